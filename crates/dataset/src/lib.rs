@@ -1,0 +1,1 @@
+//! The declaration language: lexer, parser, checker, diagnostics. No I/O.

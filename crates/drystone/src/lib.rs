@@ -1,0 +1,1 @@
+//! The engine: container, writer, executor, commit. It does what plans say.

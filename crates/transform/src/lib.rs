@@ -1,0 +1,1 @@
+//! Codecs behind one trait, and chains of them. No I/O.
