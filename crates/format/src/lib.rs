@@ -1,1 +1,27 @@
-//! What is stored: segments, step records, index pages, manifests as bytes and as values. No I/O.
+//! What is stored: frames, logs, index pages, manifests and schemas, as bytes and as values.
+//!
+//! `docs/format/` specifies every structure; this crate is that text in code. It does no I/O, holds no policy, and treats
+//! every byte as guilty until checked: decoders return [`Corrupt`], never panic, and allocate only what the bytes at hand earn.
+
+#![forbid(unsafe_code)]
+
+pub mod branch;
+pub mod column;
+pub mod dtype;
+pub mod entry;
+pub mod frame;
+pub mod identity;
+pub mod keys;
+pub mod log;
+pub mod manifest;
+pub mod schema;
+pub mod source;
+pub mod steps;
+pub mod table;
+pub mod value;
+
+mod corrupt;
+pub use corrupt::Corrupt;
+
+/// Largest number of dimensions of a variable.
+pub const MAX_NDIM: usize = 8;
