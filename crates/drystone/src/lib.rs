@@ -1,1 +1,45 @@
-//! The engine: container, writer, executor, commit. It does what plans say.
+//! The engine: containers, writers, the read executor, commits. It does what plans say.
+//!
+//! ```text
+//! container ── snapshot (one manifest, its schema, its index)      head: finding the newest
+//!     │            └─ read: index -> plan -> fetch, verify, decode, scatter
+//!     ├─ schema_op: create, rename, … as commits                   transaction: one manifest, put if absent
+//!     └─ writer ── put: cut, encode ── segment: append, checksum
+//!                     └─ step record in the log ─► adoption ─► transaction
+//! ```
+//!
+//! Everything here may be called from several threads at once. Errors are [`Error`]; nothing panics on what a store holds.
+
+pub mod array;
+mod adoption;
+mod cache;
+mod container;
+mod error;
+mod head;
+mod log_scan;
+mod pages;
+mod put;
+mod random;
+mod read;
+mod recover;
+mod schema_op;
+mod segment;
+mod snapshot;
+mod transaction;
+mod verify;
+mod writer;
+
+pub use adoption::{Incomplete, RunStep};
+pub use container::{Container, CreateOptions, Mode};
+pub use drystone_format as format;
+pub use drystone_format::identity::Durability;
+pub use drystone_plan as plan;
+pub use drystone_store as store;
+pub use error::{Error, ErrorKind, Result};
+pub use read::{BlockInfo, ReadReport, Reading};
+pub use recover::{Adopt, RecoverReport};
+pub use schema_op::{NewVariable, SchemaOp};
+pub use snapshot::Snapshot;
+pub use transaction::Committed;
+pub use verify::{Damage, VerifyReport};
+pub use writer::{Writer, WriterOptions};

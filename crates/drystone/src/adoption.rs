@@ -1,0 +1,510 @@
+//! Adoption: which closed groups of which logs a commit takes (DESIGN §6, "Runs and steps", "Commit").
+//!
+//! [`plan`] is a pure function from the base snapshot and the logs to a [`Change`]; reading logs and putting the manifest
+//! happen around it.
+//!
+//! Invariants
+//! - a step of a ranked run is taken whole (every rank once) or not at all;
+//! - every group is settled (taken or given up) at most once: watermarks and the `ahead` list only grow;
+//! - nothing new means no change at all.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use drystone_format::entry::Entry;
+use drystone_format::identity::Durability;
+use drystone_format::keys;
+use drystone_format::schema::Schema;
+use drystone_format::source::{Source, SourceState};
+
+use crate::container::Inner;
+use crate::log_scan::{Group, PartFrom, WriterLog};
+use crate::snapshot::Snapshot;
+use crate::transaction::{Change, Committed, Decision, transact};
+use crate::{Error, Result};
+
+/// A step of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)]
+pub struct RunStep {
+    pub run: u64,
+    pub step: u64,
+}
+
+/// A step that some ranks have closed and others not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Incomplete {
+    /// Which step of which run.
+    pub at: RunStep,
+    /// Ranks of the run.
+    pub nranks: u32,
+    /// Ranks that have not closed it.
+    pub missing: Vec<u32>,
+}
+
+impl std::fmt::Display for Incomplete {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown: Vec<String> = self.missing.iter().take(16).map(u32::to_string).collect();
+        let more = if self.missing.len() > 16 { ", …" } else { "" };
+        write!(
+            f,
+            "step {} of run {} is not visible: of {} ranks, {} not closed it: {}{more}",
+            self.at.step,
+            self.at.run,
+            self.nranks,
+            if self.missing.len() == 1 { "one has" } else { "some have" },
+            shown.join(", ")
+        )
+    }
+}
+
+/// Whose groups to look at, and which to take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All writers, all adoptable groups.
+    All,
+    /// One writer (with its parts' lengths given by the caller): steps too (`nranks` = 1), or only values without step.
+    Own { steps: bool },
+}
+
+/// What to do with groups, decided by the caller of [`plan`].
+pub(crate) trait Verdict {
+    /// May this closed group be taken? `false` gives it up for ever.
+    fn keep(&self, log: &WriterLog, group: &Group) -> bool;
+    /// Give up everything that is not taken, and fence ranked writers?
+    fn fence(&self) -> bool;
+}
+
+/// An ordinary commit: takes what is complete, gives nothing up.
+struct TakeAll;
+impl Verdict for TakeAll {
+    fn keep(&self, _: &WriterLog, _: &Group) -> bool {
+        true
+    }
+    fn fence(&self) -> bool {
+        false
+    }
+}
+
+/// Commits everything adoptable of all writers.
+pub(crate) fn commit_all(inner: &Arc<Inner>) -> Result<Committed> {
+    let done = transact(inner, |base, version| {
+        let (logs, notes) = gather(inner, base)?;
+        decide(inner, base, &logs, Scope::All, version, notes)
+    })?;
+    inner.adopt_snapshot(done.snapshot.clone());
+    Ok(done)
+}
+
+/// Commits groups of one writer.
+pub(crate) fn commit_own(inner: &Arc<Inner>, writer: u64, parts: &[PartFrom], steps: bool) -> Result<Committed> {
+    transact(inner, |base, version| {
+        let sources = base.sources(&inner.pages)?;
+        let mine: HashMap<u32, &Source> =
+            sources.iter().filter(|s| s.kind == 0 && s.writer == writer).map(|s| (s.part, s)).collect();
+        let from: Vec<PartFrom> = parts
+            .iter()
+            .filter(|p| mine.get(&p.part).is_none_or(|s| s.state == SourceState::Open))
+            .map(|p| PartFrom { watermark: mine.get(&p.part).map_or(0, |s| s.watermark), ..*p })
+            .collect();
+        let log = WriterLog::scan(inner.store.as_ref(), writer, &inner.identity.uuid, &from)?;
+        let logs: Vec<WriterLog> = log.into_iter().collect();
+        decide(inner, base, &logs, Scope::Own { steps }, version, Vec::new())
+    })
+}
+
+fn decide(
+    inner: &Inner,
+    base: &Arc<Snapshot>,
+    logs: &[WriterLog],
+    scope: Scope,
+    version: u64,
+    notes: Vec<String>,
+) -> Result<Decision> {
+    let sources = base.sources(&inner.pages)?;
+    let mut change = plan(base, sources, logs, scope, version, &TakeAll)?;
+    change.notes.splice(0..0, notes);
+    Ok(if change.sources.is_some() {
+        Decision::Apply(Box::new(change))
+    } else {
+        Decision::Keep { incomplete: change.incomplete, notes: change.notes }
+    })
+}
+
+/// Reads every log that may hold something beyond its watermark, and says what is strange about them.
+pub(crate) fn gather(inner: &Inner, base: &Snapshot) -> Result<(Vec<WriterLog>, Vec<String>)> {
+    let store = inner.store.as_ref();
+    let sources = base.sources(&inner.pages)?;
+    let known: HashMap<(u64, u32), &Source> =
+        sources.iter().filter(|s| s.kind == 0).map(|s| ((s.writer, s.part), s)).collect();
+    let mut writers: BTreeMap<u64, Vec<PartFrom>> = BTreeMap::new();
+    let mut segments: HashMap<(u64, u32), u64> = HashMap::new();
+    for item in store.list("log/")? {
+        match keys::parse_log(&item.key) {
+            Some((writer, part, true)) => {
+                let source = known.get(&(writer, part));
+                if source.is_some_and(|s| {
+                    s.state != SourceState::Open || (s.idx_length == item.len && s.watermark == item.len)
+                }) {
+                    continue;
+                }
+                let watermark = source.map_or(0, |s| s.watermark);
+                writers.entry(writer).or_default().push(PartFrom { part, watermark, len: item.len });
+            }
+            Some((writer, part, false)) => {
+                segments.insert((writer, part), item.len);
+            }
+            None => {}
+        }
+    }
+    let mut logs = Vec::new();
+    let mut notes = Vec::new();
+    for (writer, mut parts) in writers {
+        parts.sort_by_key(|p| p.part);
+        let Some(mut log) = WriterLog::scan(store, writer, &inner.identity.uuid, &parts)? else { continue };
+        if let Some(part) = log.parts.iter().find(|p| p.damaged) {
+            let message = format!(
+                "{} is damaged at byte {}: sound records stand behind it{}",
+                keys::idx(writer, part.part),
+                part.end,
+                part.torn.as_ref().map_or(String::new(), |t| format!(" ({})", t.what))
+            );
+            if inner.identity.durability == Durability::Durable {
+                return Err(Error::corrupt(format!("{message}; recover(adopt=True) takes what is sound and gives up the rest")));
+            }
+            notes.push(message);
+        }
+        // Groups whose bytes are not in the segment: a power cut under `async`, or damage.
+        let short = |g: &Group| needed(g).into_iter().find(|(part, end)| segments.get(&(writer, *part)).is_none_or(|n| n < end));
+        if let Some(bad) = log.groups.iter().position(|g| short(g).is_some()) {
+            let (part, end) = short(&log.groups[bad]).unwrap_or_default();
+            let message = format!(
+                "{} ends before byte {end}, which a step record of writer {writer:016x} promised",
+                keys::segment(writer, part)
+            );
+            if inner.identity.durability == Durability::Durable {
+                return Err(Error::corrupt(message));
+            }
+            notes.push(format!("{message}; what it held is left out"));
+            log.groups.truncate(bad);
+        }
+        logs.push(log);
+    }
+    Ok((logs, notes))
+}
+
+/// Per part, the bytes of the segment a group's entries need.
+pub(crate) fn needed(group: &Group) -> BTreeMap<u32, u64> {
+    let mut out = BTreeMap::new();
+    for entry in group.entries.iter().filter(|e| e.piece.length > 0) {
+        let end = piece_end(entry);
+        let slot = out.entry(entry.source).or_insert(0);
+        *slot = end.max(*slot);
+    }
+    out
+}
+
+fn piece_end(entry: &Entry) -> u64 {
+    let p = &entry.piece;
+    let payload = p.position.saturating_add(p.length);
+    if p.trailer == 0 { payload } else { payload.next_multiple_of(4).saturating_add(p.trailer) }
+}
+
+/// Groups a writer has settled.
+struct Settled {
+    next: u64,
+    ahead: BTreeSet<u64>,
+}
+
+impl Settled {
+    fn contains(&self, group: u64) -> bool {
+        group < self.next || self.ahead.contains(&group)
+    }
+    fn insert(&mut self, group: u64) {
+        if group >= self.next {
+            self.ahead.insert(group);
+        }
+        while self.ahead.remove(&self.next) {
+            self.next += 1;
+        }
+    }
+}
+
+struct Books {
+    sources: Vec<Source>,
+    number: HashMap<(u64, u32), u32>,
+    settled: HashMap<u64, Settled>,
+}
+
+impl Books {
+    fn new(base: &Snapshot, sources: Vec<Source>) -> Self {
+        let mut number = HashMap::new();
+        let mut settled: HashMap<u64, Settled> = HashMap::new();
+        for (i, s) in sources.iter().enumerate().filter(|(_, s)| s.kind == 0) {
+            number.insert((s.writer, s.part), i as u32);
+            let slot = settled.entry(s.writer).or_insert(Settled { next: 0, ahead: BTreeSet::new() });
+            slot.next = slot.next.max(s.groups);
+        }
+        for (source, group) in &base.manifest.ahead {
+            if let Some(s) = sources.get(*source as usize) {
+                if let Some(slot) = settled.get_mut(&s.writer) {
+                    slot.insert(*group);
+                }
+            }
+        }
+        Books { sources, number, settled }
+    }
+
+    fn settled(&mut self, writer: u64) -> &mut Settled {
+        self.settled.entry(writer).or_insert(Settled { next: 0, ahead: BTreeSet::new() })
+    }
+
+    fn source(&mut self, writer: u64, part: u32) -> u32 {
+        let next = self.sources.len() as u32;
+        *self.number.entry((writer, part)).or_insert_with(|| {
+            self.sources.push(Source {
+                kind: 0,
+                writer,
+                part,
+                watermark: 0,
+                groups: 0,
+                state: SourceState::Open,
+                idx_length: 0,
+                seg_length: 0,
+            });
+            next
+        })
+    }
+
+    /// Writes watermarks and states of a log back into the source table.
+    fn update(&mut self, log: &WriterLog, taken: &[&Group], fenced: bool) {
+        let writer = log.header.id;
+        let mut ends: BTreeMap<u32, u64> = BTreeMap::new();
+        for group in taken {
+            for (part, end) in needed(group) {
+                let slot = ends.entry(part).or_insert(0);
+                *slot = end.max(*slot);
+            }
+        }
+        for part in &log.parts {
+            let number = self.source(writer, part.part) as usize;
+            let settled = self.settled(writer);
+            let watermark = log.watermark(part, |g| settled.contains(g));
+            let groups = settled.next;
+            let source = &mut self.sources[number];
+            source.watermark = if fenced { part.end } else { watermark };
+            source.groups = groups;
+            source.idx_length = part.end;
+            source.state = match (fenced, part.closed && watermark == part.end) {
+                (true, _) => SourceState::Fenced,
+                (_, true) => SourceState::Closed,
+                _ => SourceState::Open,
+            };
+        }
+        for (part, end) in ends {
+            let number = self.source(writer, part) as usize;
+            self.sources[number].seg_length = self.sources[number].seg_length.max(end);
+        }
+    }
+
+    fn ahead(&self) -> Vec<(u32, u64)> {
+        let mut first: HashMap<u64, u32> = HashMap::new();
+        for (i, s) in self.sources.iter().enumerate().filter(|(_, s)| s.kind == 0) {
+            first.entry(s.writer).or_insert(i as u32);
+        }
+        let mut out: Vec<(u32, u64)> = self
+            .settled
+            .iter()
+            .filter_map(|(w, s)| first.get(w).map(|n| (*n, s)))
+            .flat_map(|(n, s)| s.ahead.iter().map(move |g| (n, *g)))
+            .collect();
+        out.sort_unstable();
+        out
+    }
+}
+
+/// Is the log one of a ranked writer that a fence shut out?
+pub(crate) fn is_fenced(log: &WriterLog, base: &Snapshot) -> bool {
+    log.header.rank.is_some() && log.header.fence < base.manifest.fence
+}
+
+/// Decides what a commit takes. `sources` of the result is `None` when nothing is new.
+pub(crate) fn plan(
+    base: &Snapshot,
+    sources: Vec<Source>,
+    logs: &[WriterLog],
+    scope: Scope,
+    version: u64,
+    verdict: &dyn Verdict,
+) -> Result<Change> {
+    let mut books = Books::new(base, sources);
+    let mut change = Change::default();
+    let fencing = verdict.fence();
+    // 1. what is adoptable
+    let mut take: Vec<Vec<&Group>> = vec![Vec::new(); logs.len()];
+    let mut ranked: BTreeMap<RunStep, Vec<(usize, &Group)>> = BTreeMap::new();
+    let mut given_up = false;
+    for (i, log) in logs.iter().enumerate() {
+        let fenced = is_fenced(log, base);
+        let fresh: Vec<&Group> =
+            log.groups.iter().filter(|g| !books.settled(log.header.id).contains(g.number)).collect();
+        if fenced {
+            if !fresh.is_empty() {
+                change.notes.push(format!(
+                    "writer {:016x} of run {} was fenced by a recovery: {} group(s) it closed are not taken",
+                    log.header.id,
+                    log.header.run,
+                    fresh.len()
+                ));
+            }
+            continue;
+        }
+        for group in fresh {
+            if !verdict.keep(log, group) {
+                given_up = true;
+                continue;
+            }
+            match (group.step, log.header.rank, scope) {
+                (None, _, _) => take[i].push(group),
+                (Some(_), _, Scope::Own { steps: false }) => {}
+                (Some(_), None, _) => take[i].push(group),
+                (Some(step), Some(_), _) => {
+                    ranked.entry(RunStep { run: log.header.run, step }).or_default().push((i, group));
+                }
+            }
+        }
+    }
+    for (at, groups) in ranked {
+        match completeness(at, &groups, logs, fencing)? {
+            None => groups.iter().for_each(|(i, g)| take[*i].push(g)),
+            Some(incomplete) => {
+                if let Scope::All = scope {
+                    change.incomplete.push(incomplete);
+                }
+            }
+        }
+    }
+    // 2. what is taken becomes entries, steps, growth
+    let mut steps = (*base.steps).clone();
+    let mut schema: Option<Schema> = None;
+    let mut replaced: BTreeSet<u64> = BTreeSet::new();
+    for (i, log) in logs.iter().enumerate() {
+        take[i].sort_by_key(|g| g.number);
+        for group in &take[i] {
+            books.settled(log.header.id).insert(group.number);
+            if let Some(step) = group.step {
+                steps.insert(step);
+                if group.replace {
+                    replaced.insert(step);
+                }
+            }
+        }
+        for (j, group) in take[i].iter().enumerate() {
+            let hidden = group.step.is_some() && take[i][j + 1..].iter().any(|g| g.step == group.step && g.replace);
+            if !hidden {
+                adopt_entries(log, group, version, base, &mut books, &mut schema, &mut change.entries);
+            }
+        }
+    }
+    for step in replaced {
+        steps.hide(step, version);
+    }
+    // 3. the books
+    let anything = take.iter().any(|t| !t.is_empty());
+    for (i, log) in logs.iter().enumerate() {
+        let shut = is_fenced(log, base) || (fencing && log.header.rank.is_some());
+        if fencing {
+            for group in &log.groups {
+                books.settled(log.header.id).insert(group.number);
+            }
+        }
+        if anything || given_up || fencing {
+            books.update(log, &take[i], shut);
+        }
+    }
+    if anything || given_up || fencing {
+        change.ahead = Some(books.ahead());
+        change.sources = Some(books.sources);
+        change.steps = (steps != *base.steps).then_some(steps);
+        change.schema = schema;
+        change.fence = fencing.then_some(base.manifest.fence + 1);
+    }
+    Ok(change)
+}
+
+/// `None` if every rank closed the step once; else who is missing. Two writers of one rank are a conflict.
+fn completeness(
+    at: RunStep,
+    groups: &[(usize, &Group)],
+    logs: &[WriterLog],
+    fencing: bool,
+) -> Result<Option<Incomplete>> {
+    let mut by_rank: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut nranks = None;
+    let mut doubtful = false;
+    for (i, _) in groups {
+        let Some(rank) = logs[*i].header.rank else { continue };
+        if *nranks.get_or_insert(rank.nranks) != rank.nranks {
+            if !fencing {
+                return Err(Error::conflict(format!(
+                    "step {} of run {} was written by writers that disagree on the number of ranks ({} and {}); call recover() \
+                     to settle what earlier writers left",
+                    at.step,
+                    at.run,
+                    nranks.unwrap_or(0),
+                    rank.nranks
+                )));
+            }
+            doubtful = true;
+        }
+        if let Some(other) = by_rank.insert(rank.rank, *i) {
+            if other != *i {
+                if !fencing {
+                    return Err(Error::conflict(format!(
+                        "rank {} of step {} (run {}) was closed by two writers ({} and {}); call recover() to settle it",
+                        rank.rank, at.step, at.run, logs[other].header.origin, logs[*i].header.origin
+                    )));
+                }
+                doubtful = true;
+            }
+        }
+    }
+    let nranks = nranks.unwrap_or(0);
+    let missing: Vec<u32> = (0..nranks).filter(|r| !by_rank.contains_key(r)).collect();
+    Ok((doubtful || !missing.is_empty()).then_some(Incomplete { at, nranks, missing }))
+}
+
+fn adopt_entries(
+    log: &WriterLog,
+    group: &Group,
+    version: u64,
+    base: &Snapshot,
+    books: &mut Books,
+    schema: &mut Option<Schema>,
+    out: &mut Vec<Entry>,
+) {
+    let order = log.header.rank.map_or(log.header.id, |r| u64::from(r.rank));
+    for entry in &group.entries {
+        let Some(variable) = base.schema.variables.get(&entry.variable) else { continue }; // deleted meanwhile
+        let mut entry = entry.clone();
+        entry.commit = version;
+        entry.order = order;
+        entry.source = books.source(log.header.id, entry.source);
+        if variable.growable.contains(&true) {
+            let shape = schema.as_ref().map_or(&base.schema, |s| s).variables[&entry.variable].shape.clone();
+            let grown: Vec<u64> = (0..shape.len())
+                .map(|d| {
+                    let end = entry.offset[d].saturating_add(entry.count[d]);
+                    if variable.growable[d] && entry.count[d] > 0 { shape[d].max(end) } else { shape[d] }
+                })
+                .collect();
+            if grown != shape {
+                let schema = schema.get_or_insert_with(|| (*base.schema).clone());
+                if let Some(v) = schema.variables.get_mut(&entry.variable) {
+                    v.shape = grown;
+                }
+            }
+        }
+        out.push(entry);
+    }
+}

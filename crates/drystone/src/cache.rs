@@ -1,0 +1,91 @@
+//! A byte-bounded cache of decoded, immutable things: index pages, subchunk tables, check arrays.
+//!
+//! What is cached never changes, so there is nothing to invalidate: eviction only bounds memory. Two generations: entries that
+//! are used move to the young one; when it is full, the old one is dropped whole.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+
+struct Generations<K, V> {
+    young: HashMap<K, (Arc<V>, usize)>,
+    old: HashMap<K, (Arc<V>, usize)>,
+    young_bytes: usize,
+}
+
+/// See the module. `V` is shared; sizes are what the caller says.
+pub(crate) struct Cache<K, V> {
+    half: usize,
+    inner: Mutex<Generations<K, V>>,
+}
+
+impl<K: Hash + Eq + Clone, V> Cache<K, V> {
+    /// A cache of at most `bytes`.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let inner = Generations { young: HashMap::new(), old: HashMap::new(), young_bytes: 0 };
+        Cache { half: bytes / 2, inner: Mutex::new(inner) }
+    }
+
+    /// The cached value, or what `load` makes (outside the lock; two threads may load the same).
+    pub(crate) fn get<E>(&self, key: &K, load: impl FnOnce() -> Result<(V, usize), E>) -> Result<Arc<V>, E> {
+        {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((value, _)) = inner.young.get(key) {
+                return Ok(value.clone());
+            }
+            if let Some((value, bytes)) = inner.old.remove(key) {
+                let out = value.clone();
+                self.insert(&mut inner, key.clone(), value, bytes);
+                return Ok(out);
+            }
+        }
+        let (value, bytes) = load()?;
+        let value = Arc::new(value);
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        self.insert(&mut inner, key.clone(), value.clone(), bytes);
+        Ok(value)
+    }
+
+    fn insert(&self, inner: &mut Generations<K, V>, key: K, value: Arc<V>, bytes: usize) {
+        if bytes > self.half {
+            return;
+        }
+        if inner.young_bytes + bytes > self.half {
+            inner.old = std::mem::take(&mut inner.young);
+            inner.young_bytes = 0;
+        }
+        inner.young_bytes += bytes;
+        inner.young.insert(key, (value, bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn used_entries_survive_and_unused_ones_are_dropped() {
+        let cache: Cache<u32, u32> = Cache::new(100);
+        let load = |k: u32, n: &mut u32| {
+            *n += 1;
+            Ok::<_, ()>((k, 10))
+        };
+        let mut loads = 0;
+        for round in 0..20 {
+            cache.get(&0, || load(0, &mut loads)).unwrap();
+            cache.get(&(round + 1), || load(round + 1, &mut loads)).unwrap();
+        }
+        assert_eq!(loads, 21, "the entry used in every round is loaded once");
+        cache.get(&1, || load(1, &mut loads)).unwrap();
+        assert_eq!(loads, 22, "an entry unused for two generations is gone");
+    }
+
+    #[test]
+    fn what_exceeds_the_bound_is_not_kept() {
+        let cache: Cache<u32, u32> = Cache::new(100);
+        for _ in 0..2 {
+            assert_eq!(*cache.get(&1, || Ok::<_, ()>((7, 51))).unwrap(), 7);
+        }
+        assert!(cache.inner.lock().unwrap().young.is_empty());
+    }
+}

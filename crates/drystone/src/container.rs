@@ -1,0 +1,532 @@
+//! A container: the thin conductor that joins store, snapshot, caches and the current batch.
+//!
+//! Invariants
+//! - the handle's snapshot changes only by `refresh`, or by a commit made through this handle;
+//! - a handle pinned by `at` never changes and never writes.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use drystone_format::identity::{Durability, Identity};
+use drystone_format::schema::{Name, Schema, Variable};
+use drystone_format::table::Subchunk;
+use drystone_format::{keys, schema};
+use drystone_store::{LocalStore, PutMode, Store, StoreError, StoreExt};
+
+use crate::cache::Cache;
+use crate::pages::PageLoader;
+use crate::schema_op::SchemaOp;
+use crate::snapshot::Snapshot;
+use crate::transaction::{self, Change, Committed, Decision};
+use crate::writer::{Writer, WriterOptions};
+use crate::{Error, ErrorKind, Result, adoption, head, random};
+
+/// How to open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Read only (`r`).
+    Read,
+    /// Read and write; the container must exist (`r+`).
+    ReadWrite,
+    /// Read and write; created if absent (`a`).
+    Append,
+}
+
+/// How to create.
+#[derive(Debug, Clone, Copy)]
+pub struct CreateOptions {
+    /// What is promised about crashes; recorded in the container for ever.
+    pub durability: Durability,
+}
+
+impl Default for CreateOptions {
+    fn default() -> Self {
+        CreateOptions { durability: Durability::Async }
+    }
+}
+
+/// Bytes of subchunk tables and check arrays kept per container.
+const TABLE_CACHE: usize = 8 << 20;
+
+pub(crate) struct Batch {
+    pub(crate) ops: Vec<SchemaOp>,
+    pub(crate) preview: Arc<Schema>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) identity: Identity,
+    pub(crate) pages: PageLoader,
+    /// Subchunk tables by (source, position), check arrays by (source, position of the trailer).
+    pub(crate) tables: Cache<(u64, u32, u64), Vec<Subchunk>>,
+    pub(crate) checks: Cache<(u64, u32, u64), Vec<u32>>,
+    writable: bool,
+    pinned: bool,
+    closed: AtomicBool,
+    current: RwLock<Arc<Snapshot>>,
+    /// Newest version this handle has flushed or seen flushed.
+    flushed: AtomicU64,
+    warnings: Mutex<Vec<String>>,
+    pub(crate) batch: Mutex<Option<Batch>>,
+}
+
+/// An open container. Cheap to clone; clones share the snapshot.
+#[derive(Clone)]
+pub struct Container {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl Container {
+    /// Creates a container in a directory of the local file system.
+    ///
+    /// `Conflict` if one is there already, `Io` if the directory cannot be made.
+    pub fn create_local(path: impl AsRef<Path>, options: CreateOptions) -> Result<Self> {
+        let path = path.as_ref();
+        if path.is_file() {
+            return Err(Error::conflict(format!(
+                "cannot create a container at {}: a file is there; choose another path or remove it",
+                path.display()
+            )));
+        }
+        let store = LocalStore::create(path)?;
+        Self::create(Arc::new(store), options)
+    }
+
+    /// Opens a container in a directory of the local file system.
+    ///
+    /// `NotFound` if there is none (and `mode` does not create), `Unsupported` if it was written by a newer version, `Corrupt`
+    /// if what was promised to be on stable storage is not there.
+    pub fn open_local(path: impl AsRef<Path>, mode: Mode) -> Result<Self> {
+        let path = path.as_ref();
+        if mode == Mode::Append && !path.join(keys::IDENTITY).exists() {
+            match Self::create_local(path, CreateOptions::default()) {
+                Err(e) if e.kind() == ErrorKind::Conflict && path.join(keys::IDENTITY).exists() => {} // another was faster
+                other => return other,
+            }
+        }
+        if !path.exists() {
+            return Err(Error::not_found(format!(
+                "there is nothing at {}; check the path, or create a container there",
+                path.display()
+            )));
+        }
+        if !path.is_dir() {
+            return Err(Error::not_found(format!(
+                "{} is not a container: it is a file, a container is a directory with {}",
+                path.display(),
+                keys::IDENTITY
+            )));
+        }
+        let store = LocalStore::open(path, mode == Mode::Read)?;
+        Self::open(Arc::new(store), mode)
+    }
+
+    /// Creates a container in a store.
+    pub fn create(store: Arc<dyn Store>, options: CreateOptions) -> Result<Self> {
+        let identity = Identity {
+            version: 1,
+            uuid: random::id128(),
+            durability: options.durability,
+            features: Vec::new(),
+            created: random::timestamp(),
+        };
+        let sync = options.durability == Durability::Durable;
+        match store.put(keys::IDENTITY, &identity.encode(), PutMode::IfAbsent, sync) {
+            Ok(()) => {}
+            Err(StoreError::AlreadyExists { .. }) => {
+                return Err(Error::conflict(format!(
+                    "{} already holds a container; open it with mode \"r+\" or \"a\", or remove it first",
+                    store.describe()
+                )));
+            }
+            Err(e) => return Err(Error::from(e).while_doing(format!("creating a container in {}", store.describe()))),
+        }
+        Self::with(store, identity, Mode::ReadWrite)
+    }
+
+    /// Opens a container in a store.
+    pub fn open(store: Arc<dyn Store>, mode: Mode) -> Result<Self> {
+        let bytes = match store.read_all(keys::IDENTITY, 64 << 10) {
+            Ok(bytes) => bytes,
+            Err(StoreError::NotFound { .. }) if mode == Mode::Append => {
+                return match Self::create(store.clone(), CreateOptions::default()) {
+                    Err(e) if e.kind() == ErrorKind::Conflict => Self::open(store, Mode::ReadWrite),
+                    other => other,
+                };
+            }
+            Err(StoreError::NotFound { .. }) => {
+                return Err(Error::not_found(format!(
+                    "{} is not a container: {} is missing",
+                    store.describe(),
+                    keys::IDENTITY
+                )));
+            }
+            Err(e) => return Err(Error::from(e).while_doing(format!("opening {}", store.describe()))),
+        };
+        let identity = Identity::decode(&bytes).map_err(|c| {
+            Error::damaged(keys::IDENTITY, 0, &c).while_doing(format!("opening {}", store.describe()))
+        })?;
+        if identity.version > 1 {
+            return Err(Error::unsupported(format!(
+                "{} has format version {}, this program reads up to 1; use a newer drystone",
+                store.describe(),
+                identity.version
+            )));
+        }
+        if let Some(feature) = identity.features.first() {
+            return Err(Error::unsupported(format!(
+                "{} needs the feature \"{feature}\", which this program does not have; use a newer drystone",
+                store.describe()
+            )));
+        }
+        Self::with(store, identity, mode)
+    }
+
+    fn with(store: Arc<dyn Store>, identity: Identity, mode: Mode) -> Result<Self> {
+        let pages = PageLoader::new(store.clone());
+        let head = head::find(&store, &pages, &identity)
+            .map_err(|e| e.while_doing(format!("opening {}", store.describe())))?;
+        let inner = Inner {
+            tables: Cache::new(TABLE_CACHE),
+            checks: Cache::new(TABLE_CACHE),
+            pages,
+            identity,
+            writable: mode != Mode::Read,
+            pinned: false,
+            closed: AtomicBool::new(false),
+            flushed: AtomicU64::new(head.snapshot.manifest.last_marked),
+            current: RwLock::new(Arc::new(head.snapshot)),
+            warnings: Mutex::new(head.warnings),
+            batch: Mutex::new(None),
+            store,
+        };
+        Ok(Container { inner: Arc::new(inner) })
+    }
+
+    /// A read-only handle on an earlier (or the current) snapshot.
+    pub fn at(&self, version: u64) -> Result<Self> {
+        self.inner.require_open()?;
+        let inner = &self.inner;
+        let snapshot = if version == 0 {
+            Snapshot::empty(inner.identity.uuid)
+        } else {
+            let manifest = head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid)?;
+            Snapshot::load(manifest, &inner.pages)?
+        };
+        let pinned = Inner {
+            store: inner.store.clone(),
+            identity: inner.identity.clone(),
+            pages: PageLoader::new(inner.store.clone()),
+            tables: Cache::new(TABLE_CACHE),
+            checks: Cache::new(TABLE_CACHE),
+            writable: false,
+            pinned: true,
+            closed: AtomicBool::new(false),
+            flushed: AtomicU64::new(0),
+            current: RwLock::new(Arc::new(snapshot)),
+            warnings: Mutex::new(Vec::new()),
+            batch: Mutex::new(None),
+        };
+        Ok(Container { inner: Arc::new(pinned) })
+    }
+
+    /// Numbers of the snapshots that can be read, ascending: the chain of parents of the current one.
+    pub fn snapshots(&self) -> Result<Vec<u64>> {
+        self.inner.require_open()?;
+        let mut out = Vec::new();
+        let mut version = self.snapshot().version();
+        while version > 0 {
+            out.push(version);
+            version = match head::read_manifest(self.inner.store.as_ref(), version, &self.inner.identity.uuid) {
+                Ok(manifest) if manifest.parent < version => manifest.parent,
+                Ok(_) => return Err(Error::corrupt(format!("{} names a later parent", keys::manifest(version)))),
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    out.pop();
+                    break;
+                }
+                Err(e) => return Err(e),
+            };
+        }
+        out.reverse();
+        Ok(out)
+    }
+
+    /// Moves to the newest snapshot; `true` if it is another one.
+    pub fn refresh(&self) -> Result<bool> {
+        self.inner.require_open()?;
+        if self.inner.pinned {
+            return Ok(false);
+        }
+        let before = self.snapshot().version();
+        let (newest, _) = self.inner.newest()?;
+        let changed = newest.version() != before;
+        self.inner.adopt_snapshot(newest);
+        Ok(changed)
+    }
+
+    /// The handle's snapshot.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.inner.snapshot()
+    }
+
+    /// The schema: of the open batch if there is one, else of the snapshot.
+    pub fn schema(&self) -> Arc<Schema> {
+        let batch = lock(&self.inner.batch);
+        batch.as_ref().map_or_else(|| self.inner.snapshot().schema.clone(), |b| b.preview.clone())
+    }
+
+    /// The variable at a path (links followed); `NotFound` names near misses.
+    pub fn variable(&self, path: &str) -> Result<Variable> {
+        self.inner.require_open()?;
+        let schema = self.schema();
+        schema.resolve(path).cloned().ok_or_else(|| no_such(&schema, path))
+    }
+
+    /// A path as the schema keeps it: without leading or trailing slashes.
+    pub fn normal_path(path: &str) -> &str {
+        path.trim_matches('/')
+    }
+
+    /// Applies schema operations as one commit (or adds them to the open batch). `true` if anything changed.
+    pub fn apply(&self, ops: Vec<SchemaOp>) -> Result<bool> {
+        self.inner.require_writable()?;
+        let mut batch = lock(&self.inner.batch);
+        if let Some(batch) = batch.as_mut() {
+            let mut preview = (*batch.preview).clone();
+            let mut changed = false;
+            for op in &ops {
+                changed |= op.apply(&mut preview, self.snapshot().version() + 1)?;
+            }
+            batch.preview = Arc::new(preview);
+            batch.ops.extend(ops);
+            return Ok(changed);
+        }
+        drop(batch);
+        self.commit_ops(&ops)
+    }
+
+    fn commit_ops(&self, ops: &[SchemaOp]) -> Result<bool> {
+        let done = transaction::transact(&self.inner, |base, version| {
+            let mut schema = (*base.schema).clone();
+            let mut changed = false;
+            for op in ops {
+                changed |= op.apply(&mut schema, version)?;
+            }
+            Ok(if changed {
+                Decision::Apply(Box::new(Change { schema: Some(schema), ..Change::default() }))
+            } else {
+                Decision::Keep { incomplete: Vec::new(), notes: Vec::new() }
+            })
+        })?;
+        if !done.changed {
+            self.inner.adopt_snapshot(done.snapshot);
+        }
+        Ok(done.changed)
+    }
+
+    /// Begins a batch: schema operations are collected until `end_batch`.
+    pub fn begin_batch(&self) -> Result<()> {
+        self.inner.require_writable()?;
+        let (newest, _) = self.inner.newest()?;
+        self.inner.adopt_snapshot(newest);
+        let preview = self.inner.snapshot().schema.clone();
+        let mut batch = lock(&self.inner.batch);
+        if batch.is_some() {
+            return Err(Error::invalid("a batch is open already; batches do not nest"));
+        }
+        *batch = Some(Batch { ops: Vec::new(), preview });
+        Ok(())
+    }
+
+    /// Ends the batch: commits what it collected, or (`commit` false) forgets it.
+    pub fn end_batch(&self, commit: bool) -> Result<()> {
+        let batch = lock(&self.inner.batch).take();
+        match batch {
+            None => Err(Error::invalid("no batch is open")),
+            Some(batch) if commit && !batch.ops.is_empty() => self.commit_ops(&batch.ops).map(|_| ()),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Makes what writers have closed visible (DESIGN §6, Commit); nothing new: the current snapshot.
+    ///
+    /// Steps of ranked writers become visible only when every rank has closed them; the others are in `incomplete`. `Conflict`
+    /// if one rank of a step was closed by two writers.
+    pub fn commit(&self) -> Result<Committed> {
+        adoption::commit_all(&self.inner)
+    }
+
+    /// A writer (docs of [`Writer`]).
+    pub fn writer(&self, options: WriterOptions) -> Result<Writer> {
+        Writer::open(self.inner.clone(), options)
+    }
+
+    /// Makes everything committed so far survive a power cut; returns the version.
+    pub fn flush(&self) -> Result<u64> {
+        self.inner.flush()
+    }
+
+    /// Warnings since the last call (what opening had to pass over, for one).
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.inner.warnings))
+    }
+
+    /// Where it is, for messages.
+    pub fn location(&self) -> String {
+        self.inner.store.describe()
+    }
+
+    /// Its identity.
+    pub fn identity(&self) -> &Identity {
+        &self.inner.identity
+    }
+
+    /// May this handle write?
+    pub fn is_writable(&self) -> bool {
+        self.inner.writable
+    }
+
+    /// Closes the handle: later calls are `InvalidArgument`. Writers opened from it go on until they are closed.
+    pub fn close(&self) {
+        self.inner.closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Has `close` been called?
+    pub fn is_closed(&self) -> bool {
+        self.inner.closed.load(Ordering::SeqCst)
+    }
+}
+
+impl Inner {
+    pub(crate) fn require_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(Error::invalid(format!("the container {} is closed", self.store.describe())));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn require_writable(&self) -> Result<()> {
+        self.require_open()?;
+        if self.pinned {
+            return Err(Error::invalid("this is an earlier snapshot: it can only be read; open the container to write"));
+        }
+        if !self.writable {
+            return Err(Error::invalid(format!(
+                "{} is open for reading only; open it with mode \"r+\"",
+                self.store.describe()
+            )));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The newest snapshot in the store and the highest manifest number there.
+    pub(crate) fn newest(&self) -> Result<(Arc<Snapshot>, u64)> {
+        let current = self.snapshot();
+        if !head::has_newer(self.store.as_ref(), current.version())? {
+            return Ok((current.clone(), current.version()));
+        }
+        let head = head::find(&self.store, &self.pages, &self.identity)?;
+        if !head.warnings.is_empty() {
+            lock(&self.warnings).extend(head.warnings);
+        }
+        Ok((Arc::new(head.snapshot), head.top))
+    }
+
+    /// Makes `snapshot` the handle's, unless that would go back.
+    pub(crate) fn adopt_snapshot(&self, snapshot: Arc<Snapshot>) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        if snapshot.version() >= current.version() {
+            *current = snapshot;
+        }
+    }
+
+    pub(crate) fn last_marked(&self, base: &Snapshot) -> u64 {
+        base.manifest.last_marked.max(self.flushed.load(Ordering::SeqCst))
+    }
+
+    pub(crate) fn warn(&self, warning: String) {
+        lock(&self.warnings).push(warning);
+    }
+
+    fn flush(&self) -> Result<u64> {
+        self.require_writable()?;
+        let (snapshot, _) = self.newest()?;
+        let version = snapshot.version();
+        if self.identity.durability == Durability::Durable || version == 0 {
+            return Ok(version);
+        }
+        let since = self.last_marked(&snapshot);
+        if since >= version {
+            return Ok(version);
+        }
+        let mut keys: Vec<String> = Vec::new();
+        for source in snapshot.sources(&self.pages)?.iter().filter(|s| s.kind == 0) {
+            keys.push(keys::idx(source.writer, source.part));
+            if source.seg_length > 0 {
+                keys.push(keys::segment(source.writer, source.part));
+            }
+        }
+        keys.extend(self.store.list("index/")?.into_iter().map(|e| e.key));
+        for v in since + 1..=version {
+            keys.push(keys::manifest(v));
+        }
+        keys.push(keys::IDENTITY.into());
+        keys.retain(|k| self.store.exists(k).unwrap_or(true));
+        let names: Vec<&str> = keys.iter().map(String::as_str).collect();
+        self.store.sync(&names)?;
+        let mark = keys::mark(version);
+        match self.store.put(&mark, format!("{version:012}").as_bytes(), PutMode::IfAbsent, true) {
+            Ok(()) | Err(StoreError::AlreadyExists { .. }) => {}
+            Err(e) => return Err(e.into()),
+        }
+        self.flushed.fetch_max(version, Ordering::SeqCst);
+        Ok(version)
+    }
+}
+
+/// "No such variable", with the nearest names.
+pub(crate) fn no_such(schema: &Schema, path: &str) -> Error {
+    let mut near: Vec<(usize, &String)> =
+        schema.names.keys().map(|name| (distance(path, name), name)).filter(|(d, _)| *d <= 3).collect();
+    near.sort();
+    let hint = match near.first() {
+        Some((_, name)) => format!("; did you mean \"{name}\"?"),
+        None if schema.names.is_empty() => "; the container has no variables".into(),
+        None => {
+            let some: Vec<&str> = schema.names.keys().take(8).map(String::as_str).collect();
+            format!("; there are: {}{}", some.join(", "), if schema.names.len() > 8 { ", …" } else { "" })
+        }
+    };
+    if let Err(why) = schema::check_path(path) {
+        return Error::not_found(format!("\"{path}\" is not a path: {why}{hint}"));
+    }
+    if let Some(Name::Link(target)) = schema.names.get(path) {
+        return Error::not_found(format!("\"{path}\" is a link to \"{target}\", which is not there"));
+    }
+    Error::not_found(format!("there is no variable \"{path}\"{hint}"))
+}
+
+/// Edit distance, for suggestions.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().take(64).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let next = (diagonal + usize::from(ca != *cb)).min(row[j] + 1).min(row[j + 1] + 1);
+            diagonal = row[j + 1];
+            row[j + 1] = next;
+        }
+    }
+    row[b.len()]
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

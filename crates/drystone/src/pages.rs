@@ -1,0 +1,136 @@
+//! Loading index pages and sections: read, verify against the reference that named them, decode, keep.
+
+use std::sync::Arc;
+
+use drystone_format::branch::{Branch, PageRef};
+use drystone_format::entry::{self, Entry};
+use drystone_format::frame::{self, Kind};
+use drystone_format::manifest::Section;
+use drystone_format::source::{self, Source};
+use drystone_format::{Corrupt, keys};
+use drystone_plan::tree;
+use drystone_store::Store;
+
+use crate::cache::Cache;
+use crate::error::must_exist;
+use crate::{Error, Result};
+
+/// Decoded pages of any kind.
+pub(crate) enum Page {
+    Leaf(Arc<Vec<Entry>>),
+    Branch(Arc<Branch>),
+    Sources(Arc<Vec<Source>>),
+    Section(Arc<Vec<u8>>),
+}
+
+/// Bytes of decoded pages kept per container.
+const CACHE_BYTES: usize = 12 << 20;
+
+/// Reads pages of one container.
+pub(crate) struct PageLoader {
+    store: Arc<dyn Store>,
+    cache: Cache<(PageRef, u8), Page>,
+}
+
+impl PageLoader {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        PageLoader { store, cache: Cache::new(CACHE_BYTES) }
+    }
+
+    /// The verified payload of a page, uncached.
+    pub(crate) fn payload(&self, page: &PageRef, kind: Kind) -> Result<Vec<u8>> {
+        let key = keys::pages(page.file);
+        let damaged = |c: &Corrupt| Error::damaged(&key, page.offset, c);
+        let mut bytes = vec![0; frame::HEADER + page.length as usize];
+        self.store.read(&key, page.offset, &mut bytes).map_err(must_exist)?;
+        let header = frame::parse_header(&bytes[..frame::HEADER]).map_err(|c| damaged(&c))?;
+        if header.kind != kind || header.len != u64::from(page.length) || header.payload_crc != page.crc {
+            return Err(damaged(&Corrupt::new("this is not the page its reference describes", 0)));
+        }
+        bytes.drain(..frame::HEADER);
+        frame::check_payload(&header, &bytes).map_err(|c| damaged(&c))?;
+        Ok(bytes)
+    }
+
+    fn load<T>(
+        &self,
+        page: &PageRef,
+        kind: Kind,
+        tag: u8,
+        decode: impl FnOnce(Vec<u8>) -> std::result::Result<(Page, usize), Corrupt>,
+        take: impl FnOnce(&Page) -> Option<T>,
+    ) -> Result<T> {
+        let found = self.cache.get(&(*page, tag), || {
+            let payload = self.payload(page, kind)?;
+            decode(payload)
+                .map_err(|c| Error::damaged(&keys::pages(page.file), page.offset + frame::HEADER as u64, &c))
+        })?;
+        take(&found).ok_or_else(|| tree::Pages::invalid(self, page, "a page of another kind".into()))
+    }
+
+    pub(crate) fn sources(&self, page: &PageRef) -> Result<Arc<Vec<Source>>> {
+        self.load(
+            page,
+            Kind::Section,
+            1,
+            |bytes| {
+                let sources = source::decode_page(&bytes)?;
+                let cost = sources.len() * size_of::<Source>();
+                Ok((Page::Sources(Arc::new(sources)), cost))
+            },
+            |p| if let Page::Sources(s) = p { Some(s.clone()) } else { None },
+        )
+    }
+
+    pub(crate) fn section(&self, section: &Section) -> Result<Arc<Vec<u8>>> {
+        match section {
+            Section::Inline(bytes) => Ok(Arc::new(bytes.clone())),
+            Section::Page(page) => self.load(
+                page,
+                Kind::Section,
+                2,
+                |bytes| {
+                    let cost = bytes.len();
+                    Ok((Page::Section(Arc::new(bytes)), cost))
+                },
+                |p| if let Page::Section(s) = p { Some(s.clone()) } else { None },
+            ),
+        }
+    }
+}
+
+impl tree::Pages for PageLoader {
+    type Error = Error;
+
+    fn branch(&self, page: &PageRef) -> Result<Arc<Branch>> {
+        self.load(
+            page,
+            Kind::Branch,
+            0,
+            |bytes| {
+                let branch = Branch::decode(&bytes)?;
+                let cost = branch.children.len() * size_of::<drystone_format::branch::Child>();
+                Ok((Page::Branch(Arc::new(branch)), cost))
+            },
+            |p| if let Page::Branch(b) = p { Some(b.clone()) } else { None },
+        )
+    }
+
+    fn leaf(&self, page: &PageRef) -> Result<Arc<Vec<Entry>>> {
+        self.load(
+            page,
+            Kind::Leaf,
+            0,
+            |bytes| {
+                let entries = entry::decode_block(&bytes)?;
+                let cost = entries.len() * size_of::<Entry>();
+                Ok((Page::Leaf(Arc::new(entries)), cost))
+            },
+            |p| if let Page::Leaf(l) = p { Some(l.clone()) } else { None },
+        )
+    }
+
+    fn invalid(&self, page: &PageRef, what: String) -> Error {
+        Error::corrupt(format!("{} is damaged: the page at byte {}: {what}", keys::pages(page.file), page.offset))
+    }
+}

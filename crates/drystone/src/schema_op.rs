@@ -1,0 +1,343 @@
+//! Schema operations: pure functions on a schema, so that a commit can replay them on a newer one.
+
+use std::collections::BTreeMap;
+
+use drystone_format::MAX_NDIM;
+use drystone_format::dtype::DType;
+use drystone_format::schema::{Attrs, Name, Schema, Variable, check_path};
+use drystone_format::value::Value;
+use drystone_transform::Chain;
+
+use crate::container::no_such;
+use crate::{Error, Result};
+
+/// What `create_variable` is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewVariable {
+    /// Element type.
+    pub dtype: DType,
+    /// Extent per dimension, without the step axis; `None` grows as blocks are put.
+    pub shape: Vec<Option<u64>>,
+    /// Dimension names, or empty.
+    pub dims: Vec<String>,
+    /// One value per output time, or one value.
+    pub steps: bool,
+    /// One value or array of any shape per writer (and step).
+    pub local: bool,
+    /// Codec chain as text; empty is none.
+    pub transform: String,
+    /// Subchunk shape into which blocks are cut.
+    pub chunks: Option<Vec<u64>>,
+    /// Bytes of one element; None is zeros.
+    pub fill: Option<Vec<u8>>,
+    /// Attributes.
+    pub attrs: Attrs,
+}
+
+/// One change of the schema.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SchemaOp {
+    /// Creates a variable (and the groups above it); the identical one again is no change.
+    CreateVariable(String, Box<NewVariable>),
+    /// Creates a group (and those above); attributes are merged in.
+    CreateGroup(String, Attrs),
+    /// Sets attributes of the variable or group at a path; `None` removes one, which must exist.
+    SetAttrs(String, BTreeMap<String, Option<Value>>),
+    /// Sets the shape (without the step axis).
+    Resize(String, Vec<u64>),
+    /// Gives a variable, link or group (with all below) another path.
+    Rename(String, String),
+    /// Removes a name; of a group, everything below.
+    Delete(String),
+    /// Makes a path stand for another.
+    Link(String, String),
+}
+
+impl SchemaOp {
+    /// Applies it; `version` is the commit that will hold it. `false` if nothing changed.
+    pub fn apply(&self, schema: &mut Schema, version: u64) -> Result<bool> {
+        match self {
+            SchemaOp::CreateVariable(path, new) => create_variable(schema, path, new, version),
+            SchemaOp::CreateGroup(path, attrs) => create_group(schema, path, attrs),
+            SchemaOp::SetAttrs(path, changes) => set_attrs(schema, path, changes),
+            SchemaOp::Resize(path, shape) => resize(schema, path, shape, version),
+            SchemaOp::Rename(from, to) => rename(schema, from, to),
+            SchemaOp::Delete(path) => delete(schema, path),
+            SchemaOp::Link(path, target) => link(schema, path, target),
+        }
+    }
+}
+
+fn checked<'a>(path: &'a str, what: &str) -> Result<&'a str> {
+    check_path(path).map_err(|why| Error::invalid(format!("\"{path}\" cannot name a {what}: {why}")))?;
+    Ok(path)
+}
+
+/// Every proper prefix of a path, outermost first.
+fn parents(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(i, _)| &path[..i])
+}
+
+fn make_parents(schema: &mut Schema, path: &str) -> Result<bool> {
+    let mut changed = false;
+    for parent in parents(path) {
+        if schema.names.contains_key(parent) {
+            return Err(Error::conflict(format!("\"{path}\" cannot be made: \"{parent}\" is no group")));
+        }
+        if !schema.groups.contains_key(parent) {
+            schema.groups.insert(parent.to_string(), Attrs::new());
+            changed = true;
+        }
+    }
+    Ok(changed)
+}
+
+fn validate(path: &str, new: &NewVariable) -> Result<Chain> {
+    let bad = |why: String| Error::invalid(format!("variable \"{path}\": {why}"));
+    new.dtype.validate().map_err(|why| bad(format!("dtype {}: {why}", new.dtype)))?;
+    let ndim = new.shape.len();
+    if ndim > MAX_NDIM {
+        return Err(bad(format!("{ndim} dimensions; at most {MAX_NDIM} are supported")));
+    }
+    if new.local && ndim > 0 {
+        return Err(bad("a local variable has no global shape: each writer's block brings its own; leave shape out".into()));
+    }
+    let mut cells: u64 = new.dtype.item_size().max(1) as u64;
+    for n in new.shape.iter().flatten() {
+        cells = cells
+            .checked_mul((*n).max(1))
+            .filter(|c| i64::try_from(*c).is_ok())
+            .ok_or_else(|| bad("the shape is too large: more than 2^63 bytes".into()))?;
+    }
+    if !new.dims.is_empty() && new.dims.len() != ndim {
+        return Err(bad(format!("{} dimension names for {ndim} dimensions", new.dims.len())));
+    }
+    for (i, name) in new.dims.iter().enumerate() {
+        if name.is_empty() || name.len() > 256 || new.dims[..i].contains(name) {
+            return Err(bad(format!("dimension name \"{name}\" is empty, too long or there twice")));
+        }
+    }
+    if let Some(chunks) = &new.chunks {
+        if !new.local && chunks.len() != ndim {
+            return Err(bad(format!("chunks has {} entries for {ndim} dimensions", chunks.len())));
+        }
+        if chunks.contains(&0) {
+            return Err(bad("a chunk edge of 0; edges are at least 1".into()));
+        }
+    }
+    let item = new.dtype.item_size();
+    match &new.fill {
+        Some(_) if new.dtype == DType::String => return Err(bad("strings have no fill value; the empty string is read".into())),
+        Some(fill) if fill.len() != item as usize => {
+            return Err(bad(format!("the fill value has {} bytes, an element of {} has {item}", fill.len(), new.dtype)));
+        }
+        _ => {}
+    }
+    Chain::parse(&new.transform).map_err(|e| bad(format!("transform: {e}")))
+}
+
+fn create_variable(schema: &mut Schema, path: &str, new: &NewVariable, version: u64) -> Result<bool> {
+    let path = checked(path, "variable")?;
+    let chain = validate(path, new)?;
+    let transform = if chain.is_identity() { String::new() } else { chain.canonical() };
+    let mut variable = Variable {
+        id: 0,
+        dtype: new.dtype.clone(),
+        shape: new.shape.iter().map(|n| n.unwrap_or(0)).collect(),
+        growable: new.shape.iter().map(Option::is_none).collect(),
+        dims: new.dims.clone(),
+        steps: new.steps,
+        local: new.local,
+        transform,
+        chunks: new.chunks.clone(),
+        fill: new.fill.clone().filter(|f| f.iter().any(|b| *b != 0)),
+        attrs: new.attrs.clone(),
+        created: version,
+        clips: Vec::new(),
+    };
+    if let Some(old) = schema.resolve(path) {
+        return match difference(old, &variable) {
+            None => Ok(false),
+            Some(what) => Err(Error::conflict(format!(
+                "variable \"{path}\" exists with another {what}; open it as it is, or delete or rename it first"
+            ))),
+        };
+    }
+    if schema.groups.contains_key(path) || schema.names.contains_key(path) {
+        return Err(Error::conflict(format!("\"{path}\" exists and is no variable; choose another name")));
+    }
+    make_parents(schema, path)?;
+    variable.id = schema.next_id;
+    schema.next_id = schema.next_id.checked_add(1).ok_or_else(|| Error::unsupported("2^32 variables were created"))?;
+    schema.names.insert(path.to_string(), Name::Variable(variable.id));
+    schema.variables.insert(variable.id, variable);
+    Ok(true)
+}
+
+/// In what an existing variable differs from one that is asked for.
+fn difference(old: &Variable, new: &Variable) -> Option<String> {
+    let same_shape = old.growable == new.growable
+        && old.shape.iter().zip(&new.shape).zip(&old.growable).all(|((o, n), grows)| *grows || o == n);
+    let show = |name: &str, o: &dyn std::fmt::Debug, n: &dyn std::fmt::Debug| Some(format!("{name} ({o:?}, not {n:?})"));
+    if old.dtype != new.dtype {
+        return Some(format!("dtype ({}, not {})", old.dtype, new.dtype));
+    }
+    if !same_shape {
+        return show("shape", &old.shape, &new.shape);
+    }
+    if old.dims != new.dims {
+        return show("dims", &old.dims, &new.dims);
+    }
+    if old.steps != new.steps {
+        return show("steps", &old.steps, &new.steps);
+    }
+    if old.local != new.local {
+        return show("local", &old.local, &new.local);
+    }
+    if old.transform != new.transform {
+        return show("transform", &old.transform, &new.transform);
+    }
+    if old.chunks != new.chunks {
+        return show("chunks", &old.chunks, &new.chunks);
+    }
+    if old.fill != new.fill {
+        return show("fill value", &old.fill, &new.fill);
+    }
+    let changed = new.attrs.iter().find(|(k, v)| old.attrs.get(*k) != Some(v))?;
+    Some(format!("attribute \"{}\"", changed.0))
+}
+
+fn create_group(schema: &mut Schema, path: &str, attrs: &Attrs) -> Result<bool> {
+    if path.is_empty() {
+        let changes = attrs.iter().map(|(k, v)| (k.clone(), Some(v.clone()))).collect();
+        return set_attrs(schema, path, &changes);
+    }
+    let path = checked(path, "group")?;
+    if schema.names.contains_key(path) {
+        return Err(Error::conflict(format!("\"{path}\" exists and is no group; choose another name")));
+    }
+    let mut changed = make_parents(schema, path)?;
+    let mut fresh = false;
+    let group = schema.groups.entry(path.to_string()).or_insert_with(|| {
+        fresh = true;
+        Attrs::new()
+    });
+    changed |= fresh;
+    for (key, value) in attrs {
+        changed |= group.insert(key.clone(), value.clone()).as_ref() != Some(value);
+    }
+    Ok(changed)
+}
+
+fn attrs_of<'a>(schema: &'a mut Schema, path: &str) -> Result<&'a mut Attrs> {
+    if schema.groups.contains_key(path) {
+        return schema.groups.get_mut(path).ok_or_else(|| Error::not_found("the group is gone"));
+    }
+    let id = schema.resolve(path).map(|v| v.id).ok_or_else(|| no_such(schema, path))?;
+    schema.variables.get_mut(&id).map(|v| &mut v.attrs).ok_or_else(|| Error::not_found("the variable is gone"))
+}
+
+fn set_attrs(schema: &mut Schema, path: &str, changes: &BTreeMap<String, Option<Value>>) -> Result<bool> {
+    let attrs = attrs_of(schema, path)?;
+    let mut changed = false;
+    for (key, value) in changes {
+        match value {
+            Some(value) => changed |= attrs.insert(key.clone(), value.clone()).as_ref() != Some(value),
+            None if attrs.remove(key).is_some() => changed = true,
+            None => return Err(Error::not_found(format!("\"{path}\" has no attribute \"{key}\""))),
+        }
+    }
+    Ok(changed)
+}
+
+fn resize(schema: &mut Schema, path: &str, shape: &[u64], version: u64) -> Result<bool> {
+    let id = schema.resolve(path).map(|v| v.id).ok_or_else(|| no_such(schema, path))?;
+    let Some(variable) = schema.variables.get_mut(&id) else { return Err(Error::not_found("the variable is gone")) };
+    if variable.local {
+        return Err(Error::invalid(format!("\"{path}\" is a local variable: it has no shape to set")));
+    }
+    if shape.len() != variable.shape.len() {
+        return Err(Error::invalid(format!(
+            "\"{path}\" has {} dimensions (the step axis aside), the new shape {}",
+            variable.shape.len(),
+            shape.len()
+        )));
+    }
+    let bytes = shape.iter().try_fold(variable.dtype.item_size().max(1) as u64, |c, n| c.checked_mul((*n).max(1)));
+    if bytes.is_none_or(|b| i64::try_from(b).is_err()) {
+        return Err(Error::invalid(format!("\"{path}\": the new shape is too large")));
+    }
+    if shape == variable.shape {
+        return Ok(false);
+    }
+    if shape.iter().zip(&variable.shape).any(|(new, old)| new < old) {
+        variable.clips.push((version, shape.to_vec()));
+    }
+    variable.shape = shape.to_vec();
+    Ok(true)
+}
+
+fn inside(path: &str, group: &str) -> bool {
+    path == group || (path.starts_with(group) && path.as_bytes().get(group.len()) == Some(&b'/'))
+}
+
+fn rename(schema: &mut Schema, from: &str, to: &str) -> Result<bool> {
+    let to = checked(to, "variable or group")?;
+    if from == to {
+        return if schema.names.contains_key(from) || schema.groups.contains_key(from) {
+            Ok(false)
+        } else {
+            Err(no_such(schema, from))
+        };
+    }
+    if schema.names.contains_key(to) || schema.groups.contains_key(to) {
+        return Err(Error::conflict(format!("cannot rename \"{from}\": \"{to}\" exists")));
+    }
+    if let Some(name) = schema.names.remove(from) {
+        make_parents(schema, to)?;
+        schema.names.insert(to.to_string(), name);
+        return Ok(true);
+    }
+    if from.is_empty() || !schema.groups.contains_key(from) {
+        return Err(no_such(schema, from));
+    }
+    if inside(to, from) {
+        return Err(Error::invalid(format!("cannot move the group \"{from}\" into itself")));
+    }
+    make_parents(schema, to)?;
+    let moved = |path: &str| format!("{to}{}", &path[from.len()..]);
+    let groups = std::mem::take(&mut schema.groups);
+    schema.groups = groups.into_iter().map(|(p, a)| if inside(&p, from) { (moved(&p), a) } else { (p, a) }).collect();
+    let names = std::mem::take(&mut schema.names);
+    schema.names = names.into_iter().map(|(p, n)| if inside(&p, from) { (moved(&p), n) } else { (p, n) }).collect();
+    Ok(true)
+}
+
+fn delete(schema: &mut Schema, path: &str) -> Result<bool> {
+    if schema.names.contains_key(path) {
+        schema.names.remove(path);
+    } else if !path.is_empty() && schema.groups.contains_key(path) {
+        schema.groups.retain(|p, _| !inside(p, path));
+        schema.names.retain(|p, _| !inside(p, path));
+    } else {
+        return Err(no_such(schema, path));
+    }
+    let named: Vec<u32> =
+        schema.names.values().filter_map(|n| if let Name::Variable(id) = n { Some(*id) } else { None }).collect();
+    schema.variables.retain(|id, _| named.contains(id));
+    Ok(true)
+}
+
+fn link(schema: &mut Schema, path: &str, target: &str) -> Result<bool> {
+    let path = checked(path, "link")?;
+    let target = checked(target, "link target")?;
+    if schema.names.get(path) == Some(&Name::Link(target.to_string())) {
+        return Ok(false);
+    }
+    if schema.names.contains_key(path) || schema.groups.contains_key(path) {
+        return Err(Error::conflict(format!("cannot link \"{path}\": it exists")));
+    }
+    make_parents(schema, path)?;
+    schema.names.insert(path.to_string(), Name::Link(target.to_string()));
+    Ok(true)
+}

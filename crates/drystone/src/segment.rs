@@ -1,0 +1,182 @@
+//! The data side of a writer's log: pieces are packed into extents, large ones go straight from the caller's memory.
+//!
+//! Invariants
+//! - `len` bytes were handed to the store, `pending` follows them;
+//! - every piece lies inside one EXTENT frame, aligned to 8 bytes, payload before trailer;
+//! - in a store without append the whole part is one object, put by `finish`.
+
+use std::sync::Arc;
+
+use drystone_format::entry::Piece;
+use drystone_format::frame::{self, Kind};
+use drystone_format::keys;
+use drystone_format::log::FileHeader;
+use drystone_store::{PutMode, Store};
+use drystone_transform::checks::crc_units;
+
+use crate::Result;
+
+/// Bytes after which the staging area is handed to the store.
+const STAGE: usize = 1 << 20;
+/// Pieces of at least this size are written from the caller's memory without staging.
+const DIRECT: usize = 256 << 10;
+/// Raw pieces carry one checksum per this many bytes.
+pub(crate) const UNIT_LOG2: u8 = 14;
+
+/// One segment part being written.
+pub(crate) struct Segment {
+    store: Arc<dyn Store>,
+    key: String,
+    append: bool,
+    len: u64,
+    pending: Vec<u8>,
+    /// Where the open extent's header stands in `pending`.
+    extent: Option<usize>,
+    ordinal: u64,
+}
+
+impl Segment {
+    pub(crate) fn new(store: Arc<dyn Store>, header: &FileHeader) -> Self {
+        let append = store.features().append;
+        let mut pending = Vec::new();
+        frame::push(&mut pending, Kind::File, 0, &header.encode());
+        Segment { key: keys::segment(header.id, header.part), append, store, len: 0, pending, extent: None, ordinal: 1 }
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Bytes the part has, staged ones included.
+    pub(crate) fn size(&self) -> u64 {
+        self.len + self.pending.len() as u64
+    }
+
+    /// Does it hold anything but its header?
+    pub(crate) fn has_content(&self) -> bool {
+        self.ordinal > 1 || self.extent.is_some()
+    }
+
+    /// Stores an encoded piece; one check over the whole payload, then `histogram` (may be empty) as its trailer.
+    pub(crate) fn push_coded(&mut self, payload: &[u8], histogram: &[u8]) -> Result<Piece> {
+        let whole = crc32(payload);
+        let trailer = if histogram.is_empty() {
+            Vec::new()
+        } else {
+            let mut t = whole.to_le_bytes().to_vec();
+            t.extend_from_slice(histogram);
+            t
+        };
+        let check = if trailer.is_empty() { whole } else { crc32(&trailer) };
+        let position = self.stage(payload, &trailer)?;
+        Ok(Piece { position, length: payload.len() as u64, trailer: trailer.len() as u64, unit_log2: 0, check })
+    }
+
+    /// Stores a raw piece with one checksum per 16 KiB; `seen` gets every byte while it is in the processor's cache.
+    pub(crate) fn push_raw(&mut self, payload: &[u8], mut seen: impl FnMut(&[u8])) -> Result<Piece> {
+        let unit = 1usize << UNIT_LOG2;
+        let length = payload.len() as u64;
+        if payload.len() <= unit {
+            seen(payload);
+            let check = crc32(payload);
+            let position = self.stage(payload, &[])?;
+            return Ok(Piece { position, length, trailer: 0, unit_log2: 0, check });
+        }
+        let mut sums: Vec<u32> = Vec::with_capacity(payload.len() / unit + 1);
+        let (position, trailer);
+        if payload.len() < DIRECT || !self.append {
+            crc_units(payload, unit, &mut sums);
+            seen(payload);
+            trailer = le_bytes(&sums);
+            position = self.stage(payload, &trailer)?;
+        } else {
+            self.close_extent();
+            let body = payload.len().next_multiple_of(4) + 4 * payload.len().div_ceil(unit);
+            let header = frame::header(Kind::Extent, self.ordinal, body.next_multiple_of(8) as u64, 0);
+            self.ordinal += 1;
+            self.pending.extend_from_slice(&header);
+            position = self.size();
+            for part in payload.chunks(STAGE) {
+                crc_units(part, unit, &mut sums);
+                seen(part);
+                self.store.append(&self.key, self.len, &[&self.pending, part])?;
+                self.len += (self.pending.len() + part.len()) as u64;
+                self.pending.clear();
+            }
+            trailer = le_bytes(&sums);
+            self.pending.resize(payload.len().next_multiple_of(4) - payload.len(), 0);
+            self.pending.extend_from_slice(&trailer);
+            self.pad();
+        }
+        Ok(Piece { position, length, trailer: trailer.len() as u64, unit_log2: UNIT_LOG2, check: crc32(&trailer) })
+    }
+
+    /// Copies payload and trailer into the staging area; returns the payload's position.
+    fn stage(&mut self, payload: &[u8], trailer: &[u8]) -> Result<u64> {
+        if self.extent.is_none() {
+            self.extent = Some(self.pending.len());
+            self.pending.resize(self.pending.len() + frame::HEADER, 0);
+        }
+        let position = self.size();
+        self.pending.extend_from_slice(payload);
+        if !trailer.is_empty() {
+            self.pending.resize(self.pending.len().next_multiple_of(4), 0);
+            self.pending.extend_from_slice(trailer);
+        }
+        self.pad();
+        if self.append && self.pending.len() >= STAGE {
+            self.flush()?;
+        }
+        Ok(position)
+    }
+
+    /// To the next multiple of 8 in the file.
+    fn pad(&mut self) {
+        let missing = self.size().next_multiple_of(8) - self.size();
+        self.pending.resize(self.pending.len() + missing as usize, 0);
+    }
+
+    fn close_extent(&mut self) {
+        if let Some(at) = self.extent.take() {
+            let len = (self.pending.len() - at - frame::HEADER) as u64;
+            let header = frame::header(Kind::Extent, self.ordinal, len, 0);
+            self.pending[at..at + frame::HEADER].copy_from_slice(&header);
+            self.ordinal += 1;
+        }
+    }
+
+    /// Hands everything staged to the store (with append).
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.close_extent();
+        if self.append && !self.pending.is_empty() && (self.len > 0 || self.ordinal > 1) {
+            for part in self.pending.chunks(STAGE) {
+                self.store.append(&self.key, self.len, &[part])?;
+                self.len += part.len() as u64;
+            }
+            self.pending.clear();
+        }
+        Ok(())
+    }
+
+    /// Without append: puts the part as one object.
+    pub(crate) fn finish(&mut self, sync: bool) -> Result<()> {
+        self.flush()?;
+        if !self.append && self.has_content() {
+            self.store.put(&self.key, &self.pending, PutMode::IfAbsent, sync)?;
+            self.len += self.pending.len() as u64;
+            self.pending = Vec::new();
+        }
+        Ok(())
+    }
+}
+
+fn le_bytes(sums: &[u32]) -> Vec<u8> {
+    sums.iter().flat_map(|s| s.to_le_bytes()).collect()
+}
+
+/// CRC-32C of one byte string.
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
+    let mut out = Vec::with_capacity(1);
+    crc_units(bytes, bytes.len().max(1), &mut out);
+    out.first().copied().unwrap_or(0)
+}

@@ -1,0 +1,105 @@
+//! A snapshot: one manifest and what it names. It reads the same for ever.
+
+use std::sync::Arc;
+
+use drystone_format::manifest::{Manifest, Section};
+use drystone_format::schema::Schema;
+use drystone_format::source::{PAGE_SOURCES, Source};
+use drystone_format::steps::Steps;
+use drystone_format::{Corrupt, keys};
+
+use crate::pages::PageLoader;
+use crate::{Error, Result};
+
+/// One committed state of a container.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    pub(crate) manifest: Manifest,
+    /// Names, groups, variables, attributes.
+    pub schema: Arc<Schema>,
+    /// Committed steps.
+    pub steps: Arc<Steps>,
+}
+
+impl Snapshot {
+    /// The state before the first commit: version 0, nothing in it.
+    pub(crate) fn empty(uuid: [u8; 16]) -> Self {
+        let mut schema = Schema::default();
+        schema.groups.insert(String::new(), Default::default());
+        let manifest = Manifest {
+            version: 0,
+            parent: 0,
+            write_id: [0; 16],
+            uuid,
+            time: 0,
+            marked: true,
+            last_marked: 0,
+            fence: 0,
+            schema: Section::Inline(schema.encode()),
+            steps: Section::Inline(Steps::default().encode()),
+            source_pages: Vec::new(),
+            source_count: 0,
+            root: None,
+            ahead: Vec::new(),
+        };
+        Snapshot { manifest, schema: Arc::new(schema), steps: Arc::new(Steps::default()) }
+    }
+
+    /// Loads what the manifest names directly: schema and steps.
+    pub(crate) fn load(manifest: Manifest, pages: &PageLoader) -> Result<Self> {
+        let key = keys::manifest(manifest.version);
+        let broken = |part: &str, c: &Corrupt| Error::corrupt(format!("{part} of {key} is damaged: {c}"));
+        let schema = Schema::decode(&pages.section(&manifest.schema)?).map_err(|c| broken("the schema", &c))?;
+        let steps = Steps::decode(&pages.section(&manifest.steps)?).map_err(|c| broken("the step list", &c))?;
+        Ok(Snapshot { manifest, schema: Arc::new(schema), steps: Arc::new(steps) })
+    }
+
+    /// Number of the commit that made it; 0 before the first.
+    pub fn version(&self) -> u64 {
+        self.manifest.version
+    }
+
+    /// Nanoseconds since 1970 at which it was committed.
+    pub fn time(&self) -> u64 {
+        self.manifest.time
+    }
+
+    /// Number of index entries below it (one per block and leaf member).
+    pub fn entry_count(&self) -> u64 {
+        self.manifest.root.map_or(0, |r| r.entries)
+    }
+
+    /// Length of the step axis: last committed step + 1.
+    pub fn step_axis(&self) -> u64 {
+        self.steps.last().map_or(0, |s| s + 1)
+    }
+
+    /// One source by its number.
+    pub(crate) fn source(&self, pages: &PageLoader, number: u32) -> Result<Source> {
+        let page = number as usize / PAGE_SOURCES;
+        let list = self.manifest.source_pages.get(page).ok_or_else(|| self.no_source(number))?;
+        let sources = pages.sources(list)?;
+        sources.get(number as usize % PAGE_SOURCES).cloned().ok_or_else(|| self.no_source(number))
+    }
+
+    /// The whole source table.
+    pub(crate) fn sources(&self, pages: &PageLoader) -> Result<Vec<Source>> {
+        let mut all = Vec::with_capacity(self.manifest.source_pages.len() * PAGE_SOURCES);
+        for page in &self.manifest.source_pages {
+            all.extend(pages.sources(page)?.iter().cloned());
+        }
+        if all.len() != self.manifest.source_count as usize {
+            return Err(Error::corrupt(format!(
+                "{} states {} sources, its pages hold {}",
+                keys::manifest(self.version()),
+                self.manifest.source_count,
+                all.len()
+            )));
+        }
+        Ok(all)
+    }
+
+    fn no_source(&self, number: u32) -> Error {
+        Error::corrupt(format!("{} has no source {number}", keys::manifest(self.version())))
+    }
+}

@@ -1,0 +1,255 @@
+//! One commit: new pages, one manifest, put if absent; on top of the newest, again if somebody was faster.
+//!
+//! Invariants
+//! - a manifest is put only after everything it names is in the store (and, under `durable`, on stable storage);
+//! - a lost reply is settled by reading back: the write id tells whose manifest it is;
+//! - a commit that loses the race leaves nothing that anyone refers to.
+
+use std::sync::Arc;
+
+use drystone_format::branch::{Branch, PageRef};
+use drystone_format::entry::{self, Entry};
+use drystone_format::frame::{self, Kind};
+use drystone_format::identity::Durability;
+use drystone_format::log::{FileHeader, FileKind};
+use drystone_format::manifest::{Manifest, Root, Section};
+use drystone_format::schema::Schema;
+use drystone_format::source::{self, PAGE_SOURCES, Source};
+use drystone_format::steps::Steps;
+use drystone_format::keys;
+use drystone_plan::tree::{self, Emit};
+use drystone_store::{PutMode, Store, StoreError, StoreExt};
+
+use crate::adoption::Incomplete;
+use crate::container::Inner;
+use crate::snapshot::Snapshot;
+use crate::{Error, Result, head, random};
+
+/// Sections up to this size stay in the manifest.
+const INLINE_SECTION: usize = 8 << 10;
+/// A commit that loses this many races in a row gives up.
+const MAX_TRIES: usize = 10_000;
+
+/// What a commit changes; `None` and empty mean unchanged.
+#[derive(Default)]
+pub(crate) struct Change {
+    pub(crate) schema: Option<Schema>,
+    pub(crate) steps: Option<Steps>,
+    /// New entries, with `commit`, `order` and `source` set.
+    pub(crate) entries: Vec<Entry>,
+    /// The whole new source table.
+    pub(crate) sources: Option<Vec<Source>>,
+    pub(crate) ahead: Option<Vec<(u32, u64)>>,
+    pub(crate) fence: Option<u64>,
+    /// Reported to the caller of the commit.
+    pub(crate) incomplete: Vec<Incomplete>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// What a commit did.
+#[derive(Debug, Clone)]
+pub struct Committed {
+    /// The snapshot that now holds it (the current one if there was nothing new).
+    pub snapshot: Arc<Snapshot>,
+    /// Was anything new?
+    pub changed: bool,
+    /// Steps that some ranks have closed and others not.
+    pub incomplete: Vec<Incomplete>,
+    /// Things a person should know.
+    pub notes: Vec<String>,
+}
+
+/// What the closure of a transaction decides on each base.
+pub(crate) enum Decision {
+    /// Nothing to do on this base.
+    Keep { incomplete: Vec<Incomplete>, notes: Vec<String> },
+    Apply(Box<Change>),
+}
+
+/// Commits what `decide` says on the newest base, again on a newer one if another commit wins.
+///
+/// `decide` gets the base and the version the commit will have; it must not have side effects that matter twice.
+pub(crate) fn transact(
+    inner: &Inner,
+    mut decide: impl FnMut(&Arc<Snapshot>, u64) -> Result<Decision>,
+) -> Result<Committed> {
+    inner.require_writable()?;
+    for _ in 0..MAX_TRIES {
+        let (base, top) = inner.newest()?;
+        let version = top + 1;
+        let change = match decide(&base, version)? {
+            Decision::Keep { incomplete, notes } => {
+                return Ok(Committed { snapshot: base, changed: false, incomplete, notes });
+            }
+            Decision::Apply(change) => *change,
+        };
+        let incomplete = change.incomplete.clone();
+        let notes = change.notes.clone();
+        if let Some(snapshot) = attempt(inner, &base, version, change)? {
+            let snapshot = Arc::new(snapshot);
+            inner.adopt_snapshot(snapshot.clone());
+            return Ok(Committed { snapshot, changed: true, incomplete, notes });
+        }
+    }
+    Err(Error::conflict(format!("gave up after losing {MAX_TRIES} races for a commit in a row; try again")))
+}
+
+/// One try; `None` if another commit took the version.
+fn attempt(inner: &Inner, base: &Arc<Snapshot>, version: u64, change: Change) -> Result<Option<Snapshot>> {
+    let store = inner.store.as_ref();
+    let durable = inner.identity.durability == Durability::Durable;
+    let file = random::id64();
+    let mut pages = PageFile::new(file, inner.identity.uuid);
+    let old = &base.manifest;
+    let schema = match &change.schema {
+        Some(schema) => pages.section(schema.encode()),
+        None => old.schema.clone(),
+    };
+    let steps = match &change.steps {
+        Some(steps) => pages.section(steps.encode()),
+        None => old.steps.clone(),
+    };
+    let (source_pages, source_count) = match &change.sources {
+        Some(sources) => (pages.sources(sources, base, inner)?, sources.len() as u32),
+        None => (old.source_pages.clone(), old.source_count),
+    };
+    let root: Option<Root> = if change.entries.is_empty() {
+        old.root
+    } else {
+        tree::insert(&inner.pages, old.root.as_ref(), change.entries, &mut pages)?
+    };
+    let write_id = random::id128();
+    let manifest = Manifest {
+        version,
+        parent: base.version(),
+        write_id,
+        uuid: inner.identity.uuid,
+        time: random::now(),
+        marked: durable,
+        last_marked: if durable { version } else { inner.last_marked(base) },
+        fence: change.fence.unwrap_or(old.fence),
+        schema,
+        steps,
+        source_pages,
+        source_count,
+        root,
+        ahead: change.ahead.unwrap_or_else(|| old.ahead.clone()),
+    };
+    let wrote_pages = pages.finish(store, durable)?;
+    let bytes = manifest.encode();
+    if bytes.len() > 64 << 10 {
+        return Err(Error::unsupported(format!(
+            "the manifest would be {} bytes, more than 64 KiB: too many sources or uncommitted steps; commit more often",
+            bytes.len()
+        )));
+    }
+    let won = match store.put(&keys::manifest(version), &bytes, PutMode::IfAbsent, durable) {
+        Ok(()) => true,
+        Err(e) => settle(store, version, &write_id, &inner.identity.uuid, e)?,
+    };
+    if !won {
+        if wrote_pages {
+            let _ = store.delete(&keys::pages(file));
+        }
+        return Ok(None);
+    }
+    head::write_hint(store, version);
+    let schema = change.schema.map_or_else(|| base.schema.clone(), Arc::new);
+    let steps = change.steps.map_or_else(|| base.steps.clone(), Arc::new);
+    Ok(Some(Snapshot { manifest, schema, steps }))
+}
+
+/// After a failed put: is our manifest there (true), another's (false), or none (the error)?
+fn settle(store: &dyn Store, version: u64, write_id: &[u8; 16], uuid: &[u8; 16], error: StoreError) -> Result<bool> {
+    match head::read_manifest(store, version, uuid) {
+        Ok(found) => Ok(found.write_id == *write_id),
+        Err(_) if matches!(error, StoreError::AlreadyExists { .. }) => Ok(false),
+        Err(_) => Err(Error::from(error).while_doing(format!("committing snapshot {version}"))),
+    }
+}
+
+/// The pages one commit adds, collected in memory and put as one object.
+struct PageFile {
+    id: u64,
+    bytes: Vec<u8>,
+    frames: u64,
+}
+
+impl PageFile {
+    fn new(id: u64, uuid: [u8; 16]) -> Self {
+        let header = FileHeader {
+            kind: FileKind::Pages,
+            uuid,
+            id,
+            part: 0,
+            run: 0,
+            rank: None,
+            fence: 0,
+            time: random::now(),
+            origin: random::origin(),
+        };
+        let mut bytes = Vec::new();
+        frame::push(&mut bytes, Kind::File, 0, &header.encode());
+        PageFile { id, bytes, frames: 1 }
+    }
+
+    fn push(&mut self, kind: Kind, payload: &[u8]) -> PageRef {
+        let offset = self.bytes.len() as u64;
+        frame::push(&mut self.bytes, kind, self.frames, payload);
+        self.frames += 1;
+        let header = &self.bytes[offset as usize..offset as usize + frame::HEADER];
+        let crc = u32::from_le_bytes([header[24], header[25], header[26], header[27]]);
+        PageRef { file: self.id, offset, length: payload.len() as u32, crc }
+    }
+
+    fn section(&mut self, payload: Vec<u8>) -> Section {
+        if payload.len() <= INLINE_SECTION {
+            Section::Inline(payload)
+        } else {
+            Section::Page(self.push(Kind::Section, &payload))
+        }
+    }
+
+    /// Pages of the source table; those that did not change are referred to again.
+    fn sources(&mut self, sources: &[Source], base: &Snapshot, inner: &Inner) -> Result<Vec<PageRef>> {
+        let mut out = Vec::new();
+        for (i, page) in sources.chunks(PAGE_SOURCES).enumerate() {
+            let unchanged = match base.manifest.source_pages.get(i) {
+                Some(old) if inner.pages.sources(old)?.as_slice() == page => Some(*old),
+                _ => None,
+            };
+            out.push(match unchanged {
+                Some(old) => old,
+                None => self.push(Kind::Section, &source::encode_page(page)),
+            });
+        }
+        Ok(out)
+    }
+
+    /// Puts the file if it holds any page.
+    fn finish(self, store: &dyn Store, sync: bool) -> Result<bool> {
+        if self.frames == 1 {
+            return Ok(false);
+        }
+        let key = keys::pages(self.id);
+        if let Err(error) = store.put(&key, &self.bytes, PutMode::IfAbsent, sync) {
+            // A lost reply: the bytes are there, only the answer is not.
+            let there = store.read_all(&key, self.bytes.len() as u64).is_ok_and(|found| found == self.bytes);
+            if !there || (sync && store.sync(&[&key]).is_err()) {
+                return Err(Error::from(error).while_doing("writing index pages"));
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Emit for PageFile {
+    fn leaf(&mut self, entries: &[Entry]) -> PageRef {
+        let payload = entry::encode_block(entries);
+        self.push(Kind::Leaf, &payload)
+    }
+    fn branch(&mut self, branch: &Branch) -> PageRef {
+        let payload = branch.encode();
+        self.push(Kind::Branch, &payload)
+    }
+}

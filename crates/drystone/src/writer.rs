@@ -1,0 +1,809 @@
+//! A writer: lays down blocks in its own log, step by step, and needs nobody else to do it.
+//!
+//! Invariants
+//! - one log belongs to one writer in one process: a forked child cannot use its parent's;
+//! - the final frame of a group is appended after everything it promises was handed to the store (`durable`: synced);
+//! - after a failed store operation the writer takes nothing more: what its log holds is no longer known.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use drystone_format::dtype::{DType, Leaf};
+use drystone_format::entry::Entry;
+use drystone_format::frame::{self, Kind};
+use drystone_format::identity::Durability;
+use drystone_format::keys;
+use drystone_format::log::{self, FileHeader, FileKind, GroupHead, Rank};
+use drystone_format::schema::Variable;
+use drystone_format::table::Subchunk;
+use drystone_store::PutMode;
+use drystone_transform::{Chain, Scratch};
+
+use crate::array::Source;
+use crate::container::{Inner, lock, no_such};
+use crate::log_scan::PartFrom;
+use crate::put::{self, BlockPart, Coded, Place};
+use crate::segment::Segment;
+use crate::transaction::Committed;
+use crate::{Error, Result, adoption, random};
+
+/// How to open a writer.
+#[derive(Debug, Clone, Default)]
+pub struct WriterOptions {
+    /// Rank and number of ranks, for programs in which every rank closes every step.
+    pub rank: Option<(u32, u32)>,
+    /// The run this writer belongs to (ranked writers); the number of the last fence if not given.
+    pub run: Option<u64>,
+    /// A new log part begins when the segment passes this many bytes.
+    pub segment_limit: Option<u64>,
+}
+
+const SEGMENT_LIMIT: u64 = 4 << 30;
+/// Without append a part is held in memory until it is put.
+const WHOLE_PART_LIMIT: u64 = 24 << 20;
+/// Entries of an open group kept in memory before a part of the group is written.
+const SPILL: usize = 8192;
+/// Decoded bytes encoded at a time (and held in memory) before they are appended.
+const ENCODE_BATCH: u64 = 8 << 20;
+
+struct OpenStep {
+    step: u64,
+    replace: bool,
+    group: Option<u64>,
+    frames: u64,
+    written: u64,
+    entries: Vec<Entry>,
+}
+
+struct Part {
+    number: u32,
+    segment: Segment,
+    idx_pending: Vec<u8>,
+    idx_len: u64,
+    idx_frames: u64,
+}
+
+struct State {
+    part: Part,
+    done: Vec<PartFrom>,
+    unsynced: BTreeSet<String>,
+    open: Option<OpenStep>,
+    loose: Vec<Entry>,
+    groups: u64,
+    puts: u64,
+    last_step: Option<u64>,
+    generation: u64,
+    failed: Option<Error>,
+    closed: bool,
+}
+
+struct Shared {
+    inner: Arc<Inner>,
+    id: u64,
+    rank: Option<Rank>,
+    run: u64,
+    fence: u64,
+    limit: u64,
+    pid: u32,
+    state: Mutex<State>,
+}
+
+/// Writes blocks. Clones share the log; calls from several threads are taken one after the other (encoding runs in parallel).
+#[derive(Clone)]
+pub struct Writer {
+    shared: Arc<Shared>,
+}
+
+impl Writer {
+    pub(crate) fn open(inner: Arc<Inner>, options: WriterOptions) -> Result<Self> {
+        inner.require_writable()?;
+        let rank = match options.rank {
+            None if options.run.is_some() => {
+                return Err(Error::invalid("run= is for writers with rank= and nranks=; writers without ranks belong to no run"));
+            }
+            None => None,
+            Some((rank, nranks)) if rank < nranks && nranks <= 1 << 24 => Some(Rank { rank, nranks }),
+            Some((rank, nranks)) => {
+                return Err(Error::invalid(format!("rank {rank} of {nranks}: ranks are 0..nranks-1, nranks at least 1")));
+            }
+        };
+        let (base, _) = inner.newest()?;
+        if let Some(rank) = rank {
+            refuse_unfenced(&inner, &base, rank)?;
+        }
+        let fence = base.manifest.fence;
+        inner.adopt_snapshot(base);
+        let id = random::id64();
+        let run = options.run.unwrap_or(fence);
+        let limit = options.segment_limit.unwrap_or(SEGMENT_LIMIT).max(1 << 16);
+        let limit = if inner.store.features().append { limit } else { limit.min(WHOLE_PART_LIMIT) };
+        let header = header(&inner, id, 0, run, rank, fence);
+        let state = State {
+            part: Part::new(&inner, &header),
+            done: Vec::new(),
+            unsynced: BTreeSet::new(),
+            open: None,
+            loose: Vec::new(),
+            groups: 0,
+            puts: 0,
+            last_step: None,
+            generation: 0,
+            failed: None,
+            closed: false,
+        };
+        let shared =
+            Shared { inner, id, rank, run, fence, limit, pid: std::process::id(), state: Mutex::new(state) };
+        Ok(Writer { shared: Arc::new(shared) })
+    }
+
+    /// Its id, as in the names of its log.
+    pub fn id(&self) -> u64 {
+        self.shared.id
+    }
+
+    /// The run it belongs to; `None` without rank.
+    pub fn run(&self) -> Option<u64> {
+        self.shared.rank.map(|_| self.shared.run)
+    }
+
+    /// Begins a step: the given one, or the one after the last committed (or this writer's last). Returns its number.
+    pub fn begin_step(&self, step: Option<u64>, replace: bool) -> Result<u64> {
+        let mut state = self.state()?;
+        if let Some(open) = &state.open {
+            return Err(Error::invalid(format!("step {} is open in this writer; end it before the next", open.step)));
+        }
+        let committed = self.shared.inner.snapshot().steps.last();
+        let step = step.unwrap_or_else(|| committed.max(state.last_step).map_or(0, |s| s + 1));
+        if step >= 1 << 62 {
+            return Err(Error::invalid(format!("step {step} is too large; steps are below 2^62")));
+        }
+        state.open = Some(OpenStep { step, replace, group: None, frames: 0, written: 0, entries: Vec::new() });
+        state.generation += 1;
+        Ok(step)
+    }
+
+    /// Ends the step: writes its step record and, for `nranks` = 1, commits it.
+    pub fn end_step(&self) -> Result<Option<Committed>> {
+        let mut state = self.state()?;
+        if state.open.is_none() {
+            return Err(Error::invalid("no step is open in this writer"));
+        }
+        let parts = self.guard(&mut state, |w, state| {
+            w.finish_group(state)?;
+            Ok(state.parts())
+        })?;
+        drop(state);
+        if self.shared.rank.is_some_and(|r| r.nranks == 1) {
+            return adoption::commit_own(&self.shared.inner, self.shared.id, &parts, true).map(Some);
+        }
+        Ok(None)
+    }
+
+    /// Drops the open step: nothing of it will be visible.
+    pub fn abort_step(&self) -> Result<()> {
+        let mut state = self.state()?;
+        let Some(open) = state.open.take() else { return Ok(()) };
+        state.generation += 1;
+        if open.frames > 0 {
+            self.guard(&mut state, |w, state| {
+                state.part.idx_push(Kind::Abort, &[]);
+                if w.appends() {
+                    state.part.idx_flush(&w.shared.inner, w.shared.id)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Writes a block of a variable at `offset` (all zeros if empty), or of one member of a record (`field`).
+    ///
+    /// Returns when `data` may be reused. Errors: `NotFound` (no such variable or member), `InvalidArgument` (dtype size, number
+    /// of dimensions, bounds, no open step), `Io` (the writer is then unusable).
+    pub fn put(
+        &self,
+        path: &str,
+        dtype: &DType,
+        data: &Source<'_>,
+        offset: Option<&[u64]>,
+        field: Option<&str>,
+    ) -> Result<()> {
+        let variable = self.variable(path)?;
+        let leaves = members(path, &variable, field, dtype)?;
+        if leaves.iter().any(|(_, leaf)| leaf.dtype == DType::String) {
+            return Err(Error::invalid(format!("\"{path}\" holds strings; give strings, not fixed-size elements")));
+        }
+        if data.item() as u64 != dtype.item_size() as u64 {
+            return Err(Error::invalid("the array's element size does not fit its dtype"));
+        }
+        let offset = check_box(path, &variable, data.shape(), offset)?;
+        let (put, step, generation) = self.begin_put(path, &variable)?;
+        let chain = Chain::parse(&variable.transform)
+            .map_err(|e| Error::unsupported(format!("\"{path}\" has a transform this program cannot apply: {e}")))?;
+        for (member, leaf) in &leaves {
+            let coded = !chain.is_identity();
+            let cut = put::cut(data.shape(), variable.chunks.as_deref(), u64::from(leaf.size), coded);
+            let part = BlockPart { leaf, chain: &chain, cut: &cut };
+            let place = Place { step, variable: variable.id, member: *member, put, offset: &offset, count: data.shape() };
+            if coded {
+                self.put_coded(&part, &place, data, generation)?;
+            } else {
+                self.put_raw(&part, &place, data, generation)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a block of a string variable; `values` in row-major order of `shape`, UTF-8 each.
+    pub fn put_strings(&self, path: &str, shape: &[u64], values: &[&[u8]], offset: Option<&[u64]>) -> Result<()> {
+        let variable = self.variable(path)?;
+        if variable.dtype != DType::String {
+            return Err(Error::invalid(format!("\"{path}\" holds {}, not strings", variable.dtype)));
+        }
+        if shape.iter().try_fold(1u64, |a, n| a.checked_mul(*n)) != Some(values.len() as u64) {
+            return Err(Error::invalid("the number of strings does not fit the shape"));
+        }
+        if let Some(long) = values.iter().find(|v| v.len() as u64 > u64::from(u32::MAX)) {
+            return Err(Error::unsupported(format!("a string of {} bytes; at most 4 GiB are supported", long.len())));
+        }
+        let offset = check_box(path, &variable, shape, offset)?;
+        let (put, step, generation) = self.begin_put(path, &variable)?;
+        let chain = Chain::parse(&variable.transform).map_err(|e| Error::unsupported(e.to_string()))?;
+        let leaf = &variable.dtype.leaves()[0];
+        let cut = put::cut(shape, variable.chunks.as_deref(), 16, !chain.is_identity());
+        let place = Place { step, variable: variable.id, member: 0, put, offset: &offset, count: shape };
+        let mut state = self.state_of(generation)?;
+        self.guard(&mut state, |w, state| {
+            w.roll_if_full(state)?;
+            let mut refs = Vec::with_capacity(values.len() * 16);
+            for value in values {
+                refs.extend_from_slice(&blob(&mut state.part.segment, value)?);
+            }
+            let source = Source::dense(&refs, shape, 16)?;
+            let part = BlockPart { leaf, chain: &chain, cut: &cut };
+            let mut gathered = Vec::new();
+            let mut scratch = Scratch::new();
+            let mut subchunks = Vec::new();
+            for (first, extent) in put::grid(shape, &cut) {
+                let segment = &mut state.part.segment;
+                subchunks.push(if chain.is_identity() {
+                    part.store_raw(&source, &first, &extent, &mut gathered, segment)?
+                } else {
+                    let coded = part.encode(&source, &first, &extent, &mut gathered, &mut scratch)?;
+                    store_coded(segment, &coded)?
+                });
+            }
+            w.add_entry(state, &part, &place, &subchunks)
+        })
+    }
+
+    /// Hands everything staged to the store. Steps become visible by their end and a commit, not by this.
+    pub fn flush(&self) -> Result<()> {
+        let mut state = self.state()?;
+        if !self.appends() {
+            return Ok(());
+        }
+        self.guard(&mut state, |_, state| state.part.segment.flush())
+    }
+
+    /// Closes the log; commits values without step. An open step is dropped, which is an error.
+    pub fn close(&self) -> Result<()> {
+        let mut state = lock(&self.shared.state);
+        if state.closed || self.shared.pid != std::process::id() {
+            return Ok(());
+        }
+        state.closed = true;
+        if state.failed.is_some() {
+            return Ok(()); // reported when it happened
+        }
+        let dropped = state.open.take();
+        let loose = !state.loose.is_empty();
+        if loose || state.part.idx_frames > 1 || !state.done.is_empty() || dropped.as_ref().is_some_and(|o| o.frames > 0) {
+            self.guard(&mut state, |w, state| {
+                if dropped.as_ref().is_some_and(|o| o.frames > 0) {
+                    state.part.idx_push(Kind::Abort, &[]);
+                }
+                w.finish_loose(state)
+            })?;
+        }
+        let parts = state.parts();
+        drop(state);
+        if loose {
+            adoption::commit_own(&self.shared.inner, self.shared.id, &parts, self.shared.rank.is_some_and(|r| r.nranks == 1))?;
+        }
+        match dropped {
+            Some(open) => Err(Error::invalid(format!(
+                "the writer was closed with step {} open: its blocks are dropped; end the step before closing",
+                open.step
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Number of the open step.
+    pub fn current_step(&self) -> Option<u64> {
+        lock(&self.shared.state).open.as_ref().map(|o| o.step)
+    }
+
+    /// Has it been closed?
+    pub fn is_closed(&self) -> bool {
+        lock(&self.shared.state).closed
+    }
+
+    fn appends(&self) -> bool {
+        self.shared.inner.store.features().append
+    }
+
+    fn durable(&self) -> bool {
+        self.shared.inner.identity.durability == Durability::Durable
+    }
+
+    fn state(&self) -> Result<MutexGuard<'_, State>> {
+        if self.shared.pid != std::process::id() {
+            return Err(Error::invalid(
+                "this writer belongs to the parent process; open one of your own after fork (dry.open(..., \"r+\").writer())",
+            ));
+        }
+        let state = lock(&self.shared.state);
+        if state.closed {
+            return Err(Error::invalid("the writer is closed"));
+        }
+        if let Some(error) = &state.failed {
+            return Err(error.clone().while_doing(
+                "this writer failed earlier and takes nothing more (close it and open another; committed steps are safe)",
+            ));
+        }
+        Ok(state)
+    }
+
+    /// The state, if the step that was open is still open.
+    fn state_of(&self, generation: u64) -> Result<MutexGuard<'_, State>> {
+        let state = self.state()?;
+        if state.generation != generation {
+            return Err(Error::invalid("the step was ended by another thread while a block of it was being put"));
+        }
+        Ok(state)
+    }
+
+    /// Runs a store operation; its failure makes the writer unusable.
+    fn guard<T>(&self, state: &mut State, act: impl FnOnce(&Self, &mut State) -> Result<T>) -> Result<T> {
+        act(self, state).inspect_err(|e| state.failed = Some(e.clone()))
+    }
+
+    fn variable(&self, path: &str) -> Result<Variable> {
+        let inner = &self.shared.inner;
+        let path = path.trim_matches('/');
+        if let Some(v) = inner.snapshot().schema.resolve(path) {
+            return Ok(v.clone());
+        }
+        let (newest, _) = inner.newest()?; // created by another process since
+        inner.adopt_snapshot(newest);
+        let snapshot = inner.snapshot();
+        snapshot.schema.resolve(path).cloned().ok_or_else(|| no_such(&snapshot.schema, path))
+    }
+
+    /// Takes a put number; says in which step the block is.
+    fn begin_put(&self, path: &str, variable: &Variable) -> Result<(u64, Option<u64>, u64)> {
+        let mut state = self.state()?;
+        let step = match (variable.steps, &state.open) {
+            (true, Some(open)) => Some(open.step),
+            (true, None) => {
+                return Err(Error::invalid(format!(
+                    "\"{path}\" has steps: put belongs inside a step (with writer.step(): ...)"
+                )));
+            }
+            (false, _) => None,
+        };
+        let put = state.puts;
+        state.puts += 1;
+        Ok((put, step, state.generation))
+    }
+
+    fn put_raw(&self, part: &BlockPart<'_>, place: &Place<'_>, data: &Source<'_>, generation: u64) -> Result<()> {
+        let mut state = self.state_of(generation)?;
+        self.guard(&mut state, |w, state| {
+            w.roll_if_full(state)?;
+            let mut gathered = Vec::new();
+            let mut subchunks = Vec::new();
+            for (first, extent) in put::grid(data.shape(), part.cut) {
+                subchunks.push(part.store_raw(data, &first, &extent, &mut gathered, &mut state.part.segment)?);
+            }
+            w.add_entry(state, part, place, &subchunks)
+        })
+    }
+
+    fn put_coded(&self, part: &BlockPart<'_>, place: &Place<'_>, data: &Source<'_>, generation: u64) -> Result<()> {
+        let grid = put::grid(data.shape(), part.cut);
+        let item = u64::from(part.leaf.size);
+        let per_batch = grid.first().map_or(1, |(_, e)| {
+            (ENCODE_BATCH / e.iter().fold(item.max(1), |b, n| b.saturating_mul(*n)).max(1)).max(1) as usize
+        });
+        let batches = grid.chunks(per_batch);
+        if grid.len() <= per_batch {
+            let coded = encode_all(part, data, &grid)?;
+            let mut state = self.state_of(generation)?;
+            return self.guard(&mut state, |w, state| {
+                w.roll_if_full(state)?;
+                let stored: Result<Vec<Subchunk>> =
+                    coded.iter().map(|c| store_coded(&mut state.part.segment, c)).collect();
+                w.add_entry(state, part, place, &stored?)
+            });
+        }
+        // More than one batch: the pieces must lie in one part, so the lock is kept.
+        let mut state = self.state_of(generation)?;
+        self.guard(&mut state, |w, state| {
+            w.roll_if_full(state)?;
+            let mut subchunks = Vec::with_capacity(grid.len());
+            for batch in batches {
+                for coded in encode_all(part, data, batch)? {
+                    subchunks.push(store_coded(&mut state.part.segment, &coded)?);
+                }
+            }
+            w.add_entry(state, part, place, &subchunks)
+        })
+    }
+
+    fn add_entry(&self, state: &mut State, part: &BlockPart<'_>, place: &Place<'_>, subchunks: &[Subchunk]) -> Result<()> {
+        let entry = part.entry(place, subchunks, &mut state.part.segment, state.part.number)?;
+        match (&mut state.open, place.step) {
+            (Some(open), Some(_)) => {
+                open.entries.push(entry);
+                if open.entries.len() >= SPILL {
+                    self.spill(state)?;
+                    if self.appends() {
+                        state.part.idx_flush(&self.shared.inner, self.shared.id)?;
+                    }
+                }
+            }
+            _ => state.loose.push(entry),
+        }
+        Ok(())
+    }
+
+    /// Writes the open step's entries so far as a part of its group.
+    fn spill(&self, state: &mut State) -> Result<()> {
+        let Some(open) = &mut state.open else { return Ok(()) };
+        if open.entries.is_empty() {
+            return Ok(());
+        }
+        let group = *open.group.get_or_insert_with(|| {
+            state.groups += 1;
+            state.groups - 1
+        });
+        let head = GroupHead {
+            step: Some(open.step),
+            last: false,
+            replace: open.replace,
+            group,
+            part: open.frames,
+            entries: 0,
+        };
+        let payload = log::encode_group(&head, &open.entries);
+        open.frames += 1;
+        open.written += open.entries.len() as u64;
+        open.entries.clear();
+        state.part.idx_push(Kind::Group, &payload);
+        Ok(())
+    }
+
+    fn roll_if_full(&self, state: &mut State) -> Result<()> {
+        if state.part.segment.size() < self.shared.limit {
+            return Ok(());
+        }
+        self.spill(state)?;
+        self.roll(state)
+    }
+
+    /// Closes the current part and begins the next.
+    fn roll(&self, state: &mut State) -> Result<()> {
+        self.seal(state)?;
+        let number = state.part.number + 1;
+        let s = &self.shared;
+        let header = header(&s.inner, s.id, number, s.run, s.rank, s.fence);
+        state.done.push(PartFrom { part: state.part.number, watermark: 0, len: state.part.idx_len });
+        state.part = Part::new(&s.inner, &header);
+        Ok(())
+    }
+
+    /// Ends the current part: everything handed over, CLOSE written.
+    fn seal(&self, state: &mut State) -> Result<()> {
+        let s = &self.shared;
+        state.part.idx_push(Kind::Close, &[]);
+        state.part.segment.finish(self.durable())?;
+        if state.part.segment.has_content() && self.appends() {
+            state.unsynced.insert(state.part.segment.key().to_string());
+        }
+        self.sync_segments(state)?;
+        state.part.idx_flush(&s.inner, s.id)?;
+        if self.durable() && self.appends() {
+            s.inner.store.sync(&[&keys::idx(s.id, state.part.number)])?;
+        }
+        Ok(())
+    }
+
+    fn sync_segments(&self, state: &mut State) -> Result<()> {
+        if self.durable() {
+            let keys: Vec<&str> = state.unsynced.iter().map(String::as_str).collect();
+            if !keys.is_empty() {
+                self.shared.inner.store.sync(&keys)?;
+            }
+        }
+        state.unsynced.clear();
+        Ok(())
+    }
+
+    /// Writes the open group's final frame, in the order that makes it a promise.
+    fn finish_group(&self, state: &mut State) -> Result<()> {
+        let Some(open) = state.open.take() else { return Ok(()) };
+        state.generation += 1;
+        state.last_step = Some(open.step).max(state.last_step);
+        let group = open.group.unwrap_or(state.groups);
+        if open.group.is_none() {
+            state.groups += 1;
+        }
+        let head = GroupHead {
+            step: Some(open.step),
+            last: true,
+            replace: open.replace,
+            group,
+            part: open.frames,
+            entries: open.written + open.entries.len() as u64,
+        };
+        self.promise(state, &head, &open.entries)
+    }
+
+    /// Hands over data, then the final frame.
+    fn promise(&self, state: &mut State, head: &GroupHead, entries: &[Entry]) -> Result<()> {
+        let s = &self.shared;
+        state.part.idx_push(Kind::Group, &log::encode_group(head, entries));
+        if !self.appends() {
+            return self.roll(state);
+        }
+        state.part.segment.flush()?;
+        if state.part.segment.has_content() {
+            state.unsynced.insert(state.part.segment.key().to_string());
+        }
+        self.sync_segments(state)?;
+        state.part.idx_flush(&s.inner, s.id)?;
+        if self.durable() {
+            s.inner.store.sync(&[&keys::idx(s.id, state.part.number)])?;
+        }
+        Ok(())
+    }
+
+    /// Writes values without step as a group, and closes the part.
+    fn finish_loose(&self, state: &mut State) -> Result<()> {
+        if !state.loose.is_empty() {
+            let entries = std::mem::take(&mut state.loose);
+            let head = GroupHead {
+                step: None,
+                last: true,
+                replace: false,
+                group: state.groups,
+                part: 0,
+                entries: entries.len() as u64,
+            };
+            state.groups += 1;
+            self.promise(state, &head, &entries)?;
+        }
+        if self.appends() || state.part.idx_frames > 1 {
+            self.seal(state)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Without close the log simply ends: what was promised stays, the rest was never promised.
+        let state = lock(&self.state);
+        if !state.closed && state.failed.is_none() && self.pid == std::process::id() && !state.loose.is_empty() {
+            self.inner.warn("a writer was dropped without close(): its values without step are lost".into());
+        }
+    }
+}
+
+impl State {
+    /// All parts with their lengths, for a commit of this writer.
+    fn parts(&self) -> Vec<PartFrom> {
+        let mut parts = self.done.clone();
+        if self.part.idx_len > 0 {
+            parts.push(PartFrom { part: self.part.number, watermark: 0, len: self.part.idx_len });
+        }
+        parts
+    }
+}
+
+impl Part {
+    fn new(inner: &Inner, header: &FileHeader) -> Self {
+        let mut idx_pending = Vec::new();
+        frame::push(&mut idx_pending, Kind::File, 0, &header.encode());
+        let segment_header = FileHeader { kind: FileKind::Segment, ..header.clone() };
+        Part {
+            number: header.part,
+            segment: Segment::new(inner.store.clone(), &segment_header),
+            idx_pending,
+            idx_len: 0,
+            idx_frames: 1,
+        }
+    }
+
+    fn idx_push(&mut self, kind: Kind, payload: &[u8]) {
+        frame::push(&mut self.idx_pending, kind, self.idx_frames, payload);
+        self.idx_frames += 1;
+    }
+
+    /// Hands pending frames to the store (without append: puts the idx as one object).
+    fn idx_flush(&mut self, inner: &Inner, writer: u64) -> Result<()> {
+        if self.idx_pending.is_empty() {
+            return Ok(());
+        }
+        let key = keys::idx(writer, self.number);
+        if inner.store.features().append {
+            inner.store.append(&key, self.idx_len, &[&self.idx_pending])?;
+        } else {
+            let sync = inner.identity.durability == Durability::Durable;
+            inner.store.put(&key, &self.idx_pending, PutMode::IfAbsent, sync)?;
+        }
+        self.idx_len += self.idx_pending.len() as u64;
+        self.idx_pending.clear();
+        Ok(())
+    }
+}
+
+fn header(inner: &Inner, id: u64, part: u32, run: u64, rank: Option<Rank>, fence: u64) -> FileHeader {
+    FileHeader {
+        kind: FileKind::Idx,
+        uuid: inner.identity.uuid,
+        id,
+        part,
+        run,
+        rank,
+        fence,
+        time: random::now(),
+        origin: random::origin(),
+    }
+}
+
+/// Refuses a ranked writer where earlier writers left what it would mix with.
+fn refuse_unfenced(inner: &Inner, base: &crate::Snapshot, rank: Rank) -> Result<()> {
+    let (logs, _) = adoption::gather(inner, base)?;
+    for log in logs.iter().filter(|l| !adoption::is_fenced(l, base)) {
+        let Some(theirs) = log.header.rank else { continue };
+        let pending = log.has_pending();
+        if !pending {
+            continue;
+        }
+        let remedy = "call recover(adopt=True) to keep its complete steps, or recover(discard=True) to drop them, then open the \
+                      writers again";
+        if theirs.nranks != rank.nranks {
+            return Err(Error::conflict(format!(
+                "a run of {} ranks left uncommitted steps (rank {}, {}), this is one of {}; {remedy}",
+                theirs.nranks, theirs.rank, log.header.origin, rank.nranks
+            )));
+        }
+        if theirs.rank == rank.rank && !log.is_closed() {
+            return Err(Error::conflict(format!(
+                "another writer of rank {} ({}) left uncommitted steps and did not close; {remedy}",
+                rank.rank, log.header.origin
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The leaf members to write, with offsets relative to an element of `dtype`.
+fn members(path: &str, variable: &Variable, field: Option<&str>, dtype: &DType) -> Result<Vec<(u32, Leaf)>> {
+    let leaves = variable.dtype.leaves();
+    let Some(field) = field else {
+        if *dtype != variable.dtype {
+            return Err(Error::invalid(format!(
+                "\"{path}\" has dtype {}, the array has {dtype}; convert it first (numpy: .astype)",
+                variable.dtype
+            )));
+        }
+        return Ok(leaves.into_iter().enumerate().map(|(i, l)| (i as u32, l)).collect());
+    };
+    let (first, member) = drystone_format::dtype::member(&variable.dtype, field).ok_or_else(|| {
+        let known: Vec<String> = leaves.iter().map(|l| l.path.clone()).collect();
+        Error::not_found(format!("\"{path}\" has no member \"{field}\"; it has: {}", known.join(", ")))
+    })?;
+    if *dtype != member.dtype {
+        return Err(Error::invalid(format!(
+            "member \"{field}\" of \"{path}\" has dtype {}, the array has {dtype}; convert it first",
+            member.dtype
+        )));
+    }
+    let count = member.dtype.leaves().len();
+    Ok(leaves
+        .into_iter()
+        .enumerate()
+        .skip(first)
+        .take(count)
+        .map(|(i, mut l)| {
+            l.offset -= member.offset;
+            (i as u32, l)
+        })
+        .collect())
+}
+
+fn check_box(path: &str, variable: &Variable, shape: &[u64], offset: Option<&[u64]>) -> Result<Vec<u64>> {
+    let bad = |why: String| Error::invalid(format!("put to \"{path}\": {why}"));
+    if variable.local {
+        if offset.is_some_and(|o| o.iter().any(|n| *n != 0)) {
+            return Err(bad("a local variable's blocks have no offset".into()));
+        }
+        if shape.len() > drystone_format::MAX_NDIM {
+            return Err(bad(format!("{} dimensions; at most {} are supported", shape.len(), drystone_format::MAX_NDIM)));
+        }
+        return Ok(vec![0; shape.len()]);
+    }
+    let ndim = variable.shape.len();
+    if shape.len() != ndim {
+        return Err(bad(format!(
+            "the block has {} dimensions {shape:?}, the variable {ndim} {:?} (the step axis aside)",
+            shape.len(),
+            variable.shape
+        )));
+    }
+    let offset = offset.map_or_else(|| vec![0; ndim], <[u64]>::to_vec);
+    if offset.len() != ndim {
+        return Err(bad(format!("the offset has {} entries for {ndim} dimensions", offset.len())));
+    }
+    for d in 0..ndim {
+        let end = offset[d].checked_add(shape[d]).filter(|e| i64::try_from(*e).is_ok());
+        let inside = end.is_some_and(|e| variable.growable[d] || e <= variable.shape[d]);
+        if !inside {
+            return Err(bad(format!(
+                "the block at offset {offset:?} with shape {shape:?} leaves the variable's shape {:?} in dimension {d}",
+                variable.shape
+            )));
+        }
+    }
+    Ok(offset)
+}
+
+fn store_coded(segment: &mut Segment, coded: &Coded) -> Result<Subchunk> {
+    let piece = segment.push_coded(&coded.bytes, &coded.histogram)?;
+    Ok(Subchunk { piece, stats: put::entry_stats(&coded.stats) })
+}
+
+/// Encodes subchunks, in parallel where it pays.
+fn encode_all(part: &BlockPart<'_>, data: &Source<'_>, grid: &[(Vec<u64>, Vec<u64>)]) -> Result<Vec<Coded>> {
+    let item = u64::from(part.leaf.size);
+    let bytes: u64 = grid.iter().map(|(_, e)| e.iter().product::<u64>() * item).sum();
+    let threads = crate::read::threads().min(grid.len());
+    let run = |range: &[(Vec<u64>, Vec<u64>)]| -> Result<Vec<Coded>> {
+        let mut gathered = Vec::new();
+        let mut scratch = Scratch::new();
+        range.iter().map(|(f, e)| part.encode(data, f, e, &mut gathered, &mut scratch)).collect()
+    };
+    if threads < 2 || bytes < 1 << 20 {
+        return run(grid);
+    }
+    let share = grid.len().div_ceil(threads);
+    let results: Vec<Result<Vec<Coded>>> = std::thread::scope(|scope| {
+        let handles: Vec<_> = grid.chunks(share).map(|range| scope.spawn(move || run(range))).collect();
+        handles
+            .into_iter()
+            .map(|h| h.join().unwrap_or_else(|_| Err(Error::corrupt("an encoder thread panicked; please report it"))))
+            .collect()
+    });
+    let mut out = Vec::with_capacity(grid.len());
+    for result in results {
+        out.extend(result?);
+    }
+    Ok(out)
+}
+
+/// Stores one string in the segment's blob heap; returns its 16-byte reference.
+fn blob(segment: &mut Segment, value: &[u8]) -> Result<[u8; 16]> {
+    let mut out = [0; 16];
+    if !value.is_empty() {
+        let piece = segment.push_coded(value, &[])?;
+        out[..8].copy_from_slice(&piece.position.to_le_bytes());
+        out[8..12].copy_from_slice(&(value.len() as u32).to_le_bytes());
+        out[12..].copy_from_slice(&piece.check.to_le_bytes());
+    }
+    Ok(out)
+}
