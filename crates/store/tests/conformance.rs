@@ -9,8 +9,8 @@ use tempfile::TempDir;
 
 /// A local store in a folder of its own below `dir`.
 fn local(dir: &TempDir) -> LocalStore {
-    let folder = tempfile::tempdir_in(dir).unwrap().keep();
-    LocalStore::create(folder).unwrap()
+    let folder = tempfile::tempdir_in(dir).expect("a folder can be made").keep();
+    LocalStore::create(folder).expect("a store can be made in an empty folder")
 }
 
 #[test]

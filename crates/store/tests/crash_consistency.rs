@@ -1,4 +1,5 @@
 //! What FaultStore says a crash leaves is what the contract allows: all that was promised, and no more than was done.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
 use std::collections::BTreeMap;
 

@@ -21,7 +21,8 @@ pub(crate) const CAPACITY: usize = 128;
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) file: File,
-    pub(crate) writable: bool,
+    writable: bool,
+    identity: (u64, u64),
     /// The folders up to the root have been synced since this file was opened, thus since it has its name.
     pub(crate) name_is_durable: AtomicBool,
 }
@@ -52,7 +53,7 @@ impl Handles {
     pub(crate) fn get(&self, key: &str, path: &Path, writable: bool) -> io::Result<(Arc<Handle>, Metadata)> {
         let known = self.table().find(key, writable);
         if let Some(handle) = known
-            && let Some(metadata) = still_named(&handle.file, path)
+            && let Some(metadata) = still_named(&handle, path)
         {
             return Ok((handle, metadata));
         }
@@ -61,12 +62,18 @@ impl Handles {
         if !metadata.is_file() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        Ok((self.keep(key, file, writable), metadata))
+        Ok((self.keep(key, file, &metadata, writable), metadata))
     }
 
-    /// Keeps a file that was just opened or created.
-    pub(crate) fn keep(&self, key: &str, file: File, writable: bool) -> Arc<Handle> {
-        let handle = Arc::new(Handle { file, writable, name_is_durable: AtomicBool::new(false) });
+    /// Keeps a file that was just created, open for reading and writing.
+    pub(crate) fn keep_created(&self, key: &str, file: File) -> io::Result<Arc<Handle>> {
+        let metadata = file.metadata()?;
+        Ok(self.keep(key, file, &metadata, true))
+    }
+
+    fn keep(&self, key: &str, file: File, metadata: &Metadata, writable: bool) -> Arc<Handle> {
+        let name_is_durable = AtomicBool::new(false);
+        let handle = Arc::new(Handle { file, writable, identity: identity(metadata), name_is_durable });
         let displaced = self.table().insert(key, Arc::clone(&handle));
         drop(displaced); // closed here, without the lock
         handle
@@ -115,18 +122,18 @@ impl Table {
     }
 }
 
-/// The metadata of `file` if it is still the one at `path`.
-fn still_named(file: &File, path: &Path) -> Option<Metadata> {
-    let metadata = file.metadata().ok()?;
-    match metadata.nlink() {
-        0 => None,
-        1 => Some(metadata),
-        // Someone made hard links: another name may keep alive what this one no longer means.
-        _ => {
-            let named = path.metadata().ok()?;
-            (named.dev() == metadata.dev() && named.ino() == metadata.ino()).then_some(metadata)
-        }
-    }
+/// The metadata of the file at `path` if it is still the one behind `handle`.
+///
+/// Asking the open file alone would be cheaper, but not enough: where somebody keeps hard links, a replaced file
+/// has as many names as before, only not this one.
+fn still_named(handle: &Handle, path: &Path) -> Option<Metadata> {
+    let metadata = path.metadata().ok()?;
+    (identity(&metadata) == handle.identity).then_some(metadata)
+}
+
+/// Device and inode; not used for another file as long as the handle keeps this one open.
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
 }
 
 fn open(path: &Path, writable: bool) -> io::Result<File> {

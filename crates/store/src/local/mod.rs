@@ -191,7 +191,7 @@ impl Folder {
         let create = || tree::create_new(path);
         let file =
             self.durability.get().with_folders(&self.root, path, || handles.opening(create)).map_err(fail)?;
-        let handle = handles.keep(key, file, true);
+        let handle = handles.keep_created(key, file).map_err(fail)?;
         transfer::write_all(&handle.file, 0, parts).map_err(|error| {
             // So that the caller can try again; if this fails too, he finds a beginning of his bytes.
             let _ = std::fs::remove_file(path);
