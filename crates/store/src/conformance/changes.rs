@@ -1,0 +1,105 @@
+//! Promises about changing.
+
+use super::{expect_error, pattern, write};
+use crate::{PutMode, Request, Store, StoreExt};
+
+pub(super) fn put_if_absent_leaves_what_is_there(store: &dyn Store) {
+    for sync in [false, true] {
+        let key = format!("dir/{sync}");
+        store.put(&key, b"first", PutMode::IfAbsent, sync).expect("an absent object can be put");
+        expect_error!(
+            store.put(&key, b"second", PutMode::IfAbsent, sync),
+            AlreadyExists { .. },
+            "put if absent of what exists"
+        );
+        assert_eq!(store.read_all(&key, 100).expect("readable"), b"first", "the loser changes nothing");
+    }
+    assert_eq!(store.list("").expect("listing").len(), 2, "a refused put leaves nothing behind");
+}
+
+pub(super) fn put_replaces_whole_objects(store: &dyn Store) {
+    for (step, len) in [100, 7, 0, 5000].into_iter().enumerate() {
+        let bytes = pattern(len, step as u8);
+        store.put("k", &bytes, PutMode::Replace, step % 2 == 0).expect("an object can be replaced");
+        assert_eq!(store.len("k").expect("length"), len as u64, "a replaced object has its new length");
+        assert_eq!(store.read_all("k", 10_000).expect("readable"), bytes, "and its new bytes only");
+    }
+}
+
+pub(super) fn appends_go_to_the_end_and_nowhere_else(store: &dyn Store) {
+    if !store.features().append {
+        return;
+    }
+    store.append("k", 0, &[b"head", b"", b"er"]).expect("at 0 an object is made");
+    expect_error!(store.append("k", 0, &[b"again"]), AlreadyExists { .. }, "making it twice");
+    for wrong in [1, 5, 7, 1 << 40, u64::MAX] {
+        expect_error!(
+            store.append("k", wrong, &[b"x"]),
+            Conflict { expected, found: 6, .. } if *expected == wrong,
+            "an append that is not at the end"
+        );
+    }
+    expect_error!(store.append("missing", 3, &[b"x"]), NotFound { .. }, "extending what is missing");
+    assert_eq!(store.read_all("k", 100).expect("readable"), b"header", "refused appends change nothing");
+
+    let mut expected = b"header".to_vec();
+    for step in 0..40_u8 {
+        let bytes = pattern(usize::from(step) * 97, step);
+        store
+            .append("k", expected.len() as u64, &[&bytes[..bytes.len() / 2], &bytes[bytes.len() / 2..]])
+            .expect("an append at the end succeeds");
+        expected.extend_from_slice(&bytes);
+        assert_eq!(store.len("k").expect("length"), expected.len() as u64, "the length follows at once");
+    }
+    assert!(store.read_all("k", 1 << 20).expect("readable") == expected, "appends stand in their order");
+
+    store.put("put", b"12", PutMode::IfAbsent, false).expect("put");
+    store.append("put", 2, &[b"34"]).expect("what was put can be extended");
+    assert_eq!(store.read_all("put", 10).expect("readable"), b"1234");
+
+    let many: Vec<Vec<u8>> = (0..200).map(|i| pattern(i, i as u8)).collect();
+    let parts: Vec<&[u8]> = many.iter().map(Vec::as_slice).collect();
+    store.append("many", 0, &parts).expect("an append may have many parts");
+    assert!(store.read_all("many", 1 << 20).expect("readable") == many.concat(), "all parts, in their order");
+}
+
+pub(super) fn without_append_nothing_is_appended(store: &dyn Store) {
+    if store.features().append {
+        return;
+    }
+    expect_error!(store.append("k", 0, &[b"x"]), Unsupported { .. }, "an append without the feature");
+    let request = Request::Append { key: "k".into(), at: 0, data: b"x".to_vec() };
+    expect_error!(store.submit(request).wait(), Unsupported { .. }, "a submitted append without the feature");
+    assert!(!store.exists("k").expect("existence"), "an unsupported append leaves nothing");
+}
+
+pub(super) fn deleted_objects_are_gone_and_can_be_made_again(store: &dyn Store) {
+    write(store, "dir/k", b"old");
+    write(store, "dir/other", b"other");
+    assert_eq!(store.read_all("dir/k", 9).expect("readable"), b"old");
+    store.delete("dir/k").expect("an object can be deleted");
+    expect_error!(store.len("dir/k"), NotFound { .. }, "what was deleted");
+    expect_error!(store.read("dir/k", 0, &mut [0; 3]), NotFound { .. }, "what was deleted");
+    expect_error!(store.delete("dir/k"), NotFound { .. }, "deleting twice");
+    assert_eq!(store.list("dir/").expect("listing").len(), 1, "what was deleted is not listed");
+    write(store, "dir/k", b"new one");
+    assert_eq!(store.read_all("dir/k", 9).expect("readable"), b"new one", "made again, it has its new bytes");
+}
+
+pub(super) fn sync_accepts_what_exists_only(store: &dyn Store) {
+    store.sync(&[]).expect("nothing can be synced");
+    write(store, "deep/er/k", b"1");
+    store.put("p", b"2", PutMode::IfAbsent, false).expect("put");
+    store.sync(&["deep/er/k", "p", "p"]).expect("what exists can be synced");
+    store.sync(&["p"]).expect("and once more");
+    expect_error!(store.sync(&["p", "missing"]), NotFound { .. }, "syncing what is missing");
+    assert_eq!(store.read_all("deep/er/k", 9).expect("readable"), b"1", "a sync changes nothing");
+}
+
+pub(super) fn exec_is_refused_where_it_is_not_offered(store: &dyn Store) {
+    assert!(!store.describe().is_empty(), "a store can say where it is");
+    write(store, "k", b"1");
+    if !store.features().exec {
+        expect_error!(store.exec("k", "anything", b""), Unsupported { .. }, "exec without the feature");
+    }
+}

@@ -1,0 +1,74 @@
+//! The contract of [`Store`](crate::Store) as a program.
+//!
+//! Every implementation, ours or a stranger's, calls [`check`] in its tests. It asks only for what the trait
+//! promises, skips what [`Features`](crate::Features) deny, and panics with the promise that was broken.
+
+mod changes;
+mod concurrent;
+mod reads;
+mod submitted;
+
+use crate::{PutMode, Store};
+
+/// Checks all promises that can be checked from within one process. `make` returns an empty store each time.
+///
+/// # Panics
+/// When a promise is broken, with the promise and what was found.
+pub fn check(make: impl Fn() -> Box<dyn Store>) {
+    let checks: [fn(&dyn Store); 18] = [
+        reads::a_missing_object_is_not_found,
+        reads::reads_are_exact,
+        reads::reading_past_the_end_is_a_short_read,
+        reads::empty_objects_and_empty_reads_work,
+        reads::large_objects_come_back_whole,
+        reads::listing_is_sorted_and_by_prefix,
+        reads::keys_are_checked_by_every_method,
+        changes::put_if_absent_leaves_what_is_there,
+        changes::put_replaces_whole_objects,
+        changes::appends_go_to_the_end_and_nowhere_else,
+        changes::without_append_nothing_is_appended,
+        changes::deleted_objects_are_gone_and_can_be_made_again,
+        changes::sync_accepts_what_exists_only,
+        changes::exec_is_refused_where_it_is_not_offered,
+        concurrent::of_racing_creators_exactly_one_wins,
+        concurrent::a_replaced_object_is_never_seen_in_part,
+        concurrent::what_is_below_the_length_can_be_read_while_it_grows,
+        submitted::submitted_requests_keep_their_order_and_return_their_buffers,
+    ];
+    for check in checks {
+        let store = make();
+        assert_eq!(
+            store.list("").expect("an empty store can be listed"),
+            [],
+            "`make` must return an empty store"
+        );
+        check(&*store);
+    }
+}
+
+/// Makes an object by whatever means the store has, with the bytes in several parts where it can append.
+fn write(store: &dyn Store, key: &str, bytes: &[u8]) {
+    if store.features().append {
+        let (first, second) = bytes.split_at(bytes.len() / 3);
+        store.append(key, 0, &[first, b"", second]).expect("a new object can be appended to at 0");
+    } else {
+        store.put(key, bytes, PutMode::IfAbsent, false).expect("a new object can be put");
+    }
+}
+
+/// Bytes in which every place can be told from its neighbours.
+fn pattern(len: usize, seed: u8) -> Vec<u8> {
+    (0..len).map(|i| (i as u8).wrapping_mul(31) ^ ((i >> 8) as u8).wrapping_mul(17) ^ seed).collect()
+}
+
+/// Asserts that the outcome is an error of this kind, with these fields; otherwise the promise was broken.
+macro_rules! expect_error {
+    ($outcome:expr, $kind:ident { $($field:tt)* } $(if $guard:expr)?, $promise:expr) => {{
+        let outcome = $outcome;
+        assert!(
+            matches!(&outcome, Err($crate::StoreError::$kind { $($field)* }) $(if $guard)?),
+            "{}: expected {}, got {:?}", $promise, stringify!($kind), outcome
+        );
+    }};
+}
+use expect_error;

@@ -1,0 +1,106 @@
+//! Promises about looking.
+
+use super::{expect_error, pattern, write};
+use crate::{ListEntry, PutMode, Store, StoreExt};
+
+pub(super) fn a_missing_object_is_not_found(store: &dyn Store) {
+    write(store, "folder/there", b"x");
+    for key in ["missing", "folder/missing", "folder", "no/such/folder"] {
+        expect_error!(store.len(key), NotFound { .. }, "length of what is missing");
+        expect_error!(store.read(key, 0, &mut [0; 1]), NotFound { .. }, "reading what is missing");
+        expect_error!(store.read(key, 0, &mut []), NotFound { .. }, "reading nothing of what is missing");
+        expect_error!(store.delete(key), NotFound { .. }, "deleting what is missing");
+        assert!(!store.exists(key).expect("existence can be asked for"), "{key} does not exist");
+    }
+}
+
+pub(super) fn reads_are_exact(store: &dyn Store) {
+    let bytes = pattern(10_000, 1);
+    write(store, "a/object", &bytes);
+    assert_eq!(store.len("a/object").expect("what was written has a length"), 10_000);
+    for (offset, len) in [(0, 1), (0, 10_000), (1, 511), (511, 2), (4095, 4098), (9_999, 1)] {
+        let mut out = vec![0xAA; len];
+        store.read("a/object", offset as u64, &mut out).expect("bytes that are there can be read");
+        assert_eq!(out, bytes[offset..offset + len], "the bytes at {offset}+{len} are the ones written");
+    }
+}
+
+pub(super) fn reading_past_the_end_is_a_short_read(store: &dyn Store) {
+    write(store, "k", &pattern(100, 2));
+    for (offset, wanted, there) in [(0, 101, 100), (99, 2, 1), (100, 1, 0), (5000, 7, 0), (u64::MAX, 3, 0)] {
+        let mut out = vec![0; wanted as usize];
+        expect_error!(
+            store.read("k", offset, &mut out),
+            ShortRead { offset: o, wanted: w, got, .. } if *o == offset && *w == wanted && *got == there,
+            format!("{wanted} bytes at {offset} of 100")
+        );
+    }
+}
+
+pub(super) fn empty_objects_and_empty_reads_work(store: &dyn Store) {
+    store.put("put", b"", PutMode::IfAbsent, false).expect("an empty object can be put");
+    let mut keys = vec!["put"];
+    if store.features().append {
+        store.append("appended", 0, &[]).expect("an empty object can be made by an append");
+        keys.push("appended");
+    }
+    for &key in &keys {
+        assert_eq!(store.len(key).expect("an empty object exists"), 0);
+        store.read(key, 0, &mut []).expect("nothing can be read of nothing");
+        store.read(key, 77, &mut []).expect("nothing can be read anywhere");
+        expect_error!(store.read(key, 0, &mut [0]), ShortRead { got: 0, .. }, "one byte of an empty object");
+    }
+    assert_eq!(store.list("").expect("listing").len(), keys.len(), "empty objects are listed");
+}
+
+pub(super) fn large_objects_come_back_whole(store: &dyn Store) {
+    let bytes = pattern(5 << 20, 3);
+    write(store, "written", &bytes);
+    store.put("put", &bytes, PutMode::IfAbsent, false).expect("5 MiB can be put");
+    for key in ["written", "put"] {
+        let whole = store.read_all(key, u64::MAX).expect("5 MiB can be read");
+        assert!(whole == bytes, "5 MiB come back as they were written ({key})");
+    }
+    let end = store.read_vec("put", (5 << 20) - 3, 3).expect("the end can be read");
+    assert_eq!(end, bytes[bytes.len() - 3..]);
+}
+
+pub(super) fn listing_is_sorted_and_by_prefix(store: &dyn Store) {
+    // Byte order: '-' < '.' < '/' < digits < capitals < '_' < small letters.
+    let keys = ["a-b", "a.b", "a/1", "a/b/deep", "a/bc", "a0", "log/Z", "log/z"];
+    for (len, key) in keys.iter().enumerate().rev() {
+        write(store, key, &pattern(len, 4));
+    }
+    for prefix in ["", "a", "a/", "a/b", "a/b/", "a/bc", "a/bcd", "log/Z", "missing/", "lo", "a."] {
+        let found = store.list(prefix).expect("any beginning of a key can be listed");
+        let expected: Vec<ListEntry> = keys
+            .iter()
+            .enumerate()
+            .filter(|(_, key)| key.starts_with(prefix))
+            .map(|(len, key)| ListEntry { key: (*key).into(), len: len as u64 })
+            .collect();
+        assert_eq!(found, expected, "all keys that begin with '{prefix}', sorted, with their lengths");
+    }
+    expect_error!(store.list("/a"), InvalidKey { .. }, "a prefix that begins no key");
+}
+
+pub(super) fn keys_are_checked_by_every_method(store: &dyn Store) {
+    let long = "x".repeat(1025);
+    for key in
+        ["", "/etc/passwd", "../up", "a/../b", "a//b", "a/", ".", "space d", "nul\0", "ü", "a~b", &long]
+    {
+        let promise = format!("the key {key:?}");
+        expect_error!(store.len(key), InvalidKey { .. }, promise);
+        expect_error!(store.read(key, 0, &mut [0]), InvalidKey { .. }, promise);
+        expect_error!(store.read(key, 0, &mut []), InvalidKey { .. }, promise);
+        expect_error!(store.put(key, b"x", PutMode::IfAbsent, false), InvalidKey { .. }, promise);
+        expect_error!(store.put(key, b"x", PutMode::Replace, true), InvalidKey { .. }, promise);
+        expect_error!(store.delete(key), InvalidKey { .. }, promise);
+        expect_error!(store.sync(&[key]), InvalidKey { .. }, promise);
+        if store.features().append {
+            expect_error!(store.append(key, 0, &[b"x"]), InvalidKey { .. }, promise);
+            expect_error!(store.append(key, 5, &[b"x"]), InvalidKey { .. }, promise);
+        }
+    }
+    assert_eq!(store.list("").expect("listing"), [], "refused keys leave nothing");
+}

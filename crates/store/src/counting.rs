@@ -1,0 +1,201 @@
+//! How many requests of which kind, and how many bytes: for benchmarks, `explain` and tests.
+//!
+//! What is counted is what was asked for, when it was asked, whether it succeeded or not.
+
+use std::fmt;
+use std::ops::Sub;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{Features, ListEntry, Pending, PutMode, Request, Result, Store};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// Requests and bytes by kind. The difference of two readings is what happened between them.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counters { $($(#[$doc])* pub $name: u64),* }
+
+        /// Counters that many threads add to.
+        #[derive(Debug, Default)]
+        pub(crate) struct Tally { $(pub(crate) $name: AtomicU64),* }
+
+        impl Tally {
+            pub(crate) fn counters(&self) -> Counters {
+                Counters { $($name: self.$name.load(Ordering::Relaxed)),* }
+            }
+        }
+
+        impl Sub for Counters {
+            type Output = Counters;
+            fn sub(self, earlier: Counters) -> Counters {
+                Counters { $($name: self.$name.saturating_sub(earlier.$name)),* }
+            }
+        }
+
+        impl fmt::Display for Counters {
+            /// The counters that are not zero.
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let mut separator = "";
+                $(if self.$name != 0 {
+                    write!(f, "{separator}{} {}", self.$name, stringify!($name).replace('_', " "))?;
+                    separator = ", ";
+                })*
+                if separator.is_empty() { f.write_str("no requests") } else { Ok(()) }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Questions for a length.
+    lens,
+    /// Ranges read, also those of one submitted request.
+    reads,
+    /// Bytes asked for by them.
+    bytes_read,
+    /// Appends.
+    appends,
+    /// Bytes handed over by them.
+    bytes_appended,
+    /// Puts.
+    puts,
+    /// Bytes handed over by them.
+    bytes_put,
+    /// Listings.
+    lists,
+    /// Deletes.
+    deletes,
+    /// Calls of `sync`, and puts with sync.
+    syncs,
+    /// Calls of `exec`.
+    execs,
+}
+
+impl Tally {
+    pub(crate) fn read(&self, bytes: usize) {
+        add(&self.reads, 1);
+        add(&self.bytes_read, bytes as u64);
+    }
+
+    pub(crate) fn append(&self, parts: &[&[u8]]) {
+        add(&self.appends, 1);
+        add(&self.bytes_appended, parts.iter().map(|part| part.len() as u64).sum());
+    }
+
+    pub(crate) fn put(&self, bytes: usize, sync: bool) {
+        add(&self.puts, 1);
+        add(&self.bytes_put, bytes as u64);
+        add(&self.syncs, u64::from(sync));
+    }
+}
+
+pub(crate) fn add(counter: &AtomicU64, amount: u64) {
+    counter.fetch_add(amount, Ordering::Relaxed);
+}
+
+/// A store that counts what it is asked for and passes it on.
+#[derive(Debug)]
+pub struct CountingStore<S> {
+    inner: S,
+    tally: Tally,
+}
+
+impl<S: Store> CountingStore<S> {
+    /// Wraps `inner`; all counters start at zero.
+    pub fn new(inner: S) -> Self {
+        CountingStore { inner, tally: Tally::default() }
+    }
+
+    /// What has been asked for so far.
+    pub fn counters(&self) -> Counters {
+        self.tally.counters()
+    }
+
+    /// The store inside, which does not count.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+}
+
+impl<S: Store> Store for CountingStore<S> {
+    fn features(&self) -> Features {
+        self.inner.features()
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    fn len(&self, key: &str) -> Result<u64> {
+        add(&self.tally.lens, 1);
+        self.inner.len(key)
+    }
+
+    fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.tally.read(out.len());
+        self.inner.read(key, offset, out)
+    }
+
+    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
+        self.tally.append(parts);
+        self.inner.append(key, at, parts)
+    }
+
+    fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
+        self.tally.put(data.len(), sync);
+        self.inner.put(key, data, mode, sync)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
+        add(&self.tally.lists, 1);
+        self.inner.list(prefix)
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        add(&self.tally.deletes, 1);
+        self.inner.delete(key)
+    }
+
+    fn sync(&self, keys: &[&str]) -> Result<()> {
+        add(&self.tally.syncs, 1);
+        self.inner.sync(keys)
+    }
+
+    fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
+        add(&self.tally.execs, 1);
+        self.inner.exec(key, method, input)
+    }
+
+    fn submit(&self, request: Request) -> Pending {
+        match &request {
+            Request::ReadMany { ranges, .. } => ranges.iter().for_each(|range| self.tally.read(range.1)),
+            Request::Append { data, .. } => self.tally.append(&[data]),
+            Request::Put { data, sync, .. } => self.tally.put(data.len(), *sync),
+            Request::Sync { .. } => add(&self.tally.syncs, 1),
+        }
+        self.inner.submit(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryStore;
+
+    #[test]
+    fn requests_and_bytes_are_counted_by_kind_and_differences_can_be_taken() {
+        let store = CountingStore::new(MemoryStore::new());
+        store.append("k", 0, &[b"ab", b"cde"]).unwrap();
+        let before = store.counters();
+        store.read("k", 1, &mut [0; 3]).unwrap();
+        store.submit(Request::read_many("k", vec![(0, 1), (1, 4)])).wait().unwrap();
+        store.put("p", b"1234567", PutMode::Replace, true).unwrap();
+        assert!(store.read("missing", 0, &mut [0; 1]).is_err());
+        let between = store.counters() - before;
+        assert_eq!(
+            between,
+            Counters { reads: 4, bytes_read: 9, puts: 1, bytes_put: 7, syncs: 1, ..Counters::default() }
+        );
+        assert_eq!(before.to_string(), "1 appends, 5 bytes appended");
+        assert_eq!(Counters::default().to_string(), "no requests");
+    }
+}

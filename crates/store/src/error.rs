@@ -1,0 +1,165 @@
+//! What can go wrong with named bytes, told to the person who must act.
+//!
+//! Every kind names the key and the store it concerns; the message ends with what to do about it.
+
+use std::io;
+
+/// Result of a store operation.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// A store operation that was not done, or of which it is not known whether it was done.
+///
+/// `store` is what [`Store::describe`](crate::Store::describe) says, for a local store its path.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// There is no object of that name.
+    #[error("no object '{key}' in {store}: it was never written, not yet made visible, or deleted")]
+    NotFound {
+        /// The key asked for.
+        key: String,
+        /// The store that was asked.
+        store: String,
+    },
+    /// An object of that name was there already; it has not been changed.
+    #[error(
+        "cannot create '{key}' in {store}: an object of that name exists and was left as it is; \
+         choose another name or replace it explicitly"
+    )]
+    AlreadyExists {
+        /// The key that was to be created.
+        key: String,
+        /// The store that holds it.
+        store: String,
+    },
+    /// The object ends before the bytes that were asked for; the buffer's content is unspecified.
+    #[error(
+        "cannot read {wanted} bytes at offset {offset} of '{key}' in {store}: only {got} are there; \
+         the object is shorter than what refers to it, so it was truncated or is still being written"
+    )]
+    ShortRead {
+        /// The key that was read.
+        key: String,
+        /// The store that holds it.
+        store: String,
+        /// Where the read began, in bytes.
+        offset: u64,
+        /// How many bytes were asked for.
+        wanted: u64,
+        /// How many bytes there were.
+        got: u64,
+    },
+    /// An append at a place that is not the end of the object; nothing was written.
+    #[error(
+        "cannot append to '{key}' in {store} at byte {expected}: the object is {found} bytes long; \
+         another writer has written to it, or an earlier append failed in part"
+    )]
+    Conflict {
+        /// The key that was to be extended.
+        key: String,
+        /// The store that holds it.
+        store: String,
+        /// The length that the caller believed the object to have.
+        expected: u64,
+        /// The length that it has.
+        found: u64,
+    },
+    /// The store, or this place in it, cannot be written to.
+    #[error("cannot {operation} '{key}' in {store}: {reason}")]
+    ReadOnly {
+        /// The key that was to be changed.
+        key: String,
+        /// The store that refused.
+        store: String,
+        /// What was attempted.
+        operation: &'static str,
+        /// What forbids it and what would allow it.
+        reason: String,
+    },
+    /// The medium or a quota is full.
+    #[error(
+        "cannot {operation} '{key}' in {store}: no space is left (device full or quota reached); \
+         free space and try again. An append may have left some of its bytes: ask for the length first"
+    )]
+    NoSpace {
+        /// The key that was to grow.
+        key: String,
+        /// The store that is full.
+        store: String,
+        /// What was attempted.
+        operation: &'static str,
+    },
+    /// This store does not offer the operation; asking again will not help.
+    #[error("{store} does not support {operation}; see Store::features for what it offers")]
+    Unsupported {
+        /// What was attempted.
+        operation: String,
+        /// The store that lacks it.
+        store: String,
+    },
+    /// The key or prefix is not a legal name.
+    #[error("'{}' is not a valid key: {reason}", .key.escape_debug())]
+    InvalidKey {
+        /// The offending key.
+        key: String,
+        /// Which rule it breaks.
+        reason: &'static str,
+    },
+    /// The system reported an error. Unless it is known not to be, the operation may have been done.
+    #[error("cannot {operation} '{key}' in {store}: {source}")]
+    Io {
+        /// The key concerned.
+        key: String,
+        /// The store concerned.
+        store: String,
+        /// What was attempted.
+        operation: &'static str,
+        /// What the system reported.
+        source: io::Error,
+    },
+    /// The store has ended, or the request belongs to another process; nothing further will be done.
+    #[error("{store} is closed: {reason}")]
+    Closed {
+        /// The store that has ended.
+        store: String,
+        /// Why.
+        reason: &'static str,
+    },
+}
+
+impl StoreError {
+    /// Whether the object was simply not there.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::NotFound { .. })
+    }
+
+    /// Whether a creation lost against an object that was there before.
+    pub fn is_already_exists(&self) -> bool {
+        matches!(self, Self::AlreadyExists { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_the_key_the_store_what_was_found_and_what_to_do() {
+        let message = StoreError::Conflict {
+            key: "log/w.seg".into(),
+            store: "local store /data/run.dry".into(),
+            expected: 512,
+            found: 700,
+        }
+        .to_string();
+        for part in ["log/w.seg", "/data/run.dry", "512", "700", "another writer"] {
+            assert!(message.contains(part), "{part} is missing in: {message}");
+        }
+    }
+
+    #[test]
+    fn control_characters_in_a_refused_key_are_shown_escaped() {
+        let error = StoreError::InvalidKey { key: "a\nb\u{1b}".into(), reason: "r" };
+        assert!(error.to_string().contains("a\\nb\\u{1b}"), "{error}");
+    }
+}

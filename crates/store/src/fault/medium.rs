@@ -1,0 +1,161 @@
+//! What the medium holds: a model of a disk behind a cache.
+//!
+//! Per object: what surely survives, and the changes since. A power cut may keep of these
+//! - names (creations, replacements, deletions): the first few, in their order; other objects go their own way;
+//! - appended bytes: any subset of 512-byte sectors, with zeros or rubbish in the others, up to any length;
+//! - the bytes of an unsynced put: like appended ones, or all.
+//!
+//! A sync, or a put with sync, makes the object as it is now the sure one.
+
+use std::collections::BTreeMap;
+
+use super::random::Xorshift;
+use crate::{MemoryStore, PutMode, Store};
+
+const SECTOR: usize = 512;
+
+/// Something done to the store.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    Append { key: String, at: u64, data: Vec<u8> },
+    Put { key: String, data: Vec<u8>, sync: bool },
+    Delete { key: String },
+    Sync { keys: Vec<String> },
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Medium {
+    objects: BTreeMap<String, Object>,
+}
+
+#[derive(Debug, Default)]
+struct Object {
+    durable: Option<Vec<u8>>,
+    current: Option<Vec<u8>>,
+    since: Vec<Unsynced>,
+}
+
+#[derive(Debug)]
+enum Unsynced {
+    Created,
+    Appended(Vec<u8>),
+    Put(Vec<u8>),
+    Deleted,
+}
+
+impl Medium {
+    pub(crate) fn begin_with(&mut self, key: String, bytes: Vec<u8>) {
+        self.objects
+            .insert(key, Object { durable: Some(bytes.clone()), current: Some(bytes), since: Vec::new() });
+    }
+
+    pub(crate) fn apply(&mut self, change: Change) {
+        match change {
+            Change::Append { key, at, data } => {
+                let object = self.objects.entry(key).or_default();
+                if at == 0 {
+                    object.current = Some(Vec::new());
+                    object.since.push(Unsynced::Created);
+                }
+                object.current.get_or_insert_default().extend_from_slice(&data);
+                object.since.push(Unsynced::Appended(data));
+            }
+            Change::Put { key, data, sync } => {
+                let object = self.objects.entry(key).or_default();
+                object.current = Some(data.clone());
+                object.since.push(Unsynced::Put(data));
+                if sync {
+                    object.make_durable();
+                }
+            }
+            Change::Delete { key } => {
+                let object = self.objects.entry(key).or_default();
+                object.current = None;
+                object.since.push(Unsynced::Deleted);
+            }
+            Change::Sync { keys } => {
+                for key in keys {
+                    self.objects.entry(key).or_default().make_durable();
+                }
+            }
+        }
+    }
+
+    pub(crate) fn after_kill(&self) -> MemoryStore {
+        store_of(self.objects.iter().map(|(key, object)| (key, object.current.clone())))
+    }
+
+    pub(crate) fn after_power_cut(&self, random: &mut Xorshift) -> MemoryStore {
+        store_of(self.objects.iter().map(|(key, object)| (key, object.after_power_cut(random))))
+    }
+}
+
+impl Object {
+    fn make_durable(&mut self) {
+        self.durable.clone_from(&self.current);
+        self.since.clear();
+    }
+
+    fn after_power_cut(&self, random: &mut Xorshift) -> Option<Vec<u8>> {
+        let names =
+            self.since.iter().filter(|change| !matches!(change, Unsynced::Appended(_))).count() as u64;
+        let mut names_kept = random.below(names + 1);
+        let mut left = self.durable.clone();
+        // Bytes before this are sure; those behind it are torn when the object's last change is known.
+        let mut sure = left.as_ref().map_or(0, Vec::len);
+        for change in &self.since {
+            if let Unsynced::Appended(data) = change {
+                if let Some(bytes) = &mut left {
+                    bytes.extend_from_slice(data);
+                }
+                continue;
+            }
+            if names_kept == 0 {
+                // What was appended from here on belongs to an object without a durable name.
+                break;
+            }
+            names_kept -= 1;
+            sure = 0;
+            left = match change {
+                Unsynced::Created => Some(Vec::new()),
+                Unsynced::Put(data) => Some(data.clone()),
+                Unsynced::Appended(_) | Unsynced::Deleted => None,
+            };
+        }
+        left.map(|bytes| tear(bytes, sure, random))
+    }
+}
+
+/// Loses any sectors behind `sure`, and any part of the end.
+fn tear(mut bytes: Vec<u8>, sure: usize, random: &mut Xorshift) -> Vec<u8> {
+    if bytes.len() == sure || random.one_in(4) {
+        return bytes;
+    }
+    let unsure = (bytes.len() - sure) as u64;
+    // As often as not the length is right and only the content is not: that is what checksums are for.
+    if random.one_in(2) {
+        bytes.truncate(sure + random.below(unsure + 1) as usize);
+    }
+    let mut start = sure;
+    while start < bytes.len() {
+        let end = (start / SECTOR + 1).saturating_mul(SECTOR).min(bytes.len());
+        match random.below(4) {
+            0 => bytes[start..end].fill(0),
+            1 => bytes[start..end].iter_mut().for_each(|byte| *byte = random.next() as u8),
+            _ => {}
+        }
+        start = end;
+    }
+    bytes
+}
+
+fn store_of<'k>(objects: impl Iterator<Item = (&'k String, Option<Vec<u8>>)>) -> MemoryStore {
+    let store = MemoryStore::new();
+    for (key, bytes) in objects {
+        if let Some(bytes) = bytes {
+            // Of a name that was once an object and once a folder, a cut may keep both; the first has it.
+            let _ = store.put(key, &bytes, PutMode::IfAbsent, false);
+        }
+    }
+    store
+}

@@ -1,0 +1,376 @@
+//! A store that fails on purpose, and knows what a failure would have left.
+//!
+//! It passes everything on to a store inside, does as its [`Script`] says, and keeps beside it a model of
+//! the medium: what is surely durable, and what was done since. So after any request a test can ask what a
+//! killed process or a power cut would leave ([`FaultStore::survivor`]), open that, and check the promises.
+//!
+//! Everything is decided by the script and its seed; the same run gives the same survivor. One lock orders all requests,
+//! so only the order of the threads' requests, not their overlap, differs between runs with threads.
+
+mod medium;
+mod random;
+mod script;
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::counting::{Tally, add};
+use crate::{
+    Counters, Features, ListEntry, MemoryStore, Pending, PutMode, Request, Result, Store, StoreError,
+    StoreExt, validate_key, validate_prefix,
+};
+use medium::{Change, Medium};
+use random::Xorshift;
+pub use script::{Fault, Script};
+
+/// A store with injected faults over `inner`, which nobody else should change meanwhile.
+///
+/// Clones of nothing: share it by reference or `Arc`. A *change* is an append, put, delete or sync; changes and
+/// reads are numbered from 0, each for itself, in the order in which they arrive.
+#[derive(Debug)]
+pub struct FaultStore<S = MemoryStore> {
+    inner: S,
+    tally: Tally,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    script: Script,
+    random: Xorshift,
+    changes: u64,
+    reads: u64,
+    /// All requests so far; the clock of delayed listings.
+    requests: u64,
+    bytes_left: Option<u64>,
+    created_at: HashMap<String, u64>,
+    medium: Medium,
+    survivor: Option<MemoryStore>,
+}
+
+impl FaultStore<MemoryStore> {
+    /// An empty store in memory.
+    pub fn in_memory(script: Script) -> Self {
+        Self::with_medium(MemoryStore::new(), script, Medium::default())
+    }
+}
+
+impl<S: Store> FaultStore<S> {
+    /// Over a store whose present objects count as durable; they are read into memory.
+    pub fn new(inner: S, script: Script) -> Result<Self> {
+        let mut medium = Medium::default();
+        for entry in inner.list("")? {
+            let bytes = inner.read_all(&entry.key, u64::MAX)?;
+            medium.begin_with(entry.key, bytes);
+        }
+        Ok(Self::with_medium(inner, script, medium))
+    }
+
+    fn with_medium(inner: S, script: Script, medium: Medium) -> Self {
+        let state = State {
+            random: Xorshift::new(script.seed),
+            bytes_left: script.space,
+            script,
+            changes: 0,
+            reads: 0,
+            requests: 0,
+            created_at: HashMap::new(),
+            medium,
+            survivor: None,
+        };
+        FaultStore { inner, tally: Tally::default(), state: Mutex::new(state) }
+    }
+
+    /// The requests so far, by kind, with those that failed.
+    pub fn counters(&self) -> Counters {
+        self.tally.counters()
+    }
+
+    /// How many changes (append, put, delete, sync) have been requested: to crash a run at each of them,
+    /// let it run through once and try every number below this.
+    pub fn changes(&self) -> u64 {
+        self.state().changes
+    }
+
+    /// The process dies now. What was done stays; all further requests fail.
+    pub fn kill(&self) {
+        self.state().end(None);
+    }
+
+    /// The power fails now. What was synced stays, of the rest whatever `seed` picks; all further requests fail.
+    /// After a [`Fault::Crash`] this decides what the crash was.
+    pub fn power_cut(&self, seed: u64) {
+        self.state().end(Some(seed));
+    }
+
+    /// What is found afterwards, as a new store. Without an end so far: what a kill now would leave.
+    pub fn survivor(&self) -> MemoryStore {
+        let state = self.state();
+        let left = state.survivor.clone().unwrap_or_else(|| state.medium.after_kill());
+        // Not the original: each caller may change what he gets.
+        copy_of(&left)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn io_error(&self, key: &str, operation: &'static str, kind: io::ErrorKind, what: &str) -> StoreError {
+        let source = io::Error::new(kind, what.to_owned());
+        StoreError::Io { key: key.to_owned(), store: self.describe(), operation, source }
+    }
+
+    /// Lets a request in that changes nothing.
+    fn admit(&self) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.state();
+        if state.survivor.is_some() {
+            return Err(self.closed());
+        }
+        state.requests += 1;
+        Ok(state)
+    }
+
+    fn closed(&self) -> StoreError {
+        StoreError::Closed {
+            store: self.describe(),
+            reason: "its process was killed, or the power cut, by the test",
+        }
+    }
+
+    /// Does a change under the fault that is due. `apply` does it to the inner store and says what it was,
+    /// `tear` picks what is left of it when it stops midway: in a crash, or where there is room for so many bytes.
+    fn change(
+        &self,
+        key: &str,
+        operation: &'static str,
+        grows_by: u64,
+        apply: impl FnOnce() -> Result<Change>,
+        tear: impl FnOnce(&mut Xorshift, Option<u64>) -> Option<Change>,
+    ) -> Result<()> {
+        let mut state = self.admit()?;
+        let number = state.changes;
+        state.changes += 1;
+        let State { script, random, bytes_left, .. } = &mut *state;
+        let mut fault = script.at_change(number, random);
+        if bytes_left.is_some_and(|left| left < grows_by) {
+            fault = fault.or(Some(Fault::NoSpace));
+        }
+        match fault {
+            Some(Fault::Fail) => {
+                return Err(self.io_error(key, operation, io::ErrorKind::Other, "injected failure"));
+            }
+            Some(Fault::Crash) => {
+                if let Some(change) = tear(&mut state.random, None) {
+                    state.done(change);
+                }
+                state.end(None);
+                return Err(self.closed());
+            }
+            Some(Fault::NoSpace) => {
+                let room = state.bytes_left.unwrap_or_else(|| state.random.below(grows_by.max(1)));
+                if let Some(change) = tear(&mut state.random, Some(room)) {
+                    self.apply_torn(&change)?;
+                    state.done(change);
+                    state.bytes_left = state.bytes_left.map(|left| left.saturating_sub(room));
+                }
+                let (key, store) = (key.to_owned(), self.describe());
+                return Err(StoreError::NoSpace { key, store, operation });
+            }
+            Some(Fault::LostReply | Fault::ShortRead) | None => {}
+        }
+        let change = apply()?;
+        state.bytes_left = state.bytes_left.map(|left| left.saturating_sub(grows_by));
+        state.done(change);
+        match fault {
+            Some(Fault::LostReply) => Err(self.io_error(
+                key,
+                operation,
+                io::ErrorKind::ConnectionReset,
+                "injected loss of the reply",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn apply_torn(&self, change: &Change) -> Result<()> {
+        match change {
+            Change::Append { key, at, data } => self.inner.append(key, *at, &[data]),
+            _ => Ok(()),
+        }
+    }
+
+    /// A change that would be refused is refused by the store inside, and leaves nothing when it is torn.
+    fn would_append(&self, key: &str, at: u64) -> bool {
+        match self.inner.len(key) {
+            Ok(len) => at != 0 && len == at,
+            Err(_) => at == 0,
+        }
+    }
+}
+
+impl State {
+    fn done(&mut self, change: Change) {
+        let now = self.requests;
+        match &change {
+            Change::Append { key, at: 0, .. } => drop(self.created_at.insert(key.clone(), now)),
+            Change::Put { key, .. } => drop(self.created_at.entry(key.clone()).or_insert(now)),
+            Change::Delete { key } => drop(self.created_at.remove(key)),
+            _ => {}
+        }
+        self.medium.apply(change);
+    }
+
+    fn end(&mut self, power_cut: Option<u64>) {
+        self.survivor = Some(match power_cut {
+            None => self.medium.after_kill(),
+            Some(seed) => self.medium.after_power_cut(&mut Xorshift::new(seed)),
+        });
+    }
+}
+
+fn copy_of(store: &MemoryStore) -> MemoryStore {
+    let copy = MemoryStore::new();
+    for entry in store.list("").expect("memory can be listed") {
+        let bytes = store.read_all(&entry.key, u64::MAX).expect("what is listed in memory can be read");
+        copy.put(&entry.key, &bytes, PutMode::Replace, false).expect("what memory held it can hold again");
+    }
+    copy
+}
+
+impl<S: Store> Store for FaultStore<S> {
+    fn features(&self) -> Features {
+        // The medium models syncs, whatever the store inside does.
+        Features { sync: true, ..self.inner.features() }
+    }
+
+    fn describe(&self) -> String {
+        format!("{} with injected faults", self.inner.describe())
+    }
+
+    fn len(&self, key: &str) -> Result<u64> {
+        add(&self.tally.lens, 1);
+        let _state = self.admit()?;
+        self.inner.len(key)
+    }
+
+    fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.tally.read(out.len());
+        let mut state = self.admit()?;
+        let number = state.reads;
+        state.reads += 1;
+        let State { script, random, .. } = &mut *state;
+        let fault = script.at_read(number, random);
+        match fault {
+            Some(Fault::Fail | Fault::NoSpace) => {
+                return Err(self.io_error(key, "read", io::ErrorKind::Other, "injected failure"));
+            }
+            Some(Fault::Crash) => {
+                state.end(None);
+                return Err(self.closed());
+            }
+            _ => {}
+        }
+        self.inner.read(key, offset, out)?;
+        match fault {
+            Some(Fault::ShortRead) if !out.is_empty() => {
+                let wanted = out.len();
+                let got = state.random.below(wanted as u64);
+                // Whoever uses the buffer all the same shall notice.
+                out[got as usize..].fill(0xEE);
+                let (key, store) = (key.to_owned(), self.describe());
+                Err(StoreError::ShortRead { key, store, offset, wanted: wanted as u64, got })
+            }
+            Some(Fault::LostReply) => {
+                out.fill(0xEE);
+                Err(self.io_error(key, "read", io::ErrorKind::ConnectionReset, "injected loss of the reply"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
+        self.tally.append(parts);
+        if !self.features().append {
+            return self.inner.append(key, at, parts);
+        }
+        validate_key(key)?;
+        let data = parts.concat();
+        let whole = data.len() as u64;
+        let change = |data: Vec<u8>| Change::Append { key: key.to_owned(), at, data };
+        let apply = || {
+            self.inner.append(key, at, parts)?;
+            Ok(change(data.clone()))
+        };
+        let tear = |random: &mut Xorshift, room: Option<u64>| {
+            let left = room.map_or_else(|| random.below(whole + 1), |room| room.min(whole)) as usize;
+            self.would_append(key, at).then(|| change(data[..left].to_vec()))
+        };
+        self.change(key, "append to", whole, apply, tear)
+    }
+
+    fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
+        self.tally.put(data.len(), sync);
+        validate_key(key)?;
+        let change = |sync| Change::Put { key: key.to_owned(), data: data.to_vec(), sync };
+        let apply = || {
+            self.inner.put(key, data, mode, sync)?;
+            Ok(change(sync))
+        };
+        // When it stops midway the name may be there, but surely not yet durable.
+        let tear = |random: &mut Xorshift, room: Option<u64>| {
+            let refused = mode == PutMode::IfAbsent && self.inner.exists(key).unwrap_or(false);
+            (room.is_none() && !refused && random.one_in(2)).then(|| change(false))
+        };
+        self.change(key, "put", data.len() as u64, apply, tear)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
+        add(&self.tally.lists, 1);
+        validate_prefix(prefix)?;
+        let state = self.admit()?;
+        let mut entries = self.inner.list(prefix)?;
+        let is_visible = |created: &u64| state.requests.saturating_sub(*created) > state.script.list_delay;
+        entries.retain(|entry| state.created_at.get(&entry.key).is_none_or(is_visible));
+        Ok(entries)
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        add(&self.tally.deletes, 1);
+        validate_key(key)?;
+        let change = || Change::Delete { key: key.to_owned() };
+        let apply = || {
+            self.inner.delete(key)?;
+            Ok(change())
+        };
+        let tear = |random: &mut Xorshift, room: Option<u64>| {
+            (room.is_none() && self.inner.exists(key).unwrap_or(false) && random.one_in(2)).then(change)
+        };
+        self.change(key, "delete", 0, apply, tear)
+    }
+
+    fn sync(&self, keys: &[&str]) -> Result<()> {
+        add(&self.tally.syncs, 1);
+        keys.iter().try_for_each(|key| validate_key(key))?;
+        let change =
+            |count: usize| Change::Sync { keys: keys[..count].iter().map(|&key| key.to_owned()).collect() };
+        let apply = || {
+            self.inner.sync(keys)?;
+            Ok(change(keys.len()))
+        };
+        let tear = |random: &mut Xorshift, room: Option<u64>| {
+            room.is_none().then(|| change(random.below(keys.len() as u64 + 1) as usize))
+        };
+        self.change(keys.first().unwrap_or(&""), "sync", 0, apply, tear)
+    }
+
+    fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
+        add(&self.tally.execs, 1);
+        let _state = self.admit()?;
+        self.inner.exec(key, method, input)
+    }
+
+    fn submit(&self, request: Request) -> Pending {
+        Pending::completed(request.execute_on(self))
+    }
+}

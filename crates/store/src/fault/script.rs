@@ -1,0 +1,103 @@
+//! Which faults happen when: a value that can be printed with a failing test and used again.
+
+use std::collections::BTreeMap;
+
+use super::random::Xorshift;
+
+/// Something that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The process dies while this is under way: of an append a prefix is left, of a put or delete all or nothing,
+    /// and a sync has synced some of its keys. This request and all further ones fail with `Closed`.
+    Crash,
+    /// It is not done and fails with `Io`.
+    Fail,
+    /// It is done but fails with `Io`.
+    LostReply,
+    /// It fails with `NoSpace`; of an append the bytes that still fit are left.
+    NoSpace,
+    /// A read fails with `ShortRead` though the object is long enough; changes take no notice.
+    ShortRead,
+}
+
+/// What a [`FaultStore`](super::FaultStore) does wrong. The default is nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    pub(crate) seed: u64,
+    changes: BTreeMap<u64, Fault>,
+    reads: BTreeMap<u64, Fault>,
+    /// One in so many changes or reads, at random.
+    random_changes: Option<(u64, Fault)>,
+    random_reads: Option<(u64, Fault)>,
+    pub(crate) space: Option<u64>,
+    pub(crate) list_delay: u64,
+}
+
+impl Script {
+    /// No faults, yet; `seed` decides everything left to chance.
+    pub fn seeded(seed: u64) -> Self {
+        Script { seed, ..Self::default() }
+    }
+
+    /// `fault` strikes the change (append, put, delete or sync) of this number, counted from 0.
+    #[must_use]
+    pub fn at(mut self, change: u64, fault: Fault) -> Self {
+        self.changes.insert(change, fault);
+        self
+    }
+
+    /// `fault` strikes the read of this number, counted from 0.
+    #[must_use]
+    pub fn at_nth_read(mut self, read: u64, fault: Fault) -> Self {
+        self.reads.insert(read, fault);
+        self
+    }
+
+    /// `fault` strikes one in `n` changes.
+    #[must_use]
+    pub fn one_in(mut self, n: u64, fault: Fault) -> Self {
+        self.random_changes = Some((n, fault));
+        self
+    }
+
+    /// `fault` strikes one in `n` reads.
+    #[must_use]
+    pub fn one_read_in(mut self, n: u64, fault: Fault) -> Self {
+        self.random_reads = Some((n, fault));
+        self
+    }
+
+    /// There is room for `bytes` more; what is deleted or replaced does not come back.
+    #[must_use]
+    pub fn with_space(mut self, bytes: u64) -> Self {
+        self.space = Some(bytes);
+        self
+    }
+
+    /// A new object is listed only after this many further requests of any kind.
+    #[must_use]
+    pub fn with_list_delay(mut self, requests: u64) -> Self {
+        self.list_delay = requests;
+        self
+    }
+
+    pub(crate) fn at_change(&self, number: u64, random: &mut Xorshift) -> Option<Fault> {
+        pick(&self.changes, self.random_changes, number, random)
+    }
+
+    pub(crate) fn at_read(&self, number: u64, random: &mut Xorshift) -> Option<Fault> {
+        pick(&self.reads, self.random_reads, number, random)
+    }
+}
+
+fn pick(
+    planned: &BTreeMap<u64, Fault>,
+    random_fault: Option<(u64, Fault)>,
+    number: u64,
+    random: &mut Xorshift,
+) -> Option<Fault> {
+    planned
+        .get(&number)
+        .copied()
+        .or_else(|| random_fault.filter(|(n, _)| random.one_in(*n)).map(|(_, fault)| fault))
+}

@@ -1,0 +1,149 @@
+//! Files that appear whole or not at all.
+//!
+//! The bytes go to a temporary file in the same folder, which then gets the final name: by `rename` where it
+//! may replace, by `link` where it must not, because `link` is the oldest test-and-set that network file systems
+//! also keep. Where there are no hard links, Linux's `RENAME_NOREPLACE` takes its place.
+//!
+//! Temporary names contain `~`, which no key does. A process that is killed leaves its temporary file; it is
+//! never listed, and removing it is for whoever collects garbage.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::{transfer, tree};
+use crate::PutMode;
+
+/// How an attempt to place a file ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placed {
+    /// It has the final name.
+    Yes,
+    /// Another file has it, and was left alone.
+    NameTaken,
+}
+
+/// Opens by the given function, with whatever remedies the caller knows.
+type Opening<'a> = &'a dyn Fn(&dyn Fn() -> io::Result<File>) -> io::Result<File>;
+
+/// Writes `data` to a file named `path`. With `sync` its bytes are durable when it gets the name; the name is not.
+pub(crate) fn write(
+    path: &Path,
+    data: &[u8],
+    mode: PutMode,
+    sync: bool,
+    opening: Opening<'_>,
+) -> io::Result<Placed> {
+    let (file, temporary) = create_temporary(path, opening)?;
+    let written =
+        transfer::write_all(&file, 0, &[data]).and_then(|()| if sync { file.sync_data() } else { Ok(()) });
+    let placed = written.and_then(|()| match mode {
+        PutMode::Replace => std::fs::rename(&temporary, path).map(|()| Placed::Yes),
+        PutMode::IfAbsent => name_if_absent(&file, &temporary, path),
+    });
+    if !matches!((mode, &placed), (PutMode::Replace, Ok(_))) {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    placed
+}
+
+fn name_if_absent(file: &File, temporary: &Path, path: &Path) -> io::Result<Placed> {
+    match std::fs::hard_link(temporary, path) {
+        Ok(()) => Ok(Placed::Yes),
+        // A network file system may lose the reply, ask again, and find the link it has made itself: then our
+        // file has two names.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Ok(if file.metadata()?.nlink() > 1 { Placed::Yes } else { Placed::NameTaken })
+        }
+        Err(error) if has_no_hard_links(&error) => rename_if_absent(temporary, path, error),
+        Err(error) => Err(error),
+    }
+}
+
+fn has_no_hard_links(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    [Errno::PERM, Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOSYS, Errno::MLINK]
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+#[cfg(target_os = "linux")]
+fn rename_if_absent(temporary: &Path, path: &Path, _no_links: io::Error) -> io::Result<Placed> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    match renameat_with(CWD, temporary, CWD, path, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(Placed::Yes),
+        Err(rustix::io::Errno::EXIST) => Ok(Placed::NameTaken),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn rename_if_absent(_temporary: &Path, _path: &Path, no_links: io::Error) -> io::Result<Placed> {
+    Err(no_links)
+}
+
+fn create_temporary(path: &Path, opening: Opening<'_>) -> io::Result<(File, PathBuf)> {
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    let folder = path.parent().unwrap_or(Path::new(""));
+    // The time keeps apart processes of the same number on other nodes or in other containers; should names meet
+    // all the same, the file system tells, and the next one is tried.
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    for _ in 0..1000 {
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let temporary = folder.join(format!("~{}-{serial}-{time:x}", std::process::id()));
+        match opening(&|| tree::create_new(&temporary)) {
+            Ok(file) => return Ok((file, temporary)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("a thousand temporary names are taken; clear away the files that begin with '~'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(path: &Path, data: &[u8], mode: PutMode) -> Placed {
+        write(path, data, mode, false, &|open| open()).unwrap()
+    }
+
+    #[test]
+    fn nothing_but_the_named_file_remains() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("k");
+        assert_eq!(place(&path, b"1", PutMode::IfAbsent), Placed::Yes);
+        assert_eq!(place(&path, b"2", PutMode::IfAbsent), Placed::NameTaken);
+        assert_eq!(std::fs::read(&path).unwrap(), b"1");
+        assert_eq!(place(&path, b"3", PutMode::Replace), Placed::Yes);
+        assert_eq!(std::fs::read(&path).unwrap(), b"3");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert_eq!(path.metadata().unwrap().nlink(), 1);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn without_hard_links_a_rename_decides_as_well() {
+        let dir = tempfile::tempdir().unwrap();
+        let (first, second, path) = (dir.path().join("1"), dir.path().join("2"), dir.path().join("k"));
+        std::fs::write(&first, "1").unwrap();
+        std::fs::write(&second, "2").unwrap();
+        let no_links = || io::Error::from(io::ErrorKind::Unsupported);
+        assert_eq!(rename_if_absent(&first, &path, no_links()).unwrap(), Placed::Yes);
+        assert_eq!(rename_if_absent(&second, &path, no_links()).unwrap(), Placed::NameTaken);
+        assert_eq!(std::fs::read(&path).unwrap(), b"1");
+    }
+
+    #[test]
+    fn a_reply_that_was_lost_is_not_taken_for_a_lost_race() {
+        // An NFS client repeats LINK when the reply is lost, and reports EEXIST for the link it made itself.
+        let dir = tempfile::tempdir().unwrap();
+        let (temporary, path) = (dir.path().join("~t"), dir.path().join("k"));
+        let file = tree::create_new(&temporary).unwrap();
+        std::fs::hard_link(&temporary, &path).unwrap();
+        assert_eq!(name_if_absent(&file, &temporary, &path).unwrap(), Placed::Yes);
+    }
+}

@@ -1,0 +1,110 @@
+//! What has to reach the device, and in which folders.
+//!
+//! A name is durable when its folder is synced and, up to the root, each folder that might be new. Folders
+//! above the object's own are synced once; that a handle has been synced since it was opened its user keeps.
+//!
+//! A failed sync is remembered for as long as the bytes are the same: systems report a lost page once and then
+//! forget it, and a second sync that succeeds would be a lie.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::tree;
+
+#[derive(Debug, Default)]
+pub(crate) struct Durability {
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Folders whose own names are durable.
+    durable_folders: HashSet<PathBuf>,
+    lost_bytes: HashSet<String>,
+}
+
+impl Durability {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does `create` to the file at `path`; makes its folders if that fails for want of them.
+    pub(crate) fn with_folders<T>(
+        &self,
+        root: &Path,
+        path: &Path,
+        create: impl Fn() -> io::Result<T>,
+    ) -> io::Result<T> {
+        // Someone may remove an empty folder between the two steps.
+        for _ in 0..8 {
+            match create() {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                other => return other,
+            }
+            self.known().durable_folders.retain(|folder| !path.starts_with(folder));
+            tree::create_folders(root, path)?;
+        }
+        create()
+    }
+
+    /// The object's bytes are others from now on.
+    pub(crate) fn bytes_renewed(&self, key: &str) {
+        self.known().lost_bytes.remove(key);
+    }
+
+    pub(crate) fn sync_bytes(&self, key: &str, file: &File) -> io::Result<()> {
+        if self.known().lost_bytes.contains(key) {
+            return Err(io::Error::other(
+                "an earlier sync of it failed, so bytes written before may be lost; write them again under another name",
+            ));
+        }
+        file.sync_data().inspect_err(|_| {
+            self.known().lost_bytes.insert(key.to_owned());
+        })
+    }
+
+    /// Makes the names of the files at `paths` durable.
+    pub(crate) fn sync_names<'p>(
+        &self,
+        root: &Path,
+        paths: impl IntoIterator<Item = &'p Path>,
+    ) -> io::Result<()> {
+        let mut to_sync = BTreeSet::new();
+        let mut to_remember = Vec::new();
+        {
+            let known = self.known();
+            for path in paths {
+                let mut folders = path.ancestors().skip(1);
+                to_sync.extend(folders.next().map(Path::to_owned));
+                // From the object's folder upwards, the root included: `create` may have made it.
+                for folder in path.ancestors().skip(1).take_while(|folder| folder.starts_with(root)) {
+                    if !known.durable_folders.contains(folder) {
+                        to_sync.extend(folder.parent().map(Path::to_owned));
+                        to_remember.push(folder.to_owned());
+                    }
+                }
+            }
+        }
+        for folder in &to_sync {
+            match sync_folder(folder) {
+                // What lies above the root need not be ours to open.
+                Err(error)
+                    if error.kind() == io::ErrorKind::PermissionDenied && !folder.starts_with(root) => {}
+                other => other?,
+            }
+        }
+        self.known().durable_folders.extend(to_remember);
+        Ok(())
+    }
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    match File::open(folder)?.sync_all() {
+        // Some network file systems have no sync for folders because every change is synchronous.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        other => other,
+    }
+}

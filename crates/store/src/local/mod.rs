@@ -1,0 +1,413 @@
+//! Objects as files below a folder, on any POSIX file system that processes of one or many nodes share.
+//!
+//! Reads and writes are positioned, on descriptors that all threads share; submitted requests run on a small pool of
+//! threads (docs/decisions/010-local-io.md says why). Files whose names are not keys are none of ours
+//! and never listed.
+//!
+//! Invariants
+//! - a transfer is done when every byte is; short transfers and interruptions go on where they stopped;
+//! - an object that is put gets its name when its bytes are complete, never before;
+//! - folders are made when an object needs them, but the root only by `create`: a container that was removed
+//!   is not silently begun anew.
+
+mod atomic_file;
+mod durability;
+mod early_writeback;
+mod handles;
+mod per_process;
+mod pool;
+mod transfer;
+mod tree;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::key::invalid;
+use crate::{
+    Features, ListEntry, Pending, PutMode, Reply, Request, Result, Store, StoreError, validate_key,
+    validate_prefix,
+};
+use atomic_file::Placed;
+use durability::Durability;
+use handles::{Handle, Handles};
+use per_process::PerProcess;
+use pool::Pool;
+
+/// A store in a folder of the local (or a mounted) file system.
+///
+/// May be used in a process forked from the one that opened it; requests under way stay with the parent.
+/// Dropping it finishes what was submitted.
+#[derive(Debug)]
+pub struct LocalStore {
+    // Before the folder: its threads are joined first.
+    pool: PerProcess<Pool>,
+    folder: Arc<Folder>,
+}
+
+/// What the threads of the pool share with the store.
+#[derive(Debug)]
+struct Folder {
+    root: PathBuf,
+    read_only: bool,
+    early_writeback: AtomicBool,
+    handles: PerProcess<Handles>,
+    durability: PerProcess<Durability>,
+}
+
+impl LocalStore {
+    /// Opens the folder at `path` for writing; makes it, and those above it, if it does not exist.
+    pub fn create(path: impl AsRef<Path>) -> Result<Self> {
+        let root = absolute(path.as_ref())?;
+        std::fs::create_dir_all(&root)
+            .map_err(|source| folder_error(&root, "create the folder of", source))?;
+        Self::open(root, false)
+    }
+
+    /// Opens the existing folder at `path`. With `read_only` every change fails before it reaches the file system.
+    pub fn open(path: impl AsRef<Path>, read_only: bool) -> Result<Self> {
+        let root = absolute(path.as_ref())?;
+        let metadata = root.metadata().map_err(|source| folder_error(&root, "open", source))?;
+        if !metadata.is_dir() {
+            return Err(folder_error(&root, "open", io::ErrorKind::NotADirectory.into()));
+        }
+        let folder = Folder {
+            root,
+            read_only,
+            early_writeback: AtomicBool::new(false),
+            handles: PerProcess::new(Handles::default),
+            durability: PerProcess::new(Durability::default),
+        };
+        Ok(LocalStore { pool: PerProcess::new(Pool::new), folder: Arc::new(folder) })
+    }
+
+    /// Whether the system is asked to start writing long appends to the device at once, instead of when it
+    /// wants or a sync demands it. Off by default. Worth it where appends are followed by a sync.
+    #[must_use]
+    pub fn with_early_writeback(self, on: bool) -> Self {
+        self.folder.early_writeback.store(on, Ordering::Relaxed);
+        self
+    }
+
+    /// The root folder, absolute.
+    pub fn path(&self) -> &Path {
+        &self.folder.root
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    // Later changes of the working directory must not move the store.
+    std::path::absolute(path).map_err(|source| folder_error(path, "find", source))
+}
+
+fn folder_error(root: &Path, operation: &'static str, source: io::Error) -> StoreError {
+    let (key, store) = (String::new(), description(root));
+    match source.kind() {
+        io::ErrorKind::NotFound => StoreError::NotFound { key, store },
+        _ => StoreError::Io { key, store, operation, source },
+    }
+}
+
+fn description(root: &Path) -> String {
+    format!("local store {}", root.display())
+}
+
+impl Folder {
+    fn path(&self, key: &str) -> Result<PathBuf> {
+        validate_key(key)?;
+        Ok(self.root.join(key))
+    }
+
+    fn handle(&self, key: &str, operation: &'static str, writable: bool) -> Result<(Arc<Handle>, u64)> {
+        let path = self.path(key)?;
+        match self.handles.get().get(key, &path, writable) {
+            Ok((handle, metadata)) => Ok((handle, metadata.len())),
+            Err(error) if writable => Err(self.write_error(key, operation, error)),
+            Err(error) => Err(self.read_error(key, operation, error)),
+        }
+    }
+
+    fn may_write(&self, key: &str, operation: &'static str) -> Result<PathBuf> {
+        let path = self.path(key)?;
+        if self.read_only {
+            let reason = "the store was opened for reading; open it for writing to change it".into();
+            return Err(StoreError::ReadOnly {
+                key: key.to_owned(),
+                store: description(&self.root),
+                operation,
+                reason,
+            });
+        }
+        Ok(path)
+    }
+
+    fn read_error(&self, key: &str, operation: &'static str, source: io::Error) -> StoreError {
+        let (key, store) = (key.to_owned(), description(&self.root));
+        match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => {
+                StoreError::NotFound { key, store }
+            }
+            _ => StoreError::Io { key, store, operation, source },
+        }
+    }
+
+    fn write_error(&self, key: &str, operation: &'static str, source: io::Error) -> StoreError {
+        let place = self.root.join(key);
+        let (key, store) = (key.to_owned(), description(&self.root));
+        let read_only =
+            |reason| StoreError::ReadOnly { key: key.clone(), store: store.clone(), operation, reason };
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                StoreError::NoSpace { key, store, operation }
+            }
+            io::ErrorKind::PermissionDenied => read_only(format!(
+                "{source}; check who owns {} and its folder and whether this user may write there",
+                place.display()
+            )),
+            io::ErrorKind::ReadOnlyFilesystem => read_only(format!(
+                "{} lies on a file system that is mounted for reading; remount it or choose another place",
+                place.display()
+            )),
+            io::ErrorKind::IsADirectory => invalid(&key, "it is the folder of other objects"),
+            io::ErrorKind::AlreadyExists if place.is_dir() => {
+                invalid(&key, "it is the folder of other objects")
+            }
+            io::ErrorKind::AlreadyExists => StoreError::AlreadyExists { key, store },
+            io::ErrorKind::NotADirectory => invalid(&key, "a part of its path is itself an object"),
+            io::ErrorKind::NotFound if self.root.is_dir() => StoreError::NotFound { key, store },
+            io::ErrorKind::NotFound => {
+                let source =
+                    io::Error::new(source.kind(), "the folder of the store has been removed or renamed");
+                StoreError::Io { key, store, operation, source }
+            }
+            _ => StoreError::Io { key, store, operation, source },
+        }
+    }
+
+    fn begin(&self, key: &str, path: &Path, parts: &[&[u8]]) -> Result<()> {
+        let fail = |error| self.write_error(key, "create", error);
+        let handles = self.handles.get();
+        let create = || tree::create_new(path);
+        let file =
+            self.durability.get().with_folders(&self.root, path, || handles.opening(create)).map_err(fail)?;
+        let handle = handles.keep_created(key, file).map_err(fail)?;
+        transfer::write_all(&handle.file, 0, parts).map_err(|error| {
+            // So that the caller can try again; if this fails too, he finds a beginning of his bytes.
+            let _ = std::fs::remove_file(path);
+            handles.forget(key);
+            self.write_error(key, "append to", error)
+        })?;
+        self.start_writeback(&handle, 0, parts);
+        Ok(())
+    }
+
+    fn extend(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
+        let (handle, found) = self.handle(key, "append to", true)?;
+        if found != at {
+            let (key, store) = (key.to_owned(), description(&self.root));
+            return Err(StoreError::Conflict { key, store, expected: at, found });
+        }
+        transfer::write_all(&handle.file, at, parts).map_err(|error| {
+            // See above; the object has one writer, so nobody else's bytes are lost.
+            let _ = handle.file.set_len(at);
+            self.write_error(key, "append to", error)
+        })?;
+        self.start_writeback(&handle, at, parts);
+        Ok(())
+    }
+
+    fn start_writeback(&self, handle: &Handle, at: u64, parts: &[&[u8]]) {
+        if self.early_writeback.load(Ordering::Relaxed) {
+            early_writeback::start(&handle.file, at, parts.iter().map(|part| part.len() as u64).sum());
+        }
+    }
+}
+
+impl Store for Folder {
+    fn features(&self) -> Features {
+        Features { append: true, exec: false, sync: true }
+    }
+
+    fn describe(&self) -> String {
+        description(&self.root)
+    }
+
+    fn len(&self, key: &str) -> Result<u64> {
+        Ok(self.handle(key, "find the length of", false)?.1)
+    }
+
+    fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
+        let (handle, _) = self.handle(key, "read", false)?;
+        let got =
+            transfer::read_full(&handle.file, offset, out).map_err(|e| self.read_error(key, "read", e))?;
+        if got == out.len() {
+            return Ok(());
+        }
+        Err(StoreError::ShortRead {
+            key: key.to_owned(),
+            store: self.describe(),
+            offset,
+            wanted: out.len() as u64,
+            got: got as u64,
+        })
+    }
+
+    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
+        let path = self.may_write(key, "append to")?;
+        if at == 0 { self.begin(key, &path, parts) } else { self.extend(key, at, parts) }
+    }
+
+    fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
+        let path = self.may_write(key, "put")?;
+        let fail = |error| self.write_error(key, "put", error);
+        let handles = self.handles.get();
+        let durability = self.durability.get();
+        if mode == PutMode::IfAbsent && path.symlink_metadata().is_ok() {
+            return Err(fail(io::ErrorKind::AlreadyExists.into()));
+        }
+        let write = || atomic_file::write(&path, data, mode, sync, &|open| handles.opening(open));
+        let placed = durability.with_folders(&self.root, &path, write).map_err(fail)?;
+        handles.forget(key);
+        if placed == Placed::NameTaken {
+            return Err(fail(io::ErrorKind::AlreadyExists.into()));
+        }
+        durability.bytes_renewed(key);
+        if sync { durability.sync_names(&self.root, [path.as_path()]).map_err(fail) } else { Ok(()) }
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
+        validate_prefix(prefix)?;
+        tree::list(&self.root, prefix).map_err(|error| self.read_error(prefix, "list", error))
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        let path = self.may_write(key, "delete")?;
+        self.handles.get().forget(key);
+        // Removing a folder reports EISDIR, or EPERM by the letter of POSIX; neither is an object of ours.
+        if path.is_dir() {
+            return Err(StoreError::NotFound { key: key.to_owned(), store: self.describe() });
+        }
+        std::fs::remove_file(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotADirectory => {
+                StoreError::NotFound { key: key.to_owned(), store: self.describe() }
+            }
+            _ => self.write_error(key, "delete", error),
+        })?;
+        self.durability.get().bytes_renewed(key);
+        Ok(())
+    }
+
+    fn sync(&self, keys: &[&str]) -> Result<()> {
+        let durability = self.durability.get();
+        let mut newly_named = Vec::new();
+        for &key in keys {
+            let (handle, _) = self.handle(key, "sync", false)?;
+            durability.sync_bytes(key, &handle.file).map_err(|error| self.read_error(key, "sync", error))?;
+            if !handle.name_is_durable.load(Ordering::Acquire) {
+                newly_named.push((self.root.join(key), handle));
+            }
+        }
+        durability
+            .sync_names(&self.root, newly_named.iter().map(|(path, _)| path.as_path()))
+            .map_err(|error| self.read_error(keys.first().unwrap_or(&""), "sync the folder of", error))?;
+        for (_, handle) in newly_named {
+            handle.name_is_durable.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn exec(&self, key: &str, method: &str, _input: &[u8]) -> Result<Vec<u8>> {
+        validate_key(key)?;
+        Err(StoreError::Unsupported { operation: format!("exec of '{method}'"), store: self.describe() })
+    }
+
+    fn submit(&self, request: Request) -> Pending {
+        Pending::completed(request.execute_on(self))
+    }
+}
+
+impl Store for LocalStore {
+    fn features(&self) -> Features {
+        self.folder.features()
+    }
+
+    fn describe(&self) -> String {
+        self.folder.describe()
+    }
+
+    fn len(&self, key: &str) -> Result<u64> {
+        self.folder.len(key)
+    }
+
+    fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.folder.read(key, offset, out)
+    }
+
+    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
+        self.folder.append(key, at, parts)
+    }
+
+    fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
+        self.folder.put(key, data, mode, sync)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
+        self.folder.list(prefix)
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        self.folder.delete(key)
+    }
+
+    fn sync(&self, keys: &[&str]) -> Result<()> {
+        self.folder.sync(keys)
+    }
+
+    fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
+        self.folder.exec(key, method, input)
+    }
+
+    fn submit(&self, request: Request) -> Pending {
+        let folder = Arc::clone(&self.folder);
+        self.pool.get().submit(
+            request,
+            Arc::new(move |request: Request| -> Result<Reply> { request.execute_on(&*folder) }),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_files_stay_open_however_many_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalStore::create(dir.path()).unwrap();
+        for i in 0..handles::CAPACITY + 40 {
+            store.append(&format!("f{i}"), 0, &[&i.to_le_bytes()]).unwrap();
+        }
+        assert_eq!(store.folder.handles.get().open_count(), handles::CAPACITY);
+        let mut out = [0; 8];
+        for i in 0..handles::CAPACITY + 40 {
+            store.read(&format!("f{i}"), 0, &mut out).unwrap();
+            assert_eq!(usize::from_le_bytes(out), i);
+        }
+    }
+
+    #[test]
+    fn errors_of_the_system_become_the_kind_that_says_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalStore::create(dir.path()).unwrap();
+        let told = |kind: io::ErrorKind| store.folder.write_error("log/a", "append to", kind.into());
+        assert!(matches!(told(io::ErrorKind::StorageFull), StoreError::NoSpace { .. }));
+        assert!(matches!(told(io::ErrorKind::QuotaExceeded), StoreError::NoSpace { .. }));
+        for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem] {
+            let error = told(kind);
+            assert!(matches!(error, StoreError::ReadOnly { .. }));
+            let path = dir.path().join("log/a");
+            assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Positioned transfers that end when every byte is done.
+//!
+//! Systems may transfer less than asked, or be interrupted; taking that for success loses data silently.
+//! Writes go out in pieces of at most [`PIECE`]: longer ones were measured to be several times slower, and a long
+//! write cannot be interrupted.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
+
+/// The most bytes handed to the system in one write.
+pub(crate) const PIECE: usize = 1 << 20;
+/// The most buffers in one write; systems allow 1024, and at least 16.
+const MAX_SLICES: usize = 64;
+
+/// Writes all parts, one behind the other, from `offset`.
+pub(crate) fn write_all(file: &File, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+    write_all_with(|slices, offset| Ok(rustix::io::pwritev(file, slices, offset)?), offset, parts)
+}
+
+fn write_all_with(
+    mut write: impl FnMut(&[IoSlice<'_>], u64) -> io::Result<usize>,
+    mut offset: u64,
+    parts: &[&[u8]],
+) -> io::Result<()> {
+    let (mut part, mut within) = (0, 0);
+    loop {
+        let mut slices = Vec::with_capacity(parts.len().saturating_sub(part).min(MAX_SLICES));
+        let (mut room, mut skip) = (PIECE, within);
+        for bytes in parts.iter().skip(part) {
+            let bytes = bytes.get(skip..).unwrap_or_default();
+            let bytes = &bytes[..bytes.len().min(room)];
+            skip = 0;
+            room -= bytes.len();
+            if !bytes.is_empty() {
+                slices.push(IoSlice::new(bytes));
+            }
+            if room == 0 || slices.len() == MAX_SLICES {
+                break;
+            }
+        }
+        if slices.is_empty() {
+            return Ok(());
+        }
+        let mut written = match write(&slices, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => written,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        offset += written as u64;
+        while let Some(bytes) = parts.get(part) {
+            let rest = bytes.len() - within;
+            if written < rest {
+                within += written;
+                break;
+            }
+            written -= rest;
+            part += 1;
+            within = 0;
+        }
+    }
+}
+
+/// Fills `out` from `offset` as far as the file goes; returns how far that was.
+pub(crate) fn read_full(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+    read_full_with(|out, offset| file.read_at(out, offset), offset, out)
+}
+
+fn read_full_with(
+    mut read: impl FnMut(&mut [u8], u64) -> io::Result<usize>,
+    offset: u64,
+    out: &mut [u8],
+) -> io::Result<usize> {
+    // No file reaches that far, and systems refuse to be asked.
+    if offset.checked_add(out.len() as u64).is_none_or(|end| i64::try_from(end).is_err()) {
+        return Ok(0);
+    }
+    let mut done = 0;
+    while done < out.len() {
+        match read(&mut out[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(got) => done += got,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A system that is interrupted every third call and never transfers more than a few bytes.
+    struct Stingy {
+        calls: usize,
+        bytes: Vec<u8>,
+    }
+
+    impl Stingy {
+        fn portion(&mut self, wanted: usize) -> io::Result<usize> {
+            self.calls += 1;
+            if self.calls.is_multiple_of(3) {
+                Err(io::ErrorKind::Interrupted.into())
+            } else {
+                Ok(wanted.min(self.calls % 7 + 1))
+            }
+        }
+
+        fn write(&mut self, slices: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+            let all: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
+            let portion = self.portion(all.len())?;
+            assert_eq!(offset, self.bytes.len() as u64);
+            self.bytes.extend_from_slice(&all[..portion]);
+            Ok(portion)
+        }
+
+        fn read(&mut self, out: &mut [u8], offset: u64) -> io::Result<usize> {
+            let rest = self.bytes[offset as usize..].to_vec();
+            let portion = self.portion(out.len().min(rest.len()))?.min(rest.len());
+            out[..portion].copy_from_slice(&rest[..portion]);
+            Ok(portion)
+        }
+    }
+
+    #[test]
+    fn short_and_interrupted_writes_go_on_where_they_stopped() {
+        let text: Vec<u8> = (0..=255).collect();
+        let parts = [&text[..0], &text[..100], &[], &text[100..101], &text[101..], &[]];
+        let mut system = Stingy { calls: 0, bytes: Vec::new() };
+        write_all_with(|slices, offset| system.write(slices, offset), 0, &parts).unwrap();
+        assert_eq!(system.bytes, text);
+    }
+
+    #[test]
+    fn short_and_interrupted_reads_go_on_where_they_stopped() {
+        let mut system = Stingy { calls: 0, bytes: (0..=255).collect() };
+        let mut out = [0; 200];
+        assert_eq!(read_full_with(|out, offset| system.read(out, offset), 50, &mut out).unwrap(), 200);
+        assert!(out.iter().zip(50..).all(|(&byte, expected)| byte == expected));
+        assert_eq!(read_full_with(|out, offset| system.read(out, offset), 250, &mut out).unwrap(), 6);
+    }
+
+    #[test]
+    fn no_write_is_longer_than_a_piece() {
+        let (big, small) = (vec![1; PIECE * 2 + 5], vec![2; 10]);
+        let mut longest = 0;
+        let mut total = 0;
+        let record = |slices: &[IoSlice<'_>], offset: u64| {
+            assert_eq!(offset, total as u64);
+            let len = slices.iter().map(|slice| slice.len()).sum();
+            longest = longest.max(len);
+            total += len;
+            Ok(len)
+        };
+        write_all_with(record, 0, &[&small, &big, &small]).unwrap();
+        assert_eq!((longest, total), (PIECE, PIECE * 2 + 25));
+    }
+
+    #[test]
+    fn a_write_that_makes_no_progress_is_an_error() {
+        let error = write_all_with(|_, _| Ok(0), 0, &[b"x"]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WriteZero);
+    }
+}

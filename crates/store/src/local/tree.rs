@@ -1,0 +1,87 @@
+//! Folders and files below the root.
+//!
+//! A file whose name is not a component of a key is none of ours: temporary files carry such names, so they
+//! are never listed and cannot be mistaken for objects.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+
+use crate::ListEntry;
+use crate::key::{MAX_KEY_LEN, is_component};
+
+/// Creates a file that must not exist, to be read and written.
+pub(crate) fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).open(path)
+}
+
+/// Makes the missing folders between `root` and the file at `path`; `root` itself must exist.
+pub(crate) fn create_folders(root: &Path, path: &Path) -> io::Result<()> {
+    let Some(below) = path.parent().and_then(|parent| parent.strip_prefix(root).ok()) else { return Ok(()) };
+    let mut folder = root.to_owned();
+    for component in below {
+        folder.push(component);
+        match std::fs::create_dir(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// All objects whose key begins with `prefix`, sorted by key.
+pub(crate) fn list(root: &Path, prefix: &str) -> io::Result<Vec<ListEntry>> {
+    let folder = prefix.rfind('/').map_or("", |slash| &prefix[..slash]);
+    let mut found = Vec::new();
+    // A root that is gone is an error, a folder that nobody needed yet is not.
+    root.metadata()?;
+    visit(root, folder, prefix, &mut found)?;
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn visit(root: &Path, folder: &str, prefix: &str, found: &mut Vec<ListEntry>) -> io::Result<()> {
+    let entries = match std::fs::read_dir(root.join(folder)) {
+        Err(error) if is_gone(&error) => return Ok(()),
+        other => other?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| is_component(name)) else { continue };
+        let key = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+        // Also ends the descent where links to folders form a circle.
+        if key.len() > MAX_KEY_LEN {
+            continue;
+        }
+        let mut kind = entry.file_type()?;
+        let within = key.starts_with(prefix);
+        let toward = prefix.starts_with(&key) && prefix.as_bytes().get(key.len()) == Some(&b'/');
+        if !within && !toward {
+            continue;
+        }
+        let metadata = if within || kind.is_symlink() {
+            match entry.path().metadata() {
+                // Deleted meanwhile, or a link that leads nowhere.
+                Err(error) if is_gone(&error) => continue,
+                other => Some(other?),
+            }
+        } else {
+            None
+        };
+        if let Some(metadata) = &metadata {
+            kind = metadata.file_type();
+        }
+        if kind.is_dir() {
+            visit(root, &key, prefix, found)?;
+        } else if let Some(metadata) = metadata.filter(|metadata| within && metadata.is_file()) {
+            found.push(ListEntry { key, len: metadata.len() });
+        }
+    }
+    Ok(())
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}

@@ -1,0 +1,194 @@
+//! Objects in memory: the reference implementation, and the volatile tier.
+//!
+//! Each object has its own lock, so that readers of one do not wait for the writer of another. As with files, one who
+//! holds an object while it is replaced or deleted keeps the old bytes.
+//!
+//! Its locks may be held by other threads at the moment of a fork, so a child must not use it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::key::invalid;
+use crate::{
+    Features, ListEntry, Pending, PutMode, Request, Result, Store, StoreError, validate_key, validate_prefix,
+};
+
+type Object = Arc<RwLock<Vec<u8>>>;
+
+/// A store in the memory of this process. Clones share their objects.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore {
+    objects: Arc<RwLock<BTreeMap<String, Object>>>,
+}
+
+// A panic while a lock is held can come only from a failing allocation, before anything was changed.
+fn reading<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn writing<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn object(&self, key: &str) -> Result<Object> {
+        validate_key(key)?;
+        reading(&self.objects).get(key).cloned().ok_or_else(|| self.not_found(key))
+    }
+
+    fn not_found(&self, key: &str) -> StoreError {
+        StoreError::NotFound { key: key.to_owned(), store: self.describe() }
+    }
+
+    fn already_exists(&self, key: &str) -> StoreError {
+        StoreError::AlreadyExists { key: key.to_owned(), store: self.describe() }
+    }
+}
+
+/// As a file system would: an object is no folder, a folder is no object.
+fn check_place(objects: &BTreeMap<String, Object>, key: &str) -> Result<()> {
+    if key.match_indices('/').any(|(end, _)| objects.contains_key(&key[..end])) {
+        return Err(invalid(key, "a part of its path is itself an object"));
+    }
+    let folder = format!("{key}/");
+    match objects.range(folder.clone()..).next() {
+        Some((next, _)) if next.starts_with(&folder) => {
+            Err(invalid(key, "it is the folder of other objects"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Store for MemoryStore {
+    fn features(&self) -> Features {
+        Features { append: true, exec: false, sync: false }
+    }
+
+    fn describe(&self) -> String {
+        "memory store".into()
+    }
+
+    fn len(&self, key: &str) -> Result<u64> {
+        Ok(reading(&*self.object(key)?).len() as u64)
+    }
+
+    fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
+        let object = self.object(key)?;
+        if out.is_empty() {
+            return Ok(());
+        }
+        let bytes = reading(&object);
+        let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default();
+        match rest.get(..out.len()) {
+            Some(wanted) => {
+                out.copy_from_slice(wanted);
+                Ok(())
+            }
+            None => Err(StoreError::ShortRead {
+                key: key.to_owned(),
+                store: self.describe(),
+                offset,
+                wanted: out.len() as u64,
+                got: rest.len() as u64,
+            }),
+        }
+    }
+
+    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
+        validate_key(key)?;
+        if at == 0 {
+            let mut objects = writing(&self.objects);
+            if objects.contains_key(key) {
+                return Err(self.already_exists(key));
+            }
+            check_place(&objects, key)?;
+            objects.insert(key.to_owned(), Arc::new(RwLock::new(parts.concat())));
+            return Ok(());
+        }
+        let object = self.object(key)?;
+        let mut bytes = writing(&object);
+        if bytes.len() as u64 != at {
+            let found = bytes.len() as u64;
+            return Err(StoreError::Conflict {
+                key: key.to_owned(),
+                store: self.describe(),
+                expected: at,
+                found,
+            });
+        }
+        bytes.reserve(parts.iter().map(|part| part.len()).sum());
+        for part in parts {
+            bytes.extend_from_slice(part);
+        }
+        Ok(())
+    }
+
+    fn put(&self, key: &str, data: &[u8], mode: PutMode, _sync: bool) -> Result<()> {
+        validate_key(key)?;
+        let object = Arc::new(RwLock::new(data.to_vec()));
+        let mut objects = writing(&self.objects);
+        if mode == PutMode::IfAbsent && objects.contains_key(key) {
+            return Err(self.already_exists(key));
+        }
+        check_place(&objects, key)?;
+        objects.insert(key.to_owned(), object);
+        Ok(())
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
+        validate_prefix(prefix)?;
+        let objects = reading(&self.objects);
+        let matching = objects.range(prefix.to_owned()..).take_while(|(key, _)| key.starts_with(prefix));
+        Ok(matching
+            .map(|(key, object)| ListEntry { key: key.clone(), len: reading(object).len() as u64 })
+            .collect())
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        validate_key(key)?;
+        writing(&self.objects).remove(key).map(drop).ok_or_else(|| self.not_found(key))
+    }
+
+    fn sync(&self, keys: &[&str]) -> Result<()> {
+        keys.iter().try_for_each(|key| self.object(key).map(drop))
+    }
+
+    fn exec(&self, key: &str, method: &str, _input: &[u8]) -> Result<Vec<u8>> {
+        validate_key(key)?;
+        Err(StoreError::Unsupported { operation: format!("exec of '{method}'"), store: self.describe() })
+    }
+
+    fn submit(&self, request: Request) -> Pending {
+        Pending::completed(request.execute_on(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clones_share_their_objects() {
+        let store = MemoryStore::new();
+        store.clone().put("k", b"v", PutMode::IfAbsent, false).unwrap();
+        assert_eq!(store.len("k").unwrap(), 1);
+    }
+
+    #[test]
+    fn an_object_cannot_be_a_folder_as_well() {
+        let store = MemoryStore::new();
+        store.put("a/b", b"", PutMode::IfAbsent, false).unwrap();
+        for key in ["a", "a/b/c"] {
+            let outcome = store.put(key, b"", PutMode::Replace, false);
+            assert!(matches!(outcome, Err(StoreError::InvalidKey { .. })), "{key}: {outcome:?}");
+            assert!(matches!(store.append(key, 0, &[]), Err(StoreError::InvalidKey { .. })), "{key}");
+        }
+        store.put("a-b", b"", PutMode::IfAbsent, false).unwrap();
+        store.put("a/bc", b"", PutMode::IfAbsent, false).unwrap();
+    }
+}

@@ -1,0 +1,73 @@
+//! Takes append away from a store, so that code can be tried as it would run on an object store.
+
+use crate::{Features, ListEntry, Pending, PutMode, Request, Result, Store, StoreError, validate_key};
+
+/// The inner store without `append`: objects are put whole and never grow.
+#[derive(Clone, Debug)]
+pub struct NoAppendStore<S>(S);
+
+impl<S: Store> NoAppendStore<S> {
+    /// Wraps `inner`.
+    pub fn new(inner: S) -> Self {
+        NoAppendStore(inner)
+    }
+
+    /// The store inside, which can append.
+    pub fn inner(&self) -> &S {
+        &self.0
+    }
+
+    fn refuse<T>(&self, key: &str) -> Result<T> {
+        validate_key(key)?;
+        Err(StoreError::Unsupported { operation: format!("append (to '{key}')"), store: self.describe() })
+    }
+}
+
+impl<S: Store> Store for NoAppendStore<S> {
+    fn features(&self) -> Features {
+        Features { append: false, ..self.0.features() }
+    }
+
+    fn describe(&self) -> String {
+        format!("{} without append", self.0.describe())
+    }
+
+    fn len(&self, key: &str) -> Result<u64> {
+        self.0.len(key)
+    }
+
+    fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.0.read(key, offset, out)
+    }
+
+    fn append(&self, key: &str, _at: u64, _parts: &[&[u8]]) -> Result<()> {
+        self.refuse(key)
+    }
+
+    fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
+        self.0.put(key, data, mode, sync)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
+        self.0.list(prefix)
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        self.0.delete(key)
+    }
+
+    fn sync(&self, keys: &[&str]) -> Result<()> {
+        self.0.sync(keys)
+    }
+
+    fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
+        self.0.exec(key, method, input)
+    }
+
+    fn submit(&self, request: Request) -> Pending {
+        match request {
+            Request::Append { key, .. } => Pending::completed(self.refuse(&key)),
+            other => self.0.submit(other),
+        }
+    }
+}

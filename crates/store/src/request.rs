@@ -1,0 +1,310 @@
+//! Submit and complete: operations that own their buffers while they are under way.
+//!
+//! The caller hands a [`Request`] over, does something else, and gets a [`Reply`] from the [`Pending`], with the
+//! buffers in it. Fresh memory is expensive (every page must be zeroed and mapped), so buffers travel in both
+//! directions and can be used again.
+//!
+//! A `Pending` that is dropped does not cancel its request. One that was carried over a fork fails with
+//! [`StoreError::Closed`] in the child: the threads that would complete it stayed in the parent.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use crate::{PutMode, Result, Store, StoreError, StoreExt};
+
+/// An operation with all it needs.
+#[derive(Debug)]
+pub enum Request {
+    /// Read several ranges of one object.
+    ReadMany {
+        /// The object.
+        key: String,
+        /// Offset and length, in bytes, of each range; in any order, overlapping or not.
+        ranges: Vec<(u64, usize)>,
+        /// Memory to use for the ranges, first for first; its content is lost. What is missing is allocated.
+        buffers: Vec<Vec<u8>>,
+    },
+    /// See [`Store::append`].
+    Append {
+        /// The object.
+        key: String,
+        /// Its present length in bytes.
+        at: u64,
+        /// What to add.
+        data: Vec<u8>,
+    },
+    /// See [`Store::put`].
+    Put {
+        /// The object.
+        key: String,
+        /// Its new content.
+        data: Vec<u8>,
+        /// What to do if it exists.
+        mode: PutMode,
+        /// Whether it must survive a power cut when the reply comes.
+        sync: bool,
+    },
+    /// See [`Store::sync`].
+    Sync {
+        /// The objects.
+        keys: Vec<String>,
+    },
+}
+
+/// A request that was done, with its buffers.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// To [`Request::ReadMany`]: one buffer per range, filled, exactly as long as the range.
+    Read {
+        /// The bytes; spare buffers of the request follow, empty.
+        buffers: Vec<Vec<u8>>,
+    },
+    /// To [`Request::Append`].
+    Append {
+        /// The caller's buffer.
+        data: Vec<u8>,
+    },
+    /// To [`Request::Put`].
+    Put {
+        /// The caller's buffer.
+        data: Vec<u8>,
+    },
+    /// To [`Request::Sync`].
+    Sync {
+        /// The caller's keys.
+        keys: Vec<String>,
+    },
+}
+
+impl Reply {
+    /// The buffers alone, whatever was asked.
+    pub fn into_buffers(self) -> Vec<Vec<u8>> {
+        match self {
+            Reply::Read { buffers } => buffers,
+            Reply::Append { data } | Reply::Put { data } => vec![data],
+            Reply::Sync { .. } => Vec::new(),
+        }
+    }
+}
+
+impl Request {
+    /// A request for ranges in fresh memory.
+    pub fn read_many(key: impl Into<String>, ranges: Vec<(u64, usize)>) -> Self {
+        Request::ReadMany { key: key.into(), ranges, buffers: Vec::new() }
+    }
+
+    /// The objects whose other changes this request must wait for: none for reads.
+    pub fn ordered_keys(&self) -> &[String] {
+        match self {
+            Request::ReadMany { .. } => &[],
+            Request::Append { key, .. } | Request::Put { key, .. } => std::slice::from_ref(key),
+            Request::Sync { keys } => keys,
+        }
+    }
+
+    /// Does it now, in this thread, by the blocking methods of `store`: how stores without a queue of
+    /// their own implement [`Store::submit`], and those with one execute what is due.
+    pub fn execute_on<S: Store + ?Sized>(self, store: &S) -> Result<Reply> {
+        match self {
+            Request::ReadMany { key, ranges, mut buffers } => {
+                read_ranges(store, &key, &ranges, &mut buffers)?;
+                Ok(Reply::Read { buffers })
+            }
+            Request::Append { key, at, data } => {
+                store.append(&key, at, &[&data])?;
+                Ok(Reply::Append { data })
+            }
+            Request::Put { key, data, mode, sync } => {
+                store.put(&key, &data, mode, sync)?;
+                Ok(Reply::Put { data })
+            }
+            Request::Sync { keys } => {
+                let names: Vec<&str> = keys.iter().map(String::as_str).collect();
+                store.sync(&names)?;
+                Ok(Reply::Sync { keys })
+            }
+        }
+    }
+}
+
+fn read_ranges<S: Store + ?Sized>(
+    store: &S,
+    key: &str,
+    ranges: &[(u64, usize)],
+    buffers: &mut Vec<Vec<u8>>,
+) -> Result<()> {
+    let unearned = |(index, range): (usize, &(u64, usize))| {
+        must_check_length(range.1) && buffers.get(index).is_none_or(|buffer| buffer.capacity() < range.1)
+    };
+    if ranges.iter().enumerate().any(unearned) {
+        for &(offset, len) in ranges {
+            store.expect_range(key, offset, len)?;
+        }
+    }
+    if ranges.is_empty() {
+        store.len(key)?;
+    }
+    buffers.resize_with(buffers.len().max(ranges.len()), Vec::new);
+    for (&(offset, len), buffer) in ranges.iter().zip(buffers.iter_mut()) {
+        grow_to(buffer, len);
+        store.read(key, offset, buffer)?;
+    }
+    buffers.iter_mut().skip(ranges.len()).for_each(Vec::clear);
+    Ok(())
+}
+
+/// Whether a length is so large that the object must prove to have the bytes before memory is spent on them.
+pub(crate) fn must_check_length(len: usize) -> bool {
+    const TRUSTED: usize = 1 << 20;
+    len > TRUSTED
+}
+
+/// Makes `buffer` exactly `len` long, touching only memory that it did not have before.
+pub(crate) fn grow_to(buffer: &mut Vec<u8>, len: usize) {
+    if buffer.capacity() < len {
+        // Comes zeroed from the system, page by page as it is filled; growing would copy the old bytes.
+        *buffer = vec![0; len];
+    } else {
+        buffer.resize(len, 0);
+    }
+}
+
+/// A request that has been submitted.
+#[derive(Debug)]
+#[must_use = "the outcome of a submitted request is known only by waiting for it"]
+pub struct Pending(State);
+
+#[derive(Debug)]
+enum State {
+    Done(Result<Reply>),
+    Waiting { slot: Arc<Slot>, process: u32 },
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    outcome: Mutex<Option<Result<Reply>>>,
+    arrived: Condvar,
+}
+
+impl Pending {
+    /// A request whose outcome is already known.
+    pub fn completed(outcome: Result<Reply>) -> Self {
+        Pending(State::Done(outcome))
+    }
+
+    /// A request to be completed by another thread, for those who implement stores.
+    pub fn waiting() -> (Completer, Pending) {
+        let slot = Arc::new(Slot::default());
+        (
+            Completer { slot: Some(Arc::clone(&slot)) },
+            Pending(State::Waiting { slot, process: std::process::id() }),
+        )
+    }
+
+    /// Whether `wait` would return at once.
+    pub fn is_ready(&self) -> bool {
+        match &self.0 {
+            State::Done(_) => true,
+            State::Waiting { process, .. } if *process != std::process::id() => true,
+            State::Waiting { slot, .. } => {
+                slot.outcome.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+            }
+        }
+    }
+
+    /// Waits until it is done or has failed. After a failure the buffers are gone.
+    pub fn wait(self) -> Result<Reply> {
+        let (slot, process) = match self.0 {
+            State::Done(outcome) => return outcome,
+            State::Waiting { slot, process } => (slot, process),
+        };
+        if process != std::process::id() {
+            return Err(StoreError::Closed {
+                store: "the submitting process".into(),
+                reason: "the request was submitted before a fork; only the parent can wait for it",
+            });
+        }
+        let mut outcome = slot.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(outcome) = outcome.take() {
+                return outcome;
+            }
+            outcome = slot.arrived.wait(outcome).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// The other end of a [`Pending`]. Dropped without an outcome, the one who waits gets [`StoreError::Closed`].
+#[derive(Debug)]
+pub struct Completer {
+    slot: Option<Arc<Slot>>,
+}
+
+impl Completer {
+    /// Delivers the outcome.
+    pub fn complete(mut self, outcome: Result<Reply>) {
+        self.deliver(outcome);
+    }
+
+    fn deliver(&mut self, outcome: Result<Reply>) {
+        if let Some(slot) = self.slot.take() {
+            *slot.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+            slot.arrived.notify_all();
+        }
+    }
+}
+
+impl Drop for Completer {
+    fn drop(&mut self) {
+        self.deliver(Err(StoreError::Closed {
+            store: "the store".into(),
+            reason: "it ended before the request was executed; whether it was done is unknown",
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryStore;
+
+    #[test]
+    fn buffers_given_with_a_read_are_the_ones_that_come_back() {
+        let store = MemoryStore::new();
+        store.put("k", b"0123456789", PutMode::IfAbsent, false).unwrap();
+        let given = vec![Vec::with_capacity(64), vec![9; 3], Vec::with_capacity(7)];
+        let addresses: Vec<_> = given.iter().map(Vec::as_ptr).collect();
+        let request = Request::ReadMany { key: "k".into(), ranges: vec![(2, 4), (9, 1)], buffers: given };
+        let buffers = store.submit(request).wait().unwrap().into_buffers();
+        assert_eq!(buffers, [b"2345".to_vec(), b"9".to_vec(), vec![]]);
+        assert_eq!(buffers.iter().map(Vec::as_ptr).collect::<Vec<_>>(), addresses);
+    }
+
+    #[test]
+    fn a_length_that_no_object_has_is_refused_before_memory_is_spent() {
+        let store = MemoryStore::new();
+        store.put("k", b"short", PutMode::IfAbsent, false).unwrap();
+        let absurd = isize::MAX as usize;
+        assert!(matches!(store.read_vec("k", 0, absurd), Err(StoreError::ShortRead { got: 5, .. })));
+        let outcome = store.submit(Request::read_many("k", vec![(0, 1), (1, absurd)])).wait();
+        assert!(matches!(outcome, Err(StoreError::ShortRead { offset: 1, got: 4, .. })), "{outcome:?}");
+        assert!(store.read_all("k", 4).is_err());
+        assert_eq!(store.read_all("k", 5).unwrap(), b"short");
+    }
+
+    #[test]
+    fn a_completer_that_is_dropped_fails_the_request_instead_of_leaving_it_waiting() {
+        let (completer, pending) = Pending::waiting();
+        assert!(!pending.is_ready());
+        drop(completer);
+        assert!(pending.is_ready());
+        assert!(matches!(pending.wait(), Err(StoreError::Closed { .. })));
+    }
+
+    #[test]
+    fn an_outcome_delivered_by_another_thread_is_received() {
+        let (completer, pending) = Pending::waiting();
+        let thread = std::thread::spawn(move || completer.complete(Ok(Reply::Put { data: vec![1] })));
+        assert_eq!(pending.wait().unwrap(), Reply::Put { data: vec![1] });
+        thread.join().unwrap();
+    }
+}

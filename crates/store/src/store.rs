@@ -1,0 +1,205 @@
+//! The contract between the engine and whatever holds its bytes.
+//!
+//! [`Store`] has only what a transport must truly provide, without default methods: a wrapper that forgot one
+//! would silently lose what the inner store can do. Comfort for callers is in [`StoreExt`].
+
+use std::sync::Arc;
+
+use crate::request::{grow_to, must_check_length};
+use crate::{Pending, Request, Result, StoreError};
+
+/// What a store can do beyond the minimum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// `append` works; otherwise objects are put whole and never change.
+    pub append: bool,
+    /// `exec` runs at least one method where the bytes are.
+    pub exec: bool,
+    /// `sync` and `put(.., sync: true)` make bytes survive a power cut. A store without it accepts both and
+    /// promises nothing more than before.
+    pub sync: bool,
+}
+
+/// What `put` does with an object that is already there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutMode {
+    /// Leave it and fail with [`StoreError::AlreadyExists`]. Of any number of writers exactly one succeeds.
+    IfAbsent,
+    /// Replace it; a reader sees the old bytes or the new, never a mixture within one read.
+    Replace,
+}
+
+/// One object in a listing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListEntry {
+    /// Its whole key, prefix included.
+    pub key: String,
+    /// Its length in bytes when it was looked at.
+    pub len: u64,
+}
+
+/// A keeper of named byte strings.
+///
+/// All methods may be called from any number of threads at once, and other processes may use the same objects.
+/// Keys are checked first ([`validate_key`](crate::validate_key)); a bad one is [`StoreError::InvalidKey`]
+/// and nothing is touched. A store need not be able to hold both `a` and `a/b`.
+///
+/// *Seen*: what a method has done when it returns `Ok` is seen by every call that begins afterwards.
+/// *Killed*: when the process dies, what had returned `Ok` stays; of an append under way any prefix may stay, of a
+/// put or delete under way all or nothing.
+/// *Power cut*: what a sync covered stays. Of bytes appended since, any subset of 512-byte sectors may be there, the
+/// others read as anything; an object put without sync may be absent, the former one, whole or damaged; a delete may
+/// be undone.
+pub trait Store: Send + Sync + std::fmt::Debug {
+    /// What this store offers; constant over its life.
+    fn features(&self) -> Features;
+
+    /// Where the bytes are, for messages to people: a path, a URL.
+    fn describe(&self) -> String;
+
+    /// Length of the object in bytes, or [`StoreError::NotFound`].
+    fn len(&self, key: &str) -> Result<u64>;
+
+    /// Fills all of `out` with the bytes from `offset`, or fails with [`StoreError::ShortRead`] where the
+    /// object ends before; then the content of `out` is unspecified. Reading nothing succeeds at any offset
+    /// of an object that exists.
+    fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()>;
+
+    /// Adds `parts`, one behind the other, to the end of the object, which is at byte `at`.
+    ///
+    /// `at == 0` creates the object and fails with [`StoreError::AlreadyExists`] if it is there, even if it is
+    /// empty; an `at` other than the current length is [`StoreError::Conflict`]; both leave everything as it was. An
+    /// object has one writer: two appends at once to one key are the caller's error, and may both seem to succeed.
+    /// Readers may read below the length while it grows. After [`StoreError::NoSpace`] or [`StoreError::Io`] any
+    /// prefix of `parts` may have been added: ask for the length.
+    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()>;
+
+    /// Makes `data` the whole content of the object, atomically: a reader sees nothing of it or everything,
+    /// also when this process is killed meanwhile. With `sync` it survives a power cut, name and bytes, when this
+    /// returns. After [`StoreError::Io`] it may have been done: read it back.
+    fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()>;
+
+    /// All objects whose key begins with `prefix`, which may end anywhere in a key, sorted by key.
+    fn list(&self, prefix: &str) -> Result<Vec<ListEntry>>;
+
+    /// Removes the object, or [`StoreError::NotFound`]. Reads under way finish with the old bytes or fail.
+    fn delete(&self, key: &str) -> Result<()>;
+
+    /// Makes the present bytes and the names of these objects survive a power cut. An absent one is
+    /// [`StoreError::NotFound`]; after any error none of them may be taken as safe.
+    fn sync(&self, keys: &[&str]) -> Result<()>;
+
+    /// Runs `method` on the object where it lies; [`StoreError::Unsupported`] where the far side runs nothing.
+    fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>>;
+
+    /// The same operations without waiting, on buffers the store owns until they come back in the reply.
+    ///
+    /// Appends, puts and syncs that share a key are executed in the order of submission, so a sync covers the
+    /// appends submitted before it; reads wait for nothing. A store may execute at once. How much is under way
+    /// is the caller's to limit.
+    fn submit(&self, request: Request) -> Pending;
+}
+
+/// Comfort on top of [`Store`], for callers; implemented for every store.
+pub trait StoreExt: Store {
+    /// The `len` bytes at `offset`. A length that the object does not have costs no memory.
+    fn read_vec(&self, key: &str, offset: u64, len: usize) -> Result<Vec<u8>> {
+        if must_check_length(len) {
+            self.expect_range(key, offset, len)?;
+        }
+        let mut out = Vec::new();
+        grow_to(&mut out, len);
+        self.read(key, offset, &mut out)?;
+        Ok(out)
+    }
+
+    /// The whole object, which must not be longer than `limit` bytes: an object that others wrote decides
+    /// nothing about our memory.
+    fn read_all(&self, key: &str, limit: u64) -> Result<Vec<u8>> {
+        let len = self.len(key)?;
+        match usize::try_from(len) {
+            Ok(fits) if len <= limit => self.read_vec(key, 0, fits),
+            _ => Err(StoreError::Io {
+                key: key.to_owned(),
+                store: self.describe(),
+                operation: "read whole",
+                source: std::io::Error::new(
+                    std::io::ErrorKind::InvalidData,
+                    format!(
+                        "it is {len} bytes long where at most {limit} are expected; it is damaged or not ours"
+                    ),
+                ),
+            }),
+        }
+    }
+
+    /// Whether there is an object of that name.
+    fn exists(&self, key: &str) -> Result<bool> {
+        match self.len(key) {
+            Ok(_) => Ok(true),
+            Err(StoreError::NotFound { .. }) => Ok(false),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Fails with [`StoreError::ShortRead`] unless the object has `len` bytes at `offset`.
+    fn expect_range(&self, key: &str, offset: u64, len: usize) -> Result<()> {
+        let there = self.len(key)?.saturating_sub(offset);
+        if there >= len as u64 {
+            return Ok(());
+        }
+        Err(StoreError::ShortRead {
+            key: key.to_owned(),
+            store: self.describe(),
+            offset,
+            wanted: len as u64,
+            got: there,
+        })
+    }
+}
+
+impl<S: Store + ?Sized> StoreExt for S {}
+
+macro_rules! forward_to_pointee {
+    ($pointer:ty) => {
+        impl<S: Store + ?Sized> Store for $pointer {
+            fn features(&self) -> Features {
+                (**self).features()
+            }
+            fn describe(&self) -> String {
+                (**self).describe()
+            }
+            fn len(&self, key: &str) -> Result<u64> {
+                (**self).len(key)
+            }
+            fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
+                (**self).read(key, offset, out)
+            }
+            fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
+                (**self).append(key, at, parts)
+            }
+            fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
+                (**self).put(key, data, mode, sync)
+            }
+            fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
+                (**self).list(prefix)
+            }
+            fn delete(&self, key: &str) -> Result<()> {
+                (**self).delete(key)
+            }
+            fn sync(&self, keys: &[&str]) -> Result<()> {
+                (**self).sync(keys)
+            }
+            fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
+                (**self).exec(key, method, input)
+            }
+            fn submit(&self, request: Request) -> Pending {
+                (**self).submit(request)
+            }
+        }
+    };
+}
+
+forward_to_pointee!(Arc<S>);
+forward_to_pointee!(Box<S>);
+forward_to_pointee!(&S);

@@ -1,0 +1,307 @@
+//! What the local store promises beyond the contract: other processes, forks, kills, and a strange file system.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
+
+use std::fs;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use drystone_store::{LocalStore, PutMode, Request, Store, StoreError, StoreExt};
+
+fn put(store: &impl Store, key: &str, data: &[u8]) {
+    store.put(key, data, PutMode::Replace, false).unwrap();
+}
+
+#[test]
+fn what_one_handle_wrote_another_reads_after_reopening() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("a/b/run.dry");
+    {
+        let store = LocalStore::create(&root).unwrap();
+        store.append("log/w.seg", 0, &[b"bytes"]).unwrap();
+        store.sync(&["log/w.seg"]).unwrap();
+    }
+    let store = LocalStore::open(&root, true).unwrap();
+    assert_eq!(store.read_all("log/w.seg", 10).unwrap(), b"bytes");
+    assert_eq!(fs::read(root.join("log/w.seg")).unwrap(), b"bytes", "an object is a plain file");
+}
+
+#[test]
+fn a_store_that_is_not_there_is_not_found_and_a_file_is_no_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("missing");
+    let error = LocalStore::open(&missing, false).unwrap_err();
+    assert!(error.is_not_found() && error.to_string().contains(missing.to_str().unwrap()), "{error}");
+    let file = dir.path().join("file");
+    fs::write(&file, "x").unwrap();
+    assert!(matches!(LocalStore::open(&file, false), Err(StoreError::Io { .. })));
+    assert!(LocalStore::create(&file).is_err());
+}
+
+#[test]
+fn a_store_opened_for_reading_refuses_every_change_and_names_the_path() {
+    let dir = tempfile::tempdir().unwrap();
+    put(&LocalStore::create(dir.path()).unwrap(), "k", b"v");
+    let store = LocalStore::open(dir.path(), true).unwrap();
+    let outcomes = [
+        store.put("k", b"x", PutMode::Replace, false),
+        store.put("n", b"x", PutMode::IfAbsent, true),
+        store.append("n", 0, &[b"x"]),
+        store.append("k", 1, &[b"x"]),
+        store.delete("k"),
+        store.submit(Request::Append { key: "k".into(), at: 1, data: vec![] }).wait().map(drop),
+    ];
+    for outcome in outcomes {
+        let error = outcome.unwrap_err();
+        assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
+        assert!(error.to_string().contains(dir.path().to_str().unwrap()), "{error}");
+    }
+    assert_eq!(store.read_all("k", 9).unwrap(), b"v");
+    store.sync(&["k"]).unwrap();
+}
+
+#[test]
+fn what_another_handle_replaced_deleted_or_extended_is_seen() {
+    // Open files are kept; an object replaced by another process must not be read from the old file.
+    let dir = tempfile::tempdir().unwrap();
+    let (ours, theirs) = (LocalStore::create(dir.path()).unwrap(), LocalStore::create(dir.path()).unwrap());
+    put(&ours, "k", b"one");
+    assert_eq!(ours.read_all("k", 9).unwrap(), b"one");
+    put(&theirs, "k", b"second");
+    assert_eq!(ours.read_all("k", 9).unwrap(), b"second");
+    theirs.append("k", 6, &[b"!"]).unwrap();
+    assert_eq!(ours.read_all("k", 9).unwrap(), b"second!");
+    // A hard link keeps the old file alive under a name that is not the key.
+    fs::hard_link(dir.path().join("k"), dir.path().join("backup")).unwrap();
+    put(&theirs, "k", b"third");
+    assert_eq!(ours.read_all("k", 9).unwrap(), b"third");
+    theirs.delete("k").unwrap();
+    assert!(!ours.exists("k").unwrap());
+}
+
+#[test]
+fn files_that_are_none_of_ours_are_not_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = LocalStore::create(dir.path()).unwrap();
+    put(&store, "log/a", b"1");
+    for foreign in ["log/~99-0-abc", "log/with space", "log/ünicode", "~x"] {
+        fs::write(dir.path().join(foreign), "left over").unwrap();
+    }
+    fs::create_dir(dir.path().join("log/empty")).unwrap();
+    std::os::unix::fs::symlink("nowhere", dir.path().join("log/dangling")).unwrap();
+    std::os::unix::fs::symlink("..", dir.path().join("log/circle")).unwrap();
+    let listed: Vec<_> = store.list("log/a").unwrap().into_iter().map(|entry| entry.key).collect();
+    assert_eq!(listed, ["log/a"]);
+    let all = store.list("").unwrap();
+    assert!(all.iter().all(|entry| entry.key.ends_with("log/a")), "{all:?}");
+}
+
+#[test]
+fn a_part_of_the_tree_may_be_a_link_to_another_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let burst_buffer = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(burst_buffer.path(), dir.path().join("log")).unwrap();
+    let store = LocalStore::create(dir.path()).unwrap();
+    store.append("log/w/1.seg", 0, &[b"12345"]).unwrap();
+    store.sync(&["log/w/1.seg"]).unwrap();
+    assert_eq!(store.list("log/w").unwrap()[0].len, 5);
+    assert!(burst_buffer.path().join("w/1.seg").exists());
+}
+
+#[test]
+fn an_object_is_no_folder_and_a_folder_no_object() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = LocalStore::create(dir.path()).unwrap();
+    put(&store, "a/b", b"v");
+    for key in ["a", "a/b/c"] {
+        for mode in [PutMode::IfAbsent, PutMode::Replace] {
+            let outcome = store.put(key, b"x", mode, false);
+            assert!(matches!(outcome, Err(StoreError::InvalidKey { .. })), "{key} {mode:?}: {outcome:?}");
+        }
+        assert!(matches!(store.append(key, 0, &[b"x"]), Err(StoreError::InvalidKey { .. })), "{key}");
+        assert!(store.append(key, 4, &[b"x"]).is_err(), "{key}");
+        assert!(store.read_all(key, 9).unwrap_err().is_not_found(), "{key}");
+    }
+    assert_eq!(
+        fs::read_dir(dir.path().join("a")).unwrap().count(),
+        1,
+        "refused puts leave no temporary files"
+    );
+}
+
+#[test]
+fn a_container_that_was_removed_is_not_begun_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("run.dry");
+    let store = LocalStore::create(&root).unwrap();
+    fs::remove_dir(&root).unwrap();
+    for outcome in [store.put("a/k", b"x", PutMode::Replace, false), store.append("k", 0, &[b"x"])] {
+        let error = outcome.unwrap_err();
+        assert!(error.to_string().contains("removed or renamed"), "{error}");
+    }
+    assert!(!root.exists());
+    assert!(store.list("").is_err(), "a missing root is not an empty one");
+}
+
+#[test]
+fn a_pipe_or_device_in_the_place_of_an_object_is_no_object_and_holds_nobody_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = LocalStore::create(dir.path()).unwrap();
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, dir.path().join("pipe"), rustix::fs::FileType::Fifo, mode, 0)
+        .unwrap();
+    std::os::unix::fs::symlink("/dev/zero", dir.path().join("device")).unwrap();
+    for key in ["pipe", "device"] {
+        assert!(store.read_all(key, 10).unwrap_err().is_not_found(), "{key}");
+        assert!(store.append(key, 4, &[b"x"]).unwrap_err().is_not_found(), "{key}");
+    }
+    assert_eq!(store.list("").unwrap(), []);
+}
+
+const LIMITED: &str = "DRYSTONE_STORE_TEST_LIMITED";
+
+/// Not a test by itself: runs where no file may grow beyond a limit of 1 or 2 MiB.
+#[test]
+fn writer_under_a_limit_of_file_size() {
+    let Some(root) = std::env::var_os(LIMITED) else { return };
+    let store = LocalStore::create(root).unwrap();
+    let (small, big) = (vec![1; 300_000], vec![2; 3 << 20]);
+    store.append("log/a", 0, &[&small]).unwrap();
+    assert!(matches!(store.append("log/a", 300_000, &[&small, &big]), Err(StoreError::Io { .. })));
+    assert_eq!(store.len("log/a").unwrap(), 300_000, "the failed append was taken back");
+    store.append("log/a", 300_000, &[&small]).unwrap();
+    assert!(store.append("log/b", 0, &[&big]).is_err());
+    assert!(store.put("log/c", &big, PutMode::IfAbsent, false).is_err());
+    assert!(store.put("log/a", &big, PutMode::Replace, false).is_err());
+    println!("finished");
+}
+
+#[test]
+fn a_write_that_fails_midway_is_taken_back_and_can_be_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = std::process::Command::new("sh")
+        .args(["-c", r#"trap "" XFSZ; ulimit -f 2048; exec "$0" --exact writer_under_a_limit_of_file_size --nocapture"#])
+        .arg(std::env::current_exe().unwrap())
+        .env(LIMITED, dir.path())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&run.stdout);
+    assert!(
+        run.status.success() && told.contains("finished"),
+        "{told}{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+    let store = LocalStore::open(dir.path(), true).unwrap();
+    assert_eq!(store.read_all("log/a", 1 << 20).unwrap(), vec![1; 600_000]);
+    let files: Vec<_> =
+        fs::read_dir(dir.path().join("log")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(files, ["a"], "nothing is left of what failed");
+}
+
+/// Reads and writes in a child while the parent's threads hold the store's locks at any moment.
+#[test]
+fn a_forked_child_can_use_the_store_whatever_the_parents_threads_were_doing() {
+    unsafe extern "C" {
+        fn fork() -> i32;
+        fn _exit(status: i32) -> !;
+        fn alarm(seconds: u32) -> u32;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let store = LocalStore::create(dir.path()).unwrap();
+    for i in 0..200_u8 {
+        put(&store, &format!("k{i}"), &[i; 100]);
+    }
+    let use_all_of_it = |round: u32| -> bool {
+        let read = (0..200_u8).all(|i| store.read_vec(&format!("k{i}"), 50, 50).is_ok_and(|b| b == [i; 50]));
+        let key = format!("child/{round}");
+        let submitted =
+            store.submit(Request::Append { key: key.clone(), at: 0, data: vec![1; 10] }).wait().is_ok();
+        read && submitted && store.sync(&[&key]).is_ok() && store.list("child/").is_ok()
+    };
+    let finished = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !finished.load(Ordering::Relaxed) {
+                    let pending: Vec<_> = (0..200)
+                        .map(|i| store.submit(Request::read_many(format!("k{i}"), vec![(0, 100)])))
+                        .collect();
+                    pending.into_iter().for_each(|pending| drop(pending.wait().unwrap()));
+                }
+            });
+        }
+        for round in 0..15 {
+            let before_fork = store.submit(Request::read_many("k1", vec![(0, 1)]));
+            // SAFETY: the child uses the store, which is what this test is about, and the allocator, which
+            // the C library makes usable after a fork; then it leaves without running anything of the parent's.
+            let child = unsafe { fork() };
+            if child == 0 {
+                // SAFETY: plain numbers. Should the child hang, it is ended and the test fails.
+                unsafe { alarm(20) };
+                let carried_over = before_fork.wait();
+                let ok = use_all_of_it(round) && matches!(carried_over, Err(StoreError::Closed { .. }));
+                // SAFETY: ends the process at once.
+                unsafe { _exit(if ok { 0 } else { 1 }) };
+            }
+            let child = rustix::process::Pid::from_raw(child).expect("fork succeeds");
+            let (_, status) = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty())
+                .unwrap()
+                .unwrap();
+            let status = (status.exit_status(), status.terminating_signal());
+            if status != (Some(0), None) || before_fork.wait().is_err() {
+                finished.store(true, Ordering::Relaxed);
+                panic!("round {round}: the child ended with {status:?}");
+            }
+        }
+        finished.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(store.list("child/").unwrap().len(), 15, "what children wrote the parent sees");
+}
+
+const VICTIM: &str = "DRYSTONE_STORE_TEST_VICTIM";
+
+/// Not a test by itself: the process that the next test kills.
+#[test]
+fn victim_that_puts_until_it_is_killed() {
+    let Some(root) = std::env::var_os(VICTIM) else { return };
+    let store = LocalStore::open(root, false).unwrap();
+    for n in 0_u64.. {
+        let object: Vec<u8> = n.to_le_bytes().repeat(40_000);
+        store.put("replaced", &object, PutMode::Replace, false).unwrap();
+        store.put(&format!("once/{n}"), &object[..80_000], PutMode::IfAbsent, false).unwrap();
+        println!("{n}");
+        std::io::stdout().flush().unwrap();
+    }
+}
+
+#[test]
+fn killing_a_writer_leaves_only_whole_objects() {
+    use std::io::{BufRead, BufReader};
+    for after in [0, 3, 17] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalStore::create(dir.path()).unwrap();
+        let mut victim = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "victim_that_puts_until_it_is_killed", "--nocapture"])
+            .env(VICTIM, dir.path())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(victim.stdout.take().unwrap()).lines().map(Result::unwrap);
+        // The harness talks, too; count only the victim's numbers.
+        let last = lines.filter_map(|line| line.trim().parse::<u64>().ok()).nth(after).unwrap();
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+
+        let is_whole = |bytes: &[u8], len: usize| {
+            bytes.len() == len && bytes.chunks_exact(8).all(|chunk| chunk == &bytes[..8])
+        };
+        let replaced = store.read_all("replaced", 1 << 20).unwrap();
+        assert!(is_whole(&replaced, 320_000));
+        assert!(u64::from_le_bytes(replaced[..8].try_into().unwrap()) >= last, "what had returned stays");
+        let once = store.list("once/").unwrap();
+        assert!(once.len() as u64 > last, "what had returned stays");
+        for entry in once {
+            assert!(is_whole(&store.read_all(&entry.key, 1 << 20).unwrap(), 80_000), "{}", entry.key);
+        }
+    }
+}
