@@ -1,0 +1,292 @@
+//! The canonical strided copy: the one form every conversion between layouts is reduced to.
+//!
+//! An n-dimensional copy is an element size, two offsets and a list of loops. Many lists mean the
+//! same copy; the canonical one is the shortest, has the destination's slowest loop first, and is what
+//! the kernels choose by. Its size does not depend on how many elements it moves.
+//!
+//! Invariants (established by [`StridedCopy::new`], relied on by the kernels)
+//! - every loop runs at least twice, or the copy is empty and has no loops and no bytes;
+//! - destination strides are positive and nest: each is at least the span of the loops inside it,
+//!   so no destination byte is written twice and pieces of the outer loops are disjoint;
+//! - both spans lie inside `0..=isize::MAX`, so no later sum can overflow.
+
+use std::ops::Range;
+
+use crate::error::{RuleError, Side};
+use crate::kernel;
+
+/// One loop of a strided copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Dim {
+    /// How often the loop runs.
+    pub count: u64,
+    /// Bytes from one element to the next in the source; negative walks backwards, 0 repeats one element.
+    pub src_stride: i64,
+    /// Bytes from one element to the next in the destination; negative walks backwards.
+    pub dst_stride: i64,
+}
+
+impl Dim {
+    /// A loop of `count` steps with these strides in bytes.
+    pub const fn new(count: u64, src_stride: i64, dst_stride: i64) -> Self {
+        Dim { count, src_stride, dst_stride }
+    }
+
+    /// Distance from the first to the last element on each side. Exact for canonical loops.
+    fn reach(&self) -> (i64, i64) {
+        let steps = self.count.saturating_sub(1) as i64;
+        (steps * self.src_stride, steps * self.dst_stride)
+    }
+}
+
+/// A strided n-dimensional copy in canonical form. See the [module](self) for what canonical means.
+///
+/// Equal copies compare equal however they were written down.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct StridedCopy {
+    src_offset: u64,
+    dst_offset: u64,
+    elem_bytes: usize,
+    dims: Vec<Dim>,
+}
+
+impl StridedCopy {
+    /// Brings a copy into canonical form.
+    ///
+    /// The offsets point at the first element visited, in bytes from the start of each buffer; with
+    /// negative strides that element is not the lowest. The order of `dims` does not matter. A count
+    /// of 0 in any of them makes the copy empty. Refuses overlapping destinations (stride 0 among them),
+    /// elements of no bytes, and anything that leaves `0..=isize::MAX` on either side.
+    pub fn new(
+        src_offset: u64,
+        dst_offset: u64,
+        elem_bytes: usize,
+        dims: Vec<Dim>,
+    ) -> Result<Self, RuleError> {
+        if elem_bytes == 0 {
+            return Err(RuleError::EmptyElement);
+        }
+        if dims.iter().any(|dim| dim.count == 0) {
+            return Ok(StridedCopy { src_offset: 0, dst_offset: 0, elem_bytes: 0, dims: Vec::new() });
+        }
+        let mut copy = StridedCopy { src_offset, dst_offset, elem_bytes, dims };
+        copy.dims.retain(|dim| dim.count > 1);
+        copy.check_arithmetic()?;
+        copy.flip();
+        copy.dims.sort_by(|x, y| {
+            y.dst_stride
+                .cmp(&x.dst_stride)
+                .then(y.src_stride.unsigned_abs().cmp(&x.src_stride.unsigned_abs()))
+        });
+        copy.check_nesting()?;
+        copy.merge();
+        Ok(copy)
+    }
+
+    /// A plain copy of `len` bytes; empty if `len` is 0.
+    pub fn contiguous(src_offset: u64, dst_offset: u64, len: u64) -> Result<Self, RuleError> {
+        let len = i64::try_from(len).map_err(|_| RuleError::Overflow { what: "the length of a copy" })?;
+        StridedCopy::new(src_offset, dst_offset, 1, vec![Dim::new(len as u64, 1, 1)])
+    }
+
+    /// Proves that every later sum over counts and strides fits: both spans lie in `0..=isize::MAX`.
+    fn check_arithmetic(&self) -> Result<(), RuleError> {
+        let strides = |side: fn(&Dim) -> i64| self.dims.iter().map(move |dim| (dim.count, side(dim)));
+        span(self.src_offset, self.elem_bytes, strides(|dim| dim.src_stride))
+            .ok_or(RuleError::Overflow { what: "the span of the source" })?;
+        span(self.dst_offset, self.elem_bytes, strides(|dim| dim.dst_stride))
+            .ok_or(RuleError::Overflow { what: "the span of the destination" })?;
+        Ok(())
+    }
+
+    /// Walks every loop so that the destination grows.
+    fn flip(&mut self) {
+        for dim in &mut self.dims {
+            if dim.dst_stride < 0 {
+                let (src_reach, dst_reach) = dim.reach();
+                self.src_offset = self.src_offset.wrapping_add_signed(src_reach);
+                self.dst_offset = self.dst_offset.wrapping_add_signed(dst_reach);
+                (dim.src_stride, dim.dst_stride) = (-dim.src_stride, -dim.dst_stride);
+            }
+        }
+    }
+
+    fn check_nesting(&self) -> Result<(), RuleError> {
+        let mut inner_span = self.elem_bytes as i64;
+        for dim in self.dims.iter().rev() {
+            if dim.dst_stride < inner_span {
+                return Err(RuleError::OverlappingDestination);
+            }
+            inner_span += dim.reach().1;
+        }
+        Ok(())
+    }
+
+    /// Joins loops that continue each other on both sides, and takes a dense innermost loop into the
+    /// element. Neither changes the order, so one pass from the inside out is enough.
+    fn merge(&mut self) {
+        let mut merged: Vec<Dim> = Vec::with_capacity(self.dims.len());
+        for outer in self.dims.drain(..).rev() {
+            let elem = self.elem_bytes as i64;
+            match merged.last_mut() {
+                None if (outer.src_stride, outer.dst_stride) == (elem, elem) => {
+                    self.elem_bytes *= outer.count as usize;
+                }
+                Some(inner) if continues(&outer, inner) => inner.count *= outer.count,
+                _ => merged.push(outer),
+            }
+        }
+        merged.reverse();
+        self.dims = merged;
+    }
+
+    /// First byte of the element that the loops visit first in the source.
+    pub fn src_offset(&self) -> u64 {
+        self.src_offset
+    }
+
+    /// First byte of the element that the loops visit first in the destination, its lowest one.
+    pub fn dst_offset(&self) -> u64 {
+        self.dst_offset
+    }
+
+    /// Bytes that move as one piece: the longest run that is contiguous on both sides. 0 if empty.
+    pub fn elem_bytes(&self) -> usize {
+        self.elem_bytes
+    }
+
+    /// The loops around the element, outermost first, ordered by falling destination stride.
+    pub fn dims(&self) -> &[Dim] {
+        &self.dims
+    }
+
+    /// Whether there is nothing to copy.
+    pub fn is_empty(&self) -> bool {
+        self.elem_bytes == 0
+    }
+
+    /// Bytes written. The source may have fewer where elements are repeated.
+    pub fn bytes(&self) -> u64 {
+        self.dims.iter().map(|dim| dim.count).product::<u64>() * self.elem_bytes as u64
+    }
+
+    /// From the lowest to one past the highest byte that is read; `0..0` if empty.
+    pub fn src_span(&self) -> Range<u64> {
+        let strides = self.dims.iter().map(|dim| (dim.count, dim.src_stride));
+        span(self.src_offset, self.elem_bytes, strides).unwrap_or(0..0)
+    }
+
+    /// From the lowest to one past the highest byte that is written; `0..0` if empty.
+    pub fn dst_span(&self) -> Range<u64> {
+        let strides = self.dims.iter().map(|dim| (dim.count, dim.dst_stride));
+        span(self.dst_offset, self.elem_bytes, strides).unwrap_or(0..0)
+    }
+
+    /// Whether buffers of these sizes hold everything that the copy touches.
+    pub fn check(&self, src_len: u64, dst_len: u64) -> Result<(), RuleError> {
+        let sides = [(Side::Source, self.src_span(), src_len), (Side::Destination, self.dst_span(), dst_len)];
+        for (side, touched, len) in sides {
+            if touched.end > len {
+                return Err(RuleError::OutOfBounds { side, touched, len });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the copy against both buffers, then runs it on this thread.
+    pub fn run(&self, src: &[u8], dst: &mut [u8]) -> Result<(), RuleError> {
+        // SAFETY: both ranges come from live slices; `dst` is exclusive, so they do not overlap.
+        unsafe { self.run_raw(src.as_ptr(), src.len(), dst.as_mut_ptr(), dst.len()) }
+    }
+
+    /// [`run`](Self::run) on raw buffers, for destinations that several threads fill at once.
+    ///
+    /// # Safety
+    /// `src` is readable for `src_len` bytes and `dst` is writable for `dst_len` bytes; the two do not
+    /// overlap; during the call nobody writes the source cells that this copy reads, and nobody
+    /// else reads or writes the destination cells that it writes. Other destination cells are left alone.
+    pub unsafe fn run_raw(
+        &self,
+        src: *const u8,
+        src_len: usize,
+        dst: *mut u8,
+        dst_len: usize,
+    ) -> Result<(), RuleError> {
+        self.check(src_len as u64, dst_len as u64)?;
+        if !self.is_empty() {
+            // SAFETY: the check above puts both spans inside buffers that the caller vouches for.
+            unsafe { kernel::run(self, src, dst) }
+        }
+        Ok(())
+    }
+
+    /// Cuts the copy into at most `parts` pieces of about equal size that together do the same and
+    /// write disjoint cells. Outer loops are cut first; a contiguous copy is cut at multiples of 4 KiB.
+    pub fn split(&self, parts: usize) -> Vec<StridedCopy> {
+        let parts = parts.max(1) as u64;
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let enough = self.dims.iter().position(|dim| dim.count >= parts * 2);
+        let longest = (0..self.dims.len()).max_by_key(|&k| (self.dims[k].count, usize::MAX - k));
+        match enough.or(longest) {
+            Some(k) => {
+                let dim = self.dims[k];
+                let pieces = even_ranges(dim.count, parts, if dim.count >= 64 * parts { 16 } else { 1 });
+                pieces.map(|piece| self.restricted(k, piece)).collect()
+            }
+            None => {
+                let len = self.elem_bytes as u64;
+                let piece = |range: Range<u64>| StridedCopy {
+                    src_offset: self.src_offset + range.start,
+                    dst_offset: self.dst_offset + range.start,
+                    elem_bytes: (range.end - range.start) as usize,
+                    dims: Vec::new(),
+                };
+                even_ranges(len, parts, 4096).map(piece).collect()
+            }
+        }
+    }
+
+    /// The same copy with loop `k` limited to `range`, which is not empty.
+    fn restricted(&self, k: usize, range: Range<u64>) -> StridedCopy {
+        let mut piece = self.clone();
+        let dim = &mut piece.dims[k];
+        let start = range.start as i64;
+        piece.src_offset = piece.src_offset.wrapping_add_signed(start * dim.src_stride);
+        piece.dst_offset = piece.dst_offset.wrapping_add_signed(start * dim.dst_stride);
+        dim.count = range.end - range.start;
+        if dim.count == 1 {
+            piece.dims.remove(k);
+        }
+        piece.merge();
+        piece
+    }
+}
+
+/// Whether the outer loop goes on where the inner one ends, on both sides.
+fn continues(outer: &Dim, inner: &Dim) -> bool {
+    let reaches = |outer: i64, stride: i64| i128::from(outer) == i128::from(stride) * i128::from(inner.count);
+    reaches(outer.src_stride, inner.src_stride) && reaches(outer.dst_stride, inner.dst_stride)
+}
+
+/// Cuts `0..len` into at most `parts` ranges that begin at multiples of `unit`.
+fn even_ranges(len: u64, parts: u64, unit: u64) -> impl Iterator<Item = Range<u64>> {
+    let units = len.div_ceil(unit);
+    let step = units.div_ceil(parts).max(1) * unit;
+    (0..len.div_ceil(step)).map(move |k| k * step..len.min((k + 1) * step))
+}
+
+/// Bytes from the lowest to one past the highest that the loops touch, if all of them lie in
+/// `0..=isize::MAX`.
+fn span(offset: u64, elem_bytes: usize, strides: impl Iterator<Item = (u64, i64)>) -> Option<Range<u64>> {
+    let first = i64::try_from(offset).ok()?;
+    let (mut low, mut high) = (first, first);
+    for (count, stride) in strides {
+        let reach = i64::try_from(count.saturating_sub(1)).ok()?.checked_mul(stride)?;
+        let end = if reach < 0 { &mut low } else { &mut high };
+        *end = end.checked_add(reach)?;
+    }
+    let end = high.checked_add(i64::try_from(elem_bytes).ok()?)?;
+    (low >= 0 && end <= isize::MAX as i64).then_some(low as u64..end as u64)
+}

@@ -1,0 +1,76 @@
+//! The loops that move bytes.
+//!
+//! A canonical copy says by its shape which kernel suits it: no loops is one `memcpy`; long elements are
+//! runs; short elements are gathered or scattered with moves of exactly their width; and where
+//! neighbours in the source are far apart in the destination, both are walked in tiles, so that every
+//! cache line fetched is used up before it is lost.
+//!
+//! Invariant: kernels trust the copy. Whoever calls [`run`] has checked both spans.
+
+mod element;
+mod splat;
+mod strided;
+mod tiled;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use crate::copy::{Dim, StridedCopy};
+use strided::Plane;
+
+/// Elements of this size and more fill cache lines by themselves; walking them in tiles gains nothing.
+const LINE: usize = 64;
+
+/// Runs a copy.
+///
+/// # Safety
+/// `src` is readable over the copy's source span and `dst` writable over its destination span, counted
+/// from the two pointers; the cells of the two do not overlap.
+pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, dst: *mut u8) {
+    let src = src.wrapping_add(copy.src_offset() as usize);
+    let dst = dst.wrapping_add(copy.dst_offset() as usize);
+    let elem = copy.elem_bytes();
+    let dims = copy.dims();
+    let Some((inner, outer)) = dims.split_last() else {
+        // SAFETY: one element of `elem` bytes is the whole span on both sides.
+        return unsafe { std::ptr::copy_nonoverlapping(src, dst, elem) };
+    };
+    if inner.src_stride == 0 && inner.dst_stride == elem as i64 {
+        let len = inner.count as usize * elem;
+        // SAFETY: the innermost loop writes `len` adjacent bytes from one element.
+        return each(outer, src, dst, &mut |src, dst| unsafe { splat::splat(src, elem, dst, len) });
+    }
+    if let Some(near) = tiled_dim(dims, elem) {
+        let mut rest = outer.to_vec();
+        let near = rest.remove(near);
+        // SAFETY: `near` and `inner` are two loops of the copy, `rest` are the others.
+        return each(&rest, src, dst, &mut |src, dst| unsafe { tiled::run(elem, near, *inner, src, dst) });
+    }
+    let (middle, rest) = outer.split_last().map_or((Dim::new(1, 0, 0), outer), |(dim, rest)| (*dim, rest));
+    let plane = Plane::new(middle, *inner);
+    let kernel = strided::kernel(elem);
+    // SAFETY: the plane is the copy's two innermost loops.
+    each(rest, src, dst, &mut |src, dst| unsafe { kernel(elem, plane, src, dst) });
+}
+
+/// The loop whose source elements are neighbours, if that is not the innermost one and elements share
+/// cache lines: the partner of the innermost loop in a tiled walk.
+fn tiled_dim(dims: &[Dim], elem: usize) -> Option<usize> {
+    let (inner, outer) = dims.split_last()?;
+    let reach = |dim: &Dim| dim.src_stride.unsigned_abs();
+    let near = (0..outer.len()).filter(|&k| reach(&outer[k]) > 0).min_by_key(|&k| reach(&outer[k]))?;
+    let shares_lines = elem < LINE && reach(&outer[near]) < LINE as u64;
+    (shares_lines && reach(&outer[near]) < reach(inner)).then_some(near)
+}
+
+/// Calls `body` for every position of the loops.
+fn each(dims: &[Dim], src: *const u8, dst: *mut u8, body: &mut dyn FnMut(*const u8, *mut u8)) {
+    let Some((outer, inner)) = dims.split_first() else {
+        return body(src, dst);
+    };
+    let (mut src, mut dst) = (src, dst);
+    for _ in 0..outer.count {
+        each(inner, src, dst, body);
+        src = src.wrapping_offset(outer.src_stride as isize);
+        dst = dst.wrapping_offset(outer.dst_stride as isize);
+    }
+}

@@ -1,0 +1,102 @@
+//! Two nested loops over one element: gather, scatter, and runs.
+
+use super::element::{Fixed, Halves, Lines, Long, Mover};
+use crate::copy::Dim;
+
+/// The two innermost loops of a copy, as the processor counts.
+#[derive(Clone, Copy)]
+pub(super) struct Plane {
+    outer: Loop,
+    inner: Loop,
+}
+
+#[derive(Clone, Copy)]
+struct Loop {
+    count: usize,
+    src: isize,
+    dst: isize,
+}
+
+impl From<Dim> for Loop {
+    fn from(dim: Dim) -> Self {
+        Loop { count: dim.count as usize, src: dim.src_stride as isize, dst: dim.dst_stride as isize }
+    }
+}
+
+impl Plane {
+    /// Walks `outer` slowly and `inner` fast.
+    pub(super) fn new(outer: Dim, inner: Dim) -> Self {
+        Plane { outer: outer.into(), inner: inner.into() }
+    }
+}
+
+/// Copies every element of a plane; the first argument is the element's size.
+///
+/// # Safety
+/// The element size is the one the kernel was chosen for, every element of the plane is readable from
+/// the source and writable from the destination pointer, and the two do not overlap.
+pub(super) type Kernel = unsafe fn(usize, Plane, *const u8, *mut u8);
+
+/// The kernel for elements of `elem` bytes, at least 1.
+pub(super) fn kernel(elem: usize) -> Kernel {
+    match elem {
+        1 => run::<Fixed<1>>,
+        2 => run::<Fixed<2>>,
+        3 => run::<Fixed<3>>,
+        4 => run::<Fixed<4>>,
+        6 => run::<Fixed<6>>,
+        8 => run::<Fixed<8>>,
+        12 => run::<Fixed<12>>,
+        16 => run::<Fixed<16>>,
+        24 => run::<Fixed<24>>,
+        32 => run::<Fixed<32>>,
+        5..=7 => run::<Halves<4>>,
+        9..=15 => run::<Halves<8>>,
+        17..=31 => run::<Halves<16>>,
+        33..=63 => run::<Halves<32>>,
+        64..=2048 => run::<Lines>,
+        _ => run::<Long>,
+    }
+}
+
+/// A [`Kernel`].
+///
+/// # Safety
+/// As [`Kernel`] says.
+unsafe fn run<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
+    let mover = M::of(elem);
+    let (mut src, mut dst) = (src, dst);
+    for _ in 0..plane.outer.count {
+        // SAFETY: by the caller, for each row of the plane.
+        unsafe { row(mover, plane.inner, src, dst) };
+        src = src.wrapping_offset(plane.outer.src);
+        dst = dst.wrapping_offset(plane.outer.dst);
+    }
+}
+
+/// One loop, four elements at a time so that address arithmetic does not limit the pace.
+///
+/// # Safety
+/// As for [`run`], for one row.
+#[inline(always)]
+unsafe fn row<M: Mover>(mover: M, row: Loop, src: *const u8, dst: *mut u8) {
+    let (mut src, mut dst) = (src, dst);
+    let (s, d) = (row.src, row.dst);
+    for _ in 0..row.count / 4 {
+        // SAFETY: four consecutive elements of the row.
+        unsafe {
+            mover.mv(src, dst);
+            mover.mv(src.wrapping_offset(s), dst.wrapping_offset(d));
+            mover.mv(src.wrapping_offset(2 * s), dst.wrapping_offset(2 * d));
+            mover.mv(src.wrapping_offset(3 * s), dst.wrapping_offset(3 * d));
+        }
+        src = src.wrapping_offset(4 * s);
+        dst = dst.wrapping_offset(4 * d);
+    }
+    for _ in 0..row.count % 4 {
+        // SAFETY: one of the last elements of the row.
+        unsafe { mover.mv(src, dst) };
+        src = src.wrapping_offset(s);
+        dst = dst.wrapping_offset(d);
+    }
+}

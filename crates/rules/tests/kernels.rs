@@ -1,0 +1,260 @@
+//! The kernels against a loop over single elements, for every width, order and sign of stride.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use drystone_rules::{Dim, RuleError, Side, StridedCopy, fill};
+use proptest::prelude::*;
+
+/// Copies one element after the other, as the definition says. Not canonical, not fast.
+fn naive(src: &[u8], dst: &mut [u8], src_at: i64, dst_at: i64, elem: usize, dims: &[Dim]) {
+    match dims.split_first() {
+        None => {
+            let (s, d) = (src_at as usize, dst_at as usize);
+            dst[d..d + elem].copy_from_slice(&src[s..s + elem]);
+        }
+        Some((dim, rest)) => {
+            for k in 0..dim.count as i64 {
+                naive(src, dst, src_at + k * dim.src_stride, dst_at + k * dim.dst_stride, elem, rest);
+            }
+        }
+    }
+}
+
+/// A copy as a user may write it, with buffers that just hold it.
+#[derive(Debug, Clone)]
+struct Case {
+    src_at: u64,
+    dst_at: u64,
+    elem: usize,
+    dims: Vec<Dim>,
+    src_len: usize,
+    dst_len: usize,
+}
+
+/// Lays `counts` out with gaps, in the order given by `rank`, each dimension forward or backward.
+fn lay(elem: usize, counts: &[u64], order: &[usize], gaps: &[u64], back: &[bool]) -> (Vec<i64>, u64, u64) {
+    let (mut strides, mut size, mut first) = (vec![0; counts.len()], elem as u64, 0);
+    for &k in order {
+        let stride = size + gaps[k];
+        strides[k] = if back[k] { -(stride as i64) } else { stride as i64 };
+        let reach = counts[k].saturating_sub(1) * stride;
+        first += if back[k] { reach } else { 0 };
+        size += reach;
+    }
+    (strides, first, size)
+}
+
+fn cases(max_count: u64) -> impl Strategy<Value = Case> {
+    let elems = prop_oneof![1..=17usize, Just(24), Just(32), Just(40), Just(64), Just(100), Just(200)];
+    (elems, 0..5usize).prop_flat_map(move |(elem, ndim)| {
+        let order = || Just((0..ndim).collect::<Vec<_>>()).prop_shuffle();
+        let gap = || prop_oneof![3 => Just(0u64), 1 => 1..9u64, 1 => Just(elem as u64)];
+        let gaps = || prop::collection::vec(gap(), ndim);
+        let max = if ndim > 2 { max_count.min(9) } else { max_count };
+        let counts = prop::collection::vec(prop_oneof![1 => Just(1u64), 9 => 1..=max], ndim);
+        let flags = || prop::collection::vec(prop::bool::weighted(0.25), ndim);
+        let broadcast = prop::collection::vec(prop::bool::weighted(0.1), ndim);
+        (counts, order(), order(), gaps(), gaps(), flags(), flags(), broadcast, 0..9u64, 0..9u64).prop_map(
+            move |(counts, s_order, d_order, s_gaps, d_gaps, s_back, d_back, broadcast, s0, d0)| {
+                let (s, s_first, s_size) = lay(elem, &counts, &s_order, &s_gaps, &s_back);
+                let (d, d_first, d_size) = lay(elem, &counts, &d_order, &d_gaps, &d_back);
+                let dims = (0..ndim).map(|k| Dim::new(counts[k], if broadcast[k] { 0 } else { s[k] }, d[k]));
+                let (src_len, dst_len) = ((s0 + s_size) as usize, (d0 + d_size) as usize);
+                let dims = dims.collect();
+                Case { src_at: s0 + s_first, dst_at: d0 + d_first, elem, dims, src_len, dst_len }
+            },
+        )
+    })
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u32).map(|k| (k.wrapping_mul(2654435761) >> 13) as u8).collect()
+}
+
+fn check(case: &Case, run: impl Fn(&StridedCopy, &[u8], &mut [u8])) {
+    let src = pattern(case.src_len);
+    let mut expected = vec![0xEE; case.dst_len];
+    let mut found = expected.clone();
+    naive(&src, &mut expected, case.src_at as i64, case.dst_at as i64, case.elem, &case.dims);
+    let copy = StridedCopy::new(case.src_at, case.dst_at, case.elem, case.dims.clone()).unwrap();
+    run(&copy, &src, &mut found);
+    assert!(expected == found, "{case:?} as {copy:?}");
+    let product: u64 = case.dims.iter().map(|dim| dim.count).product();
+    assert_eq!(copy.bytes(), product * case.elem as u64);
+}
+
+fn refused_side(result: Result<(), RuleError>) -> Option<Side> {
+    match result {
+        Err(RuleError::OutOfBounds { side, .. }) => Some(side),
+        _ => None,
+    }
+}
+
+const CASES: u32 = if cfg!(miri) { 25 } else { 3000 };
+const MAX_COUNT: u64 = if cfg!(miri) { 20 } else { 70 };
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_copy_moves_what_the_element_loop_moves(case in cases(MAX_COUNT)) {
+        check(&case, |copy, src, dst| copy.run(src, dst).unwrap());
+    }
+
+    #[test]
+    fn the_pieces_of_a_split_do_what_the_whole_does(case in cases(MAX_COUNT), parts in 1..9usize) {
+        check(&case, |copy, src, dst| {
+            let pieces = copy.split(parts);
+            assert!(pieces.len() <= parts);
+            assert_eq!(pieces.iter().map(StridedCopy::bytes).sum::<u64>(), copy.bytes());
+            for piece in pieces.iter().rev() {
+                piece.run(src, dst).unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn one_byte_less_on_either_side_is_refused(case in cases(MAX_COUNT)) {
+        let copy = StridedCopy::new(case.src_at, case.dst_at, case.elem, case.dims.clone()).unwrap();
+        let (src, dst) = (copy.src_span().end, copy.dst_span().end);
+        prop_assert_eq!(copy.check(src, dst), Ok(()));
+        let short_src = copy.check(src - 1, dst);
+        let short_dst = copy.check(src, dst - 1);
+        let (src_refused, dst_refused) = (refused_side(short_src), refused_side(short_dst));
+        prop_assert_eq!((src_refused, dst_refused), (Some(Side::Source), Some(Side::Destination)));
+    }
+}
+
+/// Transposes and field extractions of sizes around the tile sides, in every width.
+#[test]
+fn transposes_of_every_width_and_awkward_size_are_exact() {
+    let sizes: &[(u64, u64)] = if cfg!(miri) {
+        &[(9, 17)]
+    } else {
+        &[(1, 300), (3, 257), (8, 8), (33, 31), (64, 128), (130, 67), (200, 3)]
+    };
+    for elem in [1, 2, 3, 4, 5, 8, 12, 16, 24, 40] {
+        for &(rows, cols) in sizes {
+            for pad in [0, 1, 16] {
+                let (e, r, c) = (elem as i64, rows as i64, cols as i64);
+                let dims = vec![Dim::new(rows, c * e + pad, e), Dim::new(cols, e, r * e + pad)];
+                let src_len = (rows * (cols * elem as u64 + pad as u64)) as usize;
+                let dst_len = (cols * (rows * elem as u64 + pad as u64)) as usize;
+                let case = Case { src_at: 0, dst_at: 0, elem, dims, src_len, dst_len };
+                check(&case, |copy, src, dst| copy.run(src, dst).unwrap());
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_do_what_one_thread_does() {
+    if cfg!(miri) {
+        return;
+    }
+    let n = 1100i64;
+    let dims = vec![Dim::new(n as u64, n * 8, 8), Dim::new(n as u64, 8, n * 8)];
+    let len = (n * n * 8) as usize;
+    let case = Case { src_at: 0, dst_at: 0, elem: 8, dims, src_len: len, dst_len: len };
+    for threads in [0, 1, 2, 3, 7] {
+        check(&case, |copy, src, dst| copy.run_threaded(src, dst, threads).unwrap());
+    }
+}
+
+#[test]
+fn a_box_in_a_larger_array_becomes_the_fewest_longest_runs() {
+    // 10..50 cubed out of 100 cubed of four-byte values: 1600 runs of 160 bytes.
+    let dims = vec![Dim::new(40, 4, 4), Dim::new(40, 40000, 6400), Dim::new(40, 400, 160)];
+    let copy = StridedCopy::new(404040, 0, 4, dims).unwrap();
+    assert_eq!(copy.elem_bytes(), 160);
+    assert_eq!(copy.dims(), [Dim::new(40, 40000, 6400), Dim::new(40, 400, 160)]);
+}
+
+#[test]
+fn what_continues_on_both_sides_becomes_one_run() {
+    let dims = vec![Dim::new(7, 1200, 1200), Dim::new(10, 120, 120), Dim::new(30, 4, 4), Dim::new(1, 9, 0)];
+    let copy = StridedCopy::new(5, 6, 4, dims).unwrap();
+    assert_eq!(copy, StridedCopy::contiguous(5, 6, 8400).unwrap());
+    assert_eq!((copy.src_span(), copy.dst_span()), (5..8405, 6..8406));
+}
+
+#[test]
+fn two_ways_to_write_a_copy_are_equal() {
+    let forward = StridedCopy::new(0, 36, 4, vec![Dim::new(10, 4, -4)]).unwrap();
+    let backward = StridedCopy::new(36, 0, 4, vec![Dim::new(10, -4, 4)]).unwrap();
+    assert_eq!(forward, backward);
+}
+
+#[test]
+fn a_copy_of_nothing_needs_no_buffer() {
+    let copy = StridedCopy::new(1 << 40, 1 << 40, 8, vec![Dim::new(4, 8, 8), Dim::new(0, 8, 8)]).unwrap();
+    assert!(copy.is_empty());
+    assert_eq!((copy.bytes(), copy.src_span(), copy.dst_span()), (0, 0..0, 0..0));
+    assert!(copy.split(3).is_empty());
+    copy.run(&[], &mut []).unwrap();
+}
+
+#[test]
+fn overlapping_destinations_are_refused() {
+    let overlapping = [
+        vec![Dim::new(2, 8, 0)],
+        vec![Dim::new(2, 8, 7)],
+        vec![Dim::new(2, 8, -7)],
+        vec![Dim::new(4, 8, 16), Dim::new(4, 64, 32)],
+    ];
+    for dims in overlapping {
+        let refused = StridedCopy::new(100, 100, 8, dims.clone());
+        assert_eq!(refused, Err(RuleError::OverlappingDestination), "{dims:?}");
+    }
+}
+
+#[test]
+fn numbers_that_overflow_are_refused() {
+    let (big, low) = (1 << 62, i64::MIN);
+    let outrageous = [
+        (0, 0, 8, vec![Dim::new(3, big, 8)]),
+        (0, 0, 8, vec![Dim::new(u64::MAX, 0, 8)]),
+        (0, 0, 8, vec![Dim::new(2, -8, 8)]),
+        (7, 0, 8, vec![Dim::new(2, -8, 8)]),
+        (0, 0, 8, vec![Dim::new(2, low, 8)]),
+        (0, 0, 8, vec![Dim::new(2, 8, low)]),
+        (u64::MAX, 0, 8, vec![]),
+        (0, i64::MAX as u64, 1, vec![]),
+        (0, 0, usize::MAX, vec![]),
+        (0, 0, 1, vec![Dim::new(1 << 40, 0, 1), Dim::new(1 << 40, 0, 1 << 40)]),
+    ];
+    for (src, dst, elem, dims) in outrageous {
+        let refused = StridedCopy::new(src, dst, elem, dims.clone());
+        assert!(
+            matches!(refused, Err(RuleError::Overflow { .. })),
+            "{src} {dst} {elem} {dims:?}: {refused:?}"
+        );
+    }
+    assert_eq!(StridedCopy::new(0, 0, 0, vec![]), Err(RuleError::EmptyElement));
+}
+
+#[test]
+fn fill_writes_the_cells_and_nothing_else() {
+    for (value, stride) in [(&[7u8, 7][..], 2), (&[1, 2], 2), (&[1, 2, 3], 3), (&[1, 2, 3], 5), (&[9], 1)] {
+        let mut found = vec![0xEE; 4 + 13 * 100];
+        let mut expected = found.clone();
+        for row in 0..13 {
+            for col in 0..17 {
+                let at = 4 + row * 100 + col * stride as usize;
+                expected[at..at + value.len()].copy_from_slice(value);
+            }
+        }
+        fill(&mut found, 4 + 1200, &[(13, -100), (17, stride)], value).unwrap();
+        assert!(found == expected, "{value:?} every {stride}");
+    }
+}
+
+#[test]
+fn the_cells_of_a_copy_can_be_filled_instead() {
+    let copy = StridedCopy::new(0, 2, 4, vec![Dim::new(3, 4, 4), Dim::new(2, 12, 20)]).unwrap();
+    let mut dst = vec![0; 40];
+    copy.fill(&mut dst, &[1, 2]).unwrap();
+    let ones: Vec<_> = (0..40).filter(|&k| dst[k] == 1).collect();
+    assert_eq!(ones, [2, 4, 6, 8, 10, 12, 22, 24, 26, 28, 30, 32]);
+    assert_eq!(dst.iter().filter(|&&byte| byte == 2).count(), 12);
+}
