@@ -2,7 +2,7 @@
 //!
 //! Bars: CRC-32C and statistics at 8 GB/s or more in cache, so that looking at
 //! every byte on the way out costs little beside copying it; shuffle near memcpy.
-//! Run with `cargo run --release -p drystone-transform --example speed`.
+//! Run with `cargo run --release -p drystone-transform --example speed [KiB]`.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -17,7 +17,7 @@ fn report(name: &str, bytes: usize, memcpy: f64, mut work: impl FnMut()) -> f64 
     for _ in 0..7 {
         let mut rounds = 0u32;
         let start = Instant::now();
-        while start.elapsed().as_millis() < 20 {
+        while start.elapsed().as_millis() < 10 {
             work();
             rounds += 1;
         }
@@ -31,13 +31,18 @@ fn report(name: &str, bytes: usize, memcpy: f64, mut work: impl FnMut()) -> f64 
 }
 
 fn main() -> Result<(), drystone_transform::TransformError> {
-    for len in [256 << 10, 1 << 20, 16 << 20] {
+    let only = std::env::args().nth(1).and_then(|kib| kib.parse::<usize>().ok());
+    let sizes = only.map_or(vec![256 << 10, 1 << 20, 16 << 20], |kib| vec![kib << 10]);
+    for len in sizes {
         // A smooth field with some noise: the usual simulation output, in f64 and f32.
         let doubles: Vec<u8> = (0..len / 8)
             .flat_map(|i| ((i as f64 * 1e-3).sin() + (i % 17) as f64 * 1e-6).to_le_bytes())
             .collect();
         let floats: Vec<u8> = (0..len / 4)
             .flat_map(|i| ((i as f32 * 1e-3).sin() + (i % 17) as f32 * 1e-4).to_le_bytes())
+            .collect();
+        let halves: Vec<u8> = (0..len / 2)
+            .flat_map(|i| [(i * 7) as u8, 0x38 + (i / 300 % 8) as u8 + (i as u8 & 0x80)])
             .collect();
         let mut target = vec![0u8; len];
         let copy = report("memcpy", len, 0.0, || black_box(&mut target).copy_from_slice(black_box(&doubles)));
@@ -50,8 +55,8 @@ fn main() -> Result<(), drystone_transform::TransformError> {
         for (kind, data) in [
             (ScalarKind::F32, &floats),
             (ScalarKind::F64, &doubles),
-            (ScalarKind::F16, &floats),
-            (ScalarKind::BF16, &floats),
+            (ScalarKind::F16, &halves),
+            (ScalarKind::BF16, &halves),
             (ScalarKind::U8, &floats),
             (ScalarKind::I16, &floats),
             (ScalarKind::I32, &floats),

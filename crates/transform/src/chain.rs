@@ -18,8 +18,8 @@ const MAX_CODECS: usize = 8;
 const VERSION: u8 = 1;
 /// First byte of a subchunk whose data follows as it is.
 const RAW: u8 = VERSION << 4;
-/// First byte of a subchunk that every codec of the chain encoded.
-const CODED: u8 = VERSION << 4 | 1;
+/// First byte of a subchunk that every codec of the chain encoded; no single flipped bit makes it [`RAW`].
+const CODED: u8 = VERSION << 4 | 0xF;
 const HEADER_LEN: u64 = 1;
 
 /// Codecs applied one after the other when encoding, and backwards when decoding.

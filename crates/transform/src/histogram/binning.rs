@@ -235,25 +235,31 @@ fn counted<B: Binner>(bytes: &[u8], binner: B) -> [u64; MAX_BINS] {
     totals
 }
 
-vectorised! {
-    /// Four tables take turns, so that equal neighbours do not wait for one another.
-    fn count_part<B: Binner>(part: &[u8], binner: B, tables: &mut [[u32; MAX_BINS + 1]; 4]) {
-        let mut found = [0u8; BATCH];
-        for batch in part.chunks(BATCH * B::SIZE) {
-            let mut len = 0;
-            for (slot, bytes) in found.iter_mut().zip(batch.chunks_exact(B::SIZE)) {
-                *slot = binner.bin(bytes);
-                len += 1;
-            }
-            let mut quads = found[..len].chunks_exact(4);
-            for quad in &mut quads {
-                for (table, &bin) in tables.iter_mut().zip(quad) {
-                    table[usize::from(bin.min(OUTSIDE))] += 1;
-                }
-            }
-            for &bin in quads.remainder() {
-                tables[0][usize::from(bin.min(OUTSIDE))] += 1;
+/// Finds the bins of a batch, then counts them: four tables take turns, so that equal neighbours do not wait.
+fn count_part<B: Binner>(part: &[u8], binner: B, tables: &mut [[u32; MAX_BINS + 1]; 4]) {
+    let mut found = [0u8; BATCH];
+    for batch in part.chunks(BATCH * B::SIZE) {
+        let len = find_bins::<B>(batch, binner, &mut found);
+        let mut quads = found[..len].chunks_exact(4);
+        for quad in &mut quads {
+            for (table, &bin) in tables.iter_mut().zip(quad) {
+                table[usize::from(bin.min(OUTSIDE))] += 1;
             }
         }
+        for &bin in quads.remainder() {
+            tables[0][usize::from(bin.min(OUTSIDE))] += 1;
+        }
+    }
+}
+
+vectorised! {
+    /// Writes the bin of each whole scalar of `batch`, and returns how many there are.
+    fn find_bins<B: Binner>(batch: &[u8], binner: B, found: &mut [u8; BATCH]) -> usize {
+        let len = (batch.len() / B::SIZE).min(BATCH);
+        let whole = &batch[..len * B::SIZE];
+        for (i, slot) in found[..len].iter_mut().enumerate() {
+            *slot = binner.bin(&whole[i * B::SIZE..(i + 1) * B::SIZE]);
+        }
+        len
     }
 }
