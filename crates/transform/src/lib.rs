@@ -1,1 +1,36 @@
-//! Codecs behind one trait, and chains of them. No I/O.
+//! Codecs behind one trait, and chains of them; and the kernels that look at
+//! payload bytes once: checksums, statistics, histograms.
+//!
+//! Everything here is a function from bytes to bytes: no files, no threads, no
+//! clock. The decoding side can therefore run inside an object server.
+//!
+//! Invariants
+//! - what [`Chain::encode`] made, [`Chain::decode`] gives back bit by bit, with
+//!   the same [`Logical`] and the chain read from [`Chain::canonical`];
+//! - a stored subchunk is at most one byte longer than its data;
+//! - decoders refuse damaged bytes; they never panic and never allocate more
+//!   than a small multiple of the declared decoded size;
+//! - the bytes are specified in docs/transforms.md; the code follows it.
+
+mod chain;
+pub mod checks;
+mod codec;
+mod error;
+mod fuzzing;
+pub mod histogram;
+mod logical;
+mod scratch;
+mod shuffle;
+pub mod stats;
+mod text;
+mod zstandard;
+
+pub use chain::{Chain, Part};
+pub use codec::{Codec, Transparent};
+pub use error::TransformError;
+pub use fuzzing::fuzz_decode;
+pub use logical::{Logical, MAX_DECODED_LEN};
+pub use scratch::Scratch;
+pub use shuffle::Shuffle;
+pub use text::{CodecSpec, ConfigValue, ListItem, Param};
+pub use zstandard::Zstd;

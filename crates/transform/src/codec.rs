@@ -1,0 +1,85 @@
+//! What a codec is, and which ones are built in.
+//!
+//! A codec turns the bytes of one subchunk into other bytes and back. It
+//! splits nothing, starts no threads and keeps no checksums: the engine does.
+//! An *opaque* codec needs all its bytes to give any back; a *transparent*
+//! one also answers for a part ([`Codec::transparent`]).
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::text::{CodecSpec, nearest};
+use crate::{Logical, Scratch, Shuffle, TransformError, Zstd};
+
+/// One reversible encoding of a subchunk's bytes.
+///
+/// `decode` gets bytes from outside: it must return an error for anything
+/// that is not exactly what `encode` makes for `out.len()` bytes, and must not
+/// allocate more than a small multiple of `out.len()`.
+pub trait Codec: Send + Sync + std::fmt::Debug {
+    /// The text that makes this codec again: name and all parameters that matter.
+    fn spec(&self) -> CodecSpec;
+
+    /// Longest output for `decoded_len` bytes; a decoder's stages are bounded by it.
+    fn max_encoded_len(&self, decoded_len: usize) -> usize;
+
+    /// Appends the encoded form of `data` to `out`.
+    fn encode(
+        &self,
+        data: &[u8],
+        logical: &Logical,
+        out: &mut Vec<u8>,
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError>;
+
+    /// Fills `out`, whose length is the exact decoded size.
+    fn decode(
+        &self,
+        encoded: &[u8],
+        logical: &Logical,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError>;
+
+    /// The partial read side, or `None` for an opaque codec.
+    fn transparent(&self) -> Option<&dyn Transparent>;
+}
+
+/// The side of a codec that can decode a part from a part.
+pub trait Transparent {
+    /// Ranges of the encoded bytes that decoding the bytes `wanted` needs,
+    /// ascending within `0..encoded_len`. Pure arithmetic: nothing is fetched yet.
+    fn plan_read(&self, encoded_len: u64, logical: &Logical, wanted: Range<u64>) -> Vec<Range<u64>>;
+
+    /// Fills `out` with the decoded bytes `wanted`; `fetched` is the planned ranges, concatenated.
+    fn decode_part(
+        &self,
+        encoded_len: u64,
+        fetched: &[u8],
+        logical: &Logical,
+        wanted: Range<u64>,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError>;
+}
+
+const KNOWN: [&str; 3] = ["identity", "shuffle", "zstd"];
+
+/// Finds a built-in codec and checks its parameters. `None` is identity: it does nothing.
+pub(crate) fn built_in(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, TransformError> {
+    match spec.name.as_str() {
+        "identity" | "none" => match spec.params.first() {
+            None => Ok(None),
+            Some(param) => {
+                Err(TransformError::bad_parameter(&spec.name, format!("takes no parameters, found {param}")))
+            }
+        },
+        "shuffle" => Ok(Some(Arc::new(Shuffle::from_params(&spec.params)?))),
+        "zstd" => Ok(Some(Arc::new(Zstd::from_params(&spec.params)?))),
+        other => Err(TransformError::UnknownCodec {
+            name: other.into(),
+            suggestion: nearest(other, &KNOWN),
+            known: KNOWN.join(", "),
+        }),
+    }
+}

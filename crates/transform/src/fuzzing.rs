@@ -1,0 +1,48 @@
+//! The body of the fuzz target, kept here so that tests run it too.
+
+use crate::histogram::Histogram;
+use crate::{Chain, Logical, Part, Scratch};
+
+const CHAINS: [&str; 6] =
+    ["identity", "zstd:1", "shuffle", "shuffle,zstd:1", "zstd:1,shuffle:3", "zstd,shuffle,zstd"];
+
+/// Gives arbitrary bytes to every decoder of this crate; none may panic, and
+/// what one accepts must survive being written again.
+#[doc(hidden)]
+pub fn fuzz_decode(data: &[u8]) {
+    let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
+    let len = usize::from(u16::from_le_bytes([low, high]));
+    let logical = Logical::scalars(usize::from(item), 1);
+    let mut scratch = Scratch::new();
+    if let Some(Ok(chain)) = CHAINS.get(usize::from(pick) % CHAINS.len()).map(|text| Chain::parse(text)) {
+        let mut out = vec![0; len];
+        let whole = chain.decode(body, &logical, &mut out, &mut scratch);
+        let stored_len = body.len() as u64;
+        let wanted = len as u64 / 3..len as u64 / 2;
+        let meta = chain.meta(body);
+        let plan = chain.plan_read(stored_len, meta, &logical, wanted.clone());
+        let fetched: Vec<u8> = plan
+            .iter()
+            .flat_map(|r| body.get(r.start as usize..r.end as usize).unwrap_or_default())
+            .copied()
+            .collect();
+        let mut cut = vec![0; (wanted.end - wanted.start) as usize];
+        let part = Part { stored_len, meta, decoded_len: len, wanted: wanted.clone(), fetched: &fetched };
+        let in_part = chain.decode_part(&part, &logical, &mut cut, &mut scratch);
+        if whole.is_ok() {
+            assert_eq!(in_part, Ok(()));
+            assert_eq!(out.get(wanted.start as usize..wanted.end as usize), Some(cut.as_slice()));
+        }
+    }
+    if let Ok(histogram) = Histogram::decode(body) {
+        let mut again = Vec::new();
+        histogram.encode(&mut again);
+        assert_eq!(again, body);
+        let mut doubled = histogram.clone();
+        assert_eq!(doubled.merge(&histogram), Ok(()));
+    }
+    if let Some(chain) = std::str::from_utf8(body).ok().and_then(|text| Chain::parse(text).ok()) {
+        let canonical = chain.canonical();
+        assert_eq!(Chain::parse(&canonical).map(|again| again.canonical()), Ok(canonical));
+    }
+}

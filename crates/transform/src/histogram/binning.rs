@@ -1,0 +1,265 @@
+//! Choosing the bins from the statistics, and counting.
+
+use super::{Histogram, MAX_BINS, least_exponent};
+use crate::stats::{Bf16, Domain, F16, ScalarKind, Stats, vectorised};
+
+/// Bin indices are computed for this many values, then counted.
+const BATCH: usize = 1024;
+/// Where values outside all bins are counted, and then forgotten.
+const OUTSIDE: u8 = MAX_BINS as u8;
+
+pub(super) fn count(kind: ScalarKind, domain: Domain, bytes: &[u8], stats: &Stats) -> Histogram {
+    let mut histogram = Histogram::empty(domain);
+    let (Some(mut min), Some(mut max)) = (stats.min, stats.max) else { return histogram };
+    if domain == Domain::Float && !(f64::from_bits(min).is_finite() && f64::from_bits(max).is_finite()) {
+        match finite(kind, bytes, &mut histogram) {
+            Some((low, high)) => (min, max) = (low.to_bits(), high.to_bits()),
+            None => return histogram,
+        }
+    }
+    let (exponent, first, last) = bins(domain, min, max);
+    let counts = match kind {
+        ScalarKind::Bool => counted(bytes, Integer::<Bool>::new(exponent, first)),
+        ScalarKind::I8 => counted(bytes, Integer::<i8>::new(exponent, first)),
+        ScalarKind::I16 => counted(bytes, Integer::<i16>::new(exponent, first)),
+        ScalarKind::I32 => counted(bytes, Integer::<i32>::new(exponent, first)),
+        ScalarKind::I64 => counted(bytes, Integer::<i64>::new(exponent, first)),
+        ScalarKind::U8 => counted(bytes, Integer::<u8>::new(exponent, first)),
+        ScalarKind::U16 => counted(bytes, Integer::<u16>::new(exponent, first)),
+        ScalarKind::U32 => counted(bytes, Integer::<u32>::new(exponent, first)),
+        ScalarKind::U64 => counted(bytes, Integer::<u64>::new(exponent, first)),
+        ScalarKind::F16 => counted(bytes, Real::<F16>::new(exponent, first)),
+        ScalarKind::BF16 => counted(bytes, Real::<Bf16>::new(exponent, first)),
+        ScalarKind::F32 => counted(bytes, Real::<f32>::new(exponent, first)),
+        ScalarKind::F64 => counted(bytes, Real::<f64>::new(exponent, first)),
+        ScalarKind::Other => return histogram,
+    };
+    // With the right statistics the end bins are not empty; with others they are cut until that holds.
+    let used = counts.get(..=(last - first) as usize).unwrap_or_default();
+    let Some(head) = used.iter().position(|&n| n > 0) else { return histogram };
+    let tail = used.iter().rposition(|&n| n > 0).unwrap_or(head);
+    histogram.exponent = exponent;
+    histogram.first = first + head as i128;
+    histogram.counts = used[head..=tail].to_vec();
+    histogram
+}
+
+/// The smallest exponent for which `min` to `max` fit, and the first and last bin.
+fn bins(domain: Domain, min: u64, max: u64) -> (i16, i128, i128) {
+    let (low, high) = (f64::from_bits(min), f64::from_bits(max));
+    let mut exponent = least_exponent(domain, low.abs().max(high.abs()));
+    loop {
+        let bin = |bits: u64| match domain {
+            Domain::Signed => i128::from(bits as i64) >> exponent,
+            Domain::Unsigned => i128::from(bits) >> exponent,
+            Domain::Float => floor_bin(f64::from_bits(bits), power_of_two(-exponent)) as i128,
+        };
+        let (first, last) = (bin(min), bin(max));
+        if last - first < MAX_BINS as i128 {
+            // The second maximum keeps statistics with min above max from doing harm.
+            return (exponent, first, last.max(first));
+        }
+        exponent += 1;
+    }
+}
+
+/// 2^n for n in -1022..=1023.
+fn power_of_two(n: i16) -> f64 {
+    f64::from_bits(((i64::from(n) + 1023) as u64) << 52)
+}
+
+/// Floor of value * scale; exact also where the product is too small for an `f64`.
+#[inline(always)]
+fn floor_bin(value: f64, scale: f64) -> f64 {
+    let bin = (value * scale).floor();
+    if value < 0.0 && bin > -1.0 { -1.0 } else { bin }
+}
+
+/// Counts infinities, and gives the least and greatest finite value.
+fn finite(kind: ScalarKind, bytes: &[u8], histogram: &mut Histogram) -> Option<(f64, f64)> {
+    let mut range: Option<(f64, f64)> = None;
+    let mut see = |value: f64| {
+        if value == f64::NEG_INFINITY {
+            histogram.below += 1;
+        } else if value == f64::INFINITY {
+            histogram.above += 1;
+        } else if !value.is_nan() {
+            let (low, high) = range.unwrap_or((value, value));
+            range = Some((low.min(value), high.max(value)));
+        }
+    };
+    match kind {
+        ScalarKind::F16 => values::<F16>(bytes).for_each(&mut see),
+        ScalarKind::BF16 => values::<Bf16>(bytes).for_each(&mut see),
+        ScalarKind::F32 => values::<f32>(bytes).for_each(&mut see),
+        _ => values::<f64>(bytes).for_each(&mut see),
+    }
+    range
+}
+
+fn values<T: Value<Wide = f64>>(bytes: &[u8]) -> impl Iterator<Item = f64> {
+    bytes.chunks_exact(T::SIZE).map(T::read)
+}
+
+/// A scalar read from its bytes into the widest type of its domain.
+trait Value {
+    const SIZE: usize;
+    type Wide;
+    fn read(bytes: &[u8]) -> Self::Wide;
+}
+
+macro_rules! value {
+    ($($t:ty, $size:literal, $wide:ty: $read:expr;)*) => {$(
+        impl Value for $t {
+            const SIZE: usize = $size;
+            type Wide = $wide;
+            #[inline(always)]
+            fn read(bytes: &[u8]) -> $wide {
+                bytes.first_chunk().map_or(<$wide>::default(), |raw: &[u8; $size]| $read(*raw))
+            }
+        }
+    )*};
+}
+
+struct Bool;
+
+value! {
+    Bool, 1, u64: |raw: [u8; 1]| u64::from(raw[0] != 0);
+    i8, 1, i64: |raw| i64::from(i8::from_le_bytes(raw));
+    i16, 2, i64: |raw| i64::from(i16::from_le_bytes(raw));
+    i32, 4, i64: |raw| i64::from(i32::from_le_bytes(raw));
+    i64, 8, i64: i64::from_le_bytes;
+    u8, 1, u64: |raw| u64::from(u8::from_le_bytes(raw));
+    u16, 2, u64: |raw| u64::from(u16::from_le_bytes(raw));
+    u32, 4, u64: |raw| u64::from(u32::from_le_bytes(raw));
+    u64, 8, u64: u64::from_le_bytes;
+    F16, 2, f64: |raw| f64::from(F16::widen(u16::from_le_bytes(raw)));
+    Bf16, 2, f64: |raw| f64::from(Bf16::widen(u16::from_le_bytes(raw)));
+    f32, 4, f64: |raw| f64::from(f32::from_le_bytes(raw));
+    f64, 8, f64: f64::from_le_bytes;
+}
+
+/// How a scalar finds its bin, counted from the first; [`OUTSIDE`] if it has none.
+trait Binner: Copy {
+    const SIZE: usize;
+    fn bin(self, bytes: &[u8]) -> u8;
+}
+
+struct Integer<T> {
+    shift: u32,
+    first: u64,
+    kind: std::marker::PhantomData<T>,
+}
+
+struct Real<T> {
+    scale: f64,
+    first: f64,
+    kind: std::marker::PhantomData<T>,
+}
+
+impl<T> Clone for Integer<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Integer<T> {}
+impl<T> Clone for Real<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Real<T> {}
+
+impl<T> Integer<T> {
+    fn new(exponent: i16, first: i128) -> Integer<T> {
+        Integer { shift: exponent as u32 & 63, first: first as u64, kind: std::marker::PhantomData }
+    }
+}
+
+impl<T> Real<T> {
+    fn new(exponent: i16, first: i128) -> Real<T> {
+        Real { scale: power_of_two(-exponent), first: first as f64, kind: std::marker::PhantomData }
+    }
+}
+
+/// A right shift that keeps the order of the type.
+trait Shifted {
+    fn shifted(self, by: u32) -> u64;
+}
+impl Shifted for i64 {
+    #[inline(always)]
+    fn shifted(self, by: u32) -> u64 {
+        (self >> by) as u64
+    }
+}
+impl Shifted for u64 {
+    #[inline(always)]
+    fn shifted(self, by: u32) -> u64 {
+        self >> by
+    }
+}
+
+impl<T: Value<Wide: Shifted>> Binner for Integer<T> {
+    const SIZE: usize = T::SIZE;
+
+    #[inline(always)]
+    fn bin(self, bytes: &[u8]) -> u8 {
+        // Values below the first bin wrap to huge ones.
+        T::read(bytes).shifted(self.shift).wrapping_sub(self.first).min(u64::from(OUTSIDE)) as u8
+    }
+}
+
+impl<T: Value<Wide = f64>> Binner for Real<T> {
+    const SIZE: usize = T::SIZE;
+
+    #[inline(always)]
+    fn bin(self, bytes: &[u8]) -> u8 {
+        let bin = floor_bin(T::read(bytes), self.scale) - self.first;
+        let bin = if bin >= 0.0 && bin < MAX_BINS as f64 { bin } else { f64::from(OUTSIDE) };
+        // SAFETY: 0 <= bin <= 32, and it is not NaN, for which the comparisons are false.
+        unsafe { bin.to_int_unchecked::<i32>() as u8 }
+    }
+}
+
+/// Counts per bin; values outside are dropped.
+fn counted<B: Binner>(bytes: &[u8], binner: B) -> [u64; MAX_BINS] {
+    let mut totals = [0u64; MAX_BINS];
+    // A u32 cannot overflow within 2^32 values.
+    for part in bytes.chunks(B::SIZE << 24) {
+        let mut tables = [[0u32; MAX_BINS + 1]; 4];
+        count_part::<B>(part, binner, &mut tables);
+        for (bin, total) in totals.iter_mut().enumerate() {
+            *total += tables.iter().map(|table| u64::from(table[bin])).sum::<u64>();
+        }
+    }
+    totals
+}
+
+/// Finds the bins of a batch, then counts them: four tables take turns, so that equal neighbours do not wait.
+fn count_part<B: Binner>(part: &[u8], binner: B, tables: &mut [[u32; MAX_BINS + 1]; 4]) {
+    let mut found = [0u8; BATCH];
+    for batch in part.chunks(BATCH * B::SIZE) {
+        let len = find_bins::<B>(batch, binner, &mut found);
+        let mut quads = found[..len].chunks_exact(4);
+        for quad in &mut quads {
+            for (table, &bin) in tables.iter_mut().zip(quad) {
+                table[usize::from(bin.min(OUTSIDE))] += 1;
+            }
+        }
+        for &bin in quads.remainder() {
+            tables[0][usize::from(bin.min(OUTSIDE))] += 1;
+        }
+    }
+}
+
+vectorised! {
+    /// Writes the bin of each whole scalar of `batch`, and returns how many there are.
+    fn find_bins<B: Binner>(batch: &[u8], binner: B, found: &mut [u8; BATCH]) -> usize {
+        let len = (batch.len() / B::SIZE).min(BATCH);
+        let whole = &batch[..len * B::SIZE];
+        for (i, slot) in found[..len].iter_mut().enumerate() {
+            *slot = binner.bin(&whole[i * B::SIZE..(i + 1) * B::SIZE]);
+        }
+        len
+    }
+}

@@ -1,0 +1,26 @@
+//! The logical description of a subchunk, kept apart from its bytes: stores
+//! see bytes only, codecs see bytes and this.
+
+/// Longest subchunk, in decoded bytes, that any chain encodes or decodes.
+pub const MAX_DECODED_LEN: usize = 16 << 20;
+
+/// What one subchunk is, logically.
+///
+/// It is not stored with the subchunk: the index knows it, and encoding and
+/// decoding must be given the same one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logical {
+    /// Bytes of one element; a vector or complex element counts whole.
+    pub item: usize,
+    /// Bytes of the scalar inside the element: 4 for `f4`, 8 for either half of a `complex128`.
+    pub scalar: usize,
+    /// Elements along each axis, slowest first; empty for a single value.
+    pub shape: Vec<u64>,
+}
+
+impl Logical {
+    /// A one-dimensional run of `count` plain scalars of `item` bytes.
+    pub fn scalars(item: usize, count: u64) -> Logical {
+        Logical { item, scalar: item, shape: vec![count] }
+    }
+}

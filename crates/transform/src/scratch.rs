@@ -1,0 +1,41 @@
+//! Working memory that one thread reuses from subchunk to subchunk.
+
+use zstd::zstd_safe::{CCtx, DCtx};
+
+/// Buffers and codec contexts, kept between calls so that a subchunk costs no allocation.
+///
+/// One per thread; it carries no data from one call to the next. It grows to
+/// a few times the largest subchunk seen, and, for zstd, to what the level
+/// needs (about 1 MiB at level 1, tens of MiB at level 19 and above).
+#[derive(Default)]
+pub struct Scratch {
+    /// Two stages between codecs take turns; taken out while a chain runs.
+    pub(crate) stages: [Vec<u8>; 2],
+    /// A whole subchunk, of which the caller wanted a part.
+    pub(crate) whole: Vec<u8>,
+    pub(crate) compress: Option<(CCtx<'static>, i32)>,
+    pub(crate) decompress: Option<DCtx<'static>>,
+}
+
+impl Scratch {
+    /// Empty; memory is taken when first needed.
+    pub fn new() -> Scratch {
+        Scratch::default()
+    }
+}
+
+impl std::fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let held: usize = self.stages.iter().map(Vec::capacity).sum::<usize>() + self.whole.capacity();
+        f.debug_struct("Scratch").field("buffer_bytes", &held).finish_non_exhaustive()
+    }
+}
+
+/// Sets the length without zeroing bytes that are already there.
+pub(crate) fn set_len_reusing(buffer: &mut Vec<u8>, len: usize) {
+    if buffer.len() > len {
+        buffer.truncate(len);
+    } else {
+        buffer.resize(len, 0);
+    }
+}

@@ -1,0 +1,316 @@
+//! The shuffle loops: a vectorised one for 2, 4, 8 and 16 bytes, a tiled one for the rest.
+//!
+//! Shuffling 16 elements of S = 2^s bytes moves the byte whose index has the
+//! bits (element: 4, place: s) to (place, element): a rotation by four bits.
+//! Interleaving the first and the second half of all vectors rotates by one,
+//! so four rounds shuffle and s rounds unshuffle, for every S alike. 256-bit
+//! vectors hold two such groups, one in each half.
+
+/// Appends the shuffled form of `data` to `out`.
+pub(super) fn shuffle(data: &[u8], item: usize, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.reserve(data.len());
+    let count = data.len() / item;
+    let body = count * item;
+    if item == 1 || count < 2 {
+        out.extend_from_slice(data);
+        return;
+    }
+    let target = &mut out.spare_capacity_mut()[..body];
+    // SAFETY: `target` has room for `body` bytes and is not read before it is written; `data` holds
+    // at least `body` bytes; the two do not overlap, one being borrowed mutably.
+    unsafe {
+        let (source, target) = (data.as_ptr(), target.as_mut_ptr().cast::<u8>());
+        let done = simd::shuffle(source, target, count, item);
+        planes_from_elements(source, target, count, item, done);
+    }
+    // SAFETY: the loops above wrote each of the `body` bytes after `start`.
+    unsafe { out.set_len(start + body) };
+    out.extend_from_slice(&data[body..]);
+}
+
+/// Writes to `out` the data of which `shuffled`, of the same length, is the shuffled form.
+pub(super) fn unshuffle(shuffled: &[u8], item: usize, out: &mut [u8]) {
+    assert_eq!(shuffled.len(), out.len());
+    let count = shuffled.len() / item;
+    let body = count * item;
+    if item == 1 || count < 2 {
+        out.copy_from_slice(shuffled);
+        return;
+    }
+    // SAFETY: both slices hold `body` bytes, and do not overlap, one being borrowed mutably.
+    unsafe {
+        let (source, target) = (shuffled.as_ptr(), out.as_mut_ptr());
+        let done = simd::unshuffle(source, target, count, item);
+        elements_from_planes(source, target, count, item, done);
+    }
+    out[body..].copy_from_slice(&shuffled[body..]);
+}
+
+/// Elements that a tile takes at a time, so that its bytes stay in the first cache.
+fn tile(item: usize) -> usize {
+    (8192 / item).max(16)
+}
+
+/// Shuffles elements from `first` on.
+///
+/// # Safety
+/// Both pointers are valid for `count * item` bytes, without overlap.
+unsafe fn planes_from_elements(source: *const u8, target: *mut u8, count: usize, item: usize, first: usize) {
+    let mut at = first;
+    while at < count {
+        let end = (at + tile(item)).min(count);
+        for place in 0..item {
+            for element in at..end {
+                // SAFETY: element < count and place < item, so both places lie within count * item.
+                unsafe { *target.add(place * count + element) = *source.add(element * item + place) };
+            }
+        }
+        at = end;
+    }
+}
+
+/// Unshuffles elements from `first` on.
+///
+/// # Safety
+/// As for [`planes_from_elements`].
+unsafe fn elements_from_planes(source: *const u8, target: *mut u8, count: usize, item: usize, first: usize) {
+    let mut at = first;
+    while at < count {
+        let end = (at + tile(item)).min(count);
+        for place in 0..item {
+            for element in at..end {
+                // SAFETY: element < count and place < item, so both places lie within count * item.
+                unsafe { *target.add(element * item + place) = *source.add(place * count + element) };
+            }
+        }
+        at = end;
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod simd {
+    use std::arch::x86_64::*;
+
+    /// Shuffles a multiple of 32 elements and returns how many; 0 where there is no vector loop.
+    ///
+    /// # Safety
+    /// Both pointers are valid for `count * item` bytes, without overlap.
+    pub(super) unsafe fn shuffle(source: *const u8, target: *mut u8, count: usize, item: usize) -> usize {
+        // SAFETY: the caller's promise, and the instructions were detected.
+        unsafe {
+            match (item, is_x86_feature_detected!("avx2")) {
+                (2, true) => shuffle_wide::<2>(source, target, count),
+                (4, true) => shuffle_wide::<4>(source, target, count),
+                (8, true) => shuffle_wide::<8>(source, target, count),
+                (16, true) => shuffle_wide::<16>(source, target, count),
+                (2, false) => shuffle_narrow::<2>(source, target, count),
+                (4, false) => shuffle_narrow::<4>(source, target, count),
+                (8, false) => shuffle_narrow::<8>(source, target, count),
+                (16, false) => shuffle_narrow::<16>(source, target, count),
+                _ => 0,
+            }
+        }
+    }
+
+    /// Unshuffles a multiple of 32 elements and returns how many; 0 where there is no vector loop.
+    ///
+    /// # Safety
+    /// Both pointers are valid for `count * item` bytes, without overlap.
+    pub(super) unsafe fn unshuffle(source: *const u8, target: *mut u8, count: usize, item: usize) -> usize {
+        // SAFETY: the caller's promise, and the instructions were detected.
+        unsafe {
+            match (item, is_x86_feature_detected!("avx2")) {
+                (2, true) => unshuffle_wide::<2>(source, target, count),
+                (4, true) => unshuffle_wide::<4>(source, target, count),
+                (8, true) => unshuffle_wide::<8>(source, target, count),
+                (16, true) => unshuffle_wide::<16>(source, target, count),
+                (2, false) => unshuffle_narrow::<2>(source, target, count),
+                (4, false) => unshuffle_narrow::<4>(source, target, count),
+                (8, false) => unshuffle_narrow::<8>(source, target, count),
+                (16, false) => unshuffle_narrow::<16>(source, target, count),
+                _ => 0,
+            }
+        }
+    }
+
+    /// One rotation of the index bits, in both halves of 256-bit vectors.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn rotate_wide<const S: usize>(v: [__m256i; S]) -> [__m256i; S] {
+        let mut r = v;
+        for k in 0..S / 2 {
+            r[2 * k] = _mm256_unpacklo_epi8(v[k], v[k + S / 2]);
+            r[2 * k + 1] = _mm256_unpackhi_epi8(v[k], v[k + S / 2]);
+        }
+        r
+    }
+
+    #[target_feature(enable = "avx2")]
+    unsafe fn shuffle_wide<const S: usize>(source: *const u8, target: *mut u8, count: usize) -> usize {
+        let done = count - count % 32;
+        for first in (0..done).step_by(32) {
+            let mut v = [_mm256_setzero_si256(); S];
+            for (k, slot) in v.iter_mut().enumerate() {
+                // SAFETY: elements first .. first + 32 lie within count, and two groups of 16 * S bytes are read.
+                *slot = unsafe {
+                    let low = source.add(first * S + 16 * k);
+                    _mm256_loadu2_m128i(low.add(16 * S).cast(), low.cast())
+                };
+            }
+            for _ in 0..4 {
+                v = rotate_wide(v);
+            }
+            for (place, vector) in v.into_iter().enumerate() {
+                // SAFETY: first + 32 <= count, so these 32 bytes lie within plane `place` < S.
+                unsafe { _mm256_storeu_si256(target.add(place * count + first).cast(), vector) };
+            }
+        }
+        done
+    }
+
+    #[target_feature(enable = "avx2")]
+    unsafe fn unshuffle_wide<const S: usize>(source: *const u8, target: *mut u8, count: usize) -> usize {
+        let done = count - count % 32;
+        for first in (0..done).step_by(32) {
+            let mut v = [_mm256_setzero_si256(); S];
+            for (place, slot) in v.iter_mut().enumerate() {
+                // SAFETY: first + 32 <= count, so these 32 bytes lie within plane `place` < S.
+                *slot = unsafe { _mm256_loadu_si256(source.add(place * count + first).cast()) };
+            }
+            for _ in 0..S.trailing_zeros() {
+                v = rotate_wide(v);
+            }
+            for (k, vector) in v.into_iter().enumerate() {
+                // SAFETY: elements first .. first + 32 lie within count, and two groups of 16 * S bytes are written.
+                unsafe {
+                    let low = target.add(first * S + 16 * k);
+                    _mm256_storeu2_m128i(low.add(16 * S).cast(), low.cast(), vector);
+                }
+            }
+        }
+        done
+    }
+
+    /// One rotation of the index bits in 128-bit vectors.
+    #[inline(always)]
+    fn rotate_narrow<const S: usize>(v: [__m128i; S]) -> [__m128i; S] {
+        let mut r = v;
+        for k in 0..S / 2 {
+            // SAFETY: SSE2 is part of x86-64.
+            unsafe {
+                r[2 * k] = _mm_unpacklo_epi8(v[k], v[k + S / 2]);
+                r[2 * k + 1] = _mm_unpackhi_epi8(v[k], v[k + S / 2]);
+            }
+        }
+        r
+    }
+
+    pub(super) unsafe fn shuffle_narrow<const S: usize>(
+        source: *const u8,
+        target: *mut u8,
+        count: usize,
+    ) -> usize {
+        let done = count - count % 32;
+        for first in (0..done).step_by(16) {
+            // SAFETY: any bits are a vector of bytes.
+            let mut v: [__m128i; S] = unsafe { std::mem::zeroed() };
+            for (k, slot) in v.iter_mut().enumerate() {
+                // SAFETY: elements first .. first + 16 lie within count, and their 16 * S bytes are read.
+                *slot = unsafe { _mm_loadu_si128(source.add(first * S + 16 * k).cast()) };
+            }
+            for _ in 0..4 {
+                v = rotate_narrow(v);
+            }
+            for (place, vector) in v.into_iter().enumerate() {
+                // SAFETY: first + 16 <= count, so these 16 bytes lie within plane `place` < S.
+                unsafe { _mm_storeu_si128(target.add(place * count + first).cast(), vector) };
+            }
+        }
+        done
+    }
+
+    pub(super) unsafe fn unshuffle_narrow<const S: usize>(
+        source: *const u8,
+        target: *mut u8,
+        count: usize,
+    ) -> usize {
+        let done = count - count % 32;
+        for first in (0..done).step_by(16) {
+            // SAFETY: any bits are a vector of bytes.
+            let mut v: [__m128i; S] = unsafe { std::mem::zeroed() };
+            for (place, slot) in v.iter_mut().enumerate() {
+                // SAFETY: first + 16 <= count, so these 16 bytes lie within plane `place` < S.
+                *slot = unsafe { _mm_loadu_si128(source.add(place * count + first).cast()) };
+            }
+            for _ in 0..S.trailing_zeros() {
+                v = rotate_narrow(v);
+            }
+            for (k, vector) in v.into_iter().enumerate() {
+                // SAFETY: elements first .. first + 16 lie within count, and their 16 * S bytes are written.
+                unsafe { _mm_storeu_si128(target.add(first * S + 16 * k).cast(), vector) };
+            }
+        }
+        done
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod simd {
+    /// No vector loop here: the tiled loops do all elements.
+    pub(super) unsafe fn shuffle(_: *const u8, _: *mut u8, _: usize, _: usize) -> usize {
+        0
+    }
+
+    /// No vector loop here: the tiled loops do all elements.
+    pub(super) unsafe fn unshuffle(_: *const u8, _: *mut u8, _: usize, _: usize) -> usize {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plainly_shuffled(data: &[u8], item: usize) -> Vec<u8> {
+        let body = data.len() / item * item;
+        let planes = (0..item).flat_map(|j| data[..body].iter().skip(j).step_by(item));
+        planes.chain(&data[body..]).copied().collect()
+    }
+
+    #[test]
+    fn every_element_size_and_length_agrees_with_the_definition() {
+        let data: Vec<u8> = (0..9000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        for item in (1..=66).chain([255, 300, 8999]) {
+            for len in [0, 1, item - 1, item, item + 1, 31 * item, 32 * item + 1, 67 * item + item / 2, 9000]
+            {
+                let data = &data[..len.min(9000)];
+                let mut shuffled = vec![7];
+                shuffle(data, item, &mut shuffled);
+                assert_eq!(shuffled[1..], plainly_shuffled(data, item), "item {item}, length {len}");
+                let mut back = vec![0; data.len()];
+                unshuffle(&shuffled[1..], item, &mut back);
+                assert_eq!(back, data, "item {item}, length {len}");
+            }
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_narrow_loops_agree_with_the_definition_too() {
+        fn check<const S: usize>() {
+            let data: Vec<u8> = (0..96 * S).map(|i| (i * 7 + i / 256) as u8).collect();
+            let (mut there, mut back) = (vec![0; 96 * S], vec![0; 96 * S]);
+            // SAFETY: all three hold 96 elements of S bytes.
+            let done = unsafe {
+                simd::shuffle_narrow::<S>(data.as_ptr(), there.as_mut_ptr(), 96)
+                    + simd::unshuffle_narrow::<S>(there.as_ptr(), back.as_mut_ptr(), 96)
+            };
+            assert_eq!((done, &there, &back), (192, &plainly_shuffled(&data, S), &data));
+        }
+        check::<2>();
+        check::<4>();
+        check::<8>();
+        check::<16>();
+    }
+}

@@ -1,0 +1,358 @@
+//! The text and list forms of a transform: `"shuffle,zstd:1"`, and Zarr codec objects.
+//!
+//! A comma ends a codec if a name follows, and continues its parameters if a
+//! number, a quoted text or `key=value` follows; so `"aplod:2,1,1,4"` is one
+//! codec and `"shuffle,zstd:1"` two. A colon always introduces a parameter.
+//! The text is recorded with the data, so it is also read from outside: it is
+//! bounded in length and in the number of codecs and parameters.
+
+use std::fmt;
+
+use crate::TransformError;
+
+const MAX_TEXT_LEN: usize = 1024;
+const MAX_PARAMS: usize = 64;
+
+/// One codec as written: its name and parameters, not yet checked against any codec.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CodecSpec {
+    /// Lower-case name.
+    pub name: String,
+    /// Parameters in the order given.
+    pub params: Vec<Param>,
+}
+
+/// One parameter of a codec.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Param {
+    /// A whole number.
+    Int(i64),
+    /// A finite number with a fraction or an exponent.
+    Float(f64),
+    /// A word, or a quoted text; it cannot hold a double quote.
+    Text(String),
+    /// `key=value`; the value is never itself named.
+    Named(String, Box<Param>),
+}
+
+/// One element of a transform given as a list.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ListItem {
+    /// Transform text, possibly of several codecs.
+    Text(String),
+    /// A Zarr codec object: `{"name": …, "configuration": {…}}`.
+    Object {
+        /// The Zarr name.
+        name: String,
+        /// The configuration's members; empty if there is none.
+        configuration: Vec<(String, ConfigValue)>,
+    },
+}
+
+/// A value in a Zarr codec configuration, as a face converts it from JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ConfigValue {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// A number without a fraction.
+    Int(i64),
+    /// Any other number.
+    Float(f64),
+    /// A string.
+    Text(String),
+    /// An array or object; no codec that is known takes one.
+    Nested,
+}
+
+impl CodecSpec {
+    /// A codec without parameters.
+    pub fn named(name: &str) -> CodecSpec {
+        CodecSpec { name: name.into(), params: Vec::new() }
+    }
+
+    /// Reads transform text into codecs, without asking whether they exist. Empty text is no codec.
+    pub fn parse_all(text: &str) -> Result<Vec<CodecSpec>, TransformError> {
+        let fail = |at: usize, problem: String| {
+            let shown = text.chars().take(80).collect();
+            Err(TransformError::Syntax { text: shown, at, problem })
+        };
+        if text.len() > MAX_TEXT_LEN {
+            return fail(MAX_TEXT_LEN, format!("longer than {MAX_TEXT_LEN} bytes"));
+        }
+        let mut specs: Vec<CodecSpec> = Vec::new();
+        if text.trim().is_empty() {
+            return Ok(specs);
+        }
+        for piece in Pieces::of(text) {
+            let (at, token) = (piece.at, piece.token);
+            if token.is_empty() {
+                return fail(at, "expected a codec name or a parameter, found nothing".into());
+            }
+            if token.contains('"') && !quotes_are_whole(token) {
+                return fail(at, format!("quotes do not match in {token}"));
+            }
+            let starts_codec = match piece.before {
+                Before::Start => true,
+                Before::Colon => false,
+                Before::Comma => is_name(token),
+            };
+            if starts_codec {
+                if !is_name(token) {
+                    return fail(at, format!("expected a codec name, found {token:?}"));
+                }
+                specs.push(CodecSpec::named(&token.to_ascii_lowercase()));
+                continue;
+            }
+            let Some(last) = specs.last_mut() else {
+                return fail(at, format!("expected a codec name, found {token:?}"));
+            };
+            if piece.before == Before::Comma && last.params.is_empty() {
+                let name = &last.name;
+                return fail(
+                    at,
+                    format!("expected a codec name, found {token:?}; for a parameter write {name}:{token}"),
+                );
+            }
+            if last.params.len() == MAX_PARAMS {
+                return fail(at, format!("more than {MAX_PARAMS} parameters"));
+            }
+            match Param::parse(token) {
+                Some(param) => last.params.push(param),
+                None => return fail(at, format!("expected a number, a word or key=value, found {token:?}")),
+            }
+        }
+        Ok(specs)
+    }
+
+    /// The codec that a Zarr codec object means. `bytes` (little endian) and
+    /// `crc32c` become identity: both hold for everything that is stored here.
+    pub fn from_zarr(
+        name: &str,
+        configuration: &[(String, ConfigValue)],
+    ) -> Result<CodecSpec, TransformError> {
+        let bad = |problem: String| TransformError::bad_parameter(name, problem);
+        if name == "bytes" || name == "crc32c" {
+            for (key, value) in configuration {
+                let little = matches!(value, ConfigValue::Text(t) if t == "little");
+                if !(name == "bytes" && key == "endian" && (little || *value == ConfigValue::Null)) {
+                    return Err(bad(format!(
+                        "{key} = {value:?} is not supported: data is stored little-endian"
+                    )));
+                }
+            }
+            return Ok(CodecSpec::named("identity"));
+        }
+        let mut spec = CodecSpec::named(name.strip_prefix("numcodecs.").unwrap_or(name));
+        for (key, value) in configuration {
+            let value = match value {
+                ConfigValue::Null => continue,
+                ConfigValue::Bool(b) => Param::Int(i64::from(*b)),
+                ConfigValue::Int(i) => Param::Int(*i),
+                ConfigValue::Float(f) if f.is_finite() => Param::Float(*f),
+                ConfigValue::Text(t) if !t.contains('"') => Param::Text(t.clone()),
+                other => return Err(bad(format!("{key} = {other:?} is not a value that it takes"))),
+            };
+            if !is_name(key) || spec.params.len() == MAX_PARAMS {
+                return Err(bad(format!("cannot take the member {key:?}")));
+            }
+            spec.params.push(Param::Named(key.clone(), Box::new(value)));
+        }
+        Ok(spec)
+    }
+}
+
+impl Param {
+    fn parse(token: &str) -> Option<Param> {
+        match token.split_once('=') {
+            Some((key, value)) if is_name(key.trim_end()) => {
+                Some(Param::Named(key.trim_end().into(), Box::new(Param::parse_value(value.trim_start())?)))
+            }
+            _ => Param::parse_value(token),
+        }
+    }
+
+    fn parse_value(token: &str) -> Option<Param> {
+        if let Some(inner) = token.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+            return Some(Param::Text(inner.into()));
+        }
+        if let Ok(int) = token.parse::<i64>() {
+            return Some(Param::Int(int));
+        }
+        if is_name(token) {
+            return Some(Param::Text(token.into()));
+        }
+        token.parse::<f64>().ok().filter(|f| f.is_finite()).map(Param::Float)
+    }
+
+    /// The key, if there is one, and the value.
+    pub fn key_and_value(&self) -> (Option<&str>, &Param) {
+        match self {
+            Param::Named(key, value) => (Some(key), value),
+            value => (None, value),
+        }
+    }
+}
+
+impl fmt::Display for Param {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Param::Int(i) => write!(f, "{i}"),
+            Param::Float(x) => write!(f, "{x:?}"),
+            Param::Text(t) => write!(f, "\"{t}\""),
+            Param::Named(key, value) => write!(f, "{key}={value}"),
+        }
+    }
+}
+
+impl fmt::Display for CodecSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        for (i, param) in self.params.iter().enumerate() {
+            write!(f, "{}{param}", if i == 0 { ':' } else { ',' })?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Before {
+    Start,
+    Comma,
+    Colon,
+}
+
+struct Piece<'a> {
+    before: Before,
+    at: usize,
+    token: &'a str,
+}
+
+/// The text cut at commas and colons outside quotes; white space around a piece is dropped.
+struct Pieces<'a> {
+    text: &'a str,
+    next: Option<(Before, usize)>,
+}
+
+impl<'a> Pieces<'a> {
+    fn of(text: &'a str) -> Pieces<'a> {
+        Pieces { text, next: Some((Before::Start, 0)) }
+    }
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = Piece<'a>;
+
+    fn next(&mut self) -> Option<Piece<'a>> {
+        let (before, start) = self.next.take()?;
+        let rest = self.text.get(start..)?;
+        let mut quoted = false;
+        let mut end = self.text.len();
+        for (i, byte) in rest.bytes().enumerate() {
+            match byte {
+                b'"' => quoted = !quoted,
+                b',' | b':' if !quoted => {
+                    end = start + i;
+                    let before = if byte == b',' { Before::Comma } else { Before::Colon };
+                    self.next = Some((before, end + 1));
+                    break;
+                }
+                _ => {}
+            }
+        }
+        let raw = self.text.get(start..end)?;
+        let token = raw.trim();
+        Some(Piece { before, at: start + (raw.len() - raw.trim_start().len()), token })
+    }
+}
+
+fn is_name(token: &str) -> bool {
+    token.starts_with(|c: char| c.is_ascii_alphabetic())
+        && token.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
+}
+
+/// Quotes appear as one pair around a whole value.
+fn quotes_are_whole(token: &str) -> bool {
+    let value =
+        token.split_once('=').map_or(token, |(key, value)| if key.contains('"') { token } else { value });
+    value.len() >= 2
+        && value.trim_start().starts_with('"')
+        && value.ends_with('"')
+        && token.matches('"').count() == 2
+}
+
+/// The known name that `name` was probably meant to be.
+pub(crate) fn nearest(name: &str, known: &[&'static str]) -> Option<&'static str> {
+    let near = known.iter().map(|&k| (edit_distance(name, k), k)).min()?;
+    (near.0 <= 2 && near.0 < near.1.len()).then_some(near.1)
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().collect());
+    let mut rows = vec![vec![0usize; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            rows[i][j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                let mut least = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    least = least.min(rows[i - 2][j - 2] + 1);
+                }
+                least
+            };
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comma_continues_parameters_unless_a_name_follows() {
+        let specs = CodecSpec::parse_all("aplod:2,1,1,4, shuffle ,zstd:level=-3,x=0.5").unwrap();
+        assert_eq!(specs.len(), 3);
+        assert_eq!(specs[0].params, [2, 1, 1, 4].map(Param::Int));
+        assert!(specs[1].params.is_empty());
+        assert_eq!(specs[2].to_string(), "zstd:level=-3,x=0.5");
+    }
+
+    #[test]
+    fn printed_specs_parse_back_to_themselves() {
+        for text in
+            ["a:1,2.5,\"V:x,S:y\"", "mloc:order=\"V:1,S:2\",n=3", "blosc:lz4:5", "x:1e300,-1e-7", "x:\"\""]
+        {
+            let specs = CodecSpec::parse_all(text).unwrap();
+            let printed = specs.iter().map(CodecSpec::to_string).collect::<Vec<_>>().join(",");
+            assert_eq!(CodecSpec::parse_all(&printed).unwrap(), specs, "{text} -> {printed}");
+        }
+    }
+
+    #[test]
+    fn a_mistake_is_reported_where_it_is() {
+        for (text, at, part) in [
+            ("zstd:", 5, "found nothing"),
+            ("zstd,,shuffle", 5, "found nothing"),
+            ("3", 0, "expected a codec name"),
+            ("zstd,3", 5, "write zstd:3"),
+            ("zstd:inf?", 5, "expected a number"),
+            ("a:\"x", 2, "quotes do not match"),
+            ("a:x\"y\"", 2, "quotes do not match"),
+            ("é", 0, "expected a codec name"),
+        ] {
+            match CodecSpec::parse_all(text) {
+                Err(TransformError::Syntax { at: found, problem, .. }) => {
+                    assert!(found == at && problem.contains(part), "{text}: at {found}: {problem}");
+                }
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+        assert!(CodecSpec::parse_all(&"a,".repeat(1000)).is_err());
+        assert!(CodecSpec::parse_all(&format!("a:1{}", ",1".repeat(64))).is_err());
+    }
+}

@@ -1,0 +1,240 @@
+//! What a chain encodes, it gives back exactly: whole, in parts, for every element size and length.
+
+mod random;
+
+use std::sync::Arc;
+
+use drystone_transform::{
+    Chain, Codec, CodecSpec, Logical, MAX_DECODED_LEN, Part, Scratch, Shuffle, TransformError, Transparent,
+    Zstd,
+};
+use random::Random;
+
+const CHAINS: [&str; 8] = [
+    "identity",
+    "shuffle",
+    "shuffle:3",
+    "zstd:-7",
+    "zstd",
+    "shuffle,zstd:1",
+    "zstd:1,shuffle,zstd:2",
+    "shuffle:2,shuffle:4,shuffle:8,zstd:1",
+];
+
+/// Half noise, half a slow ramp: some of it compresses, at every length.
+fn field(len: usize, random: &mut Random) -> Vec<u8> {
+    (0..len).map(|i| if i / 64 % 2 == 0 { random.next() as u8 } else { (i / 256) as u8 }).collect()
+}
+
+#[test]
+fn every_chain_gives_every_length_back_for_every_element_size() {
+    let mut random = Random(1);
+    let mut scratch = Scratch::new();
+    for text in CHAINS {
+        let chain = Chain::parse(text).unwrap();
+        for item in (1..=17).chain([24, 32, 33, 48, 64, 65, 1000]) {
+            for len in [0, 1, 2, item - 1, item, 7 * item + 1, 64 * item, 5000, 5001] {
+                let data = field(len, &mut random);
+                let logical = Logical::scalars(item, (len / item) as u64);
+                let mut stored = b"before".to_vec();
+                chain.encode(&data, &logical, &mut stored, &mut scratch).unwrap();
+                let stored = stored.strip_prefix(b"before").unwrap();
+                assert!(stored.len() <= chain.max_encoded_len(len), "{text}, item {item}, length {len}");
+                let mut back = vec![0xAA; len];
+                chain.decode(stored, &logical, &mut back, &mut scratch).unwrap();
+                assert!(back == data, "{text}, item {item}, length {len}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_planned_part_holds_exactly_the_wanted_bytes_with_and_without_kept_metadata() {
+    let mut random = Random(2);
+    let mut scratch = Scratch::new();
+    for text in CHAINS {
+        let chain = Chain::parse(text).unwrap();
+        for compressible in [true, false] {
+            for item in [1, 3, 4, 8, 12, 16, 40] {
+                let len = 1 + random.below(3000);
+                let data = if compressible { vec![3; len] } else { field(len, &mut random) };
+                let logical = Logical::scalars(item, (len / item) as u64);
+                let mut stored = Vec::new();
+                chain.encode(&data, &logical, &mut stored, &mut scratch).unwrap();
+                for _ in 0..20 {
+                    let start = random.below(len + 1);
+                    let end = start + random.below(len - start + 1);
+                    let wanted = start as u64..end as u64;
+                    for meta in [chain.meta(&stored), &[]] {
+                        let stored_len = stored.len() as u64;
+                        let plan = chain.plan_read(stored_len, meta, &logical, wanted.clone());
+                        let fetched: Vec<u8> = plan
+                            .iter()
+                            .flat_map(|r| &stored[r.start as usize..r.end as usize])
+                            .copied()
+                            .collect();
+                        let mut out = vec![0; end - start];
+                        let part = Part {
+                            stored_len,
+                            meta,
+                            decoded_len: len,
+                            wanted: wanted.clone(),
+                            fetched: &fetched,
+                        };
+                        chain.decode_part(&part, &logical, &mut out, &mut scratch).unwrap();
+                        assert!(out == data[start..end], "{text}, item {item}, {start}..{end} of {len}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn transparent_and_raw_subchunks_ask_only_for_what_a_part_needs() {
+    let logical = Logical::scalars(4, 1000);
+    let data = field(4000, &mut Random(3));
+    let plan = |text: &str, wanted| {
+        let chain = Chain::parse(text).unwrap();
+        let mut stored = Vec::new();
+        chain.encode(&data, &logical, &mut stored, &mut Scratch::new()).unwrap();
+        let plan = chain.plan_read(stored.len() as u64, chain.meta(&stored), &logical, wanted);
+        plan.into_iter().map(|r| (r.start, r.end)).collect::<Vec<_>>()
+    };
+    assert_eq!(plan("identity", 40..48), [(40, 48)]);
+    assert_eq!(plan("shuffle", 41..48), [(11, 13), (1011, 1013), (2011, 2013), (3011, 3013)]);
+    assert_eq!(plan("shuffle", 0..4000), [(1, 4001)]);
+    assert_eq!(plan("shuffle", 9..9), []);
+    let noise: Vec<u8> = (0..4000).scan(Random(4), |r, _| Some(r.next() as u8)).collect();
+    let chain = Chain::parse("shuffle,zstd:3").unwrap();
+    let mut stored = Vec::new();
+    chain.encode(&noise, &logical, &mut stored, &mut Scratch::new()).unwrap();
+    assert_eq!(stored.len(), 4001);
+    assert_eq!(chain.plan_read(4001, chain.meta(&stored), &logical, 10..20), vec![11..21; 1]);
+    assert_eq!(chain.plan_read(4001, &[], &logical, 10..20), vec![0..4001; 1]);
+}
+
+#[test]
+fn noise_grows_by_one_byte_and_nothing_else_grows() {
+    let mut scratch = Scratch::new();
+    let noise: Vec<u8> = (0..100_000).scan(Random(5), |r, _| Some(r.next() as u8)).collect();
+    for text in CHAINS {
+        let chain = Chain::parse(text).unwrap();
+        for len in [0, 1, 15, 16, 1000, 100_000] {
+            let mut stored = Vec::new();
+            chain.encode(&noise[..len], &Logical::scalars(8, 1), &mut stored, &mut scratch).unwrap();
+            assert_eq!(stored.len(), len + usize::from(!chain.is_identity()), "{text}, {len}");
+        }
+    }
+}
+
+#[test]
+fn the_stored_zstd_frame_is_one_that_any_zstd_reads() {
+    let data = vec![7u8; 10_000];
+    let mut stored = Vec::new();
+    let chain = Chain::parse("zstd:19").unwrap();
+    chain.encode(&data, &Logical::scalars(1, 10_000), &mut stored, &mut Scratch::new()).unwrap();
+    assert_eq!(stored[0], 0x1F);
+    assert_eq!(zstd::bulk::decompress(&stored[1..], 10_000).unwrap(), data);
+}
+
+#[test]
+fn a_subchunk_over_the_limit_is_refused_on_both_sides() {
+    let logical = Logical::scalars(1, 1);
+    let mut scratch = Scratch::new();
+    let mut big = vec![0; MAX_DECODED_LEN + 1];
+    for text in ["identity", "zstd:1"] {
+        let chain = Chain::parse(text).unwrap();
+        let mut out = b"kept".to_vec();
+        let refused = chain.encode(&big, &logical, &mut out, &mut scratch);
+        assert_eq!(refused, Err(TransformError::TooLarge { len: MAX_DECODED_LEN + 1 }));
+        assert_eq!(out, b"kept");
+        let refused = chain.decode(&[0x10], &logical, &mut big, &mut scratch);
+        assert_eq!(refused, Err(TransformError::TooLarge { len: MAX_DECODED_LEN + 1 }));
+    }
+    let chain = Chain::parse("shuffle,zstd:1").unwrap();
+    let data = &big[..MAX_DECODED_LEN];
+    let mut stored = Vec::new();
+    chain.encode(data, &Logical::scalars(8, 1), &mut stored, &mut scratch).unwrap();
+    let mut back = vec![1; MAX_DECODED_LEN];
+    chain.decode(&stored, &Logical::scalars(8, 1), &mut back, &mut scratch).unwrap();
+    assert!(back == data && stored.len() < 10_000);
+}
+
+/// What a third party writes: an opaque codec that adds 1 to every byte.
+#[derive(Debug)]
+struct Increment;
+
+impl Codec for Increment {
+    fn spec(&self) -> CodecSpec {
+        CodecSpec::named("increment")
+    }
+    fn max_encoded_len(&self, decoded_len: usize) -> usize {
+        decoded_len
+    }
+    fn encode(
+        &self,
+        data: &[u8],
+        _: &Logical,
+        out: &mut Vec<u8>,
+        _: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        out.extend(data.iter().map(|byte| byte.wrapping_add(1)));
+        Ok(())
+    }
+    fn decode(
+        &self,
+        encoded: &[u8],
+        _: &Logical,
+        out: &mut [u8],
+        _: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        if encoded.len() != out.len() {
+            return Err(TransformError::Corrupt { what: "wrong length".into(), at: 0 });
+        }
+        out.iter_mut().zip(encoded).for_each(|(to, from)| *to = from.wrapping_sub(1));
+        Ok(())
+    }
+    fn transparent(&self) -> Option<&dyn Transparent> {
+        None
+    }
+}
+
+#[test]
+fn a_stranger_s_codec_joins_a_chain() {
+    let chain = Chain::from_codecs(vec![
+        Arc::new(Shuffle::new()),
+        Arc::new(Increment),
+        Arc::new(Zstd::new(1).unwrap()),
+    ])
+    .unwrap();
+    assert_eq!(chain.canonical(), "shuffle,increment,zstd:1");
+    let data = vec![9; 999];
+    let logical = Logical::scalars(4, 249);
+    let (mut stored, mut back) = (Vec::new(), vec![0; 999]);
+    chain.encode(&data, &logical, &mut stored, &mut Scratch::new()).unwrap();
+    chain.decode(&stored, &logical, &mut back, &mut Scratch::new()).unwrap();
+    assert_eq!(back, data);
+    let nine: Vec<Arc<dyn Codec>> = (0..9).map(|_| Arc::new(Increment) as Arc<dyn Codec>).collect();
+    assert!(Chain::from_codecs(nine).is_err());
+}
+
+#[test]
+fn working_memory_is_reused_and_carries_nothing_over() {
+    let mut shared = Scratch::new();
+    let mut random = Random(6);
+    for round in 0..200 {
+        let chain = Chain::parse(CHAINS[random.below(CHAINS.len())]).unwrap();
+        let len = random.below(20_000);
+        let data = field(len, &mut random);
+        let logical = Logical::scalars(1 + random.below(20), 1);
+        let (mut with_shared, mut with_fresh) = (Vec::new(), Vec::new());
+        chain.encode(&data, &logical, &mut with_shared, &mut shared).unwrap();
+        chain.encode(&data, &logical, &mut with_fresh, &mut Scratch::new()).unwrap();
+        assert!(with_shared == with_fresh, "round {round}: {}", chain.canonical());
+        let _ = chain.decode(&with_shared[..with_shared.len() / 2], &logical, &mut vec![0; len], &mut shared);
+        let mut back = vec![0; len];
+        chain.decode(&with_fresh, &logical, &mut back, &mut shared).unwrap();
+        assert!(back == data);
+    }
+}
