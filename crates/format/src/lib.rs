@@ -6,14 +6,19 @@
 #![forbid(unsafe_code)]
 
 pub mod branch;
+mod cbor;
 pub mod column;
+pub mod cursor;
 pub mod dtype;
 pub mod entry;
 pub mod frame;
+pub mod hint;
+pub mod histogram;
 pub mod identity;
 pub mod keys;
 pub mod log;
 pub mod manifest;
+pub mod piece;
 pub mod schema;
 pub mod source;
 pub mod steps;
