@@ -1,1 +1,23 @@
-//! Selections, block resolution, byte ranges and read plans: values to printable plans. No I/O.
+//! Selections, the index tree, block resolution, byte ranges and read plans: values to printable plans. No I/O.
+//!
+//! The way of a read: [`selection::index`] turns what a caller asks for into cells, [`tree::find`] names the blocks that may
+//! hold them, [`resolve::resolve`] settles which block shows where, [`parts::parts`] cuts that to subchunks, and
+//! [`read_plan::plan`] says which bytes are read, in which requests, and what is done with each.
+//!
+//! Everything here is a pure function: no I/O, no clock, no randomness. What comes from disk (entries, subchunk tables) is
+//! checked before it is believed; a number that does not fit is an error, never a panic.
+
+#![forbid(unsafe_code)]
+
+pub mod coalesce;
+pub mod parts;
+pub mod ranges;
+pub mod read_plan;
+pub mod resolve;
+pub mod selection;
+pub mod tree;
+
+mod order;
+
+#[cfg(test)]
+mod random;

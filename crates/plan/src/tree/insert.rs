@@ -1,0 +1,125 @@
+//! Adding entries: path copying, in bulk.
+//!
+//! One pass from left to right hands each leaf the new entries that fall to it; only pages on the way to a changed leaf are
+//! emitted again. A page that overflows at the right edge of the tree, because a later step was appended, stays full and the
+//! rest moves on; any other page is split evenly, so that both halves have room.
+
+use std::iter::Peekable;
+use std::vec::IntoIter;
+
+use drystone_format::branch::{Branch, Child};
+use drystone_format::entry::Entry;
+use drystone_format::manifest::Root;
+
+use super::{Emit, MAX_HEIGHT, Pages, Place, key};
+use crate::order::{child_of_branch, child_of_entries, key_cmp, leaf_cmp, z_cmp};
+
+/// Most entries a leaf is given.
+pub const LEAF_CAPACITY: usize = 512;
+/// Most children a branch is given.
+pub const BRANCH_FANOUT: usize = 128;
+
+/// Adds entries to an index (`None`: an empty one) and returns the new root; the old one stays what it was. `None` comes back
+/// only if there was no root and no entry. A child is emitted before its parent.
+pub fn insert<P: Pages>(
+    pages: &P,
+    root: Option<&Root>,
+    mut entries: Vec<Entry>,
+    emit: &mut dyn Emit,
+) -> Result<Option<Root>, P::Error> {
+    if entries.is_empty() {
+        return Ok(root.copied());
+    }
+    entries.sort_by(key_cmp);
+    let (mut level, mut height) = match root {
+        None => (leaves(entries, true, emit), 0),
+        Some(root) => {
+            let place = Place::root(pages, root)?;
+            let mut new = entries.into_iter().peekable();
+            (insert_below(pages, place, &mut new, None, emit)?, root.height)
+        }
+    };
+    while level.len() > 1 {
+        if height >= MAX_HEIGHT {
+            let page = level.first().map(|child| child.page).unwrap_or_default();
+            return Err(pages.invalid(&page, format!("the index would grow above {MAX_HEIGHT} pages")));
+        }
+        height += 1;
+        level = branches(level, height, true, emit);
+    }
+    Ok(level.first().map(|child| Root { page: child.page, height, entries: child.entries }))
+}
+
+/// Replaces the page at `place` by pages of its height that also hold the new entries below `bound`.
+fn insert_below<P: Pages>(
+    pages: &P,
+    place: Place<'_>,
+    new: &mut Peekable<IntoIter<Entry>>,
+    bound: Option<&Child>,
+    emit: &mut dyn Emit,
+) -> Result<Vec<Child>, P::Error> {
+    if place.height == 0 {
+        let mut all = place.leaf(pages)?.to_vec();
+        let greatest = all.iter().max_by(|a, b| key_cmp(a, b));
+        let appended =
+            bound.is_none() && greatest.zip(new.peek()).is_none_or(|(old, new)| key_cmp(old, new).is_le());
+        while let Some(entry) = new.next_if(|entry| falls_before(entry, bound)) {
+            all.push(entry);
+        }
+        all.sort_by(key_cmp);
+        return Ok(leaves(all, appended, emit));
+    }
+    let branch = place.branch(pages)?;
+    let mut children = Vec::with_capacity(branch.children.len() + 1);
+    let mut kept = 0;
+    for (number, child) in branch.children.iter().enumerate() {
+        let end = branch.children.get(number + 1).or(bound);
+        if new.peek().is_some_and(|entry| falls_before(entry, end)) {
+            children.extend(insert_below(pages, place.below(child), new, end, emit)?);
+        } else {
+            children.push(child.clone());
+            kept += 1;
+        }
+    }
+    let appended = bound.is_none() && kept + 1 == branch.children.len();
+    Ok(branches(children, place.height, appended, emit))
+}
+
+fn falls_before(entry: &Entry, bound: Option<&Child>) -> bool {
+    bound.is_none_or(|child| {
+        key(entry).cmp(&child.first).then_with(|| z_cmp(&entry.offset, &child.first_offset)).is_lt()
+    })
+}
+
+fn leaves(mut entries: Vec<Entry>, fill: bool, emit: &mut dyn Emit) -> Vec<Child> {
+    let mut from = 0;
+    let mut made = Vec::new();
+    for size in page_sizes(entries.len(), LEAF_CAPACITY, fill) {
+        let page = &mut entries[from..from + size];
+        page.sort_by(leaf_cmp);
+        let reference = emit.leaf(page);
+        made.extend(child_of_entries(page, reference));
+        from += size;
+    }
+    made
+}
+
+fn branches(mut children: Vec<Child>, height: u8, fill: bool, emit: &mut dyn Emit) -> Vec<Child> {
+    let mut made = Vec::new();
+    for size in page_sizes(children.len(), BRANCH_FANOUT, fill) {
+        let rest = children.split_off(size);
+        let branch = Branch { height, children: std::mem::replace(&mut children, rest) };
+        let reference = emit.branch(&branch);
+        made.extend(child_of_branch(&branch, reference));
+    }
+    made
+}
+
+/// How many of `total` items each page gets: as many as fit, or as evenly as can be.
+fn page_sizes(total: usize, capacity: usize, fill: bool) -> impl Iterator<Item = usize> {
+    let pages = total.div_ceil(capacity);
+    (0..pages).map(move |page| match fill {
+        true => capacity.min(total - page * capacity),
+        false => total * (page + 1) / pages - total * page / pages,
+    })
+}

@@ -1,0 +1,319 @@
+//! The tree against a sorted list, and how many pages it touches.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+
+use super::*;
+use crate::order::key_cmp;
+use crate::random::{Random, block};
+
+#[derive(Default)]
+struct Memory {
+    leaves: HashMap<u64, Arc<Vec<Entry>>>,
+    branches: HashMap<u64, Arc<Branch>>,
+    emitted: u64,
+    loaded: Cell<(u64, u64)>,
+}
+
+/// New pages are kept apart while a tree is read; `insert` needs the reader and the emitter at once.
+#[derive(Default)]
+struct Fresh {
+    next: u64,
+    leaves: Vec<(u64, Vec<Entry>)>,
+    branches: Vec<(u64, Branch)>,
+}
+
+impl Emit for Fresh {
+    fn leaf(&mut self, entries: &[Entry]) -> PageRef {
+        self.next += 1;
+        self.leaves.push((self.next, entries.to_vec()));
+        PageRef { offset: self.next, ..PageRef::default() }
+    }
+    fn branch(&mut self, branch: &Branch) -> PageRef {
+        self.next += 1;
+        self.branches.push((self.next, branch.clone()));
+        PageRef { offset: self.next, ..PageRef::default() }
+    }
+}
+
+impl Pages for Memory {
+    type Error = String;
+    fn branch(&self, page: &PageRef) -> Result<Arc<Branch>, String> {
+        let (leaves, branches) = self.loaded.get();
+        self.loaded.set((leaves, branches + 1));
+        self.branches.get(&page.offset).cloned().ok_or_else(|| "no such branch".into())
+    }
+    fn leaf(&self, page: &PageRef) -> Result<Arc<Vec<Entry>>, String> {
+        let (leaves, branches) = self.loaded.get();
+        self.loaded.set((leaves + 1, branches));
+        self.leaves.get(&page.offset).cloned().ok_or_else(|| "no such leaf".into())
+    }
+    fn invalid(&self, _: &PageRef, what: String) -> String {
+        what
+    }
+}
+
+impl Memory {
+    /// Inserts, and returns the new root and the number of pages it took.
+    fn insert(&mut self, root: Option<Root>, entries: Vec<Entry>) -> (Option<Root>, u64) {
+        let mut fresh = Fresh { next: self.emitted, ..Fresh::default() };
+        let root = insert(self, root.as_ref(), entries, &mut fresh).unwrap();
+        let made = fresh.next - self.emitted;
+        self.emitted = fresh.next;
+        self.leaves.extend(fresh.leaves.into_iter().map(|(at, page)| (at, Arc::new(page))));
+        self.branches.extend(fresh.branches.into_iter().map(|(at, page)| (at, Arc::new(page))));
+        (root, made)
+    }
+
+    fn find(&self, root: &Root, query: &Query) -> (Vec<Entry>, u64, u64) {
+        self.loaded.set((0, 0));
+        let mut found = Vec::new();
+        find(self, root, query, &mut |entry| found.push(entry.clone())).unwrap();
+        let (leaves, branches) = self.loaded.get();
+        (found, leaves, branches)
+    }
+}
+
+fn random_entry(random: &mut Random, number: u64) -> Entry {
+    let variable = random.below(4) as u32;
+    let ndim = variable as usize; // variable 0 is 0-d, and so on
+    let offset: Vec<u64> = (0..ndim).map(|_| random.below(200)).collect();
+    let count: Vec<u64> = (0..ndim).map(|_| random.below(20)).collect();
+    let mut entry = block(&offset, &count, random.below(50));
+    (entry.step, entry.variable, entry.member) = (random.below(30), variable, random.below(3) as u32);
+    entry.put = number;
+    entry
+}
+
+fn random_query(random: &mut Random) -> Query {
+    let variable = random.below(4) as u32;
+    let (mut lo, mut hi) = ([0; MAX_NDIM], [0; MAX_NDIM]);
+    for d in 0..variable as usize {
+        lo[d] = random.below(200);
+        hi[d] = lo[d] + 1 + random.below(60);
+    }
+    Query {
+        steps: StepSet { first: random.below(30), count: random.below(12), stride: 1 + random.below(5) },
+        variable,
+        member: (random.below(2) == 0).then(|| random.below(3) as u32),
+        bounds: (random.below(4) != 0).then_some((lo, hi)),
+    }
+}
+
+/// The query's promise, cell ranges and all, without the tree's code.
+fn answers(query: &Query, entry: &Entry) -> bool {
+    let steps: Vec<u64> =
+        (0..query.steps.count).map(|i| query.steps.first + i * query.steps.stride).collect();
+    let meets = query.bounds.is_none_or(|(lo, hi)| {
+        (0..entry.ndim as usize).all(|d| {
+            let cells = entry.offset[d]..entry.offset[d] + entry.count[d];
+            cells.clone().any(|cell| (lo[d]..hi[d]).contains(&cell))
+        })
+    });
+    steps.contains(&entry.step)
+        && entry.variable == query.variable
+        && query.member.is_none_or(|m| m == entry.member)
+        && meets
+}
+
+fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
+    entries.sort_by(key_cmp);
+    entries
+}
+
+#[test]
+fn random_inserts_and_queries_agree_with_a_sorted_list() {
+    let mut random = Random(7);
+    for round in 0..2 {
+        let (mut memory, mut root, mut model) = (Memory::default(), None, Vec::new());
+        for _ in 0..20 {
+            let size = [0, 1, 3, 40, 400, 1500][random.below(6) as usize];
+            let batch: Vec<Entry> =
+                (0..size).map(|i| random_entry(&mut random, model.len() as u64 + i)).collect();
+            model.extend(batch.iter().cloned());
+            root = memory.insert(root, batch).0;
+            let Some(root) = root else { continue };
+            assert_eq!(root.entries, model.len() as u64);
+            let mut heights = Vec::new();
+            walk(&memory, &root, &mut |_, height| heights.push(height)).unwrap();
+            assert_eq!(heights[0], root.height);
+            for _ in 0..20 {
+                let query = random_query(&mut random);
+                let expected: Vec<Entry> =
+                    model.iter().filter(|entry| answers(&query, entry)).cloned().collect();
+                assert_eq!(sorted(memory.find(&root, &query).0), sorted(expected), "{round} {query:?}");
+            }
+        }
+        let mut all = Vec::new();
+        entries(&memory, &root.unwrap(), &mut |entry| all.push(entry.clone())).unwrap();
+        assert_eq!(sorted(all), sorted(model));
+        assert!(memory.leaves.values().all(|leaf| (1..=LEAF_CAPACITY).contains(&leaf.len())));
+        assert!(memory.branches.values().all(|b| (1..=BRANCH_FANOUT).contains(&b.children.len())));
+    }
+}
+
+#[test]
+fn an_old_root_still_answers_as_before() {
+    let mut random = Random(8);
+    let mut memory = Memory::default();
+    let first: Vec<Entry> = (0..3000).map(|i| random_entry(&mut random, i)).collect();
+    let (old, _) = memory.insert(None, first.clone());
+    memory.insert(old, (0..3000).map(|i| random_entry(&mut random, 3000 + i)).collect());
+    let mut all = Vec::new();
+    entries(&memory, &old.unwrap(), &mut |entry| all.push(entry.clone())).unwrap();
+    assert_eq!(sorted(all), sorted(first));
+}
+
+/// A 3-d grid of blocks of edge 16 in one step.
+fn grid(edge: [u64; 3], step: u64) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for z in 0..edge[0] {
+        for y in 0..edge[1] {
+            for x in 0..edge[2] {
+                let mut entry = block(&[z * 16, y * 16, x * 16], &[16; 3], 1);
+                (entry.step, entry.put) = (step, entries.len() as u64);
+                entries.push(entry);
+            }
+        }
+    }
+    entries
+}
+
+fn box_query(step: u64, lo: [u64; 3], hi: [u64; 3]) -> Query {
+    let pad = |v: [u64; 3]| [v[0], v[1], v[2], 0, 0, 0, 0, 0];
+    Query { steps: StepSet::one(step), variable: 0, member: None, bounds: Some((pad(lo), pad(hi))) }
+}
+
+#[test]
+fn planes_and_neighbourhoods_of_100_000_blocks_touch_few_pages() {
+    let mut memory = Memory::default();
+    let edge = [56, 40, 45];
+    let (root, _) = memory.insert(None, grid(edge, 1));
+    let root = root.unwrap();
+    let all = memory.leaves.len() as u64;
+    assert_eq!((root.entries, all), (100_800, 197));
+
+    // A leaf holds 8 x 8 x 8 blocks, so no order could touch less than 8 of 56 layers, a seventh.
+    let mut planes = 0;
+    for z in 0..56 {
+        let (found, leaves, _) =
+            memory.find(&root, &box_query(1, [z * 16 + 5, 0, 0], [z * 16 + 6, 640, 720]));
+        assert_eq!(found.len() as u64, 40 * 45);
+        assert!(leaves * 100 < all * 20, "{leaves} of {all} leaves at {z}");
+        planes += leaves;
+    }
+    assert!(planes * 100 < 56 * all * 17, "{planes} of {}", 56 * all);
+
+    let (mut most, mut sum, mut number) = (0, 0, 0);
+    for _ in 0..500 {
+        let mut random = Random(number);
+        let at: Vec<u64> = edge.iter().map(|&n| 16 * (1 + random.below(n - 2))).collect();
+        let query = box_query(1, [at[0] - 1, at[1] - 1, at[2] - 1], [at[0] + 17, at[1] + 17, at[2] + 17]);
+        let (found, leaves, branches) = memory.find(&root, &query);
+        assert_eq!(found.len(), 27);
+        most = most.max(leaves + branches);
+        sum += leaves + branches;
+        number += 1;
+        let (found, leaves, branches) =
+            memory.find(&root, &box_query(1, [at[0], at[1], at[2]], [at[0] + 1, at[1] + 1, at[2] + 1]));
+        assert!(found.len() == 1 && leaves + branches < 10, "{leaves} leaves, {branches} branches");
+    }
+    assert!(most < 24 && sum < 10 * number, "at most {most}, {sum} for {number}");
+}
+
+#[test]
+fn appending_steps_emits_one_path_and_keeps_pages_full() {
+    let mut memory = Memory::default();
+    let mut root = None;
+    let steps = 20_000;
+    let (mut emitted, mut above) = (0, 0);
+    for step in 1..=steps {
+        let (new, made) = memory.insert(root, grid([1, 2, 5], step));
+        root = new;
+        let height = root.map_or(0, |root| u64::from(root.height));
+        above += u64::from(made > height + 2);
+        emitted += made;
+    }
+    let root = root.unwrap();
+    assert_eq!((root.entries, root.height), (200_000, 2));
+    // Only where a branch fills up does an append emit one page more.
+    assert!(above <= 4, "{above} appends emitted more than height + 2 pages");
+    assert!(emitted < steps * 4, "{emitted}");
+    let mut leaves = 0;
+    walk(&memory, &root, &mut |_, height| leaves += u64::from(height == 0)).unwrap();
+    assert_eq!(leaves, 200_000u64.div_ceil(512));
+    let point = box_query(777, [0, 20, 20], [1, 21, 21]);
+    let (found, leaves, branches) = memory.find(&root, &point);
+    assert_eq!((found.len(), leaves, branches), (1, 1, 2));
+}
+
+#[test]
+fn rewriting_one_block_many_times_keeps_all_its_entries() {
+    let mut memory = Memory::default();
+    let mut root = None;
+    for commit in 0..2000 {
+        root = memory.insert(root, vec![block(&[3, 4], &[2, 2], commit)]).0;
+    }
+    let query = Query { steps: StepSet::one(0), variable: 0, member: None, bounds: None };
+    assert_eq!(memory.find(&root.unwrap(), &query).0.len(), 2000);
+    walk(&memory, &root.unwrap(), &mut |_, _| {}).unwrap();
+}
+
+#[test]
+fn a_page_that_contradicts_its_parent_is_refused() {
+    let mut memory = Memory::default();
+    let root = memory.insert(None, grid([10, 10, 10], 1)).0.unwrap();
+    let query = box_query(1, [0; 3], [160; 3]);
+    let fails = |memory: &Memory, root: &Root| {
+        let found = find(memory, root, &query, &mut |_| {});
+        assert!(insert(memory, Some(root), grid([10, 10, 10], 1), &mut Fresh::default()).is_err());
+        assert!(walk(memory, root, &mut |_, _| {}).is_err());
+        found.unwrap_err()
+    };
+    assert!(fails(&memory, &Root { height: 17, ..root }).contains("high"));
+    assert!(fails(&memory, &Root { entries: 999, ..root }).contains("announced"));
+    assert!(fails(&memory, &Root { height: 2, ..root }).contains("height"));
+    let branch = memory.branches[&root.page.offset].clone();
+
+    let mut changed = (*branch).clone();
+    changed.children[0].page = root.page; // a loop: the page is no leaf
+    memory.branches.insert(root.page.offset, Arc::new(changed));
+    assert!(fails(&memory, &root).contains("no such leaf"));
+
+    let mut changed = (*branch).clone();
+    changed.children[0].entries -= 1;
+    changed.children[1].entries += 1;
+    memory.branches.insert(root.page.offset, Arc::new(changed));
+    assert!(fails(&memory, &root).contains("announced"));
+
+    let mut changed = (*branch).clone();
+    changed.children[0].entries = u64::MAX;
+    memory.branches.insert(root.page.offset, Arc::new(changed));
+    assert!(fails(&memory, &root).contains("announced"));
+
+    let mut changed = (*branch).clone();
+    changed.children[1].hi[1] -= 1;
+    memory.branches.insert(root.page.offset, Arc::new(changed));
+    assert!(walk(&memory, &root, &mut |_, _| {}).unwrap_err().contains("parent"));
+}
+
+#[test]
+fn a_step_set_meets_an_interval_as_its_list_does() {
+    for first in 0..5 {
+        for count in 0..4 {
+            for stride in 1..4 {
+                let set = StepSet { first, count, stride };
+                for lo in 0..20 {
+                    for hi in 0..20 {
+                        let listed = (0..count)
+                            .map(|i| first + i * stride)
+                            .any(|s| (lo..=hi).contains(&s) && lo <= hi);
+                        assert_eq!(set.meets(lo, hi), listed, "{set:?} {lo} {hi}");
+                    }
+                }
+            }
+        }
+    }
+    assert!(StepSet::ALL.contains(0) && StepSet::ALL.contains(u64::MAX - 1));
+    assert!(StepSet { first: 5, count: u64::MAX, stride: u64::MAX }.contains(5));
+}
