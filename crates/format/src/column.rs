@@ -1,1 +1,240 @@
-//! See docs/format/.
+//! Columns of 64-bit numbers that cost what their structure costs (docs/format/columns.md).
+//!
+//! A regular decomposition is affine or an odometer and takes a few bytes; anything else is packed to the smallest width.
+
+use crate::Corrupt;
+use crate::MAX_NDIM;
+use crate::cursor::Reader;
+
+const CONSTANT: u8 = 0;
+const AFFINE: u8 = 1;
+const ODOMETER: u8 = 2;
+const PACKED: u8 = 3;
+
+/// Appends `values` in the smallest of the four encodings.
+pub fn encode(values: &[u64], out: &mut Vec<u8>) {
+    let Some(&first) = values.first() else {
+        out.push(CONSTANT);
+        out.extend_from_slice(&0u64.to_le_bytes());
+        return;
+    };
+    if values.iter().all(|&v| v == first) {
+        out.push(CONSTANT);
+        out.extend_from_slice(&first.to_le_bytes());
+        return;
+    }
+    let packing = Packing::of(values);
+    let packed_len = 18 + packing.width.saturating_mul(values.len());
+    // A column of few values can be shorter packed than affine only below 18 bytes, which packed never is.
+    if let Some(wheels) = odometer(values) {
+        match wheels.as_slice() {
+            [(_, stride)] => {
+                out.push(AFFINE);
+                out.extend_from_slice(&first.to_le_bytes());
+                out.extend_from_slice(&stride.to_le_bytes());
+                return;
+            }
+            wheels if 10 + 16 * wheels.len() < packed_len => {
+                out.push(ODOMETER);
+                out.push(wheels.len() as u8);
+                out.extend_from_slice(&first.to_le_bytes());
+                for (count, stride) in wheels {
+                    out.extend_from_slice(&count.to_le_bytes());
+                    out.extend_from_slice(&stride.to_le_bytes());
+                }
+                return;
+            }
+            _ => {}
+        }
+    }
+    packing.write(values, out);
+}
+
+/// Reads a column of `n` values; the caller has bounded `n` by what the bytes at hand earn.
+pub fn decode(input: &mut Reader<'_>, n: usize) -> Result<Vec<u64>, Corrupt> {
+    let at = input.position();
+    let tag = input.u8()?;
+    let a = if tag == ODOMETER { 0 } else { input.u64()? };
+    match tag {
+        CONSTANT if n == 0 && a != 0 => Err(Corrupt::new("an empty column is not 0", at)),
+        CONSTANT => Ok(vec![a; n]),
+        _ if n == 0 => Err(Corrupt::new("an empty column is not constant", at)),
+        AFFINE => {
+            let d = input.u64()?;
+            Ok((0..n as u64).map(|i| a.wrapping_add(d.wrapping_mul(i))).collect())
+        }
+        ODOMETER => {
+            let k = input.u8()?;
+            if k == 0 || usize::from(k) > MAX_NDIM {
+                return Err(Corrupt::new(format!("odometer of {k} digits"), at));
+            }
+            let a = input.u64()?;
+            let mut wheels = Vec::with_capacity(usize::from(k));
+            for _ in 0..k {
+                wheels.push((input.u64()?, input.u64()?));
+            }
+            let product = wheels.iter().fold(1u64, |p, &(count, _)| p.saturating_mul(count));
+            if product < n as u64 || wheels.iter().any(|&(count, _)| count == 0) {
+                return Err(Corrupt::new(format!("odometer of {product} values, {n} expected"), at));
+            }
+            Ok(Turning::new(a, &wheels).take(n).collect())
+        }
+        PACKED => {
+            let scale = input.u64()?;
+            let width = input.u8()?;
+            if !matches!(width, 1 | 2 | 4 | 8) {
+                return Err(Corrupt::new(format!("packed column of width {width}"), at));
+            }
+            let width = usize::from(width);
+            let len = n.checked_mul(width).ok_or_else(|| Corrupt::new("column too long", at))?;
+            let value = |x: u64| a.wrapping_add(scale.wrapping_mul(x));
+            Ok(input
+                .take(len)?
+                .chunks_exact(width)
+                .map(|c| {
+                    let mut x = [0; 8];
+                    x[..width].copy_from_slice(c);
+                    value(u64::from_le_bytes(x))
+                })
+                .collect())
+        }
+        _ => Err(Corrupt::new(format!("unknown column tag {tag}"), at)),
+    }
+}
+
+/// Appends the column of one field of `items`.
+pub(crate) fn write<T>(out: &mut Vec<u8>, items: &[T], field: impl Fn(&T) -> u64) {
+    let values: Vec<u64> = items.iter().map(field).collect();
+    encode(&values, out);
+}
+
+/// Reads the column of one field of `items`; `set` returns None for a value that does not fit.
+pub(crate) fn read<T>(
+    input: &mut Reader<'_>,
+    items: &mut [T],
+    what: &str,
+    set: impl Fn(&mut T, u64) -> Option<()>,
+) -> Result<(), Corrupt> {
+    let at = input.position();
+    let values = decode(input, items.len())?;
+    for (item, value) in items.iter_mut().zip(values) {
+        set(item, value).ok_or_else(|| Corrupt::new(format!("{what} cannot be {value}"), at))?;
+    }
+    Ok(())
+}
+
+/// Smallest packing: least value, greatest common divisor of the distances from it, width of the quotients.
+struct Packing {
+    least: u64,
+    scale: u64,
+    width: usize,
+}
+
+impl Packing {
+    fn of(values: &[u64]) -> Self {
+        // Patterns of signed values are near each other only when compared as signed.
+        let unsigned = values.iter().fold((u64::MAX, 0), |(lo, hi), &v| (v.min(lo), v.max(hi)));
+        let signed = values.iter().fold((i64::MAX, i64::MIN), |(lo, hi), &v| {
+            let v = v.cast_signed();
+            (v.min(lo), v.max(hi))
+        });
+        let unsigned_span = unsigned.1.wrapping_sub(unsigned.0);
+        let signed_span = signed.1.wrapping_sub(signed.0).cast_unsigned();
+        let (least, span) = if signed_span < unsigned_span {
+            (signed.0.cast_unsigned(), signed_span)
+        } else {
+            (unsigned.0, unsigned_span)
+        };
+        let mut scale = 0;
+        for &v in values {
+            let distance = v.wrapping_sub(least);
+            if scale == 1 {
+                break;
+            }
+            if scale == 0 || distance % scale != 0 {
+                scale = gcd(scale, distance);
+            }
+        }
+        let scale = scale.max(1);
+        let width = match span / scale {
+            0..=0xff => 1,
+            0x100..=0xffff => 2,
+            0x1_0000..=0xffff_ffff => 4,
+            _ => 8,
+        };
+        Packing { least, scale, width }
+    }
+
+    fn write(&self, values: &[u64], out: &mut Vec<u8>) {
+        out.push(PACKED);
+        out.extend_from_slice(&self.least.to_le_bytes());
+        out.extend_from_slice(&self.scale.to_le_bytes());
+        out.push(self.width as u8);
+        for &v in values {
+            let x = v.wrapping_sub(self.least) / self.scale;
+            out.extend_from_slice(&x.to_le_bytes()[..self.width]);
+        }
+    }
+}
+
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// The (count, stride) wheels, slowest first, that give `values`; one wheel is an affine column. Costs at most one pass.
+fn odometer(values: &[u64]) -> Option<Vec<(u64, u64)>> {
+    let first = *values.first()?;
+    let mut wheels = Vec::new();
+    let mut step = 1usize;
+    while step < values.len() {
+        // The run of equal distances among every step-th value is the next slower wheel.
+        if wheels.len() == MAX_NDIM {
+            return None;
+        }
+        let stride = values.get(step)?.wrapping_sub(first);
+        let run = values
+            .iter()
+            .step_by(step)
+            .zip(0u64..)
+            .take_while(|&(&v, i)| v == first.wrapping_add(stride.wrapping_mul(i)))
+            .count();
+        wheels.push((run as u64, stride));
+        step = step.checked_mul(run)?;
+    }
+    wheels.reverse();
+    Turning::new(first, &wheels).zip(values).all(|(a, &b)| a == b).then_some(wheels)
+}
+
+/// The values of an odometer, one after the other, for ever.
+struct Turning {
+    value: u64,
+    /// (digit, count, stride), fastest first.
+    wheels: Vec<(u64, u64, u64)>,
+}
+
+impl Turning {
+    fn new(value: u64, wheels: &[(u64, u64)]) -> Self {
+        Turning { value, wheels: wheels.iter().rev().map(|&(count, stride)| (0, count, stride)).collect() }
+    }
+}
+
+impl Iterator for Turning {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let value = self.value;
+        for (digit, count, stride) in &mut self.wheels {
+            *digit += 1;
+            self.value = self.value.wrapping_add(*stride);
+            if digit < count {
+                break;
+            }
+            self.value = self.value.wrapping_sub(stride.wrapping_mul(*count));
+            *digit = 0;
+        }
+        Some(value)
+    }
+}

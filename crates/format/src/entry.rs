@@ -1,6 +1,11 @@
 //! Index entries and entry blocks (docs/format/index.md).
 
-use crate::MAX_NDIM;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::cbor::{Sink, Source};
+use crate::cursor::Reader;
+use crate::{Corrupt, MAX_NDIM, column, piece};
 
 /// Where a stored piece lies and how it is verified (docs/format/log.md, Segment).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,7 +38,7 @@ pub struct Encoding {
 }
 
 /// One leaf member of one block.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Entry {
     /// step + 1; 0 without step.
     pub step: u64,
@@ -56,7 +61,7 @@ pub struct Entry {
     /// Edge of the subchunk grid.
     pub cut: [u64; MAX_NDIM],
     /// Shared between entries of one block when decoded.
-    pub encoding: std::sync::Arc<Encoding>,
+    pub encoding: Arc<Encoding>,
     /// Number of subchunks.
     pub subchunks: u64,
     /// Source number.
@@ -65,4 +70,250 @@ pub struct Entry {
     pub piece: Piece,
     /// Over all subchunks.
     pub stats: Stats,
+}
+
+/// Entries in one block, at most.
+pub const MAX_BLOCK_ENTRIES: usize = 4096;
+
+impl Encoding {
+    /// The CBOR item of the dictionary.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Sink::new();
+        out.map(3).u64(0).text(&self.chain).u64(1).u64(self.item.into()).u64(2).u64(self.layout.into());
+        out.finish()
+    }
+
+    /// Reads a dictionary item. Whether chain and layout are known is for the reader of an entry to find out.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
+        let mut source = Source::new(bytes);
+        let (mut chain, mut item, mut layout) = (None, None, None);
+        source.fields(|source, key| {
+            match key {
+                0 => chain = Some(source.text()?.to_owned()),
+                1 => item = Some(source.u32()?),
+                2 => layout = Some(source.u32()?),
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        source.end()?;
+        Ok(Encoding {
+            chain: source.need(chain, "codec chain")?,
+            item: source.need(item, "element size")?,
+            layout: source.need(layout, "layout")?,
+        })
+    }
+}
+
+impl Entry {
+    /// Subchunks along each dimension; 1 for unused dimensions, 0 along an empty one.
+    pub fn grid(&self) -> [u64; MAX_NDIM] {
+        let mut grid = [1; MAX_NDIM];
+        let dims = grid.iter_mut().zip(self.count.iter().zip(&self.cut));
+        for (g, (&count, &cut)) in dims.take(self.ndim.into()) {
+            *g = count.div_ceil(cut.max(1));
+        }
+        grid
+    }
+
+    /// The product of the grid: what `subchunks` must be. None if it does not fit in 64 bits.
+    pub fn grid_len(&self) -> Option<u64> {
+        let grid = self.grid();
+        if grid.contains(&0) {
+            return Some(0);
+        }
+        grid.iter().try_fold(1u64, |n, &g| n.checked_mul(g))
+    }
+
+    /// Offset and count, both relative to the box, of the subchunk at a place of the grid. Meaningful for places inside the grid.
+    pub fn subchunk_box(&self, place: &[u64; MAX_NDIM]) -> ([u64; MAX_NDIM], [u64; MAX_NDIM]) {
+        let (mut lo, mut n) = ([0; MAX_NDIM], [0; MAX_NDIM]);
+        for d in 0..MAX_NDIM.min(self.ndim.into()) {
+            lo[d] = place[d].saturating_mul(self.cut[d]).min(self.count[d]);
+            n[d] = self.cut[d].min(self.count[d] - lo[d]);
+        }
+        (lo, n)
+    }
+
+    /// Cells in the box; None if they do not fit in 64 bits.
+    pub fn cells(&self) -> Option<u64> {
+        let count = self.count.get(..self.ndim.into())?;
+        if count.contains(&0) {
+            return Some(0);
+        }
+        count.iter().try_fold(1u64, |n, &c| n.checked_mul(c))
+    }
+
+    /// End of the box, exclusive. Does not overflow for validated entries.
+    pub fn end(&self) -> [u64; MAX_NDIM] {
+        std::array::from_fn(|d| self.offset[d].saturating_add(self.count[d]))
+    }
+
+    /// Checks what docs/format/index.md demands of one entry.
+    pub fn validate(&self) -> Result<(), String> {
+        let ndim = usize::from(self.ndim);
+        if ndim > MAX_NDIM {
+            return Err(format!("{ndim} dimensions"));
+        }
+        for d in 0..MAX_NDIM {
+            let (offset, count, cut) = (self.offset[d], self.count[d], self.cut[d]);
+            if d >= ndim && (offset, count, cut) != (0, 0, 0) {
+                return Err(format!("a box in dimension {d} of {ndim}"));
+            }
+            if offset.checked_add(count).is_none() {
+                return Err(format!("{count} cells from {offset} on"));
+            }
+            if count > 0 && cut == 0 {
+                return Err(format!("{count} cells cut by 0"));
+            }
+        }
+        if self.grid_len() != Some(self.subchunks) {
+            return Err(format!("{} subchunks in a grid of {:?}", self.subchunks, self.grid()));
+        }
+        self.piece.validate()?;
+        // A table of n subchunks is at least n/8 bytes long, which bounds what reading it may allocate.
+        if self.subchunks > 1 && (self.piece.trailer != 0 || self.subchunks.div_ceil(8) > self.piece.length) {
+            return Err(format!("{} subchunks in a table of {} bytes", self.subchunks, self.piece.length));
+        }
+        Ok(())
+    }
+}
+
+/// Compares offsets in Z-order: the dimension whose XOR has the highest set bit decides, the lowest such on ties.
+pub fn z_cmp(a: &[u64; MAX_NDIM], b: &[u64; MAX_NDIM]) -> Ordering {
+    let (mut highest, mut order) = (0, Ordering::Equal);
+    for (a, b) in a.iter().zip(b) {
+        let xor = a ^ b;
+        // The highest set bit of `xor` is above that of `highest`.
+        if highest < xor && highest < (highest ^ xor) {
+            (highest, order) = (xor, a.cmp(b));
+        }
+    }
+    order
+}
+
+/// Order of age among entries for one cell: the greater holds.
+pub fn newest_cmp(a: &Entry, b: &Entry) -> Ordering {
+    (a.commit, a.order, a.put).cmp(&(b.commit, b.order, b.put))
+}
+
+/// Order of the tree: step, variable, member, Z-order of offsets, age.
+pub fn key_cmp(a: &Entry, b: &Entry) -> Ordering {
+    column_of(a).cmp(&column_of(b)).then_with(|| z_cmp(&a.offset, &b.offset)).then_with(|| newest_cmp(a, b))
+}
+
+/// Order inside a leaf: step, variable, member, offset lexicographically, age.
+pub fn leaf_cmp(a: &Entry, b: &Entry) -> Ordering {
+    column_of(a).cmp(&column_of(b)).then_with(|| a.offset.cmp(&b.offset)).then_with(|| newest_cmp(a, b))
+}
+
+fn column_of(e: &Entry) -> (u64, u32, u32) {
+    (e.step, e.variable, e.member)
+}
+
+/// The bytes of an entry block, in the order given.
+///
+/// # Panics
+/// With more than [`MAX_BLOCK_ENTRIES`] entries.
+pub fn encode_block(entries: &[Entry]) -> Vec<u8> {
+    assert!(entries.len() <= MAX_BLOCK_ENTRIES, "an entry block holds at most {MAX_BLOCK_ENTRIES} entries");
+    let dims = entries.iter().map(|e| usize::from(e.ndim)).max().unwrap_or(0).min(MAX_NDIM);
+    let mut numbers = std::collections::HashMap::new();
+    let mut dictionary: Vec<&Encoding> = Vec::new();
+    let encodings: Vec<u64> = entries
+        .iter()
+        .map(|e| {
+            *numbers.entry(&*e.encoding).or_insert_with(|| {
+                dictionary.push(&e.encoding);
+                dictionary.len() as u64 - 1
+            })
+        })
+        .collect();
+    let mut out = Vec::new();
+    out.extend_from_slice(&(entries.len() as u32).to_le_bytes());
+    out.extend_from_slice(&[dims as u8, 0]);
+    out.extend_from_slice(&(dictionary.len() as u16).to_le_bytes());
+    for encoding in dictionary {
+        let bytes = encoding.encode();
+        out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+        out.extend_from_slice(&bytes);
+    }
+    column::write(&mut out, entries, |e| e.step);
+    column::write(&mut out, entries, |e| e.variable.into());
+    column::write(&mut out, entries, |e| e.member.into());
+    column::write(&mut out, entries, |e| e.commit);
+    column::write(&mut out, entries, |e| e.order);
+    column::write(&mut out, entries, |e| e.put);
+    column::write(&mut out, entries, |e| e.ndim.into());
+    for d in 0..dims {
+        column::write(&mut out, entries, |e| e.offset[d]);
+    }
+    for d in 0..dims {
+        column::write(&mut out, entries, |e| e.count[d]);
+    }
+    for d in 0..dims {
+        column::write(&mut out, entries, |e| e.cut[d]);
+    }
+    column::encode(&encodings, &mut out);
+    column::write(&mut out, entries, |e| e.subchunks);
+    column::write(&mut out, entries, |e| e.source.into());
+    piece::write_columns(&mut out, entries, |e| (&e.piece, &e.stats));
+    out.resize(out.len().max(entries.len()), 0);
+    out
+}
+
+/// Reads an entry block; every entry has passed [`Entry::validate`].
+pub fn decode_block(bytes: &[u8]) -> Result<Vec<Entry>, Corrupt> {
+    let r = &mut Reader::new(bytes);
+    let n = r.u32()? as usize;
+    let (dims, reserved, m) = (usize::from(r.u8()?), r.u8()?, r.u16()?);
+    if n > MAX_BLOCK_ENTRIES || n > bytes.len() {
+        return Err(Corrupt::new(format!("{n} entries in a block of {} bytes", bytes.len()), 0));
+    }
+    if dims > MAX_NDIM || reserved != 0 || usize::from(m) > n {
+        return Err(Corrupt::new("impossible head of an entry block", 4));
+    }
+    let mut dictionary = Vec::new();
+    for _ in 0..m {
+        let len = r.u32()? as usize;
+        let at = r.position();
+        let encoding = Encoding::decode(r.take(len)?);
+        dictionary.push(Arc::new(encoding.map_err(|e| Corrupt { what: e.what, at: at as u64 + e.at })?));
+    }
+    let mut entries = vec![Entry::default(); n];
+    let items = entries.as_mut_slice();
+    column::read(r, items, "step", |e, v| set(&mut e.step, v))?;
+    column::read(r, items, "variable", |e, v| set(&mut e.variable, v))?;
+    column::read(r, items, "member", |e, v| set(&mut e.member, v))?;
+    column::read(r, items, "commit", |e, v| set(&mut e.commit, v))?;
+    column::read(r, items, "order", |e, v| set(&mut e.order, v))?;
+    column::read(r, items, "put", |e, v| set(&mut e.put, v))?;
+    column::read(r, items, "ndim", |e, v| set(&mut e.ndim, v).filter(|()| v <= dims as u64))?;
+    for d in 0..dims {
+        column::read(r, items, "offset", |e, v| set(&mut e.offset[d], v))?;
+    }
+    for d in 0..dims {
+        column::read(r, items, "count", |e, v| set(&mut e.count[d], v))?;
+    }
+    for d in 0..dims {
+        column::read(r, items, "cut", |e, v| set(&mut e.cut[d], v))?;
+    }
+    column::read(r, items, "encoding", |e, v| {
+        e.encoding = dictionary.get(usize::try_from(v).ok()?)?.clone();
+        Some(())
+    })?;
+    column::read(r, items, "subchunks", |e, v| set(&mut e.subchunks, v))?;
+    column::read(r, items, "source", |e, v| set(&mut e.source, v))?;
+    piece::read_columns(r, items, |e| (&mut e.piece, &mut e.stats))?;
+    r.zeros_to_end()?;
+    for (i, entry) in entries.iter().enumerate() {
+        entry.validate().map_err(|e| r.corrupt(format!("entry {i}: {e}")))?;
+    }
+    Ok(entries)
+}
+
+/// Sets a field if the value fits.
+pub(crate) fn set<T: TryFrom<u64>>(field: &mut T, value: u64) -> Option<()> {
+    *field = T::try_from(value).ok()?;
+    Some(())
 }

@@ -1,1 +1,61 @@
-//! See docs/format/.
+//! Names of the byte strings in a store (docs/format/README.md).
+
+/// The identity.
+pub const IDENTITY: &str = "drystone.json";
+
+/// The hint.
+pub const HINT: &str = "manifest/hint";
+
+/// A segment.
+pub fn segment(writer: u64, part: u32) -> String {
+    format!("log/{writer:016x}-{part:04}.seg")
+}
+
+/// The step records of a segment.
+pub fn idx(writer: u64, part: u32) -> String {
+    format!("log/{writer:016x}-{part:04}.idx")
+}
+
+/// A page file.
+pub fn pages(id: u64) -> String {
+    format!("index/{id:016x}.dsx")
+}
+
+/// The manifest of a version.
+pub fn manifest(version: u64) -> String {
+    format!("manifest/{version:012}.dsm")
+}
+
+/// The flush mark of a version.
+pub fn mark(version: u64) -> String {
+    format!("manifest/{version:012}.mark")
+}
+
+/// Writer, part, and whether it is an idx. Other keys, and these in any other spelling, are None.
+pub fn parse_log(key: &str) -> Option<(u64, u32, bool)> {
+    let (name, kind) = key.strip_prefix("log/")?.split_once('.')?;
+    let (writer, part) = name.split_once('-')?;
+    let writer = u64::from_str_radix(writer, 16).ok()?;
+    let part = part.parse().ok()?;
+    let is_idx = kind == "idx";
+    let spelled = if is_idx { idx(writer, part) } else { segment(writer, part) };
+    (spelled == key).then_some((writer, part, is_idx))
+}
+
+/// The id of a page file.
+pub fn parse_pages(key: &str) -> Option<u64> {
+    let id = u64::from_str_radix(key.strip_prefix("index/")?.strip_suffix(".dsx")?, 16).ok()?;
+    (pages(id) == key).then_some(id)
+}
+
+/// The version of a manifest.
+pub fn parse_manifest(key: &str) -> Option<u64> {
+    let version = key.strip_prefix("manifest/")?.strip_suffix(".dsm")?.parse().ok()?;
+    (version <= crate::manifest::MAX_VERSION && manifest(version) == key).then_some(version)
+}
+
+/// The version of a flush mark.
+pub fn parse_mark(key: &str) -> Option<u64> {
+    let version = key.strip_prefix("manifest/")?.strip_suffix(".mark")?.parse().ok()?;
+    (version <= crate::manifest::MAX_VERSION && mark(version) == key).then_some(version)
+}

@@ -6,14 +6,18 @@
 #![forbid(unsafe_code)]
 
 pub mod branch;
+mod cbor;
 pub mod column;
+pub mod cursor;
 pub mod dtype;
 pub mod entry;
 pub mod frame;
+mod hint;
 pub mod identity;
 pub mod keys;
 pub mod log;
 pub mod manifest;
+pub mod piece;
 pub mod schema;
 pub mod source;
 pub mod steps;

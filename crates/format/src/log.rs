@@ -1,5 +1,10 @@
 //! File headers and groups of the log (docs/format/log.md).
 
+use crate::Corrupt;
+use crate::cbor::{Sink, Source};
+use crate::cursor::Reader;
+use crate::entry::{Entry, MAX_BLOCK_ENTRIES, decode_block, encode_block};
+
 /// What a framed file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -46,4 +51,154 @@ pub struct GroupHead {
     pub part: u64,
     /// On the last frame: entries in the whole group.
     pub entries: u64,
+}
+
+impl FileHeader {
+    /// The payload of the FILE frame.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Sink::new();
+        out.map(if self.rank.is_some() { 10 } else { 8 });
+        out.u64(0).u64(match self.kind {
+            FileKind::Segment => 1,
+            FileKind::Idx => 2,
+            FileKind::Pages => 3,
+        });
+        out.u64(1).bytes(&self.uuid).u64(2).u64(self.id).u64(3).u64(self.part.into()).u64(4).u64(self.run);
+        if let Some(Rank { rank, nranks }) = self.rank {
+            out.u64(5).u64(rank.into()).u64(6).u64(nranks.into());
+        }
+        out.u64(7).u64(self.fence).u64(8).u64(self.time).u64(9).text(&self.origin);
+        out.finish()
+    }
+
+    /// Reads the payload of a FILE frame.
+    pub fn decode(payload: &[u8]) -> Result<Self, Corrupt> {
+        let mut source = Source::new(payload);
+        let (mut kind, mut uuid, mut id, mut part, mut run) = (None, None, None, None, None);
+        let (mut rank, mut nranks, mut fence, mut time, mut origin) = (None, None, None, None, None);
+        source.fields(|source, key| {
+            match key {
+                0 => {
+                    kind = Some(match source.u64()? {
+                        1 => FileKind::Segment,
+                        2 => FileKind::Idx,
+                        3 => FileKind::Pages,
+                        kind => return Err(source.corrupt(format!("unknown kind of file {kind}"))),
+                    })
+                }
+                1 => uuid = Some(source.bytes16()?),
+                2 => id = Some(source.u64()?),
+                3 => part = Some(source.u32()?),
+                4 => run = Some(source.u64()?),
+                5 => rank = Some(source.u32()?),
+                6 => nranks = Some(source.u32()?),
+                7 => fence = Some(source.u64()?),
+                8 => time = Some(source.u64()?),
+                9 => origin = Some(source.text()?.to_owned()),
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        source.end()?;
+        let rank = match (rank, nranks) {
+            (None, None) => None,
+            (Some(rank), Some(nranks)) if rank < nranks => Some(Rank { rank, nranks }),
+            (rank, nranks) => return Err(source.corrupt(format!("rank {rank:?} of {nranks:?}"))),
+        };
+        Ok(FileHeader {
+            kind: source.need(kind, "file kind")?,
+            uuid: source.need(uuid, "uuid")?,
+            id: source.need(id, "writer or page file id")?,
+            part: source.need(part, "part")?,
+            run: run.unwrap_or(0),
+            rank,
+            fence: fence.unwrap_or(0),
+            time: source.need(time, "time")?,
+            origin: origin.unwrap_or_default(),
+        })
+    }
+}
+
+impl GroupHead {
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Sink::new();
+        out.map(4 + usize::from(self.step.is_some()) + usize::from(self.last));
+        if let Some(step) = self.step {
+            out.u64(0).u64(step);
+        }
+        out.u64(1).bool(self.last).u64(2).bool(self.replace).u64(3).u64(self.group).u64(4).u64(self.part);
+        if self.last {
+            out.u64(5).u64(self.entries);
+        }
+        out.finish()
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
+        let mut source = Source::new(bytes);
+        let (mut step, mut last, mut replace) = (None, None, None);
+        let (mut group, mut part, mut entries) = (None, None, None);
+        source.fields(|source, key| {
+            match key {
+                0 => step = Some(source.u64()?),
+                1 => last = Some(source.bool()?),
+                2 => replace = Some(source.bool()?),
+                3 => group = Some(source.u64()?),
+                4 => part = Some(source.u64()?),
+                5 => entries = Some(source.u64()?),
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        source.end()?;
+        let last = source.need(last, "final")?;
+        if step == Some(u64::MAX) || entries.is_some() != last {
+            return Err(source.corrupt("impossible head of a group"));
+        }
+        Ok(GroupHead {
+            step,
+            last,
+            replace: source.need(replace, "replace")?,
+            group: source.need(group, "group number")?,
+            part: source.need(part, "number in the group")?,
+            entries: entries.unwrap_or(0),
+        })
+    }
+
+    /// What the `step` of each entry of the group is.
+    pub fn entry_step(&self) -> u64 {
+        self.step.map_or(0, |step| step.saturating_add(1))
+    }
+}
+
+/// The payload of a GROUP frame: head, then the entries in blocks.
+pub fn encode_group(head: &GroupHead, entries: &[Entry]) -> Vec<u8> {
+    let bytes = head.encode();
+    let mut out = Vec::new();
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(&bytes);
+    for block in entries.chunks(MAX_BLOCK_ENTRIES) {
+        let bytes = encode_block(block);
+        out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+        out.extend_from_slice(&bytes);
+    }
+    out
+}
+
+/// Reads the payload of a GROUP frame; every entry is of the group's step.
+pub fn decode_group(payload: &[u8]) -> Result<(GroupHead, Vec<Entry>), Corrupt> {
+    let r = &mut Reader::new(payload);
+    let inner = |at: usize| move |e: Corrupt| Corrupt { what: e.what, at: at as u64 + e.at };
+    let len = r.u32()? as usize;
+    let at = r.position();
+    let head = GroupHead::decode(r.take(len)?).map_err(inner(at))?;
+    let mut entries = Vec::new();
+    while r.remaining() > 0 {
+        let len = r.u32()? as usize;
+        let at = r.position();
+        entries.extend(decode_block(r.take(len)?).map_err(inner(at))?);
+    }
+    match entries.iter().find(|e| e.step != head.entry_step()) {
+        Some(e) => Err(r.corrupt(format!("an entry of step {} in a group of {}", e.step, head.entry_step()))),
+        None => Ok((head, entries)),
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::Corrupt;
+use crate::cbor::{Sink, Source};
 use crate::dtype::DType;
 use crate::value::Value;
 
@@ -50,4 +52,302 @@ pub struct Schema {
     pub groups: BTreeMap<String, Attrs>,
     pub variables: BTreeMap<u32, Variable>,
     pub names: BTreeMap<String, Name>,
+}
+
+/// Links followed before a path is taken to be circular.
+pub const MAX_LINKS: usize = 16;
+
+/// Bytes of a path.
+pub const MAX_PATH: usize = 1024;
+
+/// Components of a path.
+pub const MAX_COMPONENTS: usize = 64;
+
+/// Checks a path: components separated by `/`, none empty, `.` or `..`, no NUL.
+pub fn check_path(path: &str) -> Result<(), String> {
+    if path.len() > MAX_PATH {
+        return Err(format!("a path of {} bytes; {MAX_PATH} are possible", path.len()));
+    }
+    if path.contains('\0') {
+        return Err(format!("{path:?} contains a NUL character"));
+    }
+    if path.split('/').count() > MAX_COMPONENTS {
+        return Err(format!("{path:?} has more than {MAX_COMPONENTS} components"));
+    }
+    match path.split('/').find(|component| matches!(*component, "" | "." | "..")) {
+        Some(component) => Err(format!("{path:?} has the component {component:?}")),
+        None => Ok(()),
+    }
+}
+
+impl Variable {
+    /// Checks that shapes, names and fill value fit together.
+    pub fn validate(&self) -> Result<(), String> {
+        let ndim = self.shape.len();
+        let fits = |n: usize| n == ndim;
+        self.dtype.validate()?;
+        if ndim > crate::MAX_NDIM {
+            return Err(format!("{ndim} dimensions; {} are possible", crate::MAX_NDIM));
+        }
+        if let Some(extent) = self.shape.iter().find(|&&extent| extent > i64::MAX as u64) {
+            return Err(format!("an extent of {extent} is too large"));
+        }
+        if !fits(self.growable.len()) {
+            return Err(format!("{} growable flags for {ndim} dimensions", self.growable.len()));
+        }
+        if !self.dims.is_empty() && !fits(self.dims.len()) {
+            return Err(format!("{} dimension names for {ndim} dimensions", self.dims.len()));
+        }
+        if let Some(chunks) = &self.chunks
+            && (!fits(chunks.len()) && !self.local || chunks.len() > crate::MAX_NDIM || chunks.contains(&0))
+        {
+            return Err(format!("chunks {chunks:?} for {ndim} dimensions"));
+        }
+        if let Some(fill) = &self.fill
+            && (self.dtype == DType::String || fill.len() as u64 != u64::from(self.dtype.item_size()))
+        {
+            return Err(format!("a fill value of {} bytes for {}", fill.len(), self.dtype));
+        }
+        let mut above = None;
+        for (commit, shape) in &self.clips {
+            if !fits(shape.len()) || above.is_some_and(|a| *commit <= a) {
+                return Err(format!("clip of commit {commit} to {shape:?}"));
+            }
+            above = Some(*commit);
+        }
+        self.attrs.values().try_for_each(Value::validate)
+    }
+
+    fn write(&self, out: &mut Sink) {
+        out.map(13).u64(0).u64(self.id.into()).u64(1);
+        self.dtype.write(out);
+        write_extents(out.u64(2), &self.shape);
+        out.u64(3).array(self.growable.len());
+        self.growable.iter().for_each(|&g| _ = out.bool(g));
+        out.u64(4).array(self.dims.len());
+        self.dims.iter().for_each(|d| _ = out.text(d));
+        out.u64(5).bool(self.steps).u64(6).bool(self.local).u64(7).text(&self.transform).u64(8);
+        match &self.chunks {
+            Some(chunks) => write_extents(out, chunks),
+            None => _ = out.null(),
+        }
+        out.u64(9);
+        match &self.fill {
+            Some(fill) => out.bytes(fill),
+            None => out.null(),
+        };
+        write_attrs(out.u64(10), &self.attrs);
+        out.u64(11).u64(self.created).u64(12).array(self.clips.len());
+        for (commit, shape) in &self.clips {
+            write_extents(out.array(2).u64(*commit), shape);
+        }
+    }
+
+    fn read(source: &mut Source<'_>) -> Result<Self, Corrupt> {
+        let at = source.position();
+        let (mut id, mut dtype, mut shape, mut growable, mut dims) = (None, None, None, None, None);
+        let (mut steps, mut local, mut transform, mut chunks, mut fill) = (None, None, None, None, None);
+        let (mut attrs, mut created, mut clips) = (None, None, None);
+        source.fields(|source, key| {
+            match key {
+                0 => id = Some(source.u32()?),
+                1 => dtype = Some(DType::read(source)?),
+                2 => shape = Some(source.list(Source::u64)?),
+                3 => growable = Some(source.list(Source::bool)?),
+                4 => dims = Some(source.list(|s| Ok(s.text()?.to_owned()))?),
+                5 => steps = Some(source.bool()?),
+                6 => local = Some(source.bool()?),
+                7 => transform = Some(source.text()?.to_owned()),
+                8 if source.null()? => {}
+                8 => chunks = Some(source.list(Source::u64)?),
+                9 if source.null()? => {}
+                9 => fill = Some(source.bytes()?.to_vec()),
+                10 => attrs = Some(read_attrs(source)?),
+                11 => created = Some(source.u64()?),
+                12 => {
+                    clips = Some(source.list(|source| {
+                        source.tuple(2)?;
+                        Ok((source.u64()?, source.list(Source::u64)?))
+                    })?)
+                }
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        let variable = Variable {
+            id: source.need(id, "variable id")?,
+            dtype: source.need(dtype, "variable type")?,
+            shape: source.need(shape, "variable shape")?,
+            growable: source.need(growable, "growable flags")?,
+            dims: dims.unwrap_or_default(),
+            steps: steps.unwrap_or_default(),
+            local: local.unwrap_or_default(),
+            transform: transform.unwrap_or_default(),
+            chunks,
+            fill,
+            attrs: attrs.unwrap_or_default(),
+            created: created.unwrap_or_default(),
+            clips: clips.unwrap_or_default(),
+        };
+        variable.validate().map_err(|e| Corrupt::new(format!("variable {}: {e}", variable.id), at))?;
+        Ok(variable)
+    }
+}
+
+fn write_extents(out: &mut Sink, extents: &[u64]) {
+    out.array(extents.len());
+    extents.iter().for_each(|&n| _ = out.u64(n));
+}
+
+fn write_attrs(out: &mut Sink, attrs: &Attrs) {
+    out.map(attrs.len());
+    for (key, value) in attrs {
+        out.text(key);
+        value.write(out);
+    }
+}
+
+fn read_attrs(source: &mut Source<'_>) -> Result<Attrs, Corrupt> {
+    let mut attrs = Attrs::new();
+    source.entries(|source, key| {
+        attrs.insert(key.to_owned(), Value::read(source)?);
+        Ok(())
+    })?;
+    Ok(attrs)
+}
+
+impl Schema {
+    /// The schema of a container in which nothing was created yet: the root group.
+    pub fn empty() -> Self {
+        let groups = BTreeMap::from([(String::new(), Attrs::new())]);
+        Schema { groups, ..Schema::default() }
+    }
+
+    /// The variable a path names, through links to variables and to groups; None if there is none or links go in circles.
+    pub fn resolve(&self, path: &str) -> Option<&Variable> {
+        match self.names.get(&self.follow(path)?) {
+            Some(Name::Variable(id)) => self.variables.get(id),
+            _ => None,
+        }
+    }
+
+    /// The path of the variable or group that a path stands for, links followed; None if there is none.
+    pub fn follow(&self, path: &str) -> Option<String> {
+        let mut path = path.to_owned();
+        for _ in 0..=MAX_LINKS {
+            match self.names.get(&path) {
+                Some(Name::Variable(_)) => return Some(path),
+                Some(Name::Link(target)) => path = target.clone(),
+                None if self.groups.contains_key(&path) => return Some(path),
+                None => path = self.through_a_linked_group(&path)?,
+            }
+        }
+        None
+    }
+
+    /// The path with its longest linked ancestor replaced by what that links to.
+    fn through_a_linked_group(&self, path: &str) -> Option<String> {
+        path.rmatch_indices('/').find_map(|(at, _)| {
+            let (group, rest) = path.split_at(at);
+            match self.names.get(group) {
+                Some(Name::Link(target)) if target.len() + rest.len() <= MAX_PATH => {
+                    Some(format!("{target}{rest}"))
+                }
+                _ => None,
+            }
+        })
+    }
+
+    /// Checks ids, paths, targets and every variable: what passes is stored and read back exactly.
+    pub fn validate(&self) -> Result<(), String> {
+        if !self.groups.contains_key("") {
+            return Err("the root group is missing".into());
+        }
+        for (path, attrs) in &self.groups {
+            if !path.is_empty() {
+                check_path(path)?;
+            }
+            attrs.values().try_for_each(Value::validate)?;
+        }
+        for (&id, variable) in &self.variables {
+            if variable.id != id || id >= self.next_id {
+                return Err(format!(
+                    "variable {id} has the id {}, the next is {}",
+                    variable.id, self.next_id
+                ));
+            }
+            variable.validate().map_err(|e| format!("variable {id}: {e}"))?;
+        }
+        for (path, name) in &self.names {
+            check_path(path)?;
+            match name {
+                Name::Variable(id) if !self.variables.contains_key(id) => {
+                    return Err(format!("{path:?} names variable {id}, which is not there"));
+                }
+                Name::Link(target) => check_path(target)?,
+                Name::Variable(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of the schema section. What `validate` refuses, `decode` refuses too.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Sink::new();
+        out.map(4).u64(0).u64(self.next_id.into()).u64(1).map(self.groups.len());
+        for (path, attrs) in &self.groups {
+            write_attrs(out.text(path), attrs);
+        }
+        out.u64(2).array(self.variables.len());
+        self.variables.values().for_each(|v| v.write(&mut out));
+        out.u64(3).map(self.names.len());
+        for (path, name) in &self.names {
+            out.text(path).array(2);
+            match name {
+                Name::Variable(id) => out.u64(0).u64((*id).into()),
+                Name::Link(target) => out.u64(1).text(target),
+            };
+        }
+        out.finish()
+    }
+
+    /// Reads a schema section; everything in it has passed `validate`.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
+        let mut source = Source::new(bytes);
+        let mut next_id = None;
+        let mut schema = Schema::default();
+        source.fields(|source, key| {
+            match key {
+                0 => next_id = Some(source.u32()?),
+                1 => source.entries(|source, path| {
+                    schema.groups.insert(path.to_owned(), read_attrs(source)?);
+                    Ok(())
+                })?,
+                2 => {
+                    for variable in source.list(Variable::read)? {
+                        let id = variable.id;
+                        if schema.variables.insert(id, variable).is_some() {
+                            return Err(source.corrupt(format!("two variables with the id {id}")));
+                        }
+                    }
+                }
+                3 => source.entries(|source, path| {
+                    source.tuple(2)?;
+                    let name = match source.u64()? {
+                        0 => Name::Variable(source.u32()?),
+                        1 => Name::Link(source.text()?.to_owned()),
+                        kind => return Err(source.corrupt(format!("unknown kind of name {kind}"))),
+                    };
+                    schema.names.insert(path.to_owned(), name);
+                    Ok(())
+                })?,
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        source.end()?;
+        schema.next_id = source.need(next_id, "next variable id")?;
+        schema.validate().map_err(|e| source.corrupt(format!("schema: {e}")))?;
+        Ok(schema)
+    }
 }
