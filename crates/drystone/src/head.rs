@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+
 use drystone_format::identity::{self, Durability, Identity};
 use drystone_format::keys;
 use drystone_format::manifest::Manifest;

@@ -17,6 +17,7 @@ mod container;
 mod error;
 mod head;
 mod log_scan;
+pub mod member;
 mod pages;
 mod put;
 mod random;

@@ -166,11 +166,6 @@ impl WriterLog {
         Ok(())
     }
 
-    /// Does it hold groups beyond the watermark that no commit has taken (closed, or begun)?
-    pub(crate) fn has_pending(&self) -> bool {
-        !self.groups.is_empty() || !self.open_groups.is_empty()
-    }
-
     /// Did the writer close its log?
     pub(crate) fn is_closed(&self) -> bool {
         self.parts.last().is_some_and(|p| p.closed)

@@ -46,8 +46,8 @@ pub(crate) fn kind_of(dtype: &DType) -> ScalarKind {
 /// Bytes of the scalar inside a leaf, for byte shuffling.
 pub(crate) fn scalar_size(dtype: &DType) -> usize {
     match dtype {
-        DType::Scalar(s @ (Scalar::C64 | Scalar::C128)) => s.size() / 2,
-        DType::Scalar(s) => s.size(),
+        DType::Scalar(s @ (Scalar::C64 | Scalar::C128)) => s.size() as usize / 2,
+        DType::Scalar(s) => s.size() as usize,
         DType::Unicode(_) => 4,
         DType::Bytes(_) => 1,
         _ => 8,

@@ -95,7 +95,7 @@ pub(crate) fn transact(
 }
 
 /// One try; `None` if another commit took the version.
-fn attempt(inner: &Inner, base: &Arc<Snapshot>, version: u64, change: Change) -> Result<Option<Snapshot>> {
+pub(crate) fn attempt(inner: &Inner, base: &Arc<Snapshot>, version: u64, change: Change) -> Result<Option<Snapshot>> {
     let store = inner.store.as_ref();
     let durable = inner.identity.durability == Durability::Durable;
     let file = random::id64();
@@ -136,13 +136,9 @@ fn attempt(inner: &Inner, base: &Arc<Snapshot>, version: u64, change: Change) ->
         ahead: change.ahead.unwrap_or_else(|| old.ahead.clone()),
     };
     let wrote_pages = pages.finish(store, durable)?;
-    let bytes = manifest.encode();
-    if bytes.len() > 64 << 10 {
-        return Err(Error::unsupported(format!(
-            "the manifest would be {} bytes, more than 64 KiB: too many sources or uncommitted steps; commit more often",
-            bytes.len()
-        )));
-    }
+    let bytes = manifest.encode().map_err(|e| {
+        Error::unsupported(format!("{e}: too many sources or uncommitted steps; commit more often"))
+    })?;
     let won = match store.put(&keys::manifest(version), &bytes, PutMode::IfAbsent, durable) {
         Ok(()) => true,
         Err(e) => settle(store, version, &write_id, &inner.identity.uuid, e)?,

@@ -19,9 +19,11 @@ use drystone_format::table::Subchunk;
 use drystone_store::PutMode;
 use drystone_transform::{Chain, Scratch};
 
+use crate::adoption::{Books, Damaged};
 use crate::array::Source;
 use crate::container::{Inner, lock, no_such};
 use crate::log_scan::PartFrom;
+use crate::member::member;
 use crate::put::{self, BlockPart, Coded, Place};
 use crate::segment::Segment;
 use crate::transaction::Committed;
@@ -209,12 +211,9 @@ impl Writer {
         field: Option<&str>,
     ) -> Result<()> {
         let variable = self.variable(path)?;
-        let leaves = members(path, &variable, field, dtype)?;
+        let leaves = members(path, &variable, field, dtype, data.item())?;
         if leaves.iter().any(|(_, leaf)| leaf.dtype == DType::String) {
             return Err(Error::invalid(format!("\"{path}\" holds strings; give strings, not fixed-size elements")));
-        }
-        if data.item() as u64 != dtype.item_size() as u64 {
-            return Err(Error::invalid("the array's element size does not fit its dtype"));
         }
         let offset = check_box(path, &variable, data.shape(), offset)?;
         let (put, step, generation) = self.begin_put(path, &variable)?;
@@ -667,11 +666,11 @@ fn header(inner: &Inner, id: u64, part: u32, run: u64, rank: Option<Rank>, fence
 
 /// Refuses a ranked writer where earlier writers left what it would mix with.
 fn refuse_unfenced(inner: &Inner, base: &crate::Snapshot, rank: Rank) -> Result<()> {
-    let (logs, _) = adoption::gather(inner, base)?;
+    let (logs, _) = adoption::gather(inner, base, Damaged::GiveUp)?;
+    let books = Books::new(base, base.sources(&inner.pages)?);
     for log in logs.iter().filter(|l| !adoption::is_fenced(l, base)) {
         let Some(theirs) = log.header.rank else { continue };
-        let pending = log.has_pending();
-        if !pending {
+        if !adoption::has_pending(log, &books) {
             continue;
         }
         let remedy = "call recover(adopt=True) to keep its complete steps, or recover(discard=True) to drop them, then open the \
@@ -693,7 +692,13 @@ fn refuse_unfenced(inner: &Inner, base: &crate::Snapshot, rank: Rank) -> Result<
 }
 
 /// The leaf members to write, with offsets relative to an element of `dtype`.
-fn members(path: &str, variable: &Variable, field: Option<&str>, dtype: &DType) -> Result<Vec<(u32, Leaf)>> {
+fn members(
+    path: &str,
+    variable: &Variable,
+    field: Option<&str>,
+    dtype: &DType,
+    item: usize,
+) -> Result<Vec<(u32, Leaf)>> {
     let leaves = variable.dtype.leaves();
     let Some(field) = field else {
         if *dtype != variable.dtype {
@@ -702,26 +707,34 @@ fn members(path: &str, variable: &Variable, field: Option<&str>, dtype: &DType) 
                 variable.dtype
             )));
         }
+        if item as u64 != u64::from(dtype.item_size()) {
+            return Err(Error::invalid(format!("the array has elements of {item} bytes, {dtype} has {}", dtype.item_size())));
+        }
         return Ok(leaves.into_iter().enumerate().map(|(i, l)| (i as u32, l)).collect());
     };
-    let (first, member) = drystone_format::dtype::member(&variable.dtype, field).ok_or_else(|| {
-        let known: Vec<String> = leaves.iter().map(|l| l.path.clone()).collect();
+    let found = member(&variable.dtype, field).ok_or_else(|| {
+        let known: Vec<&str> = leaves.iter().map(|l| l.path.as_str()).collect();
         Error::not_found(format!("\"{path}\" has no member \"{field}\"; it has: {}", known.join(", ")))
     })?;
-    if *dtype != member.dtype {
+    if *dtype != found.dtype {
         return Err(Error::invalid(format!(
             "member \"{field}\" of \"{path}\" has dtype {}, the array has {dtype}; convert it first",
-            member.dtype
+            found.dtype
         )));
     }
-    let count = member.dtype.leaves().len();
+    if item != found.size as usize {
+        return Err(Error::invalid(format!(
+            "member \"{field}\" of \"{path}\" has {} bytes per element (shape {:?}), the array {item}",
+            found.size, found.shape
+        )));
+    }
     Ok(leaves
         .into_iter()
         .enumerate()
-        .skip(first)
-        .take(count)
+        .skip(found.first_leaf)
+        .take(found.leaf_count)
         .map(|(i, mut l)| {
-            l.offset -= member.offset;
+            l.offset -= found.offset;
             (i as u32, l)
         })
         .collect())
