@@ -15,8 +15,6 @@ mod show;
 #[cfg(test)]
 mod tests;
 
-pub use piece::stored_range;
-
 use std::ops::Range;
 
 use drystone_format::MAX_NDIM;
@@ -76,6 +74,9 @@ pub struct Work {
     pub trailer: Option<usize>,
 }
 
+/// What an item of a request is for: the number of a work, and the bytes of its payload.
+pub type Payload = (usize, Range<u64>);
+
 /// A whole read, comparable and printable.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReadPlan {
@@ -85,9 +86,8 @@ pub struct ReadPlan {
     pub works: Vec<Work>,
     /// Trailers, by number, that verify what is not read whole; they need not come before the other requests.
     pub trailers: Vec<Fetch<usize>>,
-    /// Payloads: per item the bytes of the source, and (number of the work, range of its payload). The item of a whole piece
-    /// ends with the trailer, which the range of the payload does not count.
-    pub fetches: Vec<Fetch<(usize, Range<u64>)>>,
+    /// Payloads. The bytes of an item that is a whole piece end with padding and trailer, which its [`Payload`] does not count.
+    pub fetches: Vec<Fetch<Payload>>,
     /// Bytes of the cells that some block holds.
     pub wanted_bytes: u64,
     /// Bytes that are read.
@@ -161,19 +161,11 @@ pub fn plan<'t>(
         planner.plan.wanted_bytes = planner.plan.wanted_bytes.saturating_add(wanted);
         for visible in resolved.visible.chunk_by(|a, b| a.candidate == b.candidate) {
             let Some(candidate) = visible.first().map(|visible| visible.candidate) else { continue };
-            let Some(block) = slot.candidates.get(candidate) else { continue };
-            let entry = &block.entry;
-            let stored =
-                Stored::check(entry, &slot.selection, slot.item).map_err(|e| e.at(number, candidate))?;
+            let Some(Candidate { entry, .. }) = slot.candidates.get(candidate) else { continue };
+            let fail = |unfit: piece::Unfit| unfit.at(number, candidate);
+            let stored = Stored::check(entry, &slot.selection, slot.item).map_err(fail)?;
             let table = if entry.subchunks > 1 { tables(number, candidate) } else { &[] };
-            if entry.subchunks > 1 && table.len() as u64 != entry.subchunks {
-                let what = format!(
-                    "its table has {} subchunks where {} are announced",
-                    table.len(),
-                    entry.subchunks
-                );
-                return Err(PlanError::Corrupt { slot: number, candidate, what });
-            }
+            stored.check_table(entry, table).map_err(fail)?;
             let mut made: Vec<Part> =
                 visible.iter().flat_map(|visible| parts(entry, &slot.selection, visible)).collect();
             if visible.len() > 1 {
@@ -181,60 +173,56 @@ pub fn plan<'t>(
             }
             planner.plan.blocks += 1;
             planner.plan.subchunks += made.chunk_by(|a, b| a.subchunk == b.subchunk).count();
+            let block = Block { slot: number, candidate, entry, stored };
             let mut before = None;
             for part in made {
-                let piece = match usize::try_from(part.subchunk).ok().and_then(|n| table.get(n)) {
-                    Some(subchunk) => subchunk.piece,
-                    None => entry.piece,
-                };
-                stored.check_piece(&piece, &part).map_err(|e| e.at(number, candidate))?;
+                let listed = usize::try_from(part.subchunk).ok().and_then(|number| table.get(number));
+                let piece = listed.map_or(entry.piece, |subchunk| subchunk.piece);
+                block.stored.check_piece(&piece, &part).map_err(fail)?;
                 let again = before.replace(part.subchunk) == Some(part.subchunk);
-                planner.add(number, candidate, entry, part, piece, &stored, again);
+                planner.add(&block, part, piece, again);
             }
         }
     }
     Ok(planner.finish())
 }
 
+/// A block that shows, found sound.
+struct Block<'a> {
+    slot: usize,
+    candidate: usize,
+    entry: &'a Entry,
+    stored: Stored,
+}
+
 struct Planner<'a> {
     options: &'a Options,
     plan: ReadPlan,
     trailers: Vec<(u32, Range<u64>, usize)>,
-    payloads: Vec<(u32, Range<u64>, (usize, Range<u64>))>,
+    payloads: Vec<(u32, Range<u64>, Payload)>,
 }
 
 impl Planner<'_> {
     /// Decides how a part is read. `again`: the part before was of the same piece.
-    #[allow(clippy::too_many_arguments)]
-    fn add(
-        &mut self,
-        slot: usize,
-        candidate: usize,
-        entry: &Entry,
-        part: Part,
-        piece: Piece,
-        stored: &Stored,
-        again: bool,
-    ) {
+    fn add(&mut self, block: &Block<'_>, part: Part, piece: Piece, again: bool) {
         let (gap, most) = (self.options.gap, self.options.max_request);
-        let all = stored_range(&piece).unwrap_or(0..0);
-        let all_len = all.end - all.start;
-        let unit = stored.unit(&piece);
+        let stored_len = piece.end() - piece.position;
+        let unit = block.stored.unit(&piece);
         let indivisible = unit == 0 || unit >= piece.length;
-        if indivisible || (all_len <= most && part.is_whole()) {
-            return self.add_whole(slot, candidate, entry, part, piece, all);
+        if indivisible || (stored_len <= most && part.is_whole()) {
+            return self.add_whole(block, part, piece);
         }
-        let ndim = usize::from(entry.ndim);
-        let touch = |part: &Part| touched(part, ndim, stored.item, unit, piece.length, gap);
+        let ndim = usize::from(block.entry.ndim);
+        let touch = |part: &Part| touched(part, ndim, block.stored.item, unit, piece.length, gap);
         let ranges = touch(&part);
         // Each request counts as `gap` bytes; the trailer is one more.
         let read = length(&ranges).saturating_add(piece.trailer);
         let requests = (ranges.len() as u64).saturating_add(1);
         let cost = read.saturating_add(requests.saturating_mul(gap));
-        if all_len <= most && all_len.saturating_add(gap) <= cost {
-            return self.add_whole(slot, candidate, entry, part, piece, all);
+        if stored_len <= most && stored_len.saturating_add(gap) <= cost {
+            return self.add_whole(block, part, piece);
         }
-        let trailer = self.trailer(entry, &piece, &all, again);
+        let trailer = Some(self.trailer(block, &piece, again));
         let mut rest = vec![(part, ranges)];
         while let Some((part, ranges)) = rest.pop() {
             // Rounding to units may add one at either end, which is no reason to split again.
@@ -245,53 +233,39 @@ impl Planner<'_> {
                 rest.extend([second, first].map(|half| (half, touch(&half))));
                 continue;
             }
-            let work = self.plan.works.len();
             for range in &ranges {
                 let bytes = piece.position + range.start..piece.position + range.end;
-                self.payloads.push((entry.source, bytes, (work, range.clone())));
+                self.payloads.push((block.entry.source, bytes, (self.plan.works.len(), range.clone())));
             }
-            let whole = false;
-            self.plan.works.push(Work {
-                slot,
-                entry: candidate,
-                part,
-                piece,
-                ranges,
-                whole,
-                trailer: Some(trailer),
-            });
+            self.push(block, part, piece, ranges, trailer);
         }
     }
 
-    fn add_whole(
+    fn add_whole(&mut self, block: &Block<'_>, part: Part, piece: Piece) {
+        let (payload, all) = (0..piece.length, piece.position..piece.end());
+        self.payloads.push((block.entry.source, all, (self.plan.works.len(), payload.clone())));
+        self.push(block, part, piece, vec![payload], None);
+    }
+
+    /// Without a trailer to read beforehand, the piece is read whole.
+    fn push(
         &mut self,
-        slot: usize,
-        candidate: usize,
-        entry: &Entry,
+        block: &Block<'_>,
         part: Part,
         piece: Piece,
-        all: Range<u64>,
+        ranges: Vec<Range<u64>>,
+        trailer: Option<usize>,
     ) {
-        let payload = 0..piece.length;
-        self.payloads.push((entry.source, all, (self.plan.works.len(), payload.clone())));
-        let ranges = vec![payload];
-        self.plan.works.push(Work {
-            slot,
-            entry: candidate,
-            part,
-            piece,
-            ranges,
-            whole: true,
-            trailer: None,
-        });
+        let (slot, entry, whole) = (block.slot, block.candidate, trailer.is_none());
+        self.plan.works.push(Work { slot, entry, part, piece, ranges, whole, trailer });
     }
 
     /// The number of a piece's trailer: a new one, unless the work before reads it too.
-    fn trailer(&mut self, entry: &Entry, piece: &Piece, all: &Range<u64>, again: bool) -> usize {
+    fn trailer(&mut self, block: &Block<'_>, piece: &Piece, again: bool) -> usize {
         let known = self.plan.works.last().filter(|_| again).and_then(|work| work.trailer);
         known.unwrap_or_else(|| {
             let number = self.trailers.len();
-            self.trailers.push((entry.source, all.end - piece.trailer..all.end, number));
+            self.trailers.push((block.entry.source, piece.trailer_position()..piece.end(), number));
             number
         })
     }

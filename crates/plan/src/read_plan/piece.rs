@@ -1,8 +1,7 @@
 //! What must hold of an entry and its stored pieces before their numbers are used. All of it comes from disk.
 
-use std::ops::Range;
-
 use drystone_format::entry::{Entry, Piece};
+use drystone_format::table::Subchunk;
 
 use super::PlanError;
 use crate::parts::Part;
@@ -46,59 +45,37 @@ impl Stored {
                 entry.encoding.item
             ));
         }
-        let mut subchunks = Some(1u64);
-        for d in 0..ndim {
-            let (offset, count, cut) = (entry.offset[d], entry.count[d], entry.cut[d]);
-            if offset.checked_add(count).is_none() || count == 0 || cut == 0 {
-                return corrupt(format!("dimension {d} has offset {offset}, count {count}, cut {cut}"));
-            }
-            subchunks = subchunks.and_then(|n| n.checked_mul(count.div_ceil(cut)));
-        }
-        if subchunks != Some(entry.subchunks) {
-            return corrupt(format!(
-                "it announces {} subchunks, its grid has {subchunks:?}",
-                entry.subchunks
-            ));
-        }
+        entry.validate().map_err(Unfit::Corrupt)?;
         Ok(Stored { raw: entry.encoding.chain.is_empty(), item })
+    }
+
+    /// Checks that the table of a cut block lists its subchunks. An uncut block has none.
+    pub(super) fn check_table(&self, entry: &Entry, table: &[Subchunk]) -> Result<(), Unfit> {
+        let listed = table.len() as u64;
+        if entry.subchunks > 1 && listed != entry.subchunks {
+            let what = format!("its table has {listed} subchunks where {} are announced", entry.subchunks);
+            return Err(Unfit::Corrupt(what));
+        }
+        Ok(())
     }
 
     /// Checks a piece against the subchunk it is said to hold.
     pub(super) fn check_piece(&self, piece: &Piece, part: &Part) -> Result<(), Unfit> {
-        let corrupt = |what: &str| {
-            let Piece { position, length, trailer, unit_log2, .. } = piece;
-            Err(Unfit::Corrupt(format!(
-                "subchunk {}: {what} (position {position}, length {length}, trailer {trailer}, unit 2^{unit_log2})",
-                part.subchunk
-            )))
-        };
-        if piece.length == 0 {
-            return corrupt("the stored piece is empty");
-        }
-        if stored_range(piece).is_none() || piece.unit_log2 > 63 {
-            return corrupt("the stored piece is at no possible place");
+        let corrupt = |what: String| Err(Unfit::Corrupt(format!("subchunk {}: {what}", part.subchunk)));
+        if let Err(what) = piece.validate() {
+            return corrupt(what);
         }
         let cells = part.chunk_shape.iter().try_fold(1u64, |cells, &edge| cells.checked_mul(edge));
-        if self.raw && cells.and_then(|cells| cells.checked_mul(self.item)) != Some(piece.length) {
-            return corrupt("the stored piece has not the length of its cells");
-        }
-        let units = if piece.unit_log2 == 0 { 1 } else { piece.length.div_ceil(1 << piece.unit_log2) };
-        if piece.trailer > 0 && units.checked_mul(4).is_none_or(|checks| checks > piece.trailer) {
-            return corrupt("the trailer is too short for its checks");
+        let decoded = cells.and_then(|cells| cells.checked_mul(self.item));
+        if piece.length == 0 || (self.raw && decoded != Some(piece.length)) {
+            let cells = cells.map_or("2^64 or more".into(), |cells| cells.to_string());
+            return corrupt(format!("{cells} cells stored in {} bytes", piece.length));
         }
         Ok(())
     }
 
     /// Bytes that can be read and verified alone; 0 if the piece has to be read whole.
     pub(super) fn unit(&self, piece: &Piece) -> u64 {
-        if self.raw && piece.trailer > 0 && piece.unit_log2 > 0 { 1 << piece.unit_log2 } else { 0 }
+        if self.raw && piece.trailer > 0 && piece.unit_log2 > 0 { piece.unit() } else { 0 }
     }
-}
-
-/// The bytes of the source that a piece takes: payload, padding and trailer, or the payload alone if there is no trailer. `None`
-/// if its numbers overflow.
-pub fn stored_range(piece: &Piece) -> Option<Range<u64>> {
-    let payload = if piece.trailer > 0 { piece.length.checked_next_multiple_of(4)? } else { piece.length };
-    let end = piece.position.checked_add(payload)?.checked_add(piece.trailer)?;
-    Some(piece.position..end)
 }

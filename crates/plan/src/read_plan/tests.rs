@@ -74,7 +74,8 @@ impl Store {
             let piece = self.put_piece(entry.source, &payload, unit_log2, random.below(4) != 0);
             table.push(Subchunk { piece, ..Subchunk::default() });
         }
-        entry.piece = if entry.subchunks == 1 { table[0].piece } else { Piece::default() };
+        entry.piece =
+            if entry.subchunks == 1 { table[0].piece } else { Piece { length: 4096, ..Piece::default() } };
         self.tables.insert(entry.put, table);
         entry
     }
@@ -117,8 +118,7 @@ impl Store {
             }
             assert_eq!(work.whole, work.trailer.is_none());
             if let Some(number) = work.trailer {
-                let end = stored_range(&work.piece).unwrap().end;
-                assert_eq!(trailers[&number], end - work.piece.trailer..end);
+                assert_eq!(trailers[&number], work.piece.trailer_position()..work.piece.end());
             }
             let dense: Vec<Option<u8>> = if entry.encoding.chain.is_empty() {
                 payload.clone()
@@ -291,17 +291,17 @@ fn large_raw_pieces_are_shared_out_in_works() {
 fn numbers_that_do_not_fit_are_errors() {
     type Change = fn(&mut Entry);
     let changes: [(Change, &str); 13] = [
-        (|e| e.piece.length -= 4, "length of its cells"),
-        (|e| e.piece.length = 0, "empty"),
-        (|e| e.piece.position = u64::MAX - 3, "no possible place"),
-        (|e| e.piece.trailer = u64::MAX, "no possible place"),
-        (|e| e.piece.unit_log2 = 200, "no possible place"),
-        (|e| e.piece.trailer = 3, "too short"),
-        (|e| e.cut[1] = 0, "cut 0"),
-        (|e| e.cut[1] = 5, "its grid has"),
-        (|e| e.subchunks = 0, "its grid has"),
-        (|e| (e.subchunks, e.cut[1]) = (4, 16), "its table has 0"),
-        (|e| e.count[0] = u64::MAX, "length of its cells"),
+        (|e| e.piece.length -= 4, "4096 cells stored in 16380 bytes"),
+        (|e| e.piece.length = 0, "in 0 bytes"),
+        (|e| e.piece.position = u64::MAX - 3, "a piece at"),
+        (|e| e.piece.trailer = u64::MAX, "impossible"),
+        (|e| e.piece.unit_log2 = 200, "impossible"),
+        (|e| e.piece.trailer = 3, "a trailer of"),
+        (|e| e.cut[1] = 0, "cut by 0"),
+        (|e| e.cut[1] = 5, "in a grid of"),
+        (|e| e.subchunks = 0, "in a grid of"),
+        (|e| (e.subchunks, e.cut[1], e.piece.trailer) = (4, 16, 0), "its table has 0"),
+        (|e| (e.count[0], e.cut[0]) = (u64::MAX, u64::MAX), "2^64 or more cells"),
         (|e| e.ndim = 3, "3 dimensions"),
         (|e| e.encoding = Arc::new(Encoding { item: 8, ..Encoding::default() }), "8 bytes"),
     ];
