@@ -106,7 +106,12 @@ pub(crate) fn commit_all(inner: &Arc<Inner>) -> Result<Committed> {
 }
 
 /// Commits groups of one writer.
-pub(crate) fn commit_own(inner: &Arc<Inner>, writer: u64, parts: &[PartFrom], steps: bool) -> Result<Committed> {
+pub(crate) fn commit_own(
+    inner: &Arc<Inner>,
+    writer: u64,
+    parts: &[PartFrom],
+    steps: bool,
+) -> Result<Committed> {
     transact(inner, |base, version| {
         let sources = base.sources(&inner.pages)?;
         let mine: HashMap<u32, &Source> =
@@ -141,7 +146,11 @@ fn decide(
 }
 
 /// Reads every log that may hold something beyond its watermark, and says what is strange about them.
-pub(crate) fn gather(inner: &Inner, base: &Snapshot, damaged: Damaged) -> Result<(Vec<WriterLog>, Vec<String>)> {
+pub(crate) fn gather(
+    inner: &Inner,
+    base: &Snapshot,
+    damaged: Damaged,
+) -> Result<(Vec<WriterLog>, Vec<String>)> {
     let strict = damaged == Damaged::Refuse && inner.identity.durability == Durability::Durable;
     let store = inner.store.as_ref();
     let sources = base.sources(&inner.pages)?;
@@ -180,12 +189,16 @@ pub(crate) fn gather(inner: &Inner, base: &Snapshot, damaged: Damaged) -> Result
                 part.torn.as_ref().map_or(String::new(), |t| format!(" ({})", t.what))
             );
             if strict {
-                return Err(Error::corrupt(format!("{message}; recover(adopt=True) takes what is sound and gives up the rest")));
+                return Err(Error::corrupt(format!(
+                    "{message}; recover(adopt=True) takes what is sound and gives up the rest"
+                )));
             }
             notes.push(message);
         }
         // Groups whose bytes are not in the segment: a power cut under `async`, or damage.
-        let short = |g: &Group| needed(g).into_iter().find(|(part, end)| segments.get(&(writer, *part)).is_none_or(|n| n < end));
+        let short = |g: &Group| {
+            needed(g).into_iter().find(|(part, end)| segments.get(&(writer, *part)).is_none_or(|n| n < end))
+        };
         if let Some(bad) = log.groups.iter().position(|g| short(g).is_some()) {
             let (part, end) = short(&log.groups[bad]).unwrap_or_default();
             let message = format!(
@@ -417,7 +430,8 @@ pub(crate) fn plan(
             }
         }
         for (j, group) in take[i].iter().enumerate() {
-            let hidden = group.step.is_some() && take[i][j + 1..].iter().any(|g| g.step == group.step && g.replace);
+            let hidden =
+                group.step.is_some() && take[i][j + 1..].iter().any(|g| g.step == group.step && g.replace);
             if !hidden {
                 adopt_entries(log, group, version, base, &mut books, &mut schema, &mut change.entries);
             }
@@ -509,7 +523,10 @@ fn adopt_entries(
         entry.source = books.source(log.header.id, entry.source);
         if variable.growable.contains(&true) {
             let current = schema.as_ref().unwrap_or(&base.schema);
-            let shape = current.variables.get(&entry.variable).map_or_else(|| variable.shape.clone(), |v| v.shape.clone());
+            let shape = current
+                .variables
+                .get(&entry.variable)
+                .map_or_else(|| variable.shape.clone(), |v| v.shape.clone());
             let grown: Vec<u64> = (0..shape.len())
                 .map(|d| {
                     let end = entry.offset[d].saturating_add(entry.count[d]);

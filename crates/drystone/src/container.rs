@@ -140,7 +140,11 @@ impl Container {
                     store.describe()
                 )));
             }
-            Err(e) => return Err(Error::from(e).while_doing(format!("creating a container in {}", store.describe()))),
+            Err(e) => {
+                return Err(
+                    Error::from(e).while_doing(format!("creating a container in {}", store.describe()))
+                );
+            }
         }
         Self::with(store, identity, Mode::ReadWrite)
     }
@@ -238,9 +242,12 @@ impl Container {
         let mut version = self.snapshot().version();
         while version > 0 {
             out.push(version);
-            version = match head::read_manifest(self.inner.store.as_ref(), version, &self.inner.identity.uuid) {
+            version = match head::read_manifest(self.inner.store.as_ref(), version, &self.inner.identity.uuid)
+            {
                 Ok(manifest) if manifest.parent < version => manifest.parent,
-                Ok(_) => return Err(Error::corrupt(format!("{} names a later parent", keys::manifest(version)))),
+                Ok(_) => {
+                    return Err(Error::corrupt(format!("{} names a later parent", keys::manifest(version))));
+                }
                 Err(e) if e.kind() == ErrorKind::NotFound => {
                     out.pop();
                     break;
@@ -409,7 +416,9 @@ impl Inner {
     pub(crate) fn require_writable(&self) -> Result<()> {
         self.require_open()?;
         if self.pinned {
-            return Err(Error::invalid("this is an earlier snapshot: it can only be read; open the container to write"));
+            return Err(Error::invalid(
+                "this is an earlier snapshot: it can only be read; open the container to write",
+            ));
         }
         if !self.writable {
             return Err(Error::invalid(format!(

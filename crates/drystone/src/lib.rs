@@ -10,8 +10,8 @@
 //!
 //! Everything here may be called from several threads at once. Errors are [`Error`]; nothing panics on what a store holds.
 
-pub mod array;
 mod adoption;
+pub mod array;
 mod cache;
 mod container;
 mod error;

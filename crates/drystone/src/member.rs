@@ -65,10 +65,18 @@ mod tests {
             shape,
             offset,
         };
-        let inner = DType::Record(Record { itemsize: 8, members: vec![m("x", &f4, vec![], 0), m("y", &f4, vec![], 4)] });
+        let inner = DType::Record(Record {
+            itemsize: 8,
+            members: vec![m("x", &f4, vec![], 0), m("y", &f4, vec![], 4)],
+        });
         let outer = DType::Record(Record {
             itemsize: 36,
-            members: vec![m("id", &f4, vec![], 0), m("p", &inner, vec![2], 4), m("v", &inner, vec![], 20), m("t", &f4, vec![2], 28)],
+            members: vec![
+                m("id", &f4, vec![], 0),
+                m("p", &inner, vec![2], 4),
+                m("v", &inner, vec![], 20),
+                m("t", &f4, vec![2], 28),
+            ],
         });
         let leaves = outer.leaves();
         for path in ["id", "v", "v.y", "t", "p"] {

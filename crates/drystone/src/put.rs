@@ -57,7 +57,9 @@ pub(crate) fn scalar_size(dtype: &DType) -> usize {
 /// The subchunk grid of a block: `chunks` if given, else cut so that no subchunk is too large.
 pub(crate) fn cut(count: &[u64], chunks: Option<&[u64]>, item: u64, coded: bool) -> Vec<u64> {
     let mut edges: Vec<u64> = match chunks {
-        Some(chunks) if chunks.len() == count.len() => count.iter().zip(chunks).map(|(n, c)| (*n).min(*c)).collect(),
+        Some(chunks) if chunks.len() == count.len() => {
+            count.iter().zip(chunks).map(|(n, c)| (*n).min(*c)).collect()
+        }
         _ => count.to_vec(),
     };
     let bytes = |edges: &[u64]| edges.iter().fold(item.max(1), |b, n| b.saturating_mul((*n).max(1)));
@@ -217,7 +219,13 @@ impl BlockPart<'_> {
     }
 
     /// The index entry of a block whose subchunks are stored; several need a table first.
-    pub(crate) fn entry(&self, place: &Place, subchunks: &[Subchunk], segment: &mut Segment, part: u32) -> Result<Entry> {
+    pub(crate) fn entry(
+        &self,
+        place: &Place,
+        subchunks: &[Subchunk],
+        segment: &mut Segment,
+        part: u32,
+    ) -> Result<Entry> {
         let kind = kind_of(&self.leaf.dtype);
         let piece = match subchunks {
             [] => Piece::default(),

@@ -80,7 +80,8 @@ impl Container {
             let sources = base.sources(&inner.pages)?;
             let version = top + 1;
             let change = adoption::plan(&base, sources, &logs, Scope::All, version, &choice)?;
-            let mut report = RecoverReport { run: base.manifest.fence + 1, version, ..RecoverReport::default() };
+            let mut report =
+                RecoverReport { run: base.manifest.fence + 1, version, ..RecoverReport::default() };
             report.adopted = new_steps(&base, change.steps.as_ref().unwrap_or(&base.steps));
             report.discarded = discarded(&base, &logs, &choice);
             report.discarded.retain(|s| !report.adopted.contains(s));
@@ -112,7 +113,10 @@ fn discarded(base: &Snapshot, logs: &[WriterLog], choice: &Choice<'_>) -> Vec<u6
 /// The newest snapshot all of whose unflushed entries are sound.
 fn sound_base(inner: &Arc<Inner>, newest: Arc<Snapshot>) -> Result<(Arc<Snapshot>, Vec<String>)> {
     let marked = inner.last_marked(&newest);
-    if inner.identity.durability == Durability::Durable || newest.manifest.marked || marked >= newest.version() {
+    if inner.identity.durability == Durability::Durable
+        || newest.manifest.marked
+        || marked >= newest.version()
+    {
         return Ok((newest, Vec::new()));
     }
     let Some(root) = newest.manifest.root else { return Ok((newest, Vec::new())) };
@@ -120,7 +124,10 @@ fn sound_base(inner: &Arc<Inner>, newest: Arc<Snapshot>) -> Result<(Arc<Snapshot
     let mut first_bad: Option<(u64, String)> = None;
     let mut failed = None;
     tree::entries(&inner.pages, &root, &mut |entry| {
-        if entry.commit <= marked || failed.is_some() || first_bad.as_ref().is_some_and(|(c, _)| *c <= entry.commit) {
+        if entry.commit <= marked
+            || failed.is_some()
+            || first_bad.as_ref().is_some_and(|(c, _)| *c <= entry.commit)
+        {
             return;
         }
         match checker.entry(entry) {
@@ -141,7 +148,11 @@ fn sound_base(inner: &Arc<Inner>, newest: Arc<Snapshot>) -> Result<(Arc<Snapshot
     if version < marked {
         return Err(Error::corrupt(format!("data of a flushed snapshot is damaged: {why}")));
     }
-    let note = format!("snapshots {}..{} are undone, their data did not survive: {why}", version + 1, newest.version());
+    let note = format!(
+        "snapshots {}..{} are undone, their data did not survive: {why}",
+        version + 1,
+        newest.version()
+    );
     let base = if version == 0 {
         Snapshot::empty(inner.identity.uuid)
     } else {

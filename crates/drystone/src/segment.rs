@@ -40,7 +40,15 @@ impl Segment {
         let append = store.features().append;
         let mut pending = Vec::new();
         frame::push(&mut pending, Kind::File, 0, &header.encode());
-        Segment { key: keys::segment(header.id, header.part), append, store, len: 0, pending, extent: None, ordinal: 1 }
+        Segment {
+            key: keys::segment(header.id, header.part),
+            append,
+            store,
+            len: 0,
+            pending,
+            extent: None,
+            ordinal: 1,
+        }
     }
 
     pub(crate) fn key(&self) -> &str {
@@ -69,7 +77,13 @@ impl Segment {
         };
         let check = if trailer.is_empty() { whole } else { crc32(&trailer) };
         let position = self.stage(payload, &trailer)?;
-        Ok(Piece { position, length: payload.len() as u64, trailer: trailer.len() as u64, unit_log2: 0, check })
+        Ok(Piece {
+            position,
+            length: payload.len() as u64,
+            trailer: trailer.len() as u64,
+            unit_log2: 0,
+            check,
+        })
     }
 
     /// Stores a raw piece with one checksum per 16 KiB; `seen` gets every byte while it is in the processor's cache.
@@ -108,7 +122,13 @@ impl Segment {
             self.pending.extend_from_slice(&trailer);
             self.pad();
         }
-        Ok(Piece { position, length, trailer: trailer.len() as u64, unit_log2: UNIT_LOG2, check: crc32(&trailer) })
+        Ok(Piece {
+            position,
+            length,
+            trailer: trailer.len() as u64,
+            unit_log2: UNIT_LOG2,
+            check: crc32(&trailer),
+        })
     }
 
     /// Copies payload and trailer into the staging area; returns the payload's position.

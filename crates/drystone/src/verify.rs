@@ -118,7 +118,9 @@ fn check_logs(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damage>> {
     for source in snapshot.sources(&inner.pages)?.iter().filter(|s| s.kind == 0 && s.seg_length > 0) {
         let key = segment_key(source);
         let bad = match inner.store.len(&key).map_err(must_exist) {
-            Ok(len) if len < source.seg_length => format!("{key} ends at byte {len}, {} are needed", source.seg_length),
+            Ok(len) if len < source.seg_length => {
+                format!("{key} ends at byte {len}, {} are needed", source.seg_length)
+            }
             Ok(_) => continue,
             Err(e) if e.kind() == ErrorKind::Corrupt => e.to_string(),
             Err(e) => return Err(e),
@@ -153,14 +155,19 @@ impl<'a> Checker<'a> {
     }
 
     fn key(&self, entry: &Entry) -> String {
-        self.snapshot.source(&self.inner.pages, entry.source).map_or_else(|_| "index".into(), |s| segment_key(&s))
+        self.snapshot
+            .source(&self.inner.pages, entry.source)
+            .map_or_else(|_| "index".into(), |s| segment_key(&s))
     }
 
     /// Reads and checks all bytes of an entry; returns how many.
     pub(crate) fn entry(&mut self, entry: &Entry) -> Result<u64> {
         let source = self.snapshot.source(&self.inner.pages, entry.source)?;
         if source.kind != 0 {
-            return Err(Error::unsupported(format!("source {} is of an unknown kind {}", entry.source, source.kind)));
+            return Err(Error::unsupported(format!(
+                "source {} is of an unknown kind {}",
+                entry.source, source.kind
+            )));
         }
         self.entry_in(source.writer, source.part, entry)
     }
@@ -197,7 +204,7 @@ impl<'a> Checker<'a> {
     /// Verifies one stored piece; its payload is then in `buffer`.
     fn piece(&mut self, key: &str, piece: &Piece) -> Result<u64> {
         let damaged = |at: u64, what: &str| Error::corrupt(format!("{key} is damaged at byte {at}: {what}"));
-        let range = drystone_plan::read_plan::stored_range(piece)
+        let range = stored_range(piece)
             .ok_or_else(|| damaged(piece.position, "a stored piece's numbers are out of range"))?;
         let len = range.end - range.start;
         if len > MAX_SUBCHUNK + MAX_SUBCHUNK / 1024 + (1 << 16) || piece.length > len {
@@ -231,13 +238,23 @@ impl<'a> Checker<'a> {
     }
 
     /// Decodes the payload in `buffer`, and checks the blobs of strings.
-    fn decode(&mut self, key: &str, entry: &Entry, variable: Option<&Variable>, piece: &Piece, extent: &[u64]) -> Result<()> {
+    fn decode(
+        &mut self,
+        key: &str,
+        entry: &Entry,
+        variable: Option<&Variable>,
+        piece: &Piece,
+        extent: &[u64],
+    ) -> Result<()> {
         let item = u64::from(entry.encoding.item);
         let len = extent.iter().try_fold(item, |b, n| b.checked_mul(*n)).filter(|b| *b <= MAX_SUBCHUNK);
         let len = len.ok_or_else(|| Error::corrupt(format!("{key}: a subchunk claims more than 16 MiB")))?;
         let raw = entry.encoding.chain.is_empty();
         if raw && len != piece.length {
-            return Err(Error::corrupt(format!("{key} at byte {}: a raw subchunk has the wrong length", piece.position)));
+            return Err(Error::corrupt(format!(
+                "{key} at byte {}: a raw subchunk has the wrong length",
+                piece.position
+            )));
         }
         let leaf = variable.and_then(|v| v.dtype.leaves().into_iter().nth(entry.member as usize));
         if !raw {
@@ -262,10 +279,19 @@ impl<'a> Checker<'a> {
                 self.buffer.resize(length as usize, 0);
                 self.inner.store.read(key, position, &mut self.buffer).map_err(must_exist)?;
                 if length > 0 && crc32(&self.buffer) != check {
-                    return Err(Error::corrupt(format!("{key} is damaged at byte {position}: a string fails its checksum")));
+                    return Err(Error::corrupt(format!(
+                        "{key} is damaged at byte {position}: a string fails its checksum"
+                    )));
                 }
             }
         }
         Ok(())
     }
+}
+
+/// The bytes of the segment that a stored piece takes; `None` if its numbers overflow.
+fn stored_range(piece: &Piece) -> Option<std::ops::Range<u64>> {
+    let payload = if piece.trailer > 0 { piece.length.checked_next_multiple_of(4)? } else { piece.length };
+    let end = piece.position.checked_add(payload)?.checked_add(piece.trailer)?;
+    Some(piece.position..end)
 }

@@ -101,12 +101,16 @@ impl Writer {
         inner.require_writable()?;
         let rank = match options.rank {
             None if options.run.is_some() => {
-                return Err(Error::invalid("run= is for writers with rank= and nranks=; writers without ranks belong to no run"));
+                return Err(Error::invalid(
+                    "run= is for writers with rank= and nranks=; writers without ranks belong to no run",
+                ));
             }
             None => None,
             Some((rank, nranks)) if rank < nranks && nranks <= 1 << 24 => Some(Rank { rank, nranks }),
             Some((rank, nranks)) => {
-                return Err(Error::invalid(format!("rank {rank} of {nranks}: ranks are 0..nranks-1, nranks at least 1")));
+                return Err(Error::invalid(format!(
+                    "rank {rank} of {nranks}: ranks are 0..nranks-1, nranks at least 1"
+                )));
             }
         };
         let (base, _) = inner.newest()?;
@@ -152,14 +156,18 @@ impl Writer {
     pub fn begin_step(&self, step: Option<u64>, replace: bool) -> Result<u64> {
         let mut state = self.state()?;
         if let Some(open) = &state.open {
-            return Err(Error::invalid(format!("step {} is open in this writer; end it before the next", open.step)));
+            return Err(Error::invalid(format!(
+                "step {} is open in this writer; end it before the next",
+                open.step
+            )));
         }
         let committed = self.shared.inner.snapshot().steps.last();
         let step = step.unwrap_or_else(|| committed.max(state.last_step).map_or(0, |s| s + 1));
         if step >= 1 << 62 {
             return Err(Error::invalid(format!("step {step} is too large; steps are below 2^62")));
         }
-        state.open = Some(OpenStep { step, replace, group: None, frames: 0, written: 0, entries: Vec::new() });
+        state.open =
+            Some(OpenStep { step, replace, group: None, frames: 0, written: 0, entries: Vec::new() });
         state.generation += 1;
         Ok(step)
     }
@@ -213,17 +221,27 @@ impl Writer {
         let variable = self.variable(path)?;
         let leaves = members(path, &variable, field, dtype, data.item())?;
         if leaves.iter().any(|(_, leaf)| leaf.dtype == DType::String) {
-            return Err(Error::invalid(format!("\"{path}\" holds strings; give strings, not fixed-size elements")));
+            return Err(Error::invalid(format!(
+                "\"{path}\" holds strings; give strings, not fixed-size elements"
+            )));
         }
         let offset = check_box(path, &variable, data.shape(), offset)?;
         let (put, step, generation) = self.begin_put(path, &variable)?;
-        let chain = Chain::parse(&variable.transform)
-            .map_err(|e| Error::unsupported(format!("\"{path}\" has a transform this program cannot apply: {e}")))?;
+        let chain = Chain::parse(&variable.transform).map_err(|e| {
+            Error::unsupported(format!("\"{path}\" has a transform this program cannot apply: {e}"))
+        })?;
         for (member, leaf) in &leaves {
             let coded = !chain.is_identity();
             let cut = put::cut(data.shape(), variable.chunks.as_deref(), u64::from(leaf.size), coded);
             let part = BlockPart { leaf, chain: &chain, cut: &cut };
-            let place = Place { step, variable: variable.id, member: *member, put, offset: &offset, count: data.shape() };
+            let place = Place {
+                step,
+                variable: variable.id,
+                member: *member,
+                put,
+                offset: &offset,
+                count: data.shape(),
+            };
             if coded {
                 self.put_coded(&part, &place, data, generation)?;
             } else {
@@ -234,7 +252,13 @@ impl Writer {
     }
 
     /// Writes a block of a string variable; `values` in row-major order of `shape`, UTF-8 each.
-    pub fn put_strings(&self, path: &str, shape: &[u64], values: &[&[u8]], offset: Option<&[u64]>) -> Result<()> {
+    pub fn put_strings(
+        &self,
+        path: &str,
+        shape: &[u64],
+        values: &[&[u8]],
+        offset: Option<&[u64]>,
+    ) -> Result<()> {
         let variable = self.variable(path)?;
         if variable.dtype != DType::String {
             return Err(Error::invalid(format!("\"{path}\" holds {}, not strings", variable.dtype)));
@@ -243,7 +267,10 @@ impl Writer {
             return Err(Error::invalid("the number of strings does not fit the shape"));
         }
         if let Some(long) = values.iter().find(|v| v.len() as u64 > u64::from(u32::MAX)) {
-            return Err(Error::unsupported(format!("a string of {} bytes; at most 4 GiB are supported", long.len())));
+            return Err(Error::unsupported(format!(
+                "a string of {} bytes; at most 4 GiB are supported",
+                long.len()
+            )));
         }
         let offset = check_box(path, &variable, shape, offset)?;
         let (put, step, generation) = self.begin_put(path, &variable)?;
@@ -297,7 +324,11 @@ impl Writer {
         }
         let dropped = state.open.take();
         let loose = !state.loose.is_empty();
-        if loose || state.part.idx_frames > 1 || !state.done.is_empty() || dropped.as_ref().is_some_and(|o| o.frames > 0) {
+        if loose
+            || state.part.idx_frames > 1
+            || !state.done.is_empty()
+            || dropped.as_ref().is_some_and(|o| o.frames > 0)
+        {
             self.guard(&mut state, |w, state| {
                 if dropped.as_ref().is_some_and(|o| o.frames > 0) {
                     state.part.idx_push(Kind::Abort, &[]);
@@ -308,7 +339,12 @@ impl Writer {
         let parts = state.parts();
         drop(state);
         if loose {
-            adoption::commit_own(&self.shared.inner, self.shared.id, &parts, self.shared.rank.is_some_and(|r| r.nranks == 1))?;
+            adoption::commit_own(
+                &self.shared.inner,
+                self.shared.id,
+                &parts,
+                self.shared.rank.is_some_and(|r| r.nranks == 1),
+            )?;
         }
         match dropped {
             Some(open) => Err(Error::invalid(format!(
@@ -359,7 +395,9 @@ impl Writer {
     fn state_of(&self, generation: u64) -> Result<MutexGuard<'_, State>> {
         let state = self.state()?;
         if state.generation != generation {
-            return Err(Error::invalid("the step was ended by another thread while a block of it was being put"));
+            return Err(Error::invalid(
+                "the step was ended by another thread while a block of it was being put",
+            ));
         }
         Ok(state)
     }
@@ -398,20 +436,38 @@ impl Writer {
         Ok((put, step, state.generation))
     }
 
-    fn put_raw(&self, part: &BlockPart<'_>, place: &Place<'_>, data: &Source<'_>, generation: u64) -> Result<()> {
+    fn put_raw(
+        &self,
+        part: &BlockPart<'_>,
+        place: &Place<'_>,
+        data: &Source<'_>,
+        generation: u64,
+    ) -> Result<()> {
         let mut state = self.state_of(generation)?;
         self.guard(&mut state, |w, state| {
             w.roll_if_full(state)?;
             let mut gathered = Vec::new();
             let mut subchunks = Vec::new();
             for (first, extent) in put::grid(data.shape(), part.cut) {
-                subchunks.push(part.store_raw(data, &first, &extent, &mut gathered, &mut state.part.segment)?);
+                subchunks.push(part.store_raw(
+                    data,
+                    &first,
+                    &extent,
+                    &mut gathered,
+                    &mut state.part.segment,
+                )?);
             }
             w.add_entry(state, part, place, &subchunks)
         })
     }
 
-    fn put_coded(&self, part: &BlockPart<'_>, place: &Place<'_>, data: &Source<'_>, generation: u64) -> Result<()> {
+    fn put_coded(
+        &self,
+        part: &BlockPart<'_>,
+        place: &Place<'_>,
+        data: &Source<'_>,
+        generation: u64,
+    ) -> Result<()> {
         let grid = put::grid(data.shape(), part.cut);
         let item = u64::from(part.leaf.size);
         let per_batch = grid.first().map_or(1, |(_, e)| {
@@ -442,7 +498,13 @@ impl Writer {
         })
     }
 
-    fn add_entry(&self, state: &mut State, part: &BlockPart<'_>, place: &Place<'_>, subchunks: &[Subchunk]) -> Result<()> {
+    fn add_entry(
+        &self,
+        state: &mut State,
+        part: &BlockPart<'_>,
+        place: &Place<'_>,
+        subchunks: &[Subchunk],
+    ) -> Result<()> {
         let entry = part.entry(place, subchunks, &mut state.part.segment, state.part.number)?;
         match (&mut state.open, place.step) {
             (Some(open), Some(_)) => {
@@ -596,7 +658,11 @@ impl Drop for Shared {
     fn drop(&mut self) {
         // Without close the log simply ends: what was promised stays, the rest was never promised.
         let state = lock(&self.state);
-        if !state.closed && state.failed.is_none() && self.pid == std::process::id() && !state.loose.is_empty() {
+        if !state.closed
+            && state.failed.is_none()
+            && self.pid == std::process::id()
+            && !state.loose.is_empty()
+        {
             self.inner.warn("a writer was dropped without close(): its values without step are lost".into());
         }
     }
@@ -708,7 +774,10 @@ fn members(
             )));
         }
         if item as u64 != u64::from(dtype.item_size()) {
-            return Err(Error::invalid(format!("the array has elements of {item} bytes, {dtype} has {}", dtype.item_size())));
+            return Err(Error::invalid(format!(
+                "the array has elements of {item} bytes, {dtype} has {}",
+                dtype.item_size()
+            )));
         }
         return Ok(leaves.into_iter().enumerate().map(|(i, l)| (i as u32, l)).collect());
     };
@@ -747,7 +816,11 @@ fn check_box(path: &str, variable: &Variable, shape: &[u64], offset: Option<&[u6
             return Err(bad("a local variable's blocks have no offset".into()));
         }
         if shape.len() > drystone_format::MAX_NDIM {
-            return Err(bad(format!("{} dimensions; at most {} are supported", shape.len(), drystone_format::MAX_NDIM)));
+            return Err(bad(format!(
+                "{} dimensions; at most {} are supported",
+                shape.len(),
+                drystone_format::MAX_NDIM
+            )));
         }
         return Ok(vec![0; shape.len()]);
     }
@@ -799,7 +872,10 @@ fn encode_all(part: &BlockPart<'_>, data: &Source<'_>, grid: &[(Vec<u64>, Vec<u6
         let handles: Vec<_> = grid.chunks(share).map(|range| scope.spawn(move || run(range))).collect();
         handles
             .into_iter()
-            .map(|h| h.join().unwrap_or_else(|_| Err(Error::corrupt("an encoder thread panicked; please report it"))))
+            .map(|h| {
+                h.join()
+                    .unwrap_or_else(|_| Err(Error::corrupt("an encoder thread panicked; please report it")))
+            })
             .collect()
     });
     let mut out = Vec::with_capacity(grid.len());

@@ -59,7 +59,9 @@ impl Reading {
         let mut blocks: Vec<Vec<Entry>> = Vec::new();
         for entry in entries {
             match blocks.last_mut() {
-                Some(block) if newest_cmp(&block[0], &entry).is_eq() && block[0].member != entry.member => block.push(entry),
+                Some(block) if newest_cmp(&block[0], &entry).is_eq() && block[0].member != entry.member => {
+                    block.push(entry)
+                }
                 _ => blocks.push(vec![entry]),
             }
         }

@@ -186,8 +186,9 @@ impl Job<'_> {
                 Some(fill) => {
                     // `leaf.offset` is relative to the member that is read; the fill value is a whole element.
                     let at = self.reading.variable.dtype.leaves()[*number as usize].offset as usize;
-                    fill.get(at..at + leaf.size as usize)
-                        .ok_or_else(|| Error::corrupt(format!("\"{}\": the fill value is too short", self.reading.path)))?
+                    fill.get(at..at + leaf.size as usize).ok_or_else(|| {
+                        Error::corrupt(format!("\"{}\": the fill value is too short", self.reading.path))
+                    })?
                 }
             };
             let (at, strides) = self.place(slot);
@@ -202,18 +203,26 @@ impl Job<'_> {
     }
 
     fn damaged(&self, work: &Work, at: u64, what: &str) -> Error {
-        let key = self.sources.get(self.entry(work).source).map_or_else(|_| "an unknown source".into(), |s| segment_key(&s));
+        let key = self
+            .sources
+            .get(self.entry(work).source)
+            .map_or_else(|_| "an unknown source".into(), |s| segment_key(&s));
         let step = self.entry(work).step;
         let step = if step > 0 { format!(" at step {}", step - 1) } else { String::new() };
-        Error::corrupt(format!("{key} is damaged at byte {at}: {what} (variable \"{}\"{step})", self.reading.path))
+        Error::corrupt(format!(
+            "{key} is damaged at byte {at}: {what} (variable \"{}\"{step})",
+            self.reading.path
+        ))
     }
 
     fn read(&self, source: u32, range: &Range<u64>, out: &mut Vec<u8>) -> Result<()> {
         let source = self.sources.get(source)?;
         out.resize((range.end - range.start) as usize, 0);
-        self.reading.inner.store.read(&segment_key(&source), range.start, out).map_err(|e| {
-            must_exist(e).while_doing(format!("reading variable \"{}\"", self.reading.path))
-        })
+        self.reading
+            .inner
+            .store
+            .read(&segment_key(&source), range.start, out)
+            .map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.reading.path)))
     }
 
     /// Reads the check arrays that partial reads need, unless they are kept from an earlier read.
@@ -264,7 +273,11 @@ impl Job<'_> {
             .filter(|t| crc32(t) == piece.check)
             .ok_or_else(|| self.damaged(work, at, "the checksums of a subchunk fail their checksum"))?;
         let units = if piece.unit_log2 == 0 { 1 } else { piece.length.div_ceil(1 << piece.unit_log2) };
-        Ok(trailer.chunks_exact(4).take(units as usize).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
+        Ok(trailer
+            .chunks_exact(4)
+            .take(units as usize)
+            .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+            .collect())
     }
 
     fn task(&self, fetches: &[Fetch<(usize, Range<u64>)>], buffers: &mut Buffers) -> Result<()> {
@@ -347,7 +360,14 @@ impl Job<'_> {
     }
 
     /// A range of a raw piece, at check units.
-    fn part(&self, number: usize, work: &Work, item: &[u8], payload: &Range<u64>, buffers: &mut Buffers) -> Result<()> {
+    fn part(
+        &self,
+        number: usize,
+        work: &Work,
+        item: &[u8],
+        payload: &Range<u64>,
+        buffers: &mut Buffers,
+    ) -> Result<()> {
         let piece = &work.piece;
         let unit = 1usize << piece.unit_log2;
         let checks = work.trailer.and_then(|t| self.trailers.get(t)).map_or(&[][..], |c| c.as_slice());
@@ -362,8 +382,10 @@ impl Job<'_> {
         }
         let begin = work.ranges.first().map_or(0, |r| r.start);
         let end = work.ranges.last().map_or(0, |r| r.end);
-        let (bytes, missing) =
-            buffers.partial.entry(number).or_insert_with(|| (vec![0; (end - begin) as usize], work.ranges.len()));
+        let (bytes, missing) = buffers
+            .partial
+            .entry(number)
+            .or_insert_with(|| (vec![0; (end - begin) as usize], work.ranges.len()));
         let from = (payload.start - begin) as usize;
         bytes[from..from + item.len()].copy_from_slice(item);
         *missing -= 1;
@@ -392,7 +414,8 @@ impl Job<'_> {
             dense *= part.chunk_shape[d] as i64;
         }
         dims.reverse();
-        let src = u64::try_from(src - base as i64).map_err(|_| Error::corrupt("a plan reaches before its bytes"))?;
+        let src = u64::try_from(src - base as i64)
+            .map_err(|_| Error::corrupt("a plan reaches before its bytes"))?;
         let copy = StridedCopy::new(src, dst, item as usize, dims).map_err(rule_error)?;
         let (out, len) = self.out.raw();
         // SAFETY: visible boxes are disjoint, so no other thread writes these cells; the copy checks its bounds.

@@ -85,7 +85,10 @@ impl Container {
         };
         let all = variable.dtype.leaves();
         let (leaves, item) = match field {
-            None => (all.into_iter().enumerate().map(|(i, l)| (i as u32, l)).collect(), variable.dtype.item_size()),
+            None => (
+                all.into_iter().enumerate().map(|(i, l)| (i as u32, l)).collect(),
+                variable.dtype.item_size(),
+            ),
             Some(field) => {
                 let Some(found) = member(&variable.dtype, field) else {
                     let known: Vec<&str> = all.iter().map(|l| l.path.as_str()).collect();
@@ -170,7 +173,10 @@ impl Reading {
         self.check_selection(selection)?;
         self.check_target(&selection.shape(), out)?;
         if self.variable.dtype == DType::String {
-            return Err(Error::invalid(format!("\"{}\" holds strings: read it with read_strings", self.path)));
+            return Err(Error::invalid(format!(
+                "\"{}\" holds strings: read it with read_strings",
+                self.path
+            )));
         }
         let mut report = ReadReport::default();
         if selection.is_empty() {
@@ -226,7 +232,12 @@ impl Reading {
             return Err(Error::invalid(format!("out has shape {:?}, the selection {shape:?}", out.shape())));
         }
         if out.item() != self.item as usize {
-            return Err(Error::invalid(format!("out has elements of {} bytes, \"{}\" of {}", out.item(), self.path, self.item)));
+            return Err(Error::invalid(format!(
+                "out has elements of {} bytes, \"{}\" of {}",
+                out.item(),
+                self.path,
+                self.item
+            )));
         }
         Ok(())
     }
@@ -250,7 +261,11 @@ impl Reading {
         let Some(root) = &self.snapshot.manifest.root else { return Ok(found) };
         let set = if self.variable.steps {
             let last = steps.cell(steps.count - 1);
-            StepSet { first: steps.start.min(last) + 1, count: steps.count, stride: steps.step.unsigned_abs() }
+            StepSet {
+                first: steps.start.min(last) + 1,
+                count: steps.count,
+                stride: steps.step.unsigned_abs(),
+            }
         } else {
             StepSet::one(0)
         };
@@ -319,7 +334,8 @@ impl Reading {
             PlanError::Unsupported { slot, candidate, .. } => (*slot, *candidate, false),
         };
         let place = slots.get(slot).and_then(|s| s.candidates.get(candidate)).map_or_else(String::new, |c| {
-            let key = sources.get(c.entry.source).map_or_else(|_| "an unknown source".into(), |s| segment_key(&s));
+            let key =
+                sources.get(c.entry.source).map_or_else(|_| "an unknown source".into(), |s| segment_key(&s));
             format!("{key} at byte {}: ", c.entry.piece.position)
         });
         let message = format!("variable \"{}\": {place}{error}", self.path);
@@ -329,7 +345,8 @@ impl Reading {
     /// The subchunk table of a cut block.
     pub(crate) fn table(&self, entry: &Entry, sources: &Sources<'_>) -> Result<Arc<Vec<Subchunk>>> {
         let source = sources.get(entry.source)?;
-        load_table(&self.inner, source.writer, source.part, entry).map_err(|e| e.while_doing(format!("variable \"{}\"", self.path)))
+        load_table(&self.inner, source.writer, source.part, entry)
+            .map_err(|e| e.while_doing(format!("variable \"{}\"", self.path)))
     }
 }
 
@@ -358,9 +375,8 @@ pub(crate) fn load_table(inner: &Inner, writer: u64, part: u32, entry: &Entry) -
     let piece = &entry.piece;
     let key = keys::segment(writer, part);
     inner.tables.get(&(writer, part, piece.position), || {
-        let damaged = |what: String| {
-            Error::corrupt(format!("{key} is damaged at byte {}: {what}", piece.position))
-        };
+        let damaged =
+            |what: String| Error::corrupt(format!("{key} is damaged at byte {}: {what}", piece.position));
         let known = inner.store.len(&key).map_err(must_exist)?;
         if piece.position.checked_add(piece.length).is_none_or(|end| end > known) || piece.trailer > 0 {
             return Err(damaged(format!("the subchunk table leaves the file, which ends at byte {known}")));
@@ -369,7 +385,8 @@ pub(crate) fn load_table(inner: &Inner, writer: u64, part: u32, entry: &Entry) -
         if crc32(&bytes) != piece.check {
             return Err(damaged("the subchunk table fails its checksum".into()));
         }
-        let table = table::decode(&bytes, entry.subchunks).map_err(|c| Error::damaged(&key, piece.position, &c))?;
+        let table =
+            table::decode(&bytes, entry.subchunks).map_err(|c| Error::damaged(&key, piece.position, &c))?;
         let cost = table.len() * size_of::<Subchunk>();
         Ok((table, cost))
     })

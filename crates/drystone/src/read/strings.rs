@@ -23,7 +23,10 @@ impl Reading {
     pub fn read_strings(&self, selection: &Selection) -> Result<(Vec<Vec<u8>>, ReadReport)> {
         self.check_selection(selection)?;
         if self.variable.dtype != DType::String {
-            return Err(Error::invalid(format!("\"{}\" holds {}, not strings", self.path, self.variable.dtype)));
+            return Err(Error::invalid(format!(
+                "\"{}\" holds {}, not strings",
+                self.path, self.variable.dtype
+            )));
         }
         let cells = usize::try_from(selection.cells().unwrap_or(u64::MAX))
             .map_err(|_| Error::invalid("the selection is too large"))?;
@@ -68,7 +71,10 @@ impl Reading {
                 let check = u32::from_le_bytes([r[12], r[13], r[14], r[15]]);
                 if len > 0 {
                     let end = position.checked_add(u64::from(len)).ok_or_else(|| {
-                        Error::corrupt(format!("variable \"{}\": a string's place is out of range", self.path))
+                        Error::corrupt(format!(
+                            "variable \"{}\": a string's place is out of range",
+                            self.path
+                        ))
                     })?;
                     wanted.push((entry.source, position..end, (cell, check)));
                 }
