@@ -12,6 +12,8 @@ pub mod cursor;
 pub mod dtype;
 pub mod entry;
 pub mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 mod hint;
 pub mod identity;
 pub mod keys;

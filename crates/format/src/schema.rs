@@ -110,7 +110,7 @@ impl Variable {
         }
         let mut above = None;
         for (commit, shape) in &self.clips {
-            if !fits(shape.len()) || above.is_some_and(|a| *commit <= a) {
+            if !fits(shape.len()) || above.is_some_and(|a| *commit < a) {
                 return Err(format!("clip of commit {commit} to {shape:?}"));
             }
             above = Some(*commit);
