@@ -107,8 +107,16 @@ def compare(
     """One access to V: its values against both others, and its cost."""
     variable = restarted["V"]
     got = np.asarray(variable[index])
-    expect_equal(got, np.asarray(reference["V"][index]), f"{name}: V of the restarted run, and of the uninterrupted one")
-    expect_equal(got, np.asarray(ground_truth.load(truth, "V")[index]), f"{name}: V of the restarted run, and the ground truth")
+    expect_equal(
+        got,
+        np.asarray(reference["V"][index]),
+        f"{name}: V of the restarted run, and of the uninterrupted one",
+    )
+    expect_equal(
+        got,
+        np.asarray(ground_truth.load(truth, "V")[index]),
+        f"{name}: V of the restarted run, and the ground truth",
+    )
     seconds = best(lambda: timed(lambda: variable[index]))
     return Figure(name, got.nbytes, seconds, *limits(got.nbytes, ground_truth.path_of(truth, "V")))
 
@@ -118,16 +126,22 @@ def whole_steps(restarted: dry.Container, reference: dry.Container, truth: Path)
     total, seconds, plain, memcpy = 0, 0.0, 0.0, 0.0
     for name in ("U", "V"):
         expected = ground_truth.load(truth, name)
-        shape = expected.shape[1:]
-        out, other = np.empty(shape, expected.dtype), np.empty(shape, expected.dtype)
-        whole = {"offset": (0, 0, 0), "count": shape}
+        out, other = (np.empty(expected.shape[1:], expected.dtype) for _ in range(2))
         for step in range(len(expected)):
-            seconds += timed(lambda s=step: restarted[name].read(step=s, out=out, **whole))  # type: ignore[misc]
-            reference[name].read(step=step, out=other, **whole)
+            start = time.perf_counter()
+            restarted[name].read(step=step, offset=(0, 0, 0), count=out.shape, out=out)
+            seconds += time.perf_counter() - start
+            reference[name].read(step=step, offset=(0, 0, 0), count=out.shape, out=other)
             expect_equal(out, other, f"step {step} of {name}: the restarted run, and the uninterrupted one")
-            expect_equal(out, np.asarray(expected[step]), f"step {step} of {name}: the restarted run, and the ground truth")
+            expect_equal(
+                out,
+                np.asarray(expected[step]),
+                f"step {step} of {name}: the restarted run, and the ground truth",
+            )
             total += out.nbytes
-            step_plain, step_memcpy = limits(out.nbytes, ground_truth.path_of(truth, name), step * out.nbytes, repeats=1)
+            step_plain, step_memcpy = limits(
+                out.nbytes, ground_truth.path_of(truth, name), step * out.nbytes, repeats=1
+            )
             plain, memcpy = plain + step_plain, memcpy + step_memcpy
     return Figure("all steps, warm", total, seconds, plain, memcpy)
 
@@ -154,7 +168,11 @@ def cold_read(container: Path, truth: Path) -> Figure:
     plain = sum(raw_limit.read_plain(file, raw, last) for file in files)
     memcpy = 2 * raw_limit.copy(raw, buffers[0].reshape(-1).view(np.uint8))
     for name, buffer in zip(("U", "V"), buffers, strict=True):
-        expect_equal(buffer, np.asarray(ground_truth.load(truth, name)[-1]), f"last step of {name}, read cold, and the ground truth")
+        expect_equal(
+            buffer,
+            np.asarray(ground_truth.load(truth, name)[-1]),
+            f"last step of {name}, read cold, and the ground truth",
+        )
     return Figure("last step, cold", 2 * one, seconds, plain, memcpy)
 
 
@@ -181,7 +199,9 @@ def expect_equal(got: npt.NDArray[Any], expected: npt.NDArray[Any], what: str) -
     different = np.ascontiguousarray(got).view(bits) != np.ascontiguousarray(expected).view(bits)
     if different.any():
         first = tuple(int(i) for i in np.argwhere(different)[0])
-        raise Mismatch(f"{what}: {different.sum()} of {got.size} values differ, first at {first}: {got[first]!r} and {expected[first]!r}")
+        raise Mismatch(
+            f"{what}: {different.sum()} of {got.size} values differ, first at {first}: {got[first]!r} and {expected[first]!r}"
+        )
 
 
 def timed(action: Callable[[], object]) -> float:
@@ -200,24 +220,41 @@ def print_table(figures: list[Figure]) -> None:
     """Every access, all of whose values were compared."""
     head = ("access", "bytes", "Drystone", "", "plain file", "", "memcpy", "")
     rows = [
-        (row.access, size(row.bytes), *(
-            text for seconds in (row.container_s, row.plain_s, row.memcpy_s) for text in (duration(seconds), rate(row.bytes, seconds))
-        ))
+        (
+            row.access,
+            size(row.bytes),
+            *(
+                text
+                for seconds in (row.container_s, row.plain_s, row.memcpy_s)
+                for text in (duration(seconds), rate(row.bytes, seconds))
+            ),
+        )
         for row in figures
     ]
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
     for row in [head, *rows]:
-        print("  ".join(cell.ljust(width) if column == 0 else cell.rjust(width) for column, (cell, width) in enumerate(zip(row, widths, strict=True))))
+        print(
+            "  ".join(
+                cell.ljust(width) if column == 0 else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+        )
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = argparse.ArgumentParser(prog="analyse", description=(__doc__ or "").split("\n")[0])
-    options.add_argument("restarted", type=Path, help="the container of the run that was killed and restarted")
-    options.add_argument("--reference", type=Path, required=True, help="the container of the uninterrupted run")
+    options.add_argument(
+        "restarted", type=Path, help="the container of the run that was killed and restarted"
+    )
+    options.add_argument(
+        "--reference", type=Path, required=True, help="the container of the uninterrupted run"
+    )
     options.add_argument("--truth", type=Path, required=True, help="the folder of U.npy and V.npy")
     options.add_argument("--figure", type=Path, required=True, help="where to draw the PNG")
-    options.add_argument("--restarted-at", type=int, default=None, help="the step the restart went on from, for the figure")
+    options.add_argument(
+        "--restarted-at", type=int, default=None, help="the step the restart went on from, for the figure"
+    )
     options.add_argument("--report", type=Path, default=None, help="also write the figures as JSON")
     return options
 

@@ -36,7 +36,9 @@ def box_at(coordinates: Triple, ranks: Triple, grid: Triple) -> Box:
     """The box of the rank at `coordinates` among `ranks` per axis."""
     for axis, (p, n) in enumerate(zip(ranks, grid, strict=True)):
         if p > n:
-            raise ValueError(f"axis {axis} of the grid has {n} cells, too few for {p} ranks: use fewer ranks or a larger grid")
+            raise ValueError(
+                f"axis {axis} of the grid has {n} cells, too few for {p} ranks: use fewer ranks or a larger grid"
+            )
     starts = [c * n // p for c, p, n in zip(coordinates, ranks, grid, strict=True)]
     stops = [(c + 1) * n // p for c, p, n in zip(coordinates, ranks, grid, strict=True)]
     z, y, x = starts
@@ -69,7 +71,9 @@ class Neighbours:
                 send, receive = self._faces(axis, direction, padded)
                 for array, buffer in zip(padded, send, strict=True):
                     buffer[...] = face(array, axis, leaving)
-                requests.append(self.communicator.Irecv(receive, source=neighbour, tag=2 * axis + 1 - direction))
+                requests.append(
+                    self.communicator.Irecv(receive, source=neighbour, tag=2 * axis + 1 - direction)
+                )
                 requests.append(self.communicator.Isend(send, dest=neighbour, tag=2 * axis + direction))
                 arrivals.append((receive, axis, filled))
         self._wait_all(requests)
@@ -82,7 +86,10 @@ class Neighbours:
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         if (axis, direction) not in self._buffers:
             shape = (len(padded), *face(padded[0], axis, 0).shape)
-            self._buffers[axis, direction] = (np.empty(shape, padded[0].dtype), np.empty(shape, padded[0].dtype))
+            self._buffers[axis, direction] = (
+                np.empty(shape, padded[0].dtype),
+                np.empty(shape, padded[0].dtype),
+            )
         return self._buffers[axis, direction]
 
 

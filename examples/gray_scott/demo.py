@@ -10,11 +10,10 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
+import math
 import os
 import random
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -22,7 +21,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from events import Event, Follower
+from events import Event
+from job import Job, JobFailed
 from units import duration, rate, size
 
 HERE = Path(__file__).parent
@@ -32,57 +32,6 @@ class Failure(Exception):
     """A stage did not do what it should."""
 
 
-class Job:
-    """One `simulate.py` under mpiexec, and what it tells."""
-
-    def __init__(self, folder: Path, name: str, ranks: int, arguments: list[str], mpiexec: str) -> None:
-        self.name, self.ranks = name, ranks
-        events = folder / f"{name}.events"
-        self.log = folder / f"{name}.log"
-        self.pids: list[int] = []
-        self._follower = Follower(events)
-        command = [mpiexec, "-n", str(ranks), sys.executable, str(HERE / "simulate.py"), *arguments, "--events", str(events)]
-        with self.log.open("wb") as output:
-            self.process = subprocess.Popen(command, env=mpi_environment(), stdout=output, stderr=subprocess.STDOUT)
-
-    def events(self) -> Iterator[Event]:
-        """What happens, as it happens, until the job ends."""
-        while True:
-            ended = self.process.poll() is not None
-            for event in self._follower.new():
-                if event["event"] == "start":
-                    self.pids.append(event["pid"])
-                yield event
-            if ended:
-                return
-            time.sleep(0.002)
-
-    def expect_success(self) -> None:
-        """Wait for the end; show the log if it is not a good one."""
-        if self.process.wait() != 0:
-            tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-25:])
-            raise Failure(f"{self.name}: exit status {self.process.returncode}; the end of {self.log}:\n{tail}")
-
-    def kill(self) -> None:
-        """SIGKILL to every rank, then to the launcher if it does not follow by itself."""
-        for pid in self.pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        try:
-            self.process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-    def __enter__(self) -> Job:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.kill()
-        self._follower.close()
-
-
 def main() -> int:
     """Run the four stages; 0 only if all bits agree."""
     arguments = parser().parse_args()
@@ -90,7 +39,7 @@ def main() -> int:
     try:
         check(arguments)
         tell_story(arguments)
-    except (Failure, OSError, ValueError) as failure:
+    except (Failure, JobFailed, OSError, ValueError) as failure:
         print(f"demo: {failure}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -107,53 +56,43 @@ def tell_story(arguments: argparse.Namespace) -> None:
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     reference, restarted, truth = folder / "reference.dry", folder / "restarted.dry", folder / "truth"
-    same = ["--outputs", str(arguments.outputs)]
-    new = ["--grid", *(str(n) for n in arguments.grid), "--interval", str(arguments.interval), "--dtype", arguments.dtype]
-    new += ["--durability", arguments.durability] + (["--transform", arguments.transform] if arguments.transform else [])
+    end = f"--outputs {arguments.outputs}".split()
+    new = f"--interval {arguments.interval} --dtype {arguments.dtype} --durability {arguments.durability}".split()
+    new += ["--grid", *(str(cells) for cells in arguments.grid)]
+    new += ["--transform", arguments.transform] if arguments.transform else []
     beside = ["--truth", str(truth), "--raw-limit", str(folder / "plain")]
 
+    def job(name: str, ranks: int, *options: str) -> Job:
+        return Job(folder, name, arguments.mpiexec, ranks, [str(HERE / "simulate.py"), *options, *end])
+
     heading(1, f"an uninterrupted run on {arguments.ranks} ranks")
-    with Job(folder, "reference", arguments.ranks, [str(reference), *same, *new, *beside], arguments.mpiexec) as job:
-        outputs = watch(job, arguments.outputs)
-        job.expect_success()
+    with job("reference", arguments.ranks, str(reference), *new, *beside) as run:
+        outputs = [event for event in progress(run, arguments.outputs) if event["event"] == "output"]
+        run.expect_success()
     summarise_writes(outputs, reference, arguments.durability)
 
     heading(2, f"the same run again, killed while it writes step {arguments.kill_step}")
-    with Job(folder, "killed", arguments.ranks, [str(restarted), *same, *new], arguments.mpiexec) as job:
-        kill_midway(job, arguments)
+    with job("killed", arguments.ranks, str(restarted), *new) as run:
+        kill_midway(run, arguments)
 
     heading(3, f"a restart on {arguments.restart_ranks} ranks from the last complete step")
-    with Job(folder, "restart", arguments.restart_ranks, [str(restarted), *same, "--restart"], arguments.mpiexec) as job:
-        resumed = 0
-        for event in progress(job, arguments.outputs):
-            if event["event"] == "resumed":
-                resumed = event["step"]
-                seconds = event["seconds"]
-                print(
-                    f"  read step {resumed}, written by {arguments.ranks} ranks, on {arguments.restart_ranks}: "
-                    f"{size(event['bytes'])} in {duration(seconds)} = {rate(event['bytes'], seconds)}"
-                )
-        job.expect_success()
-    if not resumed:
-        raise Failure("the restart did not say where it went on from")
+    with job("restart", arguments.restart_ranks, str(restarted), "--restart") as run:
+        resumed = [event for event in progress(run, arguments.outputs) if event["event"] == "resumed"]
+        run.expect_success()
 
     heading(4, "analysis: every value against the uninterrupted run and the .npy files, bit for bit")
-    picture = folder / "gray_scott.png"
-    command = [sys.executable, str(HERE / "analyse.py"), str(restarted), "--reference", str(reference), "--truth", str(truth)]
-    command += ["--figure", str(picture), "--restarted-at", str(resumed), "--report", str(folder / "analysis.json")]
-    status = subprocess.run(command, env=mpi_environment(), check=False).returncode
+    command = [sys.executable, str(HERE / "analyse.py"), str(restarted)]
+    command += ["--reference", str(reference), "--truth", str(truth)]
+    command += ["--restarted-at", str(resumed[0]["step"])]
+    command += ["--figure", str(folder / "gray_scott.png"), "--report", str(folder / "analysis.json")]
+    status = subprocess.run(command, check=False).returncode
     if status != 0:
         raise Failure(f"the analysis ended with status {status}: see above")
-    print("all bits agree")
-
-
-def watch(job: Job, outputs: int) -> list[Event]:
-    """Follow a job to its end, showing progress; its output steps."""
-    return [event for event in progress(job, outputs) if event["event"] == "output"]
+    print("  all bits agree")
 
 
 def progress(job: Job, outputs: int) -> Iterator[Event]:
-    """A job's events, with a line for each output step as it comes."""
+    """A job's events, with a line for each that people want to see as it comes."""
     for event in job.events():
         if event["event"] == "output":
             seconds = event["write_s"] + event["commit_s"]
@@ -161,6 +100,13 @@ def progress(job: Job, outputs: int) -> Iterator[Event]:
             print(
                 f"  step {event['step']:>3}/{outputs}  computed {duration(event['compute_s']):>7}  "
                 f"wrote {size(event['bytes'])} in {duration(seconds):>7} = {rate(event['bytes'], seconds):>9}{raw}",
+                flush=True,
+            )
+        if event["event"] == "resumed":
+            seconds = event["seconds"]
+            print(
+                f"  read step {event['step']} on {job.ranks} ranks: "
+                f"{size(event['bytes'])} in {duration(seconds)} = {rate(event['bytes'], seconds)}",
                 flush=True,
             )
         yield event
@@ -181,12 +127,12 @@ def kill_midway(job: Job, arguments: argparse.Namespace) -> None:
             job.kill()
             break
     rest = list(job.events())
-    seen = [event["rank"] for event in rest if event["event"] == "written" and event["step"] == arguments.kill_step]
+    left = sum(event["event"] == "written" and event["step"] == arguments.kill_step for event in rest)
     if job.process.returncode == 0 or any(event["event"] == "end" for event in rest):
         raise Failure("the run ended before it could be killed")
     print(
         f"  killed all {arguments.ranks} ranks {duration(wait)} into writing step {arguments.kill_step} "
-        f"(--seed {arguments.seed}): {len(seen)} of them had left the step"
+        f"(--seed {arguments.seed}): {left} of them had left the step"
     )
 
 
@@ -212,17 +158,6 @@ def heading(number: int, text: str) -> None:
     print(f"\n[{number}/4] {text}", flush=True)
 
 
-def mpi_environment() -> dict[str, str]:
-    """The environment in which PyPI's Open MPI runs more ranks than cores, as any user, with a fair MPI-IO."""
-    defaults = {
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-        "OMPI_MCA_io": "romio341",
-    }
-    return defaults | os.environ
-
-
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work, before anything is removed or run; complete the arguments."""
     if len(arguments.grid) == 1:
@@ -234,22 +169,32 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.kill_step is None:
         arguments.kill_step = (arguments.outputs + 1) // 2
     if not 1 <= arguments.kill_step < arguments.outputs:
-        raise ValueError(f"--kill-step must lie between 1 and {arguments.outputs - 1}, so that a step lies before and after it")
+        raise ValueError(
+            f"--kill-step must lie between 1 and {arguments.outputs - 1}, so that a step lies before and after it"
+        )
     if arguments.seed is None:
         arguments.seed = random.SystemRandom().randrange(2**32)
     if shutil.which(arguments.mpiexec) is None:
         raise ValueError(f"cannot find {arguments.mpiexec}: run `make setup`, or name one with --mpiexec")
-    if arguments.folder.exists() and not (arguments.folder / "reference.events").exists() and any(arguments.folder.iterdir()):
-        raise ValueError(f"{arguments.folder} is not empty and not of an earlier demo: name another --folder, or remove it yourself")
-    cell = 8 if arguments.dtype == "float64" else 4
-    needed = 2 * cell * arguments.grid[0] * arguments.grid[1] * arguments.grid[2] * (3 * (arguments.outputs + 1) + 1)
-    existing = next(path for path in [arguments.folder.absolute(), *arguments.folder.absolute().parents] if path.exists())
-    free = shutil.disk_usage(existing).free
-    if free < needed * 1.1:
-        raise ValueError(f"{size(needed * 1.1)} are needed in {existing}, {size(free)} are free: use a smaller --grid or another --folder")
+    folder: Path = arguments.folder.absolute()
+    if folder.exists() and any(folder.iterdir()) and not (folder / "reference.events").exists():
+        raise ValueError(
+            f"{folder} is not empty and not of an earlier demo: name another --folder, or empty it"
+        )
+    step = 2 * math.prod(arguments.grid) * (8 if arguments.dtype == "float64" else 4)
+    needed = step * (
+        3 * (arguments.outputs + 1) + 1
+    )  # two containers, the ground truth, one step of plain files
+    free = shutil.disk_usage(next(path for path in [folder, *folder.parents] if path.exists())).free
+    if free < 1.1 * needed:
+        raise ValueError(
+            f"{folder} needs {size(1.1 * needed)}, {size(free)} are free: use a smaller --grid or another --folder"
+        )
     print(
-        f"Gray-Scott on {' x '.join(str(n) for n in arguments.grid)} cells of {arguments.dtype}, {arguments.outputs} output steps of "
-        f"{arguments.interval} time steps, durability {arguments.durability}, {os.cpu_count()} cores; {size(needed)} in {arguments.folder}"
+        f"Gray-Scott on {' x '.join(str(n) for n in arguments.grid)} cells of {arguments.dtype}, "
+        f"{arguments.outputs} output steps of {arguments.interval} time steps each, {arguments.durability}, "
+        f"{os.cpu_count()} cores; {size(needed)} in {folder}",
+        flush=True,
     )
 
 
@@ -259,17 +204,47 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(
         prog="demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("--folder", type=Path, default=Path("build/demo"), help="where everything goes; an earlier demo there is replaced")
+    options.add_argument(
+        "--folder",
+        type=Path,
+        default=Path("build/demo"),
+        help="where everything goes; an earlier demo there is replaced",
+    )
     options.add_argument("--ranks", type=int, default=8, help="of the first two runs (default %(default)s)")
     options.add_argument("--restart-ranks", type=int, default=6, help="of the restart (default %(default)s)")
-    options.add_argument("--grid", type=int, nargs="+", default=[128], metavar="N", help="cells per axis: one number or three (default 128)")
-    options.add_argument("--outputs", type=int, default=12, help="output steps after the initial one (default %(default)s)")
-    options.add_argument("--interval", type=int, default=75, help="time steps from one output to the next (default %(default)s)")
+    options.add_argument(
+        "--grid",
+        type=int,
+        nargs="+",
+        default=[128],
+        metavar="N",
+        help="cells per axis: one number or three (default 128)",
+    )
+    options.add_argument(
+        "--outputs", type=int, default=12, help="output steps after the initial one (default %(default)s)"
+    )
+    options.add_argument(
+        "--interval",
+        type=int,
+        default=50,
+        help="time steps from one output to the next (default %(default)s)",
+    )
     options.add_argument("--dtype", choices=["float64", "float32"], default="float64")
     options.add_argument("--durability", choices=["durable", "async", "memory"], default="durable")
-    options.add_argument("--transform", default=None, help='how to encode U and V, such as "shuffle,zstd:1" (default: as they are)')
-    options.add_argument("--kill-step", type=int, default=None, help="the step that is being written at the kill (default: halfway)")
-    options.add_argument("--seed", type=int, default=None, help="of the moment of the kill (default: another each time)")
+    options.add_argument(
+        "--transform",
+        default=None,
+        help='how to encode U and V, such as "shuffle,zstd:1" (default: as they are)',
+    )
+    options.add_argument(
+        "--kill-step",
+        type=int,
+        default=None,
+        help="the step that is being written at the kill (default: halfway)",
+    )
+    options.add_argument(
+        "--seed", type=int, default=None, help="of the moment of the kill (default: another each time)"
+    )
     options.add_argument("--mpiexec", default=str(beside_python) if beside_python.exists() else "mpiexec")
     return options
 

@@ -26,7 +26,10 @@ def draw(path: Path, container: dry.Container, point: tuple[int, int, int], rest
     interval = int(dict(v.attrs)["interval"])
     shown = [steps[round(i * (len(steps) - 1) / 3)] for i in range(4)]
     moments = [np.asarray(v[step, z]) for step in shown]
-    cuts = {f"x = {x}": ("y", "z", np.asarray(v[-1, :, :, x])), f"y = {y}": ("x", "z", np.asarray(v[-1, :, y]))}
+    cuts = {
+        f"x = {x}": ("y", "z", np.asarray(v[-1, :, :, x])),
+        f"y = {y}": ("x", "z", np.asarray(v[-1, :, y])),
+    }
     brightest = max(float(plane.max()) for plane in moments)
 
     page, axes = plt.subplots(2, 4, figsize=(15, 7.6), layout="constrained")
@@ -35,12 +38,16 @@ def draw(path: Path, container: dry.Container, point: tuple[int, int, int], rest
         "concentration of V, read from the restarted run",
         fontsize=14,
     )
-    image = None
+    image: Any = None
     for step, plane, place in zip(shown, moments, axes[0], strict=True):
-        image = show(place, plane, "x", "y", f"z = {z}, output step {step} (t = {step * interval})", brightest)
+        image = show(
+            place, plane, "x", "y", f"z = {z}, output step {step} (t = {step * interval})", brightest
+        )
     for (title, (across, down, plane)), place in zip(cuts.items(), axes[1], strict=False):
         show(place, plane, across, down, f"{title}, output step {steps[-1]}", brightest)
-    page.colorbar(image, ax=axes[:, :2].ravel().tolist() + axes[0, 2:].tolist(), label="V", shrink=0.9, pad=0.01)
+    page.colorbar(
+        image, ax=axes[:, :2].ravel().tolist() + axes[0, 2:].tolist(), label="V", shrink=0.9, pad=0.01
+    )
 
     grid = axes[1, 2].get_gridspec()
     for place in axes[1, 2:]:
@@ -52,11 +59,18 @@ def draw(path: Path, container: dry.Container, point: tuple[int, int, int], rest
     if restarted_at is not None:
         series.axvline(restarted_at * interval, color="0.4", linestyle="--")
         series.text(
-            restarted_at * interval, 1.0, " killed; restarted from here", color="0.3", va="top", transform=series.get_xaxis_transform()
+            restarted_at * interval,
+            1.0,
+            " killed; restarted from here",
+            color="0.3",
+            va="top",
+            transform=series.get_xaxis_transform(),
         )
-    series.set(xlabel="time", ylabel="concentration", title=f"one point through time: z = {z}, y = {y}, x = {x}")
+    series.set(
+        xlabel="time", ylabel="concentration", title=f"one point through time: z = {z}, y = {y}, x = {x}"
+    )
     series.margins(y=0.15)
-    series.legend(loc="center right", frameon=False)
+    series.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     series.spines[["top", "right"]].set_visible(False)
     page.savefig(path, dpi=110)
     plt.close(page)

@@ -20,7 +20,9 @@ def path_of(folder: Path, variable: str) -> Path:
 def create(folder: Path, variable: str, steps: int, grid: Triple, dtype: npt.DTypeLike) -> None:
     """Lay down an empty file (one process does)."""
     folder.mkdir(parents=True, exist_ok=True)
-    np.lib.format.open_memmap(path_of(folder, variable), mode="w+", dtype=np.dtype(dtype), shape=(steps, *grid))
+    np.lib.format.open_memmap(
+        path_of(folder, variable), mode="w+", dtype=np.dtype(dtype), shape=(steps, *grid)
+    )
 
 
 def store(folder: Path, variable: str, step: int, box: Box, values: npt.NDArray[np.floating]) -> None:

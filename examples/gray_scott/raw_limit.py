@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-PIECE = 1 << 20  # bytes per system call; larger calls are slower on some kernels, smaller ones cost more calls
+PIECE = (
+    1 << 20
+)  # bytes per system call; larger calls are slower on some kernels, smaller ones cost more calls
 
 
 def write_plain(path: Path, parts: list[npt.NDArray[np.generic]], sync: bool) -> float:
@@ -22,7 +24,7 @@ def write_plain(path: Path, parts: list[npt.NDArray[np.generic]], sync: bool) ->
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         for part in parts:
-            view = memoryview(part).cast("B")
+            view = part.data.cast("B")
             while view:
                 view = view[os.write(descriptor, view[:PIECE]) :]
         if sync:
@@ -37,11 +39,13 @@ def read_plain(path: Path, buffer: npt.NDArray[np.uint8], offset: int = 0) -> fl
     start = time.perf_counter()
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        view = memoryview(buffer)
+        view = buffer.data
         while view:
             got = os.preadv(descriptor, [view[:PIECE]], offset)
             if got == 0:
-                raise EOFError(f"{path} ends at byte {offset}, {len(view)} bytes before the end of what was asked for")
+                raise EOFError(
+                    f"{path} ends at byte {offset}, {len(view)} bytes before the end of what was asked for"
+                )
             offset += got
             view = view[got:]
     finally:

@@ -1,6 +1,6 @@
 """Run the Gray-Scott model on any number of MPI ranks and write U and V to a Drystone container.
 
-    mpiexec -n 8 python simulate.py run.dry --grid 128 --outputs 12 --interval 75
+    mpiexec -n 8 python simulate.py run.dry --grid 128 --outputs 12 --interval 50
     mpiexec -n 6 python simulate.py run.dry --outputs 12 --restart
 
 Each rank puts its own box of both fields in each output step; after a gather, which says that every rank has left the
@@ -83,9 +83,8 @@ def run(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
 
 def begin(arguments: argparse.Namespace, world: MPI.Intracomm) -> tuple[dry.Container, Setup]:
     """Rank 0 creates the container and its variables, then the others open it."""
-    model = Model(arguments.Du, arguments.Dv, arguments.F, arguments.k, arguments.dt, arguments.seed)
     z, y, x = arguments.grid
-    setup = Setup((z, y, x), arguments.dtype, model, arguments.interval, first=0)
+    setup = Setup((z, y, x), arguments.dtype, model_of(arguments), arguments.interval, first=0)
     if world.rank != 0:
         world.Barrier()
         return dry.open(arguments.container, mode="r+"), setup
@@ -102,7 +101,7 @@ def begin(arguments: argparse.Namespace, world: MPI.Intracomm) -> tuple[dry.Cont
                 attrs={
                     "long_name": f"concentration of {name}",
                     "interval": setup.interval,
-                    **model.attributes(),
+                    **setup.model.attributes(),
                 },
             )
     if arguments.truth is not None:
@@ -224,7 +223,13 @@ def parse(world: MPI.Intracomm) -> argparse.Namespace | int:
         except (ValueError, OSError) as error:
             print(f"simulate: {error}", file=sys.stderr)
             parsed = 2
-    return world.bcast(parsed)
+    agreed: argparse.Namespace | int = world.bcast(parsed)
+    return agreed
+
+
+def model_of(arguments: argparse.Namespace) -> Model:
+    """The model with the parameters of the command line."""
+    return Model(arguments.Du, arguments.Dv, arguments.F, arguments.k, arguments.dt, arguments.seed)
 
 
 def check(arguments: argparse.Namespace, ranks: int) -> None:
@@ -232,12 +237,17 @@ def check(arguments: argparse.Namespace, ranks: int) -> None:
     if len(arguments.grid) == 1:
         arguments.grid *= 3
     if len(arguments.grid) != 3 or min(arguments.grid) < 1:
-        raise ValueError("--grid takes one or three positive numbers of cells: --grid 128, or --grid 64 128 256")
+        raise ValueError(
+            "--grid takes one or three positive numbers of cells: --grid 128, or --grid 64 128 256"
+        )
     if arguments.outputs < 1 or arguments.interval < 1:
         raise ValueError("--outputs and --interval must be at least 1")
+    model_of(arguments)
     dims = MPI.Compute_dims(ranks, 3)
     if not arguments.restart and any(p > n for p, n in zip(dims, arguments.grid, strict=True)):
-        raise ValueError(f"{ranks} ranks divide the grid into {dims}, more parts than its cells {arguments.grid}: use fewer ranks")
+        raise ValueError(
+            f"{ranks} ranks divide the grid into {dims}, more parts than its cells {arguments.grid}: use fewer ranks"
+        )
     if arguments.restart and (arguments.truth is not None or arguments.raw_limit is not None):
         raise ValueError("--truth and --raw-limit belong to a new run, not to a restart")
     if arguments.raw_limit is not None:
@@ -248,20 +258,52 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     defaults = Model()
     options = argparse.ArgumentParser(prog="simulate", description=(__doc__ or "").split("\n")[0])
-    options.add_argument("container", type=Path, help="the container to create, or with --restart to go on with")
-    options.add_argument("--restart", action="store_true", help="go on from the last complete step; the container knows the rest")
-    options.add_argument("--outputs", type=int, default=12, help="output steps after the initial one (default %(default)s)")
-    options.add_argument("--interval", type=int, default=75, help="time steps from one output to the next (default %(default)s)")
-    options.add_argument("--grid", type=int, nargs="+", default=[128], metavar="N", help="cells per axis: one number or three")
+    options.add_argument(
+        "container", type=Path, help="the container to create, or with --restart to go on with"
+    )
+    options.add_argument(
+        "--restart",
+        action="store_true",
+        help="go on from the last complete step; the container knows the rest",
+    )
+    options.add_argument(
+        "--outputs", type=int, default=12, help="output steps after the initial one (default %(default)s)"
+    )
+    options.add_argument(
+        "--interval",
+        type=int,
+        default=50,
+        help="time steps from one output to the next (default %(default)s)",
+    )
+    options.add_argument(
+        "--grid", type=int, nargs="+", default=[128], metavar="N", help="cells per axis: one number or three"
+    )
     options.add_argument("--dtype", choices=["float64", "float32"], default="float64")
     options.add_argument("--durability", choices=["durable", "async", "memory"], default="async")
-    options.add_argument("--transform", default=None, help='how to encode U and V, such as "shuffle,zstd:1" (default: as they are)')
-    options.add_argument("--truth", type=Path, metavar="FOLDER", help="also write U.npy and V.npy there, to compare with")
-    options.add_argument("--raw-limit", type=Path, metavar="FOLDER", help="also time plain files of the same bytes there")
-    options.add_argument("--events", type=Path, metavar="FILE", help="append progress to this file as JSON lines")
+    options.add_argument(
+        "--transform",
+        default=None,
+        help='how to encode U and V, such as "shuffle,zstd:1" (default: as they are)',
+    )
+    options.add_argument(
+        "--truth", type=Path, metavar="FOLDER", help="also write U.npy and V.npy there, to compare with"
+    )
+    options.add_argument(
+        "--raw-limit", type=Path, metavar="FOLDER", help="also time plain files of the same bytes there"
+    )
+    options.add_argument(
+        "--events", type=Path, metavar="FILE", help="append progress to this file as JSON lines"
+    )
     for name in ("Du", "Dv", "F", "k", "dt"):
-        options.add_argument(f"--{name}", type=float, default=getattr(defaults, name), help="model parameter (default %(default)s)")
-    options.add_argument("--seed", type=int, default=defaults.seed, help="of the initial state (default %(default)s)")
+        options.add_argument(
+            f"--{name}",
+            type=float,
+            default=getattr(defaults, name),
+            help="model parameter (default %(default)s)",
+        )
+    options.add_argument(
+        "--seed", type=int, default=defaults.seed, help="of the initial state (default %(default)s)"
+    )
     return options
 
 

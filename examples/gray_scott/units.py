@@ -7,7 +7,13 @@ def size(count: float) -> str:
     """`count` bytes, in the unit that leaves one to three digits before the point."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}" if count < 100 else f"{count:.0f} {unit}"
+            return (
+                f"{count:.0f} {unit}"
+                if unit == "B"
+                else f"{count:.3g} {unit}"
+                if count < 100
+                else f"{count:.0f} {unit}"
+            )
         count /= 1000
     raise AssertionError("the loop returns at its last unit")
 
