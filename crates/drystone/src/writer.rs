@@ -161,6 +161,10 @@ impl Writer {
                 open.step
             )));
         }
+        if step.is_none() && self.shared.rank.is_none() {
+            let (newest, _) = self.shared.inner.newest()?; // others may have committed steps since
+            self.shared.inner.adopt_snapshot(newest);
+        }
         let committed = self.shared.inner.snapshot().steps.last();
         let step = step.unwrap_or_else(|| committed.max(state.last_step).map_or(0, |s| s + 1));
         if step >= 1 << 62 {
