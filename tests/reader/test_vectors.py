@@ -5,9 +5,10 @@ import shutil
 import struct
 from pathlib import Path
 
-import drystone_reader as reader
 import numpy as np
 import pytest
+
+import drystone_reader as reader
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 
