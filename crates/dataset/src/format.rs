@@ -302,6 +302,7 @@ impl<'t> Printer<'t> {
             _ if self.prev_is_sign => false,
             (_, Comma | RParen | RBracket | Dot | DotDot | Colon) => false,
             (LParen | LBracket | Dot | DotDot | Colon, _) => false,
+            (Comma, _) => true,
             (Star | Slash | Percent, _) | (_, Star | Slash | Percent) => false,
             (_, Plus | Minus) if !sign => true,
             (LBrace, _) | (_, RBrace) => !self.selecting,

@@ -162,6 +162,7 @@ impl Lexer<'_, '_> {
             }
             '/' if self.rest().starts_with("/*") => self.block_comment(),
             '"' => self.string(),
+            '\'' | '`' => self.wrong_quotes(c),
             'a'..='z' | 'A'..='Z' | '_' => self.word(),
             '0'..='9' => self.number(),
             _ => self.punctuation(c),
@@ -231,6 +232,18 @@ impl Lexer<'_, '_> {
                 self.push(Kind::Bad, length);
             }
         }
+    }
+
+    /// A text in quotes that are not ours, as one mistake.
+    fn wrong_quotes(&mut self, quote: char) {
+        let body = self.rest().get(1..).unwrap_or("");
+        let line = body.split('\n').next().unwrap_or("");
+        let Some(length) = line.find(quote) else { return self.unknown(quote) };
+        let short: String = line.get(..length).unwrap_or("").chars().take(40).collect();
+        let span = Span::new(self.at, self.at + length + 2);
+        let message = "texts stand in double quotes";
+        self.diagnostics.push(Diagnostic::new(span, message).help(format!("write `\"{short}\"`")));
+        self.push(Kind::Bad, length + 2);
     }
 
     fn word(&mut self) {
@@ -320,7 +333,7 @@ impl Lexer<'_, '_> {
         let length = c.len_utf8();
         let help = match c {
             '\u{2212}' | '\u{2013}' | '\u{2014}' => Some("write the minus sign as `-`"),
-            '\u{201c}' | '\u{201d}' | '\'' | '`' => Some("texts stand in straight double quotes: \"…\""),
+            '\u{201c}' | '\u{201d}' => Some("texts stand in straight double quotes: \"…\""),
             '\u{d7}' | '\u{b7}' => Some("write multiplication as `*`"),
             '\u{a0}' => Some("this looks like a blank but is not one; type it again"),
             '#' => Some("comments begin with `//`"),

@@ -14,17 +14,14 @@ fn nearest<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&
     if word.len() > 40 {
         return None;
     }
-    let allowed = (word.len() / 3).clamp(1, 4);
+    // In half edits. Words of one or two letters are too near to everything.
+    let allowed = if word.len() < 3 { 0 } else { 2 * (word.len() / 3).clamp(1, 4) };
     known
         .into_iter()
         .take(MAX_CANDIDATES)
-        .filter(|name| name.len().abs_diff(word.len()) <= allowed * 4 && name.len() <= 160)
+        .filter(|name| !name.is_empty() && name.len().abs_diff(word.len()) <= allowed)
         .filter_map(|name| {
             let chars: Vec<char> = name.chars().collect();
-            if chars.len().abs_diff(word.len()) > allowed || (word.len() == 1 && chars.len() == 1) {
-                let same = chars.len() == word.len() && chars[0].eq_ignore_ascii_case(&word[0]);
-                return same.then_some((1, name));
-            }
             let distance = distance(&word, &chars);
             (distance <= allowed).then_some((distance, name))
         })
@@ -32,16 +29,16 @@ fn nearest<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&
         .map(|(_, name)| name)
 }
 
-/// Edits (insert, delete, replace, swap of neighbours) between two words; a change of case is free of
-/// charge within a word of equal letters.
+/// Edits between two words, in halves: two for inserting, deleting or replacing a letter, one for swapping
+/// neighbours, which is the commonest slip, none for a change of case.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
+    let mut last: Vec<usize> = (0..=b.len()).map(|n| 2 * n).collect();
     for (i, &x) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
+        let mut row = vec![2 * (i + 1)];
         for (j, &y) in b.iter().enumerate() {
-            let replace = last[j] + usize::from(!x.eq_ignore_ascii_case(&y));
-            let mut best = replace.min(last[j + 1] + 1).min(row[j] + 1);
+            let replace = last[j] + 2 * usize::from(!x.eq_ignore_ascii_case(&y));
+            let mut best = replace.min(last[j + 1] + 2).min(row[j] + 2);
             if i > 0 && j > 0 && x == b[j - 1] && a[i - 1] == y {
                 best = best.min(before[j - 1] + 1);
             }
@@ -63,6 +60,7 @@ mod tests {
         assert_eq!(nearest("fragmnet", known), Some("fragment"));
         assert_eq!(nearest("Float64", known), Some("float64"));
         assert_eq!(nearest("n", known), Some("N"));
+        assert_eq!(nearest("int46", ["int16", "int64"]), Some("int64"));
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Checker<'_> {
     }
 
     fn fill(&mut self, fill: &FillExpr, var: &VarDecl) {
-        let (ty, shown) = self.innermost(&var.ty);
+        let Some((ty, shown)) = self.innermost(&var.ty) else { return };
         let expected = match (ty, &fill.value) {
             (Some(Prim::Bool), FillKind::Bool(_)) => return,
             (Some(Prim::Bool), _) => "expected `true` or `false`".to_owned(),
@@ -89,19 +89,20 @@ impl Checker<'_> {
             }
         };
         self.report(
-            Diagnostic::new(fill.span, format!("this is no value of type `{shown}`"))
+            Diagnostic::new(fill.span, format!("this is not a value of type `{shown}`"))
                 .label(expected)
                 .note(var.ty.span, "the type is given here"),
         );
     }
 
-    /// The primitive type of an element or of the elements of its arrays, and its name.
-    fn innermost<'t>(&'t self, ty: &'t TypeExpr) -> (Option<Prim>, &'t str) {
+    /// The type of an element or of the elements of its arrays, `None` for a record, and its name. Nothing
+    /// if the type is unknown, which has been reported.
+    fn innermost<'t>(&'t self, ty: &'t TypeExpr) -> Option<(Option<Prim>, &'t str)> {
         match &self.symbols.resolve(ty).kind {
-            TypeKind::Named(name) => (Prim::from_name(&name.text), &name.text),
-            TypeKind::Bytes(_) => (Some(Prim::Bytes(0)), "bytes"),
+            TypeKind::Named(name) => Prim::from_name(&name.text).map(|prim| (Some(prim), &*name.text)),
+            TypeKind::Bytes(_) => Some((Some(Prim::Bytes(0)), "bytes")),
             TypeKind::Array { element, .. } => self.innermost(element),
-            TypeKind::Struct(_) => (None, "struct"),
+            TypeKind::Struct(_) => Some((None, "struct")),
         }
     }
 }

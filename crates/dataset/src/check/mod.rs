@@ -27,19 +27,19 @@ pub(crate) fn check(symbols: &mut Symbols, diagnostics: &mut Diagnostics) {
             diagnostics.push(cycle);
         }
     }
+    let before = diagnostics.iter().len();
     types::index_fields(symbols, diagnostics);
     if let Err(cycle) = types::order(symbols) {
         diagnostics.push(cycle);
         return;
     }
     let mut checker = Checker { symbols, diagnostics };
-    checker.globals();
     checker.types();
-    if checker.diagnostics.is_empty() {
-        checker.datasets();
-    }
     // Paths can be followed only through sound types.
-    if checker.diagnostics.is_empty() {
+    let sound = checker.diagnostics.iter().len() == before;
+    checker.globals();
+    checker.datasets();
+    if sound {
         checker.fragments();
     }
 }

@@ -191,7 +191,7 @@ impl<'s> Checker<'s> {
                 if !seen.iter().copied().eq((0..rank).map(|n| n as i64)) {
                     let all: Vec<String> = (0..rank.min(8)).map(|n| n.to_string()).collect();
                     self.report(
-                        Diagnostic::new(*span, "this is no permutation of the dimensions")
+                        Diagnostic::new(*span, "this is not a permutation of the dimensions")
                             .label(format!("expected each of {} once", all.join(", ")))
                             .help(format!("the array has {rank} {dims}; list them from the slowest to the contiguous one")),
                     );

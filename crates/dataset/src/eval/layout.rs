@@ -100,7 +100,7 @@ impl Evaluator<'_> {
         let near = align.min(MAX_ALIGN).next_power_of_two();
         Err(Diagnostic::new(expr.span, format!("the alignment is {align}"))
             .label("expected a power of two, at most 2^30")
-            .help(format!("the next one is {near}"))
+            .help(format!("the next larger power of two is {near}"))
             .into())
     }
 

@@ -60,7 +60,7 @@ impl Parser<'_> {
         let name = self.name("a variable")?;
         let extents = self.extents()?;
         if self.peek() == Kind::Eq {
-            let help = "a dataset declares types; `= path` belongs into a fragment";
+            let help = "a dataset declares types; `= path` belongs in a fragment";
             return Err(self.unexpected_with("the type of the variable", Some(help.into())));
         }
         let ty = self.type_expression()?;
@@ -85,7 +85,7 @@ impl Parser<'_> {
                 extents.push(Extent::Growable(self.bump()));
             } else if self.peek() == Kind::Name && self.nth(1).kind == Kind::Colon {
                 self.bump();
-                let help = "name the dimensions with `dims (…)`; indices such as `i:10` belong into a fragment";
+                let help = "name the dimensions with `dims (…)`; indices such as `i:10` belong in a fragment";
                 return Err(self.unexpected_with("`,` or `]`", Some(help.into())));
             } else {
                 extents.push(Extent::Fixed(self.expression()?));

@@ -92,6 +92,11 @@ impl Parser<'_> {
                 let help = "`*` alone is only an extent of a dataset variable: `var T[*, 100] float32`";
                 Err(self.unexpected_with("a number or a name", Some(help.into())))
             }
+            // The text goes on with the next statement: what is missing is missing at the end of this line.
+            kind if kind.is_keyword() && self.begins_line() => Err(self.fail(
+                Diagnostic::new(self.last_span(), "the line ends too early")
+                    .label("expected a number or a name after this"),
+            )),
             _ => Err(self.unexpected("a number or a name")),
         }
     }
@@ -136,9 +141,8 @@ impl Parser<'_> {
             return Err(Abandoned);
         }
         let bracket = if kind == Kind::RParen { ")" } else { "]" };
-        let message = format!("{} does not belong here", self.shown());
         let mut diagnostic =
-            Diagnostic::new(self.span(), message).label(format!("expected `,` or `{bracket}`"));
+            Diagnostic::new(self.span(), self.misplaced()).label(format!("expected `,` or `{bracket}`"));
         if kind == Kind::RParen {
             diagnostic = diagnostic.label("expected an operator or `)`");
         }

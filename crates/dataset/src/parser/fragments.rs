@@ -1,7 +1,7 @@
 //! Fragments and paths.
 
 use super::{Parse, Parser};
-use crate::ast::{Binder, FragmentDecl, FragmentItem, FragmentVarDecl, Path, Repeat, RoleExpr, Step};
+use crate::ast::{Binder, FragmentDecl, FragmentItem, FragmentVarDecl, Name, Path, Repeat, RoleExpr, Step};
 use crate::diagnostic::Diagnostic;
 use crate::lexer::Kind;
 use crate::suggest::did_you_mean;
@@ -136,30 +136,46 @@ impl Parser<'_> {
         let mut select = None;
         while self.eat(Kind::Dot) {
             if self.peek() == Kind::LBrace {
-                let open = self.bump();
-                self.skip_newline();
-                let mut names = vec![self.name("a field")?];
-                self.skip_newline();
-                while self.eat(Kind::Comma) {
-                    self.skip_newline();
-                    names.push(self.name("a field")?);
-                    self.skip_newline();
+                let names = self.selection();
+                if names.is_err() {
+                    self.skip_selection();
                 }
-                if self.peek() != Kind::RBrace {
-                    let message = format!("{} does not belong here", self.shown());
-                    return Err(self.fail(
-                        Diagnostic::new(self.span(), message)
-                            .label("expected `,` or `}`")
-                            .note(open, "to close this list of fields"),
-                    ));
-                }
-                self.bump();
-                select = Some(names);
+                select = Some(names?);
                 break;
             }
             steps.push(self.step("a field")?);
         }
         Ok(Path { steps, select, span: start.to(self.last_span()) })
+    }
+
+    /// `{ name, … }`
+    fn selection(&mut self) -> Parse<Vec<Name>> {
+        let open = self.bump();
+        self.skip_newline();
+        let mut names = vec![self.name("a field")?];
+        self.skip_newline();
+        while self.eat(Kind::Comma) {
+            self.skip_newline();
+            names.push(self.name("a field")?);
+            self.skip_newline();
+        }
+        if self.peek() != Kind::RBrace {
+            return Err(self.fail(
+                Diagnostic::new(self.span(), self.misplaced())
+                    .label("expected `,` or `}`")
+                    .note(open, "to close this list of fields"),
+            ));
+        }
+        self.bump();
+        Ok(names)
+    }
+
+    /// After a mistake in a selection: past its `}`, which would else be taken for the end of the block.
+    fn skip_selection(&mut self) {
+        while !matches!(self.peek(), Kind::RBrace | Kind::Semi | Kind::Newline | Kind::LBrace | Kind::End) {
+            self.bump();
+        }
+        self.eat(Kind::RBrace);
     }
 
     fn skip_newline(&mut self) {

@@ -144,15 +144,18 @@ impl Parser<'_> {
 
     /// The next token as a message names it.
     fn shown(&self) -> String {
+        let text = self.span().of(self.text);
+        let short: String = text.chars().take(40).collect();
+        let dots = if short.len() < text.len() { "…" } else { "" };
+        if self.peek().is_keyword() { format!("the keyword `{short}`") } else { format!("`{short}{dots}`") }
+    }
+
+    /// That the next token is not what belongs here.
+    fn misplaced(&self) -> String {
         match self.peek() {
-            Kind::End => "the end of the text".into(),
-            Kind::Newline => "the end of the line".into(),
-            kind => {
-                let text = self.span().of(self.text);
-                let short: String = text.chars().take(40).collect();
-                let dots = if short.len() < text.len() { "…" } else { "" };
-                if kind.is_keyword() { format!("the keyword `{short}`") } else { format!("`{short}{dots}`") }
-            }
+            Kind::End => "the text ends too early".into(),
+            Kind::Newline => "the line ends too early".into(),
+            _ => format!("{} does not belong here", self.shown()),
         }
     }
 
@@ -172,7 +175,7 @@ impl Parser<'_> {
         if self.peek() == Kind::Bad {
             return Abandoned;
         }
-        let message = format!("{} does not belong here", self.shown());
+        let message = self.misplaced();
         self.fail(Diagnostic::new(self.span(), message).label(format!("expected {expected}")).maybe_help(help))
     }
 

@@ -11,6 +11,10 @@ impl Parser<'_> {
         let kind = match self.peek() {
             Kind::Name if self.at_word("bytes") => {
                 self.bump();
+                if self.peek() != Kind::LParen {
+                    let help = "say how many: `bytes(16)` holds a text or a blob of 16 bytes";
+                    return Err(self.unexpected_with("`(` after `bytes`", Some(help.into())));
+                }
                 let length = self.in_parentheses("bytes")?;
                 TypeKind::Bytes(Box::new(length))
             }
