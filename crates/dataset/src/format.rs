@@ -294,7 +294,9 @@ impl<'t> Printer<'t> {
     }
 
     fn space_before(&self, token: Token, sign: bool) -> bool {
-        use Kind::{Align, Colon, Comma, Dot, DotDot, LBrace, LBracket, LParen, Minus, Name, Percent, Plus, RBrace};
+        use Kind::{
+            Align, Colon, Comma, Dot, DotDot, LBrace, LBracket, LParen, Minus, Name, Percent, Plus, RBrace,
+        };
         use Kind::{RBracket, RParen, Slash, Star, Struct, Type, Var};
         let Some(prev) = self.prev else { return false };
         let in_type = matches!(self.statement.first, Some(Type | Name));
@@ -310,7 +312,10 @@ impl<'t> Printer<'t> {
             (Name, LBracket) => in_type,
             (RBracket, LBracket) => self.statement.first == Some(Var) && self.statement.groups == 1,
             (RBracket, Name | Struct) => {
-                !in_type && !(self.statement.in_dataset && self.statement.first == Some(Var) && self.statement.groups > 1)
+                !in_type
+                    && !(self.statement.in_dataset
+                        && self.statement.first == Some(Var)
+                        && self.statement.groups > 1)
             }
             _ => true,
         }

@@ -105,7 +105,11 @@ impl IndexMap {
         if self.repeats() {
             let (top, bottom) = if c == 0 { (b, d) } else { (a, c) };
             let pole = c != 0 && d % c == 0 && (start..start + count).contains(&(-d / c));
-            return if top % bottom == 0 { single(top / bottom, count - i128::from(pole)) } else { Image::Empty };
+            return if top % bottom == 0 {
+                single(top / bottom, count - i128::from(pole))
+            } else {
+                Image::Empty
+            };
         }
         if c != 0 {
             return Image::Scattered;
@@ -257,7 +261,9 @@ mod tests {
             for b in -9..=9 {
                 for d in 1..=3 {
                     for m in 1..=5 {
-                        let Some(map) = IndexMap::new(a, b, 0, d, Source::Binder(0), Some(m)) else { continue };
+                        let Some(map) = IndexMap::new(a, b, 0, d, Source::Binder(0), Some(m)) else {
+                            continue;
+                        };
                         let run = Run { start: 1, count: 11 };
                         let pieces = map.unwrap_period(run, 1000).unwrap();
                         let most = (11 * a.unsigned_abs()).div_ceil(m) + 1;
@@ -268,7 +274,11 @@ mod tests {
                                 .filter(|(run, _)| (run.start..run.start + run.count).contains(&x))
                                 .filter_map(|(_, piece)| piece.apply(x))
                                 .collect();
-                            assert_eq!(of_pieces, map.apply(x).into_iter().collect::<Vec<_>>(), "{map} at {x}");
+                            assert_eq!(
+                                of_pieces,
+                                map.apply(x).into_iter().collect::<Vec<_>>(),
+                                "{map} at {x}"
+                            );
                         }
                     }
                 }

@@ -248,8 +248,7 @@ impl Lexer<'_, '_> {
 
     fn word(&mut self) {
         let rest = self.rest();
-        let length =
-            rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
         let word = rest.get(..length).unwrap_or("");
         let kind = KEYWORDS.iter().find(|(text, _)| *text == word).map_or(Kind::Name, |&(_, kind)| kind);
         if kind.begins_statement() && self.brackets > 0 {
@@ -285,11 +284,14 @@ impl Lexer<'_, '_> {
         let text = self.rest().get(..length).unwrap_or("");
         let kind = if integer(text).is_some() {
             Kind::Int
-        } else if !based && text.replace('_', "").parse::<f64>().is_ok_and(f64::is_finite) && !all_digits(text) {
+        } else if !based
+            && text.replace('_', "").parse::<f64>().is_ok_and(f64::is_finite)
+            && !all_digits(text)
+        {
             Kind::Float
         } else {
             let (message, help) = if all_digits(text) || based && text.get(2..).is_some_and(all_hex) {
-                ("this number is too large", "integers end at 9223372036854775807")
+                ("this number is too large", "integers end at 2^63 - 1")
             } else {
                 ("this is not a number", "a name cannot begin with a digit")
             };
@@ -359,8 +361,9 @@ fn all_hex(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'_')
 }
 
-/// The value of an integer literal: decimal, `0x`, `0o` or `0b`, with `_` between digits.
-pub(crate) fn integer(text: &str) -> Option<i64> {
+/// The value of an integer literal: decimal, `0x`, `0o` or `0b`, with `_` between digits. At most 2^64 - 1,
+/// which a fill value may be; the numbers of expressions are smaller.
+pub(crate) fn integer(text: &str) -> Option<u64> {
     let (base, digits) = match text.get(..2) {
         Some("0x" | "0X") => (16, text.get(2..)?),
         Some("0o" | "0O") => (8, text.get(2..)?),
@@ -368,12 +371,12 @@ pub(crate) fn integer(text: &str) -> Option<i64> {
         _ => (10, text),
     };
     if !digits.contains('_') {
-        return i64::from_str_radix(digits, base).ok();
+        return u64::from_str_radix(digits, base).ok();
     }
     if digits.starts_with('_') || digits.ends_with('_') || digits.len() > 160 {
         return None;
     }
-    i64::from_str_radix(&digits.replace('_', ""), base).ok()
+    u64::from_str_radix(&digits.replace('_', ""), base).ok()
 }
 
 #[cfg(test)]
@@ -411,7 +414,8 @@ mod tests {
         assert_eq!(integer("1_000"), Some(1000));
         assert_eq!(integer("0xff"), Some(255));
         assert_eq!(integer("0b101"), Some(5));
-        assert_eq!(integer("9223372036854775808"), None);
+        assert_eq!(integer("18446744073709551615"), Some(u64::MAX));
+        assert_eq!(integer("18446744073709551616"), None);
         assert_eq!(integer("1__"), None);
     }
 }

@@ -61,6 +61,9 @@ pub const MAX_OPERATORS: usize = 256;
 /// The most dimensions of a variable or array.
 pub const MAX_RANK: usize = 32;
 
+/// The most parameters of a fragment's own.
+pub const MAX_PARAMS: usize = 64;
+
 /// The most primitive members of one type.
 pub const MAX_MEMBERS: u64 = 4096;
 
@@ -93,7 +96,9 @@ pub fn parse(text: &str) -> Parsed {
 pub fn fuzz(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match format(&text) {
-        Ok(formatted) => assert_eq!(format(&formatted).as_deref(), Ok(&*formatted), "formatting is idempotent"),
+        Ok(formatted) => {
+            assert_eq!(format(&formatted).as_deref(), Ok(&*formatted), "formatting is idempotent")
+        }
         Err(diagnostics) => assert!(!diagnostics.is_empty(), "an error says something"),
     }
     match check(&text) {

@@ -112,7 +112,10 @@ pub struct TooManyLeaves {
 
 impl std::fmt::Display for TooManyLeaves {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the fragment falls into more than {MAX_LEAVES} pieces; use fewer variables or longer periods")
+        write!(
+            f,
+            "the fragment falls into more than {MAX_LEAVES} pieces; use fewer variables or longer periods"
+        )
     }
 }
 

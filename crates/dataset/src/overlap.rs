@@ -170,8 +170,10 @@ fn meet(a: &Reach, b: &Reach) -> Option<bool> {
 }
 
 fn progressions_meet(a: &Image, b: &Image) -> Option<bool> {
-    let (Image::Steps { first: p, last: p_end, step: s, .. }, Image::Steps { first: q, last: q_end, step: t, .. }) =
-        (a, b)
+    let (
+        Image::Steps { first: p, last: p_end, step: s, .. },
+        Image::Steps { first: q, last: q_end, step: t, .. },
+    ) = (a, b)
     else {
         return None;
     };

@@ -43,8 +43,11 @@ pub fn check(text: &str) -> Result<Program, Diagnostics> {
     let (mut symbols, twice) = Symbols::collect(parsed.file);
     for twice in twice {
         diagnostics.push(
-            Diagnostic::new(twice.second.span, format!("the {} `{}` is declared twice", twice.what, twice.second.text))
-                .note(twice.first, "it is first declared here"),
+            Diagnostic::new(
+                twice.second.span,
+                format!("the {} `{}` is declared twice", twice.what, twice.second.text),
+            )
+            .note(twice.first, "it is first declared here"),
         );
     }
     crate::check::check(&mut symbols, &mut diagnostics);

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::ast::{DatasetDecl, Expr, ExprKind, File, FragmentDecl, Item, Member, Name, ParamDecl, StructExpr};
+use crate::ast::{
+    DatasetDecl, Expr, ExprKind, File, FragmentDecl, Item, Member, Name, ParamDecl, StructExpr,
+};
 use crate::ast::{TypeDecl, TypeExpr, TypeKind, VarDecl};
 use crate::span::Span;
 

@@ -58,7 +58,9 @@ impl Trial<'_, '_> {
             let fragment = self.evaluator.fragment(decl, &[]);
             let is_default = decl.roles.first().is_some_and(|r| r.replica.is_none());
             match fragment {
-                Ok(fragment) if is_default && fragment.role == Role::Default => defaults.push((n, Some(fragment))),
+                Ok(fragment) if is_default && fragment.role == Role::Default => {
+                    defaults.push((n, Some(fragment)))
+                }
                 Ok(_) => {}
                 Err(stop) => {
                     if is_default {
@@ -115,15 +117,20 @@ impl Trial<'_, '_> {
             let mut columns = Vec::new();
             columns_of(&variable.ty, "", total, &mut columns);
             let short = columns.into_iter().find_map(|(column, total)| {
-                let held = held.get(&(Arc::clone(&variable.name), Arc::clone(&column))).copied().unwrap_or(Some(0));
+                let held =
+                    held.get(&(Arc::clone(&variable.name), Arc::clone(&column))).copied().unwrap_or(Some(0));
                 held.filter(|&held| held < total).map(|held| (column, held, total))
             });
-            if let (Some((column, held, total)), Some(fragment)) = (short, self.symbols.fragments.get(first)) {
+            if let (Some((column, held, total)), Some(fragment)) = (short, self.symbols.fragments.get(first))
+            {
                 let name = crate::lowered::join(&variable.name, &column);
                 self.diagnostics.push(
-                    Diagnostic::new(decl.name.span, format!("the default fragments leave out part of `{name}`"))
-                        .label(format!("they hold {held} of {total} values"))
-                        .note(fragment.name.span, "the first default fragment is here"),
+                    Diagnostic::new(
+                        decl.name.span,
+                        format!("the default fragments leave out part of `{name}`"),
+                    )
+                    .label(format!("they hold {held} of {total} values"))
+                    .note(fragment.name.span, "the first default fragment is here"),
                 );
             }
         }
@@ -140,7 +147,8 @@ fn columns_of(ty: &Type, path: &str, values: u128, columns: &mut Vec<(Arc<str>, 
     match ty {
         Type::Prim(_) => columns.push((path.into(), values)),
         Type::Array(array) => {
-            let inner = array.extents.iter().fold(values, |product, &n| product.saturating_mul(u128::from(n)));
+            let inner =
+                array.extents.iter().fold(values, |product, &n| product.saturating_mul(u128::from(n)));
             columns_of(&array.element, path, inner, columns);
         }
         Type::Struct(structure) => {

@@ -102,7 +102,8 @@ fn example_3_a_periodic_halo_wraps_and_is_cut_into_ordinary_boxes() {
     // Per dimension one plane from the far side and 65 planes of its own: 2 x 2 x 2 boxes.
     assert_eq!(boxes.len(), 8);
     assert!(boxes.iter().all(|b| b.dims.iter().all(|d| d.map.modulus.is_none())));
-    let at = |index: &[u64]| -> Vec<Vec<u64>> { boxes.iter().filter_map(|b| b.dataset_index(index)).collect() };
+    let at =
+        |index: &[u64]| -> Vec<Vec<u64>> { boxes.iter().filter_map(|b| b.dataset_index(index)).collect() };
     assert_eq!(at(&[0, 0, 0]), [[127, 191, 255]]);
     assert_eq!(at(&[1, 0, 65]), [[0, 191, 64]]);
     let cells: u64 = boxes.iter().map(|b| b.runs.iter().map(|r| r.count).product::<u64>()).sum();

@@ -39,6 +39,9 @@ impl Checker<'_> {
             }
         }
         self.rank(var.extents.len(), var.name.span);
+        if var.extents.len() > crate::MAX_RANK {
+            return;
+        }
         self.order(var.order.as_ref(), var.extents.len());
         if let Some((names, span)) = &var.dims {
             self.dim_names(names, *span, var);
@@ -51,8 +54,9 @@ impl Checker<'_> {
     fn dim_names(&mut self, names: &[Name], span: Span, var: &VarDecl) {
         let rank = var.extents.len();
         if names.len() != rank {
-            let mut diagnostic = Diagnostic::new(span, format!("`{}` has {}", var.name.text, dimensions(rank)))
-                .label(format!("expected {rank} names, found {}", names.len()));
+            let mut diagnostic =
+                Diagnostic::new(span, format!("`{}` has {}", var.name.text, dimensions(rank)))
+                    .label(format!("expected {rank} names, found {}", names.len()));
             if var.steps.is_some() && names.len() == rank + 1 {
                 diagnostic = diagnostic.help("the steps are not a dimension here; leave their name out");
             }

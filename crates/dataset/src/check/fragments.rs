@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use super::Checker;
 use super::datasets::dimensions;
 use super::names::Scope;
-use crate::ast::{FragmentDecl, FragmentItem, FragmentVarDecl, Name, Path, Step, TypeExpr, TypeKind, VarDecl};
+use crate::ast::{
+    FragmentDecl, FragmentItem, FragmentVarDecl, Name, Path, Step, TypeExpr, TypeKind, VarDecl,
+};
 use crate::diagnostic::Diagnostic;
 use crate::span::Span;
 use crate::suggest::did_you_mean;
@@ -41,6 +43,10 @@ impl<'s> Checker<'s> {
     }
 
     fn fragment(&mut self, fragment: &'s FragmentDecl) {
+        if let Some(first) = fragment.params.get(crate::MAX_PARAMS) {
+            let label = format!("at most {} are allowed", crate::MAX_PARAMS);
+            return self.report(Diagnostic::new(first.span, "too many parameters").label(label));
+        }
         self.fragment_params(&fragment.params);
         let scope = Scope { params: &fragment.params, ..Scope::default() };
         if let [first, second, ..] = &*fragment.roles {
@@ -69,8 +75,11 @@ impl<'s> Checker<'s> {
             };
             if let Some(&first) = names.get(&*var.name.text) {
                 self.report(
-                    Diagnostic::new(var.name.span, format!("the variable `{}` is declared twice", var.name.text))
-                        .note(first, "it is first declared here"),
+                    Diagnostic::new(
+                        var.name.span,
+                        format!("the variable `{}` is declared twice", var.name.text),
+                    )
+                    .note(first, "it is first declared here"),
                 );
             }
             names.insert(&var.name.text, var.name.span);
@@ -102,7 +111,8 @@ impl<'s> Checker<'s> {
                         .note(first, "it is first named here"),
                 );
             }
-            let global = self.symbols.global_index.get(&param.text).and_then(|&n| self.symbols.globals.get(n));
+            let global =
+                self.symbols.global_index.get(&param.text).and_then(|&n| self.symbols.globals.get(n));
             if let Some(constant) = global.filter(|g| !g.is_param) {
                 self.report(
                     Diagnostic::new(param.span, format!("`{}` is a constant", param.text))
@@ -123,19 +133,22 @@ impl<'s> Checker<'s> {
             self.not_hidden(&repeat.name, "the counter", outer);
         }
         let scope = Scope { counter, binders: &var.binders, ..outer };
+        self.rank(var.binders.len(), var.name.span);
+        if var.binders.len() > crate::MAX_RANK {
+            return None;
+        }
         for (n, binder) in var.binders.iter().enumerate() {
             self.expression(&binder.extent, scope);
             self.not_hidden(&binder.name, "the index", Scope { binders: &[], ..scope });
             if let Some(first) = var.binders.iter().take(n).find(|b| b.name.text == binder.name.text) {
                 self.report(
-                    Diagnostic::new(binder.name.span, format!("two indices are named `{}`", binder.name.text))
-                        .note(first.name.span, "the first is here"),
+                    Diagnostic::new(
+                        binder.name.span,
+                        format!("two indices are named `{}`", binder.name.text),
+                    )
+                    .note(first.name.span, "the first is here"),
                 );
             }
-        }
-        self.rank(var.binders.len(), var.name.span);
-        if var.binders.len() > crate::MAX_RANK {
-            return None;
         }
         self.order(var.order.as_ref(), var.binders.len());
         if let Some(align) = &var.align {
@@ -197,7 +210,8 @@ impl<'s> Checker<'s> {
         }
         let vars = (0..self.symbols.vars.len()).filter_map(|n| self.symbols.var_at(n)).map(|v| &*v.name.text);
         let mut help = did_you_mean(&name.text, vars);
-        let named = self.symbols.datasets.iter().any(|d| d.name.as_ref().is_some_and(|n| n.text == name.text));
+        let named =
+            self.symbols.datasets.iter().any(|d| d.name.as_ref().is_some_and(|n| n.text == name.text));
         if named {
             help = Some(format!("`{}` is a dataset; a path begins with one of its variables", name.text));
         }
@@ -210,13 +224,20 @@ impl<'s> Checker<'s> {
         if let Some(ty) = given.checked_sub(rank).and_then(|more| self.inside_arrays(element, more)) {
             return Some(ty);
         }
-        let mut diagnostic = Diagnostic::new(step.span, format!("`{}` has {}", step.name.text, dimensions(rank)))
-            .label(format!("expected {}, found {given}", indices(rank)))
-            .note(var.name.span, "it is declared here");
+        let mut diagnostic =
+            Diagnostic::new(step.span, format!("`{}` has {}", step.name.text, dimensions(rank)))
+                .label(format!("expected {}, found {given}", indices(rank)))
+                .note(var.name.span, "it is declared here");
         if given < rank {
             let names = ["i", "j", "k", "l"];
             let own = (0..rank).map(|n| {
-                scope.binders.get(n).map(|b| &*b.name.text).or(names.get(n).copied()).unwrap_or("…").to_owned()
+                scope
+                    .binders
+                    .get(n)
+                    .map(|b| &*b.name.text)
+                    .or(names.get(n).copied())
+                    .unwrap_or("…")
+                    .to_owned()
             });
             let example: Vec<String> = own.take(6).collect();
             diagnostic = diagnostic.help(format!(
@@ -271,11 +292,13 @@ impl<'s> Checker<'s> {
         }
         let known = fields(structure).map(|(_, field, _)| &*field.text);
         let help = did_you_mean(&name.text, known).or_else(|| {
-            let some: Vec<String> = fields(structure).take(8).map(|(_, f, _)| format!("`{}`", f.text)).collect();
+            let some: Vec<String> =
+                fields(structure).take(8).map(|(_, f, _)| format!("`{}`", f.text)).collect();
             Some(format!("its fields are {}", some.join(", ")))
         });
         self.report(
-            Diagnostic::new(name.span, format!("`{}` has no field `{}`", owner.text, name.text)).maybe_help(help),
+            Diagnostic::new(name.span, format!("`{}` has no field `{}`", owner.text, name.text))
+                .maybe_help(help),
         );
         None
     }
@@ -323,9 +346,12 @@ impl<'s> Checker<'s> {
         for (binder, used) in var.binders.iter().zip(used) {
             if let (Some(role), None) = (stored, used) {
                 self.report(
-                    Diagnostic::new(binder.name.span, format!("the index `{}` is not used", binder.name.text))
-                        .label("all its values would name the same element")
-                        .note(role.span, "a stored fragment holds every element once"),
+                    Diagnostic::new(
+                        binder.name.span,
+                        format!("the index `{}` is not used", binder.name.text),
+                    )
+                    .label("all its values would name the same element")
+                    .note(role.span, "a stored fragment holds every element once"),
                 );
             }
         }
@@ -358,7 +384,9 @@ impl<'s> Checker<'s> {
         let symbols = self.symbols;
         let nothing = Held::default();
         for (id, &(dataset, _)) in symbols.vars.iter().enumerate() {
-            let (Some((place, held)), Some(var)) = (defaults.get(&dataset), symbols.var_at(id)) else { continue };
+            let (Some((place, held)), Some(var)) = (defaults.get(&dataset), symbols.var_at(id)) else {
+                continue;
+            };
             let found = held.get(&id).unwrap_or(&nothing);
             let ty = symbols.resolve(&var.ty);
             if let Some(path) = self.missing(ty, found) {
@@ -380,11 +408,13 @@ impl<'s> Checker<'s> {
         }
         match &ty.kind {
             TypeKind::Array { element, .. } => self.missing(self.symbols.resolve(element), held),
-            TypeKind::Struct(structure) if !held.parts.is_empty() => fields(structure).find_map(|(_, name, ty)| {
-                let Some(part) = held.parts.get(&name.text) else { return Some(name.text.to_string()) };
-                let inner = self.missing(self.symbols.resolve(ty), part)?;
-                Some(crate::lowered::join(&name.text, &inner).to_string())
-            }),
+            TypeKind::Struct(structure) if !held.parts.is_empty() => {
+                fields(structure).find_map(|(_, name, ty)| {
+                    let Some(part) = held.parts.get(&name.text) else { return Some(name.text.to_string()) };
+                    let inner = self.missing(self.symbols.resolve(ty), part)?;
+                    Some(crate::lowered::join(&name.text, &inner).to_string())
+                })
+            }
             _ => Some(String::new()),
         }
     }

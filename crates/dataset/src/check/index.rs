@@ -19,7 +19,8 @@ impl<'e> Shape<'e> {
     /// Takes apart what the checker has accepted.
     pub(crate) fn of(index: &'e IndexExpr, binders: &[Binder]) -> Self {
         let (dividend, divisor) = quotient(&index.value, binders);
-        let binder = first_binder(dividend, binders).or_else(|| divisor.and_then(|d| first_binder(d, binders)));
+        let binder =
+            first_binder(dividend, binders).or_else(|| divisor.and_then(|d| first_binder(d, binders)));
         Shape { binder, dividend, divisor }
     }
 }
@@ -61,7 +62,13 @@ impl Checker<'_> {
         form.mentioned
     }
 
-    fn modulus(&mut self, index: &IndexExpr, scope: Scope<'_>, moving: bool, mentioned: Option<(usize, Span)>) {
+    fn modulus(
+        &mut self,
+        index: &IndexExpr,
+        scope: Scope<'_>,
+        moving: bool,
+        mentioned: Option<(usize, Span)>,
+    ) {
         let Some(modulus) = &index.modulus else { return };
         self.expression(modulus, scope);
         if moving && mentioned.is_some() {
@@ -88,19 +95,23 @@ impl Form<'_> {
             ExprKind::Binary(op, left, right) => {
                 let (l, r) = (self.affine(left)?, self.affine(right)?);
                 let wrong = |message: &str, help: &str| {
-                    Err(Box::new(Diagnostic::new(expr.span, message).label("expected the form a*i + b").help(help)))
+                    Err(Box::new(
+                        Diagnostic::new(expr.span, message).label("expected the form a*i + b").help(help),
+                    ))
                 };
                 match op {
-                    Op::Mul if l && r => {
-                        wrong("an index is multiplied by itself", "an index position must be linear in its index")
-                    }
+                    Op::Mul if l && r => wrong(
+                        "an index is multiplied by itself",
+                        "an index position must be linear in its index",
+                    ),
                     Op::Div if l || r => wrong(
                         "a quotient of an index inside a larger expression",
                         "divide the whole index position, for example `(i + 4)/4` for `i/4 + 1`",
                     ),
-                    Op::Rem if l || r => {
-                        wrong("`%` is not defined for an index", "for a periodic index write `mod`: `u[(i + 1) mod n]`")
-                    }
+                    Op::Rem if l || r => wrong(
+                        "`%` is not defined for an index",
+                        "for a periodic index write `mod`: `u[(i + 1) mod n]`",
+                    ),
                     _ => Ok(l || r),
                 }
             }

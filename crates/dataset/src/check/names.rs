@@ -36,8 +36,12 @@ pub(super) fn global_order(symbols: &Symbols) -> Result<Vec<usize>, Diagnostic> 
         })
         .collect();
     dependency_order(&edges).map_err(|cycle| {
-        let named: Vec<&Name> =
-            cycle.iter().filter_map(|&n| symbols.globals.get(n)).map(|g| &g.name).filter(|n| !n.text.is_empty()).collect();
+        let named: Vec<&Name> = cycle
+            .iter()
+            .filter_map(|&n| symbols.globals.get(n))
+            .map(|g| &g.name)
+            .filter(|n| !n.text.is_empty())
+            .collect();
         cyclic(&named, "is computed from itself")
     })
 }
@@ -118,7 +122,8 @@ impl Checker<'_> {
             "expected a constant or a parameter"
         };
         let help = did_you_mean(name, indices.chain(locals).chain(globals));
-        let declare = format!("declare it with `const {name} = …`, or with `param {name}` if it is given later");
+        let declare =
+            format!("declare it with `const {name} = …`, or with `param {name}` if it is given later");
         Some(unknown.label(expected).help(declare).maybe_help(help))
     }
 }

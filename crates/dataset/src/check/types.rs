@@ -75,7 +75,9 @@ pub(super) fn order(symbols: &Symbols) -> Result<Vec<usize>, Diagnostic> {
         let named: Vec<_> = cycle.iter().filter_map(|&n| symbols.types.get(n)).map(|t| &t.name).collect();
         let diagnostic = cyclic(&named, "contains itself");
         let chain = diagnostic.label.replace("needs", "contains");
-        diagnostic.label(chain).help("a type has a fixed size, so it cannot hold itself; store an index instead")
+        diagnostic
+            .label(chain)
+            .help("a type has a fixed size, so it cannot hold itself; store an index instead")
     })
 }
 
@@ -257,7 +259,8 @@ impl<'s> Checker<'s> {
                     if let Member::Fields { names, ty, .. } = member {
                         let part = self.measure(ty, known);
                         whole.depth = whole.depth.max(part.depth);
-                        whole.leaves = whole.leaves.saturating_add(part.leaves.saturating_mul(names.len() as u64));
+                        whole.leaves =
+                            whole.leaves.saturating_add(part.leaves.saturating_mul(names.len() as u64));
                     }
                 }
                 whole

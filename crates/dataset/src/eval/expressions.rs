@@ -95,7 +95,8 @@ impl Evaluator<'_> {
                     Op::Sub => Ok((checked(a.checked_sub(c))?, checked(b.checked_sub(d))?)),
                     // One of a and c is 0.
                     _ => {
-                        let factor = a.checked_mul(d).zip(b.checked_mul(c)).and_then(|(p, q)| p.checked_add(q));
+                        let factor =
+                            a.checked_mul(d).zip(b.checked_mul(c)).and_then(|(p, q)| p.checked_add(q));
                         Ok((checked(factor)?, checked(b.checked_mul(d))?))
                     }
                 }
@@ -107,7 +108,9 @@ impl Evaluator<'_> {
 
 fn operate(op: Op, left: i64, right: i64, span: Span) -> Eval<i64> {
     if right == 0 && matches!(op, Op::Div | Op::Rem) {
-        return Err(Diagnostic::new(span, "division by zero").label(format!("this is {left} divided by 0")).into());
+        return Err(Diagnostic::new(span, "division by zero")
+            .label(format!("this is {left} divided by 0"))
+            .into());
     }
     match op {
         Op::Add => left.checked_add(right),

@@ -100,7 +100,12 @@ impl<'s> Evaluator<'s> {
         Ok(Fragment { name: (*decl.name.text).into(), role, params, size, align, vars })
     }
 
-    fn repeated(&mut self, decl: &'s FragmentVarDecl, place: &mut Place, vars: &mut Vec<FragmentVar>) -> Eval<()> {
+    fn repeated(
+        &mut self,
+        decl: &'s FragmentVarDecl,
+        place: &mut Place,
+        vars: &mut Vec<FragmentVar>,
+    ) -> Eval<()> {
         let Some(repeat) = &decl.repeat else {
             vars.push(self.fragment_var(decl, None, place)?);
             return Ok(());
@@ -127,7 +132,12 @@ impl<'s> Evaluator<'s> {
         Ok(())
     }
 
-    fn fragment_var(&mut self, decl: &FragmentVarDecl, iteration: Option<i64>, place: &mut Place) -> Eval<FragmentVar> {
+    fn fragment_var(
+        &mut self,
+        decl: &FragmentVarDecl,
+        iteration: Option<i64>,
+        place: &mut Place,
+    ) -> Eval<FragmentVar> {
         self.charge(8)?;
         let mut extents = Vec::new();
         for binder in &decl.binders {
@@ -141,7 +151,8 @@ impl<'s> Evaluator<'s> {
         };
         let align = element.align().max(self.alignment(decl.align.as_ref())?);
         let offset = place.align_to(align, decl.name.span)?;
-        let size = total(element.size(), &extents).ok_or_else(|| too_large(decl.name.span, "this variable"))?;
+        let size =
+            total(element.size(), &extents).ok_or_else(|| too_large(decl.name.span, "this variable"))?;
         place.take(size, decl.name.span)?;
         let Target { variable, dims, .. } = target;
         let (name, order) = ((*decl.name.text).into(), model_order(decl.order.as_ref()));
@@ -182,13 +193,15 @@ impl<'s> Evaluator<'s> {
     }
 
     fn path(&mut self, path: &Path, binders: &[Binder], constant: bool) -> Eval<Target> {
-        let (first, rest) = path.steps.split_first().ok_or_else(|| Diagnostic::new(path.span, "an empty path"))?;
+        let (first, rest) =
+            path.steps.split_first().ok_or_else(|| Diagnostic::new(path.span, "an empty path"))?;
         let id = self.symbols.var_index.get(&first.name.text).copied();
         let id = id.ok_or_else(|| Diagnostic::new(first.name.span, "unknown dataset variable"))?;
         let variable = self.variable(id)?;
         let strides = variable.order.strides(&variable.extents, variable.ty.size());
         let mut dims = Vec::new();
-        let (outer, inner) = first.index.split_at_checked(variable.extents.len()).unwrap_or((&first.index, &[]));
+        let (outer, inner) =
+            first.index.split_at_checked(variable.extents.len()).unwrap_or((&first.index, &[]));
         for (index, (&extent, stride)) in outer.iter().zip(variable.extents.iter().zip(strides)) {
             let map = self.index_map(index, binders)?;
             if self.fixed && constant {
@@ -262,7 +275,8 @@ impl<'s> Evaluator<'s> {
         let mut diagnostic = Diagnostic::new(span_of(&names.1).unwrap_or(decl.name.span), message)
             .note(role.span, "a stored fragment holds every element once");
         if names.0 != names.1 {
-            diagnostic = diagnostic.note(span_of(&names.0).unwrap_or(decl.name.span), "the other one is here");
+            diagnostic =
+                diagnostic.note(span_of(&names.0).unwrap_or(decl.name.span), "the other one is here");
         }
         Err(diagnostic.into())
     }
@@ -280,7 +294,11 @@ impl<'s> Evaluator<'s> {
         let strides = variable.order.strides(&variable.extents, variable.ty.size());
         let dims = extents.iter().zip(strides).enumerate();
         let dims = dims
-            .map(|(n, (&extent, stride))| DatasetDim { extent: Some(extent), stride, map: IndexMap::identity(n) })
+            .map(|(n, (&extent, stride))| DatasetDim {
+                extent: Some(extent),
+                stride,
+                map: IndexMap::identity(n),
+            })
             .collect();
         let (element, align) = (variable.ty.clone(), variable.ty.align());
         let size = total(element.size(), &extents).ok_or_else(|| too_large(span, "this variable"))?;
@@ -297,7 +315,14 @@ impl<'s> Evaluator<'s> {
             dims,
             variable,
         };
-        Ok(Fragment { name: Arc::clone(&var.name), role: Role::View, params: Vec::new(), size, align, vars: vec![var] })
+        Ok(Fragment {
+            name: Arc::clone(&var.name),
+            role: Role::View,
+            params: Vec::new(),
+            size,
+            align,
+            vars: vec![var],
+        })
     }
 }
 

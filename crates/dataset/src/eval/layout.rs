@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::expressions::too_large;
 use super::{Eval, Evaluator};
-use crate::ast::{Expr, Extent, FillKind, Member, OrderExpr, OrderKind, StructExpr, TypeExpr, TypeKind, VarDecl};
+use crate::ast::{
+    Expr, Extent, FillKind, Member, OrderExpr, OrderKind, StructExpr, TypeExpr, TypeKind, VarDecl,
+};
 use crate::diagnostic::Diagnostic;
 use crate::span::Span;
 use crate::types::{ArrayType, Field, Order, Prim, StructType, Type};
@@ -27,7 +29,9 @@ impl Evaluator<'_> {
                 }
                 self.named_type(&name.text, ty.span)
             }
-            TypeKind::Bytes(length) => self.count(length, "the number of bytes", 1).map(|n| Type::Prim(Prim::Bytes(n))),
+            TypeKind::Bytes(length) => {
+                self.count(length, "the number of bytes", 1).map(|n| Type::Prim(Prim::Bytes(n)))
+            }
             TypeKind::Array { extents, element, order } => {
                 let element = self.layout(element)?;
                 let mut sizes = Vec::new();
@@ -87,7 +91,13 @@ impl Evaluator<'_> {
         }
         align = align.max(self.alignment(structure.align.as_ref())?);
         let size = aligned(end, align).ok_or_else(|| too_large(span, "this struct"))?;
-        Ok(Type::Struct(Arc::new(StructType { fields, size, align, packed: structure.packed, id: span.start })))
+        Ok(Type::Struct(Arc::new(StructType {
+            fields,
+            size,
+            align,
+            packed: structure.packed,
+            id: span.start,
+        })))
     }
 
     /// The value of `align(n)`, 1 if there is none.
@@ -155,16 +165,21 @@ fn fill(value: &FillKind, ty: &Type, span: Span) -> Eval<Fill> {
         (Type::Prim(Prim::Bytes(length)), FillKind::Text(text)) => {
             let missing = length.checked_sub(text.len() as u64);
             // What is padded is at most as long as the whole text could have been: the rest is implied.
-            let missing = missing.filter(|&m| m <= crate::MAX_TEXT as u64).and_then(|m| usize::try_from(m).ok());
+            let missing =
+                missing.filter(|&m| m <= crate::MAX_TEXT as u64).and_then(|m| usize::try_from(m).ok());
             let Some(missing) = missing else {
                 let message = format!("a text of {} bytes for `bytes({length})`", text.len());
-                return Err(Diagnostic::new(span, message).label("expected a text that fills the value").into());
+                return Err(Diagnostic::new(span, message)
+                    .label("expected a text that fills the value")
+                    .into());
             };
             Ok(Fill::Bytes(text.bytes().chain(std::iter::repeat_n(0, missing)).collect()))
         }
         (_, FillKind::Bool(value)) => Ok(Fill::Bool(*value)),
         (_, FillKind::Float(value)) => Ok(Fill::Float(*value)),
-        (Type::Prim(prim), FillKind::Int(value)) if prim.integer_range().is_none() => Ok(Fill::Float(*value as f64)),
+        (Type::Prim(prim), FillKind::Int(value)) if prim.integer_range().is_none() => {
+            Ok(Fill::Float(*value as f64))
+        }
         (_, FillKind::Int(value)) => Ok(Fill::Int(*value)),
         (_, FillKind::Text(_)) => Err(Diagnostic::new(span, "a text for a number").into()),
     }

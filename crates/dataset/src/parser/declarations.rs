@@ -65,8 +65,17 @@ impl Parser<'_> {
         }
         let ty = self.type_expression()?;
         let order = self.order()?;
-        let mut var =
-            VarDecl { name, extents, ty, order, steps: None, dims: None, fill: None, transform: None, access: None };
+        let mut var = VarDecl {
+            name,
+            extents,
+            ty,
+            order,
+            steps: None,
+            dims: None,
+            fill: None,
+            transform: None,
+            access: None,
+        };
         while self.peek() == Kind::Name {
             self.attribute(&mut var)?;
         }
@@ -119,14 +128,17 @@ impl Parser<'_> {
                 let help = did_you_mean(text, ATTRIBUTES);
                 return Err(self.fail(
                     Diagnostic::new(word, message)
-                        .label("expected an order, `steps`, `dims`, `fill`, `transform`, `access` or a new line")
+                        .label(
+                            "expected an order, `steps`, `dims`, `fill`, `transform`, `access` or a new line",
+                        )
                         .maybe_help(help),
                 ));
             }
         };
         if let Some(first) = written {
             return Err(self.fail(
-                Diagnostic::new(word, format!("`{text}` is given twice")).note(first, "it is given here already"),
+                Diagnostic::new(word, format!("`{text}` is given twice"))
+                    .note(first, "it is given here already"),
             ));
         }
         self.bump();
@@ -176,7 +188,9 @@ impl Parser<'_> {
                 let value: f64 = text.replace('_', "").parse().map_err(|_| Abandoned)?;
                 FillKind::Float(if negative { -value } else { value })
             }
-            Kind::Name if text == "inf" => FillKind::Float(if negative { f64::NEG_INFINITY } else { f64::INFINITY }),
+            Kind::Name if text == "inf" => {
+                FillKind::Float(if negative { f64::NEG_INFINITY } else { f64::INFINITY })
+            }
             Kind::Name if text == "nan" && !signed => FillKind::Float(f64::NAN),
             Kind::Name if (text == "true" || text == "false") && !signed => FillKind::Bool(text == "true"),
             Kind::Text if !signed => FillKind::Text(inside_quotes(self.span(), self.text).into()),

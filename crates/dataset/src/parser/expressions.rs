@@ -76,7 +76,12 @@ impl Parser<'_> {
             }
             Kind::Int => {
                 let span = self.bump();
-                let value = integer(span.of(self.text)).ok_or(Abandoned)?;
+                let value = integer(span.of(self.text)).and_then(|v| i64::try_from(v).ok());
+                let Some(value) = value else {
+                    return Err(self.fail(
+                        Diagnostic::new(span, "this number is too large").help("integers end at 2^63 - 1"),
+                    ));
+                };
                 Ok(Expr { kind: ExprKind::Int(value), span })
             }
             Kind::Name => self.name_or_call(),

@@ -103,8 +103,9 @@ impl Parser<'_> {
             let help = match self.peek() {
                 Kind::Name | Kind::Struct => {
                     let words = ["row", "col", "perm", "hilbert", "morton"];
-                    did_you_mean(self.span().of(self.text), words)
-                        .or_else(|| Some("a fragment's variable takes its type from the dataset: write `= path`".into()))
+                    did_you_mean(self.span().of(self.text), words).or_else(|| {
+                        Some("a fragment's variable takes its type from the dataset: write `= path`".into())
+                    })
                 }
                 _ => Some("say which part of the dataset this is: `var t[i:10] = data[i]`".into()),
             };

@@ -176,7 +176,9 @@ impl Parser<'_> {
             return Abandoned;
         }
         let message = self.misplaced();
-        self.fail(Diagnostic::new(self.span(), message).label(format!("expected {expected}")).maybe_help(help))
+        self.fail(
+            Diagnostic::new(self.span(), message).label(format!("expected {expected}")).maybe_help(help),
+        )
     }
 
     fn expect(&mut self, kind: Kind, expected: &str) -> Parse<Span> {

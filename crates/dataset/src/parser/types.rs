@@ -82,7 +82,9 @@ impl Parser<'_> {
         }
         let names = self.names("a field")?;
         if self.peek() == Kind::Colon {
-            return Err(self.unexpected_with("the type of the field", Some("write `x float64`, without `:`".into())));
+            return Err(
+                self.unexpected_with("the type of the field", Some("write `x float64`, without `:`".into()))
+            );
         }
         let ty = self.nested(Self::type_expression)?;
         let align = self.alignment()?;
