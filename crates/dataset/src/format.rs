@@ -312,10 +312,8 @@ impl<'t> Printer<'t> {
             (Name, LBracket) => in_type,
             (RBracket, LBracket) => self.statement.first == Some(Var) && self.statement.groups == 1,
             (RBracket, Name | Struct) => {
-                !in_type
-                    && !(self.statement.in_dataset
-                        && self.statement.first == Some(Var)
-                        && self.statement.groups > 1)
+                let in_extents = self.statement.first == Some(Var) && self.statement.groups == 1;
+                !in_type && (in_extents || !self.statement.in_dataset)
             }
             _ => true,
         }

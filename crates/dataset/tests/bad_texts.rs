@@ -1,6 +1,8 @@
 //! Texts with mistakes, each with the message it gets. The messages are read by people: after a change, look
 //! at every difference. `BLESS=1 cargo test -p drystone-dataset --test bad_texts` writes them anew.
 
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
 use std::fs;
 use std::path::Path;
 

@@ -1,5 +1,7 @@
 //! The formatter: one way to write a text, nothing lost, nothing changed by formatting twice.
 
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
 use drystone_dataset::{format, parse};
 
 fn formatted(text: &str) -> String {
@@ -114,4 +116,42 @@ fn a_text_that_cannot_be_parsed_is_not_formatted() {
     assert!(format("dataset {").is_err());
     assert_eq!(formatted(""), "");
     assert_eq!(formatted("\n\n// only this\n\n"), "// only this\n");
+}
+
+/// Good texts with blanks, comments and separators strewn in: most still parse, and then formatting must
+/// neither change what they say nor be undecided.
+#[test]
+fn formatting_keeps_the_meaning_of_any_text_that_parses() {
+    let texts = [
+        "const n = 4 + -2*(3 - 1)\nparam a, b = n\ntype V struct packed { x, y [2, 3]float32 col align(8); pad 2 } align(16)\n",
+        "dataset run { var d[n, *] [3]V row steps dims(u, v) fill -1.5e3 transform \"z;{\"; var s bytes(4) fill \"a b\" }\n",
+        "fragment f(a) replica(2) { align 64; for k in 0..n - 1 var x[i:n, j:2*n] perm(1, 0) = d[-i + 1, (j + k)/2 mod 5].x[0, k].{p, q}; pad 3 }\n",
+    ];
+    let strewn = [" ", "\n", "\n\n\n", "/* note */", " // note\n", ";", "\t", "/* note\n b */", "\r\n"];
+    let mut seed = 0x1234_5678_9abc_def1_u64;
+    let mut random = move |n: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed % n as u64) as usize
+    };
+    let mut parsed = 0;
+    for _ in 0..20_000 {
+        let mut text = texts[random(3)].to_owned() + texts[random(3)];
+        for _ in 0..random(5) {
+            let gaps: Vec<usize> = text
+                .char_indices()
+                .filter(|(_, c)| !c.is_alphanumeric() && *c != '"' && *c != '.')
+                .map(|(at, _)| at)
+                .collect();
+            text.insert_str(gaps[random(gaps.len())], strewn[random(strewn.len())]);
+        }
+        let Ok(once) = format(&text) else { continue };
+        parsed += 1;
+        assert_eq!(meaning(&once), meaning(&text), "{text}\n---\n{once}");
+        assert_eq!(formatted(&once), once, "{text}");
+        let comments = |t: &str| t.matches("note").count();
+        assert_eq!(comments(&once), comments(&text), "{text}\n---\n{once}");
+    }
+    assert!(parsed > 5_000, "only {parsed} texts parsed");
 }

@@ -1,6 +1,8 @@
 //! What declarations mean: layouts, parameters, orders, what may be written. Against an independent, naive
 //! reading where there is one.
 
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
 use drystone_dataset::{
     Diagnostics, Fill, Fragment, IndexMap, Order, Prim, Program, Role, Source, Type, Writable, check, format,
 };

@@ -1,5 +1,7 @@
 //! Whatever the text: an answer, soon, and no panic.
 
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
 use std::time::{Duration, Instant};
 
 use drystone_dataset::{MAX_TEXT, check, format, fuzz};

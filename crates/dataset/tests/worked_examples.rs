@@ -1,5 +1,7 @@
 //! The worked examples of the language: each parses, checks, and lowers to the figures worked out by hand.
 
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
 use drystone_dataset::{Fragment, IndexMap, Leaf, Order, Program, Role, Source, Type, check};
 
 fn program(text: &str) -> Program {

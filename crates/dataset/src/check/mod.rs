@@ -4,6 +4,7 @@
 //! left out, so that one mistake gives one message.
 
 mod datasets;
+mod defaults;
 mod fragments;
 mod index;
 mod names;
