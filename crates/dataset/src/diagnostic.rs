@@ -72,25 +72,18 @@ impl Diagnostic {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     items: Vec<Diagnostic>,
-    truncated: bool,
 }
 
 impl Diagnostics {
     pub(crate) fn one(diagnostic: Diagnostic) -> Self {
-        Self { items: vec![diagnostic], truncated: false }
+        Self { items: vec![diagnostic] }
     }
 
-    /// Adds a mistake unless its place already has one. Returns false once no more are taken.
-    pub(crate) fn push(&mut self, diagnostic: Diagnostic) -> bool {
-        if self.items.iter().any(|d| d.span.start == diagnostic.span.start) {
-            return !self.full();
+    /// Adds a mistake unless its place already has one or no more are taken.
+    pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
+        if !self.full() && self.items.iter().all(|d| d.span.start != diagnostic.span.start) {
+            self.items.push(diagnostic);
         }
-        if self.full() {
-            self.truncated = true;
-            return false;
-        }
-        self.items.push(diagnostic);
-        !self.full()
     }
 
     pub(crate) fn full(&self) -> bool {
@@ -113,7 +106,7 @@ impl Diagnostics {
 
     /// True if the run stopped at [`MAX_DIAGNOSTICS`] mistakes and there may be more.
     pub fn is_truncated(&self) -> bool {
-        self.truncated || self.full()
+        self.full()
     }
 }
 

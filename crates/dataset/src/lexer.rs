@@ -108,6 +108,8 @@ pub(crate) struct Lexed {
     /// Never empty; the last is [`Kind::End`].
     pub(crate) tokens: Vec<Token>,
     pub(crate) comments: Vec<Comment>,
+    /// A comment is never closed, so that the end of the text is not its true end.
+    pub(crate) swallowed: bool,
 }
 
 pub(crate) fn lex(text: &str, diagnostics: &mut Diagnostics) -> Lexed {
@@ -215,6 +217,7 @@ impl Lexer<'_, '_> {
                         .help("comments do not nest: the first `*/` closes"),
                 );
                 self.at = self.text.len();
+                self.out.swallowed = true;
             }
         }
     }

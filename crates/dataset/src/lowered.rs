@@ -13,7 +13,7 @@ use crate::types::{Order, Prim, Type};
 use crate::variable::Variable;
 
 /// Leaves of one fragment at most.
-pub const MAX_LEAVES: usize = 1 << 16;
+pub const MAX_LEAVES: usize = 1 << 14;
 
 /// The indices `start..start + count`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! First without any parameter, where everything found is final, then with the defaults. A shared budget
 //! bounds the time; what is left over is checked when it is instantiated.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
@@ -82,7 +82,7 @@ impl Trial<'_, '_> {
     /// Where the default fragments of a dataset do not depend on parameters, they must hold all of it.
     fn coverage(&mut self, fragments: &[(usize, Option<Fragment>)]) {
         let symbols = self.symbols;
-        let mut of_dataset: HashMap<usize, Vec<(usize, Option<&Fragment>)>> = HashMap::new();
+        let mut of_dataset: BTreeMap<usize, Vec<(usize, Option<&Fragment>)>> = BTreeMap::new();
         for (n, fragment) in fragments {
             let Some(decl) = symbols.fragments.get(*n) else { continue };
             let first = decl.items.iter().find_map(|item| match item {

@@ -187,8 +187,8 @@ pub struct ArrayType {
     pub size: u64,
 }
 
-/// A struct with its layout.
-#[derive(Clone, Debug, PartialEq)]
+/// A struct with its layout. Two are equal if their layouts are, wherever they are declared.
+#[derive(Clone, Debug)]
 pub struct StructType {
     /// The fields in the order of memory.
     pub fields: Vec<Field>,
@@ -200,6 +200,13 @@ pub struct StructType {
     pub packed: bool,
     /// Where it is declared, which tells one struct from another.
     pub(crate) id: u32,
+}
+
+impl PartialEq for StructType {
+    fn eq(&self, other: &Self) -> bool {
+        (self.size, self.align, self.packed) == (other.size, other.align, other.packed)
+            && self.fields == other.fields
+    }
 }
 
 impl StructType {

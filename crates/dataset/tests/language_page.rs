@@ -33,7 +33,8 @@ fn the_examples_are_right_and_formatted() {
             continue;
         }
         count += 1;
-        check(&text).unwrap_or_else(|e| panic!("at line {line}:\n{}", e.render("example.drepl", &text, false)));
+        check(&text)
+            .unwrap_or_else(|e| panic!("at line {line}:\n{}", e.render("example.drepl", &text, false)));
         let squeezed = |t: &str| -> String {
             // Comments at the ends of lines may be aligned by hand.
             t.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ") + "\n").collect()
@@ -50,7 +51,11 @@ fn the_messages_shown_are_those_that_come() {
     assert!(!pairs.is_empty());
     for pair in pairs {
         let (text, line) = (&pair[0].1, pair[0].2);
-        assert_eq!(check(text).unwrap_err().render("example.drepl", text, false), pair[1].1, "at line {line}");
+        assert_eq!(
+            check(text).unwrap_err().render("example.drepl", text, false),
+            pair[1].1,
+            "at line {line}"
+        );
     }
 }
 

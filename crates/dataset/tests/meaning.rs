@@ -289,7 +289,7 @@ fn a_fragment_with_too_many_pieces_is_refused_with_a_reason() {
     let p =
         program("dataset { var a[10, 10] int8 }\nfragment f { var x[i:300, j:300] = a[i mod 1, j mod 1] }");
     let error = p.instantiate("f", &[]).unwrap().lower().unwrap_err();
-    assert!(error.to_string().contains("more than 65536 pieces"), "{error}");
+    assert!(error.to_string().contains("more than 16384 pieces"), "{error}");
 }
 
 #[test]

@@ -239,7 +239,7 @@ fn hostile() -> Vec<(&'static str, String)> {
         ("many fragments", filled(data, |n| format!("fragment f{n} {{ var x[i:9] = d[i] }}\n"), "")),
         (
             "many counters",
-            filled(data, |n| format!("fragment f{n} {{ for k in 0..65536 var x = d[k] }}\n"), ""),
+            filled(data, |n| format!("fragment f{n} {{ for k in 0..16384 var x = d[k] }}\n"), ""),
         ),
         (
             "many defaults",
@@ -259,7 +259,7 @@ fn hostile() -> Vec<(&'static str, String)> {
         ),
         (
             "many periods",
-            filled(data, |n| format!("fragment f{n} default {{ var x[i:60000] = d[i mod 1] }}\n"), ""),
+            filled(data, |n| format!("fragment f{n} default {{ var x[i:16000] = d[i mod 1] }}\n"), ""),
         ),
         ("many roles", filled(&format!("{data}fragment f "), |_| "default ".into(), "{ var x[i:9] = d[i] }")),
         ("many dimension names", filled("dataset { var a[", |_| "1,".into(), "1] int8 }")),

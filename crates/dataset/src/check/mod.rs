@@ -24,9 +24,7 @@ pub(crate) struct Checker<'s> {
 pub(crate) fn check(symbols: &mut Symbols, diagnostics: &mut Diagnostics) {
     match names::global_order(symbols) {
         Ok(order) => symbols.global_order = order,
-        Err(cycle) => {
-            diagnostics.push(cycle);
-        }
+        Err(cycle) => diagnostics.push(cycle),
     }
     let before = diagnostics.iter().len();
     types::index_fields(symbols, diagnostics);

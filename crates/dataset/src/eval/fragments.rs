@@ -15,6 +15,9 @@ use crate::span::Span;
 use crate::types::{ArrayType, Field, Order, StructType, Type};
 use crate::variable::Variable;
 
+/// Steps charged for a variable, so that the budget bounds memory too.
+const VAR_COST: u64 = 64;
+
 /// Where the next variable of a fragment goes.
 struct Place {
     end: u64,
@@ -138,7 +141,7 @@ impl<'s> Evaluator<'s> {
         iteration: Option<i64>,
         place: &mut Place,
     ) -> Eval<FragmentVar> {
-        self.charge(8)?;
+        self.charge(VAR_COST)?;
         let mut extents = Vec::new();
         for binder in &decl.binders {
             let what = format!("the extent of `{}`", binder.name.text);
@@ -151,8 +154,11 @@ impl<'s> Evaluator<'s> {
         };
         let align = element.align().max(self.alignment(decl.align.as_ref())?);
         let offset = place.align_to(align, decl.name.span)?;
+        // An extent of 0 must not hide that the others are too large to have strides.
+        let filled: Vec<u64> = extents.iter().map(|&extent| extent.max(1)).collect();
         let size =
-            total(element.size(), &extents).ok_or_else(|| too_large(decl.name.span, "this variable"))?;
+            total(element.size(), &filled).ok_or_else(|| too_large(decl.name.span, "this variable"))?;
+        let size = if extents.contains(&0) { 0 } else { size };
         place.take(size, decl.name.span)?;
         let Target { variable, dims, .. } = target;
         let (name, order) = ((*decl.name.text).into(), model_order(decl.order.as_ref()));

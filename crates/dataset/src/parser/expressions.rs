@@ -142,7 +142,7 @@ impl Parser<'_> {
         if self.peek() == kind {
             return Ok(self.bump());
         }
-        if self.peek() == Kind::Bad {
+        if self.is_reported() {
             return Err(Abandoned);
         }
         let bracket = if kind == Kind::RParen { ")" } else { "]" };

@@ -23,6 +23,8 @@ pub(crate) type Parse<T> = Result<T, Abandoned>;
 pub(crate) struct Parser<'t> {
     text: &'t str,
     tokens: &'t [Token],
+    /// The end of the text is inside a comment, which has been reported.
+    swallowed: bool,
     at: usize,
     depth: usize,
     operators: usize,
@@ -31,7 +33,15 @@ pub(crate) struct Parser<'t> {
 
 /// Reads the tokens of `text`; `diagnostics` are those of the lexer.
 pub(crate) fn parse(text: &str, lexed: &Lexed, diagnostics: Diagnostics) -> (File, Diagnostics) {
-    let mut parser = Parser { text, tokens: &lexed.tokens, at: 0, depth: 0, operators: 0, diagnostics };
+    let mut parser = Parser {
+        text,
+        tokens: &lexed.tokens,
+        swallowed: lexed.swallowed,
+        at: 0,
+        depth: 0,
+        operators: 0,
+        diagnostics,
+    };
     let file = parser.file();
     parser.diagnostics.sort();
     (file, parser.diagnostics)
@@ -172,13 +182,18 @@ impl Parser<'_> {
     }
 
     fn unexpected_with(&mut self, expected: &str, help: Option<String>) -> Abandoned {
-        if self.peek() == Kind::Bad {
+        if self.is_reported() {
             return Abandoned;
         }
         let message = self.misplaced();
         self.fail(
             Diagnostic::new(self.span(), message).label(format!("expected {expected}")).maybe_help(help),
         )
+    }
+
+    /// True if the lexer has already said what is wrong with the next token.
+    fn is_reported(&self) -> bool {
+        self.peek() == Kind::Bad || (self.peek() == Kind::End && self.swallowed)
     }
 
     fn expect(&mut self, kind: Kind, expected: &str) -> Parse<Span> {
@@ -199,6 +214,7 @@ impl Parser<'_> {
             self.skip_separators();
             match self.peek() {
                 Kind::RBrace => return Ok(self.bump()),
+                Kind::End if self.swallowed => return Err(Abandoned),
                 Kind::End => {
                     let message = "the text ends inside a block";
                     return Err(self.fail(
