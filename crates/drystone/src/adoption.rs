@@ -67,6 +67,15 @@ pub(crate) enum Scope {
     Own { steps: bool },
 }
 
+/// What to do about a log that is damaged in the middle, or whose segment is too short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Damaged {
+    /// An error under `durable`, where no crash does that; else what follows is left out.
+    Refuse,
+    /// Leave out what follows.
+    GiveUp,
+}
+
 /// What to do with groups, decided by the caller of [`plan`].
 pub(crate) trait Verdict {
     /// May this closed group be taken? `false` gives it up for ever.
@@ -89,7 +98,7 @@ impl Verdict for TakeAll {
 /// Commits everything adoptable of all writers.
 pub(crate) fn commit_all(inner: &Arc<Inner>) -> Result<Committed> {
     let done = transact(inner, |base, version| {
-        let (logs, notes) = gather(inner, base)?;
+        let (logs, notes) = gather(inner, base, Damaged::Refuse)?;
         decide(inner, base, &logs, Scope::All, version, notes)
     })?;
     inner.adopt_snapshot(done.snapshot.clone());
@@ -97,7 +106,12 @@ pub(crate) fn commit_all(inner: &Arc<Inner>) -> Result<Committed> {
 }
 
 /// Commits groups of one writer.
-pub(crate) fn commit_own(inner: &Arc<Inner>, writer: u64, parts: &[PartFrom], steps: bool) -> Result<Committed> {
+pub(crate) fn commit_own(
+    inner: &Arc<Inner>,
+    writer: u64,
+    parts: &[PartFrom],
+    steps: bool,
+) -> Result<Committed> {
     transact(inner, |base, version| {
         let sources = base.sources(&inner.pages)?;
         let mine: HashMap<u32, &Source> =
@@ -132,7 +146,12 @@ fn decide(
 }
 
 /// Reads every log that may hold something beyond its watermark, and says what is strange about them.
-pub(crate) fn gather(inner: &Inner, base: &Snapshot) -> Result<(Vec<WriterLog>, Vec<String>)> {
+pub(crate) fn gather(
+    inner: &Inner,
+    base: &Snapshot,
+    damaged: Damaged,
+) -> Result<(Vec<WriterLog>, Vec<String>)> {
+    let strict = damaged == Damaged::Refuse && inner.identity.durability == Durability::Durable;
     let store = inner.store.as_ref();
     let sources = base.sources(&inner.pages)?;
     let known: HashMap<(u64, u32), &Source> =
@@ -169,20 +188,24 @@ pub(crate) fn gather(inner: &Inner, base: &Snapshot) -> Result<(Vec<WriterLog>, 
                 part.end,
                 part.torn.as_ref().map_or(String::new(), |t| format!(" ({})", t.what))
             );
-            if inner.identity.durability == Durability::Durable {
-                return Err(Error::corrupt(format!("{message}; recover(adopt=True) takes what is sound and gives up the rest")));
+            if strict {
+                return Err(Error::corrupt(format!(
+                    "{message}; recover(adopt=True) takes what is sound and gives up the rest"
+                )));
             }
             notes.push(message);
         }
         // Groups whose bytes are not in the segment: a power cut under `async`, or damage.
-        let short = |g: &Group| needed(g).into_iter().find(|(part, end)| segments.get(&(writer, *part)).is_none_or(|n| n < end));
+        let short = |g: &Group| {
+            needed(g).into_iter().find(|(part, end)| segments.get(&(writer, *part)).is_none_or(|n| n < end))
+        };
         if let Some(bad) = log.groups.iter().position(|g| short(g).is_some()) {
             let (part, end) = short(&log.groups[bad]).unwrap_or_default();
             let message = format!(
                 "{} ends before byte {end}, which a step record of writer {writer:016x} promised",
                 keys::segment(writer, part)
             );
-            if inner.identity.durability == Durability::Durable {
+            if strict {
                 return Err(Error::corrupt(message));
             }
             notes.push(format!("{message}; what it held is left out"));
@@ -230,14 +253,14 @@ impl Settled {
     }
 }
 
-struct Books {
+pub(crate) struct Books {
     sources: Vec<Source>,
     number: HashMap<(u64, u32), u32>,
     settled: HashMap<u64, Settled>,
 }
 
 impl Books {
-    fn new(base: &Snapshot, sources: Vec<Source>) -> Self {
+    pub(crate) fn new(base: &Snapshot, sources: Vec<Source>) -> Self {
         let mut number = HashMap::new();
         let mut settled: HashMap<u64, Settled> = HashMap::new();
         for (i, s) in sources.iter().enumerate().filter(|(_, s)| s.kind == 0) {
@@ -246,10 +269,10 @@ impl Books {
             slot.next = slot.next.max(s.groups);
         }
         for (source, group) in &base.manifest.ahead {
-            if let Some(s) = sources.get(*source as usize) {
-                if let Some(slot) = settled.get_mut(&s.writer) {
-                    slot.insert(*group);
-                }
+            if let Some(s) = sources.get(*source as usize)
+                && let Some(slot) = settled.get_mut(&s.writer)
+            {
+                slot.insert(*group);
             }
         }
         Books { sources, number, settled }
@@ -321,6 +344,13 @@ impl Books {
         out.sort_unstable();
         out
     }
+}
+
+/// Does the log hold groups, closed or begun, that no commit has taken?
+pub(crate) fn has_pending(log: &WriterLog, books: &Books) -> bool {
+    let settled = books.settled.get(&log.header.id);
+    let taken = |g: u64| settled.is_some_and(|s| s.contains(g));
+    log.groups.iter().map(|g| g.number).chain(log.open_groups.iter().copied()).any(|g| !taken(g))
 }
 
 /// Is the log one of a ranked writer that a fence shut out?
@@ -400,7 +430,8 @@ pub(crate) fn plan(
             }
         }
         for (j, group) in take[i].iter().enumerate() {
-            let hidden = group.step.is_some() && take[i][j + 1..].iter().any(|g| g.step == group.step && g.replace);
+            let hidden =
+                group.step.is_some() && take[i][j + 1..].iter().any(|g| g.step == group.step && g.replace);
             if !hidden {
                 adopt_entries(log, group, version, base, &mut books, &mut schema, &mut change.entries);
             }
@@ -457,16 +488,16 @@ fn completeness(
             }
             doubtful = true;
         }
-        if let Some(other) = by_rank.insert(rank.rank, *i) {
-            if other != *i {
-                if !fencing {
-                    return Err(Error::conflict(format!(
-                        "rank {} of step {} (run {}) was closed by two writers ({} and {}); call recover() to settle it",
-                        rank.rank, at.step, at.run, logs[other].header.origin, logs[*i].header.origin
-                    )));
-                }
-                doubtful = true;
+        if let Some(other) = by_rank.insert(rank.rank, *i)
+            && other != *i
+        {
+            if !fencing {
+                return Err(Error::conflict(format!(
+                    "rank {} of step {} (run {}) was closed by two writers ({} and {}); call recover() to settle it",
+                    rank.rank, at.step, at.run, logs[other].header.origin, logs[*i].header.origin
+                )));
             }
+            doubtful = true;
         }
     }
     let nranks = nranks.unwrap_or(0);
@@ -491,7 +522,11 @@ fn adopt_entries(
         entry.order = order;
         entry.source = books.source(log.header.id, entry.source);
         if variable.growable.contains(&true) {
-            let shape = schema.as_ref().map_or(&base.schema, |s| s).variables[&entry.variable].shape.clone();
+            let current = schema.as_ref().unwrap_or(&base.schema);
+            let shape = current
+                .variables
+                .get(&entry.variable)
+                .map_or_else(|| variable.shape.clone(), |v| v.shape.clone());
             let grown: Vec<u64> = (0..shape.len())
                 .map(|d| {
                     let end = entry.offset[d].saturating_add(entry.count[d]);

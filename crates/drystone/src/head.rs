@@ -95,7 +95,10 @@ pub(crate) fn find(store: &Arc<dyn Store>, pages: &PageLoader, identity: &Identi
             )));
         }
         if known > top {
-            warnings.push(format!("snapshots {}..{known} are lost: they were not flushed before a crash", top + 1));
+            warnings.push(format!(
+                "snapshots {}..{known} are lost: they were not flushed before a crash",
+                top + 1
+            ));
         }
     }
     let mut version = top;
@@ -150,7 +153,10 @@ fn check_survived(store: &Arc<dyn Store>, pages: &PageLoader, snapshot: &Snapsho
         let key = keys::segment(source.writer, source.part);
         let len = store.len(&key).map_err(must_exist)?;
         if len < source.seg_length {
-            return Err(Error::corrupt(format!("{key} ends at byte {len}, {} are needed", source.seg_length)));
+            return Err(Error::corrupt(format!(
+                "{key} ends at byte {len}, {} are needed",
+                source.seg_length
+            )));
         }
     }
     Ok(())

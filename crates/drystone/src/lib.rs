@@ -10,13 +10,14 @@
 //!
 //! Everything here may be called from several threads at once. Errors are [`Error`]; nothing panics on what a store holds.
 
-pub mod array;
 mod adoption;
+pub mod array;
 mod cache;
 mod container;
 mod error;
 mod head;
 mod log_scan;
+pub mod member;
 mod pages;
 mod put;
 mod random;

@@ -37,8 +37,7 @@ struct FrameAt {
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) part: u32,
-    /// Where reading began and ended.
-    pub(crate) from: u64,
+    /// Where reading ended.
     pub(crate) end: u64,
     /// Ended with CLOSE.
     pub(crate) closed: bool,
@@ -71,7 +70,12 @@ pub(crate) struct PartFrom {
 
 impl WriterLog {
     /// Reads the parts given (ascending, all that exist from the first unsettled one).
-    pub(crate) fn scan(store: &dyn Store, writer: u64, uuid: &[u8; 16], parts: &[PartFrom]) -> Result<Option<Self>> {
+    pub(crate) fn scan(
+        store: &dyn Store,
+        writer: u64,
+        uuid: &[u8; 16],
+        parts: &[PartFrom],
+    ) -> Result<Option<Self>> {
         let mut out: Option<WriterLog> = None;
         let mut building: BTreeMap<u64, (u64, Vec<Entry>)> = BTreeMap::new();
         for from in parts {
@@ -84,7 +88,7 @@ impl WriterLog {
                 open_groups: Vec::new(),
                 frames: Vec::new(),
             });
-            let mut part = Part { part: from.part, from: at, end: at, closed: false, torn: None, damaged: false };
+            let mut part = Part { part: from.part, end: at, closed: false, torn: None, damaged: false };
             log.frames_of(&key, &bytes, at, &mut part, &mut building)?;
             let whole = part.closed;
             log.parts.push(part);
@@ -138,7 +142,8 @@ impl WriterLog {
                     if head.last {
                         let (_, entries) = building.remove(&head.group).unwrap_or_default();
                         if entries.len() as u64 != head.entries {
-                            let what = format!("a group states {} entries and has {}", head.entries, entries.len());
+                            let what =
+                                format!("a group states {} entries and has {}", head.entries, entries.len());
                             return Err(Error::damaged(key, base + at, &Corrupt::new(what, 0)));
                         }
                         self.groups.push(Group {
@@ -166,11 +171,6 @@ impl WriterLog {
         Ok(())
     }
 
-    /// Does it hold groups beyond the watermark that no commit has taken (closed, or begun)?
-    pub(crate) fn has_pending(&self) -> bool {
-        !self.groups.is_empty() || !self.open_groups.is_empty()
-    }
-
     /// Did the writer close its log?
     pub(crate) fn is_closed(&self) -> bool {
         self.parts.last().is_some_and(|p| p.closed)
@@ -178,7 +178,8 @@ impl WriterLog {
 
     /// The watermark of a part when the groups for which `settled` holds are settled.
     pub(crate) fn watermark(&self, part: &Part, settled: impl Fn(u64) -> bool) -> u64 {
-        let pending = self.frames.iter().filter(|f| f.part == part.part && !settled(f.group)).map(|f| f.start).min();
+        let pending =
+            self.frames.iter().filter(|f| f.part == part.part && !settled(f.group)).map(|f| f.start).min();
         pending.unwrap_or(part.end)
     }
 }
@@ -192,10 +193,7 @@ fn read_part(
     from: &PartFrom,
 ) -> Result<Option<(FileHeader, Vec<u8>, u64)>> {
     if from.len < from.watermark {
-        return Err(Error::corrupt(format!(
-            "{key} is damaged: it ends at byte {}, {} were committed",
-            from.len, from.watermark
-        )));
+        return Ok(None); // what is missing was settled: nobody needs it again
     }
     let head_len = from.len.min(if from.watermark == 0 { from.len } else { 4096 });
     let mut bytes = match store.read_vec(key, 0, head_len as usize) {
@@ -206,16 +204,20 @@ fn read_part(
         Next::Frame { header, payload, .. } if header.kind == Kind::File => {
             FileHeader::decode(payload).map_err(|c| Error::damaged(key, 32, &c))?
         }
-        Next::Frame { .. } => return Err(Error::damaged(key, 0, &Corrupt::new("the file header is missing", 0))),
+        Next::Frame { .. } => {
+            return Err(Error::damaged(key, 0, &Corrupt::new("the file header is missing", 0)));
+        }
         Next::End | Next::Torn(_) if from.watermark == 0 => return Ok(None),
         Next::End => return Err(Error::damaged(key, 0, &Corrupt::new("the file is empty", 0))),
         Next::Torn(why) => return Err(Error::damaged(key, 0, &why)),
     };
-    if header.kind != FileKind::Idx || header.id != writer || header.part != from.part || header.uuid != *uuid {
+    if header.kind != FileKind::Idx || header.id != writer || header.part != from.part || header.uuid != *uuid
+    {
         return Err(Error::damaged(key, 0, &Corrupt::new("the header is another file's", 0)));
     }
     if from.watermark > 0 {
-        bytes = store.read_vec(key, from.watermark, (from.len - from.watermark) as usize).map_err(must_exist)?;
+        bytes =
+            store.read_vec(key, from.watermark, (from.len - from.watermark) as usize).map_err(must_exist)?;
     }
     Ok(Some((header, bytes, from.watermark)))
 }

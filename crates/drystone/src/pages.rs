@@ -131,6 +131,10 @@ impl tree::Pages for PageLoader {
     }
 
     fn invalid(&self, page: &PageRef, what: String) -> Error {
-        Error::corrupt(format!("{} is damaged: the page at byte {}: {what}", keys::pages(page.file), page.offset))
+        Error::corrupt(format!(
+            "{} is damaged: the page at byte {}: {what}",
+            keys::pages(page.file),
+            page.offset
+        ))
     }
 }

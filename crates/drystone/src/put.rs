@@ -46,8 +46,8 @@ pub(crate) fn kind_of(dtype: &DType) -> ScalarKind {
 /// Bytes of the scalar inside a leaf, for byte shuffling.
 pub(crate) fn scalar_size(dtype: &DType) -> usize {
     match dtype {
-        DType::Scalar(s @ (Scalar::C64 | Scalar::C128)) => s.size() / 2,
-        DType::Scalar(s) => s.size(),
+        DType::Scalar(s @ (Scalar::C64 | Scalar::C128)) => s.size() as usize / 2,
+        DType::Scalar(s) => s.size() as usize,
         DType::Unicode(_) => 4,
         DType::Bytes(_) => 1,
         _ => 8,
@@ -57,7 +57,9 @@ pub(crate) fn scalar_size(dtype: &DType) -> usize {
 /// The subchunk grid of a block: `chunks` if given, else cut so that no subchunk is too large.
 pub(crate) fn cut(count: &[u64], chunks: Option<&[u64]>, item: u64, coded: bool) -> Vec<u64> {
     let mut edges: Vec<u64> = match chunks {
-        Some(chunks) if chunks.len() == count.len() => count.iter().zip(chunks).map(|(n, c)| (*n).min(*c)).collect(),
+        Some(chunks) if chunks.len() == count.len() => {
+            count.iter().zip(chunks).map(|(n, c)| (*n).min(*c)).collect()
+        }
         _ => count.to_vec(),
     };
     let bytes = |edges: &[u64]| edges.iter().fold(item.max(1), |b, n| b.saturating_mul((*n).max(1)));
@@ -182,10 +184,10 @@ impl BlockPart<'_> {
         let kind = kind_of(&self.leaf.dtype);
         let stats = Stats::of(kind, data);
         let mut histogram = Vec::new();
-        if extent.iter().product::<u64>() >= HISTOGRAM_CELLS {
-            if let Some(h) = Histogram::of(kind, data, &stats) {
-                h.encode(&mut histogram);
-            }
+        if extent.iter().product::<u64>() >= HISTOGRAM_CELLS
+            && let Some(h) = Histogram::of(kind, data, &stats)
+        {
+            h.encode(&mut histogram);
         }
         let mut bytes = Vec::new();
         self.chain
@@ -217,7 +219,13 @@ impl BlockPart<'_> {
     }
 
     /// The index entry of a block whose subchunks are stored; several need a table first.
-    pub(crate) fn entry(&self, place: &Place, subchunks: &[Subchunk], segment: &mut Segment, part: u32) -> Result<Entry> {
+    pub(crate) fn entry(
+        &self,
+        place: &Place,
+        subchunks: &[Subchunk],
+        segment: &mut Segment,
+        part: u32,
+    ) -> Result<Entry> {
         let kind = kind_of(&self.leaf.dtype);
         let piece = match subchunks {
             [] => Piece::default(),

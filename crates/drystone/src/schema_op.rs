@@ -100,7 +100,10 @@ fn validate(path: &str, new: &NewVariable) -> Result<Chain> {
         return Err(bad(format!("{ndim} dimensions; at most {MAX_NDIM} are supported")));
     }
     if new.local && ndim > 0 {
-        return Err(bad("a local variable has no global shape: each writer's block brings its own; leave shape out".into()));
+        return Err(bad(
+            "a local variable has no global shape: each writer's block brings its own; leave shape out"
+                .into(),
+        ));
     }
     let mut cells: u64 = new.dtype.item_size().max(1) as u64;
     for n in new.shape.iter().flatten() {
@@ -127,9 +130,15 @@ fn validate(path: &str, new: &NewVariable) -> Result<Chain> {
     }
     let item = new.dtype.item_size();
     match &new.fill {
-        Some(_) if new.dtype == DType::String => return Err(bad("strings have no fill value; the empty string is read".into())),
+        Some(_) if new.dtype == DType::String => {
+            return Err(bad("strings have no fill value; the empty string is read".into()));
+        }
         Some(fill) if fill.len() != item as usize => {
-            return Err(bad(format!("the fill value has {} bytes, an element of {} has {item}", fill.len(), new.dtype)));
+            return Err(bad(format!(
+                "the fill value has {} bytes, an element of {} has {item}",
+                fill.len(),
+                new.dtype
+            )));
         }
         _ => {}
     }
@@ -168,7 +177,8 @@ fn create_variable(schema: &mut Schema, path: &str, new: &NewVariable, version: 
     }
     make_parents(schema, path)?;
     variable.id = schema.next_id;
-    schema.next_id = schema.next_id.checked_add(1).ok_or_else(|| Error::unsupported("2^32 variables were created"))?;
+    schema.next_id =
+        schema.next_id.checked_add(1).ok_or_else(|| Error::unsupported("2^32 variables were created"))?;
     schema.names.insert(path.to_string(), Name::Variable(variable.id));
     schema.variables.insert(variable.id, variable);
     Ok(true)
@@ -178,7 +188,9 @@ fn create_variable(schema: &mut Schema, path: &str, new: &NewVariable, version: 
 fn difference(old: &Variable, new: &Variable) -> Option<String> {
     let same_shape = old.growable == new.growable
         && old.shape.iter().zip(&new.shape).zip(&old.growable).all(|((o, n), grows)| *grows || o == n);
-    let show = |name: &str, o: &dyn std::fmt::Debug, n: &dyn std::fmt::Debug| Some(format!("{name} ({o:?}, not {n:?})"));
+    let show = |name: &str, o: &dyn std::fmt::Debug, n: &dyn std::fmt::Debug| {
+        Some(format!("{name} ({o:?}, not {n:?})"))
+    };
     if old.dtype != new.dtype {
         return Some(format!("dtype ({}, not {})", old.dtype, new.dtype));
     }
@@ -234,7 +246,11 @@ fn attrs_of<'a>(schema: &'a mut Schema, path: &str) -> Result<&'a mut Attrs> {
         return schema.groups.get_mut(path).ok_or_else(|| Error::not_found("the group is gone"));
     }
     let id = schema.resolve(path).map(|v| v.id).ok_or_else(|| no_such(schema, path))?;
-    schema.variables.get_mut(&id).map(|v| &mut v.attrs).ok_or_else(|| Error::not_found("the variable is gone"))
+    schema
+        .variables
+        .get_mut(&id)
+        .map(|v| &mut v.attrs)
+        .ok_or_else(|| Error::not_found("the variable is gone"))
 }
 
 fn set_attrs(schema: &mut Schema, path: &str, changes: &BTreeMap<String, Option<Value>>) -> Result<bool> {
@@ -252,7 +268,9 @@ fn set_attrs(schema: &mut Schema, path: &str, changes: &BTreeMap<String, Option<
 
 fn resize(schema: &mut Schema, path: &str, shape: &[u64], version: u64) -> Result<bool> {
     let id = schema.resolve(path).map(|v| v.id).ok_or_else(|| no_such(schema, path))?;
-    let Some(variable) = schema.variables.get_mut(&id) else { return Err(Error::not_found("the variable is gone")) };
+    let Some(variable) = schema.variables.get_mut(&id) else {
+        return Err(Error::not_found("the variable is gone"));
+    };
     if variable.local {
         return Err(Error::invalid(format!("\"{path}\" is a local variable: it has no shape to set")));
     }
@@ -263,7 +281,8 @@ fn resize(schema: &mut Schema, path: &str, shape: &[u64], version: u64) -> Resul
             shape.len()
         )));
     }
-    let bytes = shape.iter().try_fold(variable.dtype.item_size().max(1) as u64, |c, n| c.checked_mul((*n).max(1)));
+    let bytes =
+        shape.iter().try_fold(variable.dtype.item_size().max(1) as u64, |c, n| c.checked_mul((*n).max(1)));
     if bytes.is_none_or(|b| i64::try_from(b).is_err()) {
         return Err(Error::invalid(format!("\"{path}\": the new shape is too large")));
     }
@@ -307,9 +326,11 @@ fn rename(schema: &mut Schema, from: &str, to: &str) -> Result<bool> {
     make_parents(schema, to)?;
     let moved = |path: &str| format!("{to}{}", &path[from.len()..]);
     let groups = std::mem::take(&mut schema.groups);
-    schema.groups = groups.into_iter().map(|(p, a)| if inside(&p, from) { (moved(&p), a) } else { (p, a) }).collect();
+    schema.groups =
+        groups.into_iter().map(|(p, a)| if inside(&p, from) { (moved(&p), a) } else { (p, a) }).collect();
     let names = std::mem::take(&mut schema.names);
-    schema.names = names.into_iter().map(|(p, n)| if inside(&p, from) { (moved(&p), n) } else { (p, n) }).collect();
+    schema.names =
+        names.into_iter().map(|(p, n)| if inside(&p, from) { (moved(&p), n) } else { (p, n) }).collect();
     Ok(true)
 }
 
@@ -322,8 +343,11 @@ fn delete(schema: &mut Schema, path: &str) -> Result<bool> {
     } else {
         return Err(no_such(schema, path));
     }
-    let named: Vec<u32> =
-        schema.names.values().filter_map(|n| if let Name::Variable(id) = n { Some(*id) } else { None }).collect();
+    let named: Vec<u32> = schema
+        .names
+        .values()
+        .filter_map(|n| if let Name::Variable(id) = n { Some(*id) } else { None })
+        .collect();
     schema.variables.retain(|id, _| named.contains(id));
     Ok(true)
 }

@@ -49,8 +49,10 @@ impl Snapshot {
     pub(crate) fn load(manifest: Manifest, pages: &PageLoader) -> Result<Self> {
         let key = keys::manifest(manifest.version);
         let broken = |part: &str, c: &Corrupt| Error::corrupt(format!("{part} of {key} is damaged: {c}"));
-        let schema = Schema::decode(&pages.section(&manifest.schema)?).map_err(|c| broken("the schema", &c))?;
-        let steps = Steps::decode(&pages.section(&manifest.steps)?).map_err(|c| broken("the step list", &c))?;
+        let schema =
+            Schema::decode(&pages.section(&manifest.schema)?).map_err(|c| broken("the schema", &c))?;
+        let steps =
+            Steps::decode(&pages.section(&manifest.steps)?).map_err(|c| broken("the step list", &c))?;
         Ok(Snapshot { manifest, schema: Arc::new(schema), steps: Arc::new(steps) })
     }
 

@@ -11,12 +11,12 @@ use drystone_format::branch::{Branch, PageRef};
 use drystone_format::entry::{self, Entry};
 use drystone_format::frame::{self, Kind};
 use drystone_format::identity::Durability;
+use drystone_format::keys;
 use drystone_format::log::{FileHeader, FileKind};
 use drystone_format::manifest::{Manifest, Root, Section};
 use drystone_format::schema::Schema;
 use drystone_format::source::{self, PAGE_SOURCES, Source};
 use drystone_format::steps::Steps;
-use drystone_format::keys;
 use drystone_plan::tree::{self, Emit};
 use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
@@ -62,7 +62,10 @@ pub struct Committed {
 /// What the closure of a transaction decides on each base.
 pub(crate) enum Decision {
     /// Nothing to do on this base.
-    Keep { incomplete: Vec<Incomplete>, notes: Vec<String> },
+    Keep {
+        incomplete: Vec<Incomplete>,
+        notes: Vec<String>,
+    },
     Apply(Box<Change>),
 }
 
@@ -95,7 +98,12 @@ pub(crate) fn transact(
 }
 
 /// One try; `None` if another commit took the version.
-fn attempt(inner: &Inner, base: &Arc<Snapshot>, version: u64, change: Change) -> Result<Option<Snapshot>> {
+pub(crate) fn attempt(
+    inner: &Inner,
+    base: &Arc<Snapshot>,
+    version: u64,
+    change: Change,
+) -> Result<Option<Snapshot>> {
     let store = inner.store.as_ref();
     let durable = inner.identity.durability == Durability::Durable;
     let file = random::id64();
@@ -136,13 +144,9 @@ fn attempt(inner: &Inner, base: &Arc<Snapshot>, version: u64, change: Change) ->
         ahead: change.ahead.unwrap_or_else(|| old.ahead.clone()),
     };
     let wrote_pages = pages.finish(store, durable)?;
-    let bytes = manifest.encode();
-    if bytes.len() > 64 << 10 {
-        return Err(Error::unsupported(format!(
-            "the manifest would be {} bytes, more than 64 KiB: too many sources or uncommitted steps; commit more often",
-            bytes.len()
-        )));
-    }
+    let bytes = manifest.encode().map_err(|e| {
+        Error::unsupported(format!("{e}: too many sources or uncommitted steps; commit more often"))
+    })?;
     let won = match store.put(&keys::manifest(version), &bytes, PutMode::IfAbsent, durable) {
         Ok(()) => true,
         Err(e) => settle(store, version, &write_id, &inner.identity.uuid, e)?,
@@ -160,7 +164,13 @@ fn attempt(inner: &Inner, base: &Arc<Snapshot>, version: u64, change: Change) ->
 }
 
 /// After a failed put: is our manifest there (true), another's (false), or none (the error)?
-fn settle(store: &dyn Store, version: u64, write_id: &[u8; 16], uuid: &[u8; 16], error: StoreError) -> Result<bool> {
+fn settle(
+    store: &dyn Store,
+    version: u64,
+    write_id: &[u8; 16],
+    uuid: &[u8; 16],
+    error: StoreError,
+) -> Result<bool> {
     match head::read_manifest(store, version, uuid) {
         Ok(found) => Ok(found.write_id == *write_id),
         Err(_) if matches!(error, StoreError::AlreadyExists { .. }) => Ok(false),

@@ -19,9 +19,11 @@ use drystone_format::table::Subchunk;
 use drystone_store::PutMode;
 use drystone_transform::{Chain, Scratch};
 
+use crate::adoption::{Books, Damaged};
 use crate::array::Source;
 use crate::container::{Inner, lock, no_such};
 use crate::log_scan::PartFrom;
+use crate::member::member;
 use crate::put::{self, BlockPart, Coded, Place};
 use crate::segment::Segment;
 use crate::transaction::Committed;
@@ -99,12 +101,16 @@ impl Writer {
         inner.require_writable()?;
         let rank = match options.rank {
             None if options.run.is_some() => {
-                return Err(Error::invalid("run= is for writers with rank= and nranks=; writers without ranks belong to no run"));
+                return Err(Error::invalid(
+                    "run= is for writers with rank= and nranks=; writers without ranks belong to no run",
+                ));
             }
             None => None,
             Some((rank, nranks)) if rank < nranks && nranks <= 1 << 24 => Some(Rank { rank, nranks }),
             Some((rank, nranks)) => {
-                return Err(Error::invalid(format!("rank {rank} of {nranks}: ranks are 0..nranks-1, nranks at least 1")));
+                return Err(Error::invalid(format!(
+                    "rank {rank} of {nranks}: ranks are 0..nranks-1, nranks at least 1"
+                )));
             }
         };
         let (base, _) = inner.newest()?;
@@ -150,14 +156,22 @@ impl Writer {
     pub fn begin_step(&self, step: Option<u64>, replace: bool) -> Result<u64> {
         let mut state = self.state()?;
         if let Some(open) = &state.open {
-            return Err(Error::invalid(format!("step {} is open in this writer; end it before the next", open.step)));
+            return Err(Error::invalid(format!(
+                "step {} is open in this writer; end it before the next",
+                open.step
+            )));
+        }
+        if step.is_none() && self.shared.rank.is_none() {
+            let (newest, _) = self.shared.inner.newest()?; // others may have committed steps since
+            self.shared.inner.adopt_snapshot(newest);
         }
         let committed = self.shared.inner.snapshot().steps.last();
         let step = step.unwrap_or_else(|| committed.max(state.last_step).map_or(0, |s| s + 1));
         if step >= 1 << 62 {
             return Err(Error::invalid(format!("step {step} is too large; steps are below 2^62")));
         }
-        state.open = Some(OpenStep { step, replace, group: None, frames: 0, written: 0, entries: Vec::new() });
+        state.open =
+            Some(OpenStep { step, replace, group: None, frames: 0, written: 0, entries: Vec::new() });
         state.generation += 1;
         Ok(step)
     }
@@ -181,6 +195,9 @@ impl Writer {
 
     /// Drops the open step: nothing of it will be visible.
     pub fn abort_step(&self) -> Result<()> {
+        if lock(&self.shared.state).failed.is_some() {
+            return Ok(()); // reported when it failed; its step was never promised
+        }
         let mut state = self.state()?;
         let Some(open) = state.open.take() else { return Ok(()) };
         state.generation += 1;
@@ -209,22 +226,29 @@ impl Writer {
         field: Option<&str>,
     ) -> Result<()> {
         let variable = self.variable(path)?;
-        let leaves = members(path, &variable, field, dtype)?;
+        let leaves = members(path, &variable, field, dtype, data.item())?;
         if leaves.iter().any(|(_, leaf)| leaf.dtype == DType::String) {
-            return Err(Error::invalid(format!("\"{path}\" holds strings; give strings, not fixed-size elements")));
-        }
-        if data.item() as u64 != dtype.item_size() as u64 {
-            return Err(Error::invalid("the array's element size does not fit its dtype"));
+            return Err(Error::invalid(format!(
+                "\"{path}\" holds strings; give strings, not fixed-size elements"
+            )));
         }
         let offset = check_box(path, &variable, data.shape(), offset)?;
         let (put, step, generation) = self.begin_put(path, &variable)?;
-        let chain = Chain::parse(&variable.transform)
-            .map_err(|e| Error::unsupported(format!("\"{path}\" has a transform this program cannot apply: {e}")))?;
+        let chain = Chain::parse(&variable.transform).map_err(|e| {
+            Error::unsupported(format!("\"{path}\" has a transform this program cannot apply: {e}"))
+        })?;
         for (member, leaf) in &leaves {
             let coded = !chain.is_identity();
             let cut = put::cut(data.shape(), variable.chunks.as_deref(), u64::from(leaf.size), coded);
             let part = BlockPart { leaf, chain: &chain, cut: &cut };
-            let place = Place { step, variable: variable.id, member: *member, put, offset: &offset, count: data.shape() };
+            let place = Place {
+                step,
+                variable: variable.id,
+                member: *member,
+                put,
+                offset: &offset,
+                count: data.shape(),
+            };
             if coded {
                 self.put_coded(&part, &place, data, generation)?;
             } else {
@@ -235,7 +259,13 @@ impl Writer {
     }
 
     /// Writes a block of a string variable; `values` in row-major order of `shape`, UTF-8 each.
-    pub fn put_strings(&self, path: &str, shape: &[u64], values: &[&[u8]], offset: Option<&[u64]>) -> Result<()> {
+    pub fn put_strings(
+        &self,
+        path: &str,
+        shape: &[u64],
+        values: &[&[u8]],
+        offset: Option<&[u64]>,
+    ) -> Result<()> {
         let variable = self.variable(path)?;
         if variable.dtype != DType::String {
             return Err(Error::invalid(format!("\"{path}\" holds {}, not strings", variable.dtype)));
@@ -244,7 +274,10 @@ impl Writer {
             return Err(Error::invalid("the number of strings does not fit the shape"));
         }
         if let Some(long) = values.iter().find(|v| v.len() as u64 > u64::from(u32::MAX)) {
-            return Err(Error::unsupported(format!("a string of {} bytes; at most 4 GiB are supported", long.len())));
+            return Err(Error::unsupported(format!(
+                "a string of {} bytes; at most 4 GiB are supported",
+                long.len()
+            )));
         }
         let offset = check_box(path, &variable, shape, offset)?;
         let (put, step, generation) = self.begin_put(path, &variable)?;
@@ -298,7 +331,11 @@ impl Writer {
         }
         let dropped = state.open.take();
         let loose = !state.loose.is_empty();
-        if loose || state.part.idx_frames > 1 || !state.done.is_empty() || dropped.as_ref().is_some_and(|o| o.frames > 0) {
+        if loose
+            || state.part.idx_frames > 1
+            || !state.done.is_empty()
+            || dropped.as_ref().is_some_and(|o| o.frames > 0)
+        {
             self.guard(&mut state, |w, state| {
                 if dropped.as_ref().is_some_and(|o| o.frames > 0) {
                     state.part.idx_push(Kind::Abort, &[]);
@@ -309,7 +346,12 @@ impl Writer {
         let parts = state.parts();
         drop(state);
         if loose {
-            adoption::commit_own(&self.shared.inner, self.shared.id, &parts, self.shared.rank.is_some_and(|r| r.nranks == 1))?;
+            adoption::commit_own(
+                &self.shared.inner,
+                self.shared.id,
+                &parts,
+                self.shared.rank.is_some_and(|r| r.nranks == 1),
+            )?;
         }
         match dropped {
             Some(open) => Err(Error::invalid(format!(
@@ -360,7 +402,9 @@ impl Writer {
     fn state_of(&self, generation: u64) -> Result<MutexGuard<'_, State>> {
         let state = self.state()?;
         if state.generation != generation {
-            return Err(Error::invalid("the step was ended by another thread while a block of it was being put"));
+            return Err(Error::invalid(
+                "the step was ended by another thread while a block of it was being put",
+            ));
         }
         Ok(state)
     }
@@ -399,20 +443,38 @@ impl Writer {
         Ok((put, step, state.generation))
     }
 
-    fn put_raw(&self, part: &BlockPart<'_>, place: &Place<'_>, data: &Source<'_>, generation: u64) -> Result<()> {
+    fn put_raw(
+        &self,
+        part: &BlockPart<'_>,
+        place: &Place<'_>,
+        data: &Source<'_>,
+        generation: u64,
+    ) -> Result<()> {
         let mut state = self.state_of(generation)?;
         self.guard(&mut state, |w, state| {
             w.roll_if_full(state)?;
             let mut gathered = Vec::new();
             let mut subchunks = Vec::new();
             for (first, extent) in put::grid(data.shape(), part.cut) {
-                subchunks.push(part.store_raw(data, &first, &extent, &mut gathered, &mut state.part.segment)?);
+                subchunks.push(part.store_raw(
+                    data,
+                    &first,
+                    &extent,
+                    &mut gathered,
+                    &mut state.part.segment,
+                )?);
             }
             w.add_entry(state, part, place, &subchunks)
         })
     }
 
-    fn put_coded(&self, part: &BlockPart<'_>, place: &Place<'_>, data: &Source<'_>, generation: u64) -> Result<()> {
+    fn put_coded(
+        &self,
+        part: &BlockPart<'_>,
+        place: &Place<'_>,
+        data: &Source<'_>,
+        generation: u64,
+    ) -> Result<()> {
         let grid = put::grid(data.shape(), part.cut);
         let item = u64::from(part.leaf.size);
         let per_batch = grid.first().map_or(1, |(_, e)| {
@@ -443,7 +505,13 @@ impl Writer {
         })
     }
 
-    fn add_entry(&self, state: &mut State, part: &BlockPart<'_>, place: &Place<'_>, subchunks: &[Subchunk]) -> Result<()> {
+    fn add_entry(
+        &self,
+        state: &mut State,
+        part: &BlockPart<'_>,
+        place: &Place<'_>,
+        subchunks: &[Subchunk],
+    ) -> Result<()> {
         let entry = part.entry(place, subchunks, &mut state.part.segment, state.part.number)?;
         match (&mut state.open, place.step) {
             (Some(open), Some(_)) => {
@@ -565,7 +633,9 @@ impl Writer {
         }
         self.sync_segments(state)?;
         state.part.idx_flush(&s.inner, s.id)?;
-        if self.durable() {
+        // A single rank commits at once: its promise is the manifest, which is synced.
+        let committed_at_once = head.step.is_some() && s.rank.is_some_and(|r| r.nranks == 1);
+        if self.durable() && !committed_at_once {
             s.inner.store.sync(&[&keys::idx(s.id, state.part.number)])?;
         }
         Ok(())
@@ -597,7 +667,11 @@ impl Drop for Shared {
     fn drop(&mut self) {
         // Without close the log simply ends: what was promised stays, the rest was never promised.
         let state = lock(&self.state);
-        if !state.closed && state.failed.is_none() && self.pid == std::process::id() && !state.loose.is_empty() {
+        if !state.closed
+            && state.failed.is_none()
+            && self.pid == std::process::id()
+            && !state.loose.is_empty()
+        {
             self.inner.warn("a writer was dropped without close(): its values without step are lost".into());
         }
     }
@@ -667,11 +741,11 @@ fn header(inner: &Inner, id: u64, part: u32, run: u64, rank: Option<Rank>, fence
 
 /// Refuses a ranked writer where earlier writers left what it would mix with.
 fn refuse_unfenced(inner: &Inner, base: &crate::Snapshot, rank: Rank) -> Result<()> {
-    let (logs, _) = adoption::gather(inner, base)?;
+    let (logs, _) = adoption::gather(inner, base, Damaged::GiveUp)?;
+    let books = Books::new(base, base.sources(&inner.pages)?);
     for log in logs.iter().filter(|l| !adoption::is_fenced(l, base)) {
         let Some(theirs) = log.header.rank else { continue };
-        let pending = log.has_pending();
-        if !pending {
+        if !adoption::has_pending(log, &books) {
             continue;
         }
         let remedy = "call recover(adopt=True) to keep its complete steps, or recover(discard=True) to drop them, then open the \
@@ -693,7 +767,13 @@ fn refuse_unfenced(inner: &Inner, base: &crate::Snapshot, rank: Rank) -> Result<
 }
 
 /// The leaf members to write, with offsets relative to an element of `dtype`.
-fn members(path: &str, variable: &Variable, field: Option<&str>, dtype: &DType) -> Result<Vec<(u32, Leaf)>> {
+fn members(
+    path: &str,
+    variable: &Variable,
+    field: Option<&str>,
+    dtype: &DType,
+    item: usize,
+) -> Result<Vec<(u32, Leaf)>> {
     let leaves = variable.dtype.leaves();
     let Some(field) = field else {
         if *dtype != variable.dtype {
@@ -702,26 +782,37 @@ fn members(path: &str, variable: &Variable, field: Option<&str>, dtype: &DType) 
                 variable.dtype
             )));
         }
+        if item as u64 != u64::from(dtype.item_size()) {
+            return Err(Error::invalid(format!(
+                "the array has elements of {item} bytes, {dtype} has {}",
+                dtype.item_size()
+            )));
+        }
         return Ok(leaves.into_iter().enumerate().map(|(i, l)| (i as u32, l)).collect());
     };
-    let (first, member) = drystone_format::dtype::member(&variable.dtype, field).ok_or_else(|| {
-        let known: Vec<String> = leaves.iter().map(|l| l.path.clone()).collect();
+    let found = member(&variable.dtype, field).ok_or_else(|| {
+        let known: Vec<&str> = leaves.iter().map(|l| l.path.as_str()).collect();
         Error::not_found(format!("\"{path}\" has no member \"{field}\"; it has: {}", known.join(", ")))
     })?;
-    if *dtype != member.dtype {
+    if *dtype != found.dtype {
         return Err(Error::invalid(format!(
             "member \"{field}\" of \"{path}\" has dtype {}, the array has {dtype}; convert it first",
-            member.dtype
+            found.dtype
         )));
     }
-    let count = member.dtype.leaves().len();
+    if item != found.size as usize {
+        return Err(Error::invalid(format!(
+            "member \"{field}\" of \"{path}\" has {} bytes per element (shape {:?}), the array {item}",
+            found.size, found.shape
+        )));
+    }
     Ok(leaves
         .into_iter()
         .enumerate()
-        .skip(first)
-        .take(count)
+        .skip(found.first_leaf)
+        .take(found.leaf_count)
         .map(|(i, mut l)| {
-            l.offset -= member.offset;
+            l.offset -= found.offset;
             (i as u32, l)
         })
         .collect())
@@ -734,7 +825,11 @@ fn check_box(path: &str, variable: &Variable, shape: &[u64], offset: Option<&[u6
             return Err(bad("a local variable's blocks have no offset".into()));
         }
         if shape.len() > drystone_format::MAX_NDIM {
-            return Err(bad(format!("{} dimensions; at most {} are supported", shape.len(), drystone_format::MAX_NDIM)));
+            return Err(bad(format!(
+                "{} dimensions; at most {} are supported",
+                shape.len(),
+                drystone_format::MAX_NDIM
+            )));
         }
         return Ok(vec![0; shape.len()]);
     }
@@ -786,7 +881,10 @@ fn encode_all(part: &BlockPart<'_>, data: &Source<'_>, grid: &[(Vec<u64>, Vec<u6
         let handles: Vec<_> = grid.chunks(share).map(|range| scope.spawn(move || run(range))).collect();
         handles
             .into_iter()
-            .map(|h| h.join().unwrap_or_else(|_| Err(Error::corrupt("an encoder thread panicked; please report it"))))
+            .map(|h| {
+                h.join()
+                    .unwrap_or_else(|_| Err(Error::corrupt("an encoder thread panicked; please report it")))
+            })
             .collect()
     });
     let mut out = Vec::with_capacity(grid.len());

@@ -4,24 +4,19 @@
 //! everything up to its version is on stable storage.
 
 use crate::Corrupt;
-use crate::cursor::Reader;
 use crate::manifest::MAX_VERSION;
 
-/// The hint for a version.
-pub fn encode(version: u64) -> Vec<u8> {
+/// The hint that names a version.
+pub fn encode_hint(version: u64) -> Vec<u8> {
     let mut out = encode_mark(version);
     out.extend_from_slice(format!(" {:08x}", crc32c::crc32c(&out)).as_bytes());
     out
 }
 
-/// The version a hint names.
-pub fn decode(bytes: &[u8]) -> Result<u64, Corrupt> {
-    let mut r = Reader::new(bytes);
-    let version = decode_mark(r.take(12)?)?;
-    match encode(version) == bytes {
-        true => Ok(version),
-        false => Err(Corrupt::new("the hint fails its CRC", 12)),
-    }
+/// The version a hint names; None if it is torn or damaged, which a reader must be ready for.
+pub fn decode_hint(bytes: &[u8]) -> Option<u64> {
+    let version = decode_mark(bytes.get(..12)?).ok()?;
+    (encode_hint(version) == bytes).then_some(version)
 }
 
 /// The content of the mark of a version.

@@ -3,6 +3,7 @@
 //! Its reader takes one flat JSON object of strings, integers and arrays of strings: all that the format says can be there.
 
 use crate::Corrupt;
+pub use crate::hint::{decode_hint, decode_mark, encode_hint, encode_mark};
 
 /// What a commit promises about power cuts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -12,8 +12,9 @@ pub mod cursor;
 pub mod dtype;
 pub mod entry;
 pub mod frame;
-pub mod hint;
-pub mod histogram;
+#[doc(hidden)]
+pub mod fuzzing;
+mod hint;
 pub mod identity;
 pub mod keys;
 pub mod log;

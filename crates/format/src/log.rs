@@ -197,6 +197,10 @@ pub fn decode_group(payload: &[u8]) -> Result<(GroupHead, Vec<Entry>), Corrupt> 
         let at = r.position();
         entries.extend(decode_block(r.take(len)?).map_err(inner(at))?);
     }
+    let n = entries.len() as u64;
+    if head.last && (n > head.entries || head.part == 0 && n < head.entries) {
+        return Err(r.corrupt(format!("{n} entries in a group of {}", head.entries)));
+    }
     match entries.iter().find(|e| e.step != head.entry_step()) {
         Some(e) => Err(r.corrupt(format!("an entry of step {} in a group of {}", e.step, head.entry_step()))),
         None => Ok((head, entries)),

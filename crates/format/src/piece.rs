@@ -5,7 +5,6 @@
 
 use crate::cursor::Reader;
 use crate::entry::{Piece, Stats, set};
-use crate::histogram::Histogram;
 use crate::{Corrupt, column};
 
 /// Payload, trailer and unit lengths, at most.
@@ -72,13 +71,13 @@ impl Piece {
 pub struct Trailer {
     /// CRC of each unit of the payload.
     pub checks: Vec<u32>,
-    /// Distribution of the decoded elements.
-    pub histogram: Option<Histogram>,
+    /// Distribution of the decoded elements as bytes, which the transform crate reads; may be empty.
+    pub histogram: Vec<u8>,
 }
 
 impl Trailer {
     /// The CRCs of a payload's units. `unit_log2` 0 makes the whole payload one unit.
-    pub fn of(payload: &[u8], unit_log2: u8, histogram: Option<Histogram>) -> Self {
+    pub fn of(payload: &[u8], unit_log2: u8, histogram: Vec<u8>) -> Self {
         let unit = match unit_log2 {
             0 => payload.len().max(1),
             log2 => 1usize.checked_shl(log2.into()).unwrap_or(usize::MAX),
@@ -89,9 +88,7 @@ impl Trailer {
     /// The bytes of the trailer; their CRC is the piece's `check`.
     pub fn encode(&self) -> Vec<u8> {
         let mut out: Vec<u8> = self.checks.iter().flat_map(|c| c.to_le_bytes()).collect();
-        if let Some(histogram) = &self.histogram {
-            out.extend_from_slice(&histogram.encode());
-        }
+        out.extend_from_slice(&self.histogram);
         out
     }
 
@@ -108,10 +105,7 @@ impl Trailer {
         let checks = r.take(len.unwrap_or(usize::MAX))?;
         let mut words = Reader::new(checks);
         let checks = (0..checks.len() / 4).map(|_| words.u32()).collect::<Result<_, _>>()?;
-        let histogram = match r.remaining() {
-            0 => None,
-            rest => Some(Histogram::decode(r.take(rest)?)?),
-        };
+        let histogram = r.take(r.remaining())?.to_vec();
         Ok(Trailer { checks, histogram })
     }
 

@@ -99,19 +99,18 @@ impl Variable {
             return Err(format!("{} dimension names for {ndim} dimensions", self.dims.len()));
         }
         if let Some(chunks) = &self.chunks
-            && (!fits(chunks.len()) || chunks.contains(&0))
+            && (!fits(chunks.len()) && !self.local || chunks.len() > crate::MAX_NDIM || chunks.contains(&0))
         {
             return Err(format!("chunks {chunks:?} for {ndim} dimensions"));
         }
         if let Some(fill) = &self.fill
-            && self.dtype != DType::String
-            && fill.len() as u64 != u64::from(self.dtype.item_size())
+            && (self.dtype == DType::String || fill.len() as u64 != u64::from(self.dtype.item_size()))
         {
             return Err(format!("a fill value of {} bytes for {}", fill.len(), self.dtype));
         }
         let mut above = None;
         for (commit, shape) in &self.clips {
-            if !fits(shape.len()) || above.is_some_and(|a| *commit <= a) {
+            if !fits(shape.len()) || above.is_some_and(|a| *commit < a) {
                 return Err(format!("clip of commit {commit} to {shape:?}"));
             }
             above = Some(*commit);

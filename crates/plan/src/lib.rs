@@ -8,6 +8,7 @@
 //! checked before it is believed; a number that does not fit is an error, never a panic.
 
 #![forbid(unsafe_code)]
+#![allow(clippy::single_range_in_vec_init, reason = "lists of one byte range are what this crate is about")]
 
 pub mod coalesce;
 pub mod parts;
@@ -16,8 +17,6 @@ pub mod read_plan;
 pub mod resolve;
 pub mod selection;
 pub mod tree;
-
-mod order;
 
 #[cfg(test)]
 mod random;

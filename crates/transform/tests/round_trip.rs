@@ -139,6 +139,18 @@ fn the_stored_zstd_frame_is_one_that_any_zstd_reads() {
 }
 
 #[test]
+fn the_examples_of_the_specification_are_what_is_stored() {
+    let chain = Chain::parse("shuffle,zstd:3").unwrap();
+    let stored = |data: &[u8]| {
+        let mut stored = Vec::new();
+        chain.encode(data, &Logical::scalars(4, 1), &mut stored, &mut Scratch::new()).unwrap();
+        stored
+    };
+    assert_eq!(stored(&[0xAA, 0xBB, 0xCC, 0xDD]), [0x10, 0xAA, 0xBB, 0xCC, 0xDD]);
+    assert!(stored(&[0; 4000]).starts_with(&[0x1F, 0xA0, 0x0F, 0, 0, 0x28, 0xB5, 0x2F, 0xFD]));
+}
+
+#[test]
 fn a_subchunk_over_the_limit_is_refused_on_both_sides() {
     let logical = Logical::scalars(1, 1);
     let mut scratch = Scratch::new();

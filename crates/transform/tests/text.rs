@@ -57,7 +57,7 @@ fn messages_say_what_is_wrong_and_what_would_be_right() {
     ] {
         assert_eq!(Chain::parse(text).unwrap_err().to_string(), message);
     }
-    let many = vec!["zstd"; 9].join(",");
+    let many = ["zstd"; 9].join(",");
     assert!(Chain::parse(&many).unwrap_err().to_string().contains("at most 8"));
 }
 

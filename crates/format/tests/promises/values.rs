@@ -128,7 +128,7 @@ fn variable() -> impl Strategy<Value = Variable> {
                 local,
                 transform,
                 chunks: chunked.then(|| axes.iter().map(|a| a.2).collect()),
-                fill: fill.map(|b| vec![b; dtype.item_size() as usize]),
+                fill: fill.filter(|_| dtype != DType::String).map(|b| vec![b; dtype.item_size() as usize]),
                 attrs,
                 created,
                 clips: (3u64..).step_by(7).zip(clips).map(|(c, s)| (c, s[..axes.len()].to_vec())).collect(),

@@ -1,7 +1,8 @@
-//! A uniform grid over the regions: which of those inserted before may meet this one?
+//! A grid over the regions: which of those inserted before may meet this one?
 //!
-//! The cells have about the size of an average region, and there are at most a few per region. A cell that one region fills
-//! needs to know no other one: whatever comes later is hidden there.
+//! Its lines are drawn where regions begin, so that the blocks of any rectilinear decomposition, even or not, meet and fill one
+//! cell each, and crowded places get more lines. There are at most a few cells per region. A cell that one region fills needs
+//! to know no other one: whatever comes later is hidden there.
 
 use drystone_format::MAX_NDIM;
 
@@ -10,12 +11,16 @@ use super::region::Region;
 const NONE: u32 = u32::MAX;
 const FILLED: u32 = 1 << 31;
 
+/// Most cells per region, and most cells that regions meet on average.
+const CELLS: f64 = 4.0;
+const MEETINGS: f64 = 12.0;
+
 pub(super) struct Grid {
     ndim: usize,
-    lo: [u64; MAX_NDIM],
+    /// Where the cells begin along each axis, ascending.
+    lines: [Vec<u64>; MAX_NDIM],
+    /// Where the last cell ends.
     hi: [u64; MAX_NDIM],
-    /// Edge of a cell in positions.
-    edge: [u64; MAX_NDIM],
     stride: [usize; MAX_NDIM],
     /// Per cell the number of its newest link, or NONE; with FILLED set, that one fills the cell.
     heads: Vec<u32>,
@@ -26,79 +31,81 @@ pub(super) struct Grid {
 }
 
 impl Grid {
+    /// A grid fit for these regions, none of which is empty; nothing is inserted yet.
     pub(super) fn new(regions: &[(usize, Region)], ndim: usize) -> Grid {
-        let (mut lo, mut hi) = ([u64::MAX; MAX_NDIM], [0; MAX_NDIM]);
-        let mut mean = [0f64; MAX_NDIM];
-        for (_, region) in regions {
-            for d in 0..ndim {
-                lo[d] = lo[d].min(region.lo[d]);
-                hi[d] = hi[d].max(region.hi[d]);
-                mean[d] += (region.hi[d] - region.lo[d]) as f64 / regions.len() as f64;
-            }
-        }
         let mut grid = Grid {
             ndim,
-            lo,
-            hi,
-            edge: [1; MAX_NDIM],
+            lines: [const { Vec::new() }; MAX_NDIM],
+            hi: [0; MAX_NDIM],
             stride: [0; MAX_NDIM],
             heads: Vec::new(),
             links: Vec::with_capacity(regions.len()),
             told: vec![NONE; regions.len()],
         };
-        let few = regions.len() < 8;
-        let mut cells = [1u64; MAX_NDIM];
-        for d in (0..ndim).filter(|_| !few) {
-            let extent = hi[d].saturating_sub(lo[d]);
-            cells[d] = ((extent as f64 / mean[d]).round() as u64).clamp(1, extent.max(1));
-        }
-        let most = regions.len() as f64;
-        loop {
-            for d in 0..ndim {
-                grid.edge[d] = hi[d].saturating_sub(lo[d]).div_ceil(cells[d]).max(1);
-            }
-            let total = cells[..ndim].iter().fold(1f64, |total, &cells| total * cells as f64);
-            let touched = |region: &Region| {
-                let spans = (0..ndim).map(|d| grid.span(region, d));
-                spans.fold(1f64, |cells, span| cells * (span.end - span.start) as f64)
-            };
-            let coarse = cells.iter().all(|&cells| cells == 1);
-            if coarse
-                || (total <= 4.0 * most
-                    && regions.iter().map(|(_, region)| touched(region)).sum::<f64>() <= 12.0 * most)
-            {
-                break;
-            }
-            if let Some(finest) = cells.iter_mut().max() {
-                *finest = finest.div_ceil(2);
+        for d in 0..ndim {
+            let lines = &mut grid.lines[d];
+            lines.extend(regions.iter().map(|(_, region)| region.lo[d]));
+            lines.sort_unstable();
+            lines.dedup();
+            grid.hi[d] = regions.iter().map(|(_, region)| region.hi[d]).max().unwrap_or(0);
+            if regions.len() < 8 {
+                lines.truncate(1);
             }
         }
-        let mut total = 1usize;
+        while !grid.is_affordable(regions) {
+            let Some(finest) = grid.lines.iter_mut().max_by_key(|lines| lines.len()) else { break };
+            let mut number = 0;
+            finest.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+        }
+        let mut total = 1;
         for d in (0..ndim).rev() {
             grid.stride[d] = total;
-            total *= cells[d] as usize;
+            total *= grid.lines[d].len();
         }
         grid.heads = vec![NONE; total];
         grid
     }
 
-    fn span(&self, region: &Region, d: usize) -> std::ops::Range<u64> {
-        (region.lo[d] - self.lo[d]) / self.edge[d]..(region.hi[d] - 1 - self.lo[d]) / self.edge[d] + 1
+    fn is_affordable(&self, regions: &[(usize, Region)]) -> bool {
+        let cells = self.lines[..self.ndim].iter().fold(1f64, |cells, lines| cells * lines.len() as f64);
+        let meetings = |region: &Region| {
+            let spans = (0..self.ndim).map(|d| self.span(region, d));
+            spans.fold(1f64, |cells, (from, to)| cells * (to - from) as f64)
+        };
+        let on_average = |every: usize| {
+            let sample = regions.iter().step_by(every);
+            let number = sample.len() as f64;
+            sample.map(|(_, region)| meetings(region)).sum::<f64>() <= MEETINGS * number
+        };
+        // A sample is enough to see that it is too fine.
+        cells <= 1.0
+            || (cells <= CELLS * regions.len() as f64
+                && on_average(regions.len() / 1000 + 1)
+                && on_average(1))
+    }
+
+    /// The cells along an axis that a region meets, from one to before another.
+    fn span(&self, region: &Region, d: usize) -> (usize, usize) {
+        let lines = &self.lines[d];
+        let from = lines.partition_point(|&line| line <= region.lo[d]).saturating_sub(1);
+        (from, lines.partition_point(|&line| line < region.hi[d]))
     }
 
     /// Calls `visit` with each cell the region meets, and whether the region fills it, until it returns false.
     fn cells(&self, region: &Region, mut visit: impl FnMut(usize, bool) -> bool) -> bool {
-        let mut spans = [(0u64, 1u64); MAX_NDIM];
+        let mut spans = [(0, 1); MAX_NDIM];
         for (d, span) in spans.iter_mut().enumerate().take(self.ndim) {
-            let cells = self.span(region, d);
-            *span = (cells.start, cells.end);
+            *span = self.span(region, d);
         }
         let mut at = spans.map(|span| span.0);
         loop {
-            let number: usize = (0..self.ndim).map(|d| at[d] as usize * self.stride[d]).sum();
+            let number: usize = (0..self.ndim).map(|d| at[d] * self.stride[d]).sum();
             let filled = (0..self.ndim).all(|d| {
-                let from = self.lo[d] + at[d] * self.edge[d];
-                region.lo[d] <= from && from.saturating_add(self.edge[d]).min(self.hi[d]) <= region.hi[d]
+                let end = self.lines[d].get(at[d] + 1).unwrap_or(&self.hi[d]);
+                region.lo[d] <= self.lines[d][at[d]] && *end <= region.hi[d]
             });
             if !visit(number, filled) {
                 return false;

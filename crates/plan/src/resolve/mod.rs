@@ -15,9 +15,8 @@ mod region;
 mod tests;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::entry::Entry;
+use drystone_format::entry::{Entry, newest_cmp};
 
-use crate::order::newest_cmp;
 use crate::selection::Selection;
 use grid::Grid;
 use region::Region;

@@ -19,9 +19,10 @@ impl Region {
         if usize::from(entry.ndim) != selection.axes.len() {
             return None;
         }
+        let ends = entry.end();
         let mut region = Region { lo: [0; MAX_NDIM], hi: [1; MAX_NDIM] };
         for (d, axis) in selection.axes.iter().enumerate().take(MAX_NDIM) {
-            let end = entry.offset[d].saturating_add(entry.count[d]).min(candidate.limit[d]);
+            let end = ends[d].min(candidate.limit[d]);
             let positions = axis.meeting(entry.offset[d], end);
             (region.lo[d], region.hi[d]) = (positions.start, positions.end);
         }

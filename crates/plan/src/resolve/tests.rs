@@ -167,3 +167,14 @@ fn nested_boxes_show_as_rings() {
     assert_eq!(resolved.covered, 400 * 400);
     assert_eq!(resolved.visible.len(), 199 * 4 + 1);
 }
+
+#[test]
+fn crowded_blocks_far_from_a_lonely_one_are_found_as_fast() {
+    // 250 x 250 blocks in a corner of 2^40 x 2^40 cells; every block compared with every other would take 2 * 10^9 looks.
+    let mut candidates = vec![candidate(&[1 << 40, 1 << 40], &[5, 5], 1)];
+    candidates.extend(
+        positions(&[0, 0], &[250, 250]).iter().map(|at| candidate(&[at[0] * 7, at[1] * 3], &[7, 3], 1)),
+    );
+    let resolved = resolve(&candidates, &Selection::all(&[1 << 41, 1 << 41]));
+    assert_eq!((resolved.visible.len(), resolved.covered), (62_501, 62_500 * 21 + 25));
+}

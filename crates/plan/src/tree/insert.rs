@@ -7,12 +7,11 @@
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-use drystone_format::branch::{Branch, Child};
-use drystone_format::entry::Entry;
+use drystone_format::branch::{Branch, Child, MAX_HEIGHT};
+use drystone_format::entry::{Entry, key_cmp, leaf_cmp, z_cmp};
 use drystone_format::manifest::Root;
 
-use super::{Emit, MAX_HEIGHT, Pages, Place, key};
-use crate::order::{child_of_branch, child_of_entries, key_cmp, leaf_cmp, z_cmp};
+use super::{Emit, Pages, Place, key};
 
 /// Most entries a leaf is given.
 pub const LEAF_CAPACITY: usize = 512;
@@ -98,7 +97,7 @@ fn leaves(mut entries: Vec<Entry>, fill: bool, emit: &mut dyn Emit) -> Vec<Child
         let page = &mut entries[from..from + size];
         page.sort_by(leaf_cmp);
         let reference = emit.leaf(page);
-        made.extend(child_of_entries(page, reference));
+        made.push(Child::of_entries(page, reference));
         from += size;
     }
     made
@@ -110,7 +109,7 @@ fn branches(mut children: Vec<Child>, height: u8, fill: bool, emit: &mut dyn Emi
         let rest = children.split_off(size);
         let branch = Branch { height, children: std::mem::replace(&mut children, rest) };
         let reference = emit.branch(&branch);
-        made.extend(child_of_branch(&branch, reference));
+        made.push(Child::of_branch(&branch, reference));
     }
     made
 }

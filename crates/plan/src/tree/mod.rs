@@ -18,12 +18,9 @@ pub use insert::{BRANCH_FANOUT, LEAF_CAPACITY, insert};
 use std::sync::Arc;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::branch::{Branch, Child, PageRef};
-use drystone_format::entry::Entry;
+use drystone_format::branch::{Branch, Child, MAX_HEIGHT, PageRef};
+use drystone_format::entry::{Entry, leaf_cmp, z_cmp};
 use drystone_format::manifest::Root;
-
-/// Greatest height of a root; a leaf has height 0.
-pub const MAX_HEIGHT: u8 = 16;
 
 /// Where pages come from. An implementation reads, verifies and decodes a page, and may cache it.
 pub trait Pages {
@@ -141,10 +138,7 @@ impl Query {
             return true;
         }
         let ndim = usize::from(entry.ndim).min(MAX_NDIM);
-        let mut end = entry.offset;
-        for (end, count) in end.iter_mut().zip(&entry.count) {
-            *end = end.saturating_add(*count);
-        }
+        let end = entry.end();
         !entry.count[..ndim].contains(&0) && self.meets_box(&entry.offset[..ndim], &end[..ndim])
     }
 }
@@ -262,7 +256,7 @@ fn walk_below<P: Pages>(
     visit_page(place.page, place.height);
     if place.height == 0 {
         let leaf = place.leaf(pages)?;
-        let sorted = leaf.is_sorted_by(|a, b| crate::order::leaf_cmp(a, b).is_le());
+        let sorted = leaf.is_sorted_by(|a, b| leaf_cmp(a, b).is_le());
         if !sorted || !said.is_none_or(|child| leaf.iter().all(|entry| holds_entry(child, entry))) {
             return Err(pages.invalid(place.page, "a leaf is not what its parent says".into()));
         }
@@ -289,7 +283,7 @@ fn holds_entry(parent: &Child, entry: &Entry) -> bool {
     };
     let first = parent.first.cmp(&key(entry));
     parent.last >= key(entry)
-        && first.then_with(|| crate::order::z_cmp(&parent.first_offset, &entry.offset)).is_le()
+        && first.then_with(|| z_cmp(&parent.first_offset, &entry.offset)).is_le()
         && parent.commit >= entry.commit
         && (empty || (0..ndim).all(inside))
 }

@@ -1,4 +1,4 @@
-//! The contract of [`Store`](crate::Store) as a program.
+//! The contract of [`Store`] as a program.
 //!
 //! Every implementation, ours or a stranger's, calls [`check`] in its tests. It asks only for what the trait
 //! promises, skips what [`Features`](crate::Features) deny, and panics with the promise that was broken.

@@ -26,7 +26,7 @@ pub use script::{Fault, Script};
 
 /// A store with injected faults over `inner`, which nobody else should change meanwhile.
 ///
-/// Clones of nothing: share it by reference or `Arc`. A *change* is an append, put, delete or sync; changes and
+/// Share it by reference or `Arc`. A *change* is an append, put, delete or sync; changes and
 /// reads are numbered from 0, each for itself, in the order in which they arrive.
 #[derive(Debug)]
 pub struct FaultStore<S = MemoryStore> {

@@ -1,8 +1,8 @@
 //! Positioned transfers that end when every byte is done.
 //!
 //! Systems may transfer less than asked, or be interrupted; taking that for success loses data silently.
-//! Writes go out in pieces of at most [`PIECE`]: longer ones were measured to be several times slower, and a long
-//! write cannot be interrupted.
+//! Writes go out in pieces of at most [`PIECE`]: longer ones were several times slower on
+//! some systems and faster on none that was measured, and a long write cannot be interrupted.
 
 use std::fs::File;
 use std::io::{self, IoSlice};

@@ -4,9 +4,13 @@ use super::{Histogram, MAX_BINS, least_exponent};
 use crate::stats::{Bf16, Domain, F16, ScalarKind, Stats, vectorised};
 
 /// Bin indices are computed for this many values, then counted.
-const BATCH: usize = 1024;
+const BATCH: usize = 4096;
 /// Where values outside all bins are counted, and then forgotten.
 const OUTSIDE: u8 = MAX_BINS as u8;
+/// Counted side by side: one 256-bit vector of bytes.
+const LANES: usize = 32;
+/// Bins counted in one pass over a batch, so that the counts stay in registers.
+const GROUP: usize = 8;
 
 pub(super) fn count(kind: ScalarKind, domain: Domain, bytes: &[u8], stats: &Stats) -> Histogram {
     let mut histogram = Histogram::empty(domain);
@@ -224,30 +228,33 @@ impl<T: Value<Wide = f64>> Binner for Real<T> {
 /// Counts per bin; values outside are dropped.
 fn counted<B: Binner>(bytes: &[u8], binner: B) -> [u64; MAX_BINS] {
     let mut totals = [0u64; MAX_BINS];
-    // A u32 cannot overflow within 2^32 values.
-    for part in bytes.chunks(B::SIZE << 24) {
-        let mut tables = [[0u32; MAX_BINS + 1]; 4];
-        count_part::<B>(part, binner, &mut tables);
-        for (bin, total) in totals.iter_mut().enumerate() {
-            *total += tables.iter().map(|table| u64::from(table[bin])).sum::<u64>();
-        }
+    let mut found = [OUTSIDE; BATCH];
+    for batch in bytes.chunks(BATCH * B::SIZE) {
+        let len = find_bins::<B>(batch, binner, &mut found);
+        found[len..].fill(OUTSIDE);
+        count_batch::<B>(&found, &mut totals);
     }
     totals
 }
 
-/// Finds the bins of a batch, then counts them: four tables take turns, so that equal neighbours do not wait.
-fn count_part<B: Binner>(part: &[u8], binner: B, tables: &mut [[u32; MAX_BINS + 1]; 4]) {
-    let mut found = [0u8; BATCH];
-    for batch in part.chunks(BATCH * B::SIZE) {
-        let len = find_bins::<B>(batch, binner, &mut found);
-        let mut quads = found[..len].chunks_exact(4);
-        for quad in &mut quads {
-            for (table, &bin) in tables.iter_mut().zip(quad) {
-                table[usize::from(bin.min(OUTSIDE))] += 1;
+vectorised! {
+    /// Counts by comparing all with each bin in turn: whole vectors, and never two counts of
+    /// one place waiting for each other as in a table, so the speed does not depend on the data.
+    fn count_batch<B: Binner>(found: &[u8; BATCH], totals: &mut [u64; MAX_BINS]) {
+        for (group, totals) in totals.chunks_exact_mut(GROUP).enumerate() {
+            // A lane sees BATCH / LANES = 128 values, which a byte can count.
+            let mut lanes = [[0u8; LANES]; GROUP];
+            for vector in found.chunks_exact(LANES) {
+                for (i, counts) in lanes.iter_mut().enumerate() {
+                    let bin = (group * GROUP + i) as u8;
+                    for (count, &value) in counts.iter_mut().zip(vector) {
+                        *count += u8::from(value == bin);
+                    }
+                }
             }
-        }
-        for &bin in quads.remainder() {
-            tables[0][usize::from(bin.min(OUTSIDE))] += 1;
+            for (total, counts) in totals.iter_mut().zip(&lanes) {
+                *total += u64::from(counts.iter().map(|&n| u16::from(n)).sum::<u16>());
+            }
         }
     }
 }

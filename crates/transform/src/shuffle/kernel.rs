@@ -1,4 +1,5 @@
-//! The shuffle loops: a vectorised one for 2, 4, 8 and 16 bytes, a tiled one for the rest.
+//! The shuffle loops: a vectorised one for 2, 4, 8 and 16 bytes and, word by word, for multiples of these;
+//! a tiled one for the rest.
 //!
 //! Shuffling 16 elements of S = 2^s bytes moves the byte whose index has the
 //! bits (element: 4, place: s) to (place, element): a rotation by four bits.
@@ -21,7 +22,10 @@ pub(super) fn shuffle(data: &[u8], item: usize, out: &mut Vec<u8>) {
     // at least `body` bytes; the two do not overlap, one being borrowed mutably.
     unsafe {
         let (source, target) = (data.as_ptr(), target.as_mut_ptr().cast::<u8>());
-        let done = simd::shuffle(source, target, count, item);
+        let done = match word(item) {
+            Some(word) if word < item => columns_to_planes(source, target, count, item, word),
+            _ => simd::shuffle(source, target, count, item, count),
+        };
         planes_from_elements(source, target, count, item, done);
     }
     // SAFETY: the loops above wrote each of the `body` bytes after `start`.
@@ -41,10 +45,109 @@ pub(super) fn unshuffle(shuffled: &[u8], item: usize, out: &mut [u8]) {
     // SAFETY: both slices hold `body` bytes, and do not overlap, one being borrowed mutably.
     unsafe {
         let (source, target) = (shuffled.as_ptr(), out.as_mut_ptr());
-        let done = simd::unshuffle(source, target, count, item);
+        let done = match word(item) {
+            Some(word) if word < item => planes_to_columns(source, target, count, item, word),
+            _ => simd::unshuffle(source, target, count, item, count),
+        };
         elements_from_planes(source, target, count, item, done);
     }
     out[body..].copy_from_slice(&shuffled[body..]);
+}
+
+/// The word size that the vector loops can take an element of `item` bytes apart into, if any.
+fn word(item: usize) -> Option<usize> {
+    match item {
+        16 => Some(16),
+        _ => [8, 4, 2].into_iter().find(|&word| item.is_multiple_of(word)),
+    }
+}
+
+/// Elements of which one column of words is gathered at a time, in a buffer that stays in the first cache.
+const COLUMN_COUNT: usize = 256;
+const COLUMN_LEN: usize = COLUMN_COUNT * 8;
+
+/// Shuffles elements of several words: the words of one column are gathered, then shuffled. Returns how many elements.
+///
+/// # Safety
+/// As for [`planes_from_elements`]; `word` divides `item` and is 2, 4 or 8.
+unsafe fn columns_to_planes(
+    source: *const u8,
+    target: *mut u8,
+    count: usize,
+    item: usize,
+    word: usize,
+) -> usize {
+    let done = count - count % 32;
+    let mut column = [0u8; COLUMN_LEN];
+    for first in (0..done).step_by(COLUMN_COUNT) {
+        let len = COLUMN_COUNT.min(done - first);
+        for at in (0..item).step_by(word) {
+            // SAFETY: first + len <= count and at + word <= item, so the words and the planes lie within
+            // count * item; `column` holds len words; len is a multiple of 32.
+            unsafe {
+                let (from, to) = (source.add(first * item + at), column.as_mut_ptr());
+                match word {
+                    8 => copy_words::<8>(from, item, to, 8, len),
+                    4 => copy_words::<4>(from, item, to, 4, len),
+                    _ => copy_words::<2>(from, item, to, 2, len),
+                }
+                if simd::shuffle(to, target.add(at * count + first), len, word, count) < len {
+                    return 0;
+                }
+            }
+        }
+    }
+    done
+}
+
+/// Undoes [`columns_to_planes`].
+///
+/// # Safety
+/// As for [`columns_to_planes`].
+unsafe fn planes_to_columns(
+    source: *const u8,
+    target: *mut u8,
+    count: usize,
+    item: usize,
+    word: usize,
+) -> usize {
+    let done = count - count % 32;
+    let mut column = [0u8; COLUMN_LEN];
+    for first in (0..done).step_by(COLUMN_COUNT) {
+        let len = COLUMN_COUNT.min(done - first);
+        for at in (0..item).step_by(word) {
+            // SAFETY: as in `columns_to_planes`.
+            unsafe {
+                let (from, to) = (column.as_mut_ptr(), target.add(first * item + at));
+                if simd::unshuffle(source.add(at * count + first), from, len, word, count) < len {
+                    return 0;
+                }
+                match word {
+                    8 => copy_words::<8>(from, 8, to, item, len),
+                    4 => copy_words::<4>(from, 4, to, item, len),
+                    _ => copy_words::<2>(from, 2, to, item, len),
+                }
+            }
+        }
+    }
+    done
+}
+
+/// Copies `count` words of `W` bytes from one stride to another.
+///
+/// # Safety
+/// `from` and `to` are valid for `count` words at their strides, without overlap.
+unsafe fn copy_words<const W: usize>(
+    from: *const u8,
+    from_stride: usize,
+    to: *mut u8,
+    to_stride: usize,
+    count: usize,
+) {
+    for i in 0..count {
+        // SAFETY: the caller's promise, as i < count; an array of bytes has no alignment.
+        unsafe { *to.add(i * to_stride).cast::<[u8; W]>() = *from.add(i * from_stride).cast::<[u8; W]>() };
+    }
 }
 
 /// Elements that a tile takes at a time, so that its bytes stay in the first cache.
@@ -95,19 +198,26 @@ mod simd {
     /// Shuffles a multiple of 32 elements and returns how many; 0 where there is no vector loop.
     ///
     /// # Safety
-    /// Both pointers are valid for `count * item` bytes, without overlap.
-    pub(super) unsafe fn shuffle(source: *const u8, target: *mut u8, count: usize, item: usize) -> usize {
+    /// The elements are `count * item` bytes; plane j is the `count` bytes at `j * stride`, with `count <= stride`.
+    /// Both pointers are valid for what they point at, without overlap.
+    pub(super) unsafe fn shuffle(
+        source: *const u8,
+        target: *mut u8,
+        count: usize,
+        item: usize,
+        stride: usize,
+    ) -> usize {
         // SAFETY: the caller's promise, and the instructions were detected.
         unsafe {
             match (item, is_x86_feature_detected!("avx2")) {
-                (2, true) => shuffle_wide::<2>(source, target, count),
-                (4, true) => shuffle_wide::<4>(source, target, count),
-                (8, true) => shuffle_wide::<8>(source, target, count),
-                (16, true) => shuffle_wide::<16>(source, target, count),
-                (2, false) => shuffle_narrow::<2>(source, target, count),
-                (4, false) => shuffle_narrow::<4>(source, target, count),
-                (8, false) => shuffle_narrow::<8>(source, target, count),
-                (16, false) => shuffle_narrow::<16>(source, target, count),
+                (2, true) => shuffle_wide::<2>(source, target, count, stride),
+                (4, true) => shuffle_wide::<4>(source, target, count, stride),
+                (8, true) => shuffle_wide::<8>(source, target, count, stride),
+                (16, true) => shuffle_in_runs::<16>(source, target, count, stride),
+                (2, false) => shuffle_narrow::<2>(source, target, count, stride),
+                (4, false) => shuffle_narrow::<4>(source, target, count, stride),
+                (8, false) => shuffle_narrow::<8>(source, target, count, stride),
+                (16, false) => shuffle_narrow::<16>(source, target, count, stride),
                 _ => 0,
             }
         }
@@ -116,19 +226,26 @@ mod simd {
     /// Unshuffles a multiple of 32 elements and returns how many; 0 where there is no vector loop.
     ///
     /// # Safety
-    /// Both pointers are valid for `count * item` bytes, without overlap.
-    pub(super) unsafe fn unshuffle(source: *const u8, target: *mut u8, count: usize, item: usize) -> usize {
+    /// The elements are `count * item` bytes; plane j is the `count` bytes at `j * stride`, with `count <= stride`.
+    /// Both pointers are valid for what they point at, without overlap.
+    pub(super) unsafe fn unshuffle(
+        source: *const u8,
+        target: *mut u8,
+        count: usize,
+        item: usize,
+        stride: usize,
+    ) -> usize {
         // SAFETY: the caller's promise, and the instructions were detected.
         unsafe {
             match (item, is_x86_feature_detected!("avx2")) {
-                (2, true) => unshuffle_wide::<2>(source, target, count),
-                (4, true) => unshuffle_wide::<4>(source, target, count),
-                (8, true) => unshuffle_wide::<8>(source, target, count),
-                (16, true) => unshuffle_wide::<16>(source, target, count),
-                (2, false) => unshuffle_narrow::<2>(source, target, count),
-                (4, false) => unshuffle_narrow::<4>(source, target, count),
-                (8, false) => unshuffle_narrow::<8>(source, target, count),
-                (16, false) => unshuffle_narrow::<16>(source, target, count),
+                (2, true) => unshuffle_wide::<2>(source, target, count, stride),
+                (4, true) => unshuffle_wide::<4>(source, target, count, stride),
+                (8, true) => unshuffle_wide::<8>(source, target, count, stride),
+                (16, true) => unshuffle_wide::<16>(source, target, count, stride),
+                (2, false) => unshuffle_narrow::<2>(source, target, count, stride),
+                (4, false) => unshuffle_narrow::<4>(source, target, count, stride),
+                (8, false) => unshuffle_narrow::<8>(source, target, count, stride),
+                (16, false) => unshuffle_narrow::<16>(source, target, count, stride),
                 _ => 0,
             }
         }
@@ -147,7 +264,12 @@ mod simd {
     }
 
     #[target_feature(enable = "avx2")]
-    unsafe fn shuffle_wide<const S: usize>(source: *const u8, target: *mut u8, count: usize) -> usize {
+    unsafe fn shuffle_wide<const S: usize>(
+        source: *const u8,
+        target: *mut u8,
+        count: usize,
+        stride: usize,
+    ) -> usize {
         let done = count - count % 32;
         for first in (0..done).step_by(32) {
             let mut v = [_mm256_setzero_si256(); S];
@@ -163,20 +285,49 @@ mod simd {
             }
             for (place, vector) in v.into_iter().enumerate() {
                 // SAFETY: first + 32 <= count, so these 32 bytes lie within plane `place` < S.
-                unsafe { _mm256_storeu_si256(target.add(place * count + first).cast(), vector) };
+                unsafe { _mm256_storeu_si256(target.add(place * stride + first).cast(), vector) };
+            }
+        }
+        done
+    }
+
+    /// [`shuffle_wide`] by way of a buffer, so that a plane is written in runs of several cache lines: planes a
+    /// power of two apart share cache sets, and sixteen of them written side by side drive each other out.
+    #[target_feature(enable = "avx2")]
+    unsafe fn shuffle_in_runs<const S: usize>(
+        source: *const u8,
+        target: *mut u8,
+        count: usize,
+        stride: usize,
+    ) -> usize {
+        const RUN: usize = 256;
+        let mut planes = [[0u8; RUN]; S];
+        let done = count - count % 32;
+        for first in (0..done).step_by(RUN) {
+            let len = RUN.min(done - first);
+            // SAFETY: elements first .. first + len lie within count; `planes` holds S planes of RUN >= len bytes.
+            unsafe { shuffle_wide::<S>(source.add(first * S), planes.as_mut_ptr().cast(), len, RUN) };
+            for (place, plane) in planes.iter().enumerate() {
+                // SAFETY: first + len <= count, so these bytes lie within plane `place` < S.
+                unsafe { target.add(place * stride + first).copy_from_nonoverlapping(plane.as_ptr(), len) };
             }
         }
         done
     }
 
     #[target_feature(enable = "avx2")]
-    unsafe fn unshuffle_wide<const S: usize>(source: *const u8, target: *mut u8, count: usize) -> usize {
+    unsafe fn unshuffle_wide<const S: usize>(
+        source: *const u8,
+        target: *mut u8,
+        count: usize,
+        stride: usize,
+    ) -> usize {
         let done = count - count % 32;
         for first in (0..done).step_by(32) {
             let mut v = [_mm256_setzero_si256(); S];
             for (place, slot) in v.iter_mut().enumerate() {
                 // SAFETY: first + 32 <= count, so these 32 bytes lie within plane `place` < S.
-                *slot = unsafe { _mm256_loadu_si256(source.add(place * count + first).cast()) };
+                *slot = unsafe { _mm256_loadu_si256(source.add(place * stride + first).cast()) };
             }
             for _ in 0..S.trailing_zeros() {
                 v = rotate_wide(v);
@@ -210,6 +361,7 @@ mod simd {
         source: *const u8,
         target: *mut u8,
         count: usize,
+        stride: usize,
     ) -> usize {
         let done = count - count % 32;
         for first in (0..done).step_by(16) {
@@ -224,7 +376,7 @@ mod simd {
             }
             for (place, vector) in v.into_iter().enumerate() {
                 // SAFETY: first + 16 <= count, so these 16 bytes lie within plane `place` < S.
-                unsafe { _mm_storeu_si128(target.add(place * count + first).cast(), vector) };
+                unsafe { _mm_storeu_si128(target.add(place * stride + first).cast(), vector) };
             }
         }
         done
@@ -234,6 +386,7 @@ mod simd {
         source: *const u8,
         target: *mut u8,
         count: usize,
+        stride: usize,
     ) -> usize {
         let done = count - count % 32;
         for first in (0..done).step_by(16) {
@@ -241,7 +394,7 @@ mod simd {
             let mut v: [__m128i; S] = unsafe { std::mem::zeroed() };
             for (place, slot) in v.iter_mut().enumerate() {
                 // SAFETY: first + 16 <= count, so these 16 bytes lie within plane `place` < S.
-                *slot = unsafe { _mm_loadu_si128(source.add(place * count + first).cast()) };
+                *slot = unsafe { _mm_loadu_si128(source.add(place * stride + first).cast()) };
             }
             for _ in 0..S.trailing_zeros() {
                 v = rotate_narrow(v);
@@ -258,12 +411,12 @@ mod simd {
 #[cfg(not(target_arch = "x86_64"))]
 mod simd {
     /// No vector loop here: the tiled loops do all elements.
-    pub(super) unsafe fn shuffle(_: *const u8, _: *mut u8, _: usize, _: usize) -> usize {
+    pub(super) unsafe fn shuffle(_: *const u8, _: *mut u8, _: usize, _: usize, _: usize) -> usize {
         0
     }
 
     /// No vector loop here: the tiled loops do all elements.
-    pub(super) unsafe fn unshuffle(_: *const u8, _: *mut u8, _: usize, _: usize) -> usize {
+    pub(super) unsafe fn unshuffle(_: *const u8, _: *mut u8, _: usize, _: usize, _: usize) -> usize {
         0
     }
 }
@@ -303,8 +456,8 @@ mod tests {
             let (mut there, mut back) = (vec![0; 96 * S], vec![0; 96 * S]);
             // SAFETY: all three hold 96 elements of S bytes.
             let done = unsafe {
-                simd::shuffle_narrow::<S>(data.as_ptr(), there.as_mut_ptr(), 96)
-                    + simd::unshuffle_narrow::<S>(there.as_ptr(), back.as_mut_ptr(), 96)
+                simd::shuffle_narrow::<S>(data.as_ptr(), there.as_mut_ptr(), 96, 96)
+                    + simd::unshuffle_narrow::<S>(there.as_ptr(), back.as_mut_ptr(), 96, 96)
             };
             assert_eq!((done, &there, &back), (192, &plainly_shuffled(&data, S), &data));
         }

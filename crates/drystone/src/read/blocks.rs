@@ -1,0 +1,191 @@
+//! Blocks as they were written: listing them, and reading one without what overlaps it.
+
+use drystone_format::MAX_NDIM;
+use drystone_format::entry::{Entry, newest_cmp};
+use drystone_plan::read_plan;
+use drystone_plan::resolve::Candidate;
+use drystone_plan::selection::{Axis, Selection};
+
+use super::execute::{self, Sources};
+use super::{Prepared, ReadReport, Reading};
+use crate::array::Target;
+use crate::{Error, Result};
+
+/// One written block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockInfo {
+    /// Step it belongs to.
+    pub step: Option<u64>,
+    /// First cell.
+    pub offset: Vec<u64>,
+    /// Extent.
+    pub count: Vec<u64>,
+    /// Edge of its subchunks.
+    pub cut: Vec<u64>,
+    /// Commit that made it visible.
+    pub commit: u64,
+    /// Rank, or id of the writer.
+    pub writer: u64,
+    /// Number of the put in its writer.
+    pub put: u64,
+    /// Bytes stored (payloads; tables aside), over its members.
+    pub stored_bytes: u64,
+    /// Least and greatest value as 64-bit patterns of the member's kind, where the variable is a primitive with an order.
+    pub min_max: Option<(u64, u64)>,
+    /// NaNs in it.
+    pub nans: u64,
+    /// Codec chain; empty is raw.
+    pub transform: String,
+    /// Members of the record it wrote; empty for a primitive.
+    pub members: Vec<String>,
+}
+
+impl Reading {
+    /// Entries of one step grouped by block, in the order newest wins compares (oldest first).
+    fn block_entries(&self, step: Option<u64>) -> Result<Vec<Vec<Entry>>> {
+        let steps = match (self.variable.steps, step) {
+            (true, Some(s)) => Axis { start: s, step: 1, count: 1 },
+            (false, None) => Axis { start: 0, step: 1, count: 1 },
+            (true, None) => return Err(Error::invalid(format!("\"{}\" has steps: say which", self.path))),
+            (false, Some(_)) => return Err(Error::invalid(format!("\"{}\" has no steps", self.path))),
+        };
+        if let Some(s) = step
+            && !self.snapshot.steps.contains(s)
+        {
+            return Err(Error::not_found(format!("there is no step {s}; see steps")));
+        }
+        let mut entries: Vec<Entry> = self.entries(&steps, None)?.into_values().flatten().collect();
+        entries.sort_by(|a, b| newest_cmp(a, b).then(a.member.cmp(&b.member)));
+        let mut blocks: Vec<Vec<Entry>> = Vec::new();
+        for entry in entries {
+            match blocks.last_mut() {
+                Some(block) if newest_cmp(&block[0], &entry).is_eq() && block[0].member != entry.member => {
+                    block.push(entry)
+                }
+                _ => blocks.push(vec![entry]),
+            }
+        }
+        if self.variable.local {
+            // One value or array per writer and step: of several puts the newest holds.
+            blocks.reverse();
+            let mut seen = std::collections::BTreeSet::new();
+            blocks.retain(|b| seen.insert(b[0].order));
+            blocks.sort_by_key(|b| b[0].order);
+        }
+        Ok(blocks)
+    }
+
+    /// The blocks written in a step (`None` for a variable without), oldest first.
+    pub fn blocks(&self, step: Option<u64>) -> Result<Vec<BlockInfo>> {
+        let sources = Sources::new(&self.inner, &self.snapshot);
+        let mut out = Vec::new();
+        for block in self.block_entries(step)? {
+            let e = &block[0];
+            let n = usize::from(e.ndim);
+            let mut stored_bytes = 0;
+            for entry in &block {
+                stored_bytes += match entry.subchunks {
+                    0 => 0,
+                    1 => entry.piece.length,
+                    _ => self.table(entry, &sources)?.iter().map(|s| s.piece.length).sum(),
+                };
+            }
+            let simple = block.len() == 1 && self.leaves.len() == 1;
+            out.push(BlockInfo {
+                step: e.step.checked_sub(1),
+                offset: e.offset[..n].to_vec(),
+                count: e.count[..n].to_vec(),
+                cut: e.cut[..n].to_vec(),
+                commit: e.commit,
+                writer: e.order,
+                put: e.put,
+                stored_bytes,
+                min_max: if simple { e.stats.min_max } else { None },
+                nans: block.iter().map(|e| e.stats.nans).sum(),
+                transform: e.encoding.chain.clone(),
+                members: block
+                    .iter()
+                    .filter_map(|e| self.leaves.iter().find(|(m, _)| *m == e.member))
+                    .map(|(_, l)| l.path.clone())
+                    .filter(|p| !p.is_empty())
+                    .collect(),
+            });
+        }
+        Ok(out)
+    }
+
+    fn nth_block(&self, step: Option<u64>, number: usize) -> Result<Vec<Entry>> {
+        let mut blocks = self.block_entries(step)?;
+        if number >= blocks.len() {
+            return Err(Error::not_found(format!(
+                "\"{}\" has {} block(s){}; there is no block {number}",
+                self.path,
+                blocks.len(),
+                step.map_or_else(String::new, |s| format!(" at step {s}"))
+            )));
+        }
+        Ok(blocks.swap_remove(number))
+    }
+
+    /// Shape of one written block.
+    pub fn block_shape(&self, step: Option<u64>, number: usize) -> Result<Vec<u64>> {
+        let block = self.nth_block(step, number)?;
+        let n = usize::from(block[0].ndim);
+        Ok(block[0].count[..n].to_vec())
+    }
+
+    fn prepare_block(&self, step: Option<u64>, number: usize) -> Result<(Vec<u64>, Option<Prepared>)> {
+        let block = self.nth_block(step, number)?;
+        let n = usize::from(block[0].ndim);
+        let (offset, count) = (block[0].offset[..n].to_vec(), block[0].count[..n].to_vec());
+        if count.contains(&0) {
+            return Ok((count, None));
+        }
+        let cells = Selection::boxed(&offset, &count);
+        let slots = self
+            .leaves
+            .iter()
+            .map(|(member, leaf)| read_plan::Slot {
+                candidates: block
+                    .iter()
+                    .filter(|e| e.member == *member)
+                    .map(|e| Candidate { entry: e.clone(), limit: [u64::MAX; MAX_NDIM] })
+                    .collect(),
+                selection: cells.clone(),
+                item: u64::from(leaf.size),
+            })
+            .collect();
+        Ok((count, Some(self.plan(slots)?)))
+    }
+
+    /// Reads one block exactly as it was written into `out` (shape of the block).
+    pub fn read_block(&self, step: Option<u64>, number: usize, out: &Target<'_>) -> Result<ReadReport> {
+        let (count, prepared) = self.prepare_block(step, number)?;
+        self.check_target(&count, out)?;
+        let Some(prepared) = prepared else { return Ok(ReadReport::default()) };
+        let sources = Sources::new(&self.inner, &self.snapshot);
+        let mut shape = out.shape().to_vec();
+        let mut strides = out.strides().to_vec();
+        if self.variable.steps {
+            shape.insert(0, 1);
+            strides.insert(0, 0);
+        }
+        let (base, _) = out.raw();
+        // SAFETY: the same memory as `out`, which is borrowed exclusively for this call, with an axis of length 1 in front.
+        let target = unsafe { Target::new(base.add(out.start()), &shape, &strides, out.item())? };
+        execute::run(self, &prepared, 0, &target, &sources)?;
+        let mut report = ReadReport::default();
+        report.add(&prepared.plan);
+        Ok(report)
+    }
+
+    /// Reads one block of a string variable as it was written, row-major.
+    pub fn read_block_strings(&self, step: Option<u64>, number: usize) -> Result<Vec<Vec<u8>>> {
+        let (count, prepared) = self.prepare_block(step, number)?;
+        let mut out = vec![Vec::new(); count.iter().product::<u64>() as usize];
+        if let Some(prepared) = prepared {
+            self.strings_of(&prepared, &mut out)?;
+        }
+        Ok(out)
+    }
+}

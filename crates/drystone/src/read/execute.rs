@@ -1,0 +1,488 @@
+//! The executor: fetch, verify, decode, scatter. Dull on purpose: everything was decided in the plan.
+//!
+//! Tasks are runs of requests that share no work, so they run in any order on several threads; the cells they write are
+//! disjoint because visible boxes are.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use drystone_format::dtype::Leaf;
+use drystone_format::entry::{Entry, Piece};
+use drystone_format::source::Source;
+use drystone_plan::coalesce::Fetch;
+use drystone_plan::read_plan::Work;
+use drystone_rules::{Dim, StridedCopy};
+use drystone_transform::checks::{crc_units, verify_units};
+use drystone_transform::{Chain, Logical, Scratch};
+
+use super::{Prepared, Reading, segment_key, threads};
+use crate::array::Target;
+use crate::container::{Inner, lock};
+use crate::error::must_exist;
+use crate::put::{MAX_SUBCHUNK, rule_error, scalar_size};
+use crate::segment::crc32;
+use crate::snapshot::Snapshot;
+use crate::{Error, Result};
+
+/// Memory all threads of one read may use for buffers.
+const BUFFERS: u64 = 28 << 20;
+/// At least this many bytes that are contiguous in the caller's memory are read straight to it.
+const DIRECT: u64 = 64 << 10;
+/// Less than this is read by the calling thread alone.
+const PARALLEL_BYTES: u64 = 2 << 20;
+
+/// Sources by number, looked up once per read.
+pub(crate) struct Sources<'a> {
+    inner: &'a Inner,
+    snapshot: &'a Snapshot,
+    known: Mutex<HashMap<u32, Arc<Source>>>,
+}
+
+impl<'a> Sources<'a> {
+    pub(crate) fn new(inner: &'a Inner, snapshot: &'a Snapshot) -> Self {
+        Sources { inner, snapshot, known: Mutex::new(HashMap::new()) }
+    }
+
+    /// The source; `Unsupported` if it is of a kind this version cannot read.
+    pub(crate) fn get(&self, number: u32) -> Result<Arc<Source>> {
+        if let Some(source) = lock(&self.known).get(&number) {
+            return Ok(source.clone());
+        }
+        let source = Arc::new(self.snapshot.source(&self.inner.pages, number)?);
+        if source.kind != 0 {
+            return Err(Error::unsupported(format!(
+                "source {number} is of kind {}, which this program cannot read; use a newer drystone",
+                source.kind
+            )));
+        }
+        lock(&self.known).insert(number, source.clone());
+        Ok(source)
+    }
+}
+
+/// What every task needs.
+struct Job<'a> {
+    reading: &'a Reading,
+    prepared: &'a Prepared,
+    first_step: u64,
+    out: &'a Target<'a>,
+    sources: &'a Sources<'a>,
+    /// Checks by trailer number.
+    trailers: Vec<Arc<Vec<u32>>>,
+}
+
+/// Buffers of one thread, reused.
+#[derive(Default)]
+struct Buffers {
+    read: Vec<u8>,
+    decoded: Vec<u8>,
+    /// Of which piece `decoded` is.
+    holds: Option<(u32, Piece)>,
+    /// The chain last used, by its text.
+    chain: Option<(String, Chain)>,
+    scratch: Scratch,
+    sums: Vec<u32>,
+    /// Works whose ranges come from several requests: bytes so far, and how many ranges are missing.
+    partial: HashMap<usize, (Vec<u8>, usize)>,
+}
+
+/// Fills `out` (whose step axis begins at position `first_step` of the whole selection's).
+pub(super) fn run(
+    reading: &Reading,
+    prepared: &Prepared,
+    first_step: u64,
+    out: &Target<'_>,
+    sources: &Sources<'_>,
+) -> Result<()> {
+    let mut job = Job { reading, prepared, first_step, out, sources, trailers: Vec::new() };
+    job.fill()?;
+    job.load_trailers()?;
+    let plan = &prepared.plan;
+    let tasks = tasks(plan.works.len(), &plan.fetches);
+    let decoded = plan.works.iter().map(|w| job.decoded_len(w)).max().unwrap_or(0);
+    let largest = plan.fetches.iter().map(Fetch::len).max().unwrap_or(0) + 2 * decoded;
+    let most = (BUFFERS / largest.max(1)).clamp(1, 64) as usize;
+    let threads = threads().min(most).min(tasks.len());
+    let bytes: u64 = plan.fetches.iter().map(Fetch::len).sum();
+    if threads < 2 || bytes < PARALLEL_BYTES {
+        let mut buffers = Buffers::default();
+        return tasks.into_iter().try_for_each(|t| job.task(&plan.fetches[t], &mut buffers));
+    }
+    let next = AtomicUsize::new(0);
+    let failed: Mutex<Option<Error>> = Mutex::new(None);
+    let (job, tasks) = (&job, &tasks);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let mut buffers = Buffers::default();
+                while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(error) = job.task(&plan.fetches[task.clone()], &mut buffers) {
+                        lock(&failed).get_or_insert(error);
+                        next.store(usize::MAX / 2, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    let failed = lock(&failed).take();
+    failed.map_or(Ok(()), Err)
+}
+
+/// Runs of requests that no work reaches across.
+fn tasks(works: usize, fetches: &[Fetch<(usize, Range<u64>)>]) -> Vec<Range<usize>> {
+    let mut last = vec![0usize; works];
+    for (i, fetch) in fetches.iter().enumerate() {
+        for (_, (work, _)) in &fetch.items {
+            last[*work] = i;
+        }
+    }
+    let mut out = Vec::new();
+    let (mut begin, mut reach) = (0, 0);
+    for (i, fetch) in fetches.iter().enumerate() {
+        reach = fetch.items.iter().map(|(_, (work, _))| last[*work]).fold(reach.max(i), usize::max);
+        if reach == i {
+            out.push(begin..i + 1);
+            begin = i + 1;
+        }
+    }
+    out
+}
+
+impl Job<'_> {
+    fn entry(&self, work: &Work) -> &Entry {
+        &self.prepared.slots[work.slot].candidates[work.entry].entry
+    }
+
+    fn leaf(&self, slot: usize) -> &Leaf {
+        let leaves = &self.reading.leaves;
+        &leaves[slot % leaves.len()].1
+    }
+
+    fn decoded_len(&self, work: &Work) -> u64 {
+        if self.entry(work).encoding.chain.is_empty() { 0 } else { self.chunk_bytes(work) }
+    }
+
+    fn chunk_bytes(&self, work: &Work) -> u64 {
+        let item = u64::from(self.leaf(work.slot).size);
+        work.part.chunk_shape.iter().fold(item, |b, n| b.saturating_mul(*n))
+    }
+
+    /// Offset of a slot's first element in the target's bytes, and the strides of its axes.
+    fn place(&self, slot: usize) -> (u64, &[i64]) {
+        let steps = self.reading.variable.steps;
+        let step = self.first_step as i64 + (slot / self.reading.leaves.len()) as i64;
+        let strides = self.out.strides();
+        let along = if steps { strides[0] * step } else { 0 };
+        let at = self.out.start() as i64 + along + i64::from(self.leaf(slot).offset);
+        (at as u64, if steps { &strides[1..] } else { strides })
+    }
+
+    /// Writes the fill value to every slot that some cell of needs it.
+    fn fill(&self) -> Result<()> {
+        let default = vec![0u8; self.reading.item as usize];
+        let whole = self.reading.variable.fill.as_deref();
+        for (slot, _) in self.prepared.plan.fill.iter().enumerate().filter(|(_, needed)| **needed) {
+            let (number, leaf) = &self.reading.leaves[slot % self.reading.leaves.len()];
+            let value: &[u8] = match whole {
+                None => &default[..leaf.size as usize],
+                Some(fill) => {
+                    // `leaf.offset` is relative to the member that is read; the fill value is a whole element.
+                    let at = self.reading.variable.dtype.leaves()[*number as usize].offset as usize;
+                    fill.get(at..at + leaf.size as usize).ok_or_else(|| {
+                        Error::corrupt(format!("\"{}\": the fill value is too short", self.reading.path))
+                    })?
+                }
+            };
+            let (at, strides) = self.place(slot);
+            let counts = self.prepared.slots[slot].selection.shape();
+            let dims = counts.iter().zip(strides).map(|(n, s)| Dim::new(*n, 0, *s)).collect();
+            let copy = StridedCopy::new(0, at, value.len(), dims).map_err(rule_error)?;
+            let (base, len) = self.out.raw();
+            // SAFETY: the target is exclusively ours and no other thread works on it yet; the copy checks its bounds.
+            unsafe { copy.run_raw(value.as_ptr(), value.len(), base, len) }.map_err(rule_error)?;
+        }
+        Ok(())
+    }
+
+    fn damaged(&self, work: &Work, at: u64, what: &str) -> Error {
+        let key = self
+            .sources
+            .get(self.entry(work).source)
+            .map_or_else(|_| "an unknown source".into(), |s| segment_key(&s));
+        let step = self.entry(work).step;
+        let step = if step > 0 { format!(" at step {}", step - 1) } else { String::new() };
+        Error::corrupt(format!(
+            "{key} is damaged at byte {at}: {what} (variable \"{}\"{step})",
+            self.reading.path
+        ))
+    }
+
+    fn read(&self, source: u32, range: &Range<u64>, out: &mut Vec<u8>) -> Result<()> {
+        let source = self.sources.get(source)?;
+        out.resize((range.end - range.start) as usize, 0);
+        self.reading
+            .inner
+            .store
+            .read(&segment_key(&source), range.start, out)
+            .map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.reading.path)))
+    }
+
+    /// Reads the check arrays that partial reads need, unless they are kept from an earlier read.
+    fn load_trailers(&mut self) -> Result<()> {
+        let plan = &self.prepared.plan;
+        let mut owner: HashMap<usize, &Work> = HashMap::new();
+        for work in &plan.works {
+            if let Some(trailer) = work.trailer {
+                owner.entry(trailer).or_insert(work);
+            }
+        }
+        let count = owner.keys().max().map_or(0, |n| n + 1);
+        let mut found: Vec<Option<Arc<Vec<u32>>>> = vec![None; count];
+        let mut buffer = Vec::new();
+        for fetch in &plan.trailers {
+            let mut have = None; // read when the first trailer of the request is not cached
+            for (range, number) in &fetch.items {
+                let Some(work) = owner.get(number) else { continue };
+                let source = self.sources.get(fetch.source)?;
+                let key = (source.writer, source.part, work.piece.position);
+                let checks = self.reading.inner.checks.get(&key, || {
+                    if have.is_none() {
+                        self.read(fetch.source, &fetch.range, &mut buffer)?;
+                        have = Some(());
+                    }
+                    let from = (range.start - fetch.range.start) as usize;
+                    let bytes = &buffer[from..from + (range.end - range.start) as usize];
+                    let checks = self.checks_of(work, bytes, range.start)?;
+                    let cost = checks.len() * 4;
+                    Ok::<_, Error>((checks, cost))
+                })?;
+                if let Some(slot) = found.get_mut(*number) {
+                    *slot = Some(checks);
+                }
+            }
+        }
+        self.trailers = found.into_iter().map(|t| t.unwrap_or_default()).collect();
+        Ok(())
+    }
+
+    /// The verified check array at the beginning of a trailer. `bytes` may begin with padding of the payload.
+    fn checks_of(&self, work: &Work, bytes: &[u8], at: u64) -> Result<Vec<u32>> {
+        let piece = &work.piece;
+        let trailer = bytes
+            .len()
+            .checked_sub(piece.trailer as usize)
+            .map(|from| &bytes[from..])
+            .filter(|t| crc32(t) == piece.check)
+            .ok_or_else(|| self.damaged(work, at, "the checksums of a subchunk fail their checksum"))?;
+        let units = if piece.unit_log2 == 0 { 1 } else { piece.length.div_ceil(1 << piece.unit_log2) };
+        Ok(trailer
+            .chunks_exact(4)
+            .take(units as usize)
+            .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+            .collect())
+    }
+
+    fn task(&self, fetches: &[Fetch<(usize, Range<u64>)>], buffers: &mut Buffers) -> Result<()> {
+        for fetch in fetches {
+            if let [(range, (number, payload))] = fetch.items.as_slice()
+                && self.direct(&self.prepared.plan.works[*number], range, payload, buffers)?
+            {
+                continue;
+            }
+            let mut bytes = std::mem::take(&mut buffers.read);
+            self.read(fetch.source, &fetch.range, &mut bytes)?;
+            for (range, (number, payload)) in &fetch.items {
+                let from = (range.start - fetch.range.start) as usize;
+                let item = &bytes[from..from + (range.end - range.start) as usize];
+                let work = &self.prepared.plan.works[*number];
+                if work.whole {
+                    self.whole(work, item, buffers)?;
+                } else {
+                    self.part(*number, work, item, payload, buffers)?;
+                }
+            }
+            buffers.read = bytes;
+        }
+        Ok(())
+    }
+
+    /// Reads raw bytes straight to their place, where the cells they hold are contiguous there. `false`: not such a case.
+    fn direct(
+        &self,
+        work: &Work,
+        range: &Range<u64>,
+        payload: &Range<u64>,
+        buffers: &mut Buffers,
+    ) -> Result<bool> {
+        let entry = self.entry(work);
+        let len = payload.end - payload.start;
+        if !entry.encoding.chain.is_empty() || len < DIRECT || work.ranges.len() != 1 {
+            return Ok(false);
+        }
+        let copy = self.copy(work, payload.start)?;
+        if !copy.dims().is_empty() || copy.src_offset() != 0 || copy.bytes() != len {
+            return Ok(false);
+        }
+        let (out, out_len) = self.out.raw();
+        copy.check(len, out_len as u64).map_err(rule_error)?;
+        // SAFETY: `check` found the destination inside the target; visible boxes are disjoint, so these bytes are this thread's.
+        let place =
+            unsafe { std::slice::from_raw_parts_mut(out.add(copy.dst_offset() as usize), len as usize) };
+        let source = self.sources.get(entry.source)?;
+        let read =
+            |at: u64, out: &mut [u8]| {
+                self.reading.inner.store.read(&segment_key(&source), at, out).map_err(|e| {
+                    must_exist(e).while_doing(format!("reading variable \"{}\"", self.reading.path))
+                })
+            };
+        read(range.start, place)?;
+        if work.whole {
+            buffers.read.resize((range.end - range.start - len) as usize, 0);
+            read(range.start + len, &mut buffers.read)?;
+            self.verify_whole(work, &buffers.read, place, &mut buffers.sums)?;
+        } else {
+            self.verify_units(work, place, payload)?;
+        }
+        Ok(true)
+    }
+
+    /// A whole stored piece, trailer included.
+    fn whole(&self, work: &Work, item: &[u8], buffers: &mut Buffers) -> Result<()> {
+        let entry = self.entry(work);
+        let piece = work.piece;
+        let raw = entry.encoding.chain.is_empty();
+        let fresh = buffers.holds != Some((entry.source, piece)) || raw;
+        let payload = item
+            .get(..piece.length as usize)
+            .ok_or_else(|| self.damaged(work, piece.position, "a subchunk is longer than what was read"))?;
+        if fresh {
+            self.verify_whole(work, &item[payload.len()..], payload, &mut buffers.sums)?;
+        }
+        if raw {
+            return self.scatter(work, payload, 0);
+        }
+        if fresh {
+            buffers.holds = None;
+            let len = self.chunk_bytes(work);
+            if len > MAX_SUBCHUNK {
+                return Err(self.damaged(work, piece.position, "a subchunk claims more than 16 MiB"));
+            }
+            let chain = match buffers.chain.take() {
+                Some((text, chain)) if text == entry.encoding.chain => chain,
+                _ => Chain::parse(&entry.encoding.chain).map_err(|e| {
+                    Error::unsupported(format!(
+                        "variable \"{}\" was encoded with \"{}\", which this program cannot decode: {e}",
+                        self.reading.path, entry.encoding.chain
+                    ))
+                })?,
+            };
+            let leaf = self.leaf(work.slot);
+            let shape = work.part.chunk_shape[..usize::from(entry.ndim)].to_vec();
+            let logical = Logical { item: leaf.size as usize, scalar: scalar_size(&leaf.dtype), shape };
+            buffers.decoded.resize(len as usize, 0);
+            chain
+                .decode(payload, &logical, &mut buffers.decoded, &mut buffers.scratch)
+                .map_err(|e| self.damaged(work, piece.position, &format!("decoding: {e}")))?;
+            buffers.chain = Some((entry.encoding.chain.clone(), chain));
+            buffers.holds = Some((entry.source, piece));
+        }
+        self.scatter(work, &buffers.decoded, 0)
+    }
+
+    /// Checks a payload against its trailer, which `rest` ends with (or against the one checksum, if there is none).
+    fn verify_whole(&self, work: &Work, rest: &[u8], payload: &[u8], sums: &mut Vec<u32>) -> Result<()> {
+        let piece = &work.piece;
+        if piece.trailer == 0 {
+            if crc32(payload) != piece.check {
+                return Err(self.damaged(work, piece.position, "a subchunk fails its checksum"));
+            }
+            return Ok(());
+        }
+        let checks = self.checks_of(work, rest, piece.position + piece.length)?;
+        let unit = if piece.unit_log2 == 0 { payload.len().max(1) } else { 1 << piece.unit_log2 };
+        sums.clear();
+        crc_units(payload, unit, sums);
+        match sums.iter().zip(&checks).position(|(a, b)| a != b) {
+            None if sums.len() == checks.len() => Ok(()),
+            bad => {
+                let at = piece.position + (bad.unwrap_or(0) * unit) as u64;
+                Err(self.damaged(work, at, "the data fails its checksum"))
+            }
+        }
+    }
+
+    /// Checks a range of a raw piece, at check units.
+    fn verify_units(&self, work: &Work, bytes: &[u8], payload: &Range<u64>) -> Result<()> {
+        let piece = &work.piece;
+        let unit = 1usize << piece.unit_log2;
+        let checks = work.trailer.and_then(|t| self.trailers.get(t)).map_or(&[][..], |c| c.as_slice());
+        let first = (payload.start as usize) / unit;
+        let sums = checks.get(first..first + bytes.len().div_ceil(unit)).unwrap_or_default();
+        verify_units(bytes, unit, sums).map_err(|bad| {
+            let at = piece.position + payload.start + (bad * unit) as u64;
+            self.damaged(work, at, "the data fails its checksum")
+        })
+    }
+
+    /// A range of a raw piece, at check units.
+    fn part(
+        &self,
+        number: usize,
+        work: &Work,
+        item: &[u8],
+        payload: &Range<u64>,
+        buffers: &mut Buffers,
+    ) -> Result<()> {
+        self.verify_units(work, item, payload)?;
+        if work.ranges.len() == 1 {
+            return self.scatter(work, item, payload.start);
+        }
+        let begin = work.ranges.first().map_or(0, |r| r.start);
+        let end = work.ranges.last().map_or(0, |r| r.end);
+        let (bytes, missing) = buffers
+            .partial
+            .entry(number)
+            .or_insert_with(|| (vec![0; (end - begin) as usize], work.ranges.len()));
+        let from = (payload.start - begin) as usize;
+        bytes[from..from + item.len()].copy_from_slice(item);
+        *missing -= 1;
+        if *missing == 0
+            && let Some((bytes, _)) = buffers.partial.remove(&number)
+        {
+            return self.scatter(work, &bytes, begin);
+        }
+        Ok(())
+    }
+
+    /// Copies a part's cells from decoded bytes, of which `bytes` begins at `base`, to their places in the target.
+    fn scatter(&self, work: &Work, bytes: &[u8], base: u64) -> Result<()> {
+        let copy = self.copy(work, base)?;
+        let (out, len) = self.out.raw();
+        // SAFETY: visible boxes are disjoint, so no other thread writes these cells; the copy checks its bounds.
+        unsafe { copy.run_raw(bytes.as_ptr(), bytes.len(), out, len) }.map_err(rule_error)
+    }
+
+    /// The copy of a part's cells from decoded bytes that begin at `base` to the target.
+    fn copy(&self, work: &Work, base: u64) -> Result<StridedCopy> {
+        let part = &work.part;
+        let item = u64::from(self.leaf(work.slot).size);
+        let (mut dst, strides) = self.place(work.slot);
+        let ndim = strides.len();
+        let mut src = 0i64;
+        let mut dims = Vec::with_capacity(ndim);
+        let mut dense = item as i64;
+        for d in (0..ndim).rev() {
+            let (first, step, count) = part.chunk[d];
+            src += first as i64 * dense;
+            dst = (dst as i64 + strides[d] * part.dest[d] as i64) as u64;
+            dims.push(Dim::new(count, step * dense, strides[d]));
+            dense *= part.chunk_shape[d] as i64;
+        }
+        dims.reverse();
+        let src = u64::try_from(src - base as i64)
+            .map_err(|_| Error::corrupt("a plan reaches before its bytes"))?;
+        StridedCopy::new(src, dst, item as usize, dims).map_err(rule_error)
+    }
+}

@@ -1,0 +1,395 @@
+//! Reading: index, plan, execute. What is read and how is decided by `drystone_plan`; this does it.
+//!
+//! Invariants
+//! - every byte that reaches the caller was verified against a checksum of the snapshot's index;
+//! - a cell that no visible block holds reads as the fill value, and nothing else does;
+//! - a failed read is an error that names file, offset and variable.
+
+mod blocks;
+mod execute;
+mod strings;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use drystone_format::MAX_NDIM;
+use drystone_format::dtype::{DType, Leaf};
+use drystone_format::entry::Entry;
+use drystone_format::keys;
+use drystone_format::schema::Variable;
+use drystone_format::source::Source;
+use drystone_format::table::{self, Subchunk};
+use drystone_plan::read_plan::{self, Options, PlanError, ReadPlan, Slot};
+use drystone_plan::resolve::{Candidate, Resolved};
+use drystone_plan::selection::{Axis, Selection};
+use drystone_plan::tree::{self, Query, StepSet};
+use drystone_store::StoreExt;
+
+use crate::array::Target;
+use crate::container::{Container, Inner};
+use crate::error::must_exist;
+use crate::member::member;
+use crate::segment::crc32;
+use crate::snapshot::Snapshot;
+use crate::{Error, Result};
+
+pub use blocks::BlockInfo;
+use execute::Sources;
+
+/// Requests of 1 MiB stay in a processor's cache until they are verified and placed; holes of 64 KiB cost about a request.
+const OPTIONS: Options = Options { gap: 64 << 10, max_request: 1 << 20 };
+/// Candidates planned at a time: bounds the memory of plans.
+const BATCH: usize = 20_000;
+
+/// Threads a read or an encoding may use: `DRYSTONE_THREADS`, else the processors, at most 8.
+pub(crate) fn threads() -> usize {
+    static THREADS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *THREADS.get_or_init(|| {
+        let given = std::env::var("DRYSTONE_THREADS").ok().and_then(|v| v.parse().ok()).filter(|n| *n > 0);
+        given.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(8)))
+    })
+}
+
+/// What a read cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReadReport {
+    /// Bytes of the selected cells that blocks hold.
+    pub wanted_bytes: u64,
+    /// Bytes read from segments.
+    pub read_bytes: u64,
+    /// Requests to the store for them.
+    pub requests: u64,
+    /// Blocks that show.
+    pub blocks: u64,
+}
+
+/// A variable of a snapshot, to be read.
+#[derive(Clone)]
+pub struct Reading {
+    inner: Arc<Inner>,
+    snapshot: Arc<Snapshot>,
+    path: String,
+    variable: Variable,
+    leaves: Vec<(u32, Leaf)>,
+    /// Size of the (sub-)element that is read.
+    item: u32,
+}
+
+impl Container {
+    /// The variable at a path in the handle's snapshot, to be read: whole elements, or one member of a record (`field`).
+    pub fn reading(&self, path: &str, field: Option<&str>) -> Result<Reading> {
+        self.inner.require_open()?;
+        let snapshot = self.snapshot();
+        let path = Self::normal_path(path);
+        let variable = match snapshot.schema.resolve(path) {
+            Some(v) => v.clone(),
+            None => self.variable(path)?, // in the open batch, or the error
+        };
+        let all = variable.dtype.leaves();
+        let (leaves, item) = match field {
+            None => (
+                all.into_iter().enumerate().map(|(i, l)| (i as u32, l)).collect(),
+                variable.dtype.item_size(),
+            ),
+            Some(field) => {
+                let Some(found) = member(&variable.dtype, field) else {
+                    let known: Vec<&str> = all.iter().map(|l| l.path.as_str()).collect();
+                    return Err(Error::not_found(format!(
+                        "\"{path}\" has no member \"{field}\"; it has: {}",
+                        known.join(", ")
+                    )));
+                };
+                let leaves = all.into_iter().enumerate().skip(found.first_leaf).take(found.leaf_count);
+                let leaves = leaves.map(|(i, mut l)| {
+                    l.offset -= found.offset;
+                    (i as u32, l)
+                });
+                (leaves.collect(), found.size)
+            }
+        };
+        Ok(Reading { inner: self.inner.clone(), snapshot, path: path.to_string(), variable, leaves, item })
+    }
+}
+
+impl Reading {
+    /// Shape as a reader sees it: the step axis first if there are steps.
+    pub fn shape(&self) -> Vec<u64> {
+        let mut shape = Vec::with_capacity(self.variable.shape.len() + 1);
+        if self.variable.steps {
+            shape.push(self.snapshot.step_axis());
+        }
+        shape.extend(&self.variable.shape);
+        shape
+    }
+
+    /// The schema entry.
+    pub fn variable(&self) -> &Variable {
+        &self.variable
+    }
+
+    /// Bytes per element that a read delivers.
+    pub fn item(&self) -> u32 {
+        self.item
+    }
+
+    /// The snapshot it reads.
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    fn check_selection(&self, selection: &Selection) -> Result<()> {
+        if self.variable.local {
+            return Err(Error::invalid(format!(
+                "\"{}\" is a local variable: it has blocks, not one array; use read_block or blocks",
+                self.path
+            )));
+        }
+        let shape = self.shape();
+        if selection.axes.len() != shape.len() {
+            return Err(Error::invalid(format!(
+                "the selection has {} axes, \"{}\" has {}",
+                selection.axes.len(),
+                self.path,
+                shape.len()
+            )));
+        }
+        for (d, (axis, n)) in selection.axes.iter().zip(&shape).enumerate() {
+            if axis.count == 0 {
+                continue;
+            }
+            let last = i128::from(axis.start) + i128::from(axis.step) * i128::from(axis.count - 1);
+            if axis.start >= *n || last < 0 || last >= i128::from(*n) {
+                return Err(Error::new(
+                    crate::ErrorKind::OutOfRange,
+                    format!("the selection leaves \"{}\" in axis {d}, which has {n} cells", self.path),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a selection (step axis first) into `out`, whose shape is the selection's.
+    ///
+    /// Errors: `OutOfRange`, `InvalidArgument` (shape or element size of `out`), `Corrupt` (naming file and offset), `Io`.
+    pub fn read(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
+        self.check_selection(selection)?;
+        self.check_target(&selection.shape(), out)?;
+        if self.variable.dtype == DType::String {
+            return Err(Error::invalid(format!(
+                "\"{}\" holds strings: read it with read_strings",
+                self.path
+            )));
+        }
+        let mut report = ReadReport::default();
+        if selection.is_empty() {
+            return Ok(report);
+        }
+        let (steps, cells) = self.split(selection);
+        let sources = Sources::new(&self.inner, &self.snapshot);
+        let mut from = 0;
+        let mut batch = 64;
+        while from < steps.count {
+            let many = batch.min(steps.count - from);
+            let range = Axis { start: steps.cell(from), step: steps.step, count: many };
+            let slots = self.slots(&range, &cells)?;
+            let found: usize = slots.iter().map(|s| s.candidates.len()).sum();
+            let prepared = self.plan(slots)?;
+            execute::run(self, &prepared, from, out, &sources)?;
+            report.add(&prepared.plan);
+            from += many;
+            if found < BATCH / 2 {
+                batch = (batch * 2).min(1 << 16);
+            }
+            if found > BATCH {
+                batch = (batch / 2).max(1);
+            }
+        }
+        Ok(report)
+    }
+
+    /// What `read` of the selection would do.
+    pub fn explain(&self, selection: &Selection) -> Result<ReadPlan> {
+        self.check_selection(selection)?;
+        let mut plan = if selection.is_empty() {
+            ReadPlan::default()
+        } else {
+            let (steps, cells) = self.split(selection);
+            self.plan(self.slots(&steps, &cells)?)?.plan
+        };
+        let axes: Vec<String> = selection
+            .axes
+            .iter()
+            .map(|a| match (a.count, a.step) {
+                (1, _) => a.start.to_string(),
+                (n, 1) => format!("{}:{}", a.start, a.start + n),
+                (n, s) => format!("{} cells from {} by {s}", n, a.start),
+            })
+            .collect();
+        plan.title = format!("{} [{}]", self.path, axes.join(", "));
+        Ok(plan)
+    }
+
+    fn check_target(&self, shape: &[u64], out: &Target<'_>) -> Result<()> {
+        if out.shape() != shape {
+            return Err(Error::invalid(format!("out has shape {:?}, the selection {shape:?}", out.shape())));
+        }
+        if out.item() != self.item as usize {
+            return Err(Error::invalid(format!(
+                "out has elements of {} bytes, \"{}\" of {}",
+                out.item(),
+                self.path,
+                self.item
+            )));
+        }
+        Ok(())
+    }
+
+    /// The step axis (one pseudo step for variables without) and the others.
+    fn split(&self, selection: &Selection) -> (Axis, Selection) {
+        if self.variable.steps {
+            (selection.axes[0], Selection { axes: selection.axes[1..].to_vec() })
+        } else {
+            (Axis { start: 0, step: 1, count: 1 }, selection.clone())
+        }
+    }
+
+    /// Visible entries of the given steps that may meet a box, by key step.
+    fn entries(
+        &self,
+        steps: &Axis,
+        bounds: Option<([u64; MAX_NDIM], [u64; MAX_NDIM])>,
+    ) -> Result<BTreeMap<u64, Vec<Entry>>> {
+        let mut found: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
+        let Some(root) = &self.snapshot.manifest.root else { return Ok(found) };
+        let set = if self.variable.steps {
+            let last = steps.cell(steps.count - 1);
+            StepSet {
+                first: steps.start.min(last) + 1,
+                count: steps.count,
+                stride: steps.step.unsigned_abs(),
+            }
+        } else {
+            StepSet::one(0)
+        };
+        let query = Query { steps: set, variable: self.variable.id, member: None, bounds };
+        let wanted: Vec<u32> = self.leaves.iter().map(|(m, _)| *m).collect();
+        tree::find(&self.inner.pages, root, &query, &mut |entry| {
+            let hidden = entry.step > 0 && entry.commit < self.snapshot.steps.hidden_below(entry.step - 1);
+            if !hidden && wanted.binary_search(&entry.member).is_ok() {
+                found.entry(entry.step).or_default().push(entry.clone());
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// Cells of an entry at or beyond this are cut away by a shrink.
+    fn limit(&self, entry: &Entry) -> [u64; MAX_NDIM] {
+        let mut limit = [u64::MAX; MAX_NDIM];
+        for (commit, shape) in &self.variable.clips {
+            if entry.commit <= *commit {
+                for (l, n) in limit.iter_mut().zip(shape) {
+                    *l = (*l).min(*n);
+                }
+            }
+        }
+        limit
+    }
+
+    /// One slot per step and member, in that order.
+    fn slots(&self, steps: &Axis, cells: &Selection) -> Result<Vec<Slot>> {
+        let mut entries = self.entries(steps, cells.bounds())?;
+        let mut slots = Vec::with_capacity(steps.count as usize * self.leaves.len());
+        for i in 0..steps.count {
+            let key = if self.variable.steps { steps.cell(i) + 1 } else { 0 };
+            let mut by_member: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();
+            for entry in entries.remove(&key).unwrap_or_default() {
+                let limit = self.limit(&entry);
+                by_member.entry(entry.member).or_default().push(Candidate { entry, limit });
+            }
+            for (member, leaf) in &self.leaves {
+                slots.push(Slot {
+                    candidates: by_member.remove(member).unwrap_or_default(),
+                    selection: cells.clone(),
+                    item: u64::from(leaf.size),
+                });
+            }
+        }
+        Ok(slots)
+    }
+
+    fn plan(&self, slots: Vec<Slot>) -> Result<Prepared> {
+        let sources = Sources::new(&self.inner, &self.snapshot);
+        let resolved = read_plan::resolve_slots(&slots).map_err(|e| self.plan_error(&slots, &sources, e))?;
+        let mut tables: BTreeMap<(usize, usize), Arc<Vec<Subchunk>>> = BTreeMap::new();
+        for at in read_plan::needed_tables(&slots, &resolved) {
+            tables.insert(at, self.table(&slots[at.0].candidates[at.1].entry, &sources)?);
+        }
+        let get = |slot, candidate| tables.get(&(slot, candidate)).map_or(&[][..], |t| t.as_slice());
+        let plan = read_plan::plan(&slots, &resolved, get, &OPTIONS)
+            .map_err(|e| self.plan_error(&slots, &sources, e))?;
+        Ok(Prepared { slots, resolved, plan })
+    }
+
+    fn plan_error(&self, slots: &[Slot], sources: &Sources<'_>, error: PlanError) -> Error {
+        let (slot, candidate, corrupt) = match &error {
+            PlanError::Corrupt { slot, candidate, .. } => (*slot, *candidate, true),
+            PlanError::Unsupported { slot, candidate, .. } => (*slot, *candidate, false),
+        };
+        let place = slots.get(slot).and_then(|s| s.candidates.get(candidate)).map_or_else(String::new, |c| {
+            let key =
+                sources.get(c.entry.source).map_or_else(|_| "an unknown source".into(), |s| segment_key(&s));
+            format!("{key} at byte {}: ", c.entry.piece.position)
+        });
+        let message = format!("variable \"{}\": {place}{error}", self.path);
+        if corrupt { Error::corrupt(message) } else { Error::unsupported(message) }
+    }
+
+    /// The subchunk table of a cut block.
+    pub(crate) fn table(&self, entry: &Entry, sources: &Sources<'_>) -> Result<Arc<Vec<Subchunk>>> {
+        let source = sources.get(entry.source)?;
+        load_table(&self.inner, source.writer, source.part, entry)
+            .map_err(|e| e.while_doing(format!("variable \"{}\"", self.path)))
+    }
+}
+
+/// A plan with what it was made of.
+struct Prepared {
+    slots: Vec<Slot>,
+    resolved: Vec<Resolved>,
+    plan: ReadPlan,
+}
+
+impl ReadReport {
+    fn add(&mut self, plan: &ReadPlan) {
+        self.wanted_bytes += plan.wanted_bytes;
+        self.read_bytes += plan.read_bytes;
+        self.requests += plan.requests as u64;
+        self.blocks += plan.blocks as u64;
+    }
+}
+
+pub(crate) fn segment_key(source: &Source) -> String {
+    keys::segment(source.writer, source.part)
+}
+
+/// Reads, verifies and keeps a subchunk table.
+pub(crate) fn load_table(inner: &Inner, writer: u64, part: u32, entry: &Entry) -> Result<Arc<Vec<Subchunk>>> {
+    let piece = &entry.piece;
+    let key = keys::segment(writer, part);
+    inner.tables.get(&(writer, part, piece.position), || {
+        let damaged =
+            |what: String| Error::corrupt(format!("{key} is damaged at byte {}: {what}", piece.position));
+        let known = inner.store.len(&key).map_err(must_exist)?;
+        if piece.position.checked_add(piece.length).is_none_or(|end| end > known) || piece.trailer > 0 {
+            return Err(damaged(format!("the subchunk table leaves the file, which ends at byte {known}")));
+        }
+        let bytes = inner.store.read_vec(&key, piece.position, piece.length as usize).map_err(must_exist)?;
+        if crc32(&bytes) != piece.check {
+            return Err(damaged("the subchunk table fails its checksum".into()));
+        }
+        let table =
+            table::decode(&bytes, entry.subchunks).map_err(|c| Error::damaged(&key, piece.position, &c))?;
+        let cost = table.len() * size_of::<Subchunk>();
+        Ok((table, cost))
+    })
+}

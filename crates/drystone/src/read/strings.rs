@@ -1,0 +1,134 @@
+//! Variable-length strings: first the 16-byte references, then the blobs they name (docs/format/log.md, "Blobs").
+
+use std::collections::BTreeMap;
+
+use drystone_format::dtype::DType;
+use drystone_plan::coalesce::coalesce;
+use drystone_plan::selection::{Axis, Selection};
+
+use super::execute::{self, Sources};
+use super::{Prepared, ReadReport, Reading, segment_key};
+use crate::array::Target;
+use crate::error::must_exist;
+use crate::segment::crc32;
+use crate::{Error, Result};
+
+/// Holes up to this size between blobs are read over.
+const GAP: u64 = 64 << 10;
+/// Requests for blobs are merged up to this size.
+const MAX_REQUEST: u64 = 4 << 20;
+
+impl Reading {
+    /// Reads a selection of a string variable: one value per cell in row-major order, empty where nothing was written.
+    pub fn read_strings(&self, selection: &Selection) -> Result<(Vec<Vec<u8>>, ReadReport)> {
+        self.check_selection(selection)?;
+        if self.variable.dtype != DType::String {
+            return Err(Error::invalid(format!(
+                "\"{}\" holds {}, not strings",
+                self.path, self.variable.dtype
+            )));
+        }
+        let cells = usize::try_from(selection.cells().unwrap_or(u64::MAX))
+            .map_err(|_| Error::invalid("the selection is too large"))?;
+        let mut out = vec![Vec::new(); cells];
+        let mut report = ReadReport::default();
+        if cells == 0 {
+            return Ok((out, report));
+        }
+        let (steps, rest) = self.split(selection);
+        let per_step = cells / steps.count as usize;
+        for i in 0..steps.count {
+            let one = Axis { start: steps.cell(i), step: 1, count: 1 };
+            let prepared = self.plan(self.slots(&one, &rest)?)?;
+            report.add(&prepared.plan);
+            let from = i as usize * per_step;
+            self.strings_of(&prepared, &mut out[from..from + per_step])?;
+        }
+        Ok((out, report))
+    }
+
+    /// Resolves the strings of one slot into `out` (row-major).
+    pub(super) fn strings_of(&self, prepared: &Prepared, out: &mut [Vec<u8>]) -> Result<()> {
+        let sources = Sources::new(&self.inner, &self.snapshot);
+        let slot = &prepared.slots[0];
+        let shape = slot.selection.shape();
+        let mut refs = vec![0u8; out.len() * 16];
+        {
+            let mut full = shape.clone();
+            if self.variable.steps {
+                full.insert(0, 1);
+            }
+            let target = Target::dense(&mut refs, &full, 16)?;
+            execute::run(self, prepared, 0, &target, &sources)?;
+        }
+        let mut wanted: Vec<(u32, std::ops::Range<u64>, (usize, u32))> = Vec::new();
+        for visible in &prepared.resolved[0].visible {
+            let entry = &slot.candidates[visible.candidate].entry;
+            for cell in cells_of(&visible.lo[..shape.len()], &visible.hi[..shape.len()], &shape) {
+                let r = &refs[cell * 16..cell * 16 + 16];
+                let position = u64::from_le_bytes([r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]]);
+                let len = u32::from_le_bytes([r[8], r[9], r[10], r[11]]);
+                let check = u32::from_le_bytes([r[12], r[13], r[14], r[15]]);
+                if len > 0 {
+                    let end = position.checked_add(u64::from(len)).ok_or_else(|| {
+                        Error::corrupt(format!(
+                            "variable \"{}\": a string's place is out of range",
+                            self.path
+                        ))
+                    })?;
+                    wanted.push((entry.source, position..end, (cell, check)));
+                }
+            }
+        }
+        let mut lengths: BTreeMap<u32, u64> = BTreeMap::new();
+        for fetch in coalesce(wanted, GAP, MAX_REQUEST) {
+            let source = sources.get(fetch.source)?;
+            let key = segment_key(&source);
+            let known = match lengths.get(&fetch.source) {
+                Some(n) => *n,
+                None => {
+                    let n = self.inner.store.len(&key).map_err(must_exist)?;
+                    lengths.insert(fetch.source, n);
+                    n
+                }
+            };
+            if fetch.range.end > known {
+                return Err(Error::corrupt(format!(
+                    "{key} is damaged: it ends at byte {known}, a string of variable \"{}\" lies at {}..{}",
+                    self.path, fetch.range.start, fetch.range.end
+                )));
+            }
+            let mut bytes = vec![0; (fetch.range.end - fetch.range.start) as usize];
+            self.inner.store.read(&key, fetch.range.start, &mut bytes).map_err(must_exist)?;
+            for (range, (cell, check)) in &fetch.items {
+                let at = (range.start - fetch.range.start) as usize;
+                let value = &bytes[at..at + (range.end - range.start) as usize];
+                if crc32(value) != *check {
+                    return Err(Error::corrupt(format!(
+                        "{key} is damaged at byte {}: a string fails its checksum (variable \"{}\")",
+                        range.start, self.path
+                    )));
+                }
+                out[*cell] = value.to_vec();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Row-major numbers of the cells of a box.
+fn cells_of(lo: &[u64], hi: &[u64], shape: &[u64]) -> impl Iterator<Item = usize> {
+    let count: u64 = lo.iter().zip(hi).map(|(l, h)| h - l).product();
+    let (lo, hi, shape) = (lo.to_vec(), hi.to_vec(), shape.to_vec());
+    (0..count).map(move |mut i| {
+        let mut at = 0u64;
+        let mut stride = 1u64;
+        for d in (0..shape.len()).rev() {
+            let extent = hi[d] - lo[d];
+            at += (lo[d] + i % extent) * stride;
+            i /= extent;
+            stride *= shape[d];
+        }
+        at as usize
+    })
+}

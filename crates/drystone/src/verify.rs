@@ -1,0 +1,297 @@
+//! Verification: every byte a snapshot refers to, against its checksums; and what is damaged, named.
+
+use std::collections::BTreeMap;
+
+use drystone_format::dtype::DType;
+use drystone_format::entry::{Entry, Piece};
+use drystone_format::keys;
+use drystone_format::schema::Variable;
+use drystone_plan::tree;
+use drystone_transform::checks::crc_units;
+use drystone_transform::{Chain, Logical, Scratch};
+
+use crate::container::{Container, Inner};
+use crate::error::must_exist;
+use crate::put::{MAX_SUBCHUNK, scalar_size};
+use crate::read::{load_table, segment_key};
+use crate::segment::crc32;
+use crate::snapshot::Snapshot;
+use crate::{Error, ErrorKind, Result, head};
+
+/// Something that cannot be read as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Which object, as far as known.
+    pub key: String,
+    /// Variable path, if one is affected.
+    pub variable: Option<String>,
+    /// Step, if one is affected.
+    pub step: Option<u64>,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// What a verification saw.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Index entries checked.
+    pub entries: u64,
+    /// Payload bytes read and checked.
+    pub bytes: u64,
+    /// Manifests checked.
+    pub manifests: u64,
+    /// What was found damaged; empty means sound.
+    pub damage: Vec<Damage>,
+}
+
+impl Container {
+    /// Checks everything the handle's snapshot refers to, and the manifests of the snapshots before it.
+    ///
+    /// `progress` gets (entries done, entries in all) now and then and may return `false` to stop (`Cancelled`).
+    pub fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<VerifyReport> {
+        self.inner.require_open()?;
+        let inner = &self.inner;
+        let snapshot = self.snapshot();
+        let mut report = VerifyReport::default();
+        let damage = |key: String, message: String| Damage { key, variable: None, step: None, message };
+        let mut version = snapshot.version();
+        while version > 0 {
+            match head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid) {
+                Ok(manifest) => {
+                    report.manifests += 1;
+                    if let Err(e) = Snapshot::load(manifest.clone(), &inner.pages) {
+                        report.damage.push(damage(keys::manifest(version), e.to_string()));
+                    }
+                    version = manifest.parent.min(version - 1);
+                }
+                Err(e) => {
+                    report.damage.push(damage(keys::manifest(version), e.to_string()));
+                    version -= 1;
+                }
+            }
+        }
+        for log in check_logs(inner, &snapshot)? {
+            report.damage.push(log);
+        }
+        let Some(root) = &snapshot.manifest.root else { return Ok(report) };
+        let total = root.entries;
+        let mut failed: Option<Error> = None;
+        let mut checker = Checker::new(inner, &snapshot);
+        let walked = tree::entries(&inner.pages, root, &mut |entry| {
+            if failed.is_some() {
+                return;
+            }
+            report.entries += 1;
+            match checker.entry(entry) {
+                Ok(bytes) => report.bytes += bytes,
+                Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported) => {
+                    report.damage.push(Damage {
+                        key: checker.key(entry),
+                        variable: checker.names.get(&entry.variable).cloned(),
+                        step: entry.step.checked_sub(1),
+                        message: e.to_string(),
+                    });
+                }
+                Err(e) => failed = Some(e),
+            }
+            if report.entries % 64 == 0 && !progress(report.entries, total) {
+                failed = Some(Error::new(ErrorKind::Cancelled, "verification was stopped"));
+            }
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if let Err(e) = walked {
+            if e.kind() != ErrorKind::Corrupt {
+                return Err(e);
+            }
+            report.damage.push(damage("index".into(), e.to_string()));
+        }
+        progress(report.entries, total);
+        Ok(report)
+    }
+}
+
+/// Log files the snapshot refers to: are their adopted parts still sound?
+fn check_logs(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damage>> {
+    let mut out = Vec::new();
+    for source in snapshot.sources(&inner.pages)?.iter().filter(|s| s.kind == 0 && s.seg_length > 0) {
+        let key = segment_key(source);
+        let bad = match inner.store.len(&key).map_err(must_exist) {
+            Ok(len) if len < source.seg_length => {
+                format!("{key} ends at byte {len}, {} are needed", source.seg_length)
+            }
+            Ok(_) => continue,
+            Err(e) if e.kind() == ErrorKind::Corrupt => e.to_string(),
+            Err(e) => return Err(e),
+        };
+        out.push(Damage { key, variable: None, step: None, message: bad });
+    }
+    Ok(out)
+}
+
+/// Checks entries one after the other.
+pub(crate) struct Checker<'a> {
+    inner: &'a Inner,
+    snapshot: &'a Snapshot,
+    names: BTreeMap<u32, String>,
+    buffer: Vec<u8>,
+    decoded: Vec<u8>,
+    scratch: Scratch,
+}
+
+impl<'a> Checker<'a> {
+    pub(crate) fn new(inner: &'a Inner, snapshot: &'a Snapshot) -> Self {
+        let names = snapshot
+            .schema
+            .names
+            .iter()
+            .filter_map(|(path, name)| match name {
+                drystone_format::schema::Name::Variable(id) => Some((*id, path.clone())),
+                drystone_format::schema::Name::Link(_) => None,
+            })
+            .collect();
+        Checker { inner, snapshot, names, buffer: Vec::new(), decoded: Vec::new(), scratch: Scratch::new() }
+    }
+
+    fn key(&self, entry: &Entry) -> String {
+        self.snapshot
+            .source(&self.inner.pages, entry.source)
+            .map_or_else(|_| "index".into(), |s| segment_key(&s))
+    }
+
+    /// Reads and checks all bytes of an entry; returns how many.
+    pub(crate) fn entry(&mut self, entry: &Entry) -> Result<u64> {
+        let source = self.snapshot.source(&self.inner.pages, entry.source)?;
+        if source.kind != 0 {
+            return Err(Error::unsupported(format!(
+                "source {} is of an unknown kind {}",
+                entry.source, source.kind
+            )));
+        }
+        self.entry_in(source.writer, source.part, entry)
+    }
+
+    /// The same for an entry whose bytes lie in a given part of a writer's log, adopted or not.
+    pub(crate) fn entry_in(&mut self, writer: u64, part: u32, entry: &Entry) -> Result<u64> {
+        let key = keys::segment(writer, part);
+        if entry.subchunks == 0 {
+            return Ok(0);
+        }
+        let variable = self.snapshot.schema.variables.get(&entry.variable).cloned();
+        let one;
+        let table;
+        let pieces: &[_] = if entry.subchunks == 1 {
+            one = [drystone_format::table::Subchunk { piece: entry.piece, stats: entry.stats }];
+            &one
+        } else {
+            table = load_table(self.inner, writer, part, entry)?;
+            &table
+        };
+        let n = usize::from(entry.ndim);
+        let grid = crate::put::grid(&entry.count[..n], &entry.cut[..n]);
+        if grid.len() != pieces.len() {
+            return Err(Error::corrupt(format!("{key}: a block's table does not fit its grid")));
+        }
+        let mut bytes = 0;
+        for (subchunk, (_, extent)) in pieces.iter().zip(&grid) {
+            bytes += self.piece(&key, &subchunk.piece)?;
+            self.decode(&key, entry, variable.as_ref(), &subchunk.piece, extent)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Verifies one stored piece; its payload is then in `buffer`.
+    fn piece(&mut self, key: &str, piece: &Piece) -> Result<u64> {
+        let damaged = |at: u64, what: &str| Error::corrupt(format!("{key} is damaged at byte {at}: {what}"));
+        let range = stored_range(piece)
+            .ok_or_else(|| damaged(piece.position, "a stored piece's numbers are out of range"))?;
+        let len = range.end - range.start;
+        if len > MAX_SUBCHUNK + MAX_SUBCHUNK / 1024 + (1 << 16) || piece.length > len {
+            return Err(damaged(piece.position, "a stored piece is too long"));
+        }
+        self.buffer.resize(len as usize, 0);
+        self.inner.store.read(key, range.start, &mut self.buffer).map_err(must_exist)?;
+        let (payload, rest) = self.buffer.split_at(piece.length as usize);
+        if piece.trailer == 0 {
+            if crc32(payload) != piece.check {
+                return Err(damaged(piece.position, "the data fails its checksum"));
+            }
+        } else {
+            let trailer = &rest[rest.len() - piece.trailer as usize..];
+            if crc32(trailer) != piece.check {
+                return Err(damaged(piece.position + piece.length, "the checksums fail their checksum"));
+            }
+            let unit = if piece.unit_log2 == 0 { payload.len().max(1) } else { 1 << piece.unit_log2.min(40) };
+            let mut sums = Vec::new();
+            crc_units(payload, unit, &mut sums);
+            let stored = trailer.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+            if sums.len() * 4 > trailer.len() {
+                return Err(damaged(piece.position, "there are too few checksums"));
+            }
+            if let Some(bad) = sums.iter().zip(stored).position(|(a, b)| *a != b) {
+                return Err(damaged(piece.position + (bad * unit) as u64, "the data fails its checksum"));
+            }
+        }
+        self.buffer.truncate(piece.length as usize);
+        Ok(len)
+    }
+
+    /// Decodes the payload in `buffer`, and checks the blobs of strings.
+    fn decode(
+        &mut self,
+        key: &str,
+        entry: &Entry,
+        variable: Option<&Variable>,
+        piece: &Piece,
+        extent: &[u64],
+    ) -> Result<()> {
+        let item = u64::from(entry.encoding.item);
+        let len = extent.iter().try_fold(item, |b, n| b.checked_mul(*n)).filter(|b| *b <= MAX_SUBCHUNK);
+        let len = len.ok_or_else(|| Error::corrupt(format!("{key}: a subchunk claims more than 16 MiB")))?;
+        let raw = entry.encoding.chain.is_empty();
+        if raw && len != piece.length {
+            return Err(Error::corrupt(format!(
+                "{key} at byte {}: a raw subchunk has the wrong length",
+                piece.position
+            )));
+        }
+        let leaf = variable.and_then(|v| v.dtype.leaves().into_iter().nth(entry.member as usize));
+        if !raw {
+            let chain = Chain::parse(&entry.encoding.chain).map_err(|e| Error::unsupported(e.to_string()))?;
+            let scalar = leaf.as_ref().map_or(1, |l| scalar_size(&l.dtype));
+            let logical = Logical { item: item as usize, scalar, shape: extent.to_vec() };
+            self.decoded.resize(len as usize, 0);
+            chain.decode(&self.buffer, &logical, &mut self.decoded, &mut self.scratch).map_err(|e| {
+                Error::corrupt(format!("{key} is damaged at byte {}: decoding: {e}", piece.position))
+            })?;
+        }
+        if leaf.is_some_and(|l| l.dtype == DType::String) {
+            let refs = if raw { std::mem::take(&mut self.buffer) } else { std::mem::take(&mut self.decoded) };
+            for r in refs.chunks_exact(16) {
+                let position = u64::from_le_bytes([r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]]);
+                let length = u64::from(u32::from_le_bytes([r[8], r[9], r[10], r[11]]));
+                let check = u32::from_le_bytes([r[12], r[13], r[14], r[15]]);
+                let known = self.inner.store.len(key).map_err(must_exist)?;
+                if length > 0 && position.checked_add(length).is_none_or(|end| end > known) {
+                    return Err(Error::corrupt(format!("{key}: a string lies outside the file")));
+                }
+                self.buffer.resize(length as usize, 0);
+                self.inner.store.read(key, position, &mut self.buffer).map_err(must_exist)?;
+                if length > 0 && crc32(&self.buffer) != check {
+                    return Err(Error::corrupt(format!(
+                        "{key} is damaged at byte {position}: a string fails its checksum"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of the segment that a stored piece takes; `None` if its numbers overflow.
+fn stored_range(piece: &Piece) -> Option<std::ops::Range<u64>> {
+    let payload = if piece.trailer > 0 { piece.length.checked_next_multiple_of(4)? } else { piece.length };
+    let end = piece.position.checked_add(payload)?.checked_add(piece.trailer)?;
+    Some(piece.position..end)
+}

@@ -1,0 +1,225 @@
+//! Sound bytes of every structure, to be damaged by tests.
+
+use drystone_format::column;
+use drystone_format::dtype::DType;
+use drystone_format::entry::{Piece, encode_block};
+use drystone_format::frame::{self, Kind};
+use drystone_format::fuzzing::*;
+use drystone_format::identity::{Durability, Identity, encode_hint};
+use drystone_format::log::{GroupHead, encode_group};
+use drystone_format::piece::{BlobRef, Trailer};
+use drystone_format::source::encode_page;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+
+use crate::values;
+
+/// One structure.
+pub(crate) struct Structure {
+    pub(crate) name: &'static str,
+    /// Sound encodings.
+    pub(crate) samples: Vec<Vec<u8>>,
+    /// Whether a CRC covers every bit, so that any damage must be found.
+    pub(crate) covered: bool,
+    /// Whether a decoder takes the bytes.
+    pub(crate) sound: fn(&[u8]) -> bool,
+    /// The body of its fuzz target.
+    pub(crate) fuzz: fn(&[u8]),
+}
+
+/// The same values in every run.
+fn draw<T: std::fmt::Debug>(
+    strategy: impl Strategy<Value = T>,
+    encode: impl Fn(T) -> Vec<u8>,
+) -> Vec<Vec<u8>> {
+    let mut runner = TestRunner::deterministic();
+    (0..24).map(|_| encode(strategy.new_tree(&mut runner).expect("nothing is filtered").current())).collect()
+}
+
+fn frames(payloads: Vec<Vec<u8>>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (ordinal, payload) in (0..).zip(payloads) {
+        frame::push(&mut out, Kind::Group, ordinal, &payload);
+    }
+    out
+}
+
+fn all_frames_sound(bytes: &[u8]) -> bool {
+    let (mut at, mut ordinal) = (0, 0);
+    loop {
+        match frame::next(bytes, at, ordinal) {
+            frame::Next::Frame { end, .. } => (at, ordinal) = (end, ordinal + 1),
+            frame::Next::End => return ordinal > 0,
+            frame::Next::Torn(_) => return false,
+        }
+    }
+}
+
+fn with_length(values: Vec<u64>) -> Vec<u8> {
+    let mut out = (values.len() as u16).to_le_bytes().to_vec();
+    column::encode(&values, &mut out);
+    out
+}
+
+fn trailer(payload: Vec<u8>) -> Vec<u8> {
+    let mut out = (payload.len() as u32).to_le_bytes().to_vec();
+    out.push(4);
+    out.extend(Trailer::of(&payload, 4, b"histogram".to_vec()).encode());
+    out
+}
+
+fn trailer_sound(bytes: &[u8]) -> bool {
+    let Some((head, rest)) = bytes.split_at_checked(5) else { return false };
+    let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]).into();
+    let check = crc32(rest);
+    let piece = Piece { position: 0, length, trailer: rest.len() as u64, unit_log2: head[4], check };
+    piece.validate().is_ok() && Trailer::decode(&piece, rest).is_ok()
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    let mut framed = Vec::new();
+    frame::push(&mut framed, Kind::Group, 0, bytes);
+    frame::parse_header(&framed).expect("just made").payload_crc
+}
+
+fn identity() -> impl Strategy<Value = Identity> {
+    (any::<[u8; 16]>(), vec("[a-z]{1,4}", 0..3)).prop_map(|(uuid, features)| Identity {
+        version: 1,
+        uuid,
+        durability: Durability::Async,
+        features,
+        created: "2026-01-01T00:00:00Z".into(),
+    })
+}
+
+/// All of them.
+pub(crate) fn structures() -> Vec<Structure> {
+    use drystone_format::*;
+    let payloads = vec(vec(any::<u8>(), 1..40), 1..4);
+    let structure = |name, covered, sound, fuzz, samples| Structure { name, samples, covered, sound, fuzz };
+    vec![
+        structure(
+            "frames",
+            true,
+            all_frames_sound,
+            fuzz_frame,
+            draw(payloads.clone(), |p| frames(p[..1].to_vec())),
+        ),
+        structure("file", false, all_frames_sound, fuzz_frame, draw(payloads, frames)),
+        structure(
+            "column",
+            false,
+            |b| {
+                let n = b.first_chunk().map_or(0, |n| u16::from_le_bytes(*n));
+                let mut r = cursor::Reader::new(b.get(2..).unwrap_or_default());
+                column::decode(&mut r, n.into()).is_ok()
+            },
+            fuzz_column,
+            draw(values::column(), with_length),
+        ),
+        structure(
+            "type",
+            false,
+            |b| DType::decode(b).is_ok(),
+            fuzz_dtype,
+            draw(values::dtype(), |d| d.encode()),
+        ),
+        structure(
+            "value",
+            false,
+            |b| value::Value::decode(b).is_ok(),
+            fuzz_value,
+            draw(values::value(), |v| v.encode()),
+        ),
+        structure(
+            "schema",
+            false,
+            |b| schema::Schema::decode(b).is_ok(),
+            fuzz_schema,
+            draw(values::schema(), |s| s.encode()),
+        ),
+        structure(
+            "steps",
+            false,
+            |b| steps::Steps::decode(b).is_ok(),
+            fuzz_steps,
+            draw(values::steps(), |s| s.encode()),
+        ),
+        structure(
+            "entry block",
+            false,
+            |b| entry::decode_block(b).is_ok(),
+            fuzz_entry_block,
+            draw(values::entries(), |e| encode_block(&e)),
+        ),
+        structure(
+            "branch",
+            false,
+            |b| branch::Branch::decode(b).is_ok(),
+            fuzz_branch,
+            draw(values::branch(), |b| b.encode()),
+        ),
+        structure(
+            "table",
+            false,
+            |b| table::decode(b, b.first_chunk().map_or(0, |n| u32::from_le_bytes(*n)).into()).is_ok(),
+            fuzz_table,
+            draw(values::table(), |t| table::encode(&t)),
+        ),
+        structure(
+            "source page",
+            false,
+            |b| source::decode_page(b).is_ok(),
+            fuzz_source_page,
+            draw(vec(values::source(), 0..9), |s| encode_page(&s)),
+        ),
+        structure(
+            "manifest",
+            true,
+            |b| manifest::Manifest::decode(b).is_ok(),
+            fuzz_manifest,
+            draw(values::manifest(), |m| m.encode().expect("within limits")),
+        ),
+        structure(
+            "file header",
+            false,
+            |b| log::FileHeader::decode(b).is_ok(),
+            fuzz_file_header,
+            draw(values::file_header(), |h| h.encode()),
+        ),
+        structure(
+            "group",
+            false,
+            |b| log::decode_group(b).is_ok(),
+            fuzz_group,
+            draw(values::group(), |(head, e)| {
+                let head = GroupHead { last: true, part: 0, entries: e.len() as u64, ..head };
+                encode_group(&head, &e)
+            }),
+        ),
+        structure(
+            "identity",
+            true,
+            |b| identity::Identity::decode(b).is_ok(),
+            fuzz_identity,
+            draw(identity(), |i| i.encode()),
+        ),
+        structure(
+            "hint",
+            true,
+            |b| identity::decode_hint(b).is_some(),
+            fuzz_names,
+            draw(0u64..1_000_000_000_000, encode_hint),
+        ),
+        structure("trailer", false, trailer_sound, fuzz_trailer, draw(vec(any::<u8>(), 1..99), trailer)),
+        structure(
+            "blob reference",
+            false,
+            |b| BlobRef::decode(b).is_ok(),
+            fuzz_trailer,
+            draw(any::<u32>(), |p| BlobRef::of(p.into(), b"blob").encode().to_vec()),
+        ),
+    ]
+}

@@ -1,0 +1,188 @@
+//! Element types, paths and pieces: what is possible and what is refused.
+
+use std::collections::BTreeMap;
+
+use drystone_format::dtype::{DType, Member, Record, Scalar};
+use drystone_format::entry::Piece;
+use drystone_format::keys;
+use drystone_format::piece::{BlobRef, Trailer};
+use drystone_format::schema::{Name, Schema, Variable, check_path};
+
+fn member(name: &str, dtype: DType, shape: &[u64], offset: u32) -> Member {
+    Member { name: name.into(), dtype, shape: shape.to_vec(), offset }
+}
+
+fn record(itemsize: u32, members: Vec<Member>) -> DType {
+    DType::Record(Record { itemsize, members })
+}
+
+fn f32s() -> DType {
+    DType::Scalar(Scalar::F32)
+}
+
+#[test]
+fn an_array_of_records_has_the_leaves_of_each_element() {
+    let inner = record(8, vec![member("x", f32s(), &[], 0), member("n", DType::Scalar(Scalar::U16), &[], 4)]);
+    let dtype = record(44, vec![member("id", f32s(), &[3], 0), member("a", inner, &[2, 2], 12)]);
+    assert_eq!(dtype.validate(), Ok(()));
+    let leaves: Vec<(String, u32, u32)> =
+        dtype.leaves().into_iter().map(|l| (l.path, l.offset, l.size)).collect();
+    let expected = [
+        ("id", 0, 12),
+        ("a[0,0].x", 12, 4),
+        ("a[0,0].n", 16, 2),
+        ("a[0,1].x", 20, 4),
+        ("a[0,1].n", 24, 2),
+        ("a[1,0].x", 28, 4),
+        ("a[1,0].n", 32, 2),
+        ("a[1,1].x", 36, 4),
+        ("a[1,1].n", 40, 2),
+    ];
+    assert_eq!(leaves, expected.map(|(path, offset, size)| (path.to_owned(), offset, size)));
+    assert_eq!(dtype.to_string(), "record{id: float32[3], a: record{x: float32, n: uint16}[2][2]}");
+}
+
+#[test]
+fn names_of_primitives_are_read_back() {
+    for scalar in Scalar::all() {
+        assert_eq!(Scalar::parse(scalar.name()), Some(scalar));
+    }
+    assert_eq!(Scalar::parse("float128"), None);
+    assert_eq!((Scalar::C128.size(), Scalar::C128.name()), (16, "complex128"));
+    assert_eq!((Scalar::Bool.size(), DType::Unicode(3).item_size(), DType::String.item_size()), (1, 12, 16));
+}
+
+#[test]
+fn impossible_types_are_refused_with_a_reason() {
+    let nested =
+        |depth: usize| (0..depth).fold(f32s(), |inner, _| record(4, vec![member("m", inner, &[], 0)]));
+    assert_eq!(nested(16).validate(), Ok(()));
+    let refused = [
+        (record(8, vec![member("x", f32s(), &[], 0), member("y", f32s(), &[], 2)]), "overlaps"),
+        (record(6, vec![member("x", f32s(), &[], 4)]), "ends at byte 8"),
+        (record(8, vec![member("x", f32s(), &[], 0), member("x", f32s(), &[], 4)]), "are named"),
+        (record(8, vec![member("", f32s(), &[], 0)]), "cannot name"),
+        (record(8, vec![]), "needs a member"),
+        (record(16, vec![member("s", DType::String, &[], 0)]), "string"),
+        (record(70_000, vec![member("x", f32s(), &[], 0)]), "70000 bytes"),
+        (record(64, vec![member("x", f32s(), &[1 << 62, 8], 0)]), "shape"),
+        (record(64, vec![member("x", f32s(), &[0], 0)]), "shape"),
+        (record(8192, vec![member("x", record(4, vec![member("y", f32s(), &[], 0)]), &[1025], 0)]), "leaf"),
+        (nested(17), "nested"),
+        (DType::Bytes(0), "0 bytes"),
+        (DType::Unicode(u32::MAX), "bytes"),
+    ];
+    for (dtype, reason) in refused {
+        let error = dtype.validate().unwrap_err();
+        assert!(error.contains(reason), "{error}");
+        assert!(DType::decode(&dtype.encode()).is_err());
+    }
+}
+
+#[test]
+fn paths_are_checked() {
+    for path in ["a", "fields/temperature", "a b/ü"] {
+        assert_eq!(check_path(path), Ok(()));
+    }
+    for path in ["", "/a", "a/", "a//b", ".", "a/../b", "a\0b", &"x".repeat(1025), &"a/".repeat(64), "a/."] {
+        assert!(check_path(path).is_err(), "{path:?}");
+    }
+}
+
+fn variable(id: u32) -> Variable {
+    Variable {
+        id,
+        dtype: f32s(),
+        shape: vec![],
+        growable: vec![],
+        dims: vec![],
+        steps: false,
+        local: false,
+        transform: String::new(),
+        chunks: None,
+        fill: None,
+        attrs: BTreeMap::new(),
+        created: 1,
+        clips: vec![],
+    }
+}
+
+#[test]
+fn links_lead_to_variables_and_groups_but_not_in_circles() {
+    let mut schema = Schema::empty();
+    schema.next_id = 1;
+    schema.variables.insert(0, variable(0));
+    schema.groups.insert("run/fields".into(), BTreeMap::new());
+    schema.names.insert("run/fields/t".into(), Name::Variable(0));
+    let mut link = |path: &str, target: &str| {
+        schema.names.insert(path.into(), Name::Link(target.into()));
+    };
+    link("t", "run/fields/t");
+    link("latest", "run");
+    link("again", "latest/fields");
+    link("a", "b");
+    link("b", "a");
+    link("dangling", "nothing");
+    link("grows", "grows/x");
+    (1..=16).for_each(|i| link(&format!("c{i}"), &if i == 1 { "t".into() } else { format!("c{}", i - 1) }));
+    assert_eq!(schema.validate(), Ok(()));
+    for path in ["run/fields/t", "t", "latest/fields/t", "again/t", "c15"] {
+        assert_eq!(schema.resolve(path).map(|v| v.id), Some(0), "{path}");
+    }
+    for path in ["a", "b", "dangling", "grows", "grows/y", "c16", "run/fields", "nothing", ""] {
+        assert_eq!(schema.resolve(path), None, "{path}");
+    }
+    assert_eq!(schema.follow("latest/fields"), Some("run/fields".into()));
+}
+
+#[test]
+fn keys_are_read_in_one_spelling_only() {
+    assert_eq!(keys::segment(0xabc, 3), "log/0000000000000abc-0003.seg");
+    assert_eq!(keys::parse_log("log/0000000000000abc-0003.seg"), Some((0xabc, 3, false)));
+    assert_eq!(keys::parse_log("log/0000000000000abc-12345.idx"), Some((0xabc, 12345, true)));
+    assert_eq!(keys::parse_manifest(&keys::manifest(17)), Some(17));
+    assert_eq!(keys::parse_mark(&keys::mark(17)), Some(17));
+    assert_eq!(keys::parse_pages(&keys::pages(u64::MAX)), Some(u64::MAX));
+    for key in [
+        "log/0000000000000ABC-0003.seg",
+        "log/0000000000000abc-3.seg",
+        "log/0000000000000abc-00003.seg",
+        "log/+000000000000abc-0003.seg",
+        "log/0000000000000abc-0003.tmp",
+    ] {
+        assert_eq!(keys::parse_log(key), None, "{key}");
+    }
+    assert_eq!(keys::parse_manifest("manifest/17.dsm"), None);
+    assert_eq!(keys::parse_manifest("manifest/000000000017.mark"), None);
+}
+
+#[test]
+fn a_part_of_a_piece_is_verified_by_its_units() {
+    let payload: Vec<u8> = (0..100u8).collect();
+    let trailer = Trailer::of(&payload, 5, vec![]);
+    let bytes = trailer.encode();
+    let mut framed = Vec::new();
+    drystone_format::frame::push(&mut framed, drystone_format::frame::Kind::Group, 0, &bytes);
+    let check = drystone_format::frame::parse_header(&framed).unwrap().payload_crc;
+    let piece = Piece { position: 64, length: 100, trailer: 16, unit_log2: 5, check };
+    assert_eq!((piece.units(), piece.trailer_position(), piece.end()), (4, 164, 180));
+    let trailer = Trailer::decode(&piece, &bytes).unwrap();
+    assert_eq!(trailer.check(&piece, 0, &payload), Ok(()));
+    assert_eq!(trailer.check(&piece, 1, &payload[32..96]), Ok(()));
+    assert_eq!(trailer.check(&piece, 3, &payload[96..]), Ok(()));
+    assert!(trailer.check(&piece, 1, &payload[32..95]).is_err());
+    assert!(trailer.check(&piece, 4, b"x").is_err());
+    let mut damaged = payload.clone();
+    damaged[70] ^= 1;
+    assert_eq!(trailer.check(&piece, 0, &damaged).unwrap_err().at, 64);
+    assert_eq!(trailer.check(&piece, 0, &damaged[..64]), Ok(()));
+}
+
+#[test]
+fn an_empty_blob_has_no_place() {
+    assert_eq!(BlobRef::of(96, b""), BlobRef::default());
+    let blob = BlobRef::of(96, b"text");
+    assert_eq!(BlobRef::decode(&blob.encode()), Ok(blob));
+    assert_eq!((blob.check(b"text"), blob.check(b"tent").is_err()), (Ok(()), true));
+    assert!(BlobRef::decode(&BlobRef { length: 0, ..blob }.encode()).is_err());
+}

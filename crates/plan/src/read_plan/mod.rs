@@ -1,0 +1,299 @@
+//! What a read will do, before it does it: which bytes in which requests, and where every cell goes.
+//!
+//! 1. The engine fills a [`Slot`] per step and member with the candidates that [`find`](crate::tree::find) gave.
+//! 2. [`resolve_slots`] settles what shows; [`needed_tables`] names the cut blocks whose subchunk tables have to be read.
+//! 3. [`plan`] chooses, per part of a subchunk, between the stored piece as a whole and the check units it touches, and merges
+//!    all to requests.
+//!
+//! Invariants
+//! - every covered cell of every slot is in exactly one work, so works may run in any order and in parallel;
+//! - a work's ranges begin and end at check units, so what is read can be verified;
+//! - works on the same piece are neighbours; works, requests and their order depend on nothing but the arguments.
+
+mod piece;
+mod show;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use drystone_format::MAX_NDIM;
+use drystone_format::entry::{Entry, Piece};
+use drystone_format::table::Subchunk;
+
+use crate::coalesce::{Fetch, coalesce};
+use crate::parts::{Part, parts};
+use crate::ranges::touched;
+use crate::resolve::{Candidate, Resolved, resolve};
+use crate::selection::Selection;
+use piece::Stored;
+
+/// One target: the cells of one member of one step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slot {
+    /// The blocks that may show.
+    pub candidates: Vec<Candidate>,
+    /// Which cells; its axes are those of the blocks.
+    pub selection: Selection,
+    /// Bytes per element.
+    pub item: u64,
+}
+
+/// When to read what was not asked for, and how large a request may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// A request costs about as much as reading this many bytes: holes up to this size are read.
+    pub gap: u64,
+    /// Requests are not merged beyond this many bytes, and raw pieces are shared out in works of about this size.
+    pub max_request: u64,
+}
+
+impl Default for Options {
+    /// 64 KiB and 4 MiB.
+    fn default() -> Self {
+        Options { gap: 64 << 10, max_request: 4 << 20 }
+    }
+}
+
+/// One part of one stored subchunk: read, verify, decode, scatter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Work {
+    /// Which slot it fills.
+    pub slot: usize,
+    /// The block, as the number of a candidate of the slot.
+    pub entry: usize,
+    /// Which cells, and where they go.
+    pub part: Part,
+    /// Where the subchunk is stored.
+    pub piece: Piece,
+    /// Bytes of the payload that are read, ascending, at check units.
+    pub ranges: Vec<Range<u64>>,
+    /// Payload and trailer are read together, in one item of one request; `ranges` is then the payload.
+    pub whole: bool,
+    /// Unless `whole`: the number of the trailer that verifies the ranges. Works on the same piece share it.
+    pub trailer: Option<usize>,
+}
+
+/// What an item of a request is for: the number of a work, and the bytes of its payload.
+pub type Payload = (usize, Range<u64>);
+
+/// A whole read, comparable and printable.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReadPlan {
+    /// What is read, for people; empty until the engine sets it.
+    pub title: String,
+    /// What is done with the bytes.
+    pub works: Vec<Work>,
+    /// Trailers, by number, that verify what is not read whole; they need not come before the other requests.
+    pub trailers: Vec<Fetch<usize>>,
+    /// Payloads. The bytes of an item that is a whole piece end with padding and trailer, which its [`Payload`] does not count.
+    pub fetches: Vec<Fetch<Payload>>,
+    /// Bytes of the cells that some block holds.
+    pub wanted_bytes: u64,
+    /// Bytes that are read.
+    pub read_bytes: u64,
+    /// Number of requests.
+    pub requests: usize,
+    /// Per slot: some cells are held by no block and read as fill.
+    pub fill: Vec<bool>,
+    /// Number of blocks that show.
+    pub blocks: usize,
+    /// Number of subchunks that are touched.
+    pub subchunks: usize,
+}
+
+/// A block that cannot be read. Slot and candidate are numbers in the arguments of [`plan`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum PlanError {
+    /// Its numbers contradict each other or the selection.
+    #[error("block {candidate} of slot {slot} is damaged: {what}")]
+    Corrupt { slot: usize, candidate: usize, what: String },
+    /// It was stored in a way this version does not know.
+    #[error("block {candidate} of slot {slot} cannot be read by this version: {what}")]
+    Unsupported { slot: usize, candidate: usize, what: String },
+}
+
+/// Settles what shows in each slot.
+pub fn resolve_slots(slots: &[Slot]) -> Result<Vec<Resolved>, PlanError> {
+    let one = |(slot, at): (usize, &Slot)| {
+        let ndim = at.selection.axes.len();
+        let odd = at.candidates.iter().position(|c| usize::from(c.entry.ndim) != ndim || ndim > MAX_NDIM);
+        match odd {
+            None => Ok(resolve(&at.candidates, &at.selection)),
+            Some(candidate) => {
+                let found = at.candidates[candidate].entry.ndim;
+                let what = format!("it has {found} dimensions where {ndim} are selected");
+                Err(PlanError::Corrupt { slot, candidate, what })
+            }
+        }
+    };
+    slots.iter().enumerate().map(one).collect()
+}
+
+/// The blocks that show and are cut: (slot, candidate) of those whose subchunk table [`plan`] will ask for.
+pub fn needed_tables(slots: &[Slot], resolved: &[Resolved]) -> Vec<(usize, usize)> {
+    let mut needed = Vec::new();
+    for (number, (slot, resolved)) in slots.iter().zip(resolved).enumerate() {
+        for visible in &resolved.visible {
+            let cut = slot.candidates.get(visible.candidate).is_some_and(|c| c.entry.subchunks > 1);
+            if cut && needed.last() != Some(&(number, visible.candidate)) {
+                needed.push((number, visible.candidate));
+            }
+        }
+    }
+    needed
+}
+
+/// Plans the read of all slots. `resolved` is what [`resolve_slots`] said of them; `tables` gives the decoded table of each block
+/// that [`needed_tables`] named, by slot and candidate.
+pub fn plan<'t>(
+    slots: &[Slot],
+    resolved: &[Resolved],
+    tables: impl Fn(usize, usize) -> &'t [Subchunk],
+    options: &Options,
+) -> Result<ReadPlan, PlanError> {
+    let mut planner =
+        Planner { options, plan: ReadPlan::default(), trailers: Vec::new(), payloads: Vec::new() };
+    for (number, (slot, resolved)) in slots.iter().zip(resolved).enumerate() {
+        planner.plan.fill.push(slot.selection.cells() != Some(resolved.covered));
+        let wanted = resolved.covered.saturating_mul(slot.item);
+        planner.plan.wanted_bytes = planner.plan.wanted_bytes.saturating_add(wanted);
+        for visible in resolved.visible.chunk_by(|a, b| a.candidate == b.candidate) {
+            let Some(candidate) = visible.first().map(|visible| visible.candidate) else { continue };
+            let Some(Candidate { entry, .. }) = slot.candidates.get(candidate) else { continue };
+            let fail = |unfit: piece::Unfit| unfit.at(number, candidate);
+            let stored = Stored::check(entry, &slot.selection, slot.item).map_err(fail)?;
+            let table = if entry.subchunks > 1 { tables(number, candidate) } else { &[] };
+            stored.check_table(entry, table).map_err(fail)?;
+            let mut made: Vec<Part> =
+                visible.iter().flat_map(|visible| parts(entry, &slot.selection, visible)).collect();
+            if visible.len() > 1 {
+                made.sort_by_key(|part| part.subchunk);
+            }
+            planner.plan.blocks += 1;
+            planner.plan.subchunks += made.chunk_by(|a, b| a.subchunk == b.subchunk).count();
+            let block = Block { slot: number, candidate, entry, stored };
+            let mut before = None;
+            for part in made {
+                let listed = usize::try_from(part.subchunk).ok().and_then(|number| table.get(number));
+                let piece = listed.map_or(entry.piece, |subchunk| subchunk.piece);
+                block.stored.check_piece(&piece, &part).map_err(fail)?;
+                let again = before.replace(part.subchunk) == Some(part.subchunk);
+                planner.add(&block, part, piece, again);
+            }
+        }
+    }
+    Ok(planner.finish())
+}
+
+/// A block that shows, found sound.
+struct Block<'a> {
+    slot: usize,
+    candidate: usize,
+    entry: &'a Entry,
+    stored: Stored,
+}
+
+struct Planner<'a> {
+    options: &'a Options,
+    plan: ReadPlan,
+    trailers: Vec<(u32, Range<u64>, usize)>,
+    payloads: Vec<(u32, Range<u64>, Payload)>,
+}
+
+impl Planner<'_> {
+    /// Decides how a part is read. `again`: the part before was of the same piece.
+    fn add(&mut self, block: &Block<'_>, part: Part, piece: Piece, again: bool) {
+        let (gap, most) = (self.options.gap, self.options.max_request);
+        let stored_len = piece.end() - piece.position;
+        let unit = block.stored.unit(&piece);
+        let indivisible = unit == 0 || unit >= piece.length;
+        if indivisible || (stored_len <= most && part.is_whole()) {
+            return self.add_whole(block, part, piece);
+        }
+        let ndim = usize::from(block.entry.ndim);
+        let touch = |part: &Part| touched(part, ndim, block.stored.item, unit, piece.length, gap);
+        let ranges = touch(&part);
+        // Each request counts as `gap` bytes; the trailer is one more.
+        let read = length(&ranges).saturating_add(piece.trailer);
+        let requests = (ranges.len() as u64).saturating_add(1);
+        let cost = read.saturating_add(requests.saturating_mul(gap));
+        if stored_len <= most && stored_len.saturating_add(gap) <= cost {
+            return self.add_whole(block, part, piece);
+        }
+        let trailer = Some(self.trailer(block, &piece, again));
+        let mut rest = vec![(part, ranges)];
+        while let Some((part, ranges)) = rest.pop() {
+            // Rounding to units may add one at either end, which is no reason to split again.
+            let tolerated = most.saturating_add(unit.saturating_mul(2));
+            if length(&ranges) > tolerated
+                && let Some((first, second)) = halves(&part)
+            {
+                rest.extend([second, first].map(|half| (half, touch(&half))));
+                continue;
+            }
+            for range in &ranges {
+                let bytes = piece.position + range.start..piece.position + range.end;
+                self.payloads.push((block.entry.source, bytes, (self.plan.works.len(), range.clone())));
+            }
+            self.push(block, part, piece, ranges, trailer);
+        }
+    }
+
+    fn add_whole(&mut self, block: &Block<'_>, part: Part, piece: Piece) {
+        let (payload, all) = (0..piece.length, piece.position..piece.end());
+        self.payloads.push((block.entry.source, all, (self.plan.works.len(), payload.clone())));
+        self.push(block, part, piece, vec![payload], None);
+    }
+
+    /// Without a trailer to read beforehand, the piece is read whole.
+    fn push(
+        &mut self,
+        block: &Block<'_>,
+        part: Part,
+        piece: Piece,
+        ranges: Vec<Range<u64>>,
+        trailer: Option<usize>,
+    ) {
+        let (slot, entry, whole) = (block.slot, block.candidate, trailer.is_none());
+        self.plan.works.push(Work { slot, entry, part, piece, ranges, whole, trailer });
+    }
+
+    /// The number of a piece's trailer: a new one, unless the work before reads it too.
+    fn trailer(&mut self, block: &Block<'_>, piece: &Piece, again: bool) -> usize {
+        let known = self.plan.works.last().filter(|_| again).and_then(|work| work.trailer);
+        known.unwrap_or_else(|| {
+            let number = self.trailers.len();
+            self.trailers.push((block.entry.source, piece.trailer_position()..piece.end(), number));
+            number
+        })
+    }
+
+    fn finish(self) -> ReadPlan {
+        let (gap, most) = (self.options.gap, self.options.max_request);
+        let mut plan = self.plan;
+        plan.trailers = coalesce(self.trailers, gap, most);
+        plan.fetches = coalesce(self.payloads, gap, most);
+        plan.requests = plan.trailers.len() + plan.fetches.len();
+        let payloads = plan.fetches.iter().fold(0u64, |sum, fetch| sum.saturating_add(fetch.len()));
+        plan.read_bytes = plan.trailers.iter().fold(payloads, |sum, fetch| sum.saturating_add(fetch.len()));
+        plan
+    }
+}
+
+fn length(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end - range.start).sum()
+}
+
+/// Cuts a part in two along its outermost axis of more than one cell.
+fn halves(part: &Part) -> Option<(Part, Part)> {
+    let d = part.chunk.iter().position(|&(_, _, count)| count > 1)?;
+    let (first, step, count) = part.chunk[d];
+    let taken = count / 2;
+    let (mut a, mut b) = (*part, *part);
+    a.chunk[d] = (first, step, taken);
+    b.chunk[d] = (first.wrapping_add((step as u64).wrapping_mul(taken)), step, count - taken);
+    b.dest[d] += taken;
+    Some((a, b))
+}

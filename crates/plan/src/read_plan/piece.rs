@@ -1,0 +1,81 @@
+//! What must hold of an entry and its stored pieces before their numbers are used. All of it comes from disk.
+
+use drystone_format::entry::{Entry, Piece};
+use drystone_format::table::Subchunk;
+
+use super::PlanError;
+use crate::parts::Part;
+use crate::selection::Selection;
+
+/// A block's own way of being stored, found sound.
+pub(super) struct Stored {
+    raw: bool,
+    pub(super) item: u64,
+}
+
+/// A finding, not yet tied to a place.
+pub(super) enum Unfit {
+    Corrupt(String),
+    Unsupported(String),
+}
+
+impl Unfit {
+    pub(super) fn at(self, slot: usize, candidate: usize) -> PlanError {
+        match self {
+            Unfit::Corrupt(what) => PlanError::Corrupt { slot, candidate, what },
+            Unfit::Unsupported(what) => PlanError::Unsupported { slot, candidate, what },
+        }
+    }
+}
+
+impl Stored {
+    /// Checks that an entry that shows can be what it says.
+    pub(super) fn check(entry: &Entry, selection: &Selection, item: u64) -> Result<Stored, Unfit> {
+        let corrupt = |what: String| Err(Unfit::Corrupt(what));
+        let ndim = usize::from(entry.ndim);
+        if ndim != selection.axes.len() {
+            return corrupt(format!("it has {ndim} dimensions where {} are selected", selection.axes.len()));
+        }
+        if entry.encoding.layout != 0 {
+            return Err(Unfit::Unsupported(format!("layout {}", entry.encoding.layout)));
+        }
+        if u64::from(entry.encoding.item) != item {
+            return corrupt(format!(
+                "its elements have {} bytes where {item} are wanted",
+                entry.encoding.item
+            ));
+        }
+        entry.validate().map_err(Unfit::Corrupt)?;
+        Ok(Stored { raw: entry.encoding.chain.is_empty(), item })
+    }
+
+    /// Checks that the table of a cut block lists its subchunks. An uncut block has none.
+    pub(super) fn check_table(&self, entry: &Entry, table: &[Subchunk]) -> Result<(), Unfit> {
+        let listed = table.len() as u64;
+        if entry.subchunks > 1 && listed != entry.subchunks {
+            let what = format!("its table has {listed} subchunks where {} are announced", entry.subchunks);
+            return Err(Unfit::Corrupt(what));
+        }
+        Ok(())
+    }
+
+    /// Checks a piece against the subchunk it is said to hold.
+    pub(super) fn check_piece(&self, piece: &Piece, part: &Part) -> Result<(), Unfit> {
+        let corrupt = |what: String| Err(Unfit::Corrupt(format!("subchunk {}: {what}", part.subchunk)));
+        if let Err(what) = piece.validate() {
+            return corrupt(what);
+        }
+        let cells = part.chunk_shape.iter().try_fold(1u64, |cells, &edge| cells.checked_mul(edge));
+        let decoded = cells.and_then(|cells| cells.checked_mul(self.item));
+        if piece.length == 0 || (self.raw && decoded != Some(piece.length)) {
+            let cells = cells.map_or("2^64 or more".into(), |cells| cells.to_string());
+            return corrupt(format!("{cells} cells stored in {} bytes", piece.length));
+        }
+        Ok(())
+    }
+
+    /// Bytes that can be read and verified alone; 0 if the piece has to be read whole.
+    pub(super) fn unit(&self, piece: &Piece) -> u64 {
+        if self.raw && piece.trailer > 0 && piece.unit_log2 > 0 { piece.unit() } else { 0 }
+    }
+}
