@@ -123,8 +123,7 @@ def column(c, n):
     need(tag == 3, f"column tag {tag}")
     a, scale, width = c.unpack("QQB")
     need(width in (1, 2, 4, 8), f"column width {width}")
-    x = np.frombuffer(c.take(n * width), f"<u{width}").astype(np.uint64)
-    return np.uint64(a) + np.uint64(scale) * x
+    return np.uint64(a) + np.uint64(scale) * np.frombuffer(c.take(n * width), f"<u{width}").astype(np.uint64)
 
 
 def columns(c, n, names):
@@ -357,7 +356,12 @@ class Container:
         if step is not None or not variable[5]:
             return self._read(variable, step + 1 if variable[5] else 0)
         arrays = [self._read(variable, s + 1) for s in range(max(self.steps(), default=-1) + 1)]
-        return arrays if variable[6] or not arrays else np.stack(arrays)
+        if variable[6]:
+            return arrays
+        out = np.zeros((len(arrays), *variable[2]), numpy_dtype(variable[1]))
+        for i, array in enumerate(arrays):
+            out[i] = array
+        return out
 
     def _read(self, variable, step):
         id_, dtype, shape = variable[0], variable[1], variable[2]
