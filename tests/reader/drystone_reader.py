@@ -227,8 +227,10 @@ def hint(data):
 
 
 def manifest(data):
-    kind, _, payload, end = frame_at(data, 0, 0)
-    need(kind == MANIFEST and end == len(data) and len(payload) <= 65536, "no manifest")
+    kind, at, n = None, 0, 0
+    while kind != MANIFEST:  # pages first
+        (kind, _, payload, at), n = frame_at(data, at, n), n + 1
+    need(at == len(data) and len(payload) <= 65536, "no manifest")
     return cbor(payload)
 
 
@@ -446,7 +448,7 @@ class Container:
 
 def read_page(path, page, kind):
     file, offset, length, crc = page
-    with open(path / f"index/{file:016x}.dsx", "rb") as f:
+    with open(path / (f"manifest/{file % 2**63:012}.dsm" if file >> 63 else f"index/{file:016x}.dsx"), "rb") as f:
         f.seek(offset)
         data = f.read(32 + length)
     found, stated, _, stated_crc = frame_header(data)
@@ -476,8 +478,7 @@ def load(path, version, uuid):
 
 def open_container(path):
     """The newest sound snapshot, found as docs/format/manifest.md says."""
-    path = Path(path)
-    about = identity((path / "drystone.json").read_bytes())
+    about = identity(((path := Path(path)) / "drystone.json").read_bytes())
     if about["version"] > 1 or about["features"]:
         raise UnsupportedError(f"version {about['version']}, features {about['features']}")
     versions, marks = ([int(p.stem) for p in path.glob(f"manifest/*.{kind}")] for kind in ("dsm", "mark"))

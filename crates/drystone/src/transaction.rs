@@ -150,7 +150,10 @@ impl Draft {
         let old = &base.manifest;
         let durable = inner.identity.durability == Durability::Durable;
         let schema = match &change.schema {
-            Some(schema) => pages.section(schema.encode()),
+            Some(schema) => {
+                schema.validate().map_err(|why| Error::invalid(format!("the schema would not be readable: {why}")))?;
+                pages.section(schema.encode())
+            }
             None => old.schema.clone(),
         };
         let steps = match &change.steps {
