@@ -423,8 +423,7 @@ class Container:
 
     def _segment(self, number, position, length):
         need(number < len(self.sources), f"no source {number}")
-        source = self.sources[number]
-        if source["kind"] != 0:
+        if (source := self.sources[number])["kind"] != 0:
             raise UnsupportedError(f"source of kind {source['kind']}")
         with open(self.path / f"log/{source['writer']:016x}-{source['part']:04}.seg", "rb") as file:
             file.seek(position)
@@ -485,8 +484,8 @@ def open_container(path):
     hinted = 0
     with suppress(FileNotFoundError, CorruptError):
         hinted = hint((path / "manifest/hint").read_bytes())
-    top = max(versions, default=0)  # listing serves a folder; a reader of objects goes forward from the hint
-    durable, marked = about["durability"] == "durable", max(marks, default=0)
+    # Listing serves a folder; a reader of objects goes forward from the hint.
+    durable, top, marked = about["durability"] == "durable", max(versions, default=0), max(marks, default=0)
     need(marked <= top and not (durable and hinted > top), f"a manifest above {top} is lost")
     for version in sorted(versions, reverse=True):
         try:
