@@ -89,7 +89,8 @@ impl Container {
                 path.display()
             )));
         }
-        let store = LocalStore::create(path)?;
+        let durable = options.durability == Durability::Durable;
+        let store = LocalStore::create(path)?.with_early_writeback(durable);
         Self::create(Arc::new(store), options)
     }
 
@@ -119,7 +120,11 @@ impl Container {
             )));
         }
         let store = LocalStore::open(path, mode == Mode::Read)?;
-        Self::open(Arc::new(store), mode)
+        let durable = mode != Mode::Read
+            && store
+                .read_all(keys::IDENTITY, 64 << 10)
+                .is_ok_and(|b| Identity::decode(&b).is_ok_and(|i| i.durability == Durability::Durable));
+        Self::open(Arc::new(store.with_early_writeback(durable)), mode)
     }
 
     /// Creates a container in a store.

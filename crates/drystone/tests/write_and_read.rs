@@ -1,0 +1,233 @@
+//! What is put comes back: boxes, strides, overlaps, records, strings, chunks and codecs, over every kind of store.
+
+mod common;
+
+use common::*;
+use drystone::store::{MemoryStore, NoAppendStore};
+use drystone::{Adopt, Container, CreateOptions, Durability, ErrorKind, Mode, SchemaOp, WriterOptions};
+use std::sync::Arc;
+
+#[test]
+fn a_block_comes_back_from_every_kind_of_store() {
+    for durability in [Durability::Durable, Durability::Async, Durability::Memory] {
+        let stores: Vec<Arc<dyn drystone::store::Store>> =
+            vec![Arc::new(MemoryStore::new()), Arc::new(NoAppendStore::new(MemoryStore::new()))];
+        for store in stores {
+            let c = Container::create(store.clone(), CreateOptions { durability }).unwrap();
+            c.apply(vec![create("t", f4(), &[4, 6, 8], |v| v.steps = true)]).unwrap();
+            let data = ramp_f32(4 * 6 * 8);
+            let w = c.writer(WriterOptions { rank: Some((0, 1)), ..Default::default() }).unwrap();
+            w.begin_step(None, false).unwrap();
+            w.put("t", &f4(), &dense(&data, &[4, 6, 8], 4), None, None).unwrap();
+            assert!(w.end_step().unwrap().unwrap().changed);
+            w.close().unwrap();
+            let again = Container::open(store.clone(), Mode::Read).unwrap();
+            assert_eq!(read_all(&again, "t"), data);
+            assert_eq!(again.reading("t", None).unwrap().shape(), [1, 4, 6, 8]);
+        }
+    }
+}
+
+#[test]
+fn writers_without_ranks_wait_for_a_commit_and_newest_wins() {
+    let c = memory();
+    c.apply(vec![create("t", f4(), &[4], |v| v.steps = true), create("once", f4(), &[2], |_| {})]).unwrap();
+    let a = c.writer(WriterOptions::default()).unwrap();
+    let b = c.writer(WriterOptions::default()).unwrap();
+    for (w, x) in [(&a, 1.0f32), (&b, 2.0)] {
+        assert_eq!(w.begin_step(Some(0), false).unwrap(), 0);
+        w.put("t", &f4(), &dense(&bytes(&[x, x]), &[2], 4), Some(&[1]), None).unwrap();
+        assert!(w.end_step().unwrap().is_none());
+    }
+    assert_eq!(c.snapshot().step_axis(), 0, "nothing is visible before the commit");
+    assert!(c.commit().unwrap().changed);
+    assert!(!c.commit().unwrap().changed, "nothing is new");
+    let first = floats(&read_all(&c, "t"));
+    assert!(first == [0.0, 1.0, 1.0, 0.0] || first == [0.0, 2.0, 2.0, 0.0]);
+    // A later commit wins whatever the writer.
+    a.begin_step(Some(0), false).unwrap();
+    a.put("t", &f4(), &dense(&bytes(&[7.0]), &[1], 4), Some(&[2]), None).unwrap();
+    a.put("once", &f4(), &dense(&bytes(&[5.0, 6.0]), &[2], 4), None, None).unwrap();
+    a.end_step().unwrap();
+    c.commit().unwrap();
+    assert_eq!(floats(&read_all(&c, "t"))[2], 7.0);
+    assert_eq!(floats(&read_all(&c, "once")), [0.0, 0.0], "values without step wait for the close");
+    a.close().unwrap();
+    assert_eq!(floats(&read_all(&c, "once")), [5.0, 6.0]);
+    b.close().unwrap();
+}
+
+#[test]
+fn a_step_of_a_run_is_visible_when_every_rank_closed_it() {
+    let c = memory();
+    c.apply(vec![create("t", f4(), &[3], |v| v.steps = true)]).unwrap();
+    let writers: Vec<_> = (0..3)
+        .map(|r| c.writer(WriterOptions { rank: Some((r, 3)), ..Default::default() }).unwrap())
+        .collect();
+    for (r, w) in writers.iter().enumerate().take(2) {
+        w.begin_step(None, false).unwrap();
+        w.put("t", &f4(), &dense(&bytes(&[r as f32 + 1.0]), &[1], 4), Some(&[r as u64]), None).unwrap();
+        w.end_step().unwrap();
+    }
+    let done = c.commit().unwrap();
+    assert!(!done.changed);
+    assert_eq!(done.incomplete[0].missing, [2]);
+    assert!(done.incomplete[0].to_string().contains("step 0"), "{}", done.incomplete[0]);
+    writers[2].begin_step(None, false).unwrap();
+    writers[2].put("t", &f4(), &dense(&bytes(&[3.0]), &[1], 4), Some(&[2]), None).unwrap();
+    writers[2].end_step().unwrap();
+    assert!(c.commit().unwrap().changed);
+    assert_eq!(floats(&read_all(&c, "t")), [1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn a_dead_run_is_settled_by_recover_and_never_mixes_with_the_next() {
+    for adopt in [true, false] {
+        let c = memory();
+        c.apply(vec![create("t", f4(), &[2], |v| v.steps = true)]).unwrap();
+        let old: Vec<_> = (0..2)
+            .map(|r| c.writer(WriterOptions { rank: Some((r, 2)), ..Default::default() }).unwrap())
+            .collect();
+        for step in 0..2 {
+            for (r, w) in old.iter().enumerate() {
+                if step == 1 && r == 1 {
+                    continue; // dies here
+                }
+                w.begin_step(None, false).unwrap();
+                w.put("t", &f4(), &dense(&bytes(&[step as f32 + 1.0]), &[1], 4), Some(&[r as u64]), None)
+                    .unwrap();
+                w.end_step().unwrap();
+            }
+        }
+        let refused = c.writer(WriterOptions { rank: Some((0, 2)), ..Default::default() }).err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::Conflict);
+        assert!(refused.to_string().contains("recover"), "{refused}");
+        let refused = c.writer(WriterOptions { rank: Some((0, 3)), ..Default::default() }).err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::Conflict);
+        let report = c.recover(&if adopt { Adopt::All } else { Adopt::None }).unwrap();
+        assert_eq!(report.adopted, if adopt { vec![0] } else { vec![] });
+        assert_eq!(report.discarded, if adopt { vec![] } else { vec![0, 1] });
+        assert_eq!(report.incomplete.len(), usize::from(adopt));
+        assert_eq!(report.run, 1);
+        // The dead run twitches: nothing of it becomes visible.
+        old[1].begin_step(Some(1), false).unwrap();
+        old[1].put("t", &f4(), &dense(&bytes(&[9.0]), &[1], 4), Some(&[1]), None).unwrap();
+        old[1].end_step().unwrap();
+        assert!(!c.commit().unwrap().changed);
+        let w = c.writer(WriterOptions { rank: Some((0, 1)), ..Default::default() }).unwrap();
+        assert_eq!(w.begin_step(None, false).unwrap(), u64::from(adopt));
+        w.put("t", &f4(), &dense(&bytes(&[4.0, 5.0]), &[2], 4), None, None).unwrap();
+        w.end_step().unwrap();
+        let all = floats(&read_all(&c, "t"));
+        assert_eq!(all, if adopt { vec![1.0, 1.0, 4.0, 5.0] } else { vec![4.0, 5.0] });
+    }
+}
+
+#[test]
+fn chunked_and_coded_blocks_read_back_in_any_box() {
+    for transform in ["", "zstd:3", "shuffle,zstd:1", "shuffle"] {
+        for chunks in [None, Some(vec![3, 4, 5])] {
+            let c = memory();
+            c.apply(vec![create("t", f4(), &[10, 11, 12], |v| {
+                v.transform = transform.into();
+                v.chunks = chunks.clone();
+                v.fill = Some(bytes(&[-1.0]));
+            })])
+            .unwrap();
+            let data = ramp_f32(8 * 9 * 10);
+            let w = c.writer(WriterOptions::default()).unwrap();
+            w.put("t", &f4(), &dense(&data, &[8, 9, 10], 4), Some(&[1, 2, 1]), None).unwrap();
+            w.close().unwrap();
+            let all = floats(&read_all(&c, "t"));
+            for (i, x) in all.iter().enumerate() {
+                let (z, y, x_) = (i / 132, i / 12 % 11, i % 12);
+                let inside = (1..9).contains(&z) && (2..11).contains(&y) && (1..11).contains(&x_);
+                let expected = if inside { ((z - 1) * 90 + (y - 2) * 10 + x_ - 1) as f32 } else { -1.0 };
+                assert_eq!(*x, expected, "{transform} {chunks:?} at {z},{y},{x_}");
+            }
+            assert!(c.verify(&mut |_, _| true).unwrap().damage.is_empty());
+        }
+    }
+}
+
+#[test]
+fn large_raw_blocks_are_read_in_part_and_verified() {
+    let c = memory();
+    let n = 160u64;
+    c.apply(vec![create("t", f4(), &[n, n, n], |_| {})]).unwrap();
+    let data = ramp_f32((n * n * n) as usize);
+    let w = c.writer(WriterOptions::default()).unwrap();
+    w.put("t", &f4(), &dense(&data, &[n, n, n], 4), None, None).unwrap();
+    w.close().unwrap();
+    assert_eq!(read_all(&c, "t"), data);
+    let expected = floats(&data);
+    for axis in 0..3 {
+        let mut offset = [0, 0, 0];
+        let mut count = [n, n, n];
+        offset[axis] = 77;
+        count[axis] = 1;
+        let got = floats(&read_box(&c, "t", &offset, &count));
+        for (i, g) in got.iter().enumerate() {
+            let (a, b) = (i as u64 / n, i as u64 % n);
+            let at = match axis {
+                0 => (77 * n + a) * n + b,
+                1 => (a * n + 77) * n + b,
+                _ => (a * n + b) * n + 77,
+            };
+            assert_eq!(*g, expected[at as usize]);
+        }
+    }
+}
+
+#[test]
+fn shrinking_and_growing_back_reads_fill() {
+    let c = memory();
+    c.apply(vec![create("t", f4(), &[4], |_| {})]).unwrap();
+    let w = c.writer(WriterOptions::default()).unwrap();
+    w.put("t", &f4(), &dense(&bytes(&[1.0, 2.0, 3.0, 4.0]), &[4], 4), None, None).unwrap();
+    w.close().unwrap();
+    let before = c.snapshot().version();
+    c.apply(vec![SchemaOp::Resize("t".into(), vec![2])]).unwrap();
+    assert_eq!(floats(&read_all(&c, "t")), [1.0, 2.0]);
+    c.apply(vec![SchemaOp::Resize("t".into(), vec![5])]).unwrap();
+    assert_eq!(floats(&read_all(&c, "t")), [1.0, 2.0, 0.0, 0.0, 0.0]);
+    assert_eq!(floats(&read_all(&c.at(before).unwrap(), "t")), [1.0, 2.0, 3.0, 4.0]);
+}
+
+#[test]
+fn strings_of_any_length_come_back() {
+    let c = memory();
+    c.apply(vec![create("s", drystone::format::dtype::DType::String, &[2, 3], |v| v.steps = true)]).unwrap();
+    let long = "x".repeat(3 << 20);
+    let values: Vec<&[u8]> = vec![b"a", b"", "grün".as_bytes(), long.as_bytes()];
+    let w = c.writer(WriterOptions { rank: Some((0, 1)), ..Default::default() }).unwrap();
+    w.begin_step(None, false).unwrap();
+    w.put_strings("s", &[2, 2], &values, Some(&[0, 1])).unwrap();
+    w.end_step().unwrap();
+    let r = c.reading("s", None).unwrap();
+    let (got, _) = r.read_strings(&drystone::plan::selection::Selection::all(&r.shape())).unwrap();
+    let got: Vec<&[u8]> = got.iter().map(Vec::as_slice).collect();
+    assert_eq!(got, [b"".as_slice(), b"a", b"", b"", "grün".as_bytes(), long.as_bytes()]);
+    assert!(c.verify(&mut |_, _| true).unwrap().damage.is_empty());
+}
+
+#[test]
+fn snapshots_stay_as_they_were_and_replace_hides_a_step() {
+    let c = memory();
+    c.apply(vec![create("t", f4(), &[2], |v| v.steps = true)]).unwrap();
+    let w = c.writer(WriterOptions { rank: Some((0, 1)), ..Default::default() }).unwrap();
+    let write = |step: u64, replace: bool, at: u64, x: f32| {
+        w.begin_step(Some(step), replace).unwrap();
+        w.put("t", &f4(), &dense(&bytes(&[x]), &[1], 4), Some(&[at]), None).unwrap();
+        w.end_step().unwrap().unwrap().snapshot.version()
+    };
+    let first = write(3, false, 0, 1.0);
+    let second = write(3, false, 1, 2.0);
+    let third = write(3, true, 1, 3.0);
+    for (version, expected) in [(first, [1.0, 0.0]), (second, [1.0, 2.0]), (third, [0.0, 3.0])] {
+        let all = floats(&read_all(&c.at(version).unwrap(), "t"));
+        assert_eq!(all[6..], expected);
+        assert_eq!(all[..6], [0.0; 6], "missing steps read as fill");
+    }
+    assert_eq!(c.snapshots().unwrap(), (1..=third).collect::<Vec<_>>());
+}
