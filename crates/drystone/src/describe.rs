@@ -222,10 +222,8 @@ impl Container {
             if !several || seen.entry(entry.variable).or_default().insert(block) {
                 usage.blocks += 1;
             }
-            if let Some(step) = step {
-                if usage.steps.last() != Some(step) {
-                    usage.steps.insert(step);
-                }
+            if let Some(step) = step.filter(|step| usage.steps.last() != Some(*step)) {
+                usage.steps.insert(step);
             }
             let bytes = entry.cells().and_then(|n| n.checked_mul(u64::from(entry.encoding.item)));
             usage.decoded_bytes = usage.decoded_bytes.saturating_add(bytes.unwrap_or(u64::MAX));
