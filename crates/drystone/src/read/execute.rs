@@ -80,6 +80,8 @@ struct Buffers {
     decoded: Vec<u8>,
     /// Of which piece `decoded` is.
     holds: Option<(u32, Piece)>,
+    /// The chain last used, by its text.
+    chain: Option<(String, Chain)>,
     scratch: Scratch,
     sums: Vec<u32>,
     /// Works whose ranges come from several requests: bytes so far, and how many ranges are missing.
@@ -367,12 +369,15 @@ impl Job<'_> {
             if len > MAX_SUBCHUNK {
                 return Err(self.damaged(work, piece.position, "a subchunk claims more than 16 MiB"));
             }
-            let chain = Chain::parse(&entry.encoding.chain).map_err(|e| {
-                Error::unsupported(format!(
-                    "variable \"{}\" was encoded with \"{}\", which this program cannot decode: {e}",
-                    self.reading.path, entry.encoding.chain
-                ))
-            })?;
+            let chain = match buffers.chain.take() {
+                Some((text, chain)) if text == entry.encoding.chain => chain,
+                _ => Chain::parse(&entry.encoding.chain).map_err(|e| {
+                    Error::unsupported(format!(
+                        "variable \"{}\" was encoded with \"{}\", which this program cannot decode: {e}",
+                        self.reading.path, entry.encoding.chain
+                    ))
+                })?,
+            };
             let leaf = self.leaf(work.slot);
             let shape = work.part.chunk_shape[..usize::from(entry.ndim)].to_vec();
             let logical = Logical { item: leaf.size as usize, scalar: scalar_size(&leaf.dtype), shape };
@@ -380,6 +385,7 @@ impl Job<'_> {
             chain
                 .decode(payload, &logical, &mut buffers.decoded, &mut buffers.scratch)
                 .map_err(|e| self.damaged(work, piece.position, &format!("decoding: {e}")))?;
+            buffers.chain = Some((entry.encoding.chain.clone(), chain));
             buffers.holds = Some((entry.source, piece));
         }
         self.scatter(work, &buffers.decoded, 0)
@@ -442,10 +448,10 @@ impl Job<'_> {
         let from = (payload.start - begin) as usize;
         bytes[from..from + item.len()].copy_from_slice(item);
         *missing -= 1;
-        if *missing == 0 {
-            if let Some((bytes, _)) = buffers.partial.remove(&number) {
-                return self.scatter(work, &bytes, begin);
-            }
+        if *missing == 0
+            && let Some((bytes, _)) = buffers.partial.remove(&number)
+        {
+            return self.scatter(work, &bytes, begin);
         }
         Ok(())
     }
