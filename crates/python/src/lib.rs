@@ -25,8 +25,16 @@ fn element_dtype<'py>(py: Python<'py>, dtype: &Bound<'py, PyAny>) -> error::Resu
     Ok((dtype::to_numpy(py, &parsed)?, parsed == drystone::format::dtype::DType::String))
 }
 
+/// Runs the `drystone` command with `args` (the program's name first) and returns its exit code.
+#[pyfunction]
+fn cli_main(py: Python<'_>, args: Vec<std::ffi::OsString>) -> i32 {
+    py.detach(|| drystone_cli::run(args))
+}
+
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::cli_main;
     #[pymodule_export]
     use super::container::ContainerHandle;
     #[pymodule_export]
