@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use drystone_format::identity::{self, Durability, Identity};
 use drystone_format::keys;
-use drystone_format::manifest::Manifest;
+use drystone_format::manifest::{MAX_MANIFEST, MAX_PAGES, Manifest};
 use drystone_plan::tree::Pages;
 use drystone_store::{Store, StoreError, StoreExt};
 
@@ -17,8 +17,8 @@ use crate::pages::PageLoader;
 use crate::snapshot::Snapshot;
 use crate::{Error, ErrorKind, Result};
 
-/// Manifests are at most this long.
-const MANIFEST_LIMIT: u64 = 64 << 10;
+/// Manifests with their pages are at most this long.
+const MANIFEST_LIMIT: u64 = (MAX_PAGES + MAX_MANIFEST + 4096) as u64;
 
 /// The newest usable snapshot, and what had to be passed over to reach it.
 pub(crate) struct Head {
@@ -31,7 +31,7 @@ pub(crate) struct Head {
 /// Reads one manifest.
 pub(crate) fn read_manifest(store: &dyn Store, version: u64, uuid: &[u8; 16]) -> Result<Manifest> {
     let key = keys::manifest(version);
-    let bytes = match store.read_all(&key, MANIFEST_LIMIT + 4096) {
+    let bytes = match store.read_all(&key, MANIFEST_LIMIT) {
         Ok(bytes) => bytes,
         Err(StoreError::NotFound { .. }) => {
             return Err(Error::not_found(format!("there is no snapshot {version}: {key} is not there")));
