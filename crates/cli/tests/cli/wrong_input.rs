@@ -149,8 +149,9 @@ fn a_read_only_container_can_be_looked_at_and_not_recovered() {
     use std::os::unix::fs::PermissionsExt;
     let s = Sample::new();
     let set = |mode| {
-        for path in [s.path(), s.path().join("manifest"), s.path().join("index"), s.path().join("log")] {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        for (file, _) in s.files() {
+            let folder = file.parent().unwrap();
+            std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode)).unwrap();
         }
     };
     set(0o555);
