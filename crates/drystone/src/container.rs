@@ -509,7 +509,8 @@ impl Inner {
 /// "No such variable", with the nearest names.
 pub(crate) fn no_such(schema: &Schema, path: &str) -> Error {
     let mut near: Vec<(usize, &String)> =
-        schema.names.keys().map(|name| (distance(path, name), name)).filter(|(d, _)| *d <= 3).collect();
+        schema.names.keys().chain(schema.groups.keys()).map(|name| (distance(path, name), name)).collect();
+    near.retain(|(d, name)| *d <= 3 && !name.is_empty());
     near.sort();
     let hint = match near.first() {
         Some((_, name)) => format!("; did you mean \"{name}\"?"),
