@@ -100,30 +100,71 @@ fn random_layout(random: &mut Random, ty: &Type) -> Block {
     }
 }
 
-fn random_map(random: &mut Random, binder: usize, extent: u64) -> IndexMap {
+/// An index map in the oracle's own words.
+#[derive(Debug, Clone, Copy)]
+struct Map {
+    binder: Option<usize>,
+    numbers: [i64; 4],
+    modulus: Option<u64>,
+}
+
+impl Map {
+    fn new(binder: usize, numbers: [i64; 4]) -> Map {
+        Map { binder: Some(binder), numbers, modulus: None }
+    }
+
+    fn constant(index: i64) -> Map {
+        Map { binder: None, numbers: [0, index, 0, 1], modulus: None }
+    }
+
+    fn as_index_map(&self) -> IndexMap {
+        let [a, b, c, d] = self.numbers;
+        let map = match self.binder {
+            None => IndexMap::constant(b),
+            Some(binder) => IndexMap::rational(binder, a, b, c, d),
+        };
+        self.modulus.map_or(map, |period| map.modulo(period))
+    }
+
+    fn index(&self, cell: &[i64]) -> Option<i64> {
+        let [a, b, c, d] = self.numbers;
+        let x = self.binder.map_or(0, |k| cell[k]);
+        let (above, below) = (a * x + b, c * x + d);
+        if below == 0 || above % below != 0 {
+            return None;
+        }
+        Some(self.modulus.map_or(above / below, |period| (above / below).rem_euclid(period as i64)))
+    }
+}
+
+fn random_map(random: &mut Random, binder: usize, extent: u64) -> Map {
     let e = extent as i64;
-    match random.below(10) {
-        0..=2 => IndexMap::affine(binder, 1, random.within(-2, e)),
-        3 => IndexMap::affine(binder, -1, random.within(0, e + 2)),
-        4 => IndexMap::affine(binder, random.within(-3, 3), random.within(-4, e + 4)),
-        5 => IndexMap::rational(binder, random.within(-3, 3), random.within(-4, 9), 0, random.within(1, 4)),
+    let numbers = match random.below(10) {
+        0..=2 => [1, random.within(-2, e), 0, 1],
+        3 => [-1, random.within(0, e + 2), 0, 1],
+        4 => [random.within(-3, 3), random.within(-4, e + 4), 0, 1],
+        5 => [random.within(-3, 3), random.within(-4, 9), 0, random.within(1, 4)],
         6 => {
             let (c, d) = (random.within(-2, 2), random.within(-5, 5));
-            let d = if c == 0 && d == 0 { 1 } else { d };
-            IndexMap::rational(binder, random.within(-6, 6), random.within(-12, 12), c, d)
+            [random.within(-6, 6), random.within(-12, 12), c, if c == 0 && d == 0 { 1 } else { d }]
         }
         7 | 8 => {
-            let map = IndexMap::affine(binder, random.within(-2, 2), random.within(-5, 2 * e));
-            map.modulo(1 + random.below(extent + 2))
+            let modulus = Some(1 + random.below(extent + 2));
+            let numbers = [random.within(-2, 2), random.within(-5, 2 * e), 0, 1];
+            return Map { binder: Some(binder), numbers, modulus };
         }
-        _ => IndexMap::binder(binder),
-    }
+        _ => [1, 0, 0, 1],
+    };
+    Map::new(binder, numbers)
 }
 
 /// The variables of a small dataset: shape (perhaps none) and element type.
 type Dataset = Vec<(Vec<u64>, Type)>;
 
-fn random_view(random: &mut Random, dataset: &Dataset, offset: u64) -> View {
+/// A view, with the index maps of its path in order.
+type Viewed = (View, Vec<Map>);
+
+fn random_view(random: &mut Random, dataset: &Dataset, offset: u64) -> Viewed {
     let var = random.below(dataset.len() as u64) as usize;
     let (shape, mut ty) = (&dataset[var].0, dataset[var].1.clone());
     let ndim = random.below(4) as usize;
@@ -131,14 +172,16 @@ fn random_view(random: &mut Random, dataset: &Dataset, offset: u64) -> View {
         (0..ndim).map(|_| if random.one_in(40) { 0 } else { 1 + random.below(7) }).collect();
     let mut free: Vec<usize> = (0..ndim).collect();
     random.shuffle(&mut free);
+    let mut maps = Vec::new();
     let mut index = |random: &mut Random, shape: &[u64]| {
         let axis = |&extent: &u64| {
             let map = match free.len() {
-                0 => IndexMap::constant(random.within(-1, extent as i64)),
-                _ if random.one_in(5) => IndexMap::constant(random.within(0, extent as i64 - 1)),
+                0 => Map::constant(random.within(-1, extent as i64)),
+                _ if random.one_in(5) => Map::constant(random.within(0, extent as i64 - 1)),
                 _ => random_map(random, free.pop().unwrap(), extent),
             };
-            Axis { extent, map }
+            maps.push(map);
+            Axis { extent, map: map.as_index_map() }
         };
         Step::Index(shape.iter().map(axis).collect())
     };
@@ -166,16 +209,16 @@ fn random_view(random: &mut Random, dataset: &Dataset, offset: u64) -> View {
     let element = random_layout(random, &ty);
     // Without binders the view is its element; an array there must still be read as the dataset's.
     let order = random_order(random, ndim);
-    View { var: var as u32, offset, path, block: element.array(counts, order) }
+    (View { var: var as u32, offset, path, block: element.array(counts, order) }, maps)
 }
 
-fn random_views(random: &mut Random, dataset: &Dataset) -> (Vec<View>, u64) {
+fn random_views(random: &mut Random, dataset: &Dataset) -> (Vec<Viewed>, u64) {
     let mut views = Vec::new();
     let mut at = 0;
     for _ in 0..1 + random.below(3) {
         at += random.below(4);
         let view = random_view(random, dataset, at);
-        at += view.block.bytes().unwrap();
+        at += view.0.block.bytes().unwrap();
         views.push(view);
     }
     (views, at + random.below(5))
@@ -225,38 +268,24 @@ fn inside(block: &Block, identity: Option<Vec<i64>>, offset: u64, elements: &mut
     }
 }
 
-/// A second account of the index maps, from the numbers that they were made of.
-fn index_of(map: &IndexMap, cell: &[i64]) -> Option<i64> {
-    let text = format!("{map:?}");
-    let number = |name: &str| -> Option<i64> {
-        let from = text.find(&format!("{name}: "))? + name.len() + 2;
-        let rest = text[from..].trim_start_matches("Some(");
-        rest[..rest.find(|c: char| c != '-' && !c.is_ascii_digit())?].parse().ok()
-    };
-    let x = number("binder").map_or(0, |k| cell[k as usize]);
-    let (a, b) = (number(" a").unwrap_or_else(|| number("a").unwrap()), number(" b").unwrap());
-    let (c, d) = (number(" c").unwrap(), number(" d").unwrap());
-    let (above, below) = (a * x + b, c * x + d);
-    if below == 0 || above % below != 0 {
-        return None;
-    }
-    Some(number("modulus").map_or(above / below, |period| (above / below).rem_euclid(period)))
-}
-
-fn elements(views: &[View]) -> Vec<Element> {
+fn elements(views: &[Viewed]) -> Vec<Element> {
     let mut elements = Vec::new();
-    for view in views {
+    for (view, maps) in views {
         let Block::A(array) = &view.block else { unreachable!() };
         for (cell, at) in places(array) {
             let mut identity = Some(vec![view.var as i64]);
+            let mut maps = maps.iter();
             for step in &view.path {
                 match step {
                     Step::Member(id) => identity = identity.map(|i| [i, vec![-1, *id as i64]].concat()),
                     Step::Index(axes) => {
-                        let take = |axis: &Axis| {
-                            index_of(&axis.map, &cell).filter(|y| (0..axis.extent as i64).contains(y))
+                        let mut take = |axis: &Axis| {
+                            let index = maps.next().unwrap().index(&cell)?;
+                            (0..axis.extent as i64).contains(&index).then_some(index)
                         };
-                        let indexes: Option<Vec<i64>> = axes.iter().map(take).collect();
+                        // All maps are taken, even after one that leads nowhere.
+                        let indexes: Vec<Option<i64>> = axes.iter().map(&mut take).collect();
+                        let indexes: Option<Vec<i64>> = indexes.into_iter().collect();
                         identity = identity.zip(indexes).map(|(i, y)| [i, vec![-2], y].concat());
                     }
                 }
@@ -273,7 +302,8 @@ fn content(identity: &[i64], bytes: u64) -> Vec<u8> {
     (0..bytes).map(|_| random.next() as u8).collect()
 }
 
-fn check(seed: u64) {
+/// Checks one pair; says whether they share anything.
+fn check(seed: u64) -> bool {
     let mut random = Random(seed);
     let dataset: Dataset = (0..1 + random.below(2))
         .map(|_| {
@@ -285,11 +315,12 @@ fn check(seed: u64) {
     let (mut dst_views, dst_len) = random_views(&mut random, &dataset);
     // The oracle has no Hilbert curve of its own: see the tests of the curve and of its round trip.
     let no_hilbert =
-        |views: &mut Vec<View>| views.iter_mut().for_each(|view| replace_hilbert(&mut view.block));
+        |views: &mut Vec<Viewed>| views.iter_mut().for_each(|(view, _)| replace_hilbert(&mut view.block));
     no_hilbert(&mut src_views);
     no_hilbert(&mut dst_views);
-    let src = Fragment::new(src_views.clone(), src_len).unwrap();
-    let dst = Fragment::new(dst_views.clone(), dst_len).unwrap();
+    let views = |viewed: &[Viewed]| viewed.iter().map(|(view, _)| view.clone()).collect();
+    let src = Fragment::new(views(&src_views), src_len).unwrap();
+    let dst = Fragment::new(views(&dst_views), dst_len).unwrap();
     let rule = Rule::compile(&src, &dst, Narrowing::Refuse).unwrap();
 
     let mut src_bytes = vec![0x55; src_len as usize];
@@ -337,6 +368,7 @@ fn check(seed: u64) {
         assert!(halves.buffer_len <= rule.bytes(), "seed {seed}: the buffer has spare bytes");
         assert_eq!(halves.gather.bytes(), halves.buffer_len, "seed {seed}: the buffer has holes");
     }
+    covered > 0
 }
 
 fn replace_hilbert(block: &mut Block) {
@@ -362,9 +394,8 @@ fn random_pairs_of_fragments_agree_with_the_element_loop() {
     } else {
         20_000
     };
-    for seed in 0..cases {
-        check(seed);
-    }
+    let shared = (0..cases).filter(|&seed| check(seed)).count();
+    assert!(shared as u64 > cases / 4, "only {shared} pairs share anything");
 }
 
 #[test]

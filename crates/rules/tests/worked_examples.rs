@@ -13,10 +13,12 @@ fn compile(src: &Fragment, dst: &Fragment) -> Rule {
 }
 
 fn copies(rule: &Rule) -> Vec<&StridedCopy> {
-    let copy = |term| match term {
-        &Term::Copy(ref copy) => copy,
-        other => panic!("{other:?}"),
-    };
+    fn copy(term: &Term) -> &StridedCopy {
+        match term {
+            Term::Copy(copy) => copy,
+            other => panic!("{other:?}"),
+        }
+    }
     rule.terms().iter().map(copy).collect()
 }
 
