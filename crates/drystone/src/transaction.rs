@@ -143,13 +143,14 @@ pub(crate) fn attempt(
         root,
         ahead: change.ahead.unwrap_or_else(|| old.ahead.clone()),
     };
+    inner.close_gaps()?;
     let wrote_pages = pages.finish(store, durable)?;
     let bytes = manifest.encode().map_err(|e| {
         Error::unsupported(format!("{e}: too many sources or uncommitted steps; commit more often"))
     })?;
     let won = match store.put(&keys::manifest(version), &bytes, PutMode::IfAbsent, durable) {
         Ok(()) => true,
-        Err(e) => settle(store, version, &write_id, &inner.identity.uuid, e)?,
+        Err(e) => settle(inner, version, &write_id, e)?,
     };
     if !won {
         if wrote_pages {
@@ -164,15 +165,19 @@ pub(crate) fn attempt(
 }
 
 /// After a failed put: is our manifest there (true), another's (false), or none (the error)?
-fn settle(
-    store: &dyn Store,
-    version: u64,
-    write_id: &[u8; 16],
-    uuid: &[u8; 16],
-    error: StoreError,
-) -> Result<bool> {
-    match head::read_manifest(store, version, uuid) {
-        Ok(found) => Ok(found.write_id == *write_id),
+fn settle(inner: &Inner, version: u64, write_id: &[u8; 16], error: StoreError) -> Result<bool> {
+    let store = inner.store.as_ref();
+    match head::read_manifest(store, version, &inner.identity.uuid) {
+        Ok(found) if found.write_id != *write_id => Ok(false),
+        Ok(_) if inner.identity.durability == Durability::Durable => {
+            // It is there, but the reply that it is on stable storage never came.
+            store.sync(&[&keys::manifest(version)]).map_err(|e| {
+                Error::from(e)
+                    .while_doing(format!("snapshot {version} is committed, but not known to be durable"))
+            })?;
+            Ok(true)
+        }
+        Ok(_) => Ok(true),
         Err(_) if matches!(error, StoreError::AlreadyExists { .. }) => Ok(false),
         Err(_) => Err(Error::from(error).while_doing(format!("committing snapshot {version}"))),
     }

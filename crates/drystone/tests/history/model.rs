@@ -28,11 +28,10 @@ impl Kind {
             Kind::Coded => DType::Scalar(Scalar::I32),
             Kind::Text => DType::String,
             Kind::Pair => {
-                let m = |name: &str, dtype, offset| Member { name: name.into(), dtype, shape: vec![], offset };
-                let members = vec![
-                    m("a", DType::Scalar(Scalar::U16), 0),
-                    m("b", DType::Scalar(Scalar::F64), 8),
-                ];
+                let m =
+                    |name: &str, dtype, offset| Member { name: name.into(), dtype, shape: vec![], offset };
+                let members =
+                    vec![m("a", DType::Scalar(Scalar::U16), 0), m("b", DType::Scalar(Scalar::F64), 8)];
                 DType::Record(Record { itemsize: 16, members })
             }
         }
@@ -243,7 +242,8 @@ pub fn expect(c: &Container, state: &State, torn: bool, what: &dyn Fn() -> Strin
             Err(e) if torn && e.kind() == ErrorKind::Corrupt => continue,
             Err(e) => return differs(format!("reading \"{path}\": {:?}: {e}", e.kind())),
         };
-        let whole = Block { put: 0, uid: var.uid, offset: vec![0; var.shape.len()], count: var.shape.clone() };
+        let whole =
+            Block { put: 0, uid: var.uid, offset: vec![0; var.shape.len()], count: var.shape.clone() };
         let mut found = tags.iter();
         for step in 0..axis {
             let step = var.steps.then_some(step);
