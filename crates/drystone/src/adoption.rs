@@ -269,10 +269,10 @@ impl Books {
             slot.next = slot.next.max(s.groups);
         }
         for (source, group) in &base.manifest.ahead {
-            if let Some(s) = sources.get(*source as usize) {
-                if let Some(slot) = settled.get_mut(&s.writer) {
-                    slot.insert(*group);
-                }
+            if let Some(s) = sources.get(*source as usize)
+                && let Some(slot) = settled.get_mut(&s.writer)
+            {
+                slot.insert(*group);
             }
         }
         Books { sources, number, settled }
@@ -488,16 +488,16 @@ fn completeness(
             }
             doubtful = true;
         }
-        if let Some(other) = by_rank.insert(rank.rank, *i) {
-            if other != *i {
-                if !fencing {
-                    return Err(Error::conflict(format!(
-                        "rank {} of step {} (run {}) was closed by two writers ({} and {}); call recover() to settle it",
-                        rank.rank, at.step, at.run, logs[other].header.origin, logs[*i].header.origin
-                    )));
-                }
-                doubtful = true;
+        if let Some(other) = by_rank.insert(rank.rank, *i)
+            && other != *i
+        {
+            if !fencing {
+                return Err(Error::conflict(format!(
+                    "rank {} of step {} (run {}) was closed by two writers ({} and {}); call recover() to settle it",
+                    rank.rank, at.step, at.run, logs[other].header.origin, logs[*i].header.origin
+                )));
             }
+            doubtful = true;
         }
     }
     let nranks = nranks.unwrap_or(0);

@@ -15,6 +15,7 @@ use drystone_format::{keys, schema};
 use drystone_store::{LocalStore, PutMode, Store, StoreError, StoreExt};
 
 use crate::cache::Cache;
+use crate::error::must_exist;
 use crate::head::Look;
 use crate::pages::PageLoader;
 use crate::schema_op::SchemaOp;
@@ -94,7 +95,8 @@ impl Container {
                 path.display()
             )));
         }
-        let store = LocalStore::create(path)?;
+        let durable = options.durability == Durability::Durable;
+        let store = LocalStore::create(path)?.with_early_writeback(durable);
         Self::create(Arc::new(store), options)
     }
 
@@ -124,7 +126,11 @@ impl Container {
             )));
         }
         let store = LocalStore::open(path, mode == Mode::Read)?;
-        Self::open(Arc::new(store), mode)
+        let durable = mode != Mode::Read
+            && store
+                .read_all(keys::IDENTITY, 64 << 10)
+                .is_ok_and(|b| Identity::decode(&b).is_ok_and(|i| i.durability == Durability::Durable));
+        Self::open(Arc::new(store.with_early_writeback(durable)), mode)
     }
 
     /// Creates a container in a store.
@@ -509,14 +515,16 @@ impl Inner {
                 keys.push(keys::segment(source.writer, source.part));
             }
         }
-        keys.extend(self.store.list("index/")?.into_iter().map(|e| e.key));
-        for v in since + 1..=version {
-            keys.push(keys::manifest(v));
+        for page in self.store.list("index/")? {
+            match self.store.sync(&[&page.key]) {
+                Ok(()) | Err(StoreError::NotFound { .. }) => {} // gone: of a commit that lost its race
+                Err(e) => return Err(e.into()),
+            }
         }
+        keys.extend((since + 1..=version).map(keys::manifest));
         keys.push(keys::IDENTITY.into());
-        keys.retain(|k| self.store.exists(k).unwrap_or(true));
         let names: Vec<&str> = keys.iter().map(String::as_str).collect();
-        self.store.sync(&names)?;
+        self.store.sync(&names).map_err(must_exist)?;
         let mark = keys::mark(version);
         match self.store.put(&mark, format!("{version:012}").as_bytes(), PutMode::IfAbsent, true) {
             Ok(()) | Err(StoreError::AlreadyExists { .. }) => {}

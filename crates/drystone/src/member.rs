@@ -37,14 +37,13 @@ pub fn member(dtype: &DType, path: &str) -> Option<Found> {
                 leaf_count,
             });
         }
-        if let Some(rest) = path.strip_prefix(&m.name).and_then(|r| r.strip_prefix('.')) {
-            if m.shape.is_empty() {
-                if let Some(mut inner) = member(&m.dtype, rest) {
-                    inner.offset += m.offset;
-                    inner.first_leaf += before;
-                    return Some(inner);
-                }
-            }
+        if let Some(rest) = path.strip_prefix(&m.name).and_then(|r| r.strip_prefix('.'))
+            && m.shape.is_empty()
+            && let Some(mut inner) = member(&m.dtype, rest)
+        {
+            inner.offset += m.offset;
+            inner.first_leaf += before;
+            return Some(inner);
         }
         before += leaf_count;
     }

@@ -184,10 +184,10 @@ impl BlockPart<'_> {
         let kind = kind_of(&self.leaf.dtype);
         let stats = Stats::of(kind, data);
         let mut histogram = Vec::new();
-        if extent.iter().product::<u64>() >= HISTOGRAM_CELLS {
-            if let Some(h) = Histogram::of(kind, data, &stats) {
-                h.encode(&mut histogram);
-            }
+        if extent.iter().product::<u64>() >= HISTOGRAM_CELLS
+            && let Some(h) = Histogram::of(kind, data, &stats)
+        {
+            h.encode(&mut histogram);
         }
         let mut bytes = Vec::new();
         self.chain

@@ -15,11 +15,14 @@ use drystone_store::{PutMode, Store};
 use drystone_transform::checks::crc_units;
 
 use crate::Result;
+use crate::read::threads;
 
 /// Bytes after which the staging area is handed to the store.
 const STAGE: usize = 1 << 20;
 /// Pieces of at least this size are written from the caller's memory without staging.
 const DIRECT: usize = 256 << 10;
+/// From this size on, checksums and statistics are computed beside the write, in a second thread.
+const OVERLAP: usize = 2 << 20;
 /// Raw pieces carry one checksum per this many bytes.
 pub(crate) const UNIT_LOG2: u8 = 14;
 
@@ -87,7 +90,7 @@ impl Segment {
     }
 
     /// Stores a raw piece with one checksum per 16 KiB; `seen` gets every byte while it is in the processor's cache.
-    pub(crate) fn push_raw(&mut self, payload: &[u8], mut seen: impl FnMut(&[u8])) -> Result<Piece> {
+    pub(crate) fn push_raw(&mut self, payload: &[u8], mut seen: impl FnMut(&[u8]) + Send) -> Result<Piece> {
         let unit = 1usize << UNIT_LOG2;
         let length = payload.len() as u64;
         if payload.len() <= unit {
@@ -110,12 +113,20 @@ impl Segment {
             self.ordinal += 1;
             self.pending.extend_from_slice(&header);
             position = self.size();
-            for part in payload.chunks(STAGE) {
+            let mut measure = |part: &[u8]| {
                 crc_units(part, unit, &mut sums);
                 seen(part);
-                self.store.append(&self.key, self.len, &[&self.pending, part])?;
-                self.len += (self.pending.len() + part.len()) as u64;
-                self.pending.clear();
+            };
+            if payload.len() >= OVERLAP && threads() > 1 {
+                std::thread::scope(|scope| {
+                    scope.spawn(|| payload.chunks(STAGE).for_each(measure));
+                    payload.chunks(STAGE).try_for_each(|part| self.hand_over(part))
+                })?;
+            } else {
+                for part in payload.chunks(STAGE) {
+                    measure(part);
+                    self.hand_over(part)?;
+                }
             }
             trailer = le_bytes(&sums);
             self.pending.resize(payload.len().next_multiple_of(4) - payload.len(), 0);
@@ -129,6 +140,14 @@ impl Segment {
             unit_log2: UNIT_LOG2,
             check: crc32(&trailer),
         })
+    }
+
+    /// Appends what is pending and `part`.
+    fn hand_over(&mut self, part: &[u8]) -> Result<()> {
+        self.store.append(&self.key, self.len, &[&self.pending, part])?;
+        self.len += (self.pending.len() + part.len()) as u64;
+        self.pending.clear();
+        Ok(())
     }
 
     /// Copies payload and trailer into the staging area; returns the payload's position.

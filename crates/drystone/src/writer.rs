@@ -161,6 +161,10 @@ impl Writer {
                 open.step
             )));
         }
+        if step.is_none() && self.shared.rank.is_none() {
+            let (newest, _) = self.shared.inner.newest()?; // others may have committed steps since
+            self.shared.inner.adopt_snapshot(newest);
+        }
         let committed = self.shared.inner.snapshot().steps.last();
         let step = step.unwrap_or_else(|| committed.max(state.last_step).map_or(0, |s| s + 1));
         if step >= 1 << 62 {
@@ -191,6 +195,9 @@ impl Writer {
 
     /// Drops the open step: nothing of it will be visible.
     pub fn abort_step(&self) -> Result<()> {
+        if lock(&self.shared.state).failed.is_some() {
+            return Ok(()); // reported when it failed; its step was never promised
+        }
         let mut state = self.state()?;
         let Some(open) = state.open.take() else { return Ok(()) };
         state.generation += 1;
@@ -626,7 +633,9 @@ impl Writer {
         }
         self.sync_segments(state)?;
         state.part.idx_flush(&s.inner, s.id)?;
-        if self.durable() {
+        // A single rank commits at once: its promise is the manifest, which is synced.
+        let committed_at_once = head.step.is_some() && s.rank.is_some_and(|r| r.nranks == 1);
+        if self.durable() && !committed_at_once {
             s.inner.store.sync(&[&keys::idx(s.id, state.part.number)])?;
         }
         Ok(())

@@ -147,6 +147,37 @@ fn transposes_of_every_width_and_awkward_size_are_exact() {
     }
 }
 
+/// Large destinations take the way past the caches, whose stores come in aligned lines.
+#[test]
+fn copies_into_large_buffers_are_exact_from_every_skew() {
+    if cfg!(miri) {
+        return;
+    }
+    let len = (4 << 20) + 4096;
+    for elem in [1, 4, 8, 12, 24, 100, 160, 512, 5000] {
+        let e = elem as i64;
+        let side = ((1 << 20) as f64 / elem as f64).sqrt() as i64 | 1;
+        let n = side as u64;
+        let transpose = |pad| vec![Dim::new(n, side * e, e), Dim::new(n, e, side * e + pad)];
+        let gather = |s: i64, d| vec![Dim::new((len as u64 - 64 - elem as u64) / s.max(d) as u64, s, d)];
+        let shapes = [
+            transpose(0),
+            transpose(8),
+            transpose(64),
+            gather(e, e + 3),
+            gather(e + 64, e),
+            gather(2 * e, e),
+        ];
+        for dims in shapes {
+            for skew in [0, 1, 8, 48] {
+                let case =
+                    Case { src_at: 3, dst_at: skew, elem, dims: dims.clone(), src_len: len, dst_len: len };
+                check(&case, |copy, src, dst| copy.run(src, dst).unwrap());
+            }
+        }
+    }
+}
+
 #[test]
 fn threads_do_what_one_thread_does() {
     if cfg!(miri) {

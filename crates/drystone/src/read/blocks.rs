@@ -49,10 +49,10 @@ impl Reading {
             (true, None) => return Err(Error::invalid(format!("\"{}\" has steps: say which", self.path))),
             (false, Some(_)) => return Err(Error::invalid(format!("\"{}\" has no steps", self.path))),
         };
-        if let Some(s) = step {
-            if !self.snapshot.steps.contains(s) {
-                return Err(Error::not_found(format!("there is no step {s}; see steps")));
-            }
+        if let Some(s) = step
+            && !self.snapshot.steps.contains(s)
+        {
+            return Err(Error::not_found(format!("there is no step {s}; see steps")));
         }
         let mut entries: Vec<Entry> = self.entries(&steps, None)?.into_values().flatten().collect();
         entries.sort_by(|a, b| newest_cmp(a, b).then(a.member.cmp(&b.member)));
@@ -64,6 +64,13 @@ impl Reading {
                 }
                 _ => blocks.push(vec![entry]),
             }
+        }
+        if self.variable.local {
+            // One value or array per writer and step: of several puts the newest holds.
+            blocks.reverse();
+            let mut seen = std::collections::BTreeSet::new();
+            blocks.retain(|b| seen.insert(b[0].order));
+            blocks.sort_by_key(|b| b[0].order);
         }
         Ok(blocks)
     }

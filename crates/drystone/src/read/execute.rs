@@ -28,6 +28,8 @@ use crate::{Error, Result};
 
 /// Memory all threads of one read may use for buffers.
 const BUFFERS: u64 = 28 << 20;
+/// At least this many bytes that are contiguous in the caller's memory are read straight to it.
+const DIRECT: u64 = 64 << 10;
 /// Less than this is read by the calling thread alone.
 const PARALLEL_BYTES: u64 = 2 << 20;
 
@@ -78,6 +80,8 @@ struct Buffers {
     decoded: Vec<u8>,
     /// Of which piece `decoded` is.
     holds: Option<(u32, Piece)>,
+    /// The chain last used, by its text.
+    chain: Option<(String, Chain)>,
     scratch: Scratch,
     sums: Vec<u32>,
     /// Works whose ranges come from several requests: bytes so far, and how many ranges are missing.
@@ -282,6 +286,11 @@ impl Job<'_> {
 
     fn task(&self, fetches: &[Fetch<(usize, Range<u64>)>], buffers: &mut Buffers) -> Result<()> {
         for fetch in fetches {
+            if let [(range, (number, payload))] = fetch.items.as_slice()
+                && self.direct(&self.prepared.plan.works[*number], range, payload, buffers)?
+            {
+                continue;
+            }
             let mut bytes = std::mem::take(&mut buffers.read);
             self.read(fetch.source, &fetch.range, &mut bytes)?;
             for (range, (number, payload)) in &fetch.items {
@@ -299,6 +308,46 @@ impl Job<'_> {
         Ok(())
     }
 
+    /// Reads raw bytes straight to their place, where the cells they hold are contiguous there. `false`: not such a case.
+    fn direct(
+        &self,
+        work: &Work,
+        range: &Range<u64>,
+        payload: &Range<u64>,
+        buffers: &mut Buffers,
+    ) -> Result<bool> {
+        let entry = self.entry(work);
+        let len = payload.end - payload.start;
+        if !entry.encoding.chain.is_empty() || len < DIRECT || work.ranges.len() != 1 {
+            return Ok(false);
+        }
+        let copy = self.copy(work, payload.start)?;
+        if !copy.dims().is_empty() || copy.src_offset() != 0 || copy.bytes() != len {
+            return Ok(false);
+        }
+        let (out, out_len) = self.out.raw();
+        copy.check(len, out_len as u64).map_err(rule_error)?;
+        // SAFETY: `check` found the destination inside the target; visible boxes are disjoint, so these bytes are this thread's.
+        let place =
+            unsafe { std::slice::from_raw_parts_mut(out.add(copy.dst_offset() as usize), len as usize) };
+        let source = self.sources.get(entry.source)?;
+        let read =
+            |at: u64, out: &mut [u8]| {
+                self.reading.inner.store.read(&segment_key(&source), at, out).map_err(|e| {
+                    must_exist(e).while_doing(format!("reading variable \"{}\"", self.reading.path))
+                })
+            };
+        read(range.start, place)?;
+        if work.whole {
+            buffers.read.resize((range.end - range.start - len) as usize, 0);
+            read(range.start + len, &mut buffers.read)?;
+            self.verify_whole(work, &buffers.read, place, &mut buffers.sums)?;
+        } else {
+            self.verify_units(work, place, payload)?;
+        }
+        Ok(true)
+    }
+
     /// A whole stored piece, trailer included.
     fn whole(&self, work: &Work, item: &[u8], buffers: &mut Buffers) -> Result<()> {
         let entry = self.entry(work);
@@ -309,7 +358,7 @@ impl Job<'_> {
             .get(..piece.length as usize)
             .ok_or_else(|| self.damaged(work, piece.position, "a subchunk is longer than what was read"))?;
         if fresh {
-            self.verify_whole(work, item, payload, &mut buffers.sums)?;
+            self.verify_whole(work, &item[payload.len()..], payload, &mut buffers.sums)?;
         }
         if raw {
             return self.scatter(work, payload, 0);
@@ -320,12 +369,15 @@ impl Job<'_> {
             if len > MAX_SUBCHUNK {
                 return Err(self.damaged(work, piece.position, "a subchunk claims more than 16 MiB"));
             }
-            let chain = Chain::parse(&entry.encoding.chain).map_err(|e| {
-                Error::unsupported(format!(
-                    "variable \"{}\" was encoded with \"{}\", which this program cannot decode: {e}",
-                    self.reading.path, entry.encoding.chain
-                ))
-            })?;
+            let chain = match buffers.chain.take() {
+                Some((text, chain)) if text == entry.encoding.chain => chain,
+                _ => Chain::parse(&entry.encoding.chain).map_err(|e| {
+                    Error::unsupported(format!(
+                        "variable \"{}\" was encoded with \"{}\", which this program cannot decode: {e}",
+                        self.reading.path, entry.encoding.chain
+                    ))
+                })?,
+            };
             let leaf = self.leaf(work.slot);
             let shape = work.part.chunk_shape[..usize::from(entry.ndim)].to_vec();
             let logical = Logical { item: leaf.size as usize, scalar: scalar_size(&leaf.dtype), shape };
@@ -333,12 +385,14 @@ impl Job<'_> {
             chain
                 .decode(payload, &logical, &mut buffers.decoded, &mut buffers.scratch)
                 .map_err(|e| self.damaged(work, piece.position, &format!("decoding: {e}")))?;
+            buffers.chain = Some((entry.encoding.chain.clone(), chain));
             buffers.holds = Some((entry.source, piece));
         }
         self.scatter(work, &buffers.decoded, 0)
     }
 
-    fn verify_whole(&self, work: &Work, item: &[u8], payload: &[u8], sums: &mut Vec<u32>) -> Result<()> {
+    /// Checks a payload against its trailer, which `rest` ends with (or against the one checksum, if there is none).
+    fn verify_whole(&self, work: &Work, rest: &[u8], payload: &[u8], sums: &mut Vec<u32>) -> Result<()> {
         let piece = &work.piece;
         if piece.trailer == 0 {
             if crc32(payload) != piece.check {
@@ -346,7 +400,7 @@ impl Job<'_> {
             }
             return Ok(());
         }
-        let checks = self.checks_of(work, item, piece.position + piece.length)?;
+        let checks = self.checks_of(work, rest, piece.position + piece.length)?;
         let unit = if piece.unit_log2 == 0 { payload.len().max(1) } else { 1 << piece.unit_log2 };
         sums.clear();
         crc_units(payload, unit, sums);
@@ -359,6 +413,19 @@ impl Job<'_> {
         }
     }
 
+    /// Checks a range of a raw piece, at check units.
+    fn verify_units(&self, work: &Work, bytes: &[u8], payload: &Range<u64>) -> Result<()> {
+        let piece = &work.piece;
+        let unit = 1usize << piece.unit_log2;
+        let checks = work.trailer.and_then(|t| self.trailers.get(t)).map_or(&[][..], |c| c.as_slice());
+        let first = (payload.start as usize) / unit;
+        let sums = checks.get(first..first + bytes.len().div_ceil(unit)).unwrap_or_default();
+        verify_units(bytes, unit, sums).map_err(|bad| {
+            let at = piece.position + payload.start + (bad * unit) as u64;
+            self.damaged(work, at, "the data fails its checksum")
+        })
+    }
+
     /// A range of a raw piece, at check units.
     fn part(
         &self,
@@ -368,15 +435,7 @@ impl Job<'_> {
         payload: &Range<u64>,
         buffers: &mut Buffers,
     ) -> Result<()> {
-        let piece = &work.piece;
-        let unit = 1usize << piece.unit_log2;
-        let checks = work.trailer.and_then(|t| self.trailers.get(t)).map_or(&[][..], |c| c.as_slice());
-        let first = (payload.start as usize) / unit;
-        let sums = checks.get(first..first + item.len().div_ceil(unit)).unwrap_or_default();
-        if let Err(bad) = verify_units(item, unit, sums) {
-            let at = piece.position + payload.start + (bad * unit) as u64;
-            return Err(self.damaged(work, at, "the data fails its checksum"));
-        }
+        self.verify_units(work, item, payload)?;
         if work.ranges.len() == 1 {
             return self.scatter(work, item, payload.start);
         }
@@ -389,16 +448,24 @@ impl Job<'_> {
         let from = (payload.start - begin) as usize;
         bytes[from..from + item.len()].copy_from_slice(item);
         *missing -= 1;
-        if *missing == 0 {
-            if let Some((bytes, _)) = buffers.partial.remove(&number) {
-                return self.scatter(work, &bytes, begin);
-            }
+        if *missing == 0
+            && let Some((bytes, _)) = buffers.partial.remove(&number)
+        {
+            return self.scatter(work, &bytes, begin);
         }
         Ok(())
     }
 
     /// Copies a part's cells from decoded bytes, of which `bytes` begins at `base`, to their places in the target.
     fn scatter(&self, work: &Work, bytes: &[u8], base: u64) -> Result<()> {
+        let copy = self.copy(work, base)?;
+        let (out, len) = self.out.raw();
+        // SAFETY: visible boxes are disjoint, so no other thread writes these cells; the copy checks its bounds.
+        unsafe { copy.run_raw(bytes.as_ptr(), bytes.len(), out, len) }.map_err(rule_error)
+    }
+
+    /// The copy of a part's cells from decoded bytes that begin at `base` to the target.
+    fn copy(&self, work: &Work, base: u64) -> Result<StridedCopy> {
         let part = &work.part;
         let item = u64::from(self.leaf(work.slot).size);
         let (mut dst, strides) = self.place(work.slot);
@@ -416,9 +483,6 @@ impl Job<'_> {
         dims.reverse();
         let src = u64::try_from(src - base as i64)
             .map_err(|_| Error::corrupt("a plan reaches before its bytes"))?;
-        let copy = StridedCopy::new(src, dst, item as usize, dims).map_err(rule_error)?;
-        let (out, len) = self.out.raw();
-        // SAFETY: visible boxes are disjoint, so no other thread writes these cells; the copy checks its bounds.
-        unsafe { copy.run_raw(bytes.as_ptr(), bytes.len(), out, len) }.map_err(rule_error)
+        StridedCopy::new(src, dst, item as usize, dims).map_err(rule_error)
     }
 }

@@ -36,6 +36,8 @@ use crate::{Error, Result};
 pub use blocks::BlockInfo;
 use execute::Sources;
 
+/// Requests of 1 MiB stay in a processor's cache until they are verified and placed; holes of 64 KiB cost about a request.
+const OPTIONS: Options = Options { gap: 64 << 10, max_request: 1 << 20 };
 /// Candidates planned at a time: bounds the memory of plans.
 const BATCH: usize = 20_000;
 
@@ -323,7 +325,7 @@ impl Reading {
             tables.insert(at, self.table(&slots[at.0].candidates[at.1].entry, &sources)?);
         }
         let get = |slot, candidate| tables.get(&(slot, candidate)).map_or(&[][..], |t| t.as_slice());
-        let plan = read_plan::plan(&slots, &resolved, get, &Options::default())
+        let plan = read_plan::plan(&slots, &resolved, get, &OPTIONS)
             .map_err(|e| self.plan_error(&slots, &sources, e))?;
         Ok(Prepared { slots, resolved, plan })
     }

@@ -1,5 +1,5 @@
 //! Shared by the tests of the engine.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::sync::Arc;
 

@@ -9,23 +9,24 @@
 
 mod element;
 mod splat;
+mod stream;
 mod strided;
 mod tiled;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use crate::copy::{Dim, StridedCopy};
+use stream::LINE;
 use strided::Plane;
-
-/// Elements of this size and more fill cache lines by themselves; walking them in tiles gains nothing.
-const LINE: usize = 64;
 
 /// Runs a copy.
 ///
 /// # Safety
 /// `src` is readable over the copy's source span and `dst` writable over its destination span, counted
-/// from the two pointers; the cells of the two do not overlap.
-pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, dst: *mut u8) {
+/// from the two pointers; the cells of the two do not overlap. `dst_len`, the size of the whole
+/// destination buffer, only decides whether its lines are worth caching.
+pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, dst: *mut u8, dst_len: usize) {
+    let far = stream::AVAILABLE && dst_len >= stream::FAR_BUFFER && copy.bytes() >= stream::FAR_COPY;
     let src = src.wrapping_add(copy.src_offset() as usize);
     let dst = dst.wrapping_add(copy.dst_offset() as usize);
     let elem = copy.elem_bytes();
@@ -43,13 +44,21 @@ pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, dst: *mut u8) {
         let mut rest = outer.to_vec();
         let near = rest.remove(near);
         // SAFETY: `near` and `inner` are two loops of the copy, `rest` are the others.
-        return each(&rest, src, dst, &mut |src, dst| unsafe { tiled::run(elem, near, *inner, src, dst) });
+        each(&rest, src, dst, &mut |src, dst| unsafe { tiled::run(elem, near, *inner, src, dst, far) });
+    } else {
+        let one = Dim::new(1, 0, 0);
+        let (middle, rest) = outer.split_last().map_or((one, outer), |(dim, rest)| (*dim, rest));
+        let plane = Plane::new(middle, *inner);
+        let packed = inner.dst_stride == elem as i64
+            && dst.addr().is_multiple_of(16)
+            && outer.iter().all(|dim| dim.dst_stride % 16 == 0);
+        let kernel = if far { strided::far_kernel(elem, packed) } else { strided::kernel(elem) };
+        // SAFETY: the plane is the copy's two innermost loops.
+        each(rest, src, dst, &mut |src, dst| unsafe { kernel(elem, plane, src, dst) });
     }
-    let (middle, rest) = outer.split_last().map_or((Dim::new(1, 0, 0), outer), |(dim, rest)| (*dim, rest));
-    let plane = Plane::new(middle, *inner);
-    let kernel = strided::kernel(elem);
-    // SAFETY: the plane is the copy's two innermost loops.
-    each(rest, src, dst, &mut |src, dst| unsafe { kernel(elem, plane, src, dst) });
+    if far {
+        stream::finish();
+    }
 }
 
 /// The loop whose source elements are neighbours, if that is not the innermost one and elements share

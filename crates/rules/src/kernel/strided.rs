@@ -1,6 +1,7 @@
 //! Two nested loops over one element: gather, scatter, and runs.
 
 use super::element::{Fixed, Halves, Lines, Long, Mover};
+use super::stream;
 use crate::copy::Dim;
 
 /// The two innermost loops of a copy, as the processor counts.
@@ -56,6 +57,76 @@ pub(super) fn kernel(elem: usize) -> Kernel {
         33..=63 => run::<Halves<32>>,
         64..=2048 => run::<Lines>,
         _ => run::<Long>,
+    }
+}
+
+/// The kernel for elements of `elem` bytes on their way to a buffer that is too large for the caches.
+///
+/// Short elements go past the caches only where they follow each other without gaps, so that lines are
+/// written whole (`packed`: the inner loop is dense and every row begins at a multiple of 16 bytes);
+/// elements of two lines and more always do.
+pub(super) fn far_kernel(elem: usize, packed: bool) -> Kernel {
+    match elem {
+        4 if packed => run_packed::<4>,
+        8 if packed => run_packed::<8>,
+        _ if packed && elem.is_multiple_of(16) => run::<Packed>,
+        _ if elem >= 2 * stream::LINE => run::<Streamed>,
+        _ => kernel(elem),
+    }
+}
+
+/// Multiples of 16 bytes to an aligned destination, past the caches.
+#[derive(Clone, Copy)]
+struct Packed(usize);
+
+impl Mover for Packed {
+    fn of(len: usize) -> Self {
+        Packed(len)
+    }
+
+    #[inline(always)]
+    unsafe fn mv(self, src: *const u8, dst: *mut u8) {
+        // SAFETY: by the caller; [`far_kernel`] chose this for aligned elements.
+        unsafe { stream::copy_aligned(src, dst, self.0) }
+    }
+}
+
+/// Two lines or more, past the caches.
+#[derive(Clone, Copy)]
+struct Streamed(usize);
+
+impl Mover for Streamed {
+    fn of(len: usize) -> Self {
+        Streamed(len)
+    }
+
+    #[inline(always)]
+    unsafe fn mv(self, src: *const u8, dst: *mut u8) {
+        // SAFETY: by the caller.
+        unsafe { stream::copy(src, dst, self.0) }
+    }
+}
+
+/// Short elements that are dense in an aligned destination, 16 bytes at a time past the caches.
+///
+/// # Safety
+/// As [`Kernel`] says, and every row of the destination begins at a multiple of 16 bytes.
+unsafe fn run_packed<const W: usize>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
+    let per_store = 16 / W;
+    let stores = plane.inner.count / per_store;
+    let rest = Loop { count: plane.inner.count % per_store, ..plane.inner };
+    let one = Loop { count: 1, src: 0, dst: 0 };
+    for outer in 0..plane.outer.count as isize {
+        let mut src = src.wrapping_offset(outer * plane.outer.src);
+        let mut dst = dst.wrapping_offset(outer * plane.outer.dst);
+        for _ in 0..stores {
+            // SAFETY: by the caller, for the next `per_store` elements of the row.
+            unsafe { stream::pack::<W>(src, plane.inner.src, dst) };
+            src = src.wrapping_offset(per_store as isize * plane.inner.src);
+            dst = dst.wrapping_add(16);
+        }
+        // SAFETY: the last elements of the row.
+        unsafe { run::<Fixed<W>>(elem, Plane { outer: one, inner: rest }, src, dst) };
     }
 }
 

@@ -1,47 +1,152 @@
 //! Two loops of which one is dense in the source and the other in the destination, walked in tiles.
+//!
+//! A tile is small enough that every line of either side is used up while it is near. Its squares are
+//! transposed in registers where there is a kernel for the width, its edges element by element. On the
+//! way to a large buffer a tile is built in a stage, whose rows then go to memory as whole lines.
 
-use super::strided::{self, Plane};
+use super::stream::{self, Stage};
+use super::strided::{self, Kernel, Plane};
 use crate::copy::Dim;
 
-/// Elements per side of a square tile: the lines of both sides stay in the first-level cache.
-const SIDE: u64 = 32;
+/// Elements per side of a square tile.
+const SIDE: usize = 32;
 /// Elements per tile where one of the loops is shorter than [`SIDE`].
-const AREA: u64 = 1024;
+const AREA: usize = 1024;
+/// Bytes of a destination row that a staged tile fills: whole lines even where it begins between two.
+const STAGED_ROW: usize = 512;
 
-/// Copies the plane of `near` (neighbours in the source) and `inner` (neighbours in the destination).
+/// A tile's moves.
+struct Tile {
+    elem: usize,
+    kernel: Kernel,
+    square: Option<(usize, Square)>,
+}
+
+#[cfg(target_arch = "x86_64")]
+use super::x86::{Square, square};
+
+/// Without a kernel for squares, everything is an edge.
+#[cfg(not(target_arch = "x86_64"))]
+type Square = unsafe fn(*const u8, isize, *mut u8, isize);
+#[cfg(not(target_arch = "x86_64"))]
+fn square(_elem: usize) -> Option<(usize, Square)> {
+    None
+}
+
+/// Copies the plane of `near` (neighbours in the source) and `inner` (neighbours in the destination), if
+/// `far` by way of a stage and past the caches.
 ///
 /// # Safety
 /// Every element of the plane is readable from `src` and writable from `dst`; the two do not overlap.
-pub(super) unsafe fn run(elem: usize, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
-    #[cfg(target_arch = "x86_64")]
+pub(super) unsafe fn run(elem: usize, near: Dim, inner: Dim, src: *const u8, dst: *mut u8, far: bool) {
+    let dense = near.src_stride == elem as i64 && inner.dst_stride == elem as i64;
+    let square = if dense { square(elem) } else { None };
+    let tile = Tile { elem, kernel: strided::kernel(elem), square };
+    let staged = far && inner.dst_stride == elem as i64 && inner.count as usize * elem >= 2 * stream::LINE;
     // SAFETY: by the caller.
-    if unsafe { super::x86::transpose(elem, near, inner, src, dst) } {
-        return;
+    unsafe {
+        if staged { tile.through_stage(near, inner, src, dst) } else { tile.in_place(near, inner, src, dst) }
     }
-    // SAFETY: by the caller.
-    unsafe { portable(elem, near, inner, src, dst) }
 }
 
-/// Tiles of single moves, for every width and stride.
-///
-/// # Safety
-/// As for [`run`].
-pub(super) unsafe fn portable(elem: usize, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
-    let near_step = SIDE.max(AREA / inner.count.min(SIDE)).min(near.count);
-    let inner_step = SIDE.max(AREA / near.count.min(SIDE)).min(inner.count);
-    let at = |dim: Dim, k: u64, base: (*const u8, *mut u8)| {
-        let (s, d) = (k as i64 * dim.src_stride, k as i64 * dim.dst_stride);
-        (base.0.wrapping_offset(s as isize), base.1.wrapping_offset(d as isize))
-    };
-    let kernel = strided::kernel(elem);
-    for a in (0..near.count).step_by(near_step as usize) {
-        let na = Dim { count: near_step.min(near.count - a), ..near };
-        for b in (0..inner.count).step_by(inner_step as usize) {
-            let nb = Dim { count: inner_step.min(inner.count - b), ..inner };
-            let (src, dst) = at(inner, b, at(near, a, (src, dst)));
-            let plane = if na.count > nb.count { Plane::new(nb, na) } else { Plane::new(na, nb) };
-            // SAFETY: the tile is part of the plane.
-            unsafe { kernel(elem, plane, src, dst) }
+/// The pointers of element `k` of a loop.
+fn at(dim: Dim, k: usize, src: *const u8, dst: *mut u8) -> (*const u8, *mut u8) {
+    let (s, d) = (k as i64 * dim.src_stride, k as i64 * dim.dst_stride);
+    (src.wrapping_offset(s as isize), dst.wrapping_offset(d as isize))
+}
+
+/// A loop cut to `count` steps.
+fn cut(dim: Dim, count: usize) -> Dim {
+    Dim { count: count as u64, ..dim }
+}
+
+impl Tile {
+    /// # Safety
+    /// As for [`run`].
+    unsafe fn in_place(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
+        let (rows, cols) = (near.count as usize, inner.count as usize);
+        let near_step = SIDE.max(AREA / cols.min(SIDE)).min(rows);
+        let inner_step = SIDE.max(AREA / rows.min(SIDE)).min(cols);
+        for b in (0..cols).step_by(inner_step) {
+            let inner_cut = cut(inner, inner_step.min(cols - b));
+            for a in (0..rows).step_by(near_step) {
+                let (src, dst) = at(near, a, src, dst);
+                let (src, dst) = at(inner, b, src, dst);
+                // SAFETY: the tile is part of the plane.
+                unsafe { self.tile(cut(near, near_step.min(rows - a)), inner_cut, src, dst) }
+            }
         }
+    }
+
+    /// # Safety
+    /// As for [`run`]; the inner loop is dense in the destination.
+    unsafe fn through_stage(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
+        let mut stage = Stage::new();
+        let (rows, cols) = (near.count as usize, inner.count as usize);
+        let inner_step = (STAGED_ROW.max(Stage::LEN / rows.max(1)).min(Stage::LEN) / self.elem).max(1);
+        // Tiles begin at a line of the destination, where all its rows allow that.
+        let lead = match dst.align_offset(stream::LINE) {
+            skew if near.dst_stride % stream::LINE as i64 == 0 && skew % self.elem == 0 => skew / self.elem,
+            _ => 0,
+        };
+        let mut b = 0;
+        while b < cols {
+            let width = if b == 0 && lead > 0 { lead } else { inner_step }.min(cols - b);
+            let inner_cut = cut(inner, width);
+            let pitch = (width * self.elem).next_multiple_of(stream::LINE);
+            let near_step = (Stage::LEN / pitch).min(rows);
+            for a in (0..rows).step_by(near_step) {
+                let (src, dst) = at(near, a, src, dst);
+                let (src, dst) = at(inner, b, src, dst);
+                let near_cut = cut(near, near_step.min(rows - a));
+                let in_stage = Dim { dst_stride: pitch as i64, ..near_cut };
+                let built = stage.0.as_mut_ptr();
+                // SAFETY: the tile is part of the plane; `near_step` rows of `pitch` bytes fit the stage.
+                unsafe {
+                    self.tile(in_stage, inner_cut, src, built);
+                    for row in 0..near_cut.count as usize {
+                        let to = dst.wrapping_offset(row as isize * near.dst_stride as isize);
+                        stream::copy(built.add(row * pitch), to, width * self.elem);
+                    }
+                }
+            }
+            b += width;
+        }
+    }
+
+    /// One tile: squares, then what is left on the right and below.
+    ///
+    /// # Safety
+    /// As for [`run`].
+    unsafe fn tile(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
+        let (rows, cols) = (near.count as usize, inner.count as usize);
+        let (mut whole_rows, mut whole_cols) = (0, 0);
+        if let Some((side, square)) = self.square {
+            (whole_rows, whole_cols) = (rows / side * side, cols / side * side);
+            let (src_pitch, dst_pitch) = (inner.src_stride as isize, near.dst_stride as isize);
+            for b in (0..whole_cols).step_by(side) {
+                for a in (0..whole_rows).step_by(side) {
+                    let (src, dst) = at(near, a, src, dst);
+                    let (src, dst) = at(inner, b, src, dst);
+                    // SAFETY: the square is part of the plane, and dense along each side's rows.
+                    unsafe { square(src, src_pitch, dst, dst_pitch) }
+                }
+            }
+        }
+        // SAFETY: both rests are part of the plane.
+        unsafe {
+            let (right_src, right_dst) = at(inner, whole_cols, src, dst);
+            self.edge(cut(near, whole_rows), cut(inner, cols - whole_cols), right_src, right_dst);
+            let (below_src, below_dst) = at(near, whole_rows, src, dst);
+            self.edge(cut(near, rows - whole_rows), inner, below_src, below_dst);
+        }
+    }
+
+    /// # Safety
+    /// As for [`run`].
+    unsafe fn edge(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
+        let plane = if near.count > inner.count { Plane::new(inner, near) } else { Plane::new(near, inner) };
+        // SAFETY: by the caller.
+        unsafe { (self.kernel)(self.elem, plane, src, dst) }
     }
 }

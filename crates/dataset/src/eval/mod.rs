@@ -1,0 +1,126 @@
+//! From checked declarations and the values of parameters to sizes, offsets and index maps.
+//!
+//! One [`Evaluator`] holds one set of values; types and variables are computed once for it. Every step is
+//! charged to a budget, so that a short text cannot ask for endless work (`for k in 0..1000000000`).
+
+mod expressions;
+mod fragments;
+mod layout;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::diagnostic::Diagnostic;
+use crate::span::Span;
+use crate::symbols::{GlobalValue, Symbols};
+use crate::types::Type;
+use crate::variable::Variable;
+
+/// Steps of one evaluation at most: expressions, fields, variables.
+pub(crate) const BUDGET: u64 = 1 << 22;
+
+/// Why something has no value.
+#[derive(Clone, Debug)]
+pub(crate) enum Stop {
+    /// It depends on a parameter without a value, the global with this number or a fragment's own.
+    Missing(Box<str>, Span),
+    /// It is wrong.
+    Wrong(Box<Diagnostic>),
+    /// The budget is used up.
+    Exhausted,
+}
+
+impl From<Diagnostic> for Stop {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Stop::Wrong(Box::new(diagnostic))
+    }
+}
+
+pub(crate) type Eval<T> = Result<T, Stop>;
+
+/// What parameters are taken to be.
+#[derive(Clone, Copy)]
+pub(crate) enum Given<'v> {
+    /// None has a value, not even a default: what can be computed holds for all values.
+    Nothing,
+    /// The named ones have these values, others their default.
+    Values(&'v [(&'v str, i64)]),
+}
+
+/// A name with a value in one fragment or one variable only.
+pub(crate) struct Local<'s> {
+    name: &'s str,
+    value: Option<i64>,
+    span: Span,
+}
+
+pub(crate) struct Evaluator<'s> {
+    symbols: &'s Symbols,
+    globals: Vec<Eval<i64>>,
+    locals: Vec<Local<'s>>,
+    types: Vec<Option<Type>>,
+    variables: HashMap<usize, Arc<Variable>>,
+    /// True if no parameter has a value, so that every number found is final.
+    fixed: bool,
+    work: u64,
+}
+
+impl<'s> Evaluator<'s> {
+    pub(crate) fn new(symbols: &'s Symbols, given: Given<'_>, work: u64) -> Self {
+        let unknown = || Err(Stop::Missing("".into(), Span::default()));
+        let mut evaluator = Self {
+            symbols,
+            globals: symbols.globals.iter().map(|_| unknown()).collect(),
+            locals: Vec::new(),
+            types: vec![None; symbols.types.len()],
+            variables: HashMap::new(),
+            fixed: matches!(given, Given::Nothing),
+            work,
+        };
+        let values: HashMap<&str, i64> = match given {
+            Given::Nothing => HashMap::new(),
+            Given::Values(values) => values.iter().copied().collect(),
+        };
+        for &n in &symbols.global_order {
+            let Some(global) = symbols.globals.get(n) else { continue };
+            let missing = || Err(Stop::Missing(global.name.text.clone(), global.name.span));
+            let given = values.get(&*global.name.text).copied().filter(|_| global.is_param);
+            let value = match (given, &global.value) {
+                (Some(value), _) => Ok(value),
+                (None, _) if global.is_param && evaluator.fixed => missing(),
+                (None, GlobalValue::None) => missing(),
+                (None, GlobalValue::SameAs(shared)) => {
+                    evaluator.globals.get(*shared).cloned().unwrap_or_else(missing)
+                }
+                (None, GlobalValue::Expr(expr)) => evaluator.value(expr),
+            };
+            if let Some(slot) = evaluator.globals.get_mut(n) {
+                *slot = value;
+            }
+        }
+        evaluator
+    }
+
+    /// What is left of the budget.
+    pub(crate) fn work_left(&self) -> u64 {
+        self.work
+    }
+
+    /// The values of constants and parameters, and why some have none.
+    pub(crate) fn globals(&self) -> &[Eval<i64>] {
+        &self.globals
+    }
+
+    pub(crate) fn charge(&mut self, steps: u64) -> Eval<()> {
+        match self.work.checked_sub(steps) {
+            Some(left) => {
+                self.work = left;
+                Ok(())
+            }
+            None => {
+                self.work = 0;
+                Err(Stop::Exhausted)
+            }
+        }
+    }
+}

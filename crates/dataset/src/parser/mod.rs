@@ -1,0 +1,338 @@
+//! Tokens to tree: recursive descent, with Pratt's method for operators.
+//!
+//! A mistake ends its statement, not the parse: the rest of the statement is skipped and the next one read,
+//! so that one run finds several mistakes. Every error skips forward and nothing is read twice, so time is
+//! linear in the text; nesting is counted, so the stack is bounded.
+
+mod declarations;
+mod expressions;
+mod fragments;
+mod types;
+
+use crate::ast::{File, Item, Name};
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::lexer::{Kind, Lexed, Token};
+use crate::span::Span;
+use crate::suggest::did_you_mean;
+
+/// The statement was given up; why has been reported.
+pub(crate) struct Abandoned;
+
+pub(crate) type Parse<T> = Result<T, Abandoned>;
+
+pub(crate) struct Parser<'t> {
+    text: &'t str,
+    tokens: &'t [Token],
+    /// The end of the text is inside a comment, which has been reported.
+    swallowed: bool,
+    at: usize,
+    depth: usize,
+    operators: usize,
+    diagnostics: Diagnostics,
+}
+
+/// Reads the tokens of `text`; `diagnostics` are those of the lexer.
+pub(crate) fn parse(text: &str, lexed: &Lexed, diagnostics: Diagnostics) -> (File, Diagnostics) {
+    let mut parser = Parser {
+        text,
+        tokens: &lexed.tokens,
+        swallowed: lexed.swallowed,
+        at: 0,
+        depth: 0,
+        operators: 0,
+        diagnostics,
+    };
+    let file = parser.file();
+    parser.diagnostics.sort();
+    (file, parser.diagnostics)
+}
+
+impl Parser<'_> {
+    fn file(&mut self) -> File {
+        let mut file = File::default();
+        loop {
+            self.skip_separators();
+            if self.peek() == Kind::End || self.diagnostics.full() {
+                return file;
+            }
+            let before = self.at;
+            match self.item().and_then(|item| self.end_of_statement(Kind::End).map(|()| item)) {
+                Ok(item) => file.items.push(item),
+                Err(Abandoned) => {
+                    if self.at == before {
+                        self.bump();
+                    }
+                    self.skip_to_declaration();
+                }
+            }
+        }
+    }
+
+    fn item(&mut self) -> Parse<Item> {
+        match self.peek() {
+            Kind::Const => self.constant().map(Item::Const),
+            Kind::Param => self.parameter().map(Item::Param),
+            Kind::Type => self.type_declaration().map(Item::Type),
+            Kind::Dataset => self.dataset().map(Item::Dataset),
+            Kind::Fragment => self.fragment().map(Item::Fragment),
+            Kind::Var | Kind::For => Err(self.fail(
+                Diagnostic::new(self.span(), format!("{} stands outside of a block", self.shown()))
+                    .label("expected a declaration")
+                    .help("variables stand inside `dataset { … }` or `fragment NAME { … }`"),
+            )),
+            Kind::RBrace => Err(self.fail(
+                Diagnostic::new(self.span(), "`}` without a `{` before it")
+                    .label("expected a declaration or the end of the text"),
+            )),
+            _ => {
+                let words = ["const", "param", "type", "dataset", "fragment"];
+                let help = did_you_mean(self.span().of(self.text), words);
+                Err(self.fail(
+                    Diagnostic::new(self.span(), format!("{} does not begin a declaration", self.shown()))
+                        .label("expected `const`, `param`, `type`, `dataset` or `fragment`")
+                        .maybe_help(help),
+                ))
+            }
+        }
+    }
+
+    // The tokens.
+
+    fn token(&self) -> Token {
+        self.nth(0)
+    }
+
+    fn nth(&self, ahead: usize) -> Token {
+        let last = self.tokens.len().saturating_sub(1);
+        self.tokens
+            .get((self.at + ahead).min(last))
+            .copied()
+            .unwrap_or(Token { kind: Kind::End, span: Span::default() })
+    }
+
+    fn peek(&self) -> Kind {
+        self.token().kind
+    }
+
+    fn span(&self) -> Span {
+        self.token().span
+    }
+
+    /// The end of the last token read.
+    fn last_span(&self) -> Span {
+        self.at.checked_sub(1).and_then(|at| self.tokens.get(at)).map_or(Span::default(), |t| t.span)
+    }
+
+    fn bump(&mut self) -> Span {
+        let span = self.span();
+        if self.peek() != Kind::End {
+            self.at += 1;
+        }
+        span
+    }
+
+    fn eat(&mut self, kind: Kind) -> bool {
+        let found = self.peek() == kind;
+        if found {
+            self.bump();
+        }
+        found
+    }
+
+    /// True if the next token is the name `word`, which is a keyword only where it is looked for.
+    fn at_word(&self, word: &str) -> bool {
+        self.peek() == Kind::Name && self.span().of(self.text) == word
+    }
+
+    fn eat_word(&mut self, word: &str) -> bool {
+        let found = self.at_word(word);
+        if found {
+            self.bump();
+        }
+        found
+    }
+
+    /// The next token as a message names it.
+    fn shown(&self) -> String {
+        let text = self.span().of(self.text);
+        let short: String = text.chars().take(40).collect();
+        let dots = if short.len() < text.len() { "…" } else { "" };
+        if self.peek().is_keyword() { format!("the keyword `{short}`") } else { format!("`{short}{dots}`") }
+    }
+
+    /// That the next token is not what belongs here.
+    fn misplaced(&self) -> String {
+        match self.peek() {
+            Kind::End => "the text ends too early".into(),
+            Kind::Newline => "the line ends too early".into(),
+            _ => format!("{} does not belong here", self.shown()),
+        }
+    }
+
+    // Mistakes.
+
+    fn fail(&mut self, diagnostic: Diagnostic) -> Abandoned {
+        self.diagnostics.push(diagnostic);
+        Abandoned
+    }
+
+    /// Reports that the next token is not what belongs here; silent if the lexer has reported it.
+    fn unexpected(&mut self, expected: &str) -> Abandoned {
+        self.unexpected_with(expected, None)
+    }
+
+    fn unexpected_with(&mut self, expected: &str, help: Option<String>) -> Abandoned {
+        if self.is_reported() {
+            return Abandoned;
+        }
+        let message = self.misplaced();
+        self.fail(
+            Diagnostic::new(self.span(), message).label(format!("expected {expected}")).maybe_help(help),
+        )
+    }
+
+    /// True if the lexer has already said what is wrong with the next token.
+    fn is_reported(&self) -> bool {
+        self.peek() == Kind::Bad || (self.peek() == Kind::End && self.swallowed)
+    }
+
+    fn expect(&mut self, kind: Kind, expected: &str) -> Parse<Span> {
+        if self.peek() == kind { Ok(self.bump()) } else { Err(self.unexpected(expected)) }
+    }
+
+    /// A `{` on this line or at the beginning of the next.
+    fn open_block(&mut self, what: &str) -> Parse<Span> {
+        if self.peek() == Kind::Newline && self.nth(1).kind == Kind::LBrace {
+            self.bump();
+        }
+        self.expect(Kind::LBrace, &format!("`{{` to begin {what}"))
+    }
+
+    /// Reads a block's statements up to its `}`. A statement that fails is skipped.
+    fn block(&mut self, open: Span, mut statement: impl FnMut(&mut Self) -> Parse<()>) -> Parse<Span> {
+        loop {
+            self.skip_separators();
+            match self.peek() {
+                Kind::RBrace => return Ok(self.bump()),
+                Kind::End if self.swallowed => return Err(Abandoned),
+                Kind::End => {
+                    let message = "the text ends inside a block";
+                    return Err(self.fail(
+                        Diagnostic::new(self.span(), message)
+                            .label("expected `}`")
+                            .note(open, "the block begins here"),
+                    ));
+                }
+                kind if kind.begins_declaration() => {
+                    let message = format!("{} does not belong inside a block", self.shown());
+                    return Err(self.fail(
+                        Diagnostic::new(self.span(), message)
+                            .label("expected `}` before the next declaration")
+                            .note(open, "the block begins here"),
+                    ));
+                }
+                _ if self.diagnostics.full() => return Err(Abandoned),
+                _ => {}
+            }
+            let before = self.at;
+            let read = statement(self).and_then(|()| self.end_of_statement(Kind::RBrace));
+            if read.is_err() {
+                if self.at == before {
+                    self.bump();
+                }
+                self.skip_statement();
+            }
+        }
+    }
+
+    fn end_of_statement(&mut self, closing: Kind) -> Parse<()> {
+        match self.peek() {
+            Kind::Semi | Kind::Newline => {
+                self.bump();
+                Ok(())
+            }
+            Kind::End => Ok(()),
+            kind if kind == closing => Ok(()),
+            _ => Err(self.unexpected_with("the end of the statement: `;` or a new line", None)),
+        }
+    }
+
+    fn skip_separators(&mut self) {
+        while matches!(self.peek(), Kind::Semi | Kind::Newline) {
+            self.bump();
+        }
+    }
+
+    /// After a mistake inside a block: to the next statement of the same block.
+    fn skip_statement(&mut self) {
+        let mut open = 0_usize;
+        loop {
+            match self.peek() {
+                Kind::End => return,
+                Kind::RBrace if open == 0 => return,
+                Kind::RBrace => open -= 1,
+                Kind::LBrace => open += 1,
+                Kind::Semi | Kind::Newline if open == 0 => return,
+                kind if kind.begins_declaration() && self.begins_line() => return,
+                Kind::Var | Kind::For if open == 0 && self.begins_line() => return,
+                _ => {}
+            }
+            self.bump();
+        }
+    }
+
+    /// After a mistake outside of blocks: to the next declaration that begins a line.
+    fn skip_to_declaration(&mut self) {
+        while self.peek() != Kind::End && !(self.peek().begins_declaration() && self.begins_line()) {
+            self.bump();
+        }
+    }
+
+    /// True if the next token is the first of its line.
+    fn begins_line(&self) -> bool {
+        let before = self.last_span().end as usize;
+        let gap = self.text.get(before..self.span().start as usize).unwrap_or("");
+        self.at == 0 || gap.contains('\n')
+    }
+
+    // Names and nesting.
+
+    fn name(&mut self, what: &str) -> Parse<Name> {
+        match self.peek() {
+            Kind::Name => {
+                let span = self.bump();
+                Ok(Name { text: span.of(self.text).into(), span })
+            }
+            kind if kind.is_keyword() => {
+                let word = self.span().of(self.text);
+                let help = format!("`{word}` is a keyword; choose another name, for example `{word}_`");
+                Err(self.unexpected_with(&format!("the name of {what}"), Some(help)))
+            }
+            _ => Err(self.unexpected(&format!("the name of {what}"))),
+        }
+    }
+
+    /// At least one name, with commas between them.
+    fn names(&mut self, what: &str) -> Parse<Vec<Name>> {
+        let mut names = vec![self.name(what)?];
+        while self.eat(Kind::Comma) {
+            names.push(self.name(what)?);
+        }
+        Ok(names)
+    }
+
+    /// One level down, unless that is too deep.
+    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
+        if self.depth >= crate::MAX_DEPTH {
+            return Err(self.fail(
+                Diagnostic::new(self.span(), "this is nested too deeply")
+                    .label(format!("at most {} levels are allowed", crate::MAX_DEPTH))
+                    .help("give the inner part a name with `const` or `type`"),
+            ));
+        }
+        self.depth += 1;
+        let read = read(self);
+        self.depth -= 1;
+        read
+    }
+}

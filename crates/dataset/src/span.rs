@@ -1,0 +1,29 @@
+//! Places in a text.
+
+/// A half-open range of bytes in the text. A text is at most [`crate::MAX_TEXT`] bytes, so 32 bits suffice.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
+pub struct Span {
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte; equal to `start` for a place between two bytes.
+    pub end: u32,
+}
+
+impl Span {
+    /// The bytes `start..end`.
+    pub fn new(start: usize, end: usize) -> Self {
+        let clip = |v: usize| u32::try_from(v).unwrap_or(u32::MAX);
+        Self { start: clip(start), end: clip(end) }
+    }
+
+    /// The smallest span that holds both.
+    #[must_use]
+    pub fn to(self, other: Span) -> Span {
+        Span { start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+
+    /// The piece of `text` that this span names; empty if the span does not fit the text.
+    pub fn of(self, text: &str) -> &str {
+        text.get(self.start as usize..self.end as usize).unwrap_or("")
+    }
+}

@@ -1,0 +1,392 @@
+//! The values of the vectors: small, and between them every tag, every field, present and absent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use drystone_format::branch::{Branch, Child, PageRef};
+use drystone_format::column;
+use drystone_format::dtype::{DType, Member, Record, Scalar};
+use drystone_format::entry::{Encoding, Entry, Piece, Stats, encode_block};
+use drystone_format::frame::{self, Kind};
+use drystone_format::identity::{Durability, Identity, encode_hint, encode_mark};
+use drystone_format::log::{FileHeader, FileKind, GroupHead, Rank, encode_group};
+use drystone_format::manifest::{Manifest, Root, Section};
+use drystone_format::piece::{BlobRef, Trailer};
+use drystone_format::schema::{Name, Schema, Variable};
+use drystone_format::source::{Source, SourceState, encode_page};
+use drystone_format::steps::Steps;
+use drystone_format::table::{self, Subchunk};
+use drystone_format::value::{TypedArray, Value};
+
+/// Name of a vector, structure, bytes.
+pub(crate) type Case = (&'static str, &'static str, Vec<u8>);
+
+pub(crate) const UUID: [u8; 16] = [0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe, 1, 2, 3, 4, 5, 6, 7, 8];
+
+/// All of them.
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases = columns();
+    cases.extend(files());
+    cases.extend(index());
+    cases.extend(sections());
+    cases
+}
+
+fn columns() -> Vec<Case> {
+    let odometer: Vec<u64> =
+        (0..2).flat_map(|z| (0..3).flat_map(move |y| (0..4).map(move |x| 1000 * z + 64 * y + x))).collect();
+    let signed: Vec<u64> = [-3i64, 0, 2, -1].into_iter().map(i64::cast_unsigned).collect();
+    let columns: [(&str, Vec<u64>); 10] = [
+        ("column_empty", vec![]),
+        ("column_constant", vec![u64::MAX; 5]),
+        ("column_affine", (0..9).map(|i| 100 + 7 * i).collect()),
+        ("column_affine_falling", (0..9u64).map(|i| 5u64.wrapping_sub(3 * i)).collect()),
+        ("column_odometer", odometer.clone()),
+        ("column_odometer_cut_short", odometer[..20].to_vec()),
+        ("column_packed_1", vec![4096 * 3 + 8, 8, 4096 * 200 + 8, 4096 + 8, 8]),
+        ("column_packed_1_signed", signed),
+        ("column_packed_4", vec![1, 1 << 30, 77, 2]),
+        ("column_packed_8", vec![0x7ff8_0000_0000_0000, 1, 0xfff0_0000_0000_0000, 0x0123_4567_89ab_cdef]),
+    ];
+    let mut out: Vec<Case> = Vec::new();
+    for (name, values) in columns {
+        let mut bytes = (values.len() as u32).to_le_bytes().to_vec();
+        column::encode(&values, &mut bytes);
+        out.push((name, "column", bytes));
+    }
+    // What a writer would not choose, but a reader must take.
+    let mut bytes = 3u32.to_le_bytes().to_vec();
+    bytes.push(3);
+    bytes.extend(10u64.to_le_bytes());
+    bytes.extend(5u64.to_le_bytes());
+    bytes.push(2);
+    [0u16, 1, 300].iter().for_each(|x| bytes.extend(x.to_le_bytes()));
+    out.push(("column_packed_2", "column", bytes));
+    out
+}
+
+fn files() -> Vec<Case> {
+    let mut one = Vec::new();
+    frame::push(&mut one, Kind::Group, 0, b"stone");
+    let mut frames = Vec::new();
+    frame::push(&mut frames, Kind::File, 0, b"header");
+    frame::push(&mut frames, Kind::Extent, 1, &[7; 16]);
+    frame::push(&mut frames, Kind::Group, 2, b"an odd number of bytes");
+    frame::push(&mut frames, Kind::Abort, 3, b"");
+    frame::push(&mut frames, Kind::Close, 4, b"");
+    let identity = Identity {
+        version: 1,
+        uuid: UUID,
+        durability: Durability::Async,
+        features: vec![],
+        created: "2026-01-01T00:00:00Z".into(),
+    };
+    let odd = Identity {
+        durability: Durability::Durable,
+        features: vec!["one".into(), "\"two\" \\ é".into()],
+        ..identity.clone()
+    };
+    let header = FileHeader {
+        kind: FileKind::Idx,
+        uuid: UUID,
+        id: 0x0123_4567_89ab_cdef,
+        part: 2,
+        run: 3,
+        rank: Some(Rank { rank: 1, nranks: 4 }),
+        fence: 3,
+        time: 1_767_225_600_000_000_000,
+        origin: "node7:4711".into(),
+    };
+    let pages =
+        FileHeader { kind: FileKind::Pages, id: 99, part: 0, run: 0, rank: None, fence: 0, ..header.clone() };
+    let segment = FileHeader { kind: FileKind::Segment, ..pages.clone() };
+    let head = GroupHead { step: Some(41), last: true, replace: true, group: 7, part: 0, entries: 3 };
+    let entries = three_entries();
+    let first = GroupHead { step: None, last: false, replace: false, group: 8, part: 0, entries: 0 };
+    let bare = Entry { variable: 2, subchunks: 1, piece: Piece { length: 8, ..piece() }, ..Entry::default() };
+    let blob = BlobRef::of(4096, "Trockenmauer".as_bytes()).encode().to_vec();
+    vec![
+        ("frame", "frames", one),
+        ("frames", "frames", frames),
+        ("identity", "identity", identity.encode()),
+        ("identity_features", "identity", odd.encode()),
+        ("hint", "hint", encode_hint(17)),
+        ("mark", "mark", encode_mark(17)),
+        ("file_header_ranked_idx", "file_header", header.encode()),
+        ("file_header_pages", "file_header", pages.encode()),
+        ("file_header_segment", "file_header", segment.encode()),
+        ("group_final", "group", encode_group(&head, &entries)),
+        ("group_first_part_without_step", "group", encode_group(&first, &[bare])),
+        ("group_empty", "group", encode_group(&GroupHead { entries: 0, replace: false, ..head }, &[])),
+        ("blob_reference", "blob_reference", blob),
+        ("blob_reference_empty", "blob_reference", BlobRef::of(64, b"").encode().to_vec()),
+        ("stored_piece_without_trailer", "stored_piece", stored_piece(b"seven..", 0, None)),
+        ("stored_piece_with_histogram", "stored_piece", stored_piece(b"seven..", 0, Some(b"\x01histogram"))),
+        ("stored_piece_in_units", "stored_piece", stored_piece(&[0xab; 70], 5, Some(b""))),
+    ]
+}
+
+fn stored_piece(payload: &[u8], unit_log2: u8, histogram: Option<&[u8]>) -> Vec<u8> {
+    let trailer = histogram.map(|h| Trailer::of(payload, unit_log2, h.to_vec()).encode()).unwrap_or_default();
+    let check = BlobRef::of(0, if trailer.is_empty() { payload } else { &trailer }).crc;
+    let mut out = (payload.len() as u64).to_le_bytes().to_vec();
+    out.extend((trailer.len() as u64).to_le_bytes());
+    out.extend(u32::from(unit_log2).to_le_bytes());
+    out.extend(check.to_le_bytes());
+    out.extend(payload);
+    if !trailer.is_empty() {
+        out.resize(out.len().next_multiple_of(4), 0);
+        out.extend(trailer);
+    }
+    out
+}
+
+fn piece() -> Piece {
+    Piece { position: 96, length: 4096, trailer: 0, unit_log2: 0, check: 0xdead_beef }
+}
+
+fn place(dims: &[u64]) -> [u64; 8] {
+    std::array::from_fn(|d| dims.get(d).copied().unwrap_or(0))
+}
+
+/// A box in three dimensions, a box cut into 2 × 3 subchunks, a single value; all of step 41.
+fn three_entries() -> Vec<Entry> {
+    let raw = Arc::new(Encoding { chain: String::new(), item: 8, layout: 0 });
+    let zstd = Arc::new(Encoding { chain: "shuffle,zstd:1".into(), item: 4, layout: 0 });
+    let cube = Entry {
+        step: 42,
+        variable: 1,
+        put: 5,
+        ndim: 3,
+        offset: place(&[0, 8, 16]),
+        count: place(&[8, 8, 8]),
+        cut: place(&[8, 8, 8]),
+        encoding: raw.clone(),
+        subchunks: 1,
+        piece: piece(),
+        stats: Stats { min_max: Some(((-1.5f64).to_bits(), 2.25f64.to_bits())), nans: 1 },
+        ..Entry::default()
+    };
+    let cut = Entry {
+        variable: 2,
+        member: 1,
+        ndim: 2,
+        offset: place(&[10, 0]),
+        count: place(&[10, 9]),
+        cut: place(&[5, 4]),
+        encoding: zstd,
+        subchunks: 6,
+        piece: Piece { position: 8192, length: 250, check: 17, ..piece() },
+        stats: Stats { min_max: Some(((-7i64).cast_unsigned(), 7)), nans: 0 },
+        ..cube.clone()
+    };
+    let single = Entry {
+        variable: 3,
+        ndim: 0,
+        offset: place(&[]),
+        count: place(&[]),
+        cut: place(&[]),
+        put: 6,
+        piece: Piece { position: 9000, length: 8, trailer: 18, unit_log2: 0, check: 1 },
+        stats: Stats::default(),
+        ..cube.clone()
+    };
+    vec![cube, cut, single]
+}
+
+fn blocks(n: u64, check: impl Fn(u64) -> u32) -> Vec<Entry> {
+    let block = |i: u64| Entry {
+        step: 1,
+        commit: 2,
+        order: i,
+        ndim: 2,
+        offset: place(&[i / 8 * 16, i % 8 * 16]),
+        count: place(&[16, 16]),
+        cut: place(&[16, 16]),
+        encoding: Arc::new(Encoding { chain: String::new(), item: 8, layout: 0 }),
+        subchunks: 1,
+        source: i as u32,
+        piece: Piece { position: 104, length: 2048, check: check(i), ..Piece::default() },
+        ..Entry::default()
+    };
+    (0..n).map(block).collect()
+}
+
+fn index() -> Vec<Case> {
+    let one = Entry { commit: 3, order: 2, source: 1, ..three_entries().remove(0) };
+    let page = |offset| PageRef { file: 0xfeed, offset, length: 700, crc: 0x1234_5678 };
+    let regular = blocks(64, |i| (i as u32).wrapping_mul(0x9e37_79b9));
+    let children: Vec<Child> =
+        (0..).step_by(736).zip(regular.chunks(16)).map(|(at, c)| Child::of_entries(c, page(at))).collect();
+    let branch = Branch { height: 1, children };
+    let above = Branch { height: 2, children: vec![Child::of_branch(&branch, page(4000))] };
+    let subchunk = |i: u64| Subchunk {
+        piece: Piece { position: 1000 + 64 * i, length: 60 + i % 3, check: i as u32 * 7, ..Piece::default() },
+        stats: Stats { min_max: (i > 0).then_some((i, i + 100)), nans: i },
+    };
+    let table: Vec<Subchunk> = (0..6).map(subchunk).collect();
+    let same = vec![Subchunk { piece: Piece { trailer: 4, ..piece() }, stats: Stats::default() }; 2000];
+    vec![
+        ("entry_block_empty", "entry_block", encode_block(&[])),
+        ("entry_block_one", "entry_block", encode_block(&[one])),
+        ("entry_block_three", "entry_block", encode_block(&three_entries())),
+        ("entry_block_regular", "entry_block", encode_block(&regular)),
+        ("entry_block_padded", "entry_block", encode_block(&blocks(400, |_| 5))),
+        ("branch", "branch", branch.encode()),
+        ("branch_of_branches", "branch", above.encode()),
+        ("subchunk_table", "subchunk_table", table::encode(&table)),
+        ("subchunk_table_padded", "subchunk_table", table::encode(&same)),
+    ]
+}
+
+fn record() -> DType {
+    let member = |name: &str, dtype, shape: &[u64], offset| Member {
+        name: name.into(),
+        dtype,
+        shape: shape.to_vec(),
+        offset,
+    };
+    let inner = DType::Record(Record {
+        itemsize: 4,
+        members: vec![
+            member("k", DType::Scalar(Scalar::I16), &[], 0),
+            member("b", DType::Scalar(Scalar::Bool), &[], 2),
+        ],
+    });
+    DType::Record(Record {
+        itemsize: 48,
+        members: vec![
+            member("x", DType::Scalar(Scalar::F32), &[], 0),
+            member("v", DType::Scalar(Scalar::F64), &[3], 8),
+            member("a", inner, &[2], 32),
+            member("s", DType::Bytes(5), &[], 40),
+        ],
+    })
+}
+
+pub(crate) fn variable(id: u32, dtype: DType, shape: &[u64], steps: bool) -> Variable {
+    Variable {
+        id,
+        dtype,
+        shape: shape.to_vec(),
+        growable: vec![false; shape.len()],
+        dims: vec![],
+        steps,
+        local: false,
+        transform: String::new(),
+        chunks: None,
+        fill: None,
+        attrs: BTreeMap::new(),
+        created: 1,
+        clips: vec![],
+    }
+}
+
+fn every_value() -> Value {
+    let scalar =
+        TypedArray { dtype: DType::Scalar(Scalar::F32), shape: vec![], data: 1.5f32.to_le_bytes().to_vec() };
+    let array = TypedArray { dtype: DType::Scalar(Scalar::I16), shape: vec![2, 3], data: (0..12).collect() };
+    let floats = [0.1, -0.0, f64::INFINITY, f64::from_bits(0x7ff4_dead_beef_0001)];
+    Value::Map(BTreeMap::from([
+        ("null".into(), Value::Null),
+        ("bools".into(), Value::List(vec![Value::Bool(false), Value::Bool(true)])),
+        (
+            "integers".into(),
+            Value::List(
+                [0, 23, 24, -1, i64::MIN.into(), u64::MAX.into()].into_iter().map(Value::Int).collect(),
+            ),
+        ),
+        ("floats".into(), Value::List(floats.into_iter().map(Value::Float).collect())),
+        ("text".into(), Value::Text("K·s⁻¹ \"quoted\"".into())),
+        ("bytes".into(), Value::Bytes(vec![0, 255])),
+        ("nested".into(), Value::Map(BTreeMap::from([(String::new(), Value::List(vec![]))]))),
+        ("scalar".into(), Value::Array(scalar)),
+        ("array".into(), Value::Array(array)),
+    ]))
+}
+
+fn rich_schema() -> Schema {
+    let mut schema = Schema::empty();
+    schema.next_id = 9;
+    schema.groups.insert(String::new(), BTreeMap::from([("every".into(), every_value())]));
+    schema.groups.insert("fields/raw".into(), BTreeMap::new());
+    let temperature = Variable {
+        growable: vec![true, false],
+        dims: vec!["time of day".into(), "x".into()],
+        transform: "shuffle,zstd:1".into(),
+        chunks: Some(vec![16, 16]),
+        fill: Some(1.5f32.to_le_bytes().to_vec()),
+        attrs: BTreeMap::from([("units".into(), Value::Text("K".into()))]),
+        created: 2,
+        clips: vec![(3, vec![20, 30]), (5, vec![10, 30])],
+        ..variable(0, DType::Scalar(Scalar::F32), &[40, 30], true)
+    };
+    let local = Variable { local: true, ..variable(8, DType::Unicode(4), &[], true) };
+    for v in [temperature, variable(3, record(), &[7], false), variable(4, DType::String, &[2], false), local]
+    {
+        schema.names.insert(format!("fields/v{}", v.id), Name::Variable(v.id));
+        schema.variables.insert(v.id, v);
+    }
+    schema.names.insert("latest".into(), Name::Link("fields".into()));
+    schema
+}
+
+fn sections() -> Vec<Case> {
+    let mut steps = Steps::default();
+    (0..10).for_each(|i| steps.insert(5 * i));
+    [46, 47, 48, 1000].into_iter().for_each(|step| steps.insert(step));
+    steps.hide(5, 3);
+    steps.hide(46, 9);
+    let source = |i: u64| Source {
+        kind: 0,
+        writer: 0xa000 + i,
+        part: i as u32 / 2,
+        watermark: 1000 * i,
+        groups: 3,
+        state: [SourceState::Open, SourceState::Closed, SourceState::Fenced][i as usize % 3],
+        idx_length: 1000 * i + 32,
+        seg_length: 1 << (20 + i),
+    };
+    let page = |offset| PageRef { file: u64::MAX, offset, length: 12_345, crc: 0xffff_ffff };
+    let first = Manifest {
+        version: 1,
+        parent: 0,
+        write_id: [0x77; 16],
+        uuid: UUID,
+        time: 1_767_225_600_000_000_000,
+        marked: false,
+        last_marked: 0,
+        fence: 0,
+        schema: Section::Inline(Schema::empty().encode()),
+        steps: Section::Inline(Steps::default().encode()),
+        source_pages: vec![],
+        source_count: 0,
+        root: None,
+        ahead: vec![],
+    };
+    let later = Manifest {
+        version: 123_456,
+        parent: 123_450,
+        marked: true,
+        last_marked: 123_400,
+        fence: 4,
+        schema: Section::Page(page(40)),
+        steps: Section::Page(page(80)),
+        source_pages: vec![page(120), page(160)],
+        source_count: 513,
+        root: Some(Root { page: page(200), height: 2, entries: 1_000_000 }),
+        ahead: vec![(0, 7), (0, 9), (512, 1)],
+        ..first.clone()
+    };
+    vec![
+        ("steps_empty", "steps", Steps::default().encode()),
+        ("steps", "steps", steps.encode()),
+        ("source_page", "source_page", encode_page(&(0..5).map(source).collect::<Vec<_>>())),
+        ("dtype_record", "dtype", record().encode()),
+        ("value", "value", every_value().encode()),
+        ("schema_empty", "schema", Schema::empty().encode()),
+        ("schema", "schema", rich_schema().encode()),
+        ("manifest_first", "manifest", first.encode().unwrap_or_default()),
+        ("manifest", "manifest", later.encode().unwrap_or_default()),
+    ]
+}

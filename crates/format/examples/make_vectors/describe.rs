@@ -1,0 +1,323 @@
+//! What the bytes of a vector say, as JSON: the decoded value, by name of the structure.
+
+use drystone_format::Corrupt;
+use drystone_format::branch::{Branch, PageRef};
+use drystone_format::cursor::Reader;
+use drystone_format::dtype::DType;
+use drystone_format::entry::{Entry, Piece, Stats, decode_block};
+use drystone_format::frame::{Next, next};
+use drystone_format::identity::{Identity, decode_hint, decode_mark};
+use drystone_format::log::{FileHeader, decode_group};
+use drystone_format::manifest::{Manifest, Section};
+use drystone_format::piece::{BlobRef, Trailer};
+use drystone_format::schema::{Attrs, Name, Schema, Variable};
+use drystone_format::source::{Source, decode_page};
+use drystone_format::steps::Steps;
+use drystone_format::value::Value;
+use drystone_format::{column, table};
+
+use super::json::Json;
+
+/// Decodes and describes.
+pub(crate) fn describe(structure: &str, bytes: &[u8]) -> Result<Json, Corrupt> {
+    let mut r = Reader::new(bytes);
+    Ok(match structure {
+        "column" => {
+            let n = r.u32()? as usize;
+            let values = column::decode(&mut r, n)?;
+            r.end()?;
+            numbers(&values)
+        }
+        "frames" => frames(bytes)?,
+        "identity" => identity(&Identity::decode(bytes)?),
+        "hint" => decode_hint(bytes).ok_or_else(|| Corrupt::new("no hint", 0))?.into(),
+        "mark" => decode_mark(bytes)?.into(),
+        "file_header" => file_header(&FileHeader::decode(bytes)?),
+        "group" => {
+            let (head, entries) = decode_group(bytes)?;
+            Json::object([
+                ("step", head.step.map_or(Json::Null, Json::from)),
+                ("final", Json::Bool(head.last)),
+                ("replace", Json::Bool(head.replace)),
+                ("group", head.group.into()),
+                ("frame", head.part.into()),
+                ("total", head.entries.into()),
+                ("entries", Json::list(&entries, entry)),
+            ])
+        }
+        "entry_block" => Json::list(&decode_block(bytes)?, entry),
+        "branch" => branch(&Branch::decode(bytes)?),
+        "subchunk_table" => {
+            let n = r.u32()?;
+            Json::list(&table::decode(bytes, n.into())?, |s| Json::Object(stored(&s.piece, &s.stats)))
+        }
+        "source_page" => Json::list(&decode_page(bytes)?, source),
+        "steps" => steps(&Steps::decode(bytes)?),
+        "dtype" => dtype(&DType::decode(bytes)?),
+        "value" => value(&Value::decode(bytes)?),
+        "schema" => schema(&Schema::decode(bytes)?),
+        "manifest" => manifest(&Manifest::decode(bytes)?),
+        "blob_reference" => {
+            let blob = BlobRef::decode(bytes)?;
+            let (position, length, crc) = (blob.position.into(), blob.length.into(), blob.crc.into());
+            Json::object([("position", position), ("length", length), ("crc", crc)])
+        }
+        "stored_piece" => stored_piece(&mut r)?,
+        other => return Err(Corrupt::new(format!("no structure is called {other}"), 0)),
+    })
+}
+
+fn numbers(values: &[u64]) -> Json {
+    Json::list(values, |&v| v.into())
+}
+
+fn frames(bytes: &[u8]) -> Result<Json, Corrupt> {
+    let (mut at, mut out) = (0, Vec::new());
+    loop {
+        match next(bytes, at, out.len() as u64) {
+            Next::Frame { header, payload, end } => {
+                out.push(Json::object([
+                    ("kind", (header.kind as u64).into()),
+                    ("ordinal", header.ordinal.into()),
+                    ("payload", Json::hex(payload)),
+                ]));
+                at = end;
+            }
+            Next::End => return Ok(Json::List(out)),
+            Next::Torn(e) => return Err(e),
+        }
+    }
+}
+
+fn identity(identity: &Identity) -> Json {
+    Json::object([
+        ("version", identity.version.into()),
+        ("uuid", Json::hex(&identity.uuid)),
+        ("durability", Json::Text(identity.durability.name().into())),
+        ("features", Json::list(&identity.features, |f| Json::Text(f.clone()))),
+        ("created", Json::Text(identity.created.clone())),
+    ])
+}
+
+fn file_header(header: &FileHeader) -> Json {
+    Json::object([
+        ("kind", (header.kind as u64 + 1).into()),
+        ("uuid", Json::hex(&header.uuid)),
+        ("id", header.id.into()),
+        ("part", header.part.into()),
+        ("run", header.run.into()),
+        ("rank", header.rank.map_or(Json::Null, |r| r.rank.into())),
+        ("nranks", header.rank.map_or(Json::Null, |r| r.nranks.into())),
+        ("fence", header.fence.into()),
+        ("time", header.time.into()),
+        ("origin", Json::Text(header.origin.clone())),
+    ])
+}
+
+fn stored(piece: &Piece, stats: &Stats) -> Vec<(String, Json)> {
+    let members = [
+        ("position", piece.position.into()),
+        ("length", piece.length.into()),
+        ("trailer", piece.trailer.into()),
+        ("unit_log2", piece.unit_log2.into()),
+        ("check", piece.check.into()),
+        ("min", stats.min_max.map_or(Json::Null, |m| m.0.into())),
+        ("max", stats.min_max.map_or(Json::Null, |m| m.1.into())),
+        ("nans", stats.nans.into()),
+    ];
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn entry(e: &Entry) -> Json {
+    let ndim = usize::from(e.ndim);
+    let encoding = Json::object([
+        ("chain", Json::Text(e.encoding.chain.clone())),
+        ("item", e.encoding.item.into()),
+        ("layout", e.encoding.layout.into()),
+    ]);
+    let members = [
+        ("step", e.step.into()),
+        ("variable", e.variable.into()),
+        ("member", e.member.into()),
+        ("commit", e.commit.into()),
+        ("order", e.order.into()),
+        ("put", e.put.into()),
+        ("offset", numbers(&e.offset[..ndim])),
+        ("count", numbers(&e.count[..ndim])),
+        ("cut", numbers(&e.cut[..ndim])),
+        ("encoding", encoding),
+        ("subchunks", e.subchunks.into()),
+        ("source", e.source.into()),
+    ];
+    let members = members.into_iter().map(|(name, value)| (name.to_owned(), value));
+    Json::Object(members.chain(stored(&e.piece, &e.stats)).collect())
+}
+
+fn page(page: &PageRef) -> Json {
+    numbers(&[page.file, page.offset, page.length.into(), page.crc.into()])
+}
+
+fn branch(branch: &Branch) -> Json {
+    let key = |(step, variable, member): (u64, u32, u32)| numbers(&[step, variable.into(), member.into()]);
+    let children = Json::list(&branch.children, |c| {
+        Json::object([
+            ("first", key(c.first)),
+            ("first_offset", numbers(&c.first_offset)),
+            ("last", key(c.last)),
+            ("lo", numbers(&c.lo)),
+            ("hi", numbers(&c.hi)),
+            ("entries", c.entries.into()),
+            ("commit", c.commit.into()),
+            ("page", page(&c.page)),
+        ])
+    });
+    Json::object([("height", branch.height.into()), ("children", children)])
+}
+
+fn source(s: &Source) -> Json {
+    Json::object([
+        ("kind", s.kind.into()),
+        ("writer", s.writer.into()),
+        ("part", s.part.into()),
+        ("watermark", s.watermark.into()),
+        ("groups", s.groups.into()),
+        ("state", (s.state as u64).into()),
+        ("idx_length", s.idx_length.into()),
+        ("seg_length", s.seg_length.into()),
+    ])
+}
+
+fn steps(steps: &Steps) -> Json {
+    Json::object([
+        ("runs", Json::list(&steps.runs, |r| numbers(&[r.first, r.count, r.stride]))),
+        ("hidden", Json::list(&steps.hidden, |&(step, commit)| numbers(&[step, commit]))),
+    ])
+}
+
+fn dtype(d: &DType) -> Json {
+    match d {
+        DType::Scalar(scalar) => Json::Text(scalar.name().into()),
+        DType::String => Json::Text("string".into()),
+        DType::Bytes(n) => Json::object([("bytes", (*n).into())]),
+        DType::Unicode(n) => Json::object([("unicode", (*n).into())]),
+        DType::Record(record) => {
+            let members = Json::list(&record.members, |m| {
+                Json::object([
+                    ("name", Json::Text(m.name.clone())),
+                    ("dtype", dtype(&m.dtype)),
+                    ("shape", numbers(&m.shape)),
+                    ("offset", m.offset.into()),
+                ])
+            });
+            Json::object([("itemsize", record.itemsize.into()), ("members", members)])
+        }
+    }
+}
+
+/// What JSON cannot say, or not exactly, is an object with one member that names the type.
+fn value(v: &Value) -> Json {
+    match v {
+        Value::Null => Json::Null,
+        Value::Bool(b) => Json::Bool(*b),
+        Value::Int(i) => Json::Int(*i),
+        Value::Float(x) => Json::object([("float", Json::Text(format!("{:016x}", x.to_bits())))]),
+        Value::Text(text) => Json::Text(text.clone()),
+        Value::Bytes(bytes) => Json::object([("bytes", Json::hex(bytes))]),
+        Value::List(items) => Json::list(items, value),
+        Value::Map(items) => Json::object([("map", attrs(items))]),
+        Value::Array(array) => Json::object([
+            ("dtype", dtype(&array.dtype)),
+            ("shape", numbers(&array.shape)),
+            ("data", Json::hex(&array.data)),
+        ]),
+    }
+}
+
+fn attrs(attrs: &Attrs) -> Json {
+    Json::Object(attrs.iter().map(|(key, item)| (key.clone(), value(item))).collect())
+}
+
+fn variable(v: &Variable) -> Json {
+    Json::object([
+        ("id", v.id.into()),
+        ("dtype", dtype(&v.dtype)),
+        ("shape", numbers(&v.shape)),
+        ("growable", Json::list(&v.growable, |&g| Json::Bool(g))),
+        ("dims", Json::list(&v.dims, |d| Json::Text(d.clone()))),
+        ("steps", Json::Bool(v.steps)),
+        ("local", Json::Bool(v.local)),
+        ("transform", Json::Text(v.transform.clone())),
+        ("chunks", v.chunks.as_ref().map_or(Json::Null, |c| numbers(c))),
+        ("fill", v.fill.as_ref().map_or(Json::Null, |f| Json::hex(f))),
+        ("attrs", attrs(&v.attrs)),
+        ("created", v.created.into()),
+        ("clips", Json::list(&v.clips, |(commit, shape)| Json::List(vec![(*commit).into(), numbers(shape)]))),
+    ])
+}
+
+fn schema(schema: &Schema) -> Json {
+    let groups = schema.groups.iter().map(|(path, a)| (path.clone(), attrs(a)));
+    let names = schema.names.iter().map(|(path, name)| {
+        let name = match name {
+            Name::Variable(id) => (*id).into(),
+            Name::Link(target) => Json::Text(target.clone()),
+        };
+        (path.clone(), name)
+    });
+    Json::object([
+        ("next_id", schema.next_id.into()),
+        ("groups", Json::Object(groups.collect())),
+        ("variables", Json::list(schema.variables.values(), variable)),
+        ("names", Json::Object(names.collect())),
+    ])
+}
+
+fn manifest(m: &Manifest) -> Json {
+    let section = |section: &Section| match section {
+        Section::Inline(bytes) => Json::hex(bytes),
+        Section::Page(p) => page(p),
+    };
+    let root = m.root.map_or(Json::Null, |root| {
+        Json::object([
+            ("page", page(&root.page)),
+            ("height", root.height.into()),
+            ("entries", root.entries.into()),
+        ])
+    });
+    Json::object([
+        ("version", m.version.into()),
+        ("parent", m.parent.into()),
+        ("write_id", Json::hex(&m.write_id)),
+        ("uuid", Json::hex(&m.uuid)),
+        ("time", m.time.into()),
+        ("marked", Json::Bool(m.marked)),
+        ("last_marked", m.last_marked.into()),
+        ("fence", m.fence.into()),
+        ("schema", section(&m.schema)),
+        ("steps", section(&m.steps)),
+        ("source_pages", Json::list(&m.source_pages, page)),
+        ("source_count", m.source_count.into()),
+        ("root", root),
+        ("ahead", Json::list(&m.ahead, |&(source, group)| numbers(&[source.into(), group]))),
+    ])
+}
+
+/// In front of the piece: u64 length, u64 trailer, u32 unit_log2, u32 check, as its entry would state them.
+fn stored_piece(r: &mut Reader<'_>) -> Result<Json, Corrupt> {
+    let (length, trailer, unit_log2, check) = (r.u64()?, r.u64()?, r.u32()? as u8, r.u32()?);
+    let piece = Piece { position: 0, length, trailer, unit_log2, check };
+    let payload = r.take(length as usize)?;
+    let mut checks = Json::Null;
+    let mut histogram = Json::Null;
+    if trailer == 0 {
+        piece.check_payload(payload)?;
+    } else {
+        r.take((length.next_multiple_of(4) - length) as usize)?;
+        let trailer = Trailer::decode(&piece, r.take(trailer as usize)?)?;
+        trailer.check(&piece, 0, payload)?;
+        checks = Json::list(&trailer.checks, |&c| c.into());
+        histogram = Json::hex(&trailer.histogram);
+    }
+    r.end()?;
+    Ok(Json::object([("payload", Json::hex(payload)), ("checks", checks), ("histogram", histogram)]))
+}

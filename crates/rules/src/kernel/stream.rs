@@ -1,0 +1,136 @@
+//! Writing past the caches.
+//!
+//! A store to a line that is not cached first reads the line. Where a destination is too large to stay
+//! in the cache anyway, that read is a third of the traffic; stores that go to memory directly save it.
+//! They pay only in whole lines, so short elements are first gathered in a small stage.
+//!
+//! Measured: worse than plain stores up to 1 MiB, equal at 4 MiB, 1.6 times faster from 16 MiB on.
+
+pub(super) use stores::{copy_aligned, pack};
+
+/// A destination buffer of at least this many bytes does not stay in the cache, so copies into it bypass
+/// it.
+pub(super) const FAR_BUFFER: usize = 4 << 20;
+/// A copy of fewer bytes than this uses plain stores even into a large buffer: its result may be wanted
+/// at once.
+pub(super) const FAR_COPY: u64 = 64 << 10;
+
+/// Whether this machine can write past the caches.
+pub(super) const AVAILABLE: bool = cfg!(target_arch = "x86_64");
+
+/// One line of the cache.
+pub(super) const LINE: usize = 64;
+
+/// Room for short elements on their way to memory; small enough for the first-level cache.
+#[repr(align(64))]
+pub(super) struct Stage(pub(super) [u8; Stage::LEN]);
+
+impl Stage {
+    /// Bytes of a stage.
+    pub(super) const LEN: usize = 16 << 10;
+
+    /// An empty stage.
+    pub(super) fn new() -> Stage {
+        Stage([0; Stage::LEN])
+    }
+}
+
+/// Copies `len` bytes, whole destination lines past the caches. [`finish`] must follow the last one.
+///
+/// # Safety
+/// `src` is readable and `dst` writable for `len` bytes, and the two do not overlap.
+#[inline(always)]
+pub(super) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
+    let head = dst.align_offset(LINE).min(len);
+    let lines = (len - head) / LINE * LINE;
+    let tail = len - head - lines;
+    // SAFETY: head, lines and tail make up `len`, and the lines begin at a multiple of LINE.
+    unsafe {
+        if head > 0 {
+            std::ptr::copy_nonoverlapping(src, dst, head);
+        }
+        copy_aligned(src.add(head), dst.add(head), lines);
+        if tail > 0 {
+            std::ptr::copy_nonoverlapping(src.add(head + lines), dst.add(head + lines), tail);
+        }
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod stores {
+    use std::arch::x86_64::*;
+
+    /// Copies `len` bytes, a multiple of 16, to an aligned destination.
+    ///
+    /// # Safety
+    /// As for [`super::copy`]; `dst` is aligned to 16 bytes.
+    #[inline(always)]
+    pub(in super::super) unsafe fn copy_aligned(src: *const u8, dst: *mut u8, len: usize) {
+        let mut at = 0;
+        // SAFETY: every access is below `len`, and aligned in the destination.
+        unsafe {
+            while at + 64 <= len {
+                let (from, to) = (src.add(at).cast::<__m128i>(), dst.add(at).cast::<__m128i>());
+                let line = [0, 1, 2, 3].map(|k| _mm_loadu_si128(from.add(k)));
+                for (k, part) in line.into_iter().enumerate() {
+                    _mm_stream_si128(to.add(k), part);
+                }
+                at += 64;
+            }
+            while at < len {
+                _mm_stream_si128(dst.add(at).cast(), _mm_loadu_si128(src.add(at).cast()));
+                at += 16;
+            }
+        }
+    }
+
+    /// Gathers 16 bytes of elements of `W` bytes (4 or 8) and writes them in one store.
+    ///
+    /// # Safety
+    /// `16 / W` elements are readable from `src` on, 16 bytes writable at `dst`, which is aligned to 16.
+    #[inline(always)]
+    pub(in super::super) unsafe fn pack<const W: usize>(src: *const u8, stride: isize, dst: *mut u8) {
+        // SAFETY: by the caller.
+        unsafe {
+            let packed = if W == 8 {
+                let at = |k: isize| src.wrapping_offset(k * stride).cast::<i64>().read_unaligned();
+                _mm_set_epi64x(at(1), at(0))
+            } else {
+                let at = |k: isize| src.wrapping_offset(k * stride).cast::<i32>().read_unaligned();
+                _mm_set_epi32(at(3), at(2), at(1), at(0))
+            };
+            _mm_stream_si128(dst.cast(), packed);
+        }
+    }
+}
+
+/// The same with plain stores, where there are no others.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+mod stores {
+    /// # Safety
+    /// As for [`super::copy`].
+    pub(in super::super) unsafe fn copy_aligned(src: *const u8, dst: *mut u8, len: usize) {
+        // SAFETY: by the caller.
+        unsafe { std::ptr::copy_nonoverlapping(src, dst, len) }
+    }
+
+    /// # Safety
+    /// `16 / W` elements are readable from `src` on, 16 bytes are writable at `dst`.
+    pub(in super::super) unsafe fn pack<const W: usize>(src: *const u8, stride: isize, dst: *mut u8) {
+        for k in 0..16 / W {
+            // SAFETY: by the caller.
+            unsafe {
+                std::ptr::copy_nonoverlapping(src.wrapping_offset(k as isize * stride), dst.add(k * W), W);
+            }
+        }
+    }
+}
+
+/// Makes what [`copy`] wrote visible to other threads in the usual order.
+pub(super) fn finish() {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: the instruction is part of x86-64.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
