@@ -510,7 +510,10 @@ impl Inner {
         }
         let mut keys: Vec<String> = Vec::new();
         for source in snapshot.sources(&self.pages)?.iter().filter(|s| s.kind == 0) {
-            keys.push(keys::idx(source.writer, source.part));
+            let idx = keys::idx(source.writer, source.part);
+            if self.store.exists(&idx)? {
+                keys.push(idx); // else a power cut took it, and what was adopted does not need it
+            }
             if source.seg_length > 0 {
                 keys.push(keys::segment(source.writer, source.part));
             }

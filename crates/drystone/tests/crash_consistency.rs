@@ -9,6 +9,7 @@ mod history;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use drystone::format::keys;
 use drystone::store::{Fault, FaultStore, MemoryStore, Script};
 use drystone::{Adopt, Container, Durability, ErrorKind, Mode, WriterOptions};
 
@@ -350,8 +351,14 @@ fn a_power_cut_of_an_async_container_leaves_what_was_flushed_and_nothing_half() 
                 let flushed = &history.states[history.flushed];
                 let report = c.recover(&Adopt::All).unwrap_or_else(|e| panic!("{}: recover: {e}", what()));
                 check_wholeness(&c, &history, flushed, &|| format!("recovered {report:?} after {}", what()));
-                let verified = c.verify(&mut |_, _| true).unwrap();
-                assert!(verified.damage.is_empty(), "{}: {:?}", what(), verified.damage);
+                // Of earlier snapshots those may be damaged that were not flushed.
+                let lost = |key: &str| {
+                    (history.flushed + 1..=version.max(history.states.len()))
+                        .any(|v| key == keys::manifest(v as u64))
+                };
+                let mut damage = c.verify(&mut |_, _| true).unwrap().damage;
+                damage.retain(|d| !lost(&d.key));
+                assert!(damage.is_empty(), "{}: {damage:?}", what());
                 // What was recovered stays, and a new run goes on.
                 let w = c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap();
                 let step = w.begin_step(None, false).unwrap();
