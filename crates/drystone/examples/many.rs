@@ -81,7 +81,13 @@ fn main() -> Outcome<()> {
     let c = Container::open_local(&path, Mode::Read)?;
     lap("open", begin);
     let begin = Instant::now();
-    let series = Selection { axes: vec![Axis::full(2000), Axis { start: 5, step: 1, count: 1 }, Axis { start: 7, step: 1, count: 1 }] };
+    let series = Selection {
+        axes: vec![
+            Axis::full(2000),
+            Axis { start: 5, step: 1, count: 1 },
+            Axis { start: 7, step: 1, count: 1 },
+        ],
+    };
     read(&c, "v3", &series)?;
     lap("one point over 2,000 steps", begin);
 

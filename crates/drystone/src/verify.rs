@@ -67,6 +67,7 @@ impl Container {
                     }
                     version = manifest.parent.min(version - 1);
                 }
+                Err(_) if head::is_void(inner.store.as_ref(), version) => version -= 1,
                 Err(e) => {
                     report.damage.push(damage(keys::manifest(version), e.to_string()));
                     version -= 1;
