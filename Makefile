@@ -19,7 +19,7 @@ export OMPI_MCA_io := romio341
 
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup test check bench demo clean
+.PHONY: help setup test lint check bench demo clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -51,15 +51,17 @@ test: setup ## run every test: Rust, Python, examples, README
 	@echo "==> test: Python, examples, documents"
 	@$(BIN)/python -m pytest $(PYTEST)
 
-check: setup ## formatter, lints, types and the quick tests: under 5 minutes when warm
-	@echo "==> check: formatters and lints"
+lint: setup ## formatters, lints and types
+	@echo "==> lint: Rust"
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --quiet -- -D warnings
+	@echo "==> lint: Python"
 	@$(BIN)/ruff format --check
 	@$(BIN)/ruff check
-	@echo "==> check: types"
 	@$(BIN)/mypy
 	@$(BIN)/stubtest drystone
+
+check: lint ## lint and the quick tests: under 5 minutes when warm
 	@echo "==> check: quick tests"
 	@cargo test --workspace --lib --quiet
 	@$(BIN)/python -m pytest --quiet -m "not slow" $(PYTEST)

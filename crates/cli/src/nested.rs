@@ -14,11 +14,12 @@ pub(crate) struct Nested<'o> {
     printed: u64,
     column: usize,
     json: bool,
+    align: bool,
 }
 
 impl<'o> Nested<'o> {
-    /// Begins an array of the given shape (whose number of cells fits 64 bits).
-    pub(crate) fn begin(output: &'o mut Output, shape: &[u64], json: bool) -> Self {
+    /// Begins an array of the given shape (whose number of cells fits 64 bits); `align` is for numbers, to the right.
+    pub(crate) fn begin(output: &'o mut Output, shape: &[u64], json: bool, align: bool) -> Self {
         let mut blocks: Vec<u64> = Vec::with_capacity(shape.len());
         for n in shape.iter().rev() {
             blocks.push(blocks.last().map_or(*n, |b| b.saturating_mul(*n)));
@@ -30,7 +31,7 @@ impl<'o> Nested<'o> {
         } else {
             output.text(&"[".repeat(shape.len()));
         }
-        Nested { output, column: shape.len(), blocks, total, printed: 0, json }
+        Nested { output, column: shape.len(), blocks, total, printed: 0, json, align }
     }
 
     /// Has the reader gone away?
@@ -40,7 +41,7 @@ impl<'o> Nested<'o> {
 
     /// The next cells.
     pub(crate) fn push(&mut self, cells: &[String]) {
-        let width = if self.json || self.blocks.is_empty() { 0 } else { width(cells) };
+        let width = if self.json || !self.align || self.blocks.is_empty() { 0 } else { width(cells) };
         for cell in cells {
             self.separate(width.max(cell.len()));
             let pad = width.saturating_sub(cell.chars().count());
@@ -89,10 +90,9 @@ impl<'o> Nested<'o> {
     }
 }
 
-/// Width to which cells are aligned: none if one is much longer than the others need.
+/// Width to which cells are aligned.
 fn width(cells: &[String]) -> usize {
-    let longest = cells.iter().map(|c| c.chars().count()).max().unwrap_or(0);
-    if longest > 30 { 0 } else { longest }
+    cells.iter().map(|c| c.chars().count()).max().unwrap_or(0)
 }
 
 /// An array without cells as NumPy's `tolist` has it, unless that would be long.

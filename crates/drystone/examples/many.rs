@@ -43,7 +43,7 @@ fn read(c: &Container, path: &str, selection: &Selection) -> Outcome<Vec<u8>> {
 fn sizes(path: &Path) -> Outcome<()> {
     for part in ["log", "index", "manifest"] {
         let (mut files, mut bytes) = (0, 0);
-        for entry in std::fs::read_dir(path.join(part))? {
+        for entry in std::fs::read_dir(path.join(part)).into_iter().flatten() {
             files += 1;
             bytes += entry?.metadata()?.len();
         }
@@ -81,7 +81,13 @@ fn main() -> Outcome<()> {
     let c = Container::open_local(&path, Mode::Read)?;
     lap("open", begin);
     let begin = Instant::now();
-    let series = Selection { axes: vec![Axis::full(2000), Axis { start: 5, step: 1, count: 1 }, Axis { start: 7, step: 1, count: 1 }] };
+    let series = Selection {
+        axes: vec![
+            Axis::full(2000),
+            Axis { start: 5, step: 1, count: 1 },
+            Axis { start: 7, step: 1, count: 1 },
+        ],
+    };
     read(&c, "v3", &series)?;
     lap("one point over 2,000 steps", begin);
 

@@ -16,6 +16,7 @@ use drystone_store::{LocalStore, PutMode, Store, StoreError, StoreExt};
 
 use crate::cache::Cache;
 use crate::error::must_exist;
+use crate::head::Look;
 use crate::pages::PageLoader;
 use crate::schema_op::SchemaOp;
 use crate::snapshot::Snapshot;
@@ -68,6 +69,10 @@ pub(crate) struct Inner {
     current: RwLock<Arc<Snapshot>>,
     /// Newest version this handle has flushed or seen flushed.
     flushed: AtomicU64,
+    /// Highest manifest number seen; above the snapshot's if newer ones had to be passed over.
+    top: AtomicU64,
+    /// Missing manifest numbers below `top`, to be closed before anything is committed or marked.
+    gaps: Mutex<Vec<u64>>,
     warnings: Mutex<Vec<String>>,
     pub(crate) batch: Mutex<Option<Batch>>,
 }
@@ -195,17 +200,22 @@ impl Container {
 
     fn with(store: Arc<dyn Store>, identity: Identity, mode: Mode) -> Result<Self> {
         let pages = PageLoader::new(store.clone());
-        let head = head::find(&store, &pages, &identity)
+        let writable = mode != Mode::Read;
+        let listing = writable && identity.durability != Durability::Durable;
+        let look = if listing { Look::List } else { Look::Hint };
+        let head = head::find(&store, &pages, &identity, look)
             .map_err(|e| e.while_doing(format!("opening {}", store.describe())))?;
         let inner = Inner {
             tables: Cache::new(TABLE_CACHE),
             checks: Cache::new(TABLE_CACHE),
             pages,
             identity,
-            writable: mode != Mode::Read,
+            writable,
             pinned: false,
             closed: AtomicBool::new(false),
             flushed: AtomicU64::new(head.snapshot.manifest.last_marked),
+            top: AtomicU64::new(head.top),
+            gaps: Mutex::new(head.gaps),
             current: RwLock::new(Arc::new(head.snapshot)),
             warnings: Mutex::new(head.warnings),
             batch: Mutex::new(None),
@@ -234,6 +244,8 @@ impl Container {
             pinned: true,
             closed: AtomicBool::new(false),
             flushed: AtomicU64::new(0),
+            top: AtomicU64::new(0),
+            gaps: Mutex::new(Vec::new()),
             current: RwLock::new(Arc::new(snapshot)),
             warnings: Mutex::new(Vec::new()),
             batch: Mutex::new(None),
@@ -254,12 +266,12 @@ impl Container {
         while version > 0 {
             version = match head::read_manifest(self.inner.store.as_ref(), version, &self.inner.identity.uuid)
             {
-                Ok(manifest) if manifest.parent < version => {
+                Ok(manifest) => {
                     out.push((version, manifest.time));
-                    manifest.parent
+                    manifest.parent // below its own version, or it is not decoded
                 }
-                Ok(_) => {
-                    return Err(Error::corrupt(format!("{} names a later parent", keys::manifest(version))));
+                Err(e) if e.kind() == ErrorKind::NotFound && head::is_void(self.inner.store.as_ref(), version) => {
+                    version - 1
                 }
                 Err(e) if e.kind() == ErrorKind::NotFound => break,
                 Err(e) => return Err(e),
@@ -446,10 +458,12 @@ impl Inner {
     /// The newest snapshot in the store and the highest manifest number there.
     pub(crate) fn newest(&self) -> Result<(Arc<Snapshot>, u64)> {
         let current = self.snapshot();
-        if !head::has_newer(self.store.as_ref(), current.version())? {
-            return Ok((current.clone(), current.version()));
+        let top = self.top.load(Ordering::SeqCst).max(current.version());
+        if !head::has_newer(self.store.as_ref(), top)? {
+            return Ok((current, top));
         }
-        let head = head::find(&self.store, &self.pages, &self.identity)?;
+        let head = head::find(&self.store, &self.pages, &self.identity, Look::From(top))?;
+        self.top.fetch_max(head.top, Ordering::SeqCst);
         if !head.warnings.is_empty() {
             lock(&self.warnings).extend(head.warnings);
         }
@@ -464,6 +478,16 @@ impl Inner {
         }
     }
 
+    /// Closes the gaps that a power cut left among the manifests.
+    pub(crate) fn close_gaps(&self) -> Result<()> {
+        let mut gaps = lock(&self.gaps);
+        while let Some(&gap) = gaps.last() {
+            head::put_void(self.store.as_ref(), gap, false)?;
+            gaps.pop();
+        }
+        Ok(())
+    }
+
     pub(crate) fn last_marked(&self, base: &Snapshot) -> u64 {
         base.manifest.last_marked.max(self.flushed.load(Ordering::SeqCst))
     }
@@ -472,20 +496,28 @@ impl Inner {
         lock(&self.warnings).push(warning);
     }
 
-    fn flush(&self) -> Result<u64> {
+    pub(crate) fn flush(&self) -> Result<u64> {
         self.require_writable()?;
         let (snapshot, _) = self.newest()?;
         let version = snapshot.version();
-        if self.identity.durability == Durability::Durable || version == 0 {
+        if self.identity.durability == Durability::Durable {
             return Ok(version);
         }
+        if version == 0 {
+            self.store.sync(&[keys::IDENTITY])?;
+            return Ok(version);
+        }
+        self.close_gaps()?;
         let since = self.last_marked(&snapshot);
         if since >= version {
             return Ok(version);
         }
         let mut keys: Vec<String> = Vec::new();
         for source in snapshot.sources(&self.pages)?.iter().filter(|s| s.kind == 0) {
-            keys.push(keys::idx(source.writer, source.part));
+            let idx = keys::idx(source.writer, source.part);
+            if self.store.exists(&idx)? {
+                keys.push(idx); // else a power cut took it, and what was adopted does not need it
+            }
             if source.seg_length > 0 {
                 keys.push(keys::segment(source.writer, source.part));
             }
@@ -513,7 +545,8 @@ impl Inner {
 /// "No such variable", with the nearest names.
 pub(crate) fn no_such(schema: &Schema, path: &str) -> Error {
     let mut near: Vec<(usize, &String)> =
-        schema.names.keys().map(|name| (distance(path, name), name)).filter(|(d, _)| *d <= 3).collect();
+        schema.names.keys().chain(schema.groups.keys()).map(|name| (distance(path, name), name)).collect();
+    near.retain(|(d, name)| *d <= 3 && !name.is_empty());
     near.sort();
     let hint = match near.first() {
         Some((_, name)) => format!("; did you mean \"{name}\"?"),

@@ -100,7 +100,7 @@ impl Pending {
 /// What the snapshot keeps of one variable.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VariableUsage {
-    /// Blocks; those of steps that were replaced are not counted.
+    /// Blocks, overwritten ones too; those of steps that were replaced are not counted.
     pub blocks: u64,
     /// Subchunks of these, over all members.
     pub subchunks: u64,

@@ -1,8 +1,13 @@
 //! Finding the newest manifest (docs/format/manifest.md, "Marks, hint, and finding the newest").
 //!
+//! A power cut may take any manifest that was not flushed, also one below others: a gap, at which probing forward would end.
+//! So a handle that may write looks for the highest number in a list, once, and closes gaps with *voids* before it commits or
+//! marks anything.
+//!
 //! Invariants
 //! - opening never falls back past a manifest known to be on stable storage, and never without a warning;
-//! - under `durable` it never falls back at all.
+//! - under `durable` it never falls back at all;
+//! - below a flush mark there are no gaps, so every hint leads beyond every mark.
 
 use std::sync::Arc;
 
@@ -10,22 +15,40 @@ use drystone_format::identity::{self, Durability, Identity};
 use drystone_format::keys;
 use drystone_format::manifest::{MAX_MANIFEST, MAX_PAGES, Manifest};
 use drystone_plan::tree::Pages;
-use drystone_store::{Store, StoreError, StoreExt};
+use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
 use crate::error::must_exist;
 use crate::pages::PageLoader;
 use crate::snapshot::Snapshot;
 use crate::{Error, ErrorKind, Result};
 
+/// A power cut takes no more manifests than were made since the last flush; a list with larger holes is not of our making.
+const MANY_GAPS: usize = 1 << 20;
 /// Manifests with their pages are at most this long.
 const MANIFEST_LIMIT: u64 = (MAX_PAGES + MAX_MANIFEST + 4096) as u64;
+
+/// The content of a void: it stands for a manifest that a power cut took, or whose bytes it took.
+const VOID: &[u8] = b"void";
 
 /// The newest usable snapshot, and what had to be passed over to reach it.
 pub(crate) struct Head {
     pub(crate) snapshot: Snapshot,
     /// Highest manifest number in the store, sound or not: the next commit goes above it.
     pub(crate) top: u64,
+    /// Numbers below `top` and above every mark that are missing (known only if all were listed).
+    pub(crate) gaps: Vec<u64>,
     pub(crate) warnings: Vec<String>,
+}
+
+/// Where to look for the newest manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// From the hint forward.
+    Hint,
+    /// From this number, or the hint, forward.
+    From(u64),
+    /// In a list of all: finds what lies beyond a gap.
+    List,
 }
 
 /// Reads one manifest.
@@ -38,6 +61,11 @@ pub(crate) fn read_manifest(store: &dyn Store, version: u64, uuid: &[u8; 16]) ->
         }
         Err(e) => return Err(e.into()),
     };
+    if bytes == VOID {
+        return Err(Error::not_found(format!(
+            "snapshot {version} was lost in a power cut before it was flushed ({key} says so)"
+        )));
+    }
     let manifest = Manifest::decode(&bytes).map_err(|c| Error::damaged(&key, 0, &c))?;
     if manifest.version != version || manifest.uuid != *uuid {
         return Err(Error::corrupt(format!(
@@ -50,7 +78,7 @@ pub(crate) fn read_manifest(store: &dyn Store, version: u64, uuid: &[u8; 16]) ->
 
 /// Writes the hint; a failure costs only time at the next open.
 pub(crate) fn write_hint(store: &dyn Store, version: u64) {
-    let _ = store.put(keys::HINT, &identity::encode_hint(version), drystone_store::PutMode::Replace, false);
+    let _ = store.put(keys::HINT, &identity::encode_hint(version), PutMode::Replace, false);
 }
 
 fn read_hint(store: &dyn Store) -> Option<u64> {
@@ -58,10 +86,27 @@ fn read_hint(store: &dyn Store) -> Option<u64> {
     identity::decode_hint(&bytes)
 }
 
-/// Highest manifest number, from `at_least` forward.
-fn top(store: &dyn Store, hint: Option<u64>) -> Result<u64> {
+/// Does a void stand for this version?
+pub(crate) fn is_void(store: &dyn Store, version: u64) -> bool {
+    store.read_all(&keys::manifest(version), VOID.len() as u64).is_ok_and(|bytes| bytes == VOID)
+}
+
+/// Puts a void for a version whose manifest is missing, or (`replace`) not readable and given up.
+pub(crate) fn put_void(store: &dyn Store, version: u64, replace: bool) -> Result<()> {
+    let mode = if replace { PutMode::Replace } else { PutMode::IfAbsent };
+    match store.put(&keys::manifest(version), VOID, mode, false) {
+        Ok(()) | Err(StoreError::AlreadyExists { .. }) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Highest manifest number by probing forward.
+fn top(store: &dyn Store, hint: Option<u64>, look: Look) -> Result<u64> {
+    let from = if let Look::From(known) = look { known } else { 0 };
     let mut version = match hint {
-        Some(v) if v == 0 || store.exists(&keys::manifest(v))? => v,
+        Some(v) if v <= from => from,
+        Some(v) if store.exists(&keys::manifest(v))? => v,
+        _ if from > 0 => from,
         _ => listed(store, keys::parse_manifest)?,
     };
     while store.exists(&keys::manifest(version + 1))? {
@@ -80,10 +125,30 @@ pub(crate) fn has_newer(store: &dyn Store, version: u64) -> Result<bool> {
 }
 
 /// Finds the newest snapshot.
-pub(crate) fn find(store: &Arc<dyn Store>, pages: &PageLoader, identity: &Identity) -> Result<Head> {
+pub(crate) fn find(
+    store: &Arc<dyn Store>,
+    pages: &PageLoader,
+    identity: &Identity,
+    look: Look,
+) -> Result<Head> {
     let durable = identity.durability == Durability::Durable;
     let hint = read_hint(store.as_ref());
-    let top = top(store.as_ref(), hint)?;
+    let mut gaps = Vec::new();
+    let top = if look == Look::List {
+        let (mut numbers, mut marked) = (Vec::new(), 0);
+        for item in store.list("manifest/")? {
+            numbers.extend(keys::parse_manifest(&item.key));
+            marked = keys::parse_mark(&item.key).unwrap_or(0).max(marked);
+        }
+        let mut next = marked.max(numbers.first().map_or(0, |n| n - 1)) + 1;
+        for &number in numbers.iter().filter(|n| **n > marked) {
+            gaps.extend((next..number).take(MANY_GAPS - gaps.len().min(MANY_GAPS)));
+            next = number + 1;
+        }
+        numbers.last().copied().unwrap_or(0)
+    } else {
+        top(store.as_ref(), hint, look)?
+    };
     let mut warnings = Vec::new();
     if hint.is_none_or(|h| h > top) {
         let marked = newest_mark(store.as_ref())?;
@@ -104,12 +169,12 @@ pub(crate) fn find(store: &Arc<dyn Store>, pages: &PageLoader, identity: &Identi
     let mut version = top;
     loop {
         let failure = match load(store, pages, identity, version) {
-            Ok(snapshot) => return Ok(Head { snapshot, top, warnings }),
-            Err(e) if e.kind() == ErrorKind::Corrupt => e,
+            Ok(snapshot) => return Ok(Head { snapshot, top, gaps, warnings }),
+            Err(e) if e.kind() == ErrorKind::Corrupt || is_void(store.as_ref(), version) => e,
             Err(e) => return Err(e),
         };
         if durable || version == 0 {
-            return Err(failure);
+            return Err(Error::corrupt(failure.to_string()));
         }
         if newest_mark(store.as_ref())? >= version {
             return Err(failure.while_doing(format!("snapshot {version} was flushed, but cannot be read")));
@@ -117,14 +182,18 @@ pub(crate) fn find(store: &Arc<dyn Store>, pages: &PageLoader, identity: &Identi
         warnings.push(format!(
             "snapshot {version} is passed over, it was not flushed before a crash: {failure}; see recover()"
         ));
-        version -= 1;
+        version = match read_manifest(store.as_ref(), version, &identity.uuid) {
+            Ok(manifest) => manifest.parent,
+            Err(_) => version - 1,
+        };
         while version > 0 && !store.exists(&keys::manifest(version))? {
             version -= 1;
         }
     }
 }
 
-fn newest_mark(store: &dyn Store) -> Result<u64> {
+/// The newest version that a mark says was flushed.
+pub(crate) fn newest_mark(store: &dyn Store) -> Result<u64> {
     listed(store, keys::parse_mark)
 }
 

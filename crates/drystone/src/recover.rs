@@ -1,12 +1,15 @@
 //! Recovery after a run that died: decides about what was closed but not committed, and fences what is left.
 //!
 //! Under `async` it also looks behind the last flush: commits whose bytes a power cut took are passed over as a whole, and the
-//! groups that survived are adopted again, each verified.
+//! groups that survived are adopted again, each verified. What it decided is flushed before it returns: were the fence lost in
+//! a later power cut, groups of the dead run and of the next would be adopted together.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use drystone_format::entry::Entry;
 use drystone_format::identity::Durability;
+use drystone_format::steps::Steps;
 use drystone_plan::tree;
 
 use crate::adoption::{self, Damaged, Incomplete, Scope, Verdict};
@@ -14,7 +17,7 @@ use crate::container::{Container, Inner};
 use crate::log_scan::{Group, WriterLog};
 use crate::snapshot::Snapshot;
 use crate::verify::Checker;
-use crate::{Error, ErrorKind, Result, transaction};
+use crate::{Error, ErrorKind, Result, head, transaction};
 
 /// What to do with complete but uncommitted steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +85,7 @@ impl Container {
             let change = adoption::plan(&base, sources, &logs, Scope::All, version, &choice)?;
             let mut report =
                 RecoverReport { run: base.manifest.fence + 1, version, ..RecoverReport::default() };
-            report.adopted = new_steps(&base, change.steps.as_ref().unwrap_or(&base.steps));
+            report.adopted = new_steps(&base, &logs, change.steps.as_ref().unwrap_or(&base.steps));
             report.discarded = discarded(&base, &logs, &choice);
             report.discarded.retain(|s| !report.adopted.contains(s));
             report.incomplete = change.incomplete.clone();
@@ -90,14 +93,19 @@ impl Container {
             report.notes = notes;
             if let Some(snapshot) = transaction::attempt(inner, &base, version, change)? {
                 inner.adopt_snapshot(Arc::new(snapshot));
+                // A fence that a power cut could take would let the dead run mix with the next.
+                inner
+                    .flush()
+                    .map_err(|e| e.while_doing("the recovery is committed, but could not be flushed"))?;
                 return Ok(report);
             }
         }
     }
 }
 
-fn new_steps(base: &Snapshot, after: &drystone_format::steps::Steps) -> Vec<u64> {
-    after.iter().filter(|s| !base.steps.contains(*s)).collect()
+fn new_steps(base: &Snapshot, logs: &[WriterLog], after: &Steps) -> Vec<u64> {
+    let closed: BTreeSet<u64> = logs.iter().flat_map(|l| &l.groups).filter_map(|g| g.step).collect();
+    closed.into_iter().filter(|s| after.contains(*s) && !base.steps.contains(*s)).collect()
 }
 
 fn discarded(base: &Snapshot, logs: &[WriterLog], choice: &Choice<'_>) -> Vec<u64> {
@@ -110,56 +118,77 @@ fn discarded(base: &Snapshot, logs: &[WriterLog], choice: &Choice<'_>) -> Vec<u6
     out.into_iter().collect()
 }
 
-/// The newest snapshot all of whose unflushed entries are sound.
+/// The newest snapshot of which everything that was not flushed is sound: pages, and the bytes of every entry.
 fn sound_base(inner: &Arc<Inner>, newest: Arc<Snapshot>) -> Result<(Arc<Snapshot>, Vec<String>)> {
-    let marked = inner.last_marked(&newest);
-    if inner.identity.durability == Durability::Durable
-        || newest.manifest.marked
-        || marked >= newest.version()
-    {
-        return Ok((newest, Vec::new()));
+    let mut notes = Vec::new();
+    if inner.identity.durability == Durability::Durable {
+        return Ok((newest, notes));
     }
-    let Some(root) = newest.manifest.root else { return Ok((newest, Vec::new())) };
-    let mut checker = Checker::new(inner, &newest);
-    let mut first_bad: Option<(u64, String)> = None;
+    let marked = inner.last_marked(&newest).max(head::newest_mark(inner.store.as_ref())?);
+    let mut base = newest;
+    while base.version() > marked {
+        let Some((commit, why)) = unsound(inner, &base, marked)? else { break };
+        let from = base.version();
+        base = Arc::new(before(inner, &base, commit.min(from), marked, &why)?);
+        notes.push(format!(
+            "snapshots {}..{from} are undone, their data did not survive: {why}",
+            base.version() + 1
+        ));
+    }
+    Ok((base, notes))
+}
+
+/// The earliest commit above `marked` whose pages or bytes are damaged, and how.
+fn unsound(inner: &Arc<Inner>, snapshot: &Snapshot, marked: u64) -> Result<Option<(u64, String)>> {
+    let mut checker = Checker::new(inner, snapshot);
+    let mut bad: Option<(u64, String)> = None;
     let mut failed = None;
-    tree::entries(&inner.pages, &root, &mut |entry| {
-        if entry.commit <= marked
-            || failed.is_some()
-            || first_bad.as_ref().is_some_and(|(c, _)| *c <= entry.commit)
+    let mut check = |entry: &Entry| {
+        if entry.commit <= marked || failed.is_some() || bad.as_ref().is_some_and(|(c, _)| *c <= entry.commit)
         {
             return;
         }
         match checker.entry(entry) {
             Ok(_) => {}
-            Err(e) if e.kind() == ErrorKind::Corrupt => first_bad = Some((entry.commit, e.to_string())),
+            Err(e) if e.kind() == ErrorKind::Corrupt => bad = Some((entry.commit, e.to_string())),
             Err(e) => failed = Some(e),
         }
-    })?;
-    if let Some(error) = failed {
-        return Err(error);
-    }
-    let Some((bad, why)) = first_bad else { return Ok((newest, Vec::new())) };
-    let mut version = newest.version();
-    while version >= bad {
-        let manifest = crate::head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid)?;
-        version = manifest.parent.min(version - 1);
-    }
-    if version < marked {
-        return Err(Error::corrupt(format!("data of a flushed snapshot is damaged: {why}")));
-    }
-    let note = format!(
-        "snapshots {}..{} are undone, their data did not survive: {why}",
-        version + 1,
-        newest.version()
-    );
-    let base = if version == 0 {
-        Snapshot::empty(inner.identity.uuid)
-    } else {
-        let manifest = crate::head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid)?;
-        Snapshot::load(manifest, &inner.pages)?
     };
-    Ok((Arc::new(base), vec![note]))
+    let walked = snapshot.sources(&inner.pages).and_then(|_| match &snapshot.manifest.root {
+        Some(root) => tree::entries(&inner.pages, root, &mut check),
+        None => Ok(()),
+    });
+    match (walked, failed) {
+        (_, Some(error)) => Err(error),
+        (Err(e), None) if e.kind() == ErrorKind::Corrupt => {
+            Ok(Some(bad.unwrap_or_else(|| (snapshot.version(), e.to_string()))))
+        }
+        (Err(e), None) => Err(e),
+        (Ok(()), None) => Ok(bad),
+    }
+}
+
+/// The newest readable snapshot before `commit` in the ancestry of `of`; what was flushed must be readable.
+fn before(inner: &Inner, of: &Snapshot, commit: u64, marked: u64, why: &str) -> Result<Snapshot> {
+    let mut version = of.manifest.parent;
+    loop {
+        if version < marked {
+            return Err(Error::corrupt(format!("data of a flushed snapshot is damaged: {why}")));
+        }
+        if version == 0 {
+            return Ok(Snapshot::empty(inner.identity.uuid));
+        }
+        let found = head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid);
+        let parent = found.as_ref().map_or(version - 1, |m| m.parent);
+        if version < commit {
+            match found.and_then(|manifest| Snapshot::load(manifest, &inner.pages)) {
+                Ok(snapshot) => return Ok(snapshot),
+                Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        version = parent;
+    }
 }
 
 /// Closed groups whose bytes are not what their checksums say: (writer, group).

@@ -114,6 +114,7 @@ pub(crate) fn attempt(inner: &Inner, base: &Arc<Snapshot>, version: u64, change:
         None => Draft::new(inner, base, version, &change, PageFile::apart(inner.identity.uuid))?,
     };
     let Draft { pages, manifest } = draft;
+    inner.close_gaps()?;
     let too_large = |e| {
         Error::unsupported(format!("{e}: too many sources or uncommitted steps for one manifest; commit more often"))
     };
@@ -125,7 +126,7 @@ pub(crate) fn attempt(inner: &Inner, base: &Arc<Snapshot>, version: u64, change:
     };
     let won = match store.put(&keys::manifest(version), &bytes, PutMode::IfAbsent, durable) {
         Ok(()) => true,
-        Err(e) => settle(store, version, &manifest.write_id, &inner.identity.uuid, e)?,
+        Err(e) => settle(inner, version, &manifest.write_id, e)?,
     };
     if !won {
         if let Some(id) = apart {
@@ -190,15 +191,19 @@ impl Draft {
 }
 
 /// After a failed put: is our manifest there (true), another's (false), or none (the error)?
-fn settle(
-    store: &dyn Store,
-    version: u64,
-    write_id: &[u8; 16],
-    uuid: &[u8; 16],
-    error: StoreError,
-) -> Result<bool> {
-    match head::read_manifest(store, version, uuid) {
-        Ok(found) => Ok(found.write_id == *write_id),
+fn settle(inner: &Inner, version: u64, write_id: &[u8; 16], error: StoreError) -> Result<bool> {
+    let store = inner.store.as_ref();
+    match head::read_manifest(store, version, &inner.identity.uuid) {
+        Ok(found) if found.write_id != *write_id => Ok(false),
+        Ok(_) if inner.identity.durability == Durability::Durable => {
+            // It is there, but the reply that it is on stable storage never came.
+            store.sync(&[&keys::manifest(version)]).map_err(|e| {
+                Error::from(e)
+                    .while_doing(format!("snapshot {version} is committed, but not known to be durable"))
+            })?;
+            Ok(true)
+        }
+        Ok(_) => Ok(true),
         Err(_) if matches!(error, StoreError::AlreadyExists { .. }) => Ok(false),
         Err(_) => Err(Error::from(error).while_doing(format!("committing snapshot {version}"))),
     }

@@ -76,7 +76,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Makes `data` the whole content of the object, atomically: a reader sees nothing of it or everything,
     /// also when this process is killed meanwhile. With `sync` it survives a power cut, name and bytes, when this
-    /// returns. After [`StoreError::Io`] it may have been done: read it back.
+    /// returns; a power cut before that leaves nothing of it or everything, too: bytes become durable before the name.
+    /// After [`StoreError::Io`] it may have been done: read it back.
     fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()>;
 
     /// All objects whose key begins with `prefix`, which may end anywhere in a key, sorted by key.

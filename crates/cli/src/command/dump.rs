@@ -82,7 +82,7 @@ pub(super) fn run(dump: &Dump, json: bool, output: &mut Output) -> Result<i32> {
     } else {
         output.line(&format!("{path}{member}  {}  {}", style.dtype, shape_text(&whole, &[])));
     }
-    let mut nested = Nested::begin(output, &shape, json);
+    let mut nested = Nested::begin(output, &shape, json, style.is_number());
     for slab in Slabs::new(&shown, cells_at_once(&wanted.reading)) {
         if nested.is_gone() {
             break;
@@ -136,6 +136,9 @@ fn values(reading: &Reading, selection: &Selection, style: &Style<'_>) -> Result
 }
 
 impl Style<'_> {
+    fn is_number(&self) -> bool {
+        matches!(self.dtype, DType::Scalar(_)) && self.shape.is_empty()
+    }
     fn show(&self, bytes: &[u8]) -> String {
         if self.json {
             element::json(&self.dtype, &self.shape, bytes).to_string()
@@ -253,7 +256,7 @@ fn blocks(
                 shape_text(&shape, &[])
             ));
         }
-        let mut nested = Nested::begin(output, &shape, style.json);
+        let mut nested = Nested::begin(output, &shape, style.json, style.is_number());
         nested.push(&cells);
         nested.end();
         output.text(if style.json { "}" } else { "\n" });

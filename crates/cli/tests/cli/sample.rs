@@ -92,7 +92,7 @@ impl Sample {
         }
         put("fields/deep/flag", DType::Scalar(Scalar::Bool), &[2], vec![1, 0]);
         put("wave", DType::Scalar(Scalar::C64), &[2], bytes([1.0, -2.5, 0.5, f32::NAN], f32::to_le_bytes));
-        put("brain", DType::Scalar(Scalar::BF16), &[2], bytes([0x3F80, 0xC049], u16::to_le_bytes));
+        put("brain", DType::Scalar(Scalar::BF16), &[2], bytes([0x3F80, 0xBDCD], u16::to_le_bytes));
         put("codes", DType::Bytes(4), &[2], b"ab\0\0c\xffd\0".to_vec());
         let particles = bytes((0..3).map(|i: i32| (i, 0.5 * i as f32)), |(i, x)| {
             let (a, b) = (i.to_le_bytes(), x.to_le_bytes());
@@ -102,10 +102,14 @@ impl Sample {
         put("answer", DType::Scalar(Scalar::I64), &[], 42i64.to_le_bytes().to_vec());
         put("big", DType::Scalar(Scalar::U16), &[300, 100], bytes(0..30_000u16, u16::to_le_bytes));
         put("mine", DType::Scalar(Scalar::I32), &[2], bytes([7, 8], i32::to_le_bytes));
-        put("mine", DType::Scalar(Scalar::I32), &[1], bytes([9], i32::to_le_bytes));
         let names: [&[u8]; 3] = ["plain".as_bytes(), "Größe \"x\"".as_bytes(), b""];
         w.put_strings("names", &[3], &names, None).unwrap();
         w.close().unwrap();
+        let other = c.writer(WriterOptions::default()).unwrap();
+        let nine = 9i32.to_le_bytes();
+        let block = Source::dense(&nine, &[1], 4).unwrap();
+        other.put("mine", &DType::Scalar(Scalar::I32), &block, None, None).unwrap();
+        other.close().unwrap();
         c.commit().unwrap();
         sample
     }
@@ -131,14 +135,12 @@ impl Sample {
         }
     }
 
-    /// Flips a byte of the only segment, at a fraction of its length.
+    /// Flips a bit in the middle of the largest segment, which is in `big`.
     pub(crate) fn damage(&self) {
         let log = self.path().join("log");
-        let segment = std::fs::read_dir(log)
-            .unwrap()
-            .map(|f| f.unwrap().path())
-            .find(|p| p.extension().is_some_and(|e| e == "seg"))
-            .unwrap();
+        let segments = std::fs::read_dir(log).unwrap().map(|f| f.unwrap().path());
+        let segments = segments.filter(|p| p.extension().is_some_and(|e| e == "seg"));
+        let segment = segments.max_by_key(|p| std::fs::metadata(p).unwrap().len()).unwrap();
         let mut bytes = std::fs::read(&segment).unwrap();
         let at = bytes.len() / 2;
         bytes[at] ^= 1;

@@ -317,10 +317,10 @@ impl<S: Store> Store for FaultStore<S> {
             self.inner.put(key, data, mode, sync)?;
             Ok(change(sync))
         };
-        // When it stops midway the name may be there, but surely not yet durable.
+        // When it stops midway the name may be there. With sync, its bytes were durable before.
         let tear = |random: &mut Xorshift, room: Option<u64>| {
             let refused = mode == PutMode::IfAbsent && self.inner.exists(key).unwrap_or(false);
-            (room.is_none() && !refused && random.one_in(2)).then(|| change(false))
+            (room.is_none() && !refused && random.one_in(2)).then(|| change(sync))
         };
         self.change(key, "put", data.len() as u64, apply, tear)
     }

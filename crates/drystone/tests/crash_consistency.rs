@@ -1,0 +1,376 @@
+//! Does a container hold exactly what was promised when the process or the machine dies at any moment?
+//!
+//! Random histories run over a store that dies at one of its changes; what is left is opened and compared with a model that is
+//! a few maps. `DRYSTONE_LONG=1` runs many more of them.
+
+mod common;
+mod history;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use drystone::format::keys;
+use drystone::store::{Fault, FaultStore, MemoryStore, Script};
+use drystone::{Adopt, Container, Durability, ErrorKind, Mode, WriterOptions};
+
+use common::{dense, f4, ramp_f32};
+use history::model::{Group, State, expect, read_tags};
+use history::{History, Plan};
+
+fn long() -> bool {
+    std::env::var_os("DRYSTONE_LONG").is_some()
+}
+
+fn faulty(script: Script) -> Arc<FaultStore<MemoryStore>> {
+    Arc::new(FaultStore::in_memory(script))
+}
+
+/// How many changes the history makes when nothing goes wrong; the final state is checked too.
+fn changes(plan: Plan) -> u64 {
+    let store = faulty(Script::default());
+    let (history, error) = History::run(store.clone(), plan);
+    assert!(error.is_none(), "{plan:?}: without faults: {}", error.unwrap());
+    let history = history.unwrap();
+    let c = Container::open(store.clone(), Mode::Read).unwrap();
+    assert_eq!(c.snapshot().version() as usize, history.states.len() - 1, "{:?}", history.log);
+    expect(&c, history.now(), false, &|| format!("{plan:?} {:?}", history.log));
+    store.changes()
+}
+
+/// The state a reopened container must show, given its version.
+fn state_at<'h>(history: &'h History, c: &Container, what: &dyn Fn() -> String) -> &'h State {
+    let version = c.snapshot().version() as usize;
+    if version == history.states.len() {
+        return history.doubt.next.as_ref().unwrap_or_else(|| panic!("{}: an unknown commit", what()));
+    }
+    history.states.get(version).unwrap_or_else(|| panic!("{}: version {version} out of nowhere", what()))
+}
+
+/// What a container must be after a kill, or under `durable` after anything: everything promised, exactly.
+fn check_promises(left: MemoryStore, history: &History, what: &dyn Fn() -> String, adopt: bool) {
+    let c = Container::open(Arc::new(left), Mode::ReadWrite).unwrap_or_else(|e| panic!("{}: {e}", what()));
+    let warnings = c.take_warnings();
+    assert!(warnings.is_empty(), "{}: {warnings:?}", what());
+    let version = c.snapshot().version() as usize;
+    assert!(version + 1 >= history.states.len(), "{}: only version {version} is left", what());
+    let state = state_at(history, &c, what).clone();
+    expect(&c, &state, false, what);
+    assert_eq!(c.snapshots().unwrap(), (1..=version as u64).collect::<Vec<_>>(), "{}", what());
+    for (old, state) in history.states.iter().enumerate().skip(1).step_by(4) {
+        expect(&c.at(old as u64).unwrap(), state, false, &|| format!("at({old}) of {}", what()));
+    }
+
+    // What was closed and not committed: certain, and what the operation under way may have closed.
+    let committed = version == history.states.len();
+    let mut certain: Vec<&Group> = history.pending.iter().collect();
+    if committed && history.doubt.group.is_none() {
+        // The operation under way was a commit, and it landed.
+        let taken: Vec<usize> = State::complete(&certain).iter().map(|g| position(&certain, g)).collect();
+        if commits_pending(history, &certain) {
+            let mut at = 0;
+            certain.retain(|_| {
+                at += 1;
+                !taken.contains(&(at - 1))
+            });
+        }
+    }
+    let ranked_left = certain.iter().find_map(|g| g.rank.map(|(_, n)| n));
+    if let Some(n) = ranked_left {
+        let refused = c.writer(WriterOptions { rank: Some((0, n + 1)), ..WriterOptions::default() });
+        let refused = refused.err().unwrap_or_else(|| panic!("{}: a run mixes with a dead one", what()));
+        assert_eq!(refused.kind(), ErrorKind::Conflict);
+        assert!(refused.to_string().contains("recover"), "{refused}");
+    }
+    let choice = if adopt { Adopt::All } else { Adopt::None };
+    let report = c.recover(&choice).unwrap_or_else(|e| panic!("{}: recover: {e}", what()));
+    assert_eq!(report.version as usize, version + 1);
+    let mut outcomes = vec![state.clone()];
+    if adopt {
+        outcomes = vec![state.adopt(&State::complete(&certain))];
+        if let Some(group) = history.doubt.group.as_ref().filter(|_| !committed) {
+            let mut with = certain.clone();
+            with.push(group);
+            outcomes.push(state.adopt(&State::complete(&with)));
+        }
+    }
+    let steps: BTreeSet<u64> = c.snapshot().steps.iter().collect();
+    let fits = |s: &&State| s.steps == steps && same_content(&c, s);
+    let Some(state) = outcomes.iter().find(fits) else {
+        expect(&c, &outcomes[0], false, &|| format!("after recover({adopt}) of {}", what()));
+        panic!("{}: after recover({adopt}) nothing fits", what());
+    };
+
+    // A new run goes on after the last step, and the old one is not seen again.
+    let w = c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap();
+    let step = w.begin_step(None, false).unwrap();
+    assert_eq!(step, state.steps.last().map_or(0, |s| s + 1), "{}", what());
+    let Some(rows) = state.vars.get("t").map(|t| t.shape[0]) else { return };
+    let data = ramp_f32(rows as usize * 8);
+    w.put("t", &f4(), &dense(&data, &[rows, 8], 4), None, None).unwrap();
+    w.end_step().unwrap();
+    w.close().unwrap();
+    let all = common::read_all(&c, "t");
+    assert_eq!(all[all.len() - data.len()..], data[..], "{}", what());
+    let report = c.verify(&mut |_, _| true).unwrap();
+    assert!(report.damage.is_empty(), "{}: {:?}", what(), report.damage);
+}
+
+fn position(groups: &[&Group], group: &Group) -> usize {
+    groups.iter().position(|g| std::ptr::eq(*g, group)).unwrap()
+}
+
+/// Was the operation under way the commit of what is pending?
+fn commits_pending(history: &History, certain: &[&Group]) -> bool {
+    history.log.last().is_some_and(|l| l == "commit") && !State::complete(certain).is_empty()
+}
+
+fn same_content(c: &Container, state: &State) -> bool {
+    state.vars.iter().all(|(path, var)| {
+        let tags = read_tags(c, path, var.kind).unwrap_or_else(|e| panic!("reading {path}: {e}"));
+        let axis = if var.steps { state.steps.last().map_or(0, |s| s + 1) } else { 1 };
+        let cells: u64 = c.reading(path, None).unwrap().shape()[usize::from(var.steps)..].iter().product();
+        let whole = history::model::Block {
+            put: 0,
+            uid: var.uid,
+            offset: vec![0; var.shape.len()],
+            count: c.reading(path, None).unwrap().shape()[usize::from(var.steps)..].to_vec(),
+        };
+        let mut found = tags.iter();
+        tags.len() as u64 == axis * cells
+            && (0..axis).all(|step| {
+                let step = var.steps.then_some(step);
+                whole.cells().all(|(at, _)| *found.next().unwrap() == state.tag(var.uid, step, &at))
+            })
+    })
+}
+
+fn plans(durability: Durability, seeds: u64, operations: usize, apart: bool) -> impl Iterator<Item = Plan> {
+    (0..seeds).map(move |seed| Plan { seed, durability, nranks: (seed % 4) as u32, operations, apart })
+}
+
+#[test]
+fn a_kill_at_any_change_loses_nothing_that_was_promised() {
+    let mut kills = 0;
+    for durability in [Durability::Async, Durability::Durable] {
+        for plan in plans(durability, if long() { 400 } else { 24 }, 14, false) {
+            let total = changes(plan);
+            let stride = if long() { 1 } else { 3 };
+            for change in (plan.seed % stride..total).step_by(stride as usize) {
+                let store = faulty(Script::seeded(plan.seed * 1000 + change).at(change, Fault::Crash));
+                let (history, error) = History::run(store.clone(), plan);
+                // The hint at the end of a commit may be lost without anyone noticing.
+                assert!(
+                    error.is_some() || change + 1 >= total,
+                    "{plan:?} survived its death at change {change}"
+                );
+                let Some(history) = history else { continue };
+                let what = || format!("kill at change {change} of {plan:?} after {:?}", history.log);
+                check_promises(store.survivor(), &history, &what, change % 2 == 0);
+                kills += 1;
+            }
+        }
+    }
+    println!("{kills} kills");
+}
+
+#[test]
+fn a_power_cut_loses_nothing_of_a_durable_container() {
+    let mut cuts = 0;
+    for plan in plans(Durability::Durable, if long() { 200 } else { 16 }, 12, false) {
+        let total = changes(plan);
+        let stride = if long() { 1 } else { 5 };
+        for change in (plan.seed % stride..total).step_by(stride as usize) {
+            for seed in 0..2 {
+                let store = faulty(Script::seeded(plan.seed * 1000 + change).at(change, Fault::Crash));
+                let (history, _) = History::run(store.clone(), plan);
+                let Some(history) = history else { continue };
+                store.power_cut(seed);
+                let what =
+                    || format!("power cut {seed} at change {change} of {plan:?} after {:?}", history.log);
+                check_promises(store.survivor(), &history, &what, (change + seed) % 2 == 0);
+                cuts += 1;
+            }
+        }
+    }
+    println!("{cuts} power cuts");
+}
+
+/// What was closed together: the group of a writer, or the groups of all ranks of a step.
+struct Unit {
+    /// When it was closed, in the order of the history.
+    at: usize,
+    writers: BTreeSet<usize>,
+    nranks: u32,
+    step: Option<u64>,
+    replace: bool,
+    /// Tags by variable and cell, its own overlaps settled.
+    cells: BTreeMap<(u32, Vec<u64>), i64>,
+}
+
+fn units(history: &History) -> Vec<Unit> {
+    let mut units: Vec<Unit> = Vec::new();
+    let mut by_step: BTreeMap<u64, usize> = BTreeMap::new();
+    for (at, group) in history.groups.iter().enumerate() {
+        let number = match (group.rank, group.step) {
+            (Some((_, n)), Some(step)) if n > 1 => Some(*by_step.entry(step).or_insert(units.len())),
+            _ => None,
+        };
+        if number.is_none_or(|n| n == units.len()) {
+            units.push(Unit {
+                at,
+                writers: BTreeSet::new(),
+                nranks: group.rank.filter(|_| group.step.is_some()).map_or(1, |(_, n)| n),
+                step: group.step,
+                replace: group.replace,
+                cells: BTreeMap::new(),
+            });
+        }
+        let number = number.unwrap_or(units.len() - 1);
+        let unit = &mut units[number];
+        unit.writers.insert(group.writer);
+        for block in &group.blocks {
+            unit.cells.extend(block.cells().map(|(cell, tag)| ((block.uid, cell), tag)));
+        }
+    }
+    units
+}
+
+/// Checks a container after a power cut and `recover`: all that was flushed is there, and of what was not, each unit is there
+/// as a whole or not at all. Writers kept to cells of their own, so only later units of the same writer may hide a unit.
+fn check_wholeness(c: &Container, history: &History, flushed: &State, what: &dyn Fn() -> String) {
+    let steps: BTreeSet<u64> = c.snapshot().steps.iter().collect();
+    assert!(steps.is_superset(&flushed.steps), "{}: steps {steps:?}, flushed {:?}", what(), flushed.steps);
+    let states: Vec<&State> = history.states.iter().chain(&history.doubt.next).collect();
+    let names: Vec<String> = c.schema().names.keys().cloned().collect();
+    let schema = states
+        .iter()
+        .find(|s| s.vars.keys().eq(&names))
+        .unwrap_or_else(|| panic!("{}: variables {names:?} at no time", what()));
+    // Was it there and then removed by an operation of the history?
+    let deleted = |uid: u32| states.last().is_some_and(|s| s.var(uid).is_none());
+    let units = units(history);
+    // Tags that are shown, by (variable, step, cell).
+    let mut shown: BTreeMap<(u32, Option<u64>, Vec<u64>), i64> = BTreeMap::new();
+    for (path, var) in &schema.vars {
+        let reading = c.reading(path, None).unwrap();
+        let shape = reading.shape();
+        let tags = read_tags(c, path, var.kind).unwrap_or_else(|e| panic!("{}: reading {path}: {e}", what()));
+        let cells = history::model::Block {
+            put: 0,
+            uid: var.uid,
+            offset: vec![0; var.shape.len()],
+            count: shape[usize::from(var.steps)..].to_vec(),
+        };
+        let mut found = tags.iter();
+        for step in 0..if var.steps { shape[0] } else { 1 } {
+            for (at, _) in cells.cells() {
+                let tag = *found.next().unwrap();
+                if tag != var.kind.fill() {
+                    shown.insert((var.uid, var.steps.then_some(step), at), tag);
+                }
+            }
+        }
+    }
+    // Every tag that is shown is of a unit that put it there.
+    let mut visible = vec![false; units.len()];
+    for ((uid, step, at), tag) in &shown {
+        let of = units.iter().position(|u| u.step == *step && u.cells.get(&(*uid, at.clone())) == Some(tag));
+        let of = of.unwrap_or_else(|| panic!("{}: variable {uid} at {step:?} {at:?} shows {tag}", what()));
+        visible[of] = true;
+    }
+    for (number, unit) in units.iter().enumerate() {
+        assert!(!visible[number] || unit.writers.len() as u32 == unit.nranks, "{}: half a step", what());
+        let hidden = units.iter().enumerate().any(|(n, u)| u.replace && u.step == unit.step && n != number);
+        for ((uid, at), tag) in &unit.cells {
+            let there = schema.var(*uid).is_some();
+            let shows = shown.get(&(*uid, unit.step, at.clone()));
+            let later = |t: &i64| {
+                units.iter().any(|u| {
+                    u.at > unit.at && u.step == unit.step && u.cells.get(&(*uid, at.clone())) == Some(t)
+                })
+            };
+            let fine = shows == Some(tag) || shows.is_some_and(later);
+            if visible[number] && !fine {
+                assert!(
+                    !there && deleted(*uid),
+                    "{}: of what was closed as number {number}, variable {uid} at {:?} {at:?} is not there: {shows:?} for {tag}",
+                    what(),
+                    unit.step
+                );
+            }
+            let promised = flushed.cells.get(&(*uid, unit.step)).and_then(|c| c.get(at)) == Some(tag);
+            if promised && there && !fine {
+                assert!(
+                    hidden && shows.is_none(),
+                    "{}: variable {uid} at {:?} {at:?} was flushed as {tag} and is {shows:?}",
+                    what(),
+                    unit.step
+                );
+            }
+        }
+    }
+}
+
+/// `None` if the container was not there: allowed as long as nothing was flushed.
+fn after_power_cut(left: &MemoryStore, flushed: usize, what: &dyn Fn() -> String) -> Option<Container> {
+    match Container::open(Arc::new(left.clone()), Mode::ReadWrite) {
+        Ok(c) => Some(c),
+        Err(e) => {
+            let lost = matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::NotFound);
+            assert!(lost && flushed == 0, "{}: {:?}: {e}", what(), e.kind());
+            None
+        }
+    }
+}
+
+#[test]
+fn a_power_cut_of_an_async_container_leaves_what_was_flushed_and_nothing_half() {
+    let mut cuts = 0;
+    for plan in plans(Durability::Async, if long() { 300 } else { 20 }, 16, true) {
+        let total = changes(plan);
+        let stride = if long() { 2 } else { 7 };
+        for change in (plan.seed % stride..total).step_by(stride as usize) {
+            let store = faulty(Script::seeded(plan.seed * 1000 + change).at(change, Fault::Crash));
+            let (history, _) = History::run(store.clone(), plan);
+            let Some(history) = history else { continue };
+            for seed in 0..4 {
+                store.power_cut(seed);
+                let left = store.survivor();
+                cuts += 1;
+                let what = || {
+                    let log = &history.log;
+                    format!(
+                        "power cut {seed} at change {change} of {plan:?}, flushed {} after {log:?}",
+                        history.flushed
+                    )
+                };
+                let Some(c) = after_power_cut(&left, history.flushed, &what) else { continue };
+                let version = c.snapshot().version() as usize;
+                assert!(version >= history.flushed, "{}: fell back to {version}", what());
+                expect(&c, state_at(&history, &c, &what), version > history.flushed, &what);
+                let flushed = &history.states[history.flushed];
+                let report = c.recover(&Adopt::All).unwrap_or_else(|e| panic!("{}: recover: {e}", what()));
+                check_wholeness(&c, &history, flushed, &|| format!("recovered {report:?} after {}", what()));
+                // Of earlier snapshots those may be damaged that were not flushed.
+                let lost = |key: &str| {
+                    (history.flushed + 1..=version.max(history.states.len()))
+                        .any(|v| key == keys::manifest(v as u64))
+                };
+                let mut damage = c.verify(&mut |_, _| true).unwrap().damage;
+                damage.retain(|d| !lost(&d.key));
+                assert!(damage.is_empty(), "{}: {damage:?}", what());
+                // What was recovered stays, and a new run goes on.
+                let w = c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap();
+                let step = w.begin_step(None, false).unwrap();
+                assert_eq!(step, c.snapshot().step_axis(), "{}", what());
+                w.end_step().unwrap();
+                w.close().unwrap();
+                let again = Container::open(Arc::new(left.clone()), Mode::Read).unwrap();
+                assert_eq!(again.snapshot().version(), c.snapshot().version(), "{}", what());
+                assert_eq!(again.snapshot().steps.last(), Some(step), "{}", what());
+                check_wholeness(&again, &history, flushed, &|| format!("opened again after {}", what()));
+            }
+        }
+    }
+    println!("{cuts} power cuts");
+}
