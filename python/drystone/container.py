@@ -31,6 +31,7 @@ def create(
         durability: What survives. `"async"`: nothing committed is lost when processes are killed; a power cut may lose
             commits after the last `flush()`. `"durable"`: what is committed is on stable storage. `"memory"`: never synced.
         overwrite: Remove a container that is there; else that is a `ConflictError`.
+
     """
     location = local_path(path)
     if overwrite:
@@ -38,7 +39,7 @@ def create(
     return Container(ContainerHandle.create(location, durability), location)
 
 
-def open(url: Path, mode: Literal["r", "r+", "a"] = "r") -> Container:  # noqa: A001
+def open(url: Path, mode: Literal["r", "r+", "a"] = "r") -> Container:
     """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none)."""
     location = local_path(url)
     return Container(ContainerHandle.open(location, mode), location)
@@ -87,7 +88,7 @@ class Container(Group):
 
     @property
     def closed(self) -> bool:
-        """Has it been closed?"""
+        """Whether it has been closed."""
         return self._handle.closed
 
     def close(self) -> None:
@@ -126,6 +127,7 @@ class Container(Group):
             rank: Which of the ranks this is.
             nranks: How many write each step.
             run: The generation of writers this belongs to; by default the one that the last recovery began.
+
         """
         writer = Writer(self, self._handle.writer(rank, nranks, run))
         self._writers.add(writer)

@@ -69,7 +69,7 @@ class Writer:
 
     @property
     def closed(self) -> bool:
-        """Has it been closed?"""
+        """Whether it has been closed."""
         return self._handle.closed
 
     @property

@@ -76,6 +76,9 @@ impl ReadingHandle {
                 py.detach(|| act(&target))?;
                 Ok(())
             }
+            None if array.is_c_contiguous() => {
+                Err(invalid("the array to read into does not have the axes of the member that is read"))
+            }
             None => {
                 // Its elements lie where the engine cannot write them one by one: by way of a dense array.
                 let dense = self.new_array(py, cells)?;
