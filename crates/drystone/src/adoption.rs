@@ -353,6 +353,14 @@ pub(crate) fn has_pending(log: &WriterLog, books: &Books) -> bool {
     log.groups.iter().map(|g| g.number).chain(log.open_groups.iter().copied()).any(|g| !taken(g))
 }
 
+/// Was a variable of the group created by a commit that a power cut took? Its id may have been given to another since.
+fn is_orphan(group: &Group, schema: &Schema) -> bool {
+    group.variables.iter().any(|(id, uid)| match schema.variables.get(id) {
+        Some(variable) => variable.uid != *uid,
+        None => *id >= schema.next_id, // else it was deleted
+    })
+}
+
 /// Is the log one of a ranked writer that a fence shut out?
 pub(crate) fn is_fenced(log: &WriterLog, base: &Snapshot) -> bool {
     log.header.rank.is_some() && log.header.fence < base.manifest.fence
@@ -392,6 +400,15 @@ pub(crate) fn plan(
         for group in fresh {
             if !verdict.keep(log, group) {
                 given_up = true;
+                continue;
+            }
+            if is_orphan(group, &base.schema) {
+                change.notes.push(format!(
+                    "group {} of writer {:016x} has a variable whose creation was lost in a power cut: it is {}",
+                    group.number,
+                    log.header.id,
+                    if fencing { "given up" } else { "not taken; recover() gives it up" }
+                ));
                 continue;
             }
             match (group.step, log.header.rank, scope) {

@@ -23,6 +23,8 @@ pub(crate) struct Group {
     pub(crate) replace: bool,
     /// `source` holds the part number.
     pub(crate) entries: Vec<Entry>,
+    /// Id and uid of the variables of the entries.
+    pub(crate) variables: Vec<(u32, u64)>,
 }
 
 /// Where a frame that may not be settled stands.
@@ -151,6 +153,7 @@ impl WriterLog {
                             step: head.step,
                             replace: head.replace,
                             entries,
+                            variables: head.variables,
                         });
                     }
                 }

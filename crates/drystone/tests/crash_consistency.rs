@@ -200,6 +200,7 @@ struct Unit {
     /// When it was closed, in the order of the history.
     at: usize,
     writers: BTreeSet<usize>,
+    order: u64,
     nranks: u32,
     step: Option<u64>,
     replace: bool,
@@ -219,6 +220,7 @@ fn units(history: &History) -> Vec<Unit> {
             units.push(Unit {
                 at,
                 writers: BTreeSet::new(),
+                order: if group.rank.is_none() { group.order } else { 0 },
                 nranks: group.rank.filter(|_| group.step.is_some()).map_or(1, |(_, n)| n),
                 step: group.step,
                 replace: group.replace,
@@ -286,7 +288,10 @@ fn check_wholeness(c: &Container, history: &History, flushed: &State, what: &dyn
             let shows = shown.get(&(*uid, unit.step, at.clone()));
             let later = |t: &i64| {
                 units.iter().any(|u| {
-                    u.at > unit.at && u.step == unit.step && u.cells.get(&(*uid, at.clone())) == Some(t)
+                    // Of writers without ranks the one with the greater id may win; one who reopens has another id.
+                    (u.at > unit.at || u.order != unit.order)
+                        && u.step == unit.step
+                        && u.cells.get(&(*uid, at.clone())) == Some(t)
                 })
             };
             let fine = shows == Some(tag) || shows.is_some_and(later);
