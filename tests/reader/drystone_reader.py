@@ -123,8 +123,7 @@ def column(c, n):
     need(tag == 3, f"column tag {tag}")
     a, scale, width = c.unpack("QQB")
     need(width in (1, 2, 4, 8), f"column width {width}")
-    x = np.frombuffer(c.take(n * width), f"<u{width}").astype(np.uint64)
-    return np.uint64(a) + np.uint64(scale) * x
+    return np.uint64(a) + np.uint64(scale) * np.frombuffer(c.take(n * width), f"<u{width}").astype(np.uint64)
 
 
 def columns(c, n, names):
@@ -228,8 +227,10 @@ def hint(data):
 
 
 def manifest(data):
-    kind, _, payload, end = frame_at(data, 0, 0)
-    need(kind == MANIFEST and end == len(data) and len(payload) <= 65536, "no manifest")
+    kind, at, n = None, 0, 0
+    while kind != MANIFEST:  # pages first
+        (kind, _, payload, at), n = frame_at(data, at, n), n + 1
+    need(at == len(data) and len(payload) <= 65536, "no manifest")
     return cbor(payload)
 
 
@@ -357,7 +358,12 @@ class Container:
         if step is not None or not variable[5]:
             return self._read(variable, step + 1 if variable[5] else 0)
         arrays = [self._read(variable, s + 1) for s in range(max(self.steps(), default=-1) + 1)]
-        return arrays if variable[6] or not arrays else np.stack(arrays)
+        if variable[6]:
+            return arrays
+        out = np.zeros((len(arrays), *variable[2]), numpy_dtype(variable[1]))
+        for i, array in enumerate(arrays):
+            out[i] = array
+        return out
 
     def _read(self, variable, step):
         id_, dtype, shape = variable[0], variable[1], variable[2]
@@ -417,8 +423,7 @@ class Container:
 
     def _segment(self, number, position, length):
         need(number < len(self.sources), f"no source {number}")
-        source = self.sources[number]
-        if source["kind"] != 0:
+        if (source := self.sources[number])["kind"] != 0:
             raise UnsupportedError(f"source of kind {source['kind']}")
         with open(self.path / f"log/{source['writer']:016x}-{source['part']:04}.seg", "rb") as file:
             file.seek(position)
@@ -442,7 +447,7 @@ class Container:
 
 def read_page(path, page, kind):
     file, offset, length, crc = page
-    with open(path / f"index/{file:016x}.dsx", "rb") as f:
+    with open(path / (f"manifest/{file % 2**63:012}.dsm" if file >> 63 else f"index/{file:016x}.dsx"), "rb") as f:
         f.seek(offset)
         data = f.read(32 + length)
     found, stated, _, stated_crc = frame_header(data)
@@ -472,16 +477,15 @@ def load(path, version, uuid):
 
 def open_container(path):
     """The newest sound snapshot, found as docs/format/manifest.md says."""
-    path = Path(path)
-    about = identity((path / "drystone.json").read_bytes())
+    about = identity(((path := Path(path)) / "drystone.json").read_bytes())
     if about["version"] > 1 or about["features"]:
         raise UnsupportedError(f"version {about['version']}, features {about['features']}")
     versions, marks = ([int(p.stem) for p in path.glob(f"manifest/*.{kind}")] for kind in ("dsm", "mark"))
     hinted = 0
     with suppress(FileNotFoundError, CorruptError):
         hinted = hint((path / "manifest/hint").read_bytes())
-    top = max(versions, default=0)  # listing serves a folder; a reader of objects goes forward from the hint
-    durable, marked = about["durability"] == "durable", max(marks, default=0)
+    # Listing serves a folder; a reader of objects goes forward from the hint.
+    durable, top, marked = about["durability"] == "durable", max(versions, default=0), max(marks, default=0)
     need(marked <= top and not (durable and hinted > top), f"a manifest above {top} is lost")
     for version in sorted(versions, reverse=True):
         try:

@@ -179,6 +179,13 @@ def test_a_variable_with_steps_reads_as_one_array_whose_missing_steps_are_fill()
     assert (t[2:4] == 1.5).all() and (t[1, 0] == np.arange(900, 906)).all() and (t[1, 1:] == 1.5).all()
 
 
+def test_a_record_keeps_its_padding_where_steps_are_joined():
+    container = reader.open_container(VECTORS / "v1_container")
+    container.variable("fields/particles")[5] = True
+    particles = container.read("fields/particles")
+    assert particles.shape == (5, 5) and particles.dtype.itemsize == 48
+
+
 def test_links_and_attributes_are_found():
     container = reader.open_container(VECTORS / "v1_container")
     assert container.attrs("t") == {"units": "K", "n": -3}

@@ -21,6 +21,7 @@
 pub mod ast;
 mod check;
 mod diagnostic;
+mod display;
 mod eval;
 mod format;
 mod fragment;
@@ -107,16 +108,15 @@ pub fn fuzz(data: &[u8]) {
             assert!(!diagnostics.is_empty() && !shown.is_empty(), "an error says something");
         }
         Ok(program) => {
-            for fragment in program.fragments() {
-                let values: Vec<(&str, i64)> = fragment.params.iter().map(|&p| (p, 1)).collect();
-                if let Ok(fragment) = program.instantiate(fragment.name, &values) {
-                    let leaves = fragment.lower().unwrap_or_default();
-                    for leaf in leaves.iter().take(16) {
-                        let first: Vec<u64> = leaf.runs.iter().map(|r| r.start).collect();
-                        leaf.dataset_index(&first);
-                        leaf.address(&first);
+            for extreme in [1, 0, -1, 3, i64::MAX, i64::MIN] {
+                for fragment in program.fragments() {
+                    let own = fragment.params.iter().copied();
+                    let declared =
+                        program.params().map(|(name, _)| name).filter(|n| !fragment.params.contains(n));
+                    let values: Vec<(&str, i64)> = own.chain(declared).map(|name| (name, extreme)).collect();
+                    if let Ok(fragment) = program.instantiate(fragment.name, &values) {
+                        fuzz_fragment(&fragment);
                     }
-                    let _ = fragment.writable();
                 }
             }
             for name in program.variable_names() {
@@ -124,4 +124,18 @@ pub fn fuzz(data: &[u8]) {
             }
         }
     }
+}
+
+fn fuzz_fragment(fragment: &Fragment) {
+    for leaf in fragment.lower().unwrap_or_default().iter().take(16) {
+        let first: Vec<u64> = leaf.runs.iter().map(|r| r.start).collect();
+        let last: Vec<u64> = leaf.runs.iter().map(|r| r.start + r.count.saturating_sub(1)).collect();
+        for index in [first, last] {
+            leaf.dataset_index(&index);
+            let end = leaf.address(&index).map(|at| at + leaf.prim.size());
+            assert!(end.is_none_or(|end| end <= fragment.size), "every element lies in the fragment");
+        }
+    }
+    let _ = fragment.writable();
+    assert!(!fragment.to_string().is_empty(), "a fragment can be shown");
 }

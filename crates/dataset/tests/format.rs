@@ -136,7 +136,7 @@ fn formatting_keeps_the_meaning_of_any_text_that_parses() {
         (seed % n as u64) as usize
     };
     let mut parsed = 0;
-    for _ in 0..20_000 {
+    for _ in 0..8_000 {
         let mut text = texts[random(3)].to_owned() + texts[random(3)];
         for _ in 0..random(5) {
             let gaps: Vec<usize> = text
@@ -153,5 +153,5 @@ fn formatting_keeps_the_meaning_of_any_text_that_parses() {
         let comments = |t: &str| t.matches("note").count();
         assert_eq!(comments(&once), comments(&text), "{text}\n---\n{once}");
     }
-    assert!(parsed > 5_000, "only {parsed} texts parsed");
+    assert!(parsed > 2_000, "only {parsed} texts parsed");
 }

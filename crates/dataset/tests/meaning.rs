@@ -297,3 +297,29 @@ fn the_published_text_of_the_language_is_accepted() {
     let text = "dataset {\n var data[80000, 80000] float64\n}\nfragment frag0 {\n var ds[i:1000, j:1000] = data[i, j]\n}\nfragment frag1 {\n var a [i:5000, j:6000] =\n data[i+500, j+300]\n}\n";
     assert_eq!(program(text).fragments().map(|f| f.name).collect::<Vec<_>>(), ["frag0", "frag1"]);
 }
+
+#[test]
+fn fragments_can_be_read_by_a_person() {
+    let p = program(
+        "type C struct { t float32; v [3]float64 col; p float64 }
+         dataset { var c[9, 9] C }
+         fragment f(r) replica(2) { for k in 1..3 var v[i:4] = c[2*i + r, 0].v[k]; align 64; var s[j:9] = c[j mod 9, 1].{p, t} }",
+    );
+    let shown = p.instantiate("f", &[("r", 1)]).unwrap().to_string();
+    let expected = "f(r=1) replica(2): 208 bytes, aligned to 64
+  v#1 at 0: [4]float64 row = c.v [2*x0 + 1, 0, 1]
+  v#2 at 32: [4]float64 row = c.v [2*x0 + 1, 0, 2]
+  s at 64: [9]struct { p float64; t float32 } row = c.p, c.t [x0 mod 9, 1]";
+    assert_eq!(shown, expected);
+    let layout = p.type_layout("C", &[]).unwrap().to_string();
+    assert_eq!(layout, "struct { t float32; v [3]float64 col; p float64 }");
+}
+
+#[test]
+fn structs_are_the_same_type_wherever_they_stand() {
+    let text = "type P struct { x float64; id int64 }\n";
+    let moved = format!("// moved\n{text}");
+    assert_eq!(program(text).type_layout("P", &[]).unwrap(), program(&moved).type_layout("P", &[]).unwrap());
+    let other = text.replace("float64", "float32");
+    assert_ne!(program(text).type_layout("P", &[]).unwrap(), program(&other).type_layout("P", &[]).unwrap());
+}

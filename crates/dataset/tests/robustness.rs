@@ -184,7 +184,13 @@ fn repeated(piece: &str) -> String {
     filled("", |_| piece.to_owned(), "")
 }
 
-/// Texts made to be slow or deep: one mebibyte each.
+/// A default fragment with as many variables as a fragment may have pieces.
+fn defaults(piece: &mut dyn FnMut(usize) -> String) -> String {
+    let head = "dataset { var d[1000000, 1000000] float64 }\nfragment f default {\n";
+    (0..16_384).fold(head.to_owned(), |text, n| text + &piece(n)) + "}"
+}
+
+/// Texts made to be slow or deep: up to one mebibyte each.
 fn hostile() -> Vec<(&'static str, String)> {
     let data = "dataset { var d[1000] float64 }\n";
     vec![
@@ -243,19 +249,12 @@ fn hostile() -> Vec<(&'static str, String)> {
         ),
         (
             "many defaults",
-            filled(
-                &format!("{data}fragment f default {{\n"),
-                |n| format!("var v{n}[i:99] = d[1000*i + {n}]\n"),
-                "}",
-            ),
+            defaults(&mut |n| format!("var v{n}[i:99] = d[100*i + {}, {}]\n", n % 100, n / 100)),
         ),
+        ("interleaved defaults", defaults(&mut |n| format!("var v{n}[i:9, j:9] = d[16000*i + {n}, j]\n"))),
         (
-            "many interleaved defaults",
-            filled(
-                "dataset { var d[1000, 1000] float64 }\nfragment f default {\n",
-                |n| format!("var v{n}[i:99, j:99] = d[1000*i + {}, 1000*j + {}]\n", n % 1000, n / 1000),
-                "}",
-            ),
+            "overlapping defaults",
+            defaults(&mut |n| format!("var v{n}[i:9000, j:{}] = d[2*i, 2*j + {n}]\n", n + 1)),
         ),
         (
             "many periods",

@@ -43,7 +43,7 @@ fn read(c: &Container, path: &str, selection: &Selection) -> Outcome<Vec<u8>> {
 fn sizes(path: &Path) -> Outcome<()> {
     for part in ["log", "index", "manifest"] {
         let (mut files, mut bytes) = (0, 0);
-        for entry in std::fs::read_dir(path.join(part))? {
+        for entry in std::fs::read_dir(path.join(part)).into_iter().flatten() {
             files += 1;
             bytes += entry?.metadata()?.len();
         }

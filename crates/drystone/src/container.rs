@@ -255,21 +255,25 @@ impl Container {
 
     /// Numbers of the snapshots that can be read, ascending: the chain of parents of the current one.
     pub fn snapshots(&self) -> Result<Vec<u64>> {
+        Ok(self.history()?.into_iter().map(|(version, _)| version).collect())
+    }
+
+    /// The snapshots that can be read, ascending, each with the nanoseconds since 1970 at which it was committed.
+    pub fn history(&self) -> Result<Vec<(u64, u64)>> {
         self.inner.require_open()?;
         let mut out = Vec::new();
         let mut version = self.snapshot().version();
         while version > 0 {
-            out.push(version);
             version = match head::read_manifest(self.inner.store.as_ref(), version, &self.inner.identity.uuid)
             {
-                Ok(manifest) => manifest.parent, // below its own version, or it is not decoded
-                Err(e) if e.kind() == ErrorKind::NotFound => {
-                    out.pop();
-                    if !head::is_void(self.inner.store.as_ref(), version) {
-                        break;
-                    }
+                Ok(manifest) => {
+                    out.push((version, manifest.time));
+                    manifest.parent // below its own version, or it is not decoded
+                }
+                Err(e) if e.kind() == ErrorKind::NotFound && head::is_void(self.inner.store.as_ref(), version) => {
                     version - 1
                 }
+                Err(e) if e.kind() == ErrorKind::NotFound => break,
                 Err(e) => return Err(e),
             };
         }
@@ -541,7 +545,8 @@ impl Inner {
 /// "No such variable", with the nearest names.
 pub(crate) fn no_such(schema: &Schema, path: &str) -> Error {
     let mut near: Vec<(usize, &String)> =
-        schema.names.keys().map(|name| (distance(path, name), name)).filter(|(d, _)| *d <= 3).collect();
+        schema.names.keys().chain(schema.groups.keys()).map(|name| (distance(path, name), name)).collect();
+    near.retain(|(d, name)| *d <= 3 && !name.is_empty());
     near.sort();
     let hint = match near.first() {
         Some((_, name)) => format!("; did you mean \"{name}\"?"),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use drystone_format::identity::{self, Durability, Identity};
 use drystone_format::keys;
-use drystone_format::manifest::Manifest;
+use drystone_format::manifest::{MAX_MANIFEST, MAX_PAGES, Manifest};
 use drystone_plan::tree::Pages;
 use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
@@ -24,8 +24,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// A power cut takes no more manifests than were made since the last flush; a list with larger holes is not of our making.
 const MANY_GAPS: usize = 1 << 20;
-/// Manifests are at most this long.
-const MANIFEST_LIMIT: u64 = 64 << 10;
+/// Manifests with their pages are at most this long.
+const MANIFEST_LIMIT: u64 = (MAX_PAGES + MAX_MANIFEST + 4096) as u64;
 
 /// The content of a void: it stands for a manifest that a power cut took, or whose bytes it took.
 const VOID: &[u8] = b"void";
@@ -54,7 +54,7 @@ pub(crate) enum Look {
 /// Reads one manifest.
 pub(crate) fn read_manifest(store: &dyn Store, version: u64, uuid: &[u8; 16]) -> Result<Manifest> {
     let key = keys::manifest(version);
-    let bytes = match store.read_all(&key, MANIFEST_LIMIT + 4096) {
+    let bytes = match store.read_all(&key, MANIFEST_LIMIT) {
         Ok(bytes) => bytes,
         Err(StoreError::NotFound { .. }) => {
             return Err(Error::not_found(format!("there is no snapshot {version}: {key} is not there")));

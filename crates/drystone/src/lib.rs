@@ -14,6 +14,7 @@ mod adoption;
 pub mod array;
 mod cache;
 mod container;
+mod describe;
 mod error;
 mod head;
 mod log_scan;
@@ -32,6 +33,7 @@ mod writer;
 
 pub use adoption::{Incomplete, RunStep};
 pub use container::{Container, CreateOptions, Mode};
+pub use describe::{Description, FileCount, Pending, VariableUsage, WriterInfo, WriterState};
 pub use drystone_format as format;
 pub use drystone_format::identity::Durability;
 pub use drystone_plan as plan;

@@ -39,7 +39,7 @@ impl PageLoader {
 
     /// The verified payload of a page, uncached.
     pub(crate) fn payload(&self, page: &PageRef, kind: Kind) -> Result<Vec<u8>> {
-        let key = keys::pages(page.file);
+        let key = keys::page_file(page.file);
         let damaged = |c: &Corrupt| Error::damaged(&key, page.offset, c);
         let mut bytes = vec![0; frame::HEADER + page.length as usize];
         self.store.read(&key, page.offset, &mut bytes).map_err(must_exist)?;
@@ -63,7 +63,7 @@ impl PageLoader {
         let found = self.cache.get(&(*page, tag), || {
             let payload = self.payload(page, kind)?;
             decode(payload)
-                .map_err(|c| Error::damaged(&keys::pages(page.file), page.offset + frame::HEADER as u64, &c))
+                .map_err(|c| Error::damaged(&keys::page_file(page.file), page.offset + frame::HEADER as u64, &c))
         })?;
         take(&found).ok_or_else(|| tree::Pages::invalid(self, page, "a page of another kind".into()))
     }
@@ -133,7 +133,7 @@ impl tree::Pages for PageLoader {
     fn invalid(&self, page: &PageRef, what: String) -> Error {
         Error::corrupt(format!(
             "{} is damaged: the page at byte {}: {what}",
-            keys::pages(page.file),
+            keys::page_file(page.file),
             page.offset
         ))
     }

@@ -13,7 +13,7 @@ use drystone_format::frame::{self, Kind};
 use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::log::{FileHeader, FileKind};
-use drystone_format::manifest::{Manifest, Root, Section};
+use drystone_format::manifest::{MAX_PAGES, Manifest, Root, Section};
 use drystone_format::schema::Schema;
 use drystone_format::source::{self, PAGE_SOURCES, Source};
 use drystone_format::steps::Steps;
@@ -97,64 +97,40 @@ pub(crate) fn transact(
     Err(Error::conflict(format!("gave up after losing {MAX_TRIES} races for a commit in a row; try again")))
 }
 
+/// Commits of at most this many entries try to fit their pages into the manifest.
+const SMALL_COMMIT: usize = 2048;
+
 /// One try; `None` if another commit took the version.
-pub(crate) fn attempt(
-    inner: &Inner,
-    base: &Arc<Snapshot>,
-    version: u64,
-    change: Change,
-) -> Result<Option<Snapshot>> {
+pub(crate) fn attempt(inner: &Inner, base: &Arc<Snapshot>, version: u64, change: Change) -> Result<Option<Snapshot>> {
     let store = inner.store.as_ref();
     let durable = inner.identity.durability == Durability::Durable;
-    let file = random::id64();
-    let mut pages = PageFile::new(file, inner.identity.uuid);
-    let old = &base.manifest;
-    let schema = match &change.schema {
-        Some(schema) => pages.section(schema.encode()),
-        None => old.schema.clone(),
+    let mut draft = None;
+    if change.entries.len() <= SMALL_COMMIT {
+        let pages = PageFile::in_manifest(version);
+        draft = Some(Draft::new(inner, base, version, &change, pages)?).filter(|d| d.pages.bytes.len() <= MAX_PAGES);
+    }
+    let draft = match draft {
+        Some(draft) => draft,
+        None => Draft::new(inner, base, version, &change, PageFile::apart(inner.identity.uuid))?,
     };
-    let steps = match &change.steps {
-        Some(steps) => pages.section(steps.encode()),
-        None => old.steps.clone(),
-    };
-    let (source_pages, source_count) = match &change.sources {
-        Some(sources) => (pages.sources(sources, base, inner)?, sources.len() as u32),
-        None => (old.source_pages.clone(), old.source_count),
-    };
-    let root: Option<Root> = if change.entries.is_empty() {
-        old.root
-    } else {
-        tree::insert(&inner.pages, old.root.as_ref(), change.entries, &mut pages)?
-    };
-    let write_id = random::id128();
-    let manifest = Manifest {
-        version,
-        parent: base.version(),
-        write_id,
-        uuid: inner.identity.uuid,
-        time: random::now(),
-        marked: durable,
-        last_marked: if durable { version } else { inner.last_marked(base) },
-        fence: change.fence.unwrap_or(old.fence),
-        schema,
-        steps,
-        source_pages,
-        source_count,
-        root,
-        ahead: change.ahead.unwrap_or_else(|| old.ahead.clone()),
-    };
+    let Draft { pages, manifest } = draft;
     inner.close_gaps()?;
-    let wrote_pages = pages.finish(store, durable)?;
-    let bytes = manifest.encode().map_err(|e| {
-        Error::unsupported(format!("{e}: too many sources or uncommitted steps; commit more often"))
-    })?;
+    let too_large = |e| {
+        Error::unsupported(format!("{e}: too many sources or uncommitted steps for one manifest; commit more often"))
+    };
+    let (bytes, apart) = if pages.apart {
+        let id = pages.id;
+        (manifest.encode().map_err(too_large)?, pages.finish(store, durable)?.then_some(id))
+    } else {
+        (manifest.encode_after(pages.bytes, pages.frames).map_err(too_large)?, None)
+    };
     let won = match store.put(&keys::manifest(version), &bytes, PutMode::IfAbsent, durable) {
         Ok(()) => true,
-        Err(e) => settle(inner, version, &write_id, e)?,
+        Err(e) => settle(inner, version, &manifest.write_id, e)?,
     };
     if !won {
-        if wrote_pages {
-            let _ = store.delete(&keys::pages(file));
+        if let Some(id) = apart {
+            let _ = store.delete(&keys::pages(id));
         }
         return Ok(None);
     }
@@ -162,6 +138,56 @@ pub(crate) fn attempt(
     let schema = change.schema.map_or_else(|| base.schema.clone(), Arc::new);
     let steps = change.steps.map_or_else(|| base.steps.clone(), Arc::new);
     Ok(Some(Snapshot { manifest, schema, steps }))
+}
+
+/// A manifest and the pages it adds.
+struct Draft {
+    pages: PageFile,
+    manifest: Manifest,
+}
+
+impl Draft {
+    fn new(inner: &Inner, base: &Snapshot, version: u64, change: &Change, mut pages: PageFile) -> Result<Self> {
+        let old = &base.manifest;
+        let durable = inner.identity.durability == Durability::Durable;
+        let schema = match &change.schema {
+            Some(schema) => {
+                schema.validate().map_err(|why| Error::invalid(format!("the schema would not be readable: {why}")))?;
+                pages.section(schema.encode())
+            }
+            None => old.schema.clone(),
+        };
+        let steps = match &change.steps {
+            Some(steps) => pages.section(steps.encode()),
+            None => old.steps.clone(),
+        };
+        let (source_pages, source_count) = match &change.sources {
+            Some(sources) => (pages.sources(sources, base, inner)?, sources.len() as u32),
+            None => (old.source_pages.clone(), old.source_count),
+        };
+        let root: Option<Root> = if change.entries.is_empty() {
+            old.root
+        } else {
+            tree::insert(&inner.pages, old.root.as_ref(), change.entries.clone(), &mut pages)?
+        };
+        let manifest = Manifest {
+            version,
+            parent: base.version(),
+            write_id: random::id128(),
+            uuid: inner.identity.uuid,
+            time: random::now(),
+            marked: durable,
+            last_marked: if durable { version } else { inner.last_marked(base) },
+            fence: change.fence.unwrap_or(old.fence),
+            schema,
+            steps,
+            source_pages,
+            source_count,
+            root,
+            ahead: change.ahead.clone().unwrap_or_else(|| old.ahead.clone()),
+        };
+        Ok(Draft { pages, manifest })
+    }
 }
 
 /// After a failed put: is our manifest there (true), another's (false), or none (the error)?
@@ -183,15 +209,23 @@ fn settle(inner: &Inner, version: u64, write_id: &[u8; 16], error: StoreError) -
     }
 }
 
-/// The pages one commit adds, collected in memory and put as one object.
+/// The pages one commit adds, collected in memory: put in front of the manifest, or as one object of their own.
 struct PageFile {
     id: u64,
+    apart: bool,
     bytes: Vec<u8>,
     frames: u64,
 }
 
 impl PageFile {
-    fn new(id: u64, uuid: [u8; 16]) -> Self {
+    /// Pages that go into the manifest of a version: one object, one sync less.
+    fn in_manifest(version: u64) -> Self {
+        PageFile { id: keys::IN_MANIFEST | version, apart: false, bytes: Vec::new(), frames: 0 }
+    }
+
+    /// Pages in a file of their own.
+    fn apart(uuid: [u8; 16]) -> Self {
+        let id = random::id64() & !keys::IN_MANIFEST;
         let header = FileHeader {
             kind: FileKind::Pages,
             uuid,
@@ -205,7 +239,7 @@ impl PageFile {
         };
         let mut bytes = Vec::new();
         frame::push(&mut bytes, Kind::File, 0, &header.encode());
-        PageFile { id, bytes, frames: 1 }
+        PageFile { id, apart: true, bytes, frames: 1 }
     }
 
     fn push(&mut self, kind: Kind, payload: &[u8]) -> PageRef {

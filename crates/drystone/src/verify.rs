@@ -18,6 +18,9 @@ use crate::segment::crc32;
 use crate::snapshot::Snapshot;
 use crate::{Error, ErrorKind, Result, head};
 
+/// Progress is told at least after this many bytes.
+const PROGRESS_BYTES: u64 = 16 << 20;
+
 /// Something that cannot be read as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
@@ -77,6 +80,7 @@ impl Container {
         let Some(root) = &snapshot.manifest.root else { return Ok(report) };
         let total = root.entries;
         let mut failed: Option<Error> = None;
+        let mut told = 0;
         let mut checker = Checker::new(inner, &snapshot);
         let walked = tree::entries(&inner.pages, root, &mut |entry| {
             if failed.is_some() {
@@ -95,7 +99,11 @@ impl Container {
                 }
                 Err(e) => failed = Some(e),
             }
-            if report.entries % 64 == 0 && !progress(report.entries, total) {
+            let due = report.entries.is_multiple_of(64) || report.bytes - told >= PROGRESS_BYTES;
+            if due {
+                told = report.bytes;
+            }
+            if due && !progress(report.entries, total) {
                 failed = Some(Error::new(ErrorKind::Cancelled, "verification was stopped"));
             }
         });

@@ -21,6 +21,14 @@ pub fn pages(id: u64) -> String {
     format!("index/{id:016x}.dsx")
 }
 
+/// In the file number of a page reference: the page stands in the manifest of the version that the other bits give.
+pub const IN_MANIFEST: u64 = 1 << 63;
+
+/// Where the pages of a file number are: in a page file, or in a manifest.
+pub fn page_file(file: u64) -> String {
+    if file & IN_MANIFEST == 0 { pages(file) } else { manifest(file & !IN_MANIFEST) }
+}
+
 /// The manifest of a version.
 pub fn manifest(version: u64) -> String {
     format!("manifest/{version:012}.dsm")

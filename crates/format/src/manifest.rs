@@ -47,6 +47,9 @@ pub struct Manifest {
 /// Payload of a manifest, at most.
 pub const MAX_MANIFEST: usize = 64 * 1024;
 
+/// Pages in front of a manifest, frames included, at most.
+pub const MAX_PAGES: usize = 64 * 1024;
+
 /// An inline section, at most.
 pub const MAX_INLINE: usize = 16 * 1024;
 
@@ -109,19 +112,23 @@ impl Manifest {
         Ok(())
     }
 
-    /// The whole file: one frame. An error says which limit the manifest exceeds; such a one must not be stored.
+    /// The whole file without pages. An error says which limit the manifest exceeds; such a one must not be stored.
     pub fn encode(&self) -> Result<Vec<u8>, Corrupt> {
+        self.encode_after(Vec::new(), 0)
+    }
+
+    /// The whole file: `pages`, which holds `frames` whole frames (ordinals from 0), then the manifest. Errors as of `encode`.
+    pub fn encode_after(&self, mut pages: Vec<u8>, frames: u64) -> Result<Vec<u8>, Corrupt> {
         self.validate().map_err(|e| Corrupt::new(format!("manifest: {e}"), 0))?;
         let payload = self.payload();
-        if payload.len() > MAX_MANIFEST {
+        if payload.len() > MAX_MANIFEST || pages.len() > MAX_PAGES {
             return Err(Corrupt::new(
-                format!("a manifest of {} bytes, at most {MAX_MANIFEST}", payload.len()),
+                format!("a manifest of {} bytes with {} of pages, at most {MAX_MANIFEST} each", payload.len(), pages.len()),
                 0,
             ));
         }
-        let mut out = Vec::new();
-        frame::push(&mut out, Kind::Manifest, 0, &payload);
-        Ok(out)
+        frame::push(&mut pages, Kind::Manifest, frames, &payload);
+        Ok(pages)
     }
 
     fn payload(&self) -> Vec<u8> {
@@ -150,21 +157,31 @@ impl Manifest {
 
     /// Reads the whole file.
     pub fn decode(file: &[u8]) -> Result<Self, Corrupt> {
-        let payload = match frame::next(file, 0, 0) {
-            Next::Frame { header, payload, end } if header.kind == Kind::Manifest => {
-                if end != file.len() as u64 {
+        let (mut at, mut ordinal) = (0u64, 0u64);
+        loop {
+            let (header, payload, end) = match frame::next(file, at, ordinal) {
+                Next::Frame { header, payload, end } => (header, payload, end),
+                Next::End => return Err(Corrupt { what: "the manifest is missing".into(), at }),
+                Next::Torn(e) => return Err(Corrupt { what: e.what, at: at.max(e.at) }),
+            };
+            match header.kind {
+                Kind::Leaf | Kind::Branch | Kind::Section if end <= MAX_PAGES as u64 => {
+                    at = end;
+                    ordinal += 1;
+                }
+                Kind::Manifest if end != file.len() as u64 => {
                     return Err(Corrupt { what: "bytes after a manifest".into(), at: end });
                 }
-                payload
+                Kind::Manifest if payload.len() > MAX_MANIFEST => {
+                    return Err(Corrupt { what: format!("a manifest of {} bytes", payload.len()), at });
+                }
+                Kind::Manifest => {
+                    let base = at + frame::HEADER as u64;
+                    return Self::read(payload).map_err(|e| Corrupt { what: e.what, at: e.at + base });
+                }
+                _ => return Err(Corrupt { what: "the frame is neither a page nor a manifest".into(), at: at + 4 }),
             }
-            Next::Frame { .. } => return Err(Corrupt::new("the frame is not a manifest", 4)),
-            Next::End => return Err(Corrupt::new("the manifest is empty", 0)),
-            Next::Torn(e) => return Err(e),
-        };
-        if payload.len() > MAX_MANIFEST {
-            return Err(Corrupt::new(format!("a manifest of {} bytes", payload.len()), frame::HEADER));
         }
-        Self::read(payload).map_err(|e| Corrupt { what: e.what, at: e.at + frame::HEADER as u64 })
     }
 
     fn read(payload: &[u8]) -> Result<Self, Corrupt> {

@@ -16,7 +16,7 @@ use crate::error::{RuleError, Side};
 use crate::kernel;
 
 /// One loop of a strided copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dim {
     /// How often the loop runs.
     pub count: u64,
@@ -69,17 +69,10 @@ impl StridedCopy {
         if dims.iter().any(|dim| dim.count == 0) {
             return Ok(StridedCopy { src_offset: 0, dst_offset: 0, elem_bytes: 0, dims: Vec::new() });
         }
+        let (src_offset, dst_offset, dims) =
+            canonical_loops(src_offset, dst_offset, (elem_bytes, elem_bytes), dims)?;
         let mut copy = StridedCopy { src_offset, dst_offset, elem_bytes, dims };
-        copy.dims.retain(|dim| dim.count > 1);
-        copy.check_arithmetic()?;
-        copy.flip();
-        copy.dims.sort_by(|x, y| {
-            y.dst_stride
-                .cmp(&x.dst_stride)
-                .then(y.src_stride.unsigned_abs().cmp(&x.src_stride.unsigned_abs()))
-        });
-        copy.check_nesting()?;
-        copy.merge();
+        copy.absorb();
         Ok(copy)
     }
 
@@ -89,55 +82,13 @@ impl StridedCopy {
         StridedCopy::new(src_offset, dst_offset, 1, vec![Dim::new(len as u64, 1, 1)])
     }
 
-    /// Proves that every later sum over counts and strides fits: both spans lie in `0..=isize::MAX`.
-    fn check_arithmetic(&self) -> Result<(), RuleError> {
-        let strides = |side: fn(&Dim) -> i64| self.dims.iter().map(move |dim| (dim.count, side(dim)));
-        span(self.src_offset, self.elem_bytes, strides(|dim| dim.src_stride))
-            .ok_or(RuleError::Overflow { what: "the span of the source" })?;
-        span(self.dst_offset, self.elem_bytes, strides(|dim| dim.dst_stride))
-            .ok_or(RuleError::Overflow { what: "the span of the destination" })?;
-        Ok(())
-    }
-
-    /// Walks every loop so that the destination grows.
-    fn flip(&mut self) {
-        for dim in &mut self.dims {
-            if dim.dst_stride < 0 {
-                let (src_reach, dst_reach) = dim.reach();
-                self.src_offset = self.src_offset.wrapping_add_signed(src_reach);
-                self.dst_offset = self.dst_offset.wrapping_add_signed(dst_reach);
-                (dim.src_stride, dim.dst_stride) = (-dim.src_stride, -dim.dst_stride);
-            }
+    /// Takes a dense innermost loop into the element. One is enough: a loop around it that is dense as
+    /// well would have been joined with it.
+    fn absorb(&mut self) {
+        let elem = self.elem_bytes as i64;
+        if let Some(inner) = self.dims.pop_if(|dim| (dim.src_stride, dim.dst_stride) == (elem, elem)) {
+            self.elem_bytes *= inner.count as usize;
         }
-    }
-
-    fn check_nesting(&self) -> Result<(), RuleError> {
-        let mut inner_span = self.elem_bytes as i64;
-        for dim in self.dims.iter().rev() {
-            if dim.dst_stride < inner_span {
-                return Err(RuleError::OverlappingDestination);
-            }
-            inner_span += dim.reach().1;
-        }
-        Ok(())
-    }
-
-    /// Joins loops that continue each other on both sides, and takes a dense innermost loop into the
-    /// element. Neither changes the order, so one pass from the inside out is enough.
-    fn merge(&mut self) {
-        let mut merged: Vec<Dim> = Vec::with_capacity(self.dims.len());
-        for outer in self.dims.drain(..).rev() {
-            let elem = self.elem_bytes as i64;
-            match merged.last_mut() {
-                None if (outer.src_stride, outer.dst_stride) == (elem, elem) => {
-                    self.elem_bytes *= outer.count as usize;
-                }
-                Some(inner) if continues(&outer, inner) => inner.count *= outer.count,
-                _ => merged.push(outer),
-            }
-        }
-        merged.reverse();
-        self.dims = merged;
     }
 
     /// First byte of the element that the loops visit first in the source.
@@ -249,7 +200,7 @@ impl StridedCopy {
     }
 
     /// The same copy with loop `k` limited to `range`, which is not empty.
-    fn restricted(&self, k: usize, range: Range<u64>) -> StridedCopy {
+    pub(crate) fn restricted(&self, k: usize, range: Range<u64>) -> StridedCopy {
         let mut piece = self.clone();
         let dim = &mut piece.dims[k];
         let start = range.start as i64;
@@ -259,9 +210,55 @@ impl StridedCopy {
         if dim.count == 1 {
             piece.dims.remove(k);
         }
-        piece.merge();
+        join_loops(&mut piece.dims);
+        piece.absorb();
         piece
     }
+}
+
+/// Brings loops around elements of the given sizes (source, destination) into canonical form, but leaves
+/// a dense innermost loop in place. No count is 0.
+pub(crate) fn canonical_loops(
+    mut src_offset: u64,
+    mut dst_offset: u64,
+    (src_elem, dst_elem): (usize, usize),
+    mut dims: Vec<Dim>,
+) -> Result<(u64, u64, Vec<Dim>), RuleError> {
+    dims.retain(|dim| dim.count > 1);
+    // From here on no sum over counts and strides can overflow.
+    span(src_offset, src_elem, dims.iter().map(|dim| (dim.count, dim.src_stride)))
+        .ok_or(RuleError::Overflow { what: "the span of the source" })?;
+    span(dst_offset, dst_elem, dims.iter().map(|dim| (dim.count, dim.dst_stride)))
+        .ok_or(RuleError::Overflow { what: "the span of the destination" })?;
+    for dim in dims.iter_mut().filter(|dim| dim.dst_stride < 0) {
+        let (src_reach, dst_reach) = dim.reach();
+        src_offset = src_offset.wrapping_add_signed(src_reach);
+        dst_offset = dst_offset.wrapping_add_signed(dst_reach);
+        (dim.src_stride, dim.dst_stride) = (-dim.src_stride, -dim.dst_stride);
+    }
+    dims.sort_by_key(|dim| std::cmp::Reverse(dim.dst_stride));
+    let mut inner_span = dst_elem as i64;
+    for dim in dims.iter().rev() {
+        if dim.dst_stride < inner_span {
+            return Err(RuleError::OverlappingDestination);
+        }
+        inner_span += dim.reach().1;
+    }
+    join_loops(&mut dims);
+    Ok((src_offset, dst_offset, dims))
+}
+
+/// Joins neighbouring loops that continue each other on both sides.
+fn join_loops(dims: &mut Vec<Dim>) {
+    let mut joined: Vec<Dim> = Vec::with_capacity(dims.len());
+    for outer in dims.drain(..).rev() {
+        match joined.last_mut() {
+            Some(inner) if continues(&outer, inner) => inner.count *= outer.count,
+            _ => joined.push(outer),
+        }
+    }
+    joined.reverse();
+    *dims = joined;
 }
 
 /// Whether the outer loop goes on where the inner one ends, on both sides.
@@ -279,7 +276,11 @@ fn even_ranges(len: u64, parts: u64, unit: u64) -> impl Iterator<Item = Range<u6
 
 /// Bytes from the lowest to one past the highest that the loops touch, if all of them lie in
 /// `0..=isize::MAX`.
-fn span(offset: u64, elem_bytes: usize, strides: impl Iterator<Item = (u64, i64)>) -> Option<Range<u64>> {
+pub(crate) fn span(
+    offset: u64,
+    elem_bytes: usize,
+    strides: impl Iterator<Item = (u64, i64)>,
+) -> Option<Range<u64>> {
     let first = i64::try_from(offset).ok()?;
     let (mut low, mut high) = (first, first);
     for (count, stride) in strides {

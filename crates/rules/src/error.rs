@@ -46,6 +46,37 @@ pub enum RuleError {
     OverlappingDestination,
     /// Elements of no bytes cannot be copied.
     EmptyElement,
+    /// A fragment contradicts itself; `what` says how.
+    BadFragment {
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The rule would need more pieces than the limit `most`.
+    TooLarge {
+        /// What there would be too many of.
+        what: &'static str,
+        /// How many are allowed.
+        most: u64,
+    },
+    /// Two fragments hold the same elements with types that the conversion policy does not join.
+    Incompatible {
+        /// What the source holds.
+        source: String,
+        /// What the destination wants.
+        destination: String,
+    },
+    /// Bytes that are not an encoded rule.
+    Corrupt {
+        /// What was wrong.
+        what: &'static str,
+        /// Offset in the encoded bytes.
+        at: usize,
+    },
+    /// An encoded rule of a version that this library does not know.
+    UnknownVersion {
+        /// The version found.
+        version: u8,
+    },
 }
 
 impl fmt::Display for RuleError {
@@ -60,6 +91,16 @@ impl fmt::Display for RuleError {
                 f.write_str("destination strides do not nest: two elements may be written to the same bytes")
             }
             RuleError::EmptyElement => f.write_str("an element has no bytes"),
+            RuleError::BadFragment { what } => write!(f, "the fragment contradicts itself: {what}"),
+            RuleError::TooLarge { what, most } => write!(f, "the rule would need more than {most} {what}"),
+            RuleError::Incompatible { source, destination } => write!(
+                f,
+                "{source} does not convert to {destination} without loss; choose a policy for narrowing"
+            ),
+            RuleError::Corrupt { what, at } => write!(f, "not an encoded rule: {what} at byte {at}"),
+            RuleError::UnknownVersion { version } => {
+                write!(f, "the rule has wire version {version}; this library reads version 1")
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use drystone_format::entry::{Entry, newest_cmp};
 use drystone_plan::read_plan;
 use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
+use drystone_plan::tree;
 
 use super::execute::{self, Sources};
 use super::{Prepared, ReadReport, Reading};
@@ -41,6 +42,17 @@ pub struct BlockInfo {
 }
 
 impl Reading {
+    /// Committed steps in which the variable has a block that is not hidden, ascending; none for a variable without steps.
+    pub fn steps(&self) -> Result<Vec<u64>> {
+        let Some(root) = self.snapshot.manifest.root.as_ref().filter(|_| self.variable.steps) else {
+            return Ok(Vec::new());
+        };
+        let hidden = &self.snapshot.steps;
+        let shows = |key: u64, commit: u64| key > 0 && commit >= hidden.hidden_below(key - 1);
+        let keys = tree::key_steps(&self.inner.pages, root, self.variable.id, &shows)?;
+        Ok(keys.into_iter().filter(|key| *key > 0).map(|key| key - 1).collect())
+    }
+
     /// Entries of one step grouped by block, in the order newest wins compares (oldest first).
     fn block_entries(&self, step: Option<u64>) -> Result<Vec<Vec<Entry>>> {
         let steps = match (self.variable.steps, step) {

@@ -7,6 +7,7 @@
 //!
 //! Invariant: kernels trust the copy. Whoever calls [`run`] has checked both spans.
 
+mod convert;
 mod element;
 mod splat;
 mod stream;
@@ -17,6 +18,8 @@ mod x86;
 
 use crate::copy::{Dim, StridedCopy};
 use stream::LINE;
+
+pub(crate) use convert::convert;
 use strided::Plane;
 
 /// Runs a copy.

@@ -1,0 +1,79 @@
+# Everything a developer runs. Each target may be repeated: what is done and unchanged is not done again.
+# Variables: PYTHON (interpreter for .venv), CARGO_TARGET_DIR, PYTEST (more arguments for pytest), DEMO (for the demo).
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+BIN := .venv/bin
+STAMPS := build/stamps
+export PATH := $(PATH):$(HOME)/.cargo/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# More ranks than cores, as any user, and ROMIO where MPI-IO is the baseline: its rival is many times slower.
+export OMPI_ALLOW_RUN_AS_ROOT := 1
+export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
+export PRTE_MCA_rmaps_default_mapping_policy := :oversubscribe
+export OMPI_MCA_io := romio341
+
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+
+.PHONY: help setup test lint check bench demo clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: $(STAMPS)/extension ## make .venv with every tool and the built extension in it
+	@echo "==> setup: ready in .venv"
+
+$(STAMPS)/python: tools/prerequisites.sh
+	@mkdir -p $(STAMPS)
+	@echo "==> setup: prerequisites"
+	@PYTHON="$(PYTHON)" tools/prerequisites.sh > $@
+	@echo "    $$(cat $@), $$(rustc --version), $$(cc --version | head -n 1)"
+
+# The stamp lies inside .venv, so that removing .venv is enough to have it made again.
+.venv/.tools: requirements-dev.txt | $(STAMPS)/python
+	@echo "==> setup: Python tools into .venv"
+	@$(BIN)/python -c '' 2> /dev/null || "$$(cat $(STAMPS)/python)" -m venv --clear .venv
+	@$(BIN)/python -m pip install --quiet --requirement requirements-dev.txt
+	@touch $@
+
+$(STAMPS)/extension: $(RUST_SOURCES) pyproject.toml .venv/.tools
+	@echo "==> setup: the extension module (the first build compiles every dependency: minutes)"
+	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/maturin develop --release
+	@touch $@
+
+test: setup ## run every test: Rust, Python, examples, README
+	@echo "==> test: Rust"
+	@cargo test --workspace
+	@echo "==> test: Python, examples, documents"
+	@$(BIN)/python -m pytest $(PYTEST)
+
+lint: setup ## formatters, lints and types
+	@echo "==> lint: Rust"
+	@cargo fmt --all --check
+	@cargo clippy --workspace --all-targets --quiet -- -D warnings
+	@echo "==> lint: Python"
+	@$(BIN)/ruff format --check
+	@$(BIN)/ruff check
+	@$(BIN)/mypy
+	@$(BIN)/stubtest drystone
+
+check: lint ## lint and the quick tests: under 5 minutes when warm
+	@echo "==> check: quick tests"
+	@cargo test --workspace --lib --quiet
+	@$(BIN)/python -m pytest --quiet -m "not slow" $(PYTEST)
+
+demo: setup ## kill a simulation, restart it on other ranks, compare bit for bit, draw it (about a minute)
+	@echo "==> demo: examples/gray_scott"
+	@$(BIN)/python examples/gray_scott/demo.py --folder build/demo $(DEMO)
+
+bench: setup ## measure, against raw files and h5py
+	@echo "==> bench"
+	@$(BIN)/python bench/run.py $(BENCH)
+
+clean: ## remove everything that these targets made
+	rm -rf build .venv .pytest_cache .mypy_cache .ruff_cache python/drystone/*.so
+	cargo clean

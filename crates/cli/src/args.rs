@@ -1,0 +1,203 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::error::ErrorKind;
+use clap::{Args, Parser, Subcommand};
+
+use crate::failure::Failure;
+
+const CODES: &str = "Exit codes: 0 done; 1 damage found; 2 wrong usage or input; 3 not found; 4 corrupt; 5 conflict; 6 I/O error.\n\
+                     A selection is written as for NumPy: '[3, :, 0:8:2, -1]'; the step is the first axis.";
+
+/// Look into Drystone containers, print what they hold, check and recover them.
+#[derive(Debug, Parser)]
+#[command(name = "drystone", bin_name = "drystone", version, after_help = CODES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Print JSON, for programs
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// What a container is: identity, durability, snapshot, steps, writers, sizes, and what waits for a commit
+    #[command(after_help = CODES)]
+    Info(Place),
+    /// List variables, groups and links
+    #[command(after_help = CODES)]
+    Ls(Ls),
+    /// Print values of a variable, or the container's header
+    #[command(after_help = CODES)]
+    Dump(Dump),
+    /// Show the plan of a read, without reading
+    #[command(after_help = CODES)]
+    Explain(Explain),
+    /// Check every stored byte against its checksums; exit code 1 if something is damaged
+    #[command(after_help = CODES)]
+    Verify(Place),
+    /// Settle what a dead run left: commit or drop its complete steps, drop the others, fence its writers
+    #[command(after_help = CODES)]
+    Recover(Recover),
+}
+
+/// Which container, and which of its snapshots.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// The container's directory
+    pub(crate) path: PathBuf,
+    /// An earlier snapshot, by its number
+    #[arg(long, value_name = "SNAPSHOT")]
+    pub(crate) at: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Ls {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Only what is in this group, or this variable
+    #[arg(default_value = "")]
+    pub(crate) group: String,
+    /// Add steps, blocks, stored bytes and ratio (reads the whole index)
+    #[arg(short, long)]
+    pub(crate) long: bool,
+    /// Go down into groups
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
+}
+
+/// Which part of which variable.
+#[derive(Debug, Args)]
+pub(crate) struct Part {
+    /// One member of a record, as in "velocity.x"
+    #[arg(long, value_name = "MEMBER")]
+    pub(crate) field: Option<String>,
+    /// One step; the selection then has no step axis
+    #[arg(long, value_name = "STEP", allow_negative_numbers = true)]
+    pub(crate) step: Option<i64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Dump {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// The variable
+    #[arg(required_unless_present = "header")]
+    pub(crate) variable: Option<String>,
+    /// Which cells, as in '[3, :, 0:8:2, -1]'; all if not given
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) selection: Option<String>,
+    #[command(flatten)]
+    pub(crate) part: Part,
+    /// Print dimensions, variables and attributes instead of values
+    #[arg(long, conflicts_with_all = ["raw", "selection", "step", "field", "block"])]
+    pub(crate) header: bool,
+    /// One block as it was written, by its number (for local variables, or together with --step)
+    #[arg(long, value_name = "NUMBER", conflicts_with = "selection")]
+    pub(crate) block: Option<usize>,
+    /// Write the values' bytes, little-endian, in row-major order
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) raw: bool,
+    /// Write to a file
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Print at most so many cells; 0 prints all (default: 1000, with --json or --raw all)
+    #[arg(long, value_name = "CELLS", conflicts_with = "raw")]
+    pub(crate) limit: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// The variable
+    pub(crate) variable: String,
+    /// Which cells, as in '[3, :, 0:8:2, -1]'; all if not given
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) selection: Option<String>,
+    #[command(flatten)]
+    pub(crate) part: Part,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Recover {
+    /// The container's directory
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) choice: Choice,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
+/// What to do with complete steps that are not committed: one of these.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Choice {
+    /// Commit all complete steps
+    #[arg(long)]
+    pub(crate) adopt: bool,
+    /// Drop all uncommitted steps
+    #[arg(long)]
+    pub(crate) discard: bool,
+    /// Commit these steps, drop the others
+    #[arg(long, value_delimiter = ',', value_name = "STEP,…")]
+    pub(crate) steps: Vec<u64>,
+    /// Only say what waits
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// What a command line asks for.
+pub(crate) enum Parsed {
+    Run(Box<Arguments>),
+    /// Help or version, for standard output.
+    Say(String),
+    Fail(Failure),
+}
+
+impl Arguments {
+    /// Reads a command line, the program's name first.
+    pub(crate) fn read(args: Vec<OsString>) -> Parsed {
+        match Self::try_parse_from(args) {
+            Ok(arguments) => Parsed::Run(Box::new(arguments)),
+            Err(error) => match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Parsed::Say(error.render().to_string()),
+                ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                    Parsed::Fail(Failure::usage("a command is missing; see drystone --help"))
+                }
+                _ => Parsed::Fail(Failure::usage(one_line(&error.render().to_string()))),
+            },
+        }
+    }
+
+    /// The file that takes the output, if not standard output.
+    pub(crate) fn output(&self) -> Option<&Path> {
+        match &self.command {
+            Command::Dump(dump) => dump.output.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// What is wrong and the tip, without the usage below them.
+fn one_line(rendered: &str) -> String {
+    let lines = rendered.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let mut out = String::new();
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with("For more information")) {
+        let line = line.strip_prefix("error: ").unwrap_or(line);
+        let joint = if out.is_empty() {
+            ""
+        } else if out.ends_with(':') {
+            " "
+        } else {
+            "; "
+        };
+        out.push_str(joint);
+        out.push_str(line);
+    }
+    format!("{out}; see drystone --help")
+}

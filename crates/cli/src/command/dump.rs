@@ -1,0 +1,268 @@
+//! `drystone dump`: values of a variable, as text, JSON or bytes.
+//!
+//! Cells are read in boxes of bounded size, so that the memory does not depend on what was asked for.
+
+use drystone::array::Target;
+use drystone::format::dtype::DType;
+use drystone::member::member;
+use drystone::plan::selection::Selection;
+use drystone::{Container, Reading};
+
+use super::{Wanted, open, shape_text, step_number, wanted, warn};
+use crate::args::Dump;
+use crate::cells::{Slabs, result_shape};
+use crate::element;
+use crate::failure::{Failure, OK, Result, USAGE};
+use crate::json::{Json, list};
+use crate::nested::Nested;
+use crate::output::Output;
+use crate::quantity::counted;
+
+/// Bytes read at once.
+const PIECE: u64 = 8 << 20;
+/// Cells printed for a person who does not say how many.
+const CELLS: u64 = 1000;
+
+/// How values are shown.
+struct Style<'a> {
+    dtype: DType,
+    /// Of a record's member; else empty.
+    shape: Vec<u64>,
+    json: bool,
+    dump: &'a Dump,
+}
+
+pub(super) fn run(dump: &Dump, json: bool, output: &mut Output) -> Result<i32> {
+    let path = dump.variable.as_deref().unwrap_or_default();
+    let container = open(&dump.place)?;
+    warn(&container);
+    let reading = container.reading(path, dump.part.field.as_deref())?;
+    let style = style(dump, json, &reading)?;
+    if dump.raw && output.is_terminal() {
+        return Err(Failure::usage(
+            "bytes are not for a terminal; give -o FILE, or send them on with | or >",
+        ));
+    }
+    if dump.raw && style.dtype == DType::String {
+        return Err(Failure::usage(format!(
+            "\"{path}\" holds strings of any length, which have no raw form; use --json"
+        )));
+    }
+    if dump.block.is_some() || reading.variable().local {
+        return blocks(&container, &reading, path, &style, output);
+    }
+    let wanted = wanted(&container, path, &dump.part, dump.selection.as_deref())?;
+    if dump.raw {
+        return raw(&wanted, output);
+    }
+    let limit = match dump.limit {
+        Some(0) => u64::MAX,
+        Some(limit) => limit,
+        None if json => u64::MAX,
+        None => CELLS,
+    };
+    let shown = Slabs::new(&wanted.selection, limit).next().unwrap_or_else(|| wanted.selection.clone());
+    let shape = result_shape(&wanted.kept, &shown);
+    let whole = result_shape(&wanted.kept, &wanted.selection);
+    let cells = wanted
+        .selection
+        .cells()
+        .ok_or_else(|| Failure::usage("the selection has more than 2^64 cells; select less"))?;
+    let cut = shown != wanted.selection;
+    let member = dump.part.field.as_ref().map_or(String::new(), |f| format!(".{f}"));
+    if json {
+        let head = [
+            ("variable", format!("{path}{member}").into()),
+            ("dtype", style.dtype.to_string().into()),
+            ("shape", list(whole.iter().copied())),
+            ("complete", Json::Bool(!cut)),
+            ("shown_shape", list(shape.iter().copied())),
+        ];
+        head_json(&head, output);
+    } else {
+        output.line(&format!("{path}{member}  {}  {}", style.dtype, shape_text(&whole, &[])));
+    }
+    let mut nested = Nested::begin(output, &shape, json, style.is_number());
+    for slab in Slabs::new(&shown, cells_at_once(&wanted.reading)) {
+        if nested.is_gone() {
+            break;
+        }
+        nested.push(&values(&wanted.reading, &slab, &style)?);
+    }
+    nested.end();
+    output.text(if json { "}\n" } else { "\n" });
+    if cut && !json {
+        let seen = shown.cells().unwrap_or(0);
+        output.line(&format!(
+            "{} of {cells} cells are shown: the first {} of {}; --limit 0 shows all",
+            seen,
+            shape_text(&shape, &[]),
+            shape_text(&whole, &[])
+        ));
+    }
+    Ok(OK)
+}
+
+fn style<'a>(dump: &'a Dump, json: bool, reading: &Reading) -> Result<Style<'a>> {
+    let whole = &reading.variable().dtype;
+    let (dtype, shape) = match &dump.part.field {
+        None => (whole.clone(), Vec::new()),
+        Some(field) => member(whole, field)
+            .map(|found| (found.dtype, found.shape))
+            .ok_or_else(|| Failure::new(USAGE, format!("\"{field}\" is no member that can be printed")))?,
+    };
+    Ok(Style { dtype, shape, json, dump })
+}
+
+fn cells_at_once(reading: &Reading) -> u64 {
+    // Texts are larger than what they show.
+    PIECE / 8 / u64::from(reading.item().max(1))
+}
+
+/// Begins an object whose last member, the values, follows.
+fn head_json(members: &[(&str, Json)], output: &mut Output) {
+    output.text("{");
+    members.iter().for_each(|(name, value)| output.text(&format!("\"{name}\": {value}, ")));
+    output.text("\"values\": ");
+}
+
+/// The texts of the cells of a box.
+fn values(reading: &Reading, selection: &Selection, style: &Style<'_>) -> Result<Vec<String>> {
+    if style.dtype == DType::String {
+        let (strings, _) = reading.read_strings(selection)?;
+        return Ok(strings.iter().map(|s| style.show(s)).collect());
+    }
+    Ok(style.show_all(&read(reading, selection)?, reading.item()))
+}
+
+impl Style<'_> {
+    fn is_number(&self) -> bool {
+        matches!(self.dtype, DType::Scalar(_)) && self.shape.is_empty()
+    }
+    fn show(&self, bytes: &[u8]) -> String {
+        if self.json {
+            element::json(&self.dtype, &self.shape, bytes).to_string()
+        } else {
+            element::text(&self.dtype, &self.shape, bytes)
+        }
+    }
+    fn show_all(&self, bytes: &[u8], item: u32) -> Vec<String> {
+        bytes.chunks_exact(item.max(1) as usize).map(|one| self.show(one)).collect()
+    }
+}
+
+fn buffer(shape: &[u64], item: u32) -> Result<Vec<u8>> {
+    let len = shape.iter().try_fold(u64::from(item), |n, d| n.checked_mul(*d));
+    let len = len.and_then(|n| usize::try_from(n).ok()).filter(|n| *n <= isize::MAX as usize);
+    let len = len.ok_or_else(|| Failure::usage("the block is too large for this machine"))?;
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(len)
+        .map_err(|_| Failure::usage(format!("{} do not fit the memory", counted(len as u64, "byte"))))?;
+    bytes.resize(len, 0);
+    Ok(bytes)
+}
+
+fn read(reading: &Reading, selection: &Selection) -> Result<Vec<u8>> {
+    let shape = selection.shape();
+    let mut bytes = buffer(&shape, reading.item())?;
+    reading.read(selection, &Target::dense(&mut bytes, &shape, reading.item() as usize)?)?;
+    Ok(bytes)
+}
+
+fn raw(wanted: &Wanted, output: &mut Output) -> Result<i32> {
+    let most = PIECE / u64::from(wanted.reading.item().max(1));
+    for slab in Slabs::new(&wanted.selection, most) {
+        if output.is_gone() {
+            break;
+        }
+        output.bytes(&read(&wanted.reading, &slab)?);
+    }
+    Ok(OK)
+}
+
+/// Blocks as they were written: one, or all of a local variable.
+fn blocks(
+    container: &Container,
+    reading: &Reading,
+    path: &str,
+    style: &Style<'_>,
+    output: &mut Output,
+) -> Result<i32> {
+    if style.dump.selection.is_some() {
+        return Err(Failure::usage(format!(
+            "\"{path}\" is a local variable, which has no cells to select; use --block NUMBER"
+        )));
+    }
+    let step = match style.dump.part.step {
+        Some(step) => Some(step_number(container, reading, path, step)?),
+        None => None,
+    };
+    let found = reading.blocks(step)?;
+    let numbers = match style.dump.block {
+        Some(number) => number..number + 1,
+        None if style.dump.raw => {
+            return Err(Failure::usage(format!(
+                "\"{path}\" is a local variable of {}; say which with --block NUMBER",
+                counted(found.len() as u64, "block")
+            )));
+        }
+        None => 0..found.len(),
+    };
+    if style.json {
+        output.text("[");
+    }
+    for number in numbers.clone() {
+        if output.is_gone() {
+            break;
+        }
+        let shape = reading.block_shape(step, number)?;
+        let (cells, bytes) = if style.dtype == DType::String {
+            let strings = reading.read_block_strings(step, number)?;
+            (strings.iter().map(|s| style.show(s)).collect(), Vec::new())
+        } else {
+            let mut bytes = buffer(&shape, reading.item())?;
+            let target = Target::dense(&mut bytes, &shape, reading.item() as usize)?;
+            reading.read_block(step, number, &target)?;
+            if style.dump.raw {
+                (Vec::new(), bytes)
+            } else {
+                (style.show_all(&bytes, reading.item()), Vec::new())
+            }
+        };
+        if style.dump.raw {
+            output.bytes(&bytes);
+            continue;
+        }
+        let info = found.get(number);
+        if style.json {
+            output.text(if number == numbers.start { "" } else { ",\n" });
+            let head = [
+                ("variable", path.into()),
+                ("dtype", style.dtype.to_string().into()),
+                ("block", number.into()),
+                ("step", step.into()),
+                ("writer", info.map(|b| b.writer).into()),
+                ("offset", info.map_or(Json::Null, |b| list(b.offset.iter().copied()))),
+                ("shape", list(shape.iter().copied())),
+            ];
+            head_json(&head, output);
+        } else {
+            let writer = info.map_or(String::new(), |b| format!("  writer {}", b.writer));
+            let at = step.map_or(String::new(), |s| format!(" at step {s}"));
+            output.line(&format!(
+                "{path} block {number}{at}  {}  {}{writer}",
+                style.dtype,
+                shape_text(&shape, &[])
+            ));
+        }
+        let mut nested = Nested::begin(output, &shape, style.json, style.is_number());
+        nested.push(&cells);
+        nested.end();
+        output.text(if style.json { "}" } else { "\n" });
+    }
+    if style.json {
+        output.text("]\n");
+    }
+    Ok(OK)
+}

@@ -1,0 +1,194 @@
+//! `drystone info`: what a container is.
+
+use drystone::{Description, Pending};
+
+use super::open;
+use crate::args::Place;
+use crate::attributes;
+use crate::failure::{OK, Result};
+use crate::json::{Json, list};
+use crate::output::Output;
+use crate::quantity::{bytes, counted, ranges, time};
+use crate::table::pairs;
+
+pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32> {
+    let container = open(place)?;
+    let found = container.describe()?;
+    let snapshots = container.snapshots()?;
+    let warnings = container.take_warnings();
+    let snapshot = container.snapshot();
+    let identity = container.identity();
+    let uuid: String = identity.uuid.iter().map(|b| format!("{b:02x}")).collect();
+    let schema = &snapshot.schema;
+    let links = schema.names.len() - schema.variables.len().min(schema.names.len());
+    let groups = schema.groups.len().saturating_sub(1);
+    let on_disk: u64 = found.files.values().map(|f| f.bytes).sum();
+    let files: u64 = found.files.values().map(|f| f.files).sum();
+    let attrs = schema.groups.get("");
+    if json {
+        output.json(&Json::Object(vec![
+            ("path", place.path.display().to_string().into()),
+            ("format", identity.version.into()),
+            ("uuid", uuid.into()),
+            ("durability", identity.durability.name().into()),
+            ("created", identity.created.clone().into()),
+            ("snapshot", snapshot.version().into()),
+            ("committed", (snapshot.version() > 0).then(|| time(snapshot.time())).into()),
+            ("snapshots", list(snapshots)),
+            ("steps", list(snapshot.steps.iter())),
+            ("variables", schema.variables.len().into()),
+            ("groups", groups.into()),
+            ("links", links.into()),
+            ("index_entries", found.entries.into()),
+            ("run", found.run.into()),
+            ("writers", writers_json(&found)),
+            ("bytes", on_disk.into()),
+            ("files", files_json(&found)),
+            ("attributes", attrs.map_or(Json::Null, attributes::json)),
+            ("pending", pending_json(&found.pending)),
+            ("warnings", list(warnings)),
+        ]));
+        return Ok(OK);
+    }
+    output.line(&place.path.display().to_string());
+    let committed = if snapshot.version() == 0 {
+        "nothing is committed yet".to_string()
+    } else {
+        format!("{}, committed {} ({} kept)", snapshot.version(), time(snapshot.time()), snapshots.len())
+    };
+    let steps = match snapshot.steps.len() {
+        0 => "none".to_string(),
+        n => format!("{n} ({})", ranges(snapshot.steps.iter())),
+    };
+    let mut rows = vec![
+        ("format", identity.version.to_string()),
+        ("uuid", uuid),
+        ("durability", identity.durability.name().to_string()),
+        ("created", identity.created.clone()),
+        ("snapshot", committed),
+        ("steps", steps),
+        (
+            "variables",
+            format!(
+                "{}, {}, {}",
+                schema.variables.len(),
+                counted(groups as u64, "group"),
+                counted(links as u64, "link")
+            ),
+        ),
+        ("index", format!("{} entries, one per block and member", found.entries)),
+        ("writers", writers_text(&found)),
+        ("on disk", format!("{} in {}{}", bytes(on_disk), counted(files, "file"), folders(&found))),
+    ];
+    if found.run > 0 {
+        rows.push(("run", found.run.to_string()));
+    }
+    for (name, value) in attrs.into_iter().flatten() {
+        rows.push(("attribute", format!("{name} = {}", attributes::text(value))));
+    }
+    rows.extend(pending_rows(&found.pending));
+    output.text(&pairs(&rows));
+    for warning in warnings {
+        let text = output.coloured(33, "warning:");
+        output.text(&text);
+        output.line(&format!(" {warning}"));
+    }
+    Ok(OK)
+}
+
+fn writers_text(found: &Description) -> String {
+    let mut states: Vec<(&str, u64)> = Vec::new();
+    for writer in &found.writers {
+        match states.iter_mut().find(|(name, _)| *name == writer.state.name()) {
+            Some((_, n)) => *n += 1,
+            None => states.push((writer.state.name(), 1)),
+        }
+    }
+    let states: Vec<String> = states.iter().map(|(name, n)| format!("{n} {name}")).collect();
+    if states.is_empty() { "0".into() } else { format!("{} ({})", found.writers.len(), states.join(", ")) }
+}
+
+fn writers_json(found: &Description) -> Json {
+    Json::List(
+        found
+            .writers
+            .iter()
+            .map(|w| {
+                Json::Object(vec![
+                    ("id", format!("{:016x}", w.id).into()),
+                    ("state", w.state.name().into()),
+                    ("parts", w.parts.into()),
+                    ("bytes", w.bytes.into()),
+                ])
+            })
+            .collect(),
+    )
+}
+
+fn folders(found: &Description) -> String {
+    let parts: Vec<String> = found
+        .files
+        .iter()
+        .filter(|(folder, _)| !folder.is_empty())
+        .map(|(folder, count)| format!("{folder} {}", bytes(count.bytes)))
+        .collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
+}
+
+fn files_json(found: &Description) -> Json {
+    Json::Named(
+        found
+            .files
+            .iter()
+            .map(|(folder, count)| {
+                let name = if folder.is_empty() { "." } else { folder.as_str() };
+                let count = Json::Object(vec![("files", count.files.into()), ("bytes", count.bytes.into())]);
+                (name.to_string(), count)
+            })
+            .collect(),
+    )
+}
+
+/// What waits for a commit, as rows of `info` and of `recover`.
+pub(super) fn pending_rows(pending: &Pending) -> Vec<(&'static str, String)> {
+    let mut rows = Vec::new();
+    if !pending.steps.is_empty() {
+        rows.push((
+            "waiting",
+            format!("complete and not committed: step {}", ranges(pending.steps.iter().copied())),
+        ));
+    }
+    if pending.values {
+        rows.push(("waiting", "values without a step, not committed".to_string()));
+    }
+    rows.extend(pending.incomplete.iter().map(|i| ("incomplete", i.to_string())));
+    rows.extend(pending.notes.iter().map(|note| ("note", note.clone())));
+    rows
+}
+
+/// The same as JSON.
+pub(super) fn pending_json(pending: &Pending) -> Json {
+    Json::Object(vec![
+        ("steps", list(pending.steps.iter().copied())),
+        ("values", pending.values.into()),
+        ("incomplete", incomplete_json(&pending.incomplete)),
+        ("notes", list(pending.notes.iter().cloned())),
+    ])
+}
+
+/// Steps that not all ranks closed.
+pub(super) fn incomplete_json(incomplete: &[drystone::Incomplete]) -> Json {
+    Json::List(
+        incomplete
+            .iter()
+            .map(|i| {
+                Json::Object(vec![
+                    ("run", i.at.run.into()),
+                    ("step", i.at.step.into()),
+                    ("nranks", i.nranks.into()),
+                    ("missing", list(i.missing.iter().copied())),
+                ])
+            })
+            .collect(),
+    )
+}

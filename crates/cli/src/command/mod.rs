@@ -1,0 +1,116 @@
+//! The commands, one file each. Here is what they share: opening, and what is to be read.
+
+mod dump;
+mod explain;
+mod header;
+mod info;
+mod ls;
+mod recover;
+mod verify;
+
+use std::io::Write;
+
+use drystone::format::schema::Variable;
+use drystone::plan::selection::{Index, Selection, index};
+use drystone::{Container, Mode, Reading};
+
+use crate::args::{Arguments, Command, Part, Place};
+use crate::cells::kept_axes;
+use crate::failure::{Failure, NOT_FOUND, Result};
+use crate::output::{Output, plain};
+use crate::{quantity, selection_text};
+
+/// Runs the command; the exit code.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
+    let json = arguments.json;
+    match &arguments.command {
+        Command::Info(place) => info::run(place, json, output),
+        Command::Ls(ls) => ls::run(ls, json, output),
+        Command::Dump(dump) if dump.header => header::run(dump, json, output),
+        Command::Dump(dump) => dump::run(dump, json, output),
+        Command::Explain(explain) => explain::run(explain, json, output),
+        Command::Verify(place) => verify::run(place, json, output),
+        Command::Recover(recover) => recover::run(recover, json, output),
+    }
+}
+
+/// Opens a container to read, at the snapshot asked for. Warnings go to standard error unless the caller takes them first.
+fn open(place: &Place) -> Result<Container> {
+    let container = Container::open_local(&place.path, Mode::Read)?;
+    Ok(match place.at {
+        Some(snapshot) => {
+            warn(&container);
+            container.at(snapshot)?
+        }
+        None => container,
+    })
+}
+
+/// Tells standard error what opening had to pass over.
+fn warn(container: &Container) {
+    for warning in container.take_warnings() {
+        let _ = writeln!(std::io::stderr(), "drystone: warning: {}", plain(&warning));
+    }
+}
+
+/// Extents as NumPy writes them, growable ones with a star.
+fn shape_text(shape: &[u64], growable: &[bool]) -> String {
+    let extent = |(i, n): (usize, &u64)| {
+        format!("{n}{}", if growable.get(i).copied().unwrap_or(false) { "*" } else { "" })
+    };
+    let parts: Vec<String> = shape.iter().enumerate().map(extent).collect();
+    format!("({}{})", parts.join(", "), if parts.len() == 1 { "," } else { "" })
+}
+
+/// "local" or the extents, without the step axis.
+fn variable_shape_text(variable: &Variable) -> String {
+    if variable.local { "local".into() } else { shape_text(&variable.shape, &variable.growable) }
+}
+
+/// What of a variable is to be read.
+struct Wanted {
+    reading: Reading,
+    selection: Selection,
+    /// Which axis of the selection each axis of the result is.
+    kept: Vec<Option<usize>>,
+}
+
+/// Looks up a variable and makes a selection of what was typed.
+fn wanted(container: &Container, path: &str, part: &Part, typed: Option<&str>) -> Result<Wanted> {
+    let reading = container.reading(path, part.field.as_deref())?;
+    if reading.variable().local {
+        return Err(Failure::usage(format!(
+            "\"{path}\" is a local variable: it has blocks, not one array; print them with drystone dump, without a selection"
+        )));
+    }
+    let text = typed.unwrap_or("");
+    let mut indices = selection_text::parse(text).map_err(|bad| bad.failure(text))?;
+    if let Some(step) = part.step {
+        let step = step_number(container, &reading, path, step)?;
+        let first = i64::try_from(step).map_err(|_| Failure::usage("the step is too large"))?;
+        indices.insert(0, Index::Int(first));
+    }
+    let shape = reading.shape();
+    let (selection, _) = index(&shape, &indices)
+        .map_err(|e| Failure::usage(format!("\"{path}\" has shape {}: {e}", shape_text(&shape, &[]))))?;
+    Ok(Wanted { selection, kept: kept_axes(shape.len(), &indices), reading })
+}
+
+/// A step as typed (negative ones from the end), if it is there.
+fn step_number(container: &Container, reading: &Reading, path: &str, typed: i64) -> Result<u64> {
+    if !reading.variable().steps {
+        return Err(Failure::usage(format!("\"{path}\" has no steps; leave --step out")));
+    }
+    let snapshot = container.snapshot();
+    let step = u64::try_from(typed).ok().or_else(|| snapshot.step_axis().checked_sub(typed.unsigned_abs()));
+    match step.filter(|step| snapshot.steps.contains(*step)) {
+        Some(step) => Ok(step),
+        None if snapshot.steps.is_empty() => {
+            Err(Failure::new(NOT_FOUND, format!("there is no step {typed}; no step is committed yet")))
+        }
+        None => Err(Failure::new(
+            NOT_FOUND,
+            format!("there is no step {typed}; there are: {}", quantity::ranges(snapshot.steps.iter())),
+        )),
+    }
+}

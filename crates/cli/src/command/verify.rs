@@ -1,0 +1,90 @@
+//! `drystone verify`: every stored byte against its checksums.
+
+use std::io::IsTerminal;
+
+use drystone::Damage;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::{open, warn};
+use crate::args::Place;
+use crate::failure::{DAMAGE, OK, Result};
+use crate::json::Json;
+use crate::output::Output;
+use crate::quantity::{bytes, counted};
+use crate::table::table;
+
+pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32> {
+    let container = open(place)?;
+    warn(&container);
+    let bar = bar(container.snapshot().entry_count());
+    let checked = container.verify(&mut |done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+        true
+    });
+    bar.finish_and_clear();
+    let report = checked?;
+    let sound = report.damage.is_empty();
+    if json {
+        output.json(&Json::Object(vec![
+            ("sound", sound.into()),
+            ("snapshot", container.snapshot().version().into()),
+            ("entries", report.entries.into()),
+            ("bytes", report.bytes.into()),
+            ("manifests", report.manifests.into()),
+            ("damage", Json::List(report.damage.iter().map(damage_json).collect())),
+        ]));
+    } else {
+        if !sound {
+            let rows: Vec<Vec<String>> = report.damage.iter().map(damage_row).collect();
+            output.text(&table(
+                &[("file", false), ("variable", false), ("step", true), ("damage", false)],
+                &rows,
+            ));
+        }
+        let seen = format!(
+            "{} checked in {} and {}",
+            bytes(report.bytes),
+            counted(report.entries, "block"),
+            counted(report.manifests, "snapshot")
+        );
+        let verdict = if sound {
+            output.coloured(32, "sound")
+        } else {
+            output.coloured(31, &format!("{} damaged", counted(report.damage.len() as u64, "place")))
+        };
+        output.text(&format!("{verdict}: {seen}\n"));
+    }
+    Ok(if sound { OK } else { DAMAGE })
+}
+
+/// A bar on standard error, if a person looks there.
+fn bar(total: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(10));
+    match ProgressStyle::with_template("{bar:40} {pos}/{len} blocks, {eta} left") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+fn damage_row(damage: &Damage) -> Vec<String> {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+    vec![
+        damage.key.clone(),
+        or_dash(damage.variable.clone()),
+        or_dash(damage.step.map(|s| s.to_string())),
+        damage.message.clone(),
+    ]
+}
+
+fn damage_json(damage: &Damage) -> Json {
+    Json::Object(vec![
+        ("file", damage.key.clone().into()),
+        ("variable", damage.variable.clone().into()),
+        ("step", damage.step.into()),
+        ("message", damage.message.clone().into()),
+    ])
+}

@@ -1,0 +1,267 @@
+//! One element as text for people and as JSON. Bytes are in memory order, little-endian.
+//!
+//! Floats show the fewest digits that read back as the same value of their own type.
+
+use drystone::format::dtype::{DType, Record, Scalar};
+use half::{bf16, f16};
+
+use crate::json::Json;
+
+/// The element `bytes` hold: `shape` (of a record's member; else empty) elements of `dtype`.
+pub(crate) fn text(dtype: &DType, shape: &[u64], bytes: &[u8]) -> String {
+    let Some((_, inner)) = shape.split_first() else { return text_of_one(dtype, bytes) };
+    let parts: Vec<String> = split(dtype, shape, bytes).map(|part| text(dtype, inner, part)).collect();
+    format!("[{}]", parts.join(", "))
+}
+
+/// The same as JSON: complex numbers are pairs, records objects, fixed bytes text with `\xNN` for what is no printable ASCII.
+pub(crate) fn json(dtype: &DType, shape: &[u64], bytes: &[u8]) -> Json {
+    let Some((_, inner)) = shape.split_first() else { return json_of_one(dtype, bytes) };
+    Json::List(split(dtype, shape, bytes).map(|part| json(dtype, inner, part)).collect())
+}
+
+/// A string in quotes, with what cannot be shown escaped.
+pub(crate) fn quoted(value: &str) -> String {
+    let mut out = String::from("\"");
+    for c in value.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => out.push_str(&crate::output::plain(&c.to_string())),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// The elements along the first axis of an array member.
+fn split<'a>(dtype: &DType, shape: &[u64], bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    let cells: u64 = shape.iter().skip(1).product();
+    bytes.chunks_exact((cells as usize * dtype.item_size() as usize).max(1))
+}
+
+fn text_of_one(dtype: &DType, bytes: &[u8]) -> String {
+    match dtype {
+        DType::Scalar(scalar) => scalar_text(*scalar, bytes),
+        DType::Bytes(_) => format!("\"{}\"", ascii(bytes).replace('"', "\\\"")),
+        DType::Unicode(_) => quoted(&utf32(bytes)),
+        DType::String => quoted(&String::from_utf8_lossy(bytes)),
+        DType::Record(record) => {
+            let members = members(record, bytes).map(|(name, dtype, shape, bytes)| {
+                format!("{}: {}", crate::output::plain(name), text(dtype, shape, bytes))
+            });
+            format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+fn json_of_one(dtype: &DType, bytes: &[u8]) -> Json {
+    match dtype {
+        DType::Scalar(Scalar::C64 | Scalar::C128) => {
+            let (real, imaginary) = bytes.split_at(bytes.len() / 2);
+            let part = if bytes.len() == 8 { Scalar::F32 } else { Scalar::F64 };
+            Json::List(vec![number(&scalar_text(part, real)), number(&scalar_text(part, imaginary))])
+        }
+        DType::Scalar(scalar) => number(&scalar_text(*scalar, bytes)),
+        DType::Bytes(_) => Json::Text(ascii(bytes)),
+        DType::Unicode(_) => Json::Text(utf32(bytes)),
+        DType::String => Json::Text(String::from_utf8_lossy(bytes).into_owned()),
+        DType::Record(record) => Json::Named(
+            members(record, bytes)
+                .map(|(name, dtype, shape, bytes)| (name.to_string(), json(dtype, shape, bytes)))
+                .collect(),
+        ),
+    }
+}
+
+fn number(text: &str) -> Json {
+    match text {
+        "nan" => Json::Float(f64::NAN),
+        "inf" => Json::Float(f64::INFINITY),
+        "-inf" => Json::Float(f64::NEG_INFINITY),
+        text => Json::Written(text.to_string()),
+    }
+}
+
+fn members<'a>(
+    record: &'a Record,
+    bytes: &'a [u8],
+) -> impl Iterator<Item = (&'a str, &'a DType, &'a [u64], &'a [u8])> {
+    record.members.iter().filter_map(|m| {
+        let cells: u64 = m.shape.iter().product();
+        let from = m.offset as usize;
+        let len = cells as usize * m.dtype.item_size() as usize;
+        Some((m.name.as_str(), &m.dtype, m.shape.as_slice(), bytes.get(from..from.checked_add(len)?)?))
+    })
+}
+
+fn scalar_text(scalar: Scalar, bytes: &[u8]) -> String {
+    let mut wide = [0u8; 16];
+    let n = bytes.len().min(16);
+    wide[..n].copy_from_slice(&bytes[..n]);
+    let low = u64::from_le_bytes([wide[0], wide[1], wide[2], wide[3], wide[4], wide[5], wide[6], wide[7]]);
+    let high =
+        u64::from_le_bytes([wide[8], wide[9], wide[10], wide[11], wide[12], wide[13], wide[14], wide[15]]);
+    match scalar {
+        Scalar::Bool => (low as u8 != 0).to_string(),
+        Scalar::I8 => (low as i8).to_string(),
+        Scalar::I16 => (low as i16).to_string(),
+        Scalar::I32 => (low as i32).to_string(),
+        Scalar::I64 => (low as i64).to_string(),
+        Scalar::U8 => (low as u8).to_string(),
+        Scalar::U16 => (low as u16).to_string(),
+        Scalar::U32 => (low as u32).to_string(),
+        Scalar::U64 => low.to_string(),
+        Scalar::F16 => {
+            let value = f16::from_bits(low as u16);
+            real(shortest(value.to_f64(), |x| f16::from_f64(x).to_bits() == value.to_bits()))
+        }
+        Scalar::BF16 => {
+            let value = bf16::from_bits(low as u16);
+            real(shortest(value.to_f64(), |x| bf16::from_f64(x).to_bits() == value.to_bits()))
+        }
+        Scalar::F32 => real(f32::from_bits(low as u32)),
+        Scalar::F64 => real(f64::from_bits(low)),
+        Scalar::C64 => complex(&scalar_text(Scalar::F32, &wide[..4]), &scalar_text(Scalar::F32, &wide[4..8])),
+        Scalar::C128 => complex(&real(f64::from_bits(low)), &real(f64::from_bits(high))),
+    }
+}
+
+fn complex(real: &str, imaginary: &str) -> String {
+    let plus = if imaginary.starts_with('-') { "" } else { "+" };
+    format!("{real}{plus}{imaginary}j")
+}
+
+/// `1.0`, `1e-7`, `nan`, `inf`: Rust's shortest form, spelled as NumPy does.
+fn real(value: impl std::fmt::Debug) -> String {
+    let text = format!("{value:?}");
+    if text == "NaN" { "nan".into() } else { text }
+}
+
+/// The number with the fewest decimal digits for which `same` holds.
+fn shortest(value: f64, same: impl Fn(f64) -> bool) -> f64 {
+    if !value.is_finite() {
+        return value;
+    }
+    (0..8).filter_map(|digits| format!("{value:.digits$e}").parse().ok()).find(|x| same(*x)).unwrap_or(value)
+}
+
+/// Fixed bytes without the padding at their end.
+fn ascii(bytes: &[u8]) -> String {
+    let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
+    let mut out = String::with_capacity(end);
+    for byte in &bytes[..end] {
+        match byte {
+            b'\\' => out.push_str("\\\\"),
+            b' '..=b'~' => out.push(char::from(*byte)),
+            other => out.push_str(&format!("\\x{other:02x}")),
+        }
+    }
+    out
+}
+
+fn utf32(bytes: &[u8]) -> String {
+    let points = bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+    let text: String = points.map(|p| char::from_u32(p).unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+    text.trim_end_matches('\0').to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drystone::format::dtype::Member;
+
+    fn one(scalar: Scalar, bytes: &[u8]) -> (String, String) {
+        let dtype = DType::Scalar(scalar);
+        (text(&dtype, &[], bytes), json(&dtype, &[], bytes).to_string())
+    }
+    fn same(text: &str) -> (String, String) {
+        (text.into(), text.into())
+    }
+
+    #[test]
+    fn scalars_show_the_digits_their_type_has() {
+        assert_eq!(one(Scalar::Bool, &[1]), same("true"));
+        assert_eq!(one(Scalar::I8, &[0xFF]), same("-1"));
+        assert_eq!(one(Scalar::I64, &i64::MIN.to_le_bytes()), same("-9223372036854775808"));
+        assert_eq!(one(Scalar::U64, &u64::MAX.to_le_bytes()), same("18446744073709551615"));
+        assert_eq!(one(Scalar::F16, &f16::from_f32(0.1).to_le_bytes()), same("0.1"));
+        assert_eq!(one(Scalar::F16, &f16::MAX.to_le_bytes()), same("65500.0"));
+        assert_eq!(one(Scalar::BF16, &bf16::from_f32(5.3).to_le_bytes()), same("5.3"));
+        assert_eq!(one(Scalar::BF16, &bf16::from_f32(1e38).to_le_bytes()).0, "1e38");
+        assert_eq!(one(Scalar::F32, &0.1f32.to_le_bytes()), same("0.1"));
+        assert_eq!(one(Scalar::F64, &0.1f64.to_le_bytes()), same("0.1"));
+        assert_eq!(one(Scalar::F64, &(-0.0f64).to_le_bytes()), same("-0.0"));
+        assert_eq!(one(Scalar::F32, &f32::NAN.to_le_bytes()), ("nan".into(), "\"NaN\"".into()));
+        assert_eq!(
+            one(Scalar::F64, &f64::NEG_INFINITY.to_le_bytes()),
+            ("-inf".into(), "\"-Infinity\"".into())
+        );
+    }
+
+    #[test]
+    fn every_half_reads_back_as_itself() {
+        for bits in 0..=u16::MAX {
+            let half = f16::from_bits(bits);
+            let brain = bf16::from_bits(bits);
+            if half.is_finite() {
+                let shown: f64 = one(Scalar::F16, &bits.to_le_bytes()).0.parse().unwrap();
+                assert_eq!(f16::from_f64(shown).to_bits(), bits);
+            }
+            if brain.is_finite() {
+                let shown: f64 = one(Scalar::BF16, &bits.to_le_bytes()).0.parse().unwrap();
+                assert_eq!(bf16::from_f64(shown).to_bits(), bits);
+            }
+        }
+    }
+
+    #[test]
+    fn complex_numbers_are_pairs() {
+        let bytes: Vec<u8> = [1.5f32, -2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+        assert_eq!(one(Scalar::C64, &bytes), ("1.5-2.0j".into(), "[1.5, -2.0]".into()));
+        let bytes: Vec<u8> = [0.1f64, f64::NAN].iter().flat_map(|x| x.to_le_bytes()).collect();
+        assert_eq!(one(Scalar::C128, &bytes), ("0.1+nanj".into(), "[0.1, \"NaN\"]".into()));
+    }
+
+    #[test]
+    fn strings_lose_their_padding_and_keep_everything_else() {
+        assert_eq!(text(&DType::Bytes(6), &[], b"a\"\\\xff\0\0"), r#""a\"\\\xff""#);
+        assert_eq!(json(&DType::Bytes(4), &[], b"a\xff\0\0").to_string(), r#""a\\xff""#);
+        let points: Vec<u8> = ['é' as u32, 0x1F600, 0xD800, 0].iter().flat_map(|p| p.to_le_bytes()).collect();
+        assert_eq!(text(&DType::Unicode(4), &[], &points), "\"é\u{1F600}\u{FFFD}\"");
+        assert_eq!(text(&DType::String, &[], "x\u{1b}[2J\n\"".as_bytes()), "\"x\\u{1b}[2J\\n\\\"\"");
+    }
+
+    #[test]
+    fn records_show_their_members() {
+        let m = |name: &str, dtype: DType, shape: &[u64], offset| Member {
+            name: name.into(),
+            dtype,
+            shape: shape.to_vec(),
+            offset,
+        };
+        let pair = Record {
+            itemsize: 4,
+            members: vec![
+                m("x", DType::Scalar(Scalar::U8), &[], 0),
+                m("y", DType::Scalar(Scalar::I16), &[], 2),
+            ],
+        };
+        let whole = DType::Record(Record {
+            itemsize: 14,
+            members: vec![
+                m("p", DType::Record(pair), &[2], 0),
+                m("g", DType::Scalar(Scalar::U8), &[2, 3], 8),
+            ],
+        });
+        let bytes = [1, 0, 2, 0, 3, 0, 0xFF, 0xFF, 1, 2, 3, 4, 5, 6];
+        assert_eq!(
+            text(&whole, &[], &bytes),
+            "{p: [{x: 1, y: 2}, {x: 3, y: -1}], g: [[1, 2, 3], [4, 5, 6]]}"
+        );
+        let read: serde_json::Value = serde_json::from_str(&json(&whole, &[], &bytes).to_string()).unwrap();
+        let expected =
+            serde_json::json!({"p": [{"x": 1, "y": 2}, {"x": 3, "y": -1}], "g": [[1, 2, 3], [4, 5, 6]]});
+        assert_eq!(read, expected);
+    }
+}

@@ -1,0 +1,71 @@
+//! Why a command failed: one line for a person, and an exit code for a program (docs/cli.md).
+
+use std::io::Write;
+
+use drystone::{Error, ErrorKind};
+
+use crate::output::plain;
+
+/// All went well.
+pub(crate) const OK: i32 = 0;
+/// The command did its work and found damage.
+pub(crate) const DAMAGE: i32 = 1;
+/// The command line or the input is wrong.
+pub(crate) const USAGE: i32 = 2;
+/// A container, variable, step, block or snapshot is not there.
+pub(crate) const NOT_FOUND: i32 = 3;
+/// Stored bytes are not what was written.
+pub(crate) const CORRUPT: i32 = 4;
+/// Somebody else did something that excludes this.
+pub(crate) const CONFLICT: i32 = 5;
+/// The medium failed.
+pub(crate) const IO: i32 = 6;
+
+/// A failed command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) code: i32,
+    /// One line, without the program's name.
+    pub(crate) message: String,
+    /// Lines below the message that show the place in what was typed.
+    pub(crate) place: Option<String>,
+}
+
+/// Result of a command's parts.
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(code: i32, message: impl Into<String>) -> Self {
+        Failure { code, message: message.into(), place: None }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(USAGE, message)
+    }
+
+    /// Tells standard error, and returns the exit code. A closed standard error is no reason to fail differently.
+    pub(crate) fn report(&self) -> i32 {
+        let mut stderr = std::io::stderr().lock();
+        let _ = writeln!(stderr, "drystone: {}", plain(&self.message));
+        if let Some(place) = &self.place {
+            let _ = writeln!(stderr, "{place}");
+        }
+        self.code
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let code = match error.kind() {
+            ErrorKind::NotFound => NOT_FOUND,
+            ErrorKind::Corrupt => CORRUPT,
+            ErrorKind::Conflict => CONFLICT,
+            ErrorKind::Unsupported
+            | ErrorKind::InvalidArgument
+            | ErrorKind::OutOfRange
+            | ErrorKind::Cancelled => USAGE,
+            ErrorKind::Io => IO,
+        };
+        Failure::new(code, error.to_string())
+    }
+}

@@ -1,0 +1,342 @@
+//! The container handle: every call releases the interpreter lock while the engine works.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use drystone::format::schema::Name;
+use drystone::{Adopt, Container, CreateOptions, Durability, Error, ErrorKind, Incomplete, Mode, NewVariable, SchemaOp, WriterOptions};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
+
+use crate::error::{Failure, Result, invalid};
+use crate::reading::ReadingHandle;
+use crate::writer::WriterHandle;
+use crate::{dtype, key, transform, value};
+
+/// (run, step, nranks, missing ranks)
+type IncompleteStep = (u64, u64, u32, Vec<u32>);
+/// (version, nanoseconds since 1970, changed, incomplete steps, notes)
+type CommitResult = (u64, u64, bool, Vec<IncompleteStep>, Vec<String>);
+/// (adopted, discarded, incomplete steps, notes, run, version)
+type RecoverResult = (Vec<u64>, Vec<u64>, Vec<IncompleteStep>, Vec<String>, u64, u64);
+/// (object, variable, step, message)
+type DamageItem = (String, Option<String>, Option<u64>, String);
+/// (entries, bytes, manifests, damage)
+type VerifyResult = (u64, u64, u64, Vec<DamageItem>);
+
+/// An open container.
+#[pyclass(frozen, name = "ContainerHandle", module = "drystone._core")]
+pub(crate) struct ContainerHandle {
+    container: Container,
+}
+
+fn incomplete(steps: Vec<Incomplete>) -> Vec<IncompleteStep> {
+    steps.into_iter().map(|i| (i.at.run, i.at.step, i.nranks, i.missing)).collect()
+}
+
+fn normal(path: &str) -> &str {
+    Container::normal_path(path)
+}
+
+impl ContainerHandle {
+    fn open_container(&self) -> Result<&Container> {
+        if self.container.is_closed() {
+            return Err(invalid(format!("the container {} is closed", self.container.location())));
+        }
+        Ok(&self.container)
+    }
+
+    fn apply(&self, py: Python<'_>, op: SchemaOp) -> Result<bool> {
+        Ok(py.detach(|| self.container.apply(vec![op]))?)
+    }
+}
+
+#[pymethods]
+impl ContainerHandle {
+    /// Creates a container in a local directory.
+    #[staticmethod]
+    fn create(py: Python<'_>, path: &str, durability: &str) -> Result<Self> {
+        let durability = Durability::parse(durability).ok_or_else(|| {
+            invalid(format!("durability is \"async\", \"durable\" or \"memory\", not \"{durability}\""))
+        })?;
+        let options = CreateOptions { durability };
+        let container = py.detach(|| Container::create_local(path, options))?;
+        Ok(ContainerHandle { container })
+    }
+
+    /// Opens a container in a local directory.
+    #[staticmethod]
+    fn open(py: Python<'_>, path: &str, mode: &str) -> Result<Self> {
+        let mode = match mode {
+            "r" => Mode::Read,
+            "r+" => Mode::ReadWrite,
+            "a" => Mode::Append,
+            "w" | "w-" | "x" => {
+                return Err(invalid(format!("mode \"{mode}\" is not for open(); create() makes a new container")));
+            }
+            _ => return Err(invalid(format!("mode is \"r\", \"r+\" or \"a\", not \"{mode}\""))),
+        };
+        let container = py.detach(|| Container::open_local(path, mode))?;
+        Ok(ContainerHandle { container })
+    }
+
+    fn at(&self, py: Python<'_>, version: &Bound<'_, PyAny>) -> Result<Self> {
+        let version = key::unsigned(version, "the snapshot")?;
+        let container = py.detach(|| self.container.at(version))?;
+        Ok(ContainerHandle { container })
+    }
+
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.container.close());
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.container.is_closed()
+    }
+
+    #[getter]
+    fn writable(&self) -> bool {
+        self.container.is_writable()
+    }
+
+    #[getter]
+    fn uuid(&self) -> String {
+        self.container.identity().uuid.iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    #[getter]
+    fn durability(&self) -> &'static str {
+        self.container.identity().durability.name()
+    }
+
+    fn take_warnings(&self) -> Vec<String> {
+        self.container.take_warnings()
+    }
+
+    /// Version and time of the handle's snapshot.
+    fn snapshot(&self) -> Result<(u64, u64)> {
+        let snapshot = self.open_container()?.snapshot();
+        Ok((snapshot.version(), snapshot.time()))
+    }
+
+    /// Versions and times of all snapshots that can be read.
+    fn history(&self, py: Python<'_>) -> Result<Vec<(u64, u64)>> {
+        Ok(py.detach(|| self.container.history())?)
+    }
+
+    fn refresh(&self, py: Python<'_>) -> Result<bool> {
+        Ok(py.detach(|| self.container.refresh())?)
+    }
+
+    fn commit(&self, py: Python<'_>) -> Result<CommitResult> {
+        let done = py.detach(|| self.container.commit())?;
+        let snapshot = &done.snapshot;
+        Ok((snapshot.version(), snapshot.time(), done.changed, incomplete(done.incomplete), done.notes))
+    }
+
+    fn flush(&self, py: Python<'_>) -> Result<u64> {
+        Ok(py.detach(|| self.container.flush())?)
+    }
+
+    fn steps(&self, py: Python<'_>) -> Result<Vec<u64>> {
+        let snapshot = self.open_container()?.snapshot();
+        Ok(py.detach(|| snapshot.steps.iter().collect()))
+    }
+
+    /// Paths of the variables (and links to variables) and of the groups below a group, relative to it, sorted.
+    fn names(&self, group: &str) -> Result<(Vec<String>, Vec<String>)> {
+        let schema = self.open_container()?.schema();
+        let group = normal(group);
+        let inside = |path: &String| match path.strip_prefix(group) {
+            Some(rest) if group.is_empty() => Some(rest.to_string()),
+            Some(rest) => rest.strip_prefix('/').map(str::to_string),
+            None => None,
+        };
+        let mut groups: BTreeSet<String> = schema.groups.keys().filter_map(inside).collect();
+        let mut variables = Vec::new();
+        for (path, name) in &schema.names {
+            let Some(relative) = inside(path) else { continue };
+            match name {
+                Name::Variable(_) => variables.push(relative),
+                Name::Link(_) if schema.resolve(path).is_some() => variables.push(relative),
+                Name::Link(_) => {
+                    if schema.follow(path).is_some() {
+                        groups.insert(relative);
+                    }
+                }
+            }
+        }
+        groups.remove("");
+        Ok((variables, groups.into_iter().collect()))
+    }
+
+    /// "variable", "group" or nothing.
+    fn kind(&self, path: &str) -> Result<Option<&'static str>> {
+        let schema = self.open_container()?.schema();
+        let Some(path) = schema.follow(normal(path)) else { return Ok(None) };
+        Ok(Some(if schema.groups.contains_key(&path) { "group" } else { "variable" }))
+    }
+
+    /// The variable at a path; the error names near misses.
+    #[pyo3(signature = (path, member=None))]
+    fn reading(&self, py: Python<'_>, path: &str, member: Option<&str>) -> Result<ReadingHandle> {
+        let reading = py.detach(|| self.container.reading(path, member))?;
+        ReadingHandle::new(reading, member)
+    }
+
+    #[pyo3(signature = (path, dtype, shape, dims, steps, local, transform, chunks, fill, attrs))]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of create_variable")]
+    fn create_variable(
+        &self,
+        py: Python<'_>,
+        path: &str,
+        dtype: &Bound<'_, PyAny>,
+        shape: &Bound<'_, PyTuple>,
+        dims: Option<Vec<String>>,
+        steps: bool,
+        local: bool,
+        transform: Option<&Bound<'_, PyAny>>,
+        chunks: Option<&Bound<'_, PyAny>>,
+        fill: Option<Vec<u8>>,
+        attrs: Option<&Bound<'_, PyAny>>,
+    ) -> Result<bool> {
+        let mut extents = Vec::new();
+        for n in shape {
+            let grows = n.is_none() || n.cast::<PyString>().is_ok_and(|text| text == "*");
+            extents.push(if grows { None } else { Some(key::unsigned(&n, "an extent of the shape")?) });
+        }
+        let new = NewVariable {
+            dtype: dtype::parse(dtype)?,
+            shape: extents,
+            dims: dims.unwrap_or_default(),
+            steps,
+            local,
+            transform: transform::parse(transform)?,
+            chunks: chunks.map(|c| key::extents(c, "chunks")).transpose()?,
+            fill,
+            attrs: value::attrs(attrs)?,
+        };
+        self.apply(py, SchemaOp::CreateVariable(normal(path).into(), Box::new(new)))
+    }
+
+    fn create_group(&self, py: Python<'_>, path: &str, attrs: Option<&Bound<'_, PyAny>>) -> Result<bool> {
+        self.apply(py, SchemaOp::CreateGroup(normal(path).into(), value::attrs(attrs)?))
+    }
+
+    fn rename(&self, py: Python<'_>, old: &str, new: &str) -> Result<bool> {
+        self.apply(py, SchemaOp::Rename(normal(old).into(), normal(new).into()))
+    }
+
+    fn delete(&self, py: Python<'_>, path: &str) -> Result<bool> {
+        self.apply(py, SchemaOp::Delete(normal(path).into()))
+    }
+
+    fn link(&self, py: Python<'_>, path: &str, target: &str) -> Result<bool> {
+        self.apply(py, SchemaOp::Link(normal(path).into(), normal(target).into()))
+    }
+
+    fn resize(&self, py: Python<'_>, path: &str, shape: &Bound<'_, PyAny>) -> Result<bool> {
+        let shape = key::extents(shape, "the shape")?;
+        self.apply(py, SchemaOp::Resize(normal(path).into(), shape))
+    }
+
+    /// Attributes of the variable or group at a path.
+    fn attrs<'py>(&self, py: Python<'py>, path: &str) -> Result<Bound<'py, PyDict>> {
+        let schema = self.open_container()?.schema();
+        let path = normal(path);
+        let group = schema.follow(path).and_then(|path| schema.groups.get(&path));
+        match group {
+            Some(attrs) => value::dict(py, attrs),
+            None => value::dict(py, &self.container.variable(path)?.attrs),
+        }
+    }
+
+    /// Sets the attributes in `changes` and removes those in `gone`, as one commit.
+    fn change_attrs(
+        &self,
+        py: Python<'_>,
+        path: &str,
+        changes: &Bound<'_, PyAny>,
+        gone: Vec<String>,
+    ) -> Result<bool> {
+        let mut all: BTreeMap<String, Option<_>> =
+            value::attrs(Some(changes))?.into_iter().map(|(k, v)| (k, Some(v))).collect();
+        all.extend(gone.into_iter().map(|k| (k, None)));
+        self.apply(py, SchemaOp::SetAttrs(normal(path).into(), all))
+    }
+
+    fn begin_batch(&self, py: Python<'_>) -> Result<()> {
+        Ok(py.detach(|| self.container.begin_batch())?)
+    }
+
+    fn end_batch(&self, py: Python<'_>, commit: bool) -> Result<()> {
+        Ok(py.detach(|| self.container.end_batch(commit))?)
+    }
+
+    #[pyo3(signature = (rank, nranks, run))]
+    fn writer(
+        &self,
+        py: Python<'_>,
+        rank: Option<&Bound<'_, PyAny>>,
+        nranks: Option<&Bound<'_, PyAny>>,
+        run: Option<&Bound<'_, PyAny>>,
+    ) -> Result<WriterHandle> {
+        let small = |given: &Bound<'_, PyAny>, what| -> Result<u32> {
+            u32::try_from(key::unsigned(given, what)?).map_err(|_| invalid(format!("{what} is too large")))
+        };
+        let rank = match (rank, nranks) {
+            (None, None) => None,
+            (Some(rank), Some(nranks)) => Some((small(rank, "rank")?, small(nranks, "nranks")?)),
+            _ => return Err(invalid("rank and nranks are given together, or neither")),
+        };
+        let run = run.map(|run| key::unsigned(run, "run")).transpose()?;
+        let options = WriterOptions { rank, run, ..WriterOptions::default() };
+        let writer = py.detach(|| self.container.writer(options))?;
+        Ok(WriterHandle::new(writer, self.container.clone()))
+    }
+
+    /// `which` is true for all, false for none, else the steps to adopt.
+    fn recover(&self, py: Python<'_>, which: &Bound<'_, PyAny>) -> Result<RecoverResult> {
+        let adopt = match which.extract::<bool>() {
+            Ok(true) => Adopt::All,
+            Ok(false) => Adopt::None,
+            Err(_) => Adopt::Steps(key::extents(which, "a step to adopt")?.into_iter().collect()),
+        };
+        let report = py.detach(|| self.container.recover(&adopt))?;
+        let rest = incomplete(report.incomplete);
+        Ok((report.adopted, report.discarded, rest, report.notes, report.run, report.version))
+    }
+
+    /// `progress(done, total)` is called now and then; `False` from it, or an exception, stops.
+    fn verify(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> Result<VerifyResult> {
+        let mut raised: Option<PyErr> = None;
+        let done = py.detach(|| {
+            self.container.verify(&mut |done, total| {
+                Python::attach(|py| {
+                    let called = py.check_signals().and_then(|()| match &progress {
+                        Some(callback) => {
+                            let answer = callback.call1(py, (done, total))?;
+                            Ok(!answer.bind(py).is(PyBool::new(py, false)))
+                        }
+                        None => Ok(true),
+                    });
+                    called.unwrap_or_else(|error| {
+                        raised = Some(error);
+                        false
+                    })
+                })
+            })
+        });
+        if let Some(error) = raised {
+            return Err(Failure::Python(error));
+        }
+        let report = done?;
+        let damage = report.damage.into_iter().map(|d| (d.key, d.variable, d.step, d.message)).collect();
+        Ok((report.entries, report.bytes, report.manifests, damage))
+    }
+}
+
+/// `NotFound`, for a look-up that may look again.
+pub(crate) fn is_missing(error: &Error) -> bool {
+    error.kind() == ErrorKind::NotFound
+}

@@ -1,0 +1,146 @@
+//! Element types: whatever `numpy.dtype` accepts, and back.
+//!
+//! Stored types are little-endian. A big-endian NumPy type names the same element type; arrays of it are converted when they
+//! are put. Variable-length strings are `str`, `"str"`, `StringDType` or `object` here, and read as arrays of `str` objects.
+
+use drystone::format::dtype::{DType, Member, Record, Scalar};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
+
+use crate::error::{Failure, Result, invalid, unsupported};
+
+/// The element type a caller means.
+pub(crate) fn parse(given: &Bound<'_, PyAny>) -> Result<DType> {
+    let py = given.py();
+    if given.is(py.get_type::<PyString>()) {
+        return Ok(DType::String);
+    }
+    if let Ok(text) = given.cast::<PyString>() {
+        match text.to_cow()?.as_ref() {
+            "str" | "string" => return Ok(DType::String),
+            "bfloat16" => return Ok(DType::Scalar(Scalar::BF16)),
+            _ => {}
+        }
+    }
+    let descr = py.import("numpy")?.getattr("dtype")?.call1((given,)).map_err(|e| {
+        if e.is_instance_of::<PyTypeError>(py) || e.is_instance_of::<pyo3::exceptions::PyValueError>(py) {
+            invalid(format!("{given} is not a dtype: {}", e.value(py)))
+        } else {
+            Failure::Python(e)
+        }
+    })?;
+    from_numpy(&descr)
+}
+
+/// The element type of a NumPy dtype.
+pub(crate) fn from_numpy(descr: &Bound<'_, PyAny>) -> Result<DType> {
+    let py = descr.py();
+    let kind: char = descr.getattr(pyo3::intern!(py, "kind"))?.extract()?;
+    let size: u32 = descr.getattr(pyo3::intern!(py, "itemsize"))?.extract()?;
+    let scalar = |scalar| Ok(DType::Scalar(scalar));
+    match (kind, size) {
+        ('b', 1) => scalar(Scalar::Bool),
+        ('i', 1) => scalar(Scalar::I8),
+        ('i', 2) => scalar(Scalar::I16),
+        ('i', 4) => scalar(Scalar::I32),
+        ('i', 8) => scalar(Scalar::I64),
+        ('u', 1) => scalar(Scalar::U8),
+        ('u', 2) => scalar(Scalar::U16),
+        ('u', 4) => scalar(Scalar::U32),
+        ('u', 8) => scalar(Scalar::U64),
+        ('f', 2) => scalar(Scalar::F16),
+        ('f', 4) => scalar(Scalar::F32),
+        ('f', 8) => scalar(Scalar::F64),
+        ('c', 8) => scalar(Scalar::C64),
+        ('c', 16) => scalar(Scalar::C128),
+        ('S' | 'U', 0) => Err(invalid(format!(
+            "dtype {descr} has no length; give one (\"{kind}16\"), or take str for strings of any length"
+        ))),
+        ('S', n) => Ok(DType::Bytes(n)),
+        ('U', n) => Ok(DType::Unicode(n / 4)),
+        ('O' | 'T', _) => Ok(DType::String),
+        ('V', n) => from_void(descr, n),
+        ('M' | 'm', _) => Err(unsupported(format!(
+            "dtype {descr} is not stored; store .view(\"int64\") and keep the unit in an attribute"
+        ))),
+        _ => Err(unsupported(format!("dtype {descr} is not stored; convert it first (numpy: .astype)"))),
+    }
+}
+
+fn from_void(descr: &Bound<'_, PyAny>, size: u32) -> Result<DType> {
+    let names = descr.getattr("names")?;
+    if names.is_none() {
+        let name: String = descr.getattr("name")?.extract()?;
+        if name == "bfloat16" {
+            return Ok(DType::Scalar(Scalar::BF16));
+        }
+        let sub = descr.getattr("subdtype")?;
+        if !sub.is_none() {
+            return Err(invalid(format!("dtype {descr} is an array; put its dimensions into shape=")));
+        }
+        return Err(unsupported(format!("dtype {descr} is not stored; name its members, or take uint8")));
+    }
+    let fields = descr.getattr("fields")?;
+    let mut members = Vec::new();
+    for name in names.cast_into::<PyTuple>()? {
+        let field = fields.get_item(&name)?;
+        let inner = field.get_item(0)?;
+        let sub = inner.getattr("subdtype")?;
+        let (inner, shape) = if sub.is_none() {
+            (inner, Vec::new())
+        } else {
+            (sub.get_item(0)?, sub.get_item(1)?.extract()?)
+        };
+        members.push(Member {
+            name: name.extract()?,
+            dtype: from_numpy(&inner)?,
+            shape,
+            offset: field.get_item(1)?.extract()?,
+        });
+    }
+    Ok(DType::Record(Record { itemsize: size, members }))
+}
+
+/// The NumPy dtype in which values are delivered; `object` for strings.
+pub(crate) fn to_numpy<'py>(py: Python<'py>, dtype: &DType) -> Result<Bound<'py, PyAny>> {
+    let make = py.import(pyo3::intern!(py, "numpy"))?.getattr(pyo3::intern!(py, "dtype"))?;
+    let text = match dtype {
+        DType::Scalar(Scalar::BF16) => return Ok(make.call1((bfloat16(py)?,))?),
+        DType::Scalar(scalar) => scalar.name().to_string(),
+        DType::Bytes(n) => format!("S{n}"),
+        DType::Unicode(n) => format!("<U{n}"),
+        DType::String => "object".to_string(),
+        DType::Record(record) => {
+            let mut formats = Vec::new();
+            for member in &record.members {
+                let inner = to_numpy(py, &member.dtype)?;
+                formats.push(if member.shape.is_empty() {
+                    inner
+                } else {
+                    make.call1(((inner, PyTuple::new(py, &member.shape)?),))?
+                });
+            }
+            let parts = PyDict::new(py);
+            parts.set_item("names", PyList::new(py, record.members.iter().map(|m| &m.name))?)?;
+            parts.set_item("formats", formats)?;
+            parts.set_item("offsets", PyList::new(py, record.members.iter().map(|m| m.offset))?)?;
+            parts.set_item("itemsize", record.itemsize)?;
+            return Ok(make.call1((parts,))?);
+        }
+    };
+    Ok(make.call1((text,))?)
+}
+
+fn bfloat16(py: Python<'_>) -> Result<Bound<'_, PyType>> {
+    let module = py.import("ml_dtypes").map_err(|_| {
+        unsupported("bfloat16 needs the package ml_dtypes, which is not installed (pip install ml_dtypes)")
+    })?;
+    Ok(module.getattr("bfloat16")?.cast_into::<PyType>()?)
+}
+
+/// Does the in-memory element have bytes that no member covers?
+pub(crate) fn has_padding(dtype: &DType) -> bool {
+    let covered: u64 = dtype.leaves().iter().map(|l| u64::from(l.size)).sum();
+    covered != u64::from(dtype.item_size())
+}

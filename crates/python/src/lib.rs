@@ -1,0 +1,51 @@
+//! `drystone._core`: what the Python package is made of.
+//!
+//! It converts arguments and results and maps errors; it decides nothing. People use the classes in `python/drystone`, which
+//! are documented there; `python/drystone/_core.pyi` is the contract between the two.
+//!
+//! Invariant: the interpreter lock is released whenever the engine is called, and never taken by the engine but for progress.
+
+mod container;
+mod dtype;
+mod error;
+mod key;
+mod ndarray;
+mod plan;
+mod reading;
+mod transform;
+mod value;
+mod writer;
+
+use pyo3::prelude::*;
+
+/// The dtype in which values of a variable created with `dtype` are read; `object` for strings.
+#[pyfunction]
+fn element_dtype<'py>(py: Python<'py>, dtype: &Bound<'py, PyAny>) -> error::Result<(Bound<'py, PyAny>, bool)> {
+    let parsed = dtype::parse(dtype)?;
+    Ok((dtype::to_numpy(py, &parsed)?, parsed == drystone::format::dtype::DType::String))
+}
+
+/// Runs the `drystone` command with `args` (the program's name first) and returns its exit code.
+#[pyfunction]
+fn cli_main(py: Python<'_>, args: Vec<std::ffi::OsString>) -> i32 {
+    py.detach(|| drystone_cli::run(args))
+}
+
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use super::cli_main;
+    #[pymodule_export]
+    use super::container::ContainerHandle;
+    #[pymodule_export]
+    use super::element_dtype;
+    #[pymodule_export]
+    use super::plan::Plan;
+    #[pymodule_export]
+    use super::reading::ReadingHandle;
+    #[pymodule_export]
+    use super::writer::WriterHandle;
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,129 @@
+//! NumPy arrays as the engine's views of memory: any strides, nothing copied.
+//!
+//! Invariants
+//! - a view is used only while the array it came from is referenced by the caller, so its memory stays;
+//! - what is written to is writable and has no two elements at one place.
+
+use drystone::array::{Source, Target};
+use numpy::npyffi::flags::NPY_ARRAY_WRITEABLE;
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::error::{Result, invalid};
+
+/// Where an array lies.
+pub(crate) struct View {
+    data: *mut u8,
+    shape: Vec<u64>,
+    strides: Vec<i64>,
+    item: usize,
+    writable: bool,
+}
+
+impl View {
+    pub(crate) fn of(array: &Bound<'_, PyUntypedArray>) -> Result<Self> {
+        let item = array.dtype().getattr(pyo3::intern!(array.py(), "itemsize"))?.extract()?;
+        let object = array.as_array_ptr();
+        // SAFETY: `array` is a live ndarray, so the pointer and the fields behind it are valid.
+        let (data, flags) = unsafe { ((*object).fields.data.cast::<u8>(), (*object).fields.flags) };
+        Ok(View {
+            data,
+            shape: array.shape().iter().map(|n| *n as u64).collect(),
+            strides: array.strides().iter().map(|s| *s as i64).collect(),
+            item,
+            writable: flags & NPY_ARRAY_WRITEABLE != 0,
+        })
+    }
+
+    pub(crate) fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Makes the last `shape.len()` axes part of the element; `None` if they are not these, densely.
+    pub(crate) fn fold(mut self, shape: &[u64]) -> Option<Self> {
+        let outer = self.shape.len().checked_sub(shape.len())?;
+        if self.shape[outer..] != *shape {
+            return None;
+        }
+        for n in shape.iter().rev() {
+            if *n > 1 && self.strides[self.strides.len() - 1] != self.item as i64 {
+                return None;
+            }
+            self.item = self.item.checked_mul(*n as usize)?;
+            self.strides.pop();
+        }
+        self.shape.truncate(outer);
+        Some(self)
+    }
+
+    /// Is it certain that no two elements share a byte?
+    pub(crate) fn has_distinct_elements(&self) -> bool {
+        if self.shape.contains(&0) {
+            return true;
+        }
+        let mut axes: Vec<(u64, u64)> = self
+            .shape
+            .iter()
+            .zip(&self.strides)
+            .filter(|(n, _)| **n > 1)
+            .map(|(n, s)| (s.unsigned_abs(), *n))
+            .collect();
+        axes.sort_unstable();
+        let mut reach = self.item as u64;
+        for (stride, n) in axes {
+            if stride < reach {
+                return false;
+            }
+            reach = reach.saturating_add(stride.saturating_mul(n - 1));
+        }
+        true
+    }
+
+    /// To read from.
+    ///
+    /// # Safety
+    /// The array must stay referenced, and must not be changed, while the source is used.
+    pub(crate) unsafe fn source<'a>(&self) -> Result<Source<'a>> {
+        // SAFETY: NumPy guarantees that all elements of a live array are readable; the caller keeps it alive and unchanged.
+        Ok(unsafe { Source::new(self.data, &self.shape, &self.strides, self.item)? })
+    }
+
+    /// The same with an axis of one cell in front.
+    pub(crate) fn with_leading_axis(mut self) -> Self {
+        self.shape.insert(0, 1);
+        self.strides.insert(0, 0);
+        self
+    }
+
+    /// To write to.
+    ///
+    /// # Safety
+    /// The array must stay referenced, and nobody else may use it, while the target is used.
+    pub(crate) unsafe fn target<'a>(&self) -> Result<Target<'a>> {
+        if !self.writable || !self.has_distinct_elements() {
+            return Err(invalid("the array to read into is read-only or overlaps itself"));
+        }
+        // SAFETY: NumPy guarantees that all elements of a live writable array are writable; they are distinct (checked); the
+        // caller keeps the array alive and to itself.
+        Ok(unsafe { Target::new(self.data, &self.shape, &self.strides, self.item)? })
+    }
+}
+
+/// A new dense array; zeroed where elements have bytes that reading does not write.
+pub(crate) fn empty<'py>(
+    descr: &Bound<'py, PyAny>,
+    shape: &[u64],
+    zeroed: bool,
+) -> Result<Bound<'py, PyUntypedArray>> {
+    let py = descr.py();
+    let numpy = py.import(pyo3::intern!(py, "numpy"))?;
+    let make = numpy
+        .getattr(if zeroed { pyo3::intern!(py, "zeros") } else { pyo3::intern!(py, "empty") })?
+        .call1((PyTuple::new(py, shape)?, descr))?;
+    Ok(make.cast_into::<PyUntypedArray>()?)
+}

@@ -1,0 +1,58 @@
+//! A read plan as Python sees it: printable, comparable, with its totals.
+
+use drystone::plan::read_plan::ReadPlan;
+use pyo3::prelude::*;
+
+/// What a read would do.
+#[pyclass(frozen, eq, name = "Plan", module = "drystone._core")]
+#[derive(PartialEq)]
+pub(crate) struct Plan {
+    plan: ReadPlan,
+}
+
+impl Plan {
+    pub(crate) fn new(plan: ReadPlan) -> Self {
+        Plan { plan }
+    }
+}
+
+#[pymethods]
+impl Plan {
+    /// Requests to the store.
+    #[getter]
+    fn requests(&self) -> usize {
+        self.plan.requests
+    }
+
+    /// Bytes that are read.
+    #[getter]
+    fn read_bytes(&self) -> u64 {
+        self.plan.read_bytes
+    }
+
+    /// Bytes of the selected cells that blocks hold.
+    #[getter]
+    fn wanted_bytes(&self) -> u64 {
+        self.plan.wanted_bytes
+    }
+
+    /// Blocks that show.
+    #[getter]
+    fn blocks(&self) -> usize {
+        self.plan.blocks
+    }
+
+    /// Subchunks that are touched.
+    #[getter]
+    fn subchunks(&self) -> usize {
+        self.plan.subchunks
+    }
+
+    fn __str__(&self) -> String {
+        self.plan.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<drystone plan: {}>", self.plan)
+    }
+}

@@ -1,0 +1,384 @@
+//! Reading a variable, or one member of a record: indexing, boxes, blocks.
+
+use drystone::array::Target;
+use drystone::format::dtype::{DType, Scalar};
+use drystone::member::{Found, member};
+use drystone::plan::selection::{Axis, Selection};
+use drystone::{BlockInfo, Error, ErrorKind, ReadReport, Reading};
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+
+use crate::error::{Failure, Result, invalid, out_of_range};
+use crate::ndarray::{View, empty};
+use crate::plan::Plan;
+use crate::{dtype, key};
+
+/// A variable of a snapshot, to be read: whole elements, or one member of a record.
+#[pyclass(frozen, name = "ReadingHandle", module = "drystone._core")]
+pub(crate) struct ReadingHandle {
+    reading: Reading,
+    /// The member that is read, if it is not the whole element.
+    member: Option<Found>,
+}
+
+impl ReadingHandle {
+    pub(crate) fn new(reading: Reading, path: Option<&str>) -> Result<Self> {
+        let found = path.and_then(|path| member(&reading.variable().dtype, path));
+        Ok(ReadingHandle { reading, member: found })
+    }
+
+    fn dtype(&self) -> &DType {
+        self.member.as_ref().map_or(&self.reading.variable().dtype, |m| &m.dtype)
+    }
+
+    /// Axes that the member brings.
+    fn inner(&self) -> &[u64] {
+        self.member.as_ref().map_or(&[], |m| &m.shape)
+    }
+
+    fn full_shape(&self) -> Vec<u64> {
+        let mut shape = self.reading.shape();
+        shape.extend(self.inner());
+        shape
+    }
+
+    fn holds_strings(&self) -> bool {
+        *self.dtype() == DType::String
+    }
+
+    /// A new array for `cells` of elements.
+    fn new_array<'py>(&self, py: Python<'py>, cells: &[u64]) -> Result<Bound<'py, PyUntypedArray>> {
+        let mut shape = cells.to_vec();
+        shape.extend(self.inner());
+        empty(&dtype::to_numpy(py, self.dtype())?, &shape, dtype::has_padding(self.dtype()))
+    }
+
+    /// Reads with `act` into the array, whose leading axes are `cells`; `one_step`: what is read has a step axis before them.
+    fn read_into(
+        &self,
+        array: &Bound<'_, PyUntypedArray>,
+        cells: &[u64],
+        one_step: bool,
+        act: &(dyn Fn(&Target<'_>) -> drystone::Result<ReadReport> + Sync),
+    ) -> Result<()> {
+        let py = array.py();
+        let view = View::of(array)?;
+        if !view.is_writable() {
+            return Err(invalid("out is read-only"));
+        }
+        match view.fold(self.inner()).filter(View::has_distinct_elements) {
+            Some(view) => {
+                let view = if one_step { view.with_leading_axis() } else { view };
+                // SAFETY: `array` is referenced until this returns; that nobody else uses it meanwhile is the contract of reading
+                // into an array, as it is NumPy's own.
+                let target = unsafe { view.target()? };
+                py.detach(|| act(&target))?;
+                Ok(())
+            }
+            None => {
+                // Its elements lie where the engine cannot write them one by one: by way of a dense array.
+                let dense = self.new_array(py, cells)?;
+                self.read_into(&dense, cells, one_step, act)?;
+                py.import("numpy")?.call_method1("copyto", (array, dense))?;
+                Ok(())
+            }
+        }
+    }
+
+    /// `out` of a read, if it can take elements of this type in `shape`.
+    fn check_out<'py>(&self, out: Bound<'py, PyAny>, shape: &[u64]) -> Result<Bound<'py, PyUntypedArray>> {
+        let Ok(array) = out.cast::<PyUntypedArray>() else {
+            return Err(invalid(format!("out is a NumPy array, not a {}", out.get_type().name()?)));
+        };
+        let given = array.dtype();
+        let expected = dtype::to_numpy(out.py(), self.dtype())?;
+        if !given.eq(&expected)? {
+            return Err(invalid(format!("out has dtype {given}, the variable {expected}")));
+        }
+        let found: Vec<u64> = array.shape().iter().map(|n| *n as u64).collect();
+        if found != shape {
+            return Err(invalid(format!("out has shape {found:?}, what is read {shape:?}")));
+        }
+        if !View::of(array)?.is_writable() {
+            return Err(invalid("out is read-only"));
+        }
+        Ok(array.clone())
+    }
+
+    fn box_of(
+        &self,
+        step: Option<&Bound<'_, PyAny>>,
+        offset: Option<&Bound<'_, PyAny>>,
+        count: Option<&Bound<'_, PyAny>>,
+    ) -> Result<(Selection, Vec<u64>)> {
+        let shape = self.reading.shape();
+        let steps = self.reading.variable().steps;
+        let cells = &shape[usize::from(steps)..];
+        let offset = match offset {
+            Some(offset) => key::extents(offset, "offset")?,
+            None => vec![0; cells.len()],
+        };
+        let rest = || cells.iter().zip(&offset).map(|(n, o)| n.saturating_sub(*o)).collect();
+        let count: Vec<u64> = count.map_or_else(|| Ok(rest()), |count| key::extents(count, "count"))?;
+        if offset.len() != cells.len() || count.len() != cells.len() {
+            return Err(invalid(format!(
+                "offset has {} and count {} entries, the variable {} dimensions{}",
+                offset.len(),
+                count.len(),
+                cells.len(),
+                if steps { " (the step axis aside)" } else { "" }
+            )));
+        }
+        for (d, n) in cells.iter().enumerate() {
+            if offset[d].checked_add(count[d]).is_none_or(|end| end > *n) {
+                return Err(out_of_range(format!(
+                    "the box at offset {offset:?} with count {count:?} leaves the shape {cells:?} in dimension {d}"
+                )));
+            }
+        }
+        let mut selection = Selection::boxed(&offset, &count);
+        if steps {
+            let step = self.step_number(step, shape[0])?.ok_or_else(|| invalid("the variable has steps: say which (step=)"))?;
+            selection.axes.insert(0, Axis { start: step, step: 1, count: 1 });
+        } else if step.is_some() {
+            return Err(invalid("the variable has no steps: leave step= out"));
+        }
+        Ok((selection, count))
+    }
+
+    /// A step; negative ones count from the end.
+    fn step_number(&self, step: Option<&Bound<'_, PyAny>>, axis: u64) -> Result<Option<u64>> {
+        let Some(step) = step else { return Ok(None) };
+        let selected = key::select(step, &[axis])?;
+        match (selected.shape.is_empty(), selected.selection.axes.first()) {
+            (true, Some(at)) => Ok(Some(at.start)),
+            _ => Err(invalid(format!("step is one number, not {}", step.repr()?))),
+        }
+    }
+
+    fn block_step(&self, step: Option<&Bound<'_, PyAny>>) -> Result<Option<u64>> {
+        self.step_number(step, self.reading.snapshot().step_axis())
+    }
+
+    fn scalar_of<'py>(&self, py: Python<'py>, bits: u64) -> Result<Option<Bound<'py, PyAny>>> {
+        use Scalar::*;
+        let DType::Scalar(scalar) = self.dtype() else { return Ok(None) };
+        let number = match scalar {
+            Bool => (bits != 0).into_pyobject(py).map_err(PyErr::from)?.to_owned().into_any(),
+            I8 | I16 | I32 | I64 => (bits as i64).into_pyobject(py).map_err(PyErr::from)?.into_any(),
+            U8 | U16 | U32 | U64 => bits.into_pyobject(py).map_err(PyErr::from)?.into_any(),
+            F16 | BF16 | F32 | F64 => f64::from_bits(bits).into_pyobject(py).map_err(PyErr::from)?.into_any(),
+            C64 | C128 => return Ok(None),
+        };
+        Ok(Some(dtype::to_numpy(py, self.dtype())?.getattr("type")?.call1((number,))?))
+    }
+
+    fn block_dict<'py>(&self, py: Python<'py>, block: BlockInfo) -> Result<Bound<'py, PyDict>> {
+        let out = PyDict::new(py);
+        if let Some((min, max)) = block.min_max {
+            out.set_item("min", self.scalar_of(py, min)?)?;
+            out.set_item("max", self.scalar_of(py, max)?)?;
+        }
+        out.set_item("step", block.step)?;
+        out.set_item("offset", PyTuple::new(py, block.offset)?)?;
+        out.set_item("shape", PyTuple::new(py, block.count)?)?;
+        out.set_item("chunks", PyTuple::new(py, block.cut)?)?;
+        out.set_item("commit", block.commit)?;
+        out.set_item("writer", block.writer)?;
+        out.set_item("put", block.put)?;
+        out.set_item("nbytes", block.stored_bytes)?;
+        out.set_item("nans", block.nans)?;
+        out.set_item("transform", Some(block.transform).filter(|t| !t.is_empty()))?;
+        out.set_item("members", PyTuple::new(py, block.members)?)?;
+        Ok(out)
+    }
+}
+
+#[pymethods]
+impl ReadingHandle {
+    /// As a reader sees it: the step axis first, those of a member last.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyTuple>> {
+        Ok(PyTuple::new(py, self.full_shape())?)
+    }
+
+    /// The NumPy dtype of what is read.
+    #[getter]
+    fn element<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
+        dtype::to_numpy(py, self.dtype())
+    }
+
+    #[getter]
+    fn strings(&self) -> bool {
+        self.holds_strings()
+    }
+
+    #[getter]
+    fn item(&self) -> u32 {
+        self.reading.item()
+    }
+
+    #[getter]
+    fn members(&self) -> Vec<String> {
+        match self.dtype() {
+            DType::Record(record) => record.members.iter().map(|m| m.name.clone()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    #[getter]
+    fn dims<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyTuple>>> {
+        let dims = &self.reading.variable().dims;
+        Ok(if dims.is_empty() { None } else { Some(PyTuple::new(py, dims)?) })
+    }
+
+    #[getter]
+    fn has_steps(&self) -> bool {
+        self.reading.variable().steps
+    }
+
+    #[getter]
+    fn local(&self) -> bool {
+        self.reading.variable().local
+    }
+
+    #[getter]
+    fn transform(&self) -> Option<&str> {
+        Some(self.reading.variable().transform.as_str()).filter(|t| !t.is_empty())
+    }
+
+    #[getter]
+    fn chunks<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyTuple>>> {
+        Ok(self.reading.variable().chunks.as_ref().map(|c| PyTuple::new(py, c)).transpose()?)
+    }
+
+    #[getter]
+    fn growable<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyTuple>> {
+        Ok(PyTuple::new(py, &self.reading.variable().growable)?)
+    }
+
+    /// Bytes of the fill value of one element (of the whole record); nothing if it is zero.
+    #[getter]
+    fn fill<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.reading.variable().fill.as_ref().map(|f| PyBytes::new(py, f))
+    }
+
+    /// Committed steps in which the variable has a block.
+    fn steps(&self, py: Python<'_>) -> Result<Vec<u64>> {
+        Ok(py.detach(|| self.reading.steps())?)
+    }
+
+    /// NumPy's basic indexing.
+    fn select<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        let selected = key::select(key, &self.full_shape())?;
+        let outer = selected.selection.axes.len() - self.inner().len();
+        let (cells, inner) = selected.selection.axes.split_at(outer);
+        let selection = Selection { axes: cells.to_vec() };
+        if self.holds_strings() {
+            let (values, _) = py.detach(|| self.reading.read_strings(&selection))?;
+            return strings(py, values, &selected.shape, selected.scalar);
+        }
+        let counts = selection.shape();
+        let array = self.new_array(py, &counts)?;
+        self.read_into(&array, &counts, false, &|out| self.reading.read(&selection, out))?;
+        let mut array = array.into_any();
+        if !inner.is_empty() {
+            let mut slices = vec![py.Ellipsis().into_bound(py)];
+            for axis in inner {
+                slices.push(key::as_slice(py, axis)?);
+            }
+            array = array.get_item(PyTuple::new(py, slices)?)?;
+        }
+        let shape = PyTuple::new(py, &selected.shape)?;
+        let array = array.call_method1(pyo3::intern!(py, "reshape"), (shape,))?;
+        if selected.scalar { Ok(array.get_item(PyTuple::empty(py))?) } else { Ok(array) }
+    }
+
+    /// What `select` would do.
+    fn explain(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> Result<Plan> {
+        let mut selected = key::select(key, &self.full_shape())?;
+        selected.selection.axes.truncate(selected.selection.axes.len() - self.inner().len());
+        Ok(Plan::new(py.detach(|| self.reading.explain(&selected.selection))?))
+    }
+
+    /// A box of one step, into `out` if it is given.
+    #[pyo3(signature = (step, offset, count, out))]
+    fn read_box<'py>(
+        &self,
+        py: Python<'py>,
+        step: Option<&Bound<'py, PyAny>>,
+        offset: Option<&Bound<'py, PyAny>>,
+        count: Option<&Bound<'py, PyAny>>,
+        out: Option<Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let (selection, count) = self.box_of(step, offset, count)?;
+        let mut full = count.clone();
+        full.extend(self.inner());
+        let out = match out {
+            Some(out) => Some(self.check_out(out, &full)?),
+            None => None,
+        };
+        if self.holds_strings() {
+            let (values, _) = py.detach(|| self.reading.read_strings(&selection))?;
+            let array = strings(py, values, &count, false)?;
+            let Some(out) = out else { return Ok(array) };
+            py.import("numpy")?.call_method1("copyto", (&out, array))?;
+            return Ok(out.into_any());
+        }
+        let array = match out {
+            Some(out) => out,
+            None => self.new_array(py, &count)?,
+        };
+        let one_step = self.reading.variable().steps;
+        self.read_into(&array, &count, one_step, &|out| self.reading.read(&selection, out))?;
+        Ok(array.into_any())
+    }
+
+    /// The blocks written in a step, oldest first.
+    #[pyo3(signature = (step))]
+    fn blocks<'py>(&self, py: Python<'py>, step: Option<&Bound<'py, PyAny>>) -> Result<Vec<Bound<'py, PyDict>>> {
+        let step = self.block_step(step)?;
+        let blocks = py.detach(|| self.reading.blocks(step))?;
+        blocks.into_iter().map(|block| self.block_dict(py, block)).collect()
+    }
+
+    /// One block as it was written, whatever overlaps it.
+    #[pyo3(signature = (step, number))]
+    fn read_block<'py>(
+        &self,
+        py: Python<'py>,
+        step: Option<&Bound<'py, PyAny>>,
+        number: &Bound<'py, PyAny>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let step = self.block_step(step)?;
+        let number = usize::try_from(key::unsigned(number, "the number of the block")?).unwrap_or(usize::MAX);
+        let shape = py.detach(|| self.reading.block_shape(step, number))?;
+        let scalar = shape.is_empty() && self.inner().is_empty();
+        if self.holds_strings() {
+            let values = py.detach(|| self.reading.read_block_strings(step, number))?;
+            return strings(py, values, &shape, scalar);
+        }
+        let array = self.new_array(py, &shape)?;
+        self.read_into(&array, &shape, false, &|out| self.reading.read_block(step, number, out))?;
+        let array = array.into_any();
+        if scalar { Ok(array.get_item(PyTuple::empty(py))?) } else { Ok(array) }
+    }
+}
+
+/// Strings as one `str`, or as an object array of them.
+fn strings<'py>(py: Python<'py>, values: Vec<Vec<u8>>, shape: &[u64], scalar: bool) -> Result<Bound<'py, PyAny>> {
+    let mut texts = Vec::with_capacity(values.len());
+    for value in &values {
+        let text = std::str::from_utf8(value)
+            .map_err(|e| Failure::Engine(Error::new(ErrorKind::Corrupt, format!("a stored string is not UTF-8: {e}"))))?;
+        texts.push(PyString::new(py, text));
+    }
+    if scalar && texts.len() == 1 {
+        return Ok(texts.swap_remove(0).into_any());
+    }
+    let numpy = py.import("numpy")?;
+    let array = numpy.call_method1("empty", (texts.len(), "O"))?;
+    array.set_item(py.Ellipsis(), PyList::new(py, texts)?)?;
+    Ok(array.call_method1("reshape", (PyTuple::new(py, shape)?,))?)
+}

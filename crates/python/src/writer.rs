@@ -1,0 +1,175 @@
+//! The writer handle: arrays of exactly the variable's type go to the engine as they lie in memory.
+
+use drystone::format::dtype::DType;
+use drystone::member::member;
+use drystone::{Container, Writer};
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString, PyTuple};
+
+use crate::container::is_missing;
+use crate::error::{Result, invalid};
+use crate::ndarray::View;
+use crate::{dtype, key};
+
+/// An open writer.
+#[pyclass(frozen, name = "WriterHandle", module = "drystone._core")]
+pub(crate) struct WriterHandle {
+    writer: Writer,
+    container: Container,
+}
+
+impl WriterHandle {
+    pub(crate) fn new(writer: Writer, container: Container) -> Self {
+        WriterHandle { writer, container }
+    }
+
+    /// Element type and shape of a variable or member; looks again if another process may have just created it.
+    fn element(&self, name: &str, field: Option<&str>) -> drystone::Result<(DType, Vec<u64>)> {
+        let reading = match self.container.reading(name, field) {
+            Err(e) if is_missing(&e) => {
+                self.container.refresh()?;
+                self.container.reading(name, field)?
+            }
+            other => other?,
+        };
+        let whole = &reading.variable().dtype;
+        Ok(match field.and_then(|field| member(whole, field)) {
+            Some(found) => (found.dtype, found.shape),
+            None => (whole.clone(), Vec::new()),
+        })
+    }
+}
+
+#[pymethods]
+impl WriterHandle {
+    /// Number in the names of its log, in hexadecimal.
+    #[getter]
+    fn id(&self) -> String {
+        format!("{:016x}", self.writer.id())
+    }
+
+    #[getter]
+    fn run(&self) -> Option<u64> {
+        self.writer.run()
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.writer.is_closed()
+    }
+
+    #[getter]
+    fn current_step(&self) -> Option<u64> {
+        self.writer.current_step()
+    }
+
+    #[pyo3(signature = (step, replace))]
+    fn begin_step(&self, py: Python<'_>, step: Option<&Bound<'_, PyAny>>, replace: bool) -> Result<u64> {
+        let step = step.map(|step| key::unsigned(step, "the step")).transpose()?;
+        Ok(py.detach(|| self.writer.begin_step(step, replace))?)
+    }
+
+    fn end_step(&self, py: Python<'_>) -> Result<()> {
+        py.detach(|| self.writer.end_step())?;
+        Ok(())
+    }
+
+    fn abort_step(&self, py: Python<'_>) -> Result<()> {
+        Ok(py.detach(|| self.writer.abort_step())?)
+    }
+
+    /// NumPy dtype, whether it stands for strings, and the axes of a member.
+    #[pyo3(signature = (name, field))]
+    fn target<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        field: Option<&str>,
+    ) -> Result<(Bound<'py, PyAny>, bool, Bound<'py, PyTuple>)> {
+        let (dtype, shape) = py.detach(|| self.element(name, field))?;
+        Ok((dtype::to_numpy(py, &dtype)?, dtype == DType::String, PyTuple::new(py, shape)?))
+    }
+
+    #[pyo3(signature = (name, array, offset, field))]
+    fn put<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        array: Bound<'py, PyUntypedArray>,
+        offset: Option<&Bound<'py, PyAny>>,
+        field: Option<&str>,
+    ) -> Result<()> {
+        let offset = offset.map(|o| key::extents(o, "offset")).transpose()?;
+        let descr = array.dtype();
+        let dtype = dtype::from_numpy(&descr)?;
+        let mut array = array;
+        if !descr.getattr(pyo3::intern!(py, "isnative"))?.extract::<bool>()? {
+            let converted = array.call_method1("astype", (dtype::to_numpy(py, &dtype)?,))?;
+            array = converted.cast_into::<PyUntypedArray>()?;
+        }
+        let mut view = View::of(&array)?;
+        if let Some(field) = field {
+            let (_, inner) = py.detach(|| self.element(name, Some(field)))?;
+            if !inner.is_empty() {
+                if !view.shape().ends_with(&inner) {
+                    return Err(invalid(format!(
+                        "member \"{field}\" of \"{name}\" has shape {inner:?} in each element; the array has shape {:?}",
+                        view.shape()
+                    )));
+                }
+                view = match view.fold(&inner) {
+                    Some(view) => view,
+                    None => {
+                        let dense = py.import("numpy")?.call_method1("ascontiguousarray", (&array,))?;
+                        array = dense.cast_into::<PyUntypedArray>()?;
+                        let view = View::of(&array)?.fold(&inner);
+                        view.ok_or_else(|| invalid("the array's last axes are not the member's"))?
+                    }
+                };
+            }
+        }
+        // SAFETY: `array` is referenced until this returns; that nobody changes it meanwhile is the contract of put().
+        let source = unsafe { view.source()? };
+        py.detach(|| self.writer.put(name, &dtype, &source, offset.as_deref(), field))?;
+        Ok(())
+    }
+
+    /// `values` in row-major order of `shape`.
+    #[pyo3(signature = (name, shape, values, offset))]
+    fn put_strings<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        shape: Vec<u64>,
+        values: Bound<'py, PyList>,
+        offset: Option<&Bound<'py, PyAny>>,
+    ) -> Result<()> {
+        let offset = offset.map(|o| key::extents(o, "offset")).transpose()?;
+        let mut kept = Vec::with_capacity(values.len());
+        for value in values.iter() {
+            match value.cast_into::<PyString>() {
+                Ok(text) => kept.push(text),
+                Err(other) => {
+                    let found = other.into_inner();
+                    return Err(invalid(format!("\"{name}\" holds strings, not {}", found.repr()?)));
+                }
+            }
+        }
+        let mut texts = Vec::with_capacity(kept.len());
+        for text in &kept {
+            let text = text.to_str().map_err(|e| invalid(format!("a string for \"{name}\" is no valid text: {e}")))?;
+            texts.push(text.as_bytes());
+        }
+        py.detach(|| self.writer.put_strings(name, &shape, &texts, offset.as_deref()))?;
+        Ok(())
+    }
+
+    fn flush(&self, py: Python<'_>) -> Result<()> {
+        Ok(py.detach(|| self.writer.flush())?)
+    }
+
+    fn close(&self, py: Python<'_>) -> Result<()> {
+        Ok(py.detach(|| self.writer.close())?)
+    }
+}

@@ -1,0 +1,115 @@
+//! Element types, as far as a copy must know them: to convert one into another.
+
+use std::fmt;
+
+/// A kind of number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are those of the Rust types")]
+#[repr(u8)]
+pub enum Kind {
+    U8 = 0,
+    U16 = 1,
+    U32 = 2,
+    U64 = 3,
+    I8 = 4,
+    I16 = 5,
+    I32 = 6,
+    I64 = 7,
+    F32 = 8,
+    F64 = 9,
+}
+
+impl Kind {
+    /// Every kind, in the order of its number on the wire.
+    pub const ALL: [Kind; 10] = [
+        Kind::U8,
+        Kind::U16,
+        Kind::U32,
+        Kind::U64,
+        Kind::I8,
+        Kind::I16,
+        Kind::I32,
+        Kind::I64,
+        Kind::F32,
+        Kind::F64,
+    ];
+
+    /// Size of one number in bytes.
+    pub fn bytes(self) -> usize {
+        match self {
+            Kind::U8 | Kind::I8 => 1,
+            Kind::U16 | Kind::I16 => 2,
+            Kind::U32 | Kind::I32 | Kind::F32 => 4,
+            Kind::U64 | Kind::I64 | Kind::F64 => 8,
+        }
+    }
+
+    /// Whether every value of this kind has an equal value in `to`.
+    pub fn widens_to(self, to: Kind) -> bool {
+        /// (bits of magnitude, signed, floating)
+        fn reach(kind: Kind) -> (usize, bool, bool) {
+            match kind {
+                Kind::F32 => (24, true, true),
+                Kind::F64 => (53, true, true),
+                Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 => (8 * kind.bytes(), false, false),
+                Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => (8 * kind.bytes() - 1, true, false),
+            }
+        }
+        let ((bits, signed, floating), (to_bits, to_signed, to_floating)) = (reach(self), reach(to));
+        bits <= to_bits && (to_signed || !signed) && (to_floating || !floating)
+    }
+}
+
+/// A number as it lies in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Dtype {
+    /// What number it is.
+    pub kind: Kind,
+    /// Whether its most significant byte comes first.
+    pub big_endian: bool,
+}
+
+impl Dtype {
+    /// A number with its least significant byte first.
+    pub const fn little(kind: Kind) -> Self {
+        Dtype { kind, big_endian: false }
+    }
+
+    /// A number with its most significant byte first.
+    pub const fn big(kind: Kind) -> Self {
+        Dtype { kind, big_endian: true }
+    }
+
+    /// Whether the two types give every value the same bytes.
+    pub(crate) fn same_bytes(self, other: Dtype) -> bool {
+        self.kind == other.kind && (self.big_endian == other.big_endian || self.kind.bytes() == 1)
+    }
+
+    pub(crate) fn to_byte(self) -> u8 {
+        self.kind as u8 | u8::from(self.big_endian) << 7
+    }
+
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        let kind = *Kind::ALL.get(usize::from(byte & 0x7F))?;
+        Some(Dtype { kind, big_endian: byte & 0x80 != 0 })
+    }
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}{}", self.kind, if self.big_endian { " big-endian" } else { "" })
+    }
+}
+
+/// What to do with a value that the destination's type cannot hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Narrowing {
+    /// Refuse, when the rule is compiled, every conversion that could lose something.
+    #[default]
+    Refuse,
+    /// The nearest value that fits: integers stop at their limits, floats round to nearest and
+    /// overflow to infinity, fractions are cut towards zero, NaN becomes the integer 0.
+    Saturate,
+    /// Integers keep their low bits; everything else as [`Saturate`](Narrowing::Saturate).
+    Wrap,
+}

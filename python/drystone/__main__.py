@@ -1,0 +1,17 @@
+"""The `drystone` command: `python -m drystone` does the same."""
+
+import signal
+import sys
+
+from drystone._core import cli_main
+
+
+def main() -> int:
+    """Run the command with the arguments of the process; gives its exit code."""
+    # The command runs outside the interpreter, which would only notice Ctrl-C afterwards.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return cli_main(["drystone", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

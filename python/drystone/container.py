@@ -1,0 +1,264 @@
+"""Containers: create, open, commit, look at earlier snapshots, recover, verify."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, Literal, Self, SupportsIndex
+
+from drystone._core import ContainerHandle
+from drystone.errors import DrystoneWarning, InvalidArgumentError, NotFoundError
+from drystone.group import Group
+from drystone.location import local_path, remove_container
+from drystone.reports import Damage, IncompleteStep, RecoverReport, Snapshot, VerifyReport, moment
+from drystone.writer import Writer
+
+Path = str | os.PathLike[str]
+
+
+def create(
+    path: Path, durability: Literal["async", "durable", "memory"] = "async", *, overwrite: bool = False
+) -> Container:
+    """Create a container: a directory, made with those above it.
+
+    Args:
+        path: A path or `file://` URL.
+        durability: What survives. `"async"`: nothing committed is lost when processes are killed; a power cut may lose
+            commits after the last `flush()`. `"durable"`: what is committed is on stable storage. `"memory"`: never synced.
+        overwrite: Remove a container that is there; else that is a `ConflictError`.
+    """
+    location = local_path(path)
+    if overwrite:
+        remove_container(location)
+    return Container(ContainerHandle.create(location, durability), location)
+
+
+def open(url: Path, mode: Literal["r", "r+", "a"] = "r") -> Container:  # noqa: A001
+    """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none)."""
+    location = local_path(url)
+    return Container(ContainerHandle.open(location, mode), location)
+
+
+class Container(Group):
+    """An open container, showing one snapshot until `refresh` or a commit of its own. `with` closes it.
+
+    It may be used from several threads. Pickled, it opens the same snapshot again, for reading.
+    """
+
+    def __init__(self, handle: ContainerHandle, path: str) -> None:
+        self._handle = handle
+        self._location = path
+        self._path = ""
+        self._writers: weakref.WeakSet[Writer] = weakref.WeakSet()
+        self._warn()
+
+    @property
+    def _container(self) -> Container:
+        return self
+
+    def _warn(self) -> None:
+        for text in self._handle.take_warnings():
+            _warn(text)
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        return self._location
+
+    @property
+    def uuid(self) -> str:
+        """Its permanent identity, in hexadecimal."""
+        return self._handle.uuid
+
+    @property
+    def durability(self) -> str:
+        """What survives a power cut: `"async"`, `"durable"` or `"memory"`."""
+        return self._handle.durability
+
+    @property
+    def mode(self) -> str:
+        """`"r"` or `"r+"`."""
+        return "r+" if self._handle.writable else "r"
+
+    @property
+    def closed(self) -> bool:
+        """Has it been closed?"""
+        return self._handle.closed
+
+    def close(self) -> None:
+        """Close it, and the writers that were opened from it. Closing again does nothing."""
+        try:
+            for writer in list(self._writers):
+                writer.close()
+        finally:
+            self._handle.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def steps(self) -> list[int]:
+        """The committed steps, ascending."""
+        return self._handle.steps()
+
+    def writer(
+        self,
+        rank: SupportsIndex | None = None,
+        nranks: SupportsIndex | None = None,
+        run: SupportsIndex | None = None,
+    ) -> Writer:
+        """A writer, for this process alone.
+
+        With `rank` and `nranks` a step becomes visible as a whole, when every rank 0..nranks-1 has closed it and one process
+        commits; with `nranks=1` it does so when it is left. Without them a commit takes what has been closed.
+
+        Args:
+            rank: Which of the ranks this is.
+            nranks: How many write each step.
+            run: The generation of writers this belongs to; by default the one that the last recovery began.
+        """
+        writer = Writer(self, self._handle.writer(rank, nranks, run))
+        self._writers.add(writer)
+        self._warn()
+        return writer
+
+    def commit(self) -> Snapshot:
+        """Make what writers have closed visible. One process does; with nothing new it changes nothing.
+
+        Steps that some ranks have not closed stay invisible: they are in `.incomplete`, and a warning names the ranks.
+        """
+        version, time, changed, incomplete, notes = self._handle.commit()
+        snapshot = Snapshot(version, moment(time), changed, _incomplete(incomplete), tuple(notes))
+        for step in snapshot.incomplete:
+            _warn(str(step))
+        for note in notes:
+            _warn(note)
+        self._warn()
+        return snapshot
+
+    def flush(self) -> int:
+        """Make everything committed so far survive a power cut; gives the number of the last commit."""
+        return self._handle.flush()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot it shows."""
+        version, time = self._handle.snapshot()
+        return Snapshot(version, moment(time))
+
+    @property
+    def snapshots(self) -> list[Snapshot]:
+        """All snapshots that can be read, oldest first."""
+        return [Snapshot(version, moment(time)) for version, time in self._handle.history()]
+
+    def at(self, snapshot: SupportsIndex) -> Container:
+        """The container as it was at a snapshot, for reading only; it never changes."""
+        return Container(self._handle.at(snapshot), self._location)
+
+    def refresh(self) -> bool:
+        """Show the newest snapshot; True if it is another one."""
+        changed = self._handle.refresh()
+        self._warn()
+        return changed
+
+    @contextmanager
+    def batch(self) -> Iterator[Self]:
+        """Collect what is created, renamed, deleted, linked, resized and set inside `with`: one commit for all.
+
+        An exception inside drops it all.
+        """
+        self._handle.begin_batch()
+        try:
+            yield self
+        except BaseException:
+            self._handle.end_batch(False)
+            raise
+        self._handle.end_batch(True)
+        self._warn()
+
+    def recover(
+        self, adopt: bool | Iterable[SupportsIndex] | None = None, discard: bool = False
+    ) -> RecoverReport:
+        """Settle what a run that died has left, and begin a new run.
+
+        Steps that all its ranks closed but nobody committed become visible (`adopt=True`, the default), or are dropped
+        (`discard=True`), or only some are adopted (`adopt=[steps]`, the others are dropped). Incomplete steps are dropped. What
+        writers of the old run still do will not become visible.
+        """
+        if adopt is None:
+            adopt = not discard
+        elif discard and adopt is not False:
+            raise InvalidArgumentError("adopt= and discard=True contradict each other: give one of them")
+        which = adopt if isinstance(adopt, bool) else list(adopt)
+        adopted, discarded, incomplete, notes, run, version = self._handle.recover(which)
+        self._warn()
+        return RecoverReport(
+            tuple(adopted),
+            tuple(discarded),
+            _incomplete(incomplete),
+            tuple(notes),
+            run,
+            Snapshot(version, self.snapshot.time, True),
+        )
+
+    def verify(self, progress: Callable[[int, int], object] | bool | None = None) -> VerifyReport:
+        """Read and check every byte that the snapshot refers to.
+
+        `progress(done, total)` is called now and then, and stops it by giving False (`CancelledError`); `progress=True`
+        prints to standard error.
+        """
+        report = _print_progress if progress is True else progress or None
+        entries, nbytes, manifests, damage = self._handle.verify(report)
+        return VerifyReport(entries, nbytes, manifests, [Damage(*found) for found in damage])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self._location, self.uuid, int(self.snapshot))
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return f"<drystone container {self._location}, closed>"
+        return f"<drystone container {self._location}, mode {self.mode}, snapshot {int(self.snapshot)}>"
+
+
+_reopened: weakref.WeakValueDictionary[tuple[str, str, int], Container] = weakref.WeakValueDictionary()
+
+
+def _reopen(path: str, uuid: str, version: int) -> Container:
+    """The container of a pickle; many variables unpickled in one process share it."""
+    known = _reopened.get((path, uuid, version))
+    if known is not None and not known.closed:
+        return known
+    newest = open(path)
+    if newest.uuid != uuid:
+        raise NotFoundError(f"the container at {path} is not the one that was pickled: it has been replaced")
+    container = newest.at(version)
+    _reopened[path, uuid, version] = container
+    return container
+
+
+def _incomplete(steps: list[tuple[int, int, int, list[int]]]) -> tuple[IncompleteStep, ...]:
+    return tuple(IncompleteStep(run, step, nranks, tuple(missing)) for run, step, nranks, missing in steps)
+
+
+def _warn(text: str) -> None:
+    """Warns where the package was called."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("drystone."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, DrystoneWarning, stacklevel=level)
+
+
+def _print_progress(done: int, total: int) -> None:
+    with suppress(OSError):
+        end = "\n" if done >= total else ""
+        print(f"\rverifying: {done} of {total} entries", end=end, file=sys.stderr, flush=True)

@@ -1,0 +1,49 @@
+"""Errors, by what the caller can do about them.
+
+Each is also the built-in exception that a caller would expect in its place, so that code written for NumPy arrays,
+dictionaries and files handles them.
+"""
+
+
+class DrystoneError(Exception):
+    """Any error of this package."""
+
+
+class NotFoundError(DrystoneError, KeyError):
+    """A container, variable, group, attribute, step, block or snapshot that is not there."""
+
+    def __str__(self) -> str:
+        # KeyError shows its argument quoted.
+        return Exception.__str__(self)
+
+
+class CorruptError(DrystoneError):
+    """Stored bytes are not what was written; the message names the file, the offset and the variable."""
+
+
+class ConflictError(DrystoneError):
+    """What is there already, or somebody else did, excludes this."""
+
+
+class UnsupportedError(DrystoneError):
+    """Something this version, or this kind of storage, does not do."""
+
+
+class InvalidArgumentError(DrystoneError, ValueError):
+    """The arguments are wrong, or do not fit what they are applied to."""
+
+
+class OutOfRangeError(InvalidArgumentError, IndexError):
+    """An index or a box outside the array."""
+
+
+class IoError(DrystoneError, OSError):
+    """The medium failed, is full, or does not permit it."""
+
+
+class CancelledError(DrystoneError):
+    """The caller asked to stop."""
+
+
+class DrystoneWarning(UserWarning):
+    """Something a person should know, although the call succeeded."""

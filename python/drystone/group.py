@@ -1,0 +1,258 @@
+"""Groups: names joined by `/`, and attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy.typing as npt
+
+from drystone import values
+from drystone._core import element_dtype
+from drystone.errors import InvalidArgumentError, NotFoundError
+
+if TYPE_CHECKING:
+    from drystone.container import Container
+    from drystone.variable import Variable
+
+T = TypeVar("T")
+
+
+class Group:
+    """Variables and groups below a path. Names are paths relative to it; a leading `/` means the root."""
+
+    def __init__(self, container: Container, path: str) -> None:
+        self._owner = container
+        self._path = path
+
+    @property
+    def _container(self) -> Container:
+        return self._owner
+
+    def _below(self, name: str) -> str:
+        if not isinstance(name, str):
+            raise InvalidArgumentError(f"a name is a string, not {name!r}")
+        absolute = name.startswith("/") or not self._path
+        return name.strip("/") if absolute else f"{self._path}/{name.strip('/')}".strip("/")
+
+    @property
+    def name(self) -> str:
+        """Path in the container; empty for the root."""
+        return self._path
+
+    @property
+    def attrs(self) -> Attributes:
+        """Attributes of the group; setting one is a commit."""
+        return Attributes(self._container, self._path)
+
+    @property
+    def variables(self) -> Names[Variable]:
+        """The variables below, by path, in sorted order."""
+        from drystone.variable import Variable
+
+        return Names(self, 0, lambda path: Variable(self._container, path))
+
+    @property
+    def groups(self) -> Names[Group]:
+        """The groups below, by path, in sorted order."""
+        return Names(self, 1, lambda path: Group(self._container, path))
+
+    def __getitem__(self, name: str) -> Any:
+        """The `Variable` or `Group` of that name (`variables` and `groups` say which they give)."""
+        from drystone.variable import Variable
+
+        path = self._below(name)
+        if self._container._handle.kind(path) == "group":
+            return Group(self._container, path) if path else self._container
+        self._container._handle.reading(path, None)
+        return Variable(self._container, path)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._container._handle.kind(self._below(name)) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of what is directly in it."""
+        variables, groups = self._container._handle.names(self._path)
+        return iter(sorted(path for path in {*variables, *groups} if "/" not in path))
+
+    def __delitem__(self, name: str) -> None:
+        self.delete(name)
+
+    def create_variable(
+        self,
+        name: str,
+        dtype: Any,
+        shape: Sequence[int | str | None] | int = (),
+        dims: Sequence[str] | None = None,
+        steps: bool = False,
+        local: bool = False,
+        transform: str | Sequence[str | Mapping[str, Any]] | None = None,
+        chunks: Sequence[int] | None = None,
+        fill_value: Any = None,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> Variable:
+        """Create a variable, and the groups above it.
+
+        Creating the identical one again changes nothing; a different one of the name is a `ConflictError`.
+
+        Args:
+            name: Path, with `/` between groups.
+            dtype: What `numpy.dtype` takes, `"bfloat16"`, or `str` for strings of any length.
+            shape: Extents, without the step axis; `None` or `"*"` grows as blocks are put.
+            dims: A name per dimension.
+            steps: One array per output time; else one array.
+            local: One value or array of any shape per writer (and step).
+            transform: Codecs, such as `"shuffle,zstd:1"`, a list of them, or Zarr codec objects.
+            chunks: Shape of the pieces that blocks are cut into and read by.
+            fill_value: What cells read as that nobody wrote; zero if not given.
+            attrs: Attributes.
+        """
+        from drystone.variable import Variable
+
+        path = self._below(name)
+        element, strings = element_dtype(dtype)
+        self._container._handle.create_variable(
+            path,
+            dtype,
+            _as_tuple(shape),
+            None if dims is None else [dims] if isinstance(dims, str) else list(dims),
+            bool(steps),
+            bool(local),
+            transform,
+            chunks,
+            values.fill_bytes(fill_value, element, strings),
+            None if attrs is None else dict(attrs),
+        )
+        self._container._warn()
+        return Variable(self._container, path)
+
+    def create_group(self, name: str, attrs: Mapping[str, Any] | None = None) -> Group:
+        """Create a group, and those above it; if it is there, the attributes are added to its own."""
+        path = self._below(name)
+        self._container._handle.create_group(path, None if attrs is None else dict(attrs))
+        self._container._warn()
+        return Group(self._container, path)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a variable, a link or a group with all below it another path."""
+        self._container._handle.rename(self._below(old), self._below(new))
+        self._container._warn()
+
+    def delete(self, name: str) -> None:
+        """Remove a name; of a group, with all below it. Earlier snapshots keep it."""
+        self._container._handle.delete(self._below(name))
+        self._container._warn()
+
+    def link(self, name: str, target: str) -> None:
+        """Make a path stand for another, which need not be there yet."""
+        self._container._handle.link(self._below(name), self._below(target))
+        self._container._warn()
+
+    def __repr__(self) -> str:
+        return f"<drystone group {self._path or '/'} of {self._container.path}>"
+
+
+def _as_tuple(shape: Any) -> tuple[Any, ...]:
+    if shape is None or isinstance(shape, str):
+        return (shape,)
+    try:
+        return tuple(shape)
+    except TypeError:
+        return (shape,)
+
+
+class Names(Mapping[str, T], Generic[T]):
+    """The variables or groups below a group, by path."""
+
+    def __init__(self, group: Group, which: int, make: Callable[[str], T]) -> None:
+        self._group = group
+        self._which = which
+        self._make = make
+
+    def _names(self) -> list[str]:
+        return self._group._container._handle.names(self._group._path)[self._which]
+
+    def __getitem__(self, name: str) -> T:
+        path = self._group._below(name)
+        handle = self._group._container._handle
+        if handle.kind(path) == ("variable", "group")[self._which]:
+            return self._make(path)
+        if self._which == 0:
+            handle.reading(path, None)  # raises, with the nearest names
+        raise NotFoundError(f'there is no {("variable", "group")[self._which]} "{path}"')
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        path = self._group._below(name)
+        return self._group._container._handle.kind(path) == ("variable", "group")[self._which]
+
+    def __repr__(self) -> str:
+        return repr(self._names())
+
+
+class Attributes(MutableMapping[str, Any]):
+    """Attributes of a variable or group: numbers, strings, lists, dictionaries, NumPy scalars and arrays.
+
+    Setting, removing and `update` are one commit each. What is read is a copy: changing it changes nothing that is stored.
+    """
+
+    def __init__(self, container: Container, path: str) -> None:
+        self._container = container
+        self._path = path
+
+    def _all(self) -> dict[str, Any]:
+        return self._container._handle.attrs(self._path)
+
+    def _change(self, changes: dict[str, Any], gone: list[str]) -> None:
+        self._container._handle.change_attrs(self._path, changes, gone)
+        self._container._warn()
+
+    def __getitem__(self, name: str) -> Any:
+        found = self._all()
+        if name not in found:
+            raise self._missing(name)
+        return found[name]
+
+    def _missing(self, name: object) -> NotFoundError:
+        return NotFoundError(f'"{self._path or "/"}" has no attribute {name!r}')
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._change({name: value}, [])
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self._all():
+            raise self._missing(name)
+        self._change({}, [name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._all()
+
+    def update(self, *others: Any, **named: Any) -> None:  # type: ignore[override]
+        """Set several, as one commit."""
+        changes = dict(*others, **named)
+        if changes:
+            self._change(changes, [])
+
+    def clear(self) -> None:
+        """Remove all, as one commit."""
+        names = list(self._all())
+        if names:
+            self._change({}, names)
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+

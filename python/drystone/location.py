@@ -1,0 +1,52 @@
+"""Where containers are: paths and URLs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from drystone.errors import ConflictError, InvalidArgumentError, IoError, UnsupportedError
+
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+)://")
+_IDENTITY = "drystone.json"
+_PARTS = ("log", "index", "manifest", "zarr")
+
+
+def local_path(url: str | os.PathLike[str]) -> str:
+    """The absolute local path that a path or `file://` URL means."""
+    path = os.fsdecode(os.fspath(url))
+    scheme = _SCHEME.match(path)
+    if scheme and scheme[1].lower() != "file":
+        raise UnsupportedError(
+            f"{path}: this version stores in local directories; {scheme[1]}:// is not supported yet"
+        )
+    if scheme:
+        parts = urlsplit(path)
+        if parts.netloc not in ("", "localhost"):
+            raise InvalidArgumentError(f"{path}: a file URL is file:///absolute/path, without a host")
+        path = unquote(parts.path)
+    if not path or "\0" in path:
+        raise InvalidArgumentError(f"{path!r} is not a path")
+    return str(Path(path).absolute())
+
+
+def remove_container(path: str) -> None:
+    """Removes the container at `path`, and nothing else that lies there; where there is none, nothing happens."""
+    root = Path(path)
+    if not root.exists():
+        return
+    if not (root / _IDENTITY).is_file():
+        if root.is_dir() and not any(root.iterdir()):
+            return
+        raise ConflictError(f"{path} is not a container: overwrite=True replaces containers only")
+    try:
+        # Without its identity it is no container any more, however far the rest comes.
+        (root / _IDENTITY).unlink()
+        for part in _PARTS:
+            if (root / part).is_dir():
+                shutil.rmtree(root / part)
+    except OSError as error:
+        raise IoError(f"removing the container at {path}: {error}") from error

@@ -1,0 +1,177 @@
+"""What calls report: snapshots, blocks, recoveries, verifications."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_RANKS = 1 << 24
+
+
+@dataclass(frozen=True)
+class IncompleteStep:
+    """A step that some ranks of a run have left and others not: it is not visible."""
+
+    run: int
+    step: int
+    nranks: int
+    missing: tuple[int, ...]
+    """Ranks that have not left it."""
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(str, self.missing[:16])) + (", ..." if len(self.missing) > 16 else "")
+        which = f"rank {shown} has" if len(self.missing) == 1 else f"ranks {shown} have"
+        return (
+            f"step {self.step} of run {self.run} is not visible: {which} not closed it "
+            f"({len(self.missing)} of {self.nranks} missing)"
+        )
+
+
+class Snapshot(int):
+    """A committed state of a container. It is the number of its commit; `Container.at` takes it."""
+
+    time: datetime | None
+    """When it was committed; None for the state before the first commit."""
+    changed: bool
+    """Did the call that returned it commit anything new?"""
+    incomplete: tuple[IncompleteStep, ...]
+    """Steps that the commit found but could not take, because ranks are missing."""
+    notes: tuple[str, ...]
+    """Other things that a person should know."""
+
+    def __new__(
+        cls,
+        version: int,
+        time: datetime | None = None,
+        changed: bool = False,
+        incomplete: tuple[IncompleteStep, ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> Self:
+        self = super().__new__(cls, version)
+        self.time = time
+        self.changed = changed
+        self.incomplete = incomplete
+        self.notes = notes
+        return self
+
+    @property
+    def version(self) -> int:
+        """The number of the commit; 0 before the first."""
+        return int(self)
+
+    def __repr__(self) -> str:
+        when = f" of {self.time:%Y-%m-%d %H:%M:%S} UTC" if self.time else ""
+        rest = f", {len(self.incomplete)} steps incomplete" if self.incomplete else ""
+        return f"<drystone snapshot {int(self)}{when}{rest}>"
+
+    __str__ = int.__repr__
+
+
+def moment(nanoseconds: int) -> datetime | None:
+    """Nanoseconds since 1970 as a time; None for 0."""
+    return _EPOCH + timedelta(microseconds=nanoseconds // 1000) if nanoseconds else None
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block as it was written."""
+
+    step: int | None
+    offset: tuple[int, ...]
+    shape: tuple[int, ...]
+    writer: int
+    """Rank, or for writers without ranks the id of the writer."""
+    put: int
+    """Number of the put in its writer."""
+    commit: int
+    """Number of the commit that made it visible."""
+    nbytes: int
+    """Bytes it takes as stored."""
+    chunks: tuple[int, ...]
+    """Shape of the subchunks it is cut into."""
+    transform: str | None
+    nans: int
+    """How many of its values are NaN."""
+    min: Any = None
+    """Least value; None where values have no order."""
+    max: Any = None
+    """Greatest value; None where values have no order."""
+    members: tuple[str, ...] = ()
+    """Which members of a record it wrote."""
+
+    @property
+    def rank(self) -> int | None:
+        """Rank that wrote it; None for writers without ranks."""
+        return self.writer if self.writer < _MAX_RANKS else None
+
+
+@dataclass(frozen=True)
+class RecoverReport:
+    """What a recovery did."""
+
+    adopted: tuple[int, ...]
+    """Steps that became visible."""
+    discarded: tuple[int, ...]
+    """Complete steps that were dropped, as asked."""
+    incomplete: tuple[IncompleteStep, ...]
+    """Steps that were dropped because ranks are missing."""
+    notes: tuple[str, ...]
+    run: int
+    """Number of the run that begins now."""
+    snapshot: Snapshot
+
+    def __str__(self) -> str:
+        lines = [f"run {self.run} begins; steps adopted: {_listed(self.adopted)}"]
+        if self.discarded:
+            lines.append(f"steps discarded: {_listed(self.discarded)}")
+        lines.extend(f"dropped: {step}" for step in self.incomplete)
+        lines.extend(self.notes)
+        return "\n".join(lines)
+
+
+def _listed(steps: tuple[int, ...]) -> str:
+    if not steps:
+        return "none"
+    return ", ".join(map(str, steps[:16])) + (f" and {len(steps) - 16} more" if len(steps) > 16 else "")
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Something that cannot be read as it was written."""
+
+    key: str
+    """Which file, as far as known."""
+    variable: str | None
+    step: int | None
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What a verification saw. It is true if nothing is damaged."""
+
+    entries: int
+    """Index entries checked: one per block and member."""
+    nbytes: int
+    """Stored bytes read and checked."""
+    manifests: int
+    damage: list[Damage] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Is everything as it was written?"""
+        return not self.damage
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        seen = f"{self.entries} entries, {self.nbytes} bytes, {self.manifests} snapshots checked"
+        if self.ok:
+            return f"sound: {seen}"
+        return "\n".join([f"damaged in {len(self.damage)} places: {seen}", *map(str, self.damage)])

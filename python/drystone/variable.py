@@ -1,0 +1,233 @@
+"""Variables: arrays in a container, read with NumPy's rules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from drystone.group import Attributes
+from drystone.reports import Block
+
+if TYPE_CHECKING:
+    from drystone._core import Plan, ReadingHandle
+    from drystone.container import Container
+
+
+class Variable:
+    """An array in a container, or one member of an array of records.
+
+    Indexing reads: integers, slices of any step, `...` and `None` give what NumPy gives. The first axis of a variable
+    with steps is the step. It follows its container: after a commit or `refresh` it shows the newer state.
+    """
+
+    __slots__ = ("__weakref__", "_container", "_member", "_path")
+
+    def __init__(self, container: Container, path: str, member: str | None = None) -> None:
+        self._container = container
+        self._path = path
+        self._member = member
+
+    def _reading(self) -> ReadingHandle:
+        return self._container._handle.reading(self._path, self._member)
+
+    @property
+    def name(self) -> str:
+        """Path in the container."""
+        return self._path
+
+    @property
+    def member(self) -> str | None:
+        """Which member of the record this is; None if it is the whole."""
+        return self._member
+
+    @property
+    def container(self) -> Container:
+        """The container it is in."""
+        return self._container
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent of each axis. With steps the first is the last committed step of the container + 1."""
+        return self._reading().shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype in which it reads: `object` for strings of any length, of which the values are `str`."""
+        return self._reading().element
+
+    @property
+    def dims(self) -> tuple[str, ...] | None:
+        """Names of the dimensions, without the step axis; None if they have none."""
+        return self._reading().dims
+
+    @property
+    def attrs(self) -> Attributes:
+        """Its attributes; setting one is a commit."""
+        return Attributes(self._container, self._path)
+
+    @property
+    def transform(self) -> str | None:
+        """The codecs applied to what is written, as text; None for none."""
+        return self._reading().transform
+
+    @property
+    def chunk_shape(self) -> tuple[int, ...] | None:
+        """The shape into which blocks are cut, if it was given."""
+        return self._reading().chunks
+
+    @property
+    def fill_value(self) -> Any:
+        """What cells read as that nobody wrote."""
+        reading = self._reading()
+        if reading.strings:
+            return ""
+        whole = self._container._handle.reading(self._path, None) if self._member else reading
+        zero = bytes(whole.item)
+        value = np.frombuffer(reading_fill if (reading_fill := whole.fill) else zero, whole.element)[0]
+        for part in (self._member or "").split(".") if self._member else ():
+            value = value[part]
+        return value
+
+    @property
+    def steps(self) -> list[int]:
+        """The committed steps in which it has data."""
+        return self._reading().steps()
+
+    @property
+    def has_steps(self) -> bool:
+        """Has it one value per output time?"""
+        return self._reading().has_steps
+
+    @property
+    def local(self) -> bool:
+        """Has each writer a value of its own, of any shape?"""
+        return self._reading().local
+
+    @property
+    def growable(self) -> tuple[bool, ...]:
+        """Which dimensions grow as blocks are put, without the step axis."""
+        return self._reading().growable
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements in memory."""
+        return self.size * self.dtype.itemsize
+
+    def __getitem__(self, key: Any) -> Any:
+        """Read a selection; a string gives a member of a record, to be read in turn."""
+        if isinstance(key, str):
+            return self._member_named(key)
+        return self._reading().select(key)
+
+    def _member_named(self, name: str) -> Variable:
+        if not self._reading().members:
+            which = f'"{self._path}"' + (f' member "{self._member}"' if self._member else "")
+            raise NotFoundError(f'{which} holds {self.dtype}, which has no member "{name}"')
+        path = f"{self._member}.{name}" if self._member else name
+        self._container._handle.reading(self._path, path)
+        return Variable(self._container, self._path, path)
+
+    def read(
+        self,
+        step: SupportsIndex | None = None,
+        offset: Sequence[SupportsIndex] | SupportsIndex | None = None,
+        count: Sequence[SupportsIndex] | SupportsIndex | None = None,
+        out: npt.NDArray[Any] | None = None,
+        max_error: float | None = None,
+    ) -> Any:
+        """Read a box: of one step, or (`step=None`) of a variable without steps.
+
+        `offset` and `count` have an entry per dimension, without the step axis; left out, they mean the beginning and all
+        that follows. `out` may be any writable array of the right shape and dtype; it is filled and returned.
+        """
+        if max_error is not None:
+            raise UnsupportedError("max_error= is not supported yet: leave it out, reads are exact")
+        return self._reading().read_box(step, offset, count, out)
+
+    def blocks(self, step: SupportsIndex | None = None) -> list[Block]:
+        """The blocks as they were written, oldest first: of one step, or (`step=None`) of all."""
+        reading = self._reading()
+        steps: Sequence[SupportsIndex | None]
+        steps = reading.steps() if step is None and reading.has_steps else [step]
+        return [Block(**block) for s in steps for block in reading.blocks(s)]
+
+    def read_block(self, step: SupportsIndex | None, number: SupportsIndex) -> Any:
+        """One block of a step (None: of a variable without steps) as it was written, whatever overlaps it."""
+        return self._reading().read_block(step, number)
+
+    def read_blocks(self, step: SupportsIndex | None = None) -> list[Any]:
+        """Every block of a step as it was written; for a local variable, the value of each writer."""
+        reading = self._reading()
+        return [reading.read_block(step, i) for i in range(len(reading.blocks(step)))]
+
+    @property
+    def explain(self) -> Explain:
+        """`T.explain[key]` is the plan of `T[key]`: what it would read, without reading it."""
+        return Explain(self)
+
+    @property
+    def oindex(self) -> NoReturn:
+        """Indexing with one list per axis: not supported yet."""
+        raise UnsupportedError("oindex is not supported yet: read a slice that holds the cells and index the array")
+
+    def chunks(self, selection: Any) -> NoReturn:
+        """Read a selection piece by piece: not supported yet."""
+        raise UnsupportedError("chunks() is not supported yet: read one step or slab at a time")
+
+    def resize(self, shape: Sequence[SupportsIndex] | SupportsIndex) -> None:
+        """Set the extents, without the step axis. What is cut away and grows back reads as fill."""
+        self._container._handle.resize(self._path, shape)
+        self._container._warn()
+
+    def __len__(self) -> int:
+        shape = self.shape
+        if not shape:
+            raise TypeError("a variable of no dimensions has no length")
+        return shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("a variable cannot become an array without a copy")
+        values = np.asarray(self._reading().select(...))
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Container, str, str | None]]:
+        return type(self), (self._container, self._path, self._member)
+
+    def __repr__(self) -> str:
+        name = self._path if self._member is None else f"{self._path}[{self._member!r}]"
+        try:
+            reading = self._reading()
+        except (NotFoundError, InvalidArgumentError) as error:
+            return f"<drystone variable {name}: {error}>"
+        kind = "str" if reading.strings else str(reading.element)
+        what = "local, " if reading.local else ""
+        return f"<drystone variable {name}: {what}{kind} {reading.shape}{', steps' if reading.has_steps else ''}>"
+
+
+class Explain:
+    """Plans of reads: `T.explain[10, :, 256, :]`."""
+
+    def __init__(self, variable: Variable) -> None:
+        self._variable = variable
+
+    def __getitem__(self, key: Any) -> Plan:
+        return self._variable._reading().explain(key)

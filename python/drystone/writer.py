@@ -1,0 +1,116 @@
+"""Writers lay down blocks, step by step, without waiting for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+
+import numpy as np
+
+from drystone import values
+
+if TYPE_CHECKING:
+    from drystone._core import WriterHandle
+    from drystone.container import Container
+
+
+class Writer:
+    """Writes blocks into a container. `Container.writer` makes one.
+
+    A writer has a log of its own, so any number of them, in any number of processes, work at the same time. It may be
+    used from several threads. `with` closes it.
+    """
+
+    def __init__(self, container: Container, handle: WriterHandle) -> None:
+        self._container = container
+        self._handle = handle
+
+    def step(self, number: SupportsIndex | None = None, *, replace: bool = False) -> Step:
+        """An output time: `with w.step():` is the next one, `with w.step(t):` step `t`, which may leave a gap.
+
+        Inside, `put` lays down blocks; on leaving the step is closed, and visible with the next commit (with `nranks=1`
+        at once). An exception inside drops the step. Writing a step again overwrites the cells written; with `replace`
+        it hides all that the step held before.
+        """
+        return Step(self, number, replace)
+
+    def put(
+        self,
+        name: str,
+        array: Any,
+        offset: Sequence[SupportsIndex] | SupportsIndex | None = None,
+        field: str | None = None,
+    ) -> None:
+        """Write a block of a variable, or of one member of a record (`field`), with its first cell at `offset`.
+
+        Takes an array of the variable's dtype in any memory layout, or a scalar, list or text that converts without
+        loss. `offset` has an entry per dimension, without the step axis, and is zero if left out. The array may be changed
+        again when this returns.
+        """
+        if isinstance(array, np.ndarray) and array.dtype.kind not in "OTU":
+            self._handle.put(name, array, offset, field)
+            return
+        dtype, strings, _ = self._handle.target(name, field)
+        if strings:
+            texts = values.as_texts(array, f'"{name}"')
+            self._handle.put_strings(name, texts.shape, texts.ravel().tolist(), offset)
+        else:
+            self._handle.put(name, values.as_elements(array, dtype, f'"{name}"'), offset, field)
+
+    def flush(self) -> None:
+        """Hand what was put to the system. What is visible changes only by the end of a step and a commit."""
+        self._handle.flush()
+
+    def close(self) -> None:
+        """Close the log; values put without a step are committed. Closing again does nothing."""
+        self._handle.close()
+        self._container._warn()
+
+    @property
+    def closed(self) -> bool:
+        """Has it been closed?"""
+        return self._handle.closed
+
+    @property
+    def run(self) -> int | None:
+        """The run it belongs to; None for writers without ranks."""
+        return self._handle.run
+
+    @property
+    def current_step(self) -> int | None:
+        """The step that is open."""
+        return self._handle.current_step
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "open"
+        return f"<drystone writer {self._handle.id} of {self._container.path}, {state}>"
+
+
+class Step:
+    """An output time of a writer, for `with`; it gives the number of the step."""
+
+    def __init__(self, writer: Writer, number: SupportsIndex | None, replace: bool) -> None:
+        self._writer = writer
+        self._number = number
+        self._replace = replace
+
+    def __enter__(self) -> int:
+        return self._writer._handle.begin_step(self._number, self._replace)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._writer._handle.end_step()
+            self._writer._container._warn()
+        else:
+            self._writer._handle.abort_step()
