@@ -21,7 +21,7 @@ use crate::container::Inner;
 use crate::log_scan::{Group, PartFrom, WriterLog};
 use crate::snapshot::Snapshot;
 use crate::transaction::{Change, Committed, Decision, transact};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// A step of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,14 +105,21 @@ pub(crate) fn commit_all(inner: &Arc<Inner>) -> Result<Committed> {
     Ok(done)
 }
 
-/// Commits groups of one writer.
+/// Commits groups of one writer. `fence`, of a ranked one, is the number that held when it opened.
 pub(crate) fn commit_own(
     inner: &Arc<Inner>,
     writer: u64,
+    fence: Option<u64>,
     parts: &[PartFrom],
     steps: bool,
 ) -> Result<Committed> {
     transact(inner, |base, version| {
+        if fence.is_some_and(|f| f < base.manifest.fence) {
+            return Err(Error::conflict(format!(
+                "writer {writer:016x} was shut out by a recovery, which settled what it had closed before: nothing it closes is \
+                 committed any more; open another writer, and see the steps that are there"
+            )));
+        }
         let sources = base.sources(&inner.pages)?;
         let mine: HashMap<u32, &Source> =
             sources.iter().filter(|s| s.kind == 0 && s.writer == writer).map(|s| (s.part, s)).collect();
@@ -180,7 +187,15 @@ pub(crate) fn gather(
     let mut notes = Vec::new();
     for (writer, mut parts) in writers {
         parts.sort_by_key(|p| p.part);
-        let Some(mut log) = WriterLog::scan(store, writer, &inner.identity.uuid, &parts)? else { continue };
+        let mut log = match WriterLog::scan(store, writer, &inner.identity.uuid, &parts) {
+            Ok(Some(log)) => log,
+            Ok(None) => continue,
+            Err(e) if e.kind() == ErrorKind::Corrupt && !strict => {
+                notes.push(format!("{e}; what writer {writer:016x} closed and was not committed is left out"));
+                continue;
+            }
+            Err(e) => return Err(e.while_doing("looking for what writers closed (recover() gives up what is damaged)")),
+        };
         if let Some(part) = log.parts.iter().find(|p| p.damaged) {
             let message = format!(
                 "{} is damaged at byte {}: sound records stand behind it{}",
@@ -465,6 +480,9 @@ pub(crate) fn plan(
             for group in &log.groups {
                 books.settled(log.header.id).insert(group.number);
             }
+        }
+        for group in &log.aborted {
+            books.settled(log.header.id).insert(*group);
         }
         if anything || given_up || fencing {
             books.update(log, &take[i], shut);

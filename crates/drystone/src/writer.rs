@@ -201,7 +201,7 @@ impl Writer {
         })?;
         drop(state);
         if self.shared.rank.is_some_and(|r| r.nranks == 1) {
-            return adoption::commit_own(&self.shared.inner, self.shared.id, &parts, true).map(Some);
+            return adoption::commit_own(&self.shared.inner, self.shared.id, self.own_fence(), &parts, true).map(Some);
         }
         Ok(None)
     }
@@ -362,6 +362,7 @@ impl Writer {
             adoption::commit_own(
                 &self.shared.inner,
                 self.shared.id,
+                self.own_fence(),
                 &parts,
                 self.shared.rank.is_some_and(|r| r.nranks == 1),
             )?;
@@ -383,6 +384,11 @@ impl Writer {
     /// Has it been closed?
     pub fn is_closed(&self) -> bool {
         lock(&self.shared.state).closed
+    }
+
+    /// What a recovery must not have passed; writers without ranks are never shut out.
+    fn own_fence(&self) -> Option<u64> {
+        self.shared.rank.map(|_| self.shared.fence)
     }
 
     fn appends(&self) -> bool {
