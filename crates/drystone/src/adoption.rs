@@ -191,10 +191,15 @@ pub(crate) fn gather(
             Ok(Some(log)) => log,
             Ok(None) => continue,
             Err(e) if e.kind() == ErrorKind::Corrupt && !strict => {
-                notes.push(format!("{e}; what writer {writer:016x} closed and was not committed is left out"));
+                notes
+                    .push(format!("{e}; what writer {writer:016x} closed and was not committed is left out"));
                 continue;
             }
-            Err(e) => return Err(e.while_doing("looking for what writers closed (recover() gives up what is damaged)")),
+            Err(e) => {
+                return Err(
+                    e.while_doing("looking for what writers closed (recover() gives up what is damaged)")
+                );
+            }
         };
         if let Some(part) = log.parts.iter().find(|p| p.damaged) {
             let message = format!(

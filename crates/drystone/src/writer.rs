@@ -201,7 +201,8 @@ impl Writer {
         })?;
         drop(state);
         if self.shared.rank.is_some_and(|r| r.nranks == 1) {
-            return adoption::commit_own(&self.shared.inner, self.shared.id, self.own_fence(), &parts, true).map(Some);
+            return adoption::commit_own(&self.shared.inner, self.shared.id, self.own_fence(), &parts, true)
+                .map(Some);
         }
         Ok(None)
     }
