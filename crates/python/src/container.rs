@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use drystone::format::schema::Name;
-use drystone::{Adopt, Container, CreateOptions, Durability, Error, ErrorKind, Incomplete, Mode, NewVariable, SchemaOp, WriterOptions};
+use drystone::{
+    Adopt, Container, CreateOptions, Durability, Error, ErrorKind, Incomplete, Mode, NewVariable, SchemaOp,
+    WriterOptions,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 
@@ -71,7 +74,9 @@ impl ContainerHandle {
             "r+" => Mode::ReadWrite,
             "a" => Mode::Append,
             "w" | "w-" | "x" => {
-                return Err(invalid(format!("mode \"{mode}\" is not for open(); create() makes a new container")));
+                return Err(invalid(format!(
+                    "mode \"{mode}\" is not for open(); create() makes a new container"
+                )));
             }
             _ => return Err(invalid(format!("mode is \"r\", \"r+\" or \"a\", not \"{mode}\""))),
         };

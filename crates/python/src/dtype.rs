@@ -87,11 +87,8 @@ fn from_void(descr: &Bound<'_, PyAny>, size: u32) -> Result<DType> {
         let field = fields.get_item(&name)?;
         let inner = field.get_item(0)?;
         let sub = inner.getattr("subdtype")?;
-        let (inner, shape) = if sub.is_none() {
-            (inner, Vec::new())
-        } else {
-            (sub.get_item(0)?, sub.get_item(1)?.extract()?)
-        };
+        let (inner, shape) =
+            if sub.is_none() { (inner, Vec::new()) } else { (sub.get_item(0)?, sub.get_item(1)?.extract()?) };
         members.push(Member {
             name: name.extract()?,
             dtype: from_numpy(&inner)?,

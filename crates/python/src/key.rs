@@ -89,7 +89,10 @@ fn bound(item: &Bound<'_, PyAny>) -> Result<Option<i64>> {
         return Ok(None);
     }
     integer(item)?.map(Some).ok_or_else(|| {
-        out_of_range(format!("a slice is made of integers and None, not {}", item.get_type().name().map_or_else(|_| "this".into(), |n| n.to_string())))
+        out_of_range(format!(
+            "a slice is made of integers and None, not {}",
+            item.get_type().name().map_or_else(|_| "this".into(), |n| n.to_string())
+        ))
     })
 }
 
@@ -131,5 +134,9 @@ pub(crate) fn as_slice<'py>(py: Python<'py>, axis: &Axis) -> PyResult<Bound<'py,
         return slice.call1((0, 0, 1));
     }
     let end = axis.start as i128 + i128::from(axis.step) * i128::from(axis.count);
-    if end < 0 { slice.call1((axis.start, py.None(), axis.step)) } else { slice.call1((axis.start, end, axis.step)) }
+    if end < 0 {
+        slice.call1((axis.start, py.None(), axis.step))
+    } else {
+        slice.call1((axis.start, end, axis.step))
+    }
 }

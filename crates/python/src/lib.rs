@@ -20,7 +20,10 @@ use pyo3::prelude::*;
 
 /// The dtype in which values of a variable created with `dtype` are read; `object` for strings.
 #[pyfunction]
-fn element_dtype<'py>(py: Python<'py>, dtype: &Bound<'py, PyAny>) -> error::Result<(Bound<'py, PyAny>, bool)> {
+fn element_dtype<'py>(
+    py: Python<'py>,
+    dtype: &Bound<'py, PyAny>,
+) -> error::Result<(Bound<'py, PyAny>, bool)> {
     let parsed = dtype::parse(dtype)?;
     Ok((dtype::to_numpy(py, &parsed)?, parsed == drystone::format::dtype::DType::String))
 }

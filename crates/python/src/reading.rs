@@ -142,7 +142,9 @@ impl ReadingHandle {
         }
         let mut selection = Selection::boxed(&offset, &count);
         if steps {
-            let step = self.step_number(step, shape[0])?.ok_or_else(|| invalid("the variable has steps: say which (step=)"))?;
+            let step = self
+                .step_number(step, shape[0])?
+                .ok_or_else(|| invalid("the variable has steps: say which (step=)"))?;
             selection.axes.insert(0, Axis { start: step, step: 1, count: 1 });
         } else if step.is_some() {
             return Err(invalid("the variable has no steps: leave step= out"));
@@ -340,7 +342,11 @@ impl ReadingHandle {
 
     /// The blocks written in a step, oldest first.
     #[pyo3(signature = (step))]
-    fn blocks<'py>(&self, py: Python<'py>, step: Option<&Bound<'py, PyAny>>) -> Result<Vec<Bound<'py, PyDict>>> {
+    fn blocks<'py>(
+        &self,
+        py: Python<'py>,
+        step: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Vec<Bound<'py, PyDict>>> {
         let step = self.block_step(step)?;
         let blocks = py.detach(|| self.reading.blocks(step))?;
         blocks.into_iter().map(|block| self.block_dict(py, block)).collect()
@@ -370,11 +376,17 @@ impl ReadingHandle {
 }
 
 /// Strings as one `str`, or as an object array of them.
-fn strings<'py>(py: Python<'py>, values: Vec<Vec<u8>>, shape: &[u64], scalar: bool) -> Result<Bound<'py, PyAny>> {
+fn strings<'py>(
+    py: Python<'py>,
+    values: Vec<Vec<u8>>,
+    shape: &[u64],
+    scalar: bool,
+) -> Result<Bound<'py, PyAny>> {
     let mut texts = Vec::with_capacity(values.len());
     for value in &values {
-        let text = std::str::from_utf8(value)
-            .map_err(|e| Failure::Engine(Error::new(ErrorKind::Corrupt, format!("a stored string is not UTF-8: {e}"))))?;
+        let text = std::str::from_utf8(value).map_err(|e| {
+            Failure::Engine(Error::new(ErrorKind::Corrupt, format!("a stored string is not UTF-8: {e}")))
+        })?;
         texts.push(PyString::new(py, text));
     }
     if scalar && texts.len() == 1 {

@@ -16,7 +16,9 @@ pub(crate) fn parse(given: Option<&Bound<'_, PyAny>>) -> Result<String> {
         vec![item(given)?]
     } else {
         let parts = given.try_iter().map_err(|_| {
-            invalid("transform is a text such as \"shuffle,zstd:1\", or a list of texts and Zarr codec objects")
+            invalid(
+                "transform is a text such as \"shuffle,zstd:1\", or a list of texts and Zarr codec objects",
+            )
         })?;
         parts.map(|part| item(&part?)).collect::<Result<_>>()?
     };
@@ -34,7 +36,8 @@ fn item(given: &Bound<'_, PyAny>) -> Result<ListItem> {
             given.repr()?
         )));
     };
-    let name = object.get_item("name")?.ok_or_else(|| invalid("transform: a codec object needs a \"name\""))?;
+    let name =
+        object.get_item("name")?.ok_or_else(|| invalid("transform: a codec object needs a \"name\""))?;
     let mut configuration = Vec::new();
     if let Some(members) = object.get_item("configuration")?.filter(|c| !c.is_none()) {
         for (key, value) in members.cast::<PyDict>()? {

@@ -7,7 +7,9 @@ use drystone::format::value::{TypedArray, Value};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
+use pyo3::types::{
+    PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple,
+};
 
 use crate::dtype;
 use crate::error::{Result, invalid, unsupported};
@@ -28,7 +30,9 @@ fn from_nested(given: &Bound<'_, PyAny>, depth: usize) -> Result<Value> {
         return Ok(Value::Null);
     }
     if let Ok(text) = given.cast::<PyString>() {
-        return Ok(Value::Text(text.to_cow().map_err(|e| invalid(format!("an attribute is no valid text: {e}")))?.into()));
+        return Ok(Value::Text(
+            text.to_cow().map_err(|e| invalid(format!("an attribute is no valid text: {e}")))?.into(),
+        ));
     }
     if let Ok(bytes) = given.cast::<PyBytes>() {
         return Ok(Value::Bytes(bytes.as_bytes().to_vec()));

@@ -158,7 +158,9 @@ impl WriterHandle {
         }
         let mut texts = Vec::with_capacity(kept.len());
         for text in &kept {
-            let text = text.to_str().map_err(|e| invalid(format!("a string for \"{name}\" is no valid text: {e}")))?;
+            let text = text
+                .to_str()
+                .map_err(|e| invalid(format!("a string for \"{name}\" is no valid text: {e}")))?;
             texts.push(text.as_bytes());
         }
         py.detach(|| self.writer.put_strings(name, &shape, &texts, offset.as_deref()))?;
