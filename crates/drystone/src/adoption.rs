@@ -21,7 +21,7 @@ use crate::container::Inner;
 use crate::log_scan::{Group, PartFrom, WriterLog};
 use crate::snapshot::Snapshot;
 use crate::transaction::{Change, Committed, Decision, transact};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// A step of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,14 +105,21 @@ pub(crate) fn commit_all(inner: &Arc<Inner>) -> Result<Committed> {
     Ok(done)
 }
 
-/// Commits groups of one writer.
+/// Commits groups of one writer. `fence`, of a ranked one, is the number that held when it opened.
 pub(crate) fn commit_own(
     inner: &Arc<Inner>,
     writer: u64,
+    fence: Option<u64>,
     parts: &[PartFrom],
     steps: bool,
 ) -> Result<Committed> {
     transact(inner, |base, version| {
+        if fence.is_some_and(|f| f < base.manifest.fence) {
+            return Err(Error::conflict(format!(
+                "writer {writer:016x} was shut out by a recovery, which settled what it had closed before: nothing it closes is \
+                 committed any more; open another writer, and see the steps that are there"
+            )));
+        }
         let sources = base.sources(&inner.pages)?;
         let mine: HashMap<u32, &Source> =
             sources.iter().filter(|s| s.kind == 0 && s.writer == writer).map(|s| (s.part, s)).collect();
@@ -180,7 +187,20 @@ pub(crate) fn gather(
     let mut notes = Vec::new();
     for (writer, mut parts) in writers {
         parts.sort_by_key(|p| p.part);
-        let Some(mut log) = WriterLog::scan(store, writer, &inner.identity.uuid, &parts)? else { continue };
+        let mut log = match WriterLog::scan(store, writer, &inner.identity.uuid, &parts) {
+            Ok(Some(log)) => log,
+            Ok(None) => continue,
+            Err(e) if e.kind() == ErrorKind::Corrupt && !strict => {
+                notes
+                    .push(format!("{e}; what writer {writer:016x} closed and was not committed is left out"));
+                continue;
+            }
+            Err(e) => {
+                return Err(
+                    e.while_doing("looking for what writers closed (recover() gives up what is damaged)")
+                );
+            }
+        };
         if let Some(part) = log.parts.iter().find(|p| p.damaged) {
             let message = format!(
                 "{} is damaged at byte {}: sound records stand behind it{}",
@@ -353,6 +373,14 @@ pub(crate) fn has_pending(log: &WriterLog, books: &Books) -> bool {
     log.groups.iter().map(|g| g.number).chain(log.open_groups.iter().copied()).any(|g| !taken(g))
 }
 
+/// Was a variable of the group created by a commit that a power cut took? Its id may have been given to another since.
+fn is_orphan(group: &Group, schema: &Schema) -> bool {
+    group.variables.iter().any(|(id, uid)| match schema.variables.get(id) {
+        Some(variable) => variable.uid != *uid,
+        None => *id >= schema.next_id, // else it was deleted
+    })
+}
+
 /// Is the log one of a ranked writer that a fence shut out?
 pub(crate) fn is_fenced(log: &WriterLog, base: &Snapshot) -> bool {
     log.header.rank.is_some() && log.header.fence < base.manifest.fence
@@ -392,6 +420,15 @@ pub(crate) fn plan(
         for group in fresh {
             if !verdict.keep(log, group) {
                 given_up = true;
+                continue;
+            }
+            if is_orphan(group, &base.schema) {
+                change.notes.push(format!(
+                    "group {} of writer {:016x} has a variable whose creation was lost in a power cut: it is {}",
+                    group.number,
+                    log.header.id,
+                    if fencing { "given up" } else { "not taken; recover() gives it up" }
+                ));
                 continue;
             }
             match (group.step, log.header.rank, scope) {
@@ -448,6 +485,9 @@ pub(crate) fn plan(
             for group in &log.groups {
                 books.settled(log.header.id).insert(group.number);
             }
+        }
+        for group in &log.aborted {
+            books.settled(log.header.id).insert(*group);
         }
         if anything || given_up || fencing {
             books.update(log, &take[i], shut);

@@ -270,7 +270,10 @@ impl Container {
                     out.push((version, manifest.time));
                     manifest.parent // below its own version, or it is not decoded
                 }
-                Err(e) if e.kind() == ErrorKind::NotFound && head::is_void(self.inner.store.as_ref(), version) => {
+                Err(e)
+                    if e.kind() == ErrorKind::NotFound
+                        && head::is_void(self.inner.store.as_ref(), version) =>
+                {
                     version - 1
                 }
                 Err(e) if e.kind() == ErrorKind::NotFound => break,

@@ -23,6 +23,8 @@ pub(crate) struct Group {
     pub(crate) replace: bool,
     /// `source` holds the part number.
     pub(crate) entries: Vec<Entry>,
+    /// Id and uid of the variables of the entries.
+    pub(crate) variables: Vec<(u32, u64)>,
 }
 
 /// Where a frame that may not be settled stands.
@@ -56,6 +58,8 @@ pub(crate) struct WriterLog {
     pub(crate) groups: Vec<Group>,
     /// Numbers of groups that were begun and neither closed nor aborted.
     pub(crate) open_groups: Vec<u64>,
+    /// Numbers of groups that were begun and aborted.
+    pub(crate) aborted: Vec<u64>,
     frames: Vec<FrameAt>,
 }
 
@@ -86,6 +90,7 @@ impl WriterLog {
                 parts: Vec::new(),
                 groups: Vec::new(),
                 open_groups: Vec::new(),
+                aborted: Vec::new(),
                 frames: Vec::new(),
             });
             let mut part = Part { part: from.part, end: at, closed: false, torn: None, damaged: false };
@@ -151,12 +156,14 @@ impl WriterLog {
                             step: head.step,
                             replace: head.replace,
                             entries,
+                            variables: head.variables,
                         });
                     }
                 }
                 Kind::Abort => {
                     let void: Vec<u64> = building.keys().copied().collect();
                     self.frames.retain(|f| !void.contains(&f.group));
+                    self.aborted.extend(void);
                     building.clear();
                 }
                 Kind::Close => part.closed = true,

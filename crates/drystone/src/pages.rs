@@ -62,8 +62,9 @@ impl PageLoader {
     ) -> Result<T> {
         let found = self.cache.get(&(*page, tag), || {
             let payload = self.payload(page, kind)?;
-            decode(payload)
-                .map_err(|c| Error::damaged(&keys::page_file(page.file), page.offset + frame::HEADER as u64, &c))
+            decode(payload).map_err(|c| {
+                Error::damaged(&keys::page_file(page.file), page.offset + frame::HEADER as u64, &c)
+            })
         })?;
         take(&found).ok_or_else(|| tree::Pages::invalid(self, page, "a page of another kind".into()))
     }

@@ -9,7 +9,7 @@ use drystone_format::value::Value;
 use drystone_transform::Chain;
 
 use crate::container::no_such;
-use crate::{Error, Result};
+use crate::{Error, Result, random};
 
 /// What `create_variable` is told.
 #[derive(Debug, Clone, PartialEq)]
@@ -163,6 +163,7 @@ fn create_variable(schema: &mut Schema, path: &str, new: &NewVariable, version: 
         attrs: new.attrs.clone(),
         created: version,
         clips: Vec::new(),
+        uid: random::id64(),
     };
     if let Some(old) = schema.resolve(path) {
         return match difference(old, &variable) {

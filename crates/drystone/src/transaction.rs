@@ -101,13 +101,19 @@ pub(crate) fn transact(
 const SMALL_COMMIT: usize = 2048;
 
 /// One try; `None` if another commit took the version.
-pub(crate) fn attempt(inner: &Inner, base: &Arc<Snapshot>, version: u64, change: Change) -> Result<Option<Snapshot>> {
+pub(crate) fn attempt(
+    inner: &Inner,
+    base: &Arc<Snapshot>,
+    version: u64,
+    change: Change,
+) -> Result<Option<Snapshot>> {
     let store = inner.store.as_ref();
     let durable = inner.identity.durability == Durability::Durable;
     let mut draft = None;
     if change.entries.len() <= SMALL_COMMIT {
         let pages = PageFile::in_manifest(version);
-        draft = Some(Draft::new(inner, base, version, &change, pages)?).filter(|d| d.pages.bytes.len() <= MAX_PAGES);
+        draft = Some(Draft::new(inner, base, version, &change, pages)?)
+            .filter(|d| d.pages.bytes.len() <= MAX_PAGES);
     }
     let draft = match draft {
         Some(draft) => draft,
@@ -116,7 +122,9 @@ pub(crate) fn attempt(inner: &Inner, base: &Arc<Snapshot>, version: u64, change:
     let Draft { pages, manifest } = draft;
     inner.close_gaps()?;
     let too_large = |e| {
-        Error::unsupported(format!("{e}: too many sources or uncommitted steps for one manifest; commit more often"))
+        Error::unsupported(format!(
+            "{e}: too many sources or uncommitted steps for one manifest; commit more often"
+        ))
     };
     let (bytes, apart) = if pages.apart {
         let id = pages.id;
@@ -147,12 +155,20 @@ struct Draft {
 }
 
 impl Draft {
-    fn new(inner: &Inner, base: &Snapshot, version: u64, change: &Change, mut pages: PageFile) -> Result<Self> {
+    fn new(
+        inner: &Inner,
+        base: &Snapshot,
+        version: u64,
+        change: &Change,
+        mut pages: PageFile,
+    ) -> Result<Self> {
         let old = &base.manifest;
         let durable = inner.identity.durability == Durability::Durable;
         let schema = match &change.schema {
             Some(schema) => {
-                schema.validate().map_err(|why| Error::invalid(format!("the schema would not be readable: {why}")))?;
+                schema
+                    .validate()
+                    .map_err(|why| Error::invalid(format!("the schema would not be readable: {why}")))?;
                 pages.section(schema.encode())
             }
             None => old.schema.clone(),

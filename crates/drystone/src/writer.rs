@@ -5,7 +5,7 @@
 //! - the final frame of a group is appended after everything it promises was handed to the store (`durable`: synced);
 //! - after a failed store operation the writer takes nothing more: what its log holds is no longer known.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use drystone_format::dtype::{DType, Leaf};
@@ -50,6 +50,8 @@ const ENCODE_BATCH: u64 = 8 << 20;
 
 struct OpenStep {
     step: u64,
+    /// Id and uid of what was put.
+    variables: BTreeMap<u32, u64>,
     replace: bool,
     group: Option<u64>,
     frames: u64,
@@ -63,6 +65,8 @@ struct Part {
     idx_pending: Vec<u8>,
     idx_len: u64,
     idx_frames: u64,
+    /// The header of the idx is on stable storage.
+    header_synced: bool,
 }
 
 struct State {
@@ -71,6 +75,7 @@ struct State {
     unsynced: BTreeSet<String>,
     open: Option<OpenStep>,
     loose: Vec<Entry>,
+    loose_variables: BTreeMap<u32, u64>,
     groups: u64,
     puts: u64,
     last_step: Option<u64>,
@@ -130,6 +135,7 @@ impl Writer {
             unsynced: BTreeSet::new(),
             open: None,
             loose: Vec::new(),
+            loose_variables: BTreeMap::new(),
             groups: 0,
             puts: 0,
             last_step: None,
@@ -170,8 +176,15 @@ impl Writer {
         if step >= 1 << 62 {
             return Err(Error::invalid(format!("step {step} is too large; steps are below 2^62")));
         }
-        state.open =
-            Some(OpenStep { step, replace, group: None, frames: 0, written: 0, entries: Vec::new() });
+        state.open = Some(OpenStep {
+            step,
+            variables: BTreeMap::new(),
+            replace,
+            group: None,
+            frames: 0,
+            written: 0,
+            entries: Vec::new(),
+        });
         state.generation += 1;
         Ok(step)
     }
@@ -188,7 +201,8 @@ impl Writer {
         })?;
         drop(state);
         if self.shared.rank.is_some_and(|r| r.nranks == 1) {
-            return adoption::commit_own(&self.shared.inner, self.shared.id, &parts, true).map(Some);
+            return adoption::commit_own(&self.shared.inner, self.shared.id, self.own_fence(), &parts, true)
+                .map(Some);
         }
         Ok(None)
     }
@@ -349,6 +363,7 @@ impl Writer {
             adoption::commit_own(
                 &self.shared.inner,
                 self.shared.id,
+                self.own_fence(),
                 &parts,
                 self.shared.rank.is_some_and(|r| r.nranks == 1),
             )?;
@@ -370,6 +385,11 @@ impl Writer {
     /// Has it been closed?
     pub fn is_closed(&self) -> bool {
         lock(&self.shared.state).closed
+    }
+
+    /// What a recovery must not have passed; writers without ranks are never shut out.
+    fn own_fence(&self) -> Option<u64> {
+        self.shared.rank.map(|_| self.shared.fence)
     }
 
     fn appends(&self) -> bool {
@@ -429,14 +449,20 @@ impl Writer {
     /// Takes a put number; says in which step the block is.
     fn begin_put(&self, path: &str, variable: &Variable) -> Result<(u64, Option<u64>, u64)> {
         let mut state = self.state()?;
-        let step = match (variable.steps, &state.open) {
-            (true, Some(open)) => Some(open.step),
+        let step = match (variable.steps, &mut state.open) {
+            (true, Some(open)) => {
+                open.variables.insert(variable.id, variable.uid);
+                Some(open.step)
+            }
             (true, None) => {
                 return Err(Error::invalid(format!(
                     "\"{path}\" has steps: put belongs inside a step (with writer.step(): ...)"
                 )));
             }
-            (false, _) => None,
+            (false, _) => {
+                state.loose_variables.insert(variable.id, variable.uid);
+                None
+            }
         };
         let put = state.puts;
         state.puts += 1;
@@ -545,6 +571,7 @@ impl Writer {
             group,
             part: open.frames,
             entries: 0,
+            variables: Vec::new(),
         };
         let payload = log::encode_group(&head, &open.entries);
         open.frames += 1;
@@ -616,6 +643,7 @@ impl Writer {
             group,
             part: open.frames,
             entries: open.written + open.entries.len() as u64,
+            variables: open.variables.into_iter().collect(),
         };
         self.promise(state, &head, &open.entries)
     }
@@ -633,10 +661,12 @@ impl Writer {
         }
         self.sync_segments(state)?;
         state.part.idx_flush(&s.inner, s.id)?;
-        // A single rank commits at once: its promise is the manifest, which is synced.
+        // A single rank commits at once: its promise is the manifest, which is synced. Of the idx only the header must last:
+        // a log that cannot be recognised is damage.
         let committed_at_once = head.step.is_some() && s.rank.is_some_and(|r| r.nranks == 1);
-        if self.durable() && !committed_at_once {
+        if self.durable() && !(committed_at_once && state.part.header_synced) {
             s.inner.store.sync(&[&keys::idx(s.id, state.part.number)])?;
+            state.part.header_synced = true;
         }
         Ok(())
     }
@@ -652,6 +682,7 @@ impl Writer {
                 group: state.groups,
                 part: 0,
                 entries: entries.len() as u64,
+                variables: std::mem::take(&mut state.loose_variables).into_iter().collect(),
             };
             state.groups += 1;
             self.promise(state, &head, &entries)?;
@@ -699,6 +730,7 @@ impl Part {
             idx_pending,
             idx_len: 0,
             idx_frames: 1,
+            header_synced: false,
         }
     }
 

@@ -51,6 +51,8 @@ pub struct GroupHead {
     pub part: u64,
     /// On the last frame: entries in the whole group.
     pub entries: u64,
+    /// On the last frame: id and uid of the variables that the group's entries are of, ascending.
+    pub variables: Vec<(u32, u64)>,
 }
 
 impl FileHeader {
@@ -122,7 +124,8 @@ impl FileHeader {
 impl GroupHead {
     fn encode(&self) -> Vec<u8> {
         let mut out = Sink::new();
-        out.map(4 + usize::from(self.step.is_some()) + usize::from(self.last));
+        let named = self.last && !self.variables.is_empty();
+        out.map(4 + usize::from(self.step.is_some()) + usize::from(self.last) + usize::from(named));
         if let Some(step) = self.step {
             out.u64(0).u64(step);
         }
@@ -130,13 +133,19 @@ impl GroupHead {
         if self.last {
             out.u64(5).u64(self.entries);
         }
+        if named {
+            out.u64(6).array(self.variables.len());
+            for (id, uid) in &self.variables {
+                out.array(2).u64((*id).into()).u64(*uid);
+            }
+        }
         out.finish()
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let mut source = Source::new(bytes);
         let (mut step, mut last, mut replace) = (None, None, None);
-        let (mut group, mut part, mut entries) = (None, None, None);
+        let (mut group, mut part, mut entries, mut variables) = (None, None, None, Vec::new());
         source.fields(|source, key| {
             match key {
                 0 => step = Some(source.u64()?),
@@ -145,13 +154,20 @@ impl GroupHead {
                 3 => group = Some(source.u64()?),
                 4 => part = Some(source.u64()?),
                 5 => entries = Some(source.u64()?),
+                6 => {
+                    variables = source.list(|source| {
+                        source.tuple(2)?;
+                        Ok((source.u32()?, source.u64()?))
+                    })?
+                }
                 _ => return Ok(false),
             }
             Ok(true)
         })?;
         source.end()?;
         let last = source.need(last, "final")?;
-        if step == Some(u64::MAX) || entries.is_some() != last {
+        let sorted = variables.is_sorted_by(|a, b| a.0 < b.0) && (last || variables.is_empty());
+        if step == Some(u64::MAX) || entries.is_some() != last || !sorted {
             return Err(source.corrupt("impossible head of a group"));
         }
         Ok(GroupHead {
@@ -161,6 +177,7 @@ impl GroupHead {
             group: source.need(group, "group number")?,
             part: source.need(part, "number in the group")?,
             entries: entries.unwrap_or(0),
+            variables,
         })
     }
 

@@ -123,7 +123,11 @@ impl Manifest {
         let payload = self.payload();
         if payload.len() > MAX_MANIFEST || pages.len() > MAX_PAGES {
             return Err(Corrupt::new(
-                format!("a manifest of {} bytes with {} of pages, at most {MAX_MANIFEST} each", payload.len(), pages.len()),
+                format!(
+                    "a manifest of {} bytes with {} of pages, at most {MAX_MANIFEST} each",
+                    payload.len(),
+                    pages.len()
+                ),
                 0,
             ));
         }
@@ -179,7 +183,12 @@ impl Manifest {
                     let base = at + frame::HEADER as u64;
                     return Self::read(payload).map_err(|e| Corrupt { what: e.what, at: e.at + base });
                 }
-                _ => return Err(Corrupt { what: "the frame is neither a page nor a manifest".into(), at: at + 4 }),
+                _ => {
+                    return Err(Corrupt {
+                        what: "the frame is neither a page nor a manifest".into(),
+                        at: at + 4,
+                    });
+                }
             }
         }
     }

@@ -41,6 +41,8 @@ pub struct Variable {
     pub created: u64,
     /// Entries of commits up to and including this one are cut to the shape.
     pub clips: Vec<(u64, Vec<u64>)>,
+    /// Drawn at random when it was created: tells it from another of the same id whose creation a power cut took. 0: none.
+    pub uid: u64,
 }
 
 /// The whole schema of one snapshot.
@@ -119,7 +121,7 @@ impl Variable {
     }
 
     fn write(&self, out: &mut Sink) {
-        out.map(13).u64(0).u64(self.id.into()).u64(1);
+        out.map(13 + usize::from(self.uid != 0)).u64(0).u64(self.id.into()).u64(1);
         self.dtype.write(out);
         write_extents(out.u64(2), &self.shape);
         out.u64(3).array(self.growable.len());
@@ -141,13 +143,16 @@ impl Variable {
         for (commit, shape) in &self.clips {
             write_extents(out.array(2).u64(*commit), shape);
         }
+        if self.uid != 0 {
+            out.u64(13).u64(self.uid);
+        }
     }
 
     fn read(source: &mut Source<'_>) -> Result<Self, Corrupt> {
         let at = source.position();
         let (mut id, mut dtype, mut shape, mut growable, mut dims) = (None, None, None, None, None);
         let (mut steps, mut local, mut transform, mut chunks, mut fill) = (None, None, None, None, None);
-        let (mut attrs, mut created, mut clips) = (None, None, None);
+        let (mut attrs, mut created, mut clips, mut uid) = (None, None, None, 0);
         source.fields(|source, key| {
             match key {
                 0 => id = Some(source.u32()?),
@@ -170,6 +175,7 @@ impl Variable {
                         Ok((source.u64()?, source.list(Source::u64)?))
                     })?)
                 }
+                13 => uid = source.u64()?,
                 _ => return Ok(false),
             }
             Ok(true)
@@ -188,6 +194,7 @@ impl Variable {
             attrs: attrs.unwrap_or_default(),
             created: created.unwrap_or_default(),
             clips: clips.unwrap_or_default(),
+            uid,
         };
         variable.validate().map_err(|e| Corrupt::new(format!("variable {}: {e}", variable.id), at))?;
         Ok(variable)

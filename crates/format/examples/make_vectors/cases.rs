@@ -100,9 +100,25 @@ fn files() -> Vec<Case> {
     let pages =
         FileHeader { kind: FileKind::Pages, id: 99, part: 0, run: 0, rank: None, fence: 0, ..header.clone() };
     let segment = FileHeader { kind: FileKind::Segment, ..pages.clone() };
-    let head = GroupHead { step: Some(41), last: true, replace: true, group: 7, part: 0, entries: 3 };
+    let head = GroupHead {
+        step: Some(41),
+        last: true,
+        replace: true,
+        group: 7,
+        part: 0,
+        entries: 3,
+        variables: vec![],
+    };
     let entries = three_entries();
-    let first = GroupHead { step: None, last: false, replace: false, group: 8, part: 0, entries: 0 };
+    let first = GroupHead {
+        step: None,
+        last: false,
+        replace: false,
+        group: 8,
+        part: 0,
+        entries: 0,
+        variables: vec![],
+    };
     let bare = Entry { variable: 2, subchunks: 1, piece: Piece { length: 8, ..piece() }, ..Entry::default() };
     let blob = BlobRef::of(4096, "Trockenmauer".as_bytes()).encode().to_vec();
     vec![
@@ -266,6 +282,7 @@ fn record() -> DType {
 
 pub(crate) fn variable(id: u32, dtype: DType, shape: &[u64], steps: bool) -> Variable {
     Variable {
+        uid: 0,
         id,
         dtype,
         shape: shape.to_vec(),

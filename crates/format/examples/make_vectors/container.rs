@@ -239,7 +239,8 @@ impl Writer {
 
     fn close_group(&mut self, step: Option<u64>, replace: bool) {
         let entries = self.open.len() as u64;
-        let head = GroupHead { step, last: true, replace, group: self.groups, part: 0, entries };
+        let head =
+            GroupHead { step, last: true, replace, group: self.groups, part: 0, entries, variables: vec![] };
         frame::push(&mut self.idx, Kind::Group, self.groups + 1, &encode_group(&head, &self.open));
         self.groups += 1;
         self.closed.append(&mut self.open);

@@ -103,6 +103,7 @@ fn variable(id: u32) -> Variable {
         fill: None,
         attrs: BTreeMap::new(),
         created: 1,
+        uid: 0,
         clips: vec![],
     }
 }

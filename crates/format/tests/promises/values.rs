@@ -131,6 +131,7 @@ fn variable() -> impl Strategy<Value = Variable> {
                 fill: fill.filter(|_| dtype != DType::String).map(|b| vec![b; dtype.item_size() as usize]),
                 attrs,
                 created,
+                uid: created.wrapping_mul(3),
                 clips: (3u64..).step_by(7).zip(clips).map(|(c, s)| (c, s[..axes.len()].to_vec())).collect(),
                 dtype,
             }
@@ -316,7 +317,15 @@ pub(crate) fn group() -> impl Strategy<Value = (GroupHead, Vec<Entry>)> {
     (option::of(0..u64::MAX), any::<(bool, bool, u64, u64)>(), entries()).prop_map(
         |(step, (last, replace, group, part), mut entries)| {
             let n = entries.len() as u64;
-            let head = GroupHead { step, last, replace, group, part, entries: if last { n } else { 0 } };
+            let head = GroupHead {
+                step,
+                last,
+                replace,
+                group,
+                part,
+                entries: if last { n } else { 0 },
+                variables: if last { vec![(1, 7), (3, n)] } else { vec![] },
+            };
             entries.iter_mut().for_each(|e| e.step = head.entry_step());
             (head, entries)
         },
