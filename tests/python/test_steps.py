@@ -159,7 +159,8 @@ def test_recovery_adopts_complete_steps_and_begins_a_run(path):
 @pytest.mark.parametrize(
     ("arguments", "adopted", "discarded"),
     [({}, (0, 1), ()), ({"adopt": True}, (0, 1), ()), ({"discard": True}, (), (0, 1)), ({"adopt": False}, (), (0, 1)), ({"adopt": [1]}, (1,), (0,)),
-     ({"adopt": np.array([0])}, (0,), (1,)), ({"adopt": False, "discard": True}, (), (0, 1))],
+     ({"adopt": np.array([0])}, (0,), (1,)), ({"adopt": False, "discard": True}, (), (0, 1)),
+        ({"adopt": True, "discard": False}, (0, 1), ()), ({"discard": [1]}, (0,), (1,)), ({"discard": False}, (0, 1), ())],
 )  # fmt: skip
 def test_recovery_takes_what_it_is_told_to(container, T, arguments, adopted, discarded):
     for r in range(2):
