@@ -97,8 +97,9 @@ def test_a_step_of_several_ranks_waits_for_all_and_the_commit_names_the_missing(
     for r in (0, 2):
         with writers[r].step():
             writers[r].put("T", np.array([r], "i4"), offset=r)
-    with pytest.warns(dry.DrystoneWarning, match="rank 1 has not"):
+    with pytest.warns(dry.DrystoneWarning, match="rank 1 has not") as warned:
         done = container.commit()
+    assert warned[0].filename == __file__
     assert not done.changed
     (incomplete,) = done.incomplete
     assert (incomplete.run, incomplete.step, incomplete.nranks, incomplete.missing) == (0, 0, 3, (1,))
