@@ -1,4 +1,5 @@
 //! What is put comes back: boxes, strides, overlaps, records, strings, chunks and codecs, over every kind of store.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
 
