@@ -88,11 +88,7 @@ impl Reading {
             }
         }
         if self.variable.local {
-            // One value or array per writer and step: of several puts the newest holds.
-            blocks.reverse();
-            let mut seen = std::collections::BTreeSet::new();
-            blocks.retain(|b| seen.insert(b[0].order));
-            blocks.sort_by_key(|b| b[0].order);
+            blocks = newest_of_each_writer(blocks);
         }
         Ok(blocks)
     }
@@ -223,4 +219,22 @@ impl Reading {
         }
         Ok(out)
     }
+}
+
+/// One value or array per writer (and step): of several puts of one member the newest holds. Members that were put apart are joined
+/// where their arrays have one shape.
+fn newest_of_each_writer(blocks: Vec<Vec<Entry>>) -> Vec<Vec<Entry>> {
+    let mut by_writer: std::collections::BTreeMap<u64, Vec<Entry>> = std::collections::BTreeMap::new();
+    for block in blocks.into_iter().rev() {
+        let joined = by_writer.entry(block[0].order).or_default();
+        for entry in block {
+            let fits = joined.first().is_none_or(|e| e.ndim == entry.ndim && e.count == entry.count);
+            if fits && joined.iter().all(|e| e.member != entry.member) {
+                joined.push(entry);
+            }
+        }
+    }
+    let mut out: Vec<Vec<Entry>> = by_writer.into_values().collect();
+    out.iter_mut().for_each(|block| block.sort_by_key(|e| e.member));
+    out
 }

@@ -339,7 +339,7 @@ fn the_steps_of_a_variable_are_those_a_scan_finds() {
         root = memory.insert(root, batch).0;
         for variable in 0..5 {
             for hidden_below in [0, 25, 49, 60] {
-                let shows = |step: u64, commit: u64| step % 2 == 0 || commit >= hidden_below;
+                let shows = |step: u64, commit: u64| step.is_multiple_of(2) || commit >= hidden_below;
                 let found = key_steps(&memory, &root.unwrap(), variable, &shows).unwrap();
                 let expected = model.iter().filter(|e| e.variable == variable && shows(e.step, e.commit));
                 assert_eq!(found, expected.map(|e| e.step).collect(), "{variable} {hidden_below}");
