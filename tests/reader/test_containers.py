@@ -15,7 +15,9 @@ def fill(path, durability):
         c.attrs["title"] = "wall"
         with c.batch():
             c.create_variable("raw", "f8", shape=(40, 30), steps=True, fill_value=-1.5)
-            c.create_variable("g/packed", "u2", shape=(33, 17, 9), steps=True, transform="shuffle,zstd:1", chunks=(8, 8, 8))
+            c.create_variable(
+                "g/packed", "u2", shape=(33, 17, 9), steps=True, transform="shuffle,zstd:1", chunks=(8, 8, 8)
+            )
             c.create_variable("g/record", RECORD, shape=(25,), transform="zstd:3")
             c.create_variable("text", str, shape=(4,))
             c.create_variable("grows", "i4", shape=(None, 3), steps=True)
