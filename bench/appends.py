@@ -19,10 +19,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import drystone as dry
 import h5py
 import numpy as np
-
-import drystone as dry
 import raw
 from checkpoint import VARIABLES
 from measure import CHECKED, Cost, Settings, alternate, measured, size_of

@@ -14,9 +14,8 @@ import shutil
 from functools import partial
 from pathlib import Path
 
-import h5py
-
 import drystone as dry
+import h5py
 import raw
 from grid import CUTS, Box, boxes, values
 from measure import CHECKED, Cost, Figure, Settings, alternate, settle, size_of, touched

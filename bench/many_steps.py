@@ -14,10 +14,9 @@ import shutil
 from functools import partial
 from pathlib import Path
 
+import drystone as dry
 import h5py
 import numpy as np
-
-import drystone as dry
 import raw
 from measure import CHECKED, Cost, Settings, alternate, make_cold, measured, settle, size_of, touched
 from report import Table

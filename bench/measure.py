@@ -18,7 +18,6 @@ from statistics import median
 
 import numpy as np
 import numpy.typing as npt
-
 import raw
 
 MIB = 1 << 20

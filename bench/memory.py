@@ -11,10 +11,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import drystone as dry
 import h5py
 import numpy as np
-
-import drystone as dry
 import raw
 from measure import CHECKED, MIB, Settings, touched
 from report import Listing, size

@@ -15,10 +15,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import drystone as dry
 import h5py
 import numpy as np
-
-import drystone as dry
 import raw
 from grid import Box, boxes, values
 from measure import CHECKED, Cost, Settings, alternate, make_cold, measured, settle, touched

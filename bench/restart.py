@@ -15,9 +15,8 @@ import shutil
 from functools import partial
 from pathlib import Path
 
-import h5py
-
 import drystone as dry
+import h5py
 import raw
 from checkpoint import VARIABLES
 from grid import CUTS, Triple, boxes, values

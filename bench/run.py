@@ -18,10 +18,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import drystone as dry
 import h5py
 import numpy as np
-
-import drystone as dry
 
 if TYPE_CHECKING:
     from report import Listing, Table

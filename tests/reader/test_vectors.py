@@ -5,10 +5,9 @@ import shutil
 import struct
 from pathlib import Path
 
+import drystone_reader as reader
 import numpy as np
 import pytest
-
-import drystone_reader as reader
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 
@@ -98,7 +97,11 @@ def group(data):
     while c.at < len(data):
         entries += reader.entry_block(c.take(*c.unpack("I")))
     names = {"final": 1, "replace": 2, "group": 3, "frame": 4, "total": 5}
-    return {"step": head.get(0), **{name: head.get(key, 0) for name, key in names.items()}, "entries": entries}
+    return {
+        "step": head.get(0),
+        **{name: head.get(key, 0) for name, key in names.items()},
+        "entries": entries,
+    }
 
 
 def identity(data):
@@ -144,7 +147,9 @@ READERS = {
     "value": lambda data: value(reader.cbor(data)),
     "schema": schema,
     "manifest": manifest,
-    "blob_reference": lambda data: dict(zip(["position", "length", "crc"], struct.unpack("<QII", data), strict=True)),
+    "blob_reference": lambda data: dict(
+        zip(["position", "length", "crc"], struct.unpack("<QII", data), strict=True)
+    ),
     "stored_piece": stored_piece,
 }
 
