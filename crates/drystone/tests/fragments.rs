@@ -41,7 +41,7 @@ fragment soa { var vel[i:NX, j:NY] = cell[i, j].vel; var inn[i:NX, j:NY] = cell[
     var p[i:NX, j:NY] = cell[i, j].pres; var many[i:NX, j:NY] = cell[i, j].many }
 fragment steps(r) { var t[i:4, j:NY] = t[i + 4*r, j] }
 fragment matrices { var g[i:NX] = grid[i] }
-fragment entries { var g[i:NX, b:3] = grid[i][1, b] }
+fragment entries { var g[i:NX, b:3] = grid[i, 1, b] }
 fragment tail { var g[i:5, j:NY] = grow[i + 2, j] }
 fragment morton { var u[i:4, j:4] morton = u[i + 2, j + 1] }
 fragment hilbert { var p[i:NX, j:NY] hilbert = cell[i, j].{temp, pres} }
