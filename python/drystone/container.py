@@ -189,7 +189,7 @@ class Container(Group):
         self._handle.end_batch(True)
         self._warn()
 
-    def declare(self, text: str, **params: SupportsIndex) -> list[str]:
+    def declare(self, text: str, /, **params: SupportsIndex) -> list[str]:
         """Declare a text in the dataset language (docs/language.md): one commit creates the variables of its datasets.
 
         Gives their names. The text is kept, for `fragment`. `params` are values of its parameters; what datasets depend on
@@ -205,7 +205,7 @@ class Container(Group):
         """The texts that were declared, oldest first."""
         return self._handle.declarations()
 
-    def fragment(self, name: str, **params: SupportsIndex) -> Fragment:
+    def fragment(self, name: str, /, **params: SupportsIndex) -> Fragment:
         """An instance of a declared fragment, to be read and written in the memory layout that its text gives it."""
         return Fragment(self, self._handle.fragment(name, params))
 

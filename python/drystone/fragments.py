@@ -120,7 +120,9 @@ class Fragment:
         order of memory.
         """
         if buffer.dtype != np.uint8 or buffer.shape != (self.nbytes,) or not buffer.flags.c_contiguous:
-            raise InvalidArgumentError(f'the fragment "{self.name}" lies in a dense array of {self.nbytes} uint8')
+            raise InvalidArgumentError(
+                f'the fragment "{self.name}" lies in a dense array of {self.nbytes} uint8'
+            )
         found: dict[str, list[tuple[int, Array]]] = {}
         for name, _, offset, shape, strides, dtype in self._layout:
             if strides is None:
@@ -179,12 +181,17 @@ class Fragment:
                 f'the fragment "{self.name}" is written from arrays {", ".join(arrays)}, not {given}'
             )
         for name, array in arrays.items():
-            given = values.as_elements(data[name], array.dtype, f'"{name}"')
-            if given.shape != array.shape:
+            elements = values.as_elements(data[name], array.dtype, f'"{name}"')
+            if elements.dtype.newbyteorder("=") != array.dtype:
                 raise InvalidArgumentError(
-                    f'"{name}" of the fragment "{self.name}" has shape {array.shape}, the array {given.shape}'
+                    f'"{name}" of the fragment "{self.name}" has dtype {array.dtype}, the array {elements.dtype}; '
+                    "convert it first (numpy: .astype)"
                 )
-            array[...] = given
+            if elements.shape != array.shape:
+                raise InvalidArgumentError(
+                    f'"{name}" of the fragment "{self.name}" has shape {array.shape}, the array {elements.shape}'
+                )
+            array[...] = elements
         return buffer
 
     def coverage(self, step: SupportsIndex | None = None) -> Coverage:
@@ -218,7 +225,9 @@ def _stacked(parts: list[tuple[int, Array]]) -> Array:
     distance = rest[0][0] - first
     expected = [(first + n * distance, array.shape) for n in range(len(parts))]
     if [(offset, one.shape) for offset, one in parts] != expected:
-        raise InvalidArgumentError("what `for` makes has different shapes here: read into `out`, and take it apart")
+        raise InvalidArgumentError(
+            "what `for` makes has different shapes here: read into `out`, and take it apart"
+        )
     return np.lib.stride_tricks.as_strided(array, (len(parts), *array.shape), (distance, *array.strides))
 
 

@@ -65,7 +65,9 @@ class Layout:
         if descr.names is not None and descr != descr.newbyteorder("<"):
             raise InvalidArgumentError("members of records are little-endian")
         names = [name for name in field.split(".") if name]
-        return cls(LayoutHandle(extents, descr, _extents(strides), begin, int(offset.__index__()), names, big))
+        return cls(
+            LayoutHandle(extents, descr, _extents(strides), begin, int(offset.__index__()), names, big)
+        )
 
     @property
     def size(self) -> int:
@@ -106,6 +108,11 @@ class Rule:
         """Bytes that are written."""
         return self._handle.moved
 
+    @property
+    def digest(self) -> bytes:
+        """Sixteen bytes that equal rules share in every process: a name for caches, no defence against forgery."""
+        return self._handle.content_hash()
+
     def apply(self, src: npt.NDArray[Any], out: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Move what the rule says from `src` into `out`, both dense memory that they do not share; gives `out`.
 
@@ -133,9 +140,7 @@ class Rule:
         return Rule.from_bytes, (bytes(self), self.src_len, self.dst_len)
 
 
-def compile(
-    src: Layout, dst: Layout, *, narrowing: Literal["refuse", "saturate", "wrap"] = "refuse"
-) -> Rule:
+def compile(src: Layout, dst: Layout, *, narrowing: Literal["refuse", "saturate", "wrap"] = "refuse") -> Rule:
     """The rule that fills, of `dst`, all that `src` holds.
 
     Numbers of different types are converted. `narrowing` says what becomes of values that do not fit: refuse types that could

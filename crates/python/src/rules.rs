@@ -40,6 +40,9 @@ pub(crate) struct RuleHandle {
     rule: Rule,
 }
 
+/// How far the abstract array goes in every dimension: far enough for all.
+const EXTENT: u64 = 1 << 60;
+
 fn refused(error: impl std::fmt::Display) -> crate::error::Failure {
     invalid(error.to_string())
 }
@@ -78,12 +81,8 @@ impl Names {
     fn fragment(&mut self, layout: &LayoutHandle) -> Result<Fragment> {
         let mut views = Vec::with_capacity(layout.parts.len());
         for part in &layout.parts {
-            let axis = |(n, (start, count)): (usize, (&i64, &u64))| Axis {
-                extent: start.saturating_add_unsigned(*count).max(0) as u64,
-                map: IndexMap::affine(n, 1, *start),
-            };
-            let mut path =
-                vec![Step::Index(part.start.iter().zip(&part.shape).enumerate().map(axis).collect())];
+            let axis = |(n, start): (usize, &i64)| Axis { extent: EXTENT, map: IndexMap::affine(n, 1, *start) };
+            let mut path = vec![Step::Index(part.start.iter().enumerate().map(axis).collect())];
             path.extend(part.field.iter().map(|name| Step::Member(self.id(name))));
             let element = self.block(&part.dtype, part.big_endian);
             let block = element.array(part.shape.clone(), Order::Strides(part.strides.clone()));
