@@ -8,6 +8,7 @@
 mod blocks;
 mod execute;
 mod strings;
+mod written;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
