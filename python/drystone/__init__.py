@@ -1,18 +1,11 @@
 """Drystone: an array store for simulations and for the people who analyse them.
 
-    import drystone as dry
-
-    with dry.create("run42.dry") as c:
-        c.create_variable("temperature", dtype="f4", shape=(nz, ny, nx), steps=True)
-        with c.writer(rank=0, nranks=1) as w, w.step():
-            w.put("temperature", block, offset=(z0, y0, x0))
-
-    T = dry.open("run42.dry")["temperature"]
-    T[-1, :, 256, ::4]
+`create` and `open` give a `Container`; `Container.writer` writes blocks into it; `container["name"]` is a `Variable`, which is
+read with NumPy's rules. Everything that fails raises a `DrystoneError`.
 """
 
 from drystone._core import Plan, __version__
-from drystone.container import Container, create, open  # noqa: A004
+from drystone.container import Container, create, open
 from drystone.errors import (
     CancelledError,
     ConflictError,

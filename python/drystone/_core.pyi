@@ -1,14 +1,25 @@
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, SupportsIndex, final
+from typing import Any, SupportsIndex, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
 
+__all__ = [
+    "ContainerHandle",
+    "Plan",
+    "ReadingHandle",
+    "WriterHandle",
+    "__version__",
+    "cli_main",
+    "element_dtype",
+]
+
 __version__: str
 
-type _Extents = Sequence[SupportsIndex] | SupportsIndex
-type _Incomplete = list[tuple[int, int, int, list[int]]]
+_Extents: TypeAlias = Sequence[SupportsIndex] | SupportsIndex
+_Incomplete: TypeAlias = list[tuple[int, int, int, list[int]]]
 
+def cli_main(args: Sequence[str]) -> int: ...
 def element_dtype(dtype: Any) -> tuple[np.dtype[Any], bool]: ...
 
 @final
@@ -63,7 +74,7 @@ class ContainerHandle:
         self, rank: SupportsIndex | None, nranks: SupportsIndex | None, run: SupportsIndex | None
     ) -> WriterHandle: ...
     def recover(
-        self, which: bool | list[SupportsIndex]
+        self, which: bool | list[SupportsIndex], but: bool
     ) -> tuple[list[int], list[int], _Incomplete, list[str], int, int]: ...
     def verify(
         self, progress: Callable[[int, int], object] | None
@@ -106,7 +117,7 @@ class ReadingHandle:
         out: npt.NDArray[Any] | None,
     ) -> Any: ...
     def blocks(self, step: SupportsIndex | None) -> list[dict[str, Any]]: ...
-    def read_block(self, step: SupportsIndex | None, number: SupportsIndex) -> Any: ...
+    def read_blocks(self, step: SupportsIndex | None, number: SupportsIndex | None) -> list[Any]: ...
 
 @final
 class WriterHandle:
@@ -122,9 +133,7 @@ class WriterHandle:
     def end_step(self) -> None: ...
     def abort_step(self) -> None: ...
     def target(self, name: str, field: str | None) -> tuple[np.dtype[Any], bool, tuple[int, ...]]: ...
-    def put(
-        self, name: str, array: npt.NDArray[Any], offset: _Extents | None, field: str | None
-    ) -> None: ...
+    def put(self, name: str, array: npt.NDArray[Any], offset: _Extents | None, field: str | None) -> None: ...
     def put_strings(
         self, name: str, shape: Sequence[int], values: list[Any], offset: _Extents | None
     ) -> None: ...

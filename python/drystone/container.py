@@ -31,6 +31,7 @@ def create(
         durability: What survives. `"async"`: nothing committed is lost when processes are killed; a power cut may lose
             commits after the last `flush()`. `"durable"`: what is committed is on stable storage. `"memory"`: never synced.
         overwrite: Remove a container that is there; else that is a `ConflictError`.
+
     """
     location = local_path(path)
     if overwrite:
@@ -38,7 +39,7 @@ def create(
     return Container(ContainerHandle.create(location, durability), location)
 
 
-def open(url: Path, mode: Literal["r", "r+", "a"] = "r") -> Container:  # noqa: A001
+def open(url: Path, mode: Literal["r", "r+", "a"] = "r") -> Container:
     """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none)."""
     location = local_path(url)
     return Container(ContainerHandle.open(location, mode), location)
@@ -87,7 +88,7 @@ class Container(Group):
 
     @property
     def closed(self) -> bool:
-        """Has it been closed?"""
+        """Whether it has been closed."""
         return self._handle.closed
 
     def close(self) -> None:
@@ -126,6 +127,7 @@ class Container(Group):
             rank: Which of the ranks this is.
             nranks: How many write each step.
             run: The generation of writers this belongs to; by default the one that the last recovery began.
+
         """
         writer = Writer(self, self._handle.writer(rank, nranks, run))
         self._writers.add(writer)
@@ -187,20 +189,18 @@ class Container(Group):
         self._warn()
 
     def recover(
-        self, adopt: bool | Iterable[SupportsIndex] | None = None, discard: bool = False
+        self,
+        adopt: bool | Iterable[SupportsIndex] | None = None,
+        discard: bool | Iterable[SupportsIndex] | None = None,
     ) -> RecoverReport:
         """Settle what a run that died has left, and begin a new run.
 
-        Steps that all its ranks closed but nobody committed become visible (`adopt=True`, the default), or are dropped
-        (`discard=True`), or only some are adopted (`adopt=[steps]`, the others are dropped). Incomplete steps are dropped. What
+        Steps that all its ranks closed but nobody committed become visible (`adopt=True`, the default) or are dropped
+        (`discard=True`). `adopt=[steps]` takes only these, `discard=[steps]` all but these. Incomplete steps are dropped. What
         writers of the old run still do will not become visible.
         """
-        if adopt is None:
-            adopt = not discard
-        elif discard and adopt is not False:
-            raise InvalidArgumentError("adopt= and discard=True contradict each other: give one of them")
-        which = adopt if isinstance(adopt, bool) else list(adopt)
-        adopted, discarded, incomplete, notes, run, version = self._handle.recover(which)
+        which, but = _orders(adopt, discard)
+        adopted, discarded, incomplete, notes, run, version = self._handle.recover(which, but)
         self._warn()
         return RecoverReport(
             tuple(adopted),
@@ -228,6 +228,19 @@ class Container(Group):
         if self.closed:
             return f"<drystone container {self._location}, closed>"
         return f"<drystone container {self._location}, mode {self.mode}, snapshot {int(self.snapshot)}>"
+
+
+def _orders(
+    adopt: bool | Iterable[SupportsIndex] | None, discard: bool | Iterable[SupportsIndex] | None
+) -> tuple[bool | list[SupportsIndex], bool]:
+    """What to adopt (everything, nothing, or some steps), and whether the steps are those not to adopt."""
+    if adopt is not None and discard is not None:
+        if isinstance(adopt, bool) and isinstance(discard, bool) and adopt is not discard:
+            return adopt, False
+        raise InvalidArgumentError("adopt= and discard= contradict each other: give one of them")
+    if discard is not None:
+        return (not discard, False) if isinstance(discard, bool) else (list(discard), True)
+    return (adopt, False) if isinstance(adopt, bool) else (True if adopt is None else list(adopt), False)
 
 
 _reopened: weakref.WeakValueDictionary[tuple[str, str, int], Container] = weakref.WeakValueDictionary()

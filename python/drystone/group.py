@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import numpy.typing as npt
-
 from drystone import values
 from drystone._core import element_dtype
 from drystone.errors import InvalidArgumentError, NotFoundError
@@ -106,6 +104,7 @@ class Group:
             chunks: Shape of the pieces that blocks are cut into and read by.
             fill_value: What cells read as that nobody wrote; zero if not given.
             attrs: Attributes.
+
         """
         from drystone.variable import Variable
 
@@ -240,7 +239,7 @@ class Attributes(MutableMapping[str, Any]):
     def __contains__(self, name: object) -> bool:
         return name in self._all()
 
-    def update(self, *others: Any, **named: Any) -> None:  # type: ignore[override]
+    def update(self, *others: Any, **named: Any) -> None:
         """Set several, as one commit."""
         changes = dict(*others, **named)
         if changes:
@@ -254,5 +253,3 @@ class Attributes(MutableMapping[str, Any]):
 
     def __repr__(self) -> str:
         return repr(self._all())
-
-

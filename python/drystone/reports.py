@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Self
+from typing import Any, Self, final
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_RANKS = 1 << 24
@@ -29,13 +29,14 @@ class IncompleteStep:
         )
 
 
+@final
 class Snapshot(int):
     """A committed state of a container. It is the number of its commit; `Container.at` takes it."""
 
     time: datetime | None
     """When it was committed; None for the state before the first commit."""
     changed: bool
-    """Did the call that returned it commit anything new?"""
+    """Whether the call that returned it committed anything new."""
     incomplete: tuple[IncompleteStep, ...]
     """Steps that the commit found but could not take, because ranks are missing."""
     notes: tuple[str, ...]
@@ -49,6 +50,7 @@ class Snapshot(int):
         incomplete: tuple[IncompleteStep, ...] = (),
         notes: tuple[str, ...] = (),
     ) -> Self:
+        """Make one; containers do."""
         self = super().__new__(cls, version)
         self.time = time
         self.changed = changed
@@ -164,7 +166,7 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Is everything as it was written?"""
+        """Whether everything is as it was written."""
         return not self.damage
 
     def __bool__(self) -> bool:

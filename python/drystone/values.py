@@ -16,7 +16,7 @@ from drystone.errors import InvalidArgumentError
 
 
 def is_array(value: object) -> bool:
-    """Is it an array with a type of its own (and not a scalar or a list, which have none that was chosen)?"""
+    """Whether it is an array, which has a type of its own, and not a scalar or a list."""
     if isinstance(value, np.ndarray):
         return True
     if isinstance(value, np.generic | bytes | bytearray):
@@ -37,27 +37,35 @@ def as_elements(value: Any, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]
         with np.errstate(all="ignore"):
             if dtype.names is not None:
                 return np.asarray(value, dtype)
-            return _converted(np.asarray(value), dtype)
+            return _converted(np.asarray(value), value, dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgumentError(f"{what} takes {dtype}, which {_shown(value)} does not fit: {error}") from None
+        raise InvalidArgumentError(
+            f"{what} takes {dtype}, which {_shown(value)} does not fit: {error}"
+        ) from None
 
 
-def _converted(plain: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    out = plain.astype(dtype)
+def _converted(plain: npt.NDArray[Any], value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     if plain.size == 0:
-        return out
-    kinds = (plain.dtype.kind, "f" if dtype.kind == "V" else dtype.kind)
-    match kinds:
-        case ("b", "b" | "i" | "u" | "f" | "c") | ("f", "c") | ("c", "c"):
-            lossless = True
-        case ("i" | "u" | "f", "i" | "u"):
-            lossless = bool((out == plain).all())
+        return plain.astype(dtype)
+    match plain.dtype.kind, "f" if dtype.kind == "V" else dtype.kind:
+        case ("b", "b" | "i" | "u" | "f" | "c") | ("i" | "u" | "f" | "c", "c"):
+            return plain.astype(dtype)
+        case ("i" | "u", "i" | "u"):
+            out = plain.astype(dtype)
+            lossless = (out == plain).all()
+        case ("f" | "O", "i" | "u"):
+            # Integers that no one integer type holds together have become something else.
+            numbers = np.asarray(value, object)
+            if all(isinstance(number, int | np.integer) for number in numbers.flat):
+                return numbers.astype(dtype)
+            out = plain.astype(dtype)
+            lossless = (out == plain).all()
         case ("i" | "u" | "f", "f"):
-            lossless = bool((np.isfinite(out.astype("f8")) == np.isfinite(plain)).all())
-        case ("i" | "u", "c"):
-            lossless = True
+            out = plain.astype(dtype)
+            lossless = (np.isfinite(out.astype("f8")) == np.isfinite(plain)).all()
         case ("S" | "U", "S" | "U"):
-            lossless = bool((np.strings.str_len(out) == np.strings.str_len(plain)).all())
+            out = plain.astype(dtype)
+            lossless = (np.strings.str_len(out) == np.strings.str_len(plain)).all()
         case _:
             raise TypeError(f"{plain.dtype} is of another kind")
     if not lossless:
@@ -84,7 +92,9 @@ def fill_bytes(value: Any, dtype: np.dtype[Any], strings: bool) -> bytes | None:
     if strings:
         if isinstance(value, str) and not value:
             return None
-        raise InvalidArgumentError("strings have no fill value: where nothing was written, the empty string is read")
+        raise InvalidArgumentError(
+            "strings have no fill value: where nothing was written, the empty string is read"
+        )
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     element = as_elements(value, dtype, "fill_value")

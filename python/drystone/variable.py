@@ -87,9 +87,8 @@ class Variable:
         if reading.strings:
             return ""
         whole = self._container._handle.reading(self._path, None) if self._member else reading
-        zero = bytes(whole.item)
-        value = np.frombuffer(reading_fill if (reading_fill := whole.fill) else zero, whole.element)[0]
-        for part in (self._member or "").split(".") if self._member else ():
+        value = np.frombuffer(whole.fill or bytes(whole.item), whole.element)[0]
+        for part in self._member.split(".") if self._member else ():
             value = value[part]
         return value
 
@@ -100,12 +99,12 @@ class Variable:
 
     @property
     def has_steps(self) -> bool:
-        """Has it one value per output time?"""
+        """Whether it has one value per output time."""
         return self._reading().has_steps
 
     @property
     def local(self) -> bool:
-        """Has each writer a value of its own, of any shape?"""
+        """Whether each writer has a value of its own, of any shape."""
         return self._reading().local
 
     @property
@@ -168,12 +167,12 @@ class Variable:
 
     def read_block(self, step: SupportsIndex | None, number: SupportsIndex) -> Any:
         """One block of a step (None: of a variable without steps) as it was written, whatever overlaps it."""
-        return self._reading().read_block(step, number)
+        (value,) = self._reading().read_blocks(step, number)
+        return value
 
     def read_blocks(self, step: SupportsIndex | None = None) -> list[Any]:
         """Every block of a step as it was written; for a local variable, the value of each writer."""
-        reading = self._reading()
-        return [reading.read_block(step, i) for i in range(len(reading.blocks(step)))]
+        return self._reading().read_blocks(step, None)
 
     @property
     def explain(self) -> Explain:
@@ -183,7 +182,9 @@ class Variable:
     @property
     def oindex(self) -> NoReturn:
         """Indexing with one list per axis: not supported yet."""
-        raise UnsupportedError("oindex is not supported yet: read a slice that holds the cells and index the array")
+        raise UnsupportedError(
+            "oindex is not supported yet: read a slice that holds the cells and index the array"
+        )
 
     def chunks(self, selection: Any) -> NoReturn:
         """Read a selection piece by piece: not supported yet."""

@@ -39,7 +39,7 @@ pub use drystone_format::identity::Durability;
 pub use drystone_plan as plan;
 pub use drystone_store as store;
 pub use error::{Error, ErrorKind, Result};
-pub use read::{BlockInfo, ReadReport, Reading};
+pub use read::{BlockInfo, ReadReport, Reading, Written};
 pub use recover::{Adopt, RecoverReport};
 pub use schema_op::{NewVariable, SchemaOp};
 pub use snapshot::Snapshot;

@@ -110,7 +110,7 @@ fn integer(item: &Bound<'_, PyAny>) -> Result<Option<i64>> {
 /// A number that is not negative.
 pub(crate) fn unsigned(item: &Bound<'_, PyAny>, what: &str) -> Result<u64> {
     match integer(item)? {
-        Some(n) if n >= 0 && n < i64::MAX => Ok(n as u64),
+        Some(n) if (0..i64::MAX).contains(&n) => Ok(n as u64),
         Some(_) => Err(invalid(format!("{what} is {item}; it must be from 0 to 2^63"))),
         None => Err(invalid(format!("{what} must be an integer, not {}", item.repr()?))),
     }

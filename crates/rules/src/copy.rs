@@ -39,7 +39,8 @@ impl Dim {
     }
 }
 
-/// A strided n-dimensional copy in canonical form. See the [module](self) for what canonical means.
+/// A strided n-dimensional copy in canonical form: the fewest loops around the longest runs, slowest first in
+/// the destination.
 ///
 /// Equal copies compare equal however they were written down.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

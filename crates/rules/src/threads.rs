@@ -4,7 +4,7 @@ use crate::copy::StridedCopy;
 use crate::error::RuleError;
 
 /// Copies of fewer bytes run on one thread: below this, starting threads costs more than it saves.
-pub const THREAD_THRESHOLD: u64 = 4 << 20;
+pub const THREAD_THRESHOLD: u64 = if cfg!(miri) { 4 << 10 } else { 4 << 20 };
 
 /// A buffer that several threads write, each its own cells.
 #[derive(Clone, Copy)]

@@ -33,7 +33,7 @@ use crate::segment::crc32;
 use crate::snapshot::Snapshot;
 use crate::{Error, Result};
 
-pub use blocks::BlockInfo;
+pub use blocks::{BlockInfo, Written};
 use execute::Sources;
 
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed; holes of 64 KiB cost about a request.

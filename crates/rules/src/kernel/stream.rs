@@ -9,11 +9,11 @@
 pub(super) use stores::{copy_aligned, pack};
 
 /// A destination buffer of at least this many bytes does not stay in the cache, so copies into it bypass
-/// it.
-pub(super) const FAR_BUFFER: usize = 4 << 20;
+/// it. (Miri is too slow for such buffers, and takes this path from a page on.)
+pub(super) const FAR_BUFFER: usize = if cfg!(miri) { 4 << 10 } else { 4 << 20 };
 /// A copy of fewer bytes than this uses plain stores even into a large buffer: its result may be wanted
 /// at once.
-pub(super) const FAR_COPY: u64 = 64 << 10;
+pub(super) const FAR_COPY: u64 = if cfg!(miri) { 1 << 10 } else { 64 << 10 };
 
 /// Whether this machine can write past the caches.
 pub(super) const AVAILABLE: bool = cfg!(target_arch = "x86_64");

@@ -1,0 +1,263 @@
+"""Each mistake gets an error that says what to do, and nothing is lost."""
+
+import os
+import sys
+
+import drystone as dry
+import numpy as np
+import pytest
+from same_bits import commits_by_itself, same
+
+
+def test_a_missing_path_is_not_found(tmp_path):
+    for mode in ("r", "r+"):
+        with pytest.raises(dry.NotFoundError, match="nothing at"):
+            dry.open(tmp_path / "no.dry", mode)
+
+
+def test_what_is_no_container_is_not_found(tmp_path):
+    with pytest.raises(dry.NotFoundError, match="not a container"):
+        dry.open(tmp_path)
+    file = tmp_path / "file"
+    file.write_text("x")
+    with pytest.raises(dry.NotFoundError, match="a file"):
+        dry.open(file)
+
+
+def test_a_newer_format_is_unsupported(path):
+    dry.create(path).close()
+    identity = path / "drystone.json"
+    head = identity.read_text().split('"crc32c"')[0].replace('"version": 1', '"version": 9')
+    identity.write_text(f'{head}"crc32c": "{_crc32c(head.encode()):08x}"\n}}\n')
+    with pytest.raises(dry.UnsupportedError, match="version 9"):
+        dry.open(path)
+
+
+def _crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/run.dry", "https://example.org/run.dry", "ceph://pool/x"])
+def test_other_stores_are_not_supported_yet(url):
+    with pytest.raises(dry.UnsupportedError, match="://"):
+        dry.open(url)
+
+
+@pytest.mark.parametrize("mode", ["w", "rw", "", "x"])
+def test_modes_are_r_rplus_and_a(path, mode):
+    dry.create(path).close()
+    with pytest.raises(dry.InvalidArgumentError, match=r"mode|create\(\)"):
+        dry.open(path, mode)
+
+
+def test_mode_a_creates_what_is_not_there(path):
+    with dry.open(path, "a") as c:
+        c.create_variable("v", "f4")
+    with dry.open(path, "a") as c:
+        assert "v" in c
+
+
+@pytest.mark.parametrize("durability", ["", "none", "Durable"])
+def test_durability_is_one_of_three(path, durability):
+    with pytest.raises(dry.InvalidArgumentError, match="durable"):
+        dry.create(path, durability=durability)
+
+
+@pytest.mark.parametrize("durability", ["async", "durable", "memory"])
+def test_durability_is_recorded(path, durability):
+    dry.create(path, durability=durability).close()
+    with dry.open(path) as c:
+        assert c.durability == durability
+
+
+def test_create_does_not_touch_what_is_there(path):
+    with dry.create(path) as c:
+        c.create_variable("v", "f4")
+        uuid = c.uuid
+    with pytest.raises(dry.ConflictError, match="already"):
+        dry.create(path)
+    with dry.open(path) as c:
+        assert c.uuid == uuid
+    file = path.parent / "file"
+    file.write_text("precious")
+    for overwrite in (False, True):
+        with pytest.raises(dry.ConflictError):
+            dry.create(file, overwrite=overwrite)
+    assert file.read_text() == "precious"
+
+
+def test_overwrite_replaces_a_container_and_nothing_else(path):
+    with dry.create(path) as c:
+        c.create_variable("v", "f4", shape=(3,))
+        with c.writer() as w:
+            w.put("v", np.ones(3, "f4"))
+    (path / "notes.txt").write_text("precious")
+    with dry.create(path, overwrite=True) as c:
+        assert list(c) == []
+    assert (path / "notes.txt").read_text() == "precious"
+    other = path.parent / "data"
+    other.mkdir()
+    (other / "x").write_text("precious")
+    with pytest.raises(dry.ConflictError, match="not a container"):
+        dry.create(other, overwrite=True)
+    dry.create(path.parent / "new" / "deep.dry", overwrite=True).close()
+
+
+def test_an_unknown_variable_is_a_key_error_with_a_suggestion(container):
+    container.create_variable("temperature", "f4")
+    with pytest.raises(KeyError, match='did you mean "temperature"') as refused:
+        container["temprature"]
+    assert not str(refused.value).startswith("'")
+    with container.writer() as w, pytest.raises(dry.NotFoundError, match="did you mean"):
+        w.put("temperatur", 1.0)
+    with pytest.raises(dry.InvalidArgumentError, match="string"):
+        container[3]
+
+
+@pytest.mark.parametrize(
+    ("shape", "offset", "why"),
+    [
+        ((2, 2), (3, 0), "leaves"), ((5, 4), None, "leaves"), ((2,), (0, 0), "dimensions"), ((2, 2), (0,), "offset"),
+        ((2, 2), (-1, 0), "offset"), ((2, 2), (0.5, 0), "offset"), ((2, 2), "ab", "offset"), ((2, 2), (2**63, 0), "offset"),
+        ((2, 2), (0, 2**62), "leaves"), ((2, 2), object(), "offset"),
+    ],
+)  # fmt: skip
+def test_a_block_that_does_not_fit_is_refused(container, shape, offset, why):
+    V = container.create_variable("v", "f4", shape=(4, 4))
+    with container.writer() as w:
+        with pytest.raises(dry.InvalidArgumentError, match=why):
+            w.put("v", np.zeros(shape, "f4"), offset=offset)
+        w.put("v", np.ones((4, 4), "f4"))
+    same(V[...], np.ones((4, 4), "f4"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        ({"offset": (0, 3), "count": (1, 2)}, IndexError), ({"offset": (5, 0)}, IndexError), ({"count": (1,)}, ValueError),
+        ({"offset": (-1, 0)}, ValueError), ({"step": 0}, ValueError), ({"count": (2**62, 2**62)}, IndexError),
+    ],
+)  # fmt: skip
+def test_a_box_outside_is_refused(container, arguments, kind):
+    V = container.create_variable("v", "f4", shape=(4, 4))
+    with pytest.raises(kind) as refused:
+        V.read(**arguments)
+    assert isinstance(refused.value, dry.InvalidArgumentError)
+
+
+def test_steps_that_are_not_there_are_refused(container):
+    T = container.create_variable("T", "f4", shape=(2,), steps=True)
+    with pytest.raises(IndexError):
+        T[0]
+    with pytest.raises(IndexError):
+        T.read(step=0)
+    with commits_by_itself(container) as w, w.step(1):
+        w.put("T", np.zeros(2, "f4"))
+    with pytest.raises(dry.InvalidArgumentError, match="has steps"):
+        T.read()
+    with pytest.raises(IndexError):
+        T.read(step=2)
+    with pytest.raises(dry.NotFoundError, match="no step 0"):
+        T.blocks(0)
+    with pytest.raises(dry.NotFoundError):
+        T.read_block(1, 1)
+    with pytest.raises(dry.InvalidArgumentError):
+        T.read_block(1, -1)
+    with pytest.raises(dry.InvalidArgumentError):
+        T.read_block(None, 0)
+
+
+def test_a_masked_array_is_refused_because_its_mask_would_be_lost(container):
+    V = container.create_variable("v", "f4", shape=(2,))
+    with container.writer() as w:
+        with pytest.raises(dry.InvalidArgumentError, match="filled"):
+            w.put("v", np.ma.array(np.ones(2, "f4"), mask=[0, 1]))
+        w.put("v", np.ma.array(np.ones(2, "f4")))
+    same(V[...], np.ones(2, "f4"))
+
+
+def test_a_container_open_for_reading_cannot_be_changed(path):
+    with dry.create(path) as c:
+        c.create_variable("v", "f4", shape=(2,))
+    with dry.open(path) as c:
+        assert c.mode == "r"
+        for act in (lambda: c.writer(), lambda: c.commit(), lambda: c.create_variable("w", "f4"), lambda: c.attrs.update(a=1), lambda: c.recover(),
+                    lambda: c.flush(), lambda: c["v"].resize((3,)), lambda: c.delete("v")):  # fmt: skip
+            with pytest.raises(dry.InvalidArgumentError, match=r'reading only.*"r\+"'):
+                act()
+
+
+def test_damage_is_a_corrupt_error_that_names_file_and_variable(path):
+    with dry.create(path) as c:
+        c.create_variable("v", "f4", shape=(1000,))
+        c.create_variable("w", "f4", shape=(1000,))
+        for name in ("v", "w"):
+            with c.writer() as w:
+                w.put(name, np.arange(1000, dtype="f4"))
+        (first,) = c["v"].blocks()
+        segment = path / "log" / f"{first.writer:016x}-0000.seg"
+    raw = bytearray(segment.read_bytes())
+    raw[-2000] ^= 16
+    segment.write_bytes(raw)
+    with dry.open(path) as c:
+        with pytest.raises(dry.CorruptError, match=rf'{segment.name} is damaged at byte \d+.*"v"'):
+            c["v"][...]
+        same(c["w"][...], np.arange(1000, dtype="f4"))
+        report = c.verify()
+        assert not report
+        assert not report.ok
+        (damage,) = report.damage
+        assert damage.variable == "v"
+        assert segment.name in damage.key
+        assert segment.name in str(damage)
+
+
+def test_verify_reports_progress_and_can_be_stopped(container, capsys):
+    container.create_variable("v", "f4", shape=(300,))
+    with container.writer() as w:
+        for i in range(300):
+            w.put("v", [i], offset=i)
+    seen = []
+    report = container.verify(lambda done, total: seen.append((done, total)))
+    assert report.ok
+    assert bool(report)
+    assert report.entries == 300
+    assert seen[-1] == (300, 300)
+    with pytest.raises(dry.CancelledError):
+        container.verify(lambda done, total: False)
+
+    def fail(done, total):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        container.verify(fail)
+    container.verify(progress=True)
+    assert "300 of 300" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.getuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission_is_an_io_error(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(dry.IoError):
+        dry.create(tmp_path / "run.dry")
+
+
+def test_a_file_in_the_way_of_the_folder_is_an_io_error(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises((dry.IoError, dry.ConflictError)):
+        dry.create(tmp_path / "file" / "run.dry")
+
+
+def test_closing_a_writer_with_an_open_step_drops_it_and_says_so(container):
+    T = container.create_variable("T", "f4", shape=(1,), steps=True)
+    w = container.writer(rank=0, nranks=1)
+    w.step().__enter__()
+    w.put("T", [1.0])
+    with pytest.raises(dry.InvalidArgumentError, match="step 0 open"):
+        w.close()
+    assert T.shape == (0, 1)

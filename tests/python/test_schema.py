@@ -1,0 +1,254 @@
+"""Names, groups, links, batches, growth."""
+
+import drystone as dry
+import numpy as np
+import pytest
+from same_bits import commits_by_itself, same
+
+
+def test_groups_are_made_on_the_way(container):
+    V = container.create_variable("fields/fluid/T", "f4", shape=(2,))
+    assert V.name == "fields/fluid/T"
+    assert list(container.variables) == ["fields/fluid/T"]
+    assert list(container.groups) == ["fields", "fields/fluid"]
+    fields = container["fields"]
+    assert isinstance(fields, dry.Group)
+    assert fields["fluid/T"].name == fields["fluid"]["T"].name == container["/fields/fluid/T/"].name == V.name
+    assert fields["/fields/fluid/T"].name == V.name
+    assert list(fields.variables) == ["fluid/T"]
+    assert list(fields.groups) == ["fluid"]
+    assert list(container) == ["fields"]
+    assert list(fields) == ["fluid"]
+    assert "fluid" in fields
+    assert "T" not in fields
+    assert 3 not in container
+    made = fields.create_group("solid", attrs={"a": 1})
+    made.create_variable("E", "f8")
+    assert "fields/solid/E" in container
+    assert container["fields/solid"].attrs["a"] == 1
+    assert container[""] is container
+
+
+def test_variables_is_a_mapping_in_sorted_order(container):
+    for name in ("b", "a/z", "a/b", "c"):
+        container.create_variable(name, "f4")
+    assert list(container.variables) == sorted(["b", "a/z", "a/b", "c"])
+    assert len(container.variables) == 4
+    assert container.variables["a/z"].name == "a/z"
+    assert "a" not in container.variables
+    assert "a" in container.groups
+    assert {name: v.name for name, v in container["a"].variables.items()} == {"b": "a/b", "z": "a/z"}
+    with pytest.raises(KeyError):
+        container.variables["a"]
+    with pytest.raises(KeyError):
+        container.groups["b"]
+
+
+def test_the_identical_variable_again_is_no_change(container):
+    options = {
+        "dtype": "f4",
+        "shape": (3, None),
+        "dims": ("y", "x"),
+        "steps": True,
+        "transform": "shuffle,zstd:3",
+        "chunks": (2, 2),
+        "fill_value": 1,
+        "attrs": {"a": [1, 2]},
+    }
+    first = container.create_variable("v", **options)
+    before = container.snapshot
+    again = container.create_variable(
+        "v", **{**options, "transform": ["shuffle", {"name": "zstd", "configuration": {"level": 3}}]}
+    )
+    assert again.name == first.name
+    assert container.snapshot == before
+    for change in (
+        {"dtype": "f8"}, {"shape": (4, None)}, {"shape": (3, 4)}, {"dims": ("x", "y")}, {"steps": False}, {"transform": None},
+        {"chunks": None}, {"fill_value": 2}, {"attrs": {"a": 3}},
+    ):  # fmt: skip
+        with pytest.raises(dry.ConflictError, match='"v"'):
+            container.create_variable("v", **{**options, **change})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"shape": (-1,)}, {"shape": (1.5,)}, {"shape": (2**63,)}, {"shape": (1,) * 9}, {"shape": (2,), "dims": ("x", "y")},
+        {"shape": (2, 2), "dims": ("x", "x")}, {"shape": (2,), "chunks": (0,)}, {"shape": (2,), "chunks": (1, 1)},
+        {"transform": "nonsense"}, {"transform": "zstd:999"}, {"transform": 3}, {"transform": [{"name": "zstd", "configuration": {"x": 1}}]},
+        {"shape": (2,), "local": True}, {"attrs": 3}, {"dims": (1,), "shape": (1,)},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_impossible_variables_are_refused(container, options):
+    with pytest.raises((dry.InvalidArgumentError, TypeError)):
+        container.create_variable("v", "f4", **options)
+    assert "v" not in container
+    assert int(container.snapshot) == 0
+
+
+@pytest.mark.parametrize("name", ["", "/", "a//b", "../a", "a/./b", "a\0b", "x" * 2000])
+def test_impossible_names_are_refused(container, name):
+    with pytest.raises(dry.InvalidArgumentError):
+        container.create_variable(name, "f4")
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [None, "zstd:3", "shuffle,zstd:1", ["shuffle", "zstd:1"], [{"name": "zstd", "configuration": {"level": 5, "checksum": False}}],
+     {"name": "zstd", "configuration": {"level": 2}}, [{"name": "bytes", "configuration": {"endian": "little"}}, "zstd"]],
+    ids=str,
+)  # fmt: skip
+def test_transforms_are_texts_lists_or_zarr_codecs(container, transform):
+    V = container.create_variable("v", "f4", shape=(4000,), transform=transform)
+    assert (V.transform is None) == (transform is None)
+    values = np.arange(4000, dtype="f4") // 100
+    with container.writer() as w:
+        w.put("v", values)
+    same(V[...], values)
+    block = V.blocks()[0]
+    assert block.transform == V.transform
+    assert (block.nbytes < 4000) == (transform is not None)
+    assert (block.min, block.max, block.nans) == (0, 39, 0)
+
+
+def test_rename_delete_and_link(container):
+    V = container.create_variable("a/v", "f4", shape=(2,))
+    with container.writer() as w:
+        w.put("a/v", np.ones(2, "f4"))
+    container.link("short", "a/v")
+    same(container["short"][...], np.ones(2, "f4"))
+    assert "short" in container.variables
+    container.rename("a", "b/c")
+    assert list(container.variables) == ["b/c/v"]
+    assert "short" not in container
+    with pytest.raises(dry.NotFoundError, match="link"):
+        container["short"]
+    with pytest.raises(KeyError):
+        V[...]
+    container.rename("b/c/v", "w")
+    same(container["w"][...], np.ones(2, "f4"))
+    before = container.snapshot
+    del container["w"]
+    del container["short"]
+    container.delete("b")
+    assert list(container) == []
+    same(container.at(before)["w"][...], np.ones(2, "f4"))
+    for act in (lambda: container.delete("w"), lambda: container.rename("w", "x")):
+        with pytest.raises(dry.NotFoundError):
+            act()
+
+
+def test_names_that_are_taken_are_conflicts(container):
+    container.create_variable("v", "f4")
+    container.create_group("g")
+    for act in (
+        lambda: container.create_group("v"), lambda: container.create_variable("g", "f4"), lambda: container.create_variable("v/w", "f4"),
+        lambda: container.rename("v", "g"), lambda: container.link("g", "v"),
+    ):  # fmt: skip
+        with pytest.raises(dry.ConflictError):
+            act()
+
+
+def test_a_batch_is_one_commit(container, path):
+    before = int(container.snapshot)
+    with container.batch() as same_one:
+        assert same_one is container
+        V = container.create_variable("g/v", "f4", shape=(None,), attrs={"a": 1})
+        V.attrs["b"] = 2
+        container["g"].attrs["c"] = 3
+        container.rename("g/v", "w")
+        assert container["w"].shape == (0,)
+        with dry.open(path) as other:
+            assert list(other) == []
+    assert container.snapshot == before + 1
+    assert dict(container["w"].attrs) == {"a": 1, "b": 2}
+
+
+def test_a_batch_that_fails_leaves_nothing(container):
+    with pytest.raises(RuntimeError, match="mine"), container.batch():  # noqa: PT012
+        container.create_variable("v", "f4")
+        raise RuntimeError("mine")
+    assert "v" not in container
+    assert int(container.snapshot) == 0
+    with container.batch(), pytest.raises(dry.InvalidArgumentError, match="batch"), container.batch():
+        pass
+    container.create_variable("v", "f4")
+
+
+@pytest.mark.parametrize("star", [None, "*"])
+def test_growable_extents_grow_as_blocks_are_put(container, star):
+    V = container.create_variable("v", "i4", shape=(star, 3), fill_value=-1)
+    assert V.shape == (0, 3)
+    assert V.growable == (True, False)
+    with container.writer() as w:
+        w.put("v", np.ones((2, 3), "i4"), offset=(4, 0))
+    expected = np.full((6, 3), -1, "i4")
+    expected[4:] = 1
+    same(V[...], expected)
+    with container.writer() as w:
+        w.put("v", np.full((1, 2), 2, "i4"))
+    expected[0, :2] = 2
+    same(V[...], expected)
+
+
+def test_a_growing_series_appends(container):
+    V = container.create_variable("v", "f8", shape=(None,))
+    for i in range(20):
+        with container.writer() as w:
+            w.put("v", np.full(3, float(i)), offset=len(V))
+    same(V[...], np.repeat(np.arange(20.0), 3))
+
+
+def test_resize_cuts_and_what_grows_back_is_fill(container):
+    V = container.create_variable("v", "i4", shape=(4, 4), fill_value=9)
+    with container.writer() as w:
+        w.put("v", np.arange(16, dtype="i4").reshape(4, 4))
+    before = container.snapshot
+    V.resize((2, 6))
+    V.resize((4, 4))
+    expected = np.full((4, 4), 9, "i4")
+    expected[:2] = np.arange(8).reshape(2, 4)
+    same(V[...], expected)
+    same(container.at(before)["v"][...], np.arange(16, dtype="i4").reshape(4, 4))
+    with pytest.raises(dry.InvalidArgumentError, match="2 dimensions"):
+        V.resize((1, 2, 3))
+
+
+def test_resize_applies_to_every_step(container):
+    V = container.create_variable("v", "i4", shape=(3,), steps=True)
+    with commits_by_itself(container) as w:
+        for t in range(2):
+            with w.step():
+                w.put("v", np.full(3, t + 1, "i4"))
+    V.resize(1)
+    V.resize((2,))
+    same(V[...], np.array([[1, 0], [2, 0]], "i4"))
+
+
+def test_what_a_variable_is_can_be_asked(container):
+    V = container.create_variable(
+        "g/v", "f4", shape=(4, None), dims=("y", "x"), steps=True, chunks=(2, 8), attrs={"a": 1}
+    )
+    assert (V.shape, V.ndim, V.size, V.nbytes) == ((0, 4, 0), 3, 0, 0)
+    assert (V.dims, V.growable, V.chunk_shape, V.has_steps, V.local) == (
+        ("y", "x"),
+        (False, True),
+        (2, 8),
+        True,
+        False,
+    )
+    assert (V.name, V.member, V.transform, V.steps) == ("g/v", None, None, [])
+    assert V.container is container
+    assert "g/v" in repr(V)
+    assert "float32" in repr(V)
+    assert container.create_variable("w", "f4", shape=3).dims is None
+    for thing in (
+        container,
+        container["g"],
+        V.attrs,
+        container.variables,
+        container.snapshot,
+        container.writer(),
+    ):
+        assert repr(thing)
