@@ -104,9 +104,17 @@ fn cells_are_known(sample: &Sample, found: &Content, what: &dyn Fn() -> String) 
         }
         for (number, cell) in cells.iter().enumerate() {
             let mut known = sample.versions.iter().filter_map(|v| v.get(place)?.as_ref().ok()?.get(number));
-            let fill = if place.0.starts_with("large") { (-1.0f32).to_le_bytes().to_vec() } else { vec![0; cell.len()] };
+            let fill = if place.0.starts_with("large") {
+                (-1.0f32).to_le_bytes().to_vec()
+            } else {
+                vec![0; cell.len()]
+            };
             let unborn = place.1 == Some(5); // closed and never committed: its values are checked by verify
-            assert!(unborn || *cell == fill || known.any(|k| k == cell), "{}: {place:?} cell {number}", what());
+            assert!(
+                unborn || *cell == fill || known.any(|k| k == cell),
+                "{}: {place:?} cell {number}",
+                what()
+            );
         }
     }
 }
@@ -189,7 +197,11 @@ fn an_async_container_falls_back_with_a_warning_and_recovers() {
                             let found = content(&c);
                             cells_are_known(&sample, &found, &what);
                             let first = &sample.versions[flush as usize];
-                            assert!(first.keys().all(|k| found.contains_key(k)), "{}: something is gone", what());
+                            assert!(
+                                first.keys().all(|k| found.contains_key(k)),
+                                "{}: something is gone",
+                                what()
+                            );
                         }
                     }
                     Err(e) => {

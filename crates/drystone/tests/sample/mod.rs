@@ -63,7 +63,9 @@ fn step(w: &Writer, number: u64, seed: i32) -> Result<()> {
     w.begin_step(Some(number), false)?;
     let coded = int((0..20 * 14).map(|i| i / 7 * seed));
     w.put("coded", &DType::Scalar(Scalar::I32), &dense(&coded, &[20, 14], 4), Some(&[0, 3]), None)?;
-    let pairs: Vec<u8> = (0..5u8).flat_map(|i| [[i + seed as u8; 2].as_slice(), &[0; 6], &f64::from(i).to_le_bytes()].concat()).collect();
+    let pairs: Vec<u8> = (0..5u8)
+        .flat_map(|i| [[i + seed as u8; 2].as_slice(), &[0; 6], &f64::from(i).to_le_bytes()].concat())
+        .collect();
     w.put("pair", &record(), &dense(&pairs, &[5], 16), Some(&[1]), None)?;
     let words = [format!("step {number}"), "x".repeat(40 + seed as usize), String::new()];
     let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
@@ -71,7 +73,8 @@ fn step(w: &Writer, number: u64, seed: i32) -> Result<()> {
     let own = ramp_f32(seed as usize + 1);
     w.put("own", &f4(), &dense(&own, &[seed as u64 + 1], 4), None, None)?;
     for row in 0..3 {
-        let values: Vec<u8> = (0..4).flat_map(|i| ((seed * 100 + row * 10 + i) as f32).to_le_bytes()).collect();
+        let values: Vec<u8> =
+            (0..4).flat_map(|i| ((seed * 100 + row * 10 + i) as f32).to_le_bytes()).collect();
         w.put("fields/small", &f4(), &dense(&values, &[1, 4], 4), Some(&[row as u64, 0]), None)?;
     }
     Ok(())
@@ -83,7 +86,8 @@ impl Sample {
     pub fn new(durability: Durability, flush: Option<u64>) -> Sample {
         let store = Arc::new(MemoryStore::new());
         let c = Container::create(store.clone(), CreateOptions { durability }).unwrap();
-        let mut sample = Sample { store, versions: vec![Content::new()], flushed: 0, lengths: BTreeMap::new() };
+        let mut sample =
+            Sample { store, versions: vec![Content::new()], flushed: 0, lengths: BTreeMap::new() };
         c.apply(variables()).unwrap();
         sample.committed(&c, flush);
         let w = c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap();
