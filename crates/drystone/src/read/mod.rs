@@ -280,7 +280,8 @@ impl Reading {
             if !hidden && wanted.binary_search(&entry.member).is_ok() {
                 found.entry(entry.step).or_default().push(entry.clone());
             }
-        })?;
+        })
+        .map_err(|e| e.while_doing(format!("reading variable \"{}\"", self.path)))?;
         Ok(found)
     }
 
