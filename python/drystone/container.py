@@ -210,20 +210,18 @@ class Container(Group):
         return Fragment(self, self._handle.fragment(name, params))
 
     def recover(
-        self, adopt: bool | Iterable[SupportsIndex] | None = None, discard: bool = False
+        self,
+        adopt: bool | Iterable[SupportsIndex] | None = None,
+        discard: bool | Iterable[SupportsIndex] | None = None,
     ) -> RecoverReport:
         """Settle what a run that died has left, and begin a new run.
 
-        Steps that all its ranks closed but nobody committed become visible (`adopt=True`, the default), or are dropped
-        (`discard=True`), or only some are adopted (`adopt=[steps]`, the others are dropped). Incomplete steps are dropped. What
+        Steps that all its ranks closed but nobody committed become visible (`adopt=True`, the default) or are dropped
+        (`discard=True`). `adopt=[steps]` takes only these, `discard=[steps]` all but these. Incomplete steps are dropped. What
         writers of the old run still do will not become visible.
         """
-        if adopt is None:
-            adopt = not discard
-        elif discard and adopt is not False:
-            raise InvalidArgumentError("adopt= and discard=True contradict each other: give one of them")
-        which = adopt if isinstance(adopt, bool) else list(adopt)
-        adopted, discarded, incomplete, notes, run, version = self._handle.recover(which)
+        which, but = _orders(adopt, discard)
+        adopted, discarded, incomplete, notes, run, version = self._handle.recover(which, but)
         self._warn()
         return RecoverReport(
             tuple(adopted),
@@ -251,6 +249,19 @@ class Container(Group):
         if self.closed:
             return f"<drystone container {self._location}, closed>"
         return f"<drystone container {self._location}, mode {self.mode}, snapshot {int(self.snapshot)}>"
+
+
+def _orders(
+    adopt: bool | Iterable[SupportsIndex] | None, discard: bool | Iterable[SupportsIndex] | None
+) -> tuple[bool | list[SupportsIndex], bool]:
+    """What to adopt (everything, nothing, or some steps), and whether the steps are those not to adopt."""
+    if adopt is not None and discard is not None:
+        if isinstance(adopt, bool) and isinstance(discard, bool) and adopt is not discard:
+            return adopt, False
+        raise InvalidArgumentError("adopt= and discard= contradict each other: give one of them")
+    if discard is not None:
+        return (not discard, False) if isinstance(discard, bool) else (list(discard), True)
+    return (adopt, False) if isinstance(adopt, bool) else (True if adopt is None else list(adopt), False)
 
 
 _reopened: weakref.WeakValueDictionary[tuple[str, str, int], Container] = weakref.WeakValueDictionary()

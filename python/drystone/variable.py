@@ -167,12 +167,12 @@ class Variable:
 
     def read_block(self, step: SupportsIndex | None, number: SupportsIndex) -> Any:
         """One block of a step (None: of a variable without steps) as it was written, whatever overlaps it."""
-        return self._reading().read_block(step, number)
+        (value,) = self._reading().read_blocks(step, number)
+        return value
 
     def read_blocks(self, step: SupportsIndex | None = None) -> list[Any]:
         """Every block of a step as it was written; for a local variable, the value of each writer."""
-        reading = self._reading()
-        return [reading.read_block(step, i) for i in range(len(reading.blocks(step)))]
+        return self._reading().read_blocks(step, None)
 
     @property
     def explain(self) -> Explain:

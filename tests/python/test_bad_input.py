@@ -172,6 +172,15 @@ def test_steps_that_are_not_there_are_refused(container):
         T.read_block(None, 0)
 
 
+def test_a_masked_array_is_refused_because_its_mask_would_be_lost(container):
+    V = container.create_variable("v", "f4", shape=(2,))
+    with container.writer() as w:
+        with pytest.raises(dry.InvalidArgumentError, match="filled"):
+            w.put("v", np.ma.array(np.ones(2, "f4"), mask=[0, 1]))
+        w.put("v", np.ma.array(np.ones(2, "f4")))
+    same(V[...], np.ones(2, "f4"))
+
+
 def test_a_container_open_for_reading_cannot_be_changed(path):
     with dry.create(path) as c:
         c.create_variable("v", "f4", shape=(2,))

@@ -67,7 +67,7 @@ def test_what_cannot_be_stored_is_refused_with_a_way_out(container, dtype):
         container.create_variable("v", dtype)
 
 
-@pytest.mark.parametrize("dtype", ["S", "U", bytes, "nonsense", ("f4", (3,)), 3.5])
+@pytest.mark.parametrize("dtype", ["S", "U", bytes, "nonsense", ("f4", (3,)), 3.5, None])
 def test_what_is_no_element_type_is_an_invalid_argument(container, dtype):
     with pytest.raises(dry.InvalidArgumentError):
         container.create_variable("v", dtype)

@@ -97,8 +97,9 @@ def test_a_step_of_several_ranks_waits_for_all_and_the_commit_names_the_missing(
     for r in (0, 2):
         with writers[r].step():
             writers[r].put("T", np.array([r], "i4"), offset=r)
-    with pytest.warns(dry.DrystoneWarning, match="rank 1 has not"):
+    with pytest.warns(dry.DrystoneWarning, match="rank 1 has not") as warned:
         done = container.commit()
+    assert warned[0].filename == __file__
     assert not done.changed
     (incomplete,) = done.incomplete
     assert (incomplete.run, incomplete.step, incomplete.nranks, incomplete.missing) == (0, 0, 3, (1,))
@@ -159,7 +160,8 @@ def test_recovery_adopts_complete_steps_and_begins_a_run(path):
 @pytest.mark.parametrize(
     ("arguments", "adopted", "discarded"),
     [({}, (0, 1), ()), ({"adopt": True}, (0, 1), ()), ({"discard": True}, (), (0, 1)), ({"adopt": False}, (), (0, 1)), ({"adopt": [1]}, (1,), (0,)),
-     ({"adopt": np.array([0])}, (0,), (1,)), ({"adopt": False, "discard": True}, (), (0, 1))],
+     ({"adopt": np.array([0])}, (0,), (1,)), ({"adopt": False, "discard": True}, (), (0, 1)),
+        ({"adopt": True, "discard": False}, (0, 1), ()), ({"discard": [1]}, (0,), (1,)), ({"discard": False}, (0, 1), ())],
 )  # fmt: skip
 def test_recovery_takes_what_it_is_told_to(container, T, arguments, adopted, discarded):
     for r in range(2):

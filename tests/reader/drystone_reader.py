@@ -43,7 +43,7 @@ def crc32c(data):
 
 
 with suppress(ImportError):
-    from google_crc32c import value as crc32c  # the same, faster  # noqa: F811
+    from google_crc32c import value as crc32c  # the same, faster
 
 
 class Cursor:
@@ -401,7 +401,7 @@ class Container:
         return out if strings else raw.reshape(-1).view(numpy_dtype(dtype)).reshape(shape)
 
     def _subchunks(self, e, width):
-        """(first cell in the box, cells × width bytes) of each subchunk."""
+        """(first cell in the box, cells x width bytes) of each subchunk."""
         read = partial(self._segment, e["source"])
         if e["encoding"]["layout"] != 0:
             raise UnsupportedError(f"layout {e['encoding']['layout']}")
@@ -425,7 +425,7 @@ class Container:
         need(number < len(self.sources), f"no source {number}")
         if (source := self.sources[number])["kind"] != 0:
             raise UnsupportedError(f"source of kind {source['kind']}")
-        with open(self.path / f"log/{source['writer']:016x}-{source['part']:04}.seg", "rb") as file:
+        with (self.path / f"log/{source['writer']:016x}-{source['part']:04}.seg").open("rb") as file:
             file.seek(position)
             data = file.read(length)
         need(len(data) == length, f"{file.name} ends before byte {position + length}")
@@ -447,7 +447,7 @@ class Container:
 
 def read_page(path, page, kind):
     file, offset, length, crc = page
-    with open(path / (f"manifest/{file % 2**63:012}.dsm" if file >> 63 else f"index/{file:016x}.dsx"), "rb") as f:
+    with (path / (f"manifest/{file % 2**63:012}.dsm" if file >> 63 else f"index/{file:016x}.dsx")).open("rb") as f:
         f.seek(offset)
         data = f.read(32 + length)
     found, stated, _, stated_crc = frame_header(data)

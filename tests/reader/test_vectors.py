@@ -42,7 +42,21 @@ def dtype(d):
 
 
 def variable(v):
-    names = "id dtype shape growable dims steps local transform chunks fill attrs created clips".split()
+    names = [
+        "id",
+        "dtype",
+        "shape",
+        "growable",
+        "dims",
+        "steps",
+        "local",
+        "transform",
+        "chunks",
+        "fill",
+        "attrs",
+        "created",
+        "clips",
+    ]
     out = dict(zip(names, (v[i] for i in range(13)), strict=True))
     fill = None if v[9] is None else v[9].hex()
     return out | {"dtype": dtype(v[1]), "fill": fill, "attrs": attrs(v[10])}
@@ -108,7 +122,7 @@ def identity(data):
 
 def file_header(data):
     h = reader.cbor(data)
-    names = "kind uuid id part run rank nranks fence time origin".split()
+    names = ["kind", "uuid", "id", "part", "run", "rank", "nranks", "fence", "time", "origin"]
     return dict(zip(names, (h.get(i) for i in range(10)), strict=True)) | {"uuid": h[1].hex()}
 
 
@@ -175,15 +189,19 @@ def test_every_variable_of_the_container_reads_as_it_was_put():
 def test_a_variable_with_steps_reads_as_one_array_whose_missing_steps_are_fill():
     container = reader.open_container(VECTORS / "v1_container")
     t = container.read("t")
-    assert t.shape == (5, 4, 6) and t.dtype == np.float32
-    assert (t[2:4] == 1.5).all() and (t[1, 0] == np.arange(900, 906)).all() and (t[1, 1:] == 1.5).all()
+    assert t.shape == (5, 4, 6)
+    assert t.dtype == np.float32
+    assert (t[2:4] == 1.5).all()
+    assert (t[1, 0] == np.arange(900, 906)).all()
+    assert (t[1, 1:] == 1.5).all()
 
 
 def test_a_record_keeps_its_padding_where_steps_are_joined():
     container = reader.open_container(VECTORS / "v1_container")
     container.variable("fields/particles")[5] = True
     particles = container.read("fields/particles")
-    assert particles.shape == (5, 5) and particles.dtype.itemsize == 48
+    assert particles.shape == (5, 5)
+    assert particles.dtype.itemsize == 48
 
 
 def test_links_and_attributes_are_found():
@@ -191,7 +209,8 @@ def test_links_and_attributes_are_found():
     assert container.attrs("t") == {"units": "K", "n": -3}
     assert container.attrs("latest") == container.attrs("fields") == {"title": "wall"}
     particles = container.read("latest/particles")
-    assert particles.dtype.names == ("x", "v", "a", "s") and particles["v"].shape == (5, 3)
+    assert particles.dtype.names == ("x", "v", "a", "s")
+    assert particles["v"].shape == (5, 3)
     assert (particles["a"]["k"] == container.read("fields/particles")["a"]["k"]).all()
     with pytest.raises(KeyError):
         container.read("latest/nothing")

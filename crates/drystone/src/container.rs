@@ -386,6 +386,7 @@ impl Container {
     /// Steps of ranked writers become visible only when every rank has closed them; the others are in `incomplete`. `Conflict`
     /// if one rank of a step was closed by two writers.
     pub fn commit(&self) -> Result<Committed> {
+        self.inner.require_writable()?;
         adoption::commit_all(&self.inner)
     }
 
@@ -440,6 +441,11 @@ impl Inner {
 
     pub(crate) fn require_writable(&self) -> Result<()> {
         self.require_open()?;
+        self.require_unpinned()
+    }
+
+    /// Writers go on after the container's handle was closed: for them only the way it was opened counts.
+    pub(crate) fn require_unpinned(&self) -> Result<()> {
         if self.pinned {
             return Err(Error::invalid(
                 "this is an earlier snapshot: it can only be read; open the container to write",

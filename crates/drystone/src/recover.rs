@@ -28,6 +28,8 @@ pub enum Adopt {
     None,
     /// Commit these, drop the others.
     Steps(BTreeSet<u64>),
+    /// Drop these, commit the others.
+    AllBut(BTreeSet<u64>),
 }
 
 /// What a recovery did.
@@ -58,7 +60,8 @@ impl Verdict for Choice<'_> {
             (Adopt::All, _) => true,
             (Adopt::None, _) => false,
             (Adopt::Steps(steps), Some(step)) => steps.contains(&step),
-            (Adopt::Steps(_), None) => true,
+            (Adopt::AllBut(steps), Some(step)) => !steps.contains(&step),
+            (Adopt::Steps(_) | Adopt::AllBut(_), None) => true,
         };
         wanted && !self.broken.contains(&(log.header.id, group.number))
     }

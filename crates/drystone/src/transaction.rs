@@ -76,7 +76,7 @@ pub(crate) fn transact(
     inner: &Inner,
     mut decide: impl FnMut(&Arc<Snapshot>, u64) -> Result<Decision>,
 ) -> Result<Committed> {
-    inner.require_writable()?;
+    inner.require_unpinned()?;
     for _ in 0..MAX_TRIES {
         let (base, top) = inner.newest()?;
         let version = top + 1;

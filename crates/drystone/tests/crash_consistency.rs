@@ -2,6 +2,7 @@
 //!
 //! Random histories run over a store that dies at one of its changes; what is left is opened and compared with a model that is
 //! a few maps. `DRYSTONE_LONG=1` runs many more of them.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
 mod history;

@@ -1,4 +1,5 @@
 //! What is put comes back: boxes, strides, overlaps, records, strings, chunks and codecs, over every kind of store.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
 
@@ -230,4 +231,16 @@ fn snapshots_stay_as_they_were_and_replace_hides_a_step() {
         assert_eq!(all[..6], [0.0; 6], "missing steps read as fill");
     }
     assert_eq!(c.snapshots().unwrap(), (1..=third).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_writer_outlives_the_handle_it_came_from() {
+    let c = memory();
+    c.apply(vec![create("t", f4(), &[1], |_| {})]).unwrap();
+    let w = c.writer(WriterOptions::default()).unwrap();
+    let other = Container::clone(&c);
+    c.close();
+    w.put("t", &f4(), &dense(&bytes(&[3.0]), &[1], 4), None, None).unwrap();
+    w.close().unwrap();
+    assert!(other.commit().is_err(), "a closed handle does nothing more");
 }

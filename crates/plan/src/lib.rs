@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::single_range_in_vec_init, reason = "lists of one byte range are what this crate is about")]
 
+pub mod clip;
 pub mod coalesce;
 pub mod parts;
 pub mod ranges;

@@ -332,12 +332,14 @@ impl ContainerHandle {
         Ok(WriterHandle::new(writer, self.container.clone()))
     }
 
-    /// `which` is true for all, false for none, else the steps to adopt.
-    fn recover(&self, py: Python<'_>, which: &Bound<'_, PyAny>) -> Result<RecoverResult> {
+    /// `which` is true for all, false for none, else the steps to adopt, or (`but`) those not to.
+    fn recover(&self, py: Python<'_>, which: &Bound<'_, PyAny>, but: bool) -> Result<RecoverResult> {
+        let steps = || Ok::<_, Failure>(key::extents(which, "a step")?.into_iter().collect());
         let adopt = match which.extract::<bool>() {
             Ok(true) => Adopt::All,
             Ok(false) => Adopt::None,
-            Err(_) => Adopt::Steps(key::extents(which, "a step to adopt")?.into_iter().collect()),
+            Err(_) if but => Adopt::AllBut(steps()?),
+            Err(_) => Adopt::Steps(steps()?),
         };
         let report = py.detach(|| self.container.recover(&adopt))?;
         let rest = incomplete(report.incomplete);

@@ -13,6 +13,9 @@ use crate::error::{Failure, Result, invalid, unsupported};
 /// The element type a caller means.
 pub(crate) fn parse(given: &Bound<'_, PyAny>) -> Result<DType> {
     let py = given.py();
+    if given.is_none() {
+        return Err(invalid("dtype is None; give one, such as \"f4\""));
+    }
     if given.is(py.get_type::<PyString>()) {
         return Ok(DType::String);
     }

@@ -4,7 +4,7 @@ use drystone::array::Target;
 use drystone::format::dtype::{DType, Scalar};
 use drystone::member::{Found, member};
 use drystone::plan::selection::{Axis, Selection};
-use drystone::{BlockInfo, Error, ErrorKind, ReadReport, Reading};
+use drystone::{BlockInfo, Error, ErrorKind, ReadReport, Reading, Written};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
@@ -166,24 +166,43 @@ impl ReadingHandle {
         self.step_number(step, self.reading.snapshot().step_axis())
     }
 
-    fn scalar_of<'py>(&self, py: Python<'py>, bits: u64) -> Result<Option<Bound<'py, PyAny>>> {
+    /// The value that a pattern of an index entry stands for, as `class`.
+    fn scalar_of<'py>(&self, class: &Bound<'py, PyAny>, bits: u64) -> Result<Option<Bound<'py, PyAny>>> {
         use Scalar::*;
         let DType::Scalar(scalar) = self.dtype() else { return Ok(None) };
-        let number = match scalar {
-            Bool => (bits != 0).into_pyobject(py).map_err(PyErr::from)?.to_owned().into_any(),
-            I8 | I16 | I32 | I64 => (bits as i64).into_pyobject(py).map_err(PyErr::from)?.into_any(),
-            U8 | U16 | U32 | U64 => bits.into_pyobject(py).map_err(PyErr::from)?.into_any(),
-            F16 | BF16 | F32 | F64 => f64::from_bits(bits).into_pyobject(py).map_err(PyErr::from)?.into_any(),
+        Ok(Some(match scalar {
+            Bool => class.call1((bits != 0,))?,
+            I8 | I16 | I32 | I64 => class.call1((bits as i64,))?,
+            U8 | U16 | U32 | U64 => class.call1((bits,))?,
+            F16 | BF16 | F32 | F64 => class.call1((f64::from_bits(bits),))?,
             C64 | C128 => return Ok(None),
-        };
-        Ok(Some(dtype::to_numpy(py, self.dtype())?.getattr("type")?.call1((number,))?))
+        }))
     }
 
-    fn block_dict<'py>(&self, py: Python<'py>, block: BlockInfo) -> Result<Bound<'py, PyDict>> {
+    /// An array, or where the block has no dimensions a scalar.
+    fn block_value<'py>(&self, py: Python<'py>, block: &Written) -> Result<Bound<'py, PyAny>> {
+        let shape = block.shape();
+        let scalar = shape.is_empty() && self.inner().is_empty();
+        if self.holds_strings() {
+            let values = py.detach(|| self.reading.read_written_strings(block))?;
+            return strings(py, values, shape, scalar);
+        }
+        let array = self.new_array(py, shape)?;
+        self.read_into(&array, shape, false, &|out| self.reading.read_written(block, out))?;
+        let array = array.into_any();
+        if scalar { Ok(array.get_item(PyTuple::empty(py))?) } else { Ok(array) }
+    }
+
+    fn block_dict<'py>(
+        &self,
+        py: Python<'py>,
+        class: &Bound<'py, PyAny>,
+        block: BlockInfo,
+    ) -> Result<Bound<'py, PyDict>> {
         let out = PyDict::new(py);
         if let Some((min, max)) = block.min_max {
-            out.set_item("min", self.scalar_of(py, min)?)?;
-            out.set_item("max", self.scalar_of(py, max)?)?;
+            out.set_item("min", self.scalar_of(class, min)?)?;
+            out.set_item("max", self.scalar_of(class, max)?)?;
         }
         out.set_item("step", block.step)?;
         out.set_item("offset", PyTuple::new(py, block.offset)?)?;
@@ -349,29 +368,32 @@ impl ReadingHandle {
     ) -> Result<Vec<Bound<'py, PyDict>>> {
         let step = self.block_step(step)?;
         let blocks = py.detach(|| self.reading.blocks(step))?;
-        blocks.into_iter().map(|block| self.block_dict(py, block)).collect()
+        let class = dtype::to_numpy(py, self.dtype())?.getattr("type")?;
+        blocks.into_iter().map(|block| self.block_dict(py, &class, block)).collect()
     }
 
-    /// One block as it was written, whatever overlaps it.
+    /// Blocks as they were written, whatever overlaps them: one, or all of the step.
     #[pyo3(signature = (step, number))]
-    fn read_block<'py>(
+    fn read_blocks<'py>(
         &self,
         py: Python<'py>,
         step: Option<&Bound<'py, PyAny>>,
-        number: &Bound<'py, PyAny>,
-    ) -> Result<Bound<'py, PyAny>> {
+        number: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Vec<Bound<'py, PyAny>>> {
         let step = self.block_step(step)?;
-        let number = usize::try_from(key::unsigned(number, "the number of the block")?).unwrap_or(usize::MAX);
-        let shape = py.detach(|| self.reading.block_shape(step, number))?;
-        let scalar = shape.is_empty() && self.inner().is_empty();
-        if self.holds_strings() {
-            let values = py.detach(|| self.reading.read_block_strings(step, number))?;
-            return strings(py, values, &shape, scalar);
+        let number = number.map(|n| key::unsigned(n, "the number of the block")).transpose()?;
+        let mut blocks = py.detach(|| self.reading.written(step))?;
+        if let Some(number) = number {
+            let have = blocks.len();
+            let index = usize::try_from(number).ok().filter(|i| *i < have).ok_or_else(|| {
+                Failure::Engine(Error::new(
+                    ErrorKind::NotFound,
+                    format!("there is no block {number}: {have} were written there"),
+                ))
+            })?;
+            blocks = vec![blocks.swap_remove(index)];
         }
-        let array = self.new_array(py, &shape)?;
-        self.read_into(&array, &shape, false, &|out| self.reading.read_block(step, number, out))?;
-        let array = array.into_any();
-        if scalar { Ok(array.get_item(PyTuple::empty(py))?) } else { Ok(array) }
+        blocks.iter().map(|block| self.block_value(py, block)).collect()
     }
 }
 

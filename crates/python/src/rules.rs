@@ -81,7 +81,8 @@ impl Names {
     fn fragment(&mut self, layout: &LayoutHandle) -> Result<Fragment> {
         let mut views = Vec::with_capacity(layout.parts.len());
         for part in &layout.parts {
-            let axis = |(n, start): (usize, &i64)| Axis { extent: EXTENT, map: IndexMap::affine(n, 1, *start) };
+            let axis =
+                |(n, start): (usize, &i64)| Axis { extent: EXTENT, map: IndexMap::affine(n, 1, *start) };
             let mut path = vec![Step::Index(part.start.iter().enumerate().map(axis).collect())];
             path.extend(part.field.iter().map(|name| Step::Member(self.id(name))));
             let element = self.block(&part.dtype, part.big_endian);

@@ -59,6 +59,9 @@ fn ask(container: &Container, adopt: &Adopt) -> Result<()> {
         Adopt::All => "Commit the complete steps, drop the others".to_string(),
         Adopt::None => "Drop everything that is not committed".to_string(),
         Adopt::Steps(steps) => format!("Commit step {}, drop the others", ranges(steps.iter().copied())),
+        Adopt::AllBut(steps) => {
+            format!("Drop step {}, commit the other complete steps", ranges(steps.iter().copied()))
+        }
     };
     let mut stderr = std::io::stderr().lock();
     let _ = write!(stderr, "{}{what}, and shut out the writers of the run? [y/N] ", waiting(&pending));

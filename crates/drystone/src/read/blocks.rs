@@ -41,6 +41,16 @@ pub struct BlockInfo {
     pub members: Vec<String>,
 }
 
+/// A written block, found and not yet read: its entries, one per member; at least one.
+pub struct Written(Vec<Entry>);
+
+impl Written {
+    /// Its extent.
+    pub fn shape(&self) -> &[u64] {
+        &self.0[0].count[..usize::from(self.0[0].ndim)]
+    }
+}
+
 impl Reading {
     /// Committed steps in which the variable has a block that is not hidden, ascending; none for a variable without steps.
     pub fn steps(&self) -> Result<Vec<u64>> {
@@ -78,11 +88,7 @@ impl Reading {
             }
         }
         if self.variable.local {
-            // One value or array per writer and step: of several puts the newest holds.
-            blocks.reverse();
-            let mut seen = std::collections::BTreeSet::new();
-            blocks.retain(|b| seen.insert(b[0].order));
-            blocks.sort_by_key(|b| b[0].order);
+            blocks = newest_of_each_writer(blocks);
         }
         Ok(blocks)
     }
@@ -126,8 +132,13 @@ impl Reading {
         Ok(out)
     }
 
-    fn nth_block(&self, step: Option<u64>, number: usize) -> Result<Vec<Entry>> {
-        let mut blocks = self.block_entries(step)?;
+    /// The blocks written in a step, in the order of `blocks`, each ready to be read.
+    pub fn written(&self, step: Option<u64>) -> Result<Vec<Written>> {
+        Ok(self.block_entries(step)?.into_iter().map(Written).collect())
+    }
+
+    fn nth_block(&self, step: Option<u64>, number: usize) -> Result<Written> {
+        let mut blocks = self.written(step)?;
         if number >= blocks.len() {
             return Err(Error::not_found(format!(
                 "\"{}\" has {} block(s){}; there is no block {number}",
@@ -141,13 +152,11 @@ impl Reading {
 
     /// Shape of one written block.
     pub fn block_shape(&self, step: Option<u64>, number: usize) -> Result<Vec<u64>> {
-        let block = self.nth_block(step, number)?;
-        let n = usize::from(block[0].ndim);
-        Ok(block[0].count[..n].to_vec())
+        Ok(self.nth_block(step, number)?.shape().to_vec())
     }
 
-    fn prepare_block(&self, step: Option<u64>, number: usize) -> Result<(Vec<u64>, Option<Prepared>)> {
-        let block = self.nth_block(step, number)?;
+    fn prepare_block(&self, block: &Written) -> Result<(Vec<u64>, Option<Prepared>)> {
+        let block = &block.0;
         let n = usize::from(block[0].ndim);
         let (offset, count) = (block[0].offset[..n].to_vec(), block[0].count[..n].to_vec());
         if count.contains(&0) {
@@ -172,7 +181,12 @@ impl Reading {
 
     /// Reads one block exactly as it was written into `out` (shape of the block).
     pub fn read_block(&self, step: Option<u64>, number: usize, out: &Target<'_>) -> Result<ReadReport> {
-        let (count, prepared) = self.prepare_block(step, number)?;
+        self.read_written(&self.nth_block(step, number)?, out)
+    }
+
+    /// The same for a block of this variable that `written` gave.
+    pub fn read_written(&self, block: &Written, out: &Target<'_>) -> Result<ReadReport> {
+        let (count, prepared) = self.prepare_block(block)?;
         self.check_target(&count, out)?;
         let Some(prepared) = prepared else { return Ok(ReadReport::default()) };
         let sources = Sources::new(&self.inner, &self.snapshot);
@@ -193,11 +207,34 @@ impl Reading {
 
     /// Reads one block of a string variable as it was written, row-major.
     pub fn read_block_strings(&self, step: Option<u64>, number: usize) -> Result<Vec<Vec<u8>>> {
-        let (count, prepared) = self.prepare_block(step, number)?;
+        self.read_written_strings(&self.nth_block(step, number)?)
+    }
+
+    /// The same for a block of this variable that `written` gave.
+    pub fn read_written_strings(&self, block: &Written) -> Result<Vec<Vec<u8>>> {
+        let (count, prepared) = self.prepare_block(block)?;
         let mut out = vec![Vec::new(); count.iter().product::<u64>() as usize];
         if let Some(prepared) = prepared {
             self.strings_of(&prepared, &mut out)?;
         }
         Ok(out)
     }
+}
+
+/// One value or array per writer (and step): of several puts of one member the newest holds. Members that were put apart are joined
+/// where their arrays have one shape.
+fn newest_of_each_writer(blocks: Vec<Vec<Entry>>) -> Vec<Vec<Entry>> {
+    let mut by_writer: std::collections::BTreeMap<u64, Vec<Entry>> = std::collections::BTreeMap::new();
+    for block in blocks.into_iter().rev() {
+        let joined = by_writer.entry(block[0].order).or_default();
+        for entry in block {
+            let fits = joined.first().is_none_or(|e| e.ndim == entry.ndim && e.count == entry.count);
+            if fits && joined.iter().all(|e| e.member != entry.member) {
+                joined.push(entry);
+            }
+        }
+    }
+    let mut out: Vec<Vec<Entry>> = by_writer.into_values().collect();
+    out.iter_mut().for_each(|block| block.sort_by_key(|e| e.member));
+    out
 }

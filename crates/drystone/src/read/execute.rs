@@ -1,7 +1,7 @@
 //! The executor: fetch, verify, decode, scatter. Dull on purpose: everything was decided in the plan.
 //!
-//! Tasks are runs of requests that share no work, so they run in any order on several threads; the cells they write are
-//! disjoint because visible boxes are.
+//! Requests run in any order on several threads: what each brings is placed at once, and the cells they write are disjoint
+//! because visible boxes are.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,9 +11,12 @@ use std::sync::{Arc, Mutex};
 use drystone_format::dtype::Leaf;
 use drystone_format::entry::{Entry, Piece};
 use drystone_format::source::Source;
+use drystone_plan::clip::within;
 use drystone_plan::coalesce::Fetch;
+use drystone_plan::parts::Part;
 use drystone_plan::read_plan::Work;
 use drystone_rules::{Dim, StridedCopy};
+use drystone_store::Request;
 use drystone_transform::checks::{crc_units, verify_units};
 use drystone_transform::{Chain, Logical, Scratch};
 
@@ -30,6 +33,9 @@ use crate::{Error, Result};
 const BUFFERS: u64 = 28 << 20;
 /// At least this many bytes that are contiguous in the caller's memory are read straight to it.
 const DIRECT: u64 = 64 << 10;
+/// From this many requests of at most `SMALL_REQUEST` bytes on, the store is told of them ahead.
+const MANY_REQUESTS: usize = 16;
+const SMALL_REQUEST: u64 = 128 << 10;
 /// Less than this is read by the calling thread alone.
 const PARALLEL_BYTES: u64 = 2 << 20;
 
@@ -62,7 +68,7 @@ impl<'a> Sources<'a> {
     }
 }
 
-/// What every task needs.
+/// What every request needs.
 struct Job<'a> {
     reading: &'a Reading,
     prepared: &'a Prepared,
@@ -84,8 +90,6 @@ struct Buffers {
     chain: Option<(String, Chain)>,
     scratch: Scratch,
     sums: Vec<u32>,
-    /// Works whose ranges come from several requests: bytes so far, and how many ranges are missing.
-    partial: HashMap<usize, (Vec<u8>, usize)>,
 }
 
 /// Fills `out` (whose step axis begins at position `first_step` of the whole selection's).
@@ -100,25 +104,25 @@ pub(super) fn run(
     job.fill()?;
     job.load_trailers()?;
     let plan = &prepared.plan;
-    let tasks = tasks(plan.works.len(), &plan.fetches);
+    job.announce();
     let decoded = plan.works.iter().map(|w| job.decoded_len(w)).max().unwrap_or(0);
     let largest = plan.fetches.iter().map(Fetch::len).max().unwrap_or(0) + 2 * decoded;
     let most = (BUFFERS / largest.max(1)).clamp(1, 64) as usize;
-    let threads = threads().min(most).min(tasks.len());
+    let threads = threads().min(most).min(plan.fetches.len());
     let bytes: u64 = plan.fetches.iter().map(Fetch::len).sum();
     if threads < 2 || bytes < PARALLEL_BYTES {
         let mut buffers = Buffers::default();
-        return tasks.into_iter().try_for_each(|t| job.task(&plan.fetches[t], &mut buffers));
+        return plan.fetches.iter().try_for_each(|fetch| job.fetch(fetch, &mut buffers));
     }
     let next = AtomicUsize::new(0);
     let failed: Mutex<Option<Error>> = Mutex::new(None);
-    let (job, tasks) = (&job, &tasks);
+    let job = &job;
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 let mut buffers = Buffers::default();
-                while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(error) = job.task(&plan.fetches[task.clone()], &mut buffers) {
+                while let Some(fetch) = plan.fetches.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(error) = job.fetch(fetch, &mut buffers) {
                         lock(&failed).get_or_insert(error);
                         next.store(usize::MAX / 2, Ordering::Relaxed);
                     }
@@ -128,26 +132,6 @@ pub(super) fn run(
     });
     let failed = lock(&failed).take();
     failed.map_or(Ok(()), Err)
-}
-
-/// Runs of requests that no work reaches across.
-fn tasks(works: usize, fetches: &[Fetch<(usize, Range<u64>)>]) -> Vec<Range<usize>> {
-    let mut last = vec![0usize; works];
-    for (i, fetch) in fetches.iter().enumerate() {
-        for (_, (work, _)) in &fetch.items {
-            last[*work] = i;
-        }
-    }
-    let mut out = Vec::new();
-    let (mut begin, mut reach) = (0, 0);
-    for (i, fetch) in fetches.iter().enumerate() {
-        reach = fetch.items.iter().map(|(_, (work, _))| last[*work]).fold(reach.max(i), usize::max);
-        if reach == i {
-            out.push(begin..i + 1);
-            begin = i + 1;
-        }
-    }
-    out
 }
 
 impl Job<'_> {
@@ -229,6 +213,21 @@ impl Job<'_> {
             .map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.reading.path)))
     }
 
+    /// Tells the store of many small requests ahead: a device serves them together faster than one after the other.
+    fn announce(&self) {
+        let small: Vec<&Fetch<(usize, Range<u64>)>> =
+            self.prepared.plan.fetches.iter().filter(|f| f.len() <= SMALL_REQUEST).collect();
+        if small.len() < MANY_REQUESTS {
+            return;
+        }
+        for of_source in small.chunk_by(|a, b| a.source == b.source) {
+            let Some(Ok(source)) = of_source.first().map(|f| self.sources.get(f.source)) else { continue };
+            let ranges = of_source.iter().map(|f| (f.range.start, f.len())).collect();
+            // A hint: nobody waits for it, and a failure shows in the read itself.
+            drop(self.reading.inner.store.submit(Request::Expect { key: segment_key(&source), ranges }));
+        }
+    }
+
     /// Reads the check arrays that partial reads need, unless they are kept from an earlier read.
     fn load_trailers(&mut self) -> Result<()> {
         let plan = &self.prepared.plan;
@@ -284,27 +283,26 @@ impl Job<'_> {
             .collect())
     }
 
-    fn task(&self, fetches: &[Fetch<(usize, Range<u64>)>], buffers: &mut Buffers) -> Result<()> {
-        for fetch in fetches {
-            if let [(range, (number, payload))] = fetch.items.as_slice()
-                && self.direct(&self.prepared.plan.works[*number], range, payload, buffers)?
-            {
-                continue;
-            }
-            let mut bytes = std::mem::take(&mut buffers.read);
-            self.read(fetch.source, &fetch.range, &mut bytes)?;
-            for (range, (number, payload)) in &fetch.items {
-                let from = (range.start - fetch.range.start) as usize;
-                let item = &bytes[from..from + (range.end - range.start) as usize];
-                let work = &self.prepared.plan.works[*number];
-                if work.whole {
-                    self.whole(work, item, buffers)?;
-                } else {
-                    self.part(*number, work, item, payload, buffers)?;
-                }
-            }
-            buffers.read = bytes;
+    /// Carries out one request.
+    fn fetch(&self, fetch: &Fetch<(usize, Range<u64>)>, buffers: &mut Buffers) -> Result<()> {
+        if let [(range, (number, payload))] = fetch.items.as_slice()
+            && self.direct(&self.prepared.plan.works[*number], range, payload, buffers)?
+        {
+            return Ok(());
         }
+        let mut bytes = std::mem::take(&mut buffers.read);
+        self.read(fetch.source, &fetch.range, &mut bytes)?;
+        for (range, (number, payload)) in &fetch.items {
+            let from = (range.start - fetch.range.start) as usize;
+            let item = &bytes[from..from + (range.end - range.start) as usize];
+            let work = &self.prepared.plan.works[*number];
+            if work.whole {
+                self.whole(work, item, buffers)?;
+            } else {
+                self.part(work, item, payload)?;
+            }
+        }
+        buffers.read = bytes;
         Ok(())
     }
 
@@ -321,7 +319,7 @@ impl Job<'_> {
         if !entry.encoding.chain.is_empty() || len < DIRECT || work.ranges.len() != 1 {
             return Ok(false);
         }
-        let copy = self.copy(work, payload.start)?;
+        let copy = self.copy(work, &work.part, payload.start)?;
         if !copy.dims().is_empty() || copy.src_offset() != 0 || copy.bytes() != len {
             return Ok(false);
         }
@@ -361,7 +359,7 @@ impl Job<'_> {
             self.verify_whole(work, &item[payload.len()..], payload, &mut buffers.sums)?;
         }
         if raw {
-            return self.scatter(work, payload, 0);
+            return self.scatter(work, &work.part, payload, 0);
         }
         if fresh {
             buffers.holds = None;
@@ -388,7 +386,7 @@ impl Job<'_> {
             buffers.chain = Some((entry.encoding.chain.clone(), chain));
             buffers.holds = Some((entry.source, piece));
         }
-        self.scatter(work, &buffers.decoded, 0)
+        self.scatter(work, &work.part, &buffers.decoded, 0)
     }
 
     /// Checks a payload against its trailer, which `rest` ends with (or against the one checksum, if there is none).
@@ -426,47 +424,29 @@ impl Job<'_> {
         })
     }
 
-    /// A range of a raw piece, at check units.
-    fn part(
-        &self,
-        number: usize,
-        work: &Work,
-        item: &[u8],
-        payload: &Range<u64>,
-        buffers: &mut Buffers,
-    ) -> Result<()> {
+    /// A range of a raw piece, at check units: places the cells that it holds.
+    fn part(&self, work: &Work, item: &[u8], payload: &Range<u64>) -> Result<()> {
         self.verify_units(work, item, payload)?;
         if work.ranges.len() == 1 {
-            return self.scatter(work, item, payload.start);
+            return self.scatter(work, &work.part, item, payload.start);
         }
-        let begin = work.ranges.first().map_or(0, |r| r.start);
-        let end = work.ranges.last().map_or(0, |r| r.end);
-        let (bytes, missing) = buffers
-            .partial
-            .entry(number)
-            .or_insert_with(|| (vec![0; (end - begin) as usize], work.ranges.len()));
-        let from = (payload.start - begin) as usize;
-        bytes[from..from + item.len()].copy_from_slice(item);
-        *missing -= 1;
-        if *missing == 0
-            && let Some((bytes, _)) = buffers.partial.remove(&number)
-        {
-            return self.scatter(work, &bytes, begin);
-        }
-        Ok(())
+        let ndim = usize::from(self.entry(work).ndim);
+        let size = u64::from(self.leaf(work.slot).size);
+        within(&work.part, ndim, size, payload)
+            .iter()
+            .try_for_each(|part| self.scatter(work, part, item, payload.start))
     }
 
     /// Copies a part's cells from decoded bytes, of which `bytes` begins at `base`, to their places in the target.
-    fn scatter(&self, work: &Work, bytes: &[u8], base: u64) -> Result<()> {
-        let copy = self.copy(work, base)?;
+    fn scatter(&self, work: &Work, part: &Part, bytes: &[u8], base: u64) -> Result<()> {
+        let copy = self.copy(work, part, base)?;
         let (out, len) = self.out.raw();
         // SAFETY: visible boxes are disjoint, so no other thread writes these cells; the copy checks its bounds.
         unsafe { copy.run_raw(bytes.as_ptr(), bytes.len(), out, len) }.map_err(rule_error)
     }
 
     /// The copy of a part's cells from decoded bytes that begin at `base` to the target.
-    fn copy(&self, work: &Work, base: u64) -> Result<StridedCopy> {
-        let part = &work.part;
+    fn copy(&self, work: &Work, part: &Part, base: u64) -> Result<StridedCopy> {
         let item = u64::from(self.leaf(work.slot).size);
         let (mut dst, strides) = self.place(work.slot);
         let ndim = strides.len();

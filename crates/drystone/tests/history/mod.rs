@@ -2,6 +2,7 @@
 //!
 //! [`History::run`] goes on until an operation fails. Then `states` holds what every version must show, `pending` what was closed
 //! and not committed, and `doubt` what the operation under way may or may not have done.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![allow(dead_code, unreachable_pub)]
 
 pub mod model;
@@ -138,8 +139,7 @@ impl History {
         }
         self.schema(0, ops, state)?;
         for rank in 0..self.plan.nranks {
-            let rank = Some((rank, self.plan.nranks));
-            self.open(rank, rank.unwrap().0 as usize % 2)?;
+            self.open(Some((rank, self.plan.nranks)), rank as usize % 2)?;
         }
         for free in 0..PENS_FREE {
             self.open(None, free % 2)?;

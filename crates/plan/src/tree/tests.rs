@@ -320,3 +320,40 @@ fn a_step_set_meets_an_interval_as_its_list_does() {
     assert!(StepSet::ALL.contains(0) && StepSet::ALL.contains(u64::MAX - 1));
     assert!(StepSet { first: 5, count: u64::MAX, stride: u64::MAX }.contains(5));
 }
+
+#[test]
+fn the_steps_of_a_variable_are_those_a_scan_finds() {
+    let mut random = Random(21);
+    let mut memory = Memory::default();
+    let mut root = None;
+    let mut model: Vec<Entry> = Vec::new();
+    for size in [1, 30, 900, 2500] {
+        let mut batch: Vec<Entry> = (0..size).map(|i| random_entry(&mut random, i)).collect();
+        // Long stretches of one variable at one step, so that branches can answer.
+        for entry in batch.iter_mut().filter(|e| e.step > 20) {
+            let mut other = block(&[random.below(90); 3], &[4; 3], entry.commit);
+            (other.step, other.variable, other.put) = (entry.step * 7, 3, entry.put);
+            *entry = other;
+        }
+        model.extend(batch.iter().cloned());
+        root = memory.insert(root, batch).0;
+        for variable in 0..5 {
+            for hidden_below in [0, 25, 49, 60] {
+                let shows = |step: u64, commit: u64| step.is_multiple_of(2) || commit >= hidden_below;
+                let found = key_steps(&memory, &root.unwrap(), variable, &shows).unwrap();
+                let expected = model.iter().filter(|e| e.variable == variable && shows(e.step, e.commit));
+                assert_eq!(found, expected.map(|e| e.step).collect(), "{variable} {hidden_below}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_steps_of_large_ones_are_found_without_reading_their_blocks() {
+    let mut memory = Memory::default();
+    let (root, _) = memory.insert(None, (1..=4).flat_map(|step| grid([30, 30, 30], step)).collect());
+    memory.loaded.set((0, 0));
+    let found = key_steps(&memory, &root.unwrap(), 0, &|_, _| true).unwrap();
+    assert_eq!(found, (1..=4).collect());
+    assert!(memory.loaded.get().0 <= 8, "{:?} of {} leaves", memory.loaded.get(), memory.leaves.len());
+}
