@@ -33,14 +33,11 @@ use crate::{Error, Result};
 const BUFFERS: u64 = 28 << 20;
 /// At least this many bytes that are contiguous in the caller's memory are read straight to it.
 const DIRECT: u64 = 64 << 10;
-<<<<<<< HEAD
 /// From this many requests of at most `SMALL_REQUEST` bytes on, the store is told of them ahead.
 const MANY_REQUESTS: usize = 16;
 const SMALL_REQUEST: u64 = 128 << 10;
-=======
 /// Memory for a request of at most this is taken without asking for the length of the object.
 const UNCHECKED: usize = 5 << 20;
->>>>>>> crash
 /// Less than this is read by the calling thread alone.
 const PARALLEL_BYTES: u64 = 2 << 20;
 

@@ -6,9 +6,9 @@
 //! - a failed read is an error that names file, offset and variable.
 
 mod blocks;
+mod covered;
 mod execute;
 mod strings;
-mod written;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
