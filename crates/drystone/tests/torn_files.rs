@@ -3,6 +3,7 @@
 //! Every object is cut at every frame boundary and inside every frame. A read gives what was written, an older committed state
 //! (async, not flushed, with a warning), or an error that names the file; `recover` brings back a readable container wherever
 //! only unflushed bytes are gone. `DRYSTONE_LONG=1` cuts at every byte of small objects.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
 mod sample;
