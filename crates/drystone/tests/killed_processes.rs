@@ -267,7 +267,7 @@ fn a_full_disk_is_told_and_loses_nothing() {
         let w = c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap();
         let mut visible = 0;
         let error = loop {
-            let mut step = || {
+            let step = || {
                 w.begin_step(None, false)?;
                 for y in 0..ROWS {
                     for path in ["raw", "coded"] {
