@@ -258,11 +258,9 @@ impl Drop for SmallDisk {
 
 #[test]
 fn a_full_disk_is_told_and_loses_nothing() {
-    let Some(disk) = SmallDisk::new("1m") else { return };
     for durability in [Durability::Async, Durability::Durable] {
-        let name = format!("{durability:?}");
-        std::fs::create_dir(disk.0.path().join(&name)).unwrap();
-        let path = setup(&disk.0.path().join(&name), durability);
+        let Some(disk) = SmallDisk::new("1m") else { return };
+        let path = setup(disk.0.path(), durability);
         let c = Container::open_local(&path, Mode::ReadWrite).unwrap();
         let w = c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap();
         let mut visible = 0;
@@ -300,8 +298,6 @@ fn a_full_disk_is_told_and_loses_nothing() {
         assert_eq!(w.begin_step(None, false).unwrap(), steps);
         w.abort_step().unwrap();
         assert_eq!(c.verify(&mut |_, _| true).unwrap().damage, []);
-        std::fs::remove_dir_all(disk.0.path().join(&name)).unwrap();
-        assert!(disk.remount("size=1m"));
     }
 }
 
@@ -318,5 +314,5 @@ fn a_medium_that_cannot_be_written_to_can_be_read() {
     let error = opened.and_then(|c| c.apply(vec![create("more", f4(), &[1], |_| {})])).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     assert!(error.to_string().contains("run.dry"), "{error}");
-    assert!(error.to_string().to_lowercase().contains("read-only"), "{error}");
+    assert!(error.to_string().to_lowercase().contains("mounted for reading"), "{error}");
 }
