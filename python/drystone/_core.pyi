@@ -6,8 +6,11 @@ import numpy.typing as npt
 
 __all__ = [
     "ContainerHandle",
+    "FragmentHandle",
+    "LayoutHandle",
     "Plan",
     "ReadingHandle",
+    "RuleHandle",
     "WriterHandle",
     "__version__",
     "cli_main",

@@ -95,23 +95,25 @@ class Fragment:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of its array; of several, ask the arrays."""
-        return self._only().shape
+        return self._only()[0]
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of its array; of several, ask the arrays."""
-        return self._only().dtype
+        return self._only()[1]
 
     @property
     def has_steps(self) -> bool:
         """Whether it shows a variable with steps: then reading needs to know which."""
         return self._handle.has_steps
 
-    def _only(self) -> Array:
-        found = self.arrays(np.empty(self.nbytes, "u1"))
-        if isinstance(found, dict):
-            raise InvalidArgumentError(f'the fragment "{self.name}" has several arrays: {", ".join(found)}')
-        return found
+    def _only(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        if len(self.variables) != 1:
+            raise InvalidArgumentError(
+                f'the fragment "{self.name}" has several arrays: {", ".join(self.variables)}'
+            )
+        (_, _, _, shape, _, dtype), *rest = self._layout
+        return (len(rest) + 1, *shape) if rest else tuple(shape), dtype
 
     def arrays(self, buffer: Array) -> Array | dict[str, Array]:
         """The arrays in a buffer of `nbytes` bytes: one, or several by name.

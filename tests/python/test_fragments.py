@@ -145,6 +145,7 @@ def test_members_of_records_come_as_columns_and_go_as_columns(cells):
     assert plane.dtype.names == ("temp", "pres")
     np.testing.assert_array_equal(plane["pres"], array["pres"][:, 2])
     each = cells.fragment("each").read()
+    assert cells.fragment("each").shape == each.shape
     np.testing.assert_array_equal(each, np.moveaxis(array["vel"], -1, 0))
     np.testing.assert_array_equal(cells.fragment("vz").read(), array["vel"][..., 2])
     soa.write({name: column + 1 for name, column in found.items()})

@@ -50,12 +50,15 @@ fn check_reports_to_programs() {
 #[test]
 fn fmt_changes_the_layout_once_and_leaves_wrong_texts_alone() {
     let folder = folder();
-    let ran = run(&folder, &["fmt", "--check", "sound.drepl"]);
-    assert_eq!((ran.status.code(), &ran.stdout[..]), (Some(1), &b"sound.drepl\n"[..]));
-    assert_eq!(fs::read_to_string(folder.path().join("sound.drepl")).unwrap(), SOUND);
-    assert_eq!(run(&folder, &["fmt", "sound.drepl"]).status.code(), Some(0));
-    assert_ne!(fs::read_to_string(folder.path().join("sound.drepl")).unwrap(), SOUND);
-    assert_eq!(run(&folder, &["fmt", "--check", "sound.drepl"]).status.code(), Some(0));
+    let loose = "dataset {var   u[ 4 ]  float32}\n";
+    fs::write(folder.path().join("loose.drepl"), loose).unwrap();
+    let text = || fs::read_to_string(folder.path().join("loose.drepl")).unwrap();
+    let ran = run(&folder, &["fmt", "--check", "loose.drepl", "sound.drepl"]);
+    assert_eq!((ran.status.code(), &ran.stdout[..]), (Some(1), &b"loose.drepl\n"[..]));
+    assert_eq!(text(), loose);
+    assert_eq!(run(&folder, &["fmt", "loose.drepl"]).status.code(), Some(0));
+    assert_eq!(text(), "dataset { var u[4] float32 }\n");
+    assert_eq!(run(&folder, &["fmt", "--check", "loose.drepl"]).status.code(), Some(0));
     let broken = "dataset { var u[4 float32 }\n";
     fs::write(folder.path().join("broken.drepl"), broken).unwrap();
     assert_eq!(run(&folder, &["fmt", "broken.drepl"]).status.code(), Some(2));

@@ -3,6 +3,7 @@
 use drystone_plan::selection::Axis;
 
 use super::FragmentHandle;
+use super::piece::Part;
 use crate::Result;
 
 /// Boxes of cells that are missing are listed up to this many; all are counted.
@@ -55,7 +56,7 @@ impl FragmentHandle {
             if written.is_none() {
                 *written = Some(reading.covered(step.filter(|_| shown.declared.steps))?);
             }
-            let per_cell = piece.parts.iter().map(|part| part.values_per_cell()).fold(0, u64::saturating_add);
+            let per_cell = piece.parts.iter().map(Part::values_per_cell).fold(0, u64::saturating_add);
             let cells = piece.shape().iter().fold(1u64, |n, count| n.saturating_mul(*count));
             mapped = mapped.saturating_add(per_cell.saturating_mul(cells));
             // A member of several leaves (an array of structs) is there where all of them are.
