@@ -47,9 +47,9 @@ def follow(path, ranked):
     Writers run ahead of the first reader by so many steps and no more: it sees the container grow.
     """
     ready, done = PROCESSES.Barrier(WRITERS + READERS + 2), PROCESSES.Event()
-    pace = PROCESSES.Semaphore(AHEAD * WRITERS)
+    pace = [PROCESSES.Semaphore(AHEAD) for _ in range(WRITERS)]
     nranks = WRITERS if ranked else None
-    readers = [Actor(reader, path, ready, done, nranks, None if i else pace) for i in range(READERS)]
+    readers = [Actor(reader, path, ready, done, nranks, [] if i else pace) for i in range(READERS)]
     committers = [Actor(committer, path, ready, done) for _ in range(2)]
     writers = [Actor(writer, path, ready, pace, who, nranks) for who in range(WRITERS)]
     try:
@@ -70,7 +70,7 @@ def writer(pipe, path, ready, pace, who, nranks):
     with dry.open(path, "r+") as c, c.writer(**ranks) as w:
         ready.wait(actors.WAIT)
         for step in range(STEPS):
-            assert pace.acquire(timeout=actors.WAIT)
+            assert pace[who].acquire(timeout=actors.WAIT)
             with w.step(step):
                 actors.put_all(w, step, who)
 
@@ -100,8 +100,8 @@ def reader(pipe, path, ready, done, nranks, pace):
             assert int(c.snapshot) == before
             if before not in kept:
                 kept[before] = c.at(before), c["T"][...].tobytes()
-            for _ in range(more * WRITERS if pace else 0):
-                pace.release()
+            for each in pace * more:
+                each.release()
         for old, values in kept.values():
             assert old["T"][...].tobytes() == values
     pipe.send(groups)
