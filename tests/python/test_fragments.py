@@ -4,10 +4,9 @@ import itertools
 import multiprocessing
 import sys
 
+import drystone as dry
 import numpy as np
 import pytest
-
-import drystone as dry
 
 TILES = """
 param rows, cols = 2

@@ -2,10 +2,9 @@
 
 import pickle
 
+import drystone as dry
 import numpy as np
 import pytest
-
-import drystone as dry
 from drystone.rules import Layout, Rule, compile
 
 PARTICLE = np.dtype(

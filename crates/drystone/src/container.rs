@@ -270,14 +270,16 @@ impl Container {
                     out.push((version, manifest.time));
                     manifest.parent // below its own version, or it is not decoded
                 }
-                Err(e)
-                    if e.kind() == ErrorKind::NotFound
-                        && head::is_void(self.inner.store.as_ref(), version) =>
-                {
-                    version - 1
+                Err(e) => {
+                    let lost = e.kind() == ErrorKind::Corrupt
+                        && self.inner.identity.durability != Durability::Durable
+                        || head::is_void(self.inner.store.as_ref(), version);
+                    match e.kind() {
+                        _ if lost => head::below(self.inner.store.as_ref(), version)?, // in a power cut
+                        ErrorKind::NotFound => break,
+                        _ => return Err(e),
+                    }
                 }
-                Err(e) if e.kind() == ErrorKind::NotFound => break,
-                Err(e) => return Err(e),
             };
         }
         out.reverse();

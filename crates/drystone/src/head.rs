@@ -119,6 +119,11 @@ fn listed(store: &dyn Store, parse: impl Fn(&str) -> Option<u64>) -> Result<u64>
     Ok(store.list("manifest/")?.iter().filter_map(|e| parse(&e.key)).max().unwrap_or(0))
 }
 
+/// The greatest manifest number below `version` that is listed; 0 if there is none.
+pub(crate) fn below(store: &dyn Store, version: u64) -> Result<u64> {
+    listed(store, |key| keys::parse_manifest(key).filter(|v| *v < version))
+}
+
 /// Is there a manifest above `version`?
 pub(crate) fn has_newer(store: &dyn Store, version: u64) -> Result<bool> {
     Ok(store.exists(&keys::manifest(version + 1))?)
@@ -183,12 +188,11 @@ pub(crate) fn find(
             "snapshot {version} is passed over, it was not flushed before a crash: {failure}; see recover()"
         ));
         version = match read_manifest(store.as_ref(), version, &identity.uuid) {
-            Ok(manifest) => manifest.parent,
-            Err(_) => version - 1,
+            Ok(manifest) if manifest.parent == 0 || store.exists(&keys::manifest(manifest.parent))? => {
+                manifest.parent
+            }
+            _ => below(store.as_ref(), version)?,
         };
-        while version > 0 && !store.exists(&keys::manifest(version))? {
-            version -= 1;
-        }
     }
 }
 

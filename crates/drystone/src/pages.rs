@@ -9,7 +9,7 @@ use drystone_format::manifest::Section;
 use drystone_format::source::{self, Source};
 use drystone_format::{Corrupt, keys};
 use drystone_plan::tree;
-use drystone_store::Store;
+use drystone_store::{Store, StoreExt};
 
 use crate::cache::Cache;
 use crate::error::must_exist;
@@ -41,8 +41,8 @@ impl PageLoader {
     pub(crate) fn payload(&self, page: &PageRef, kind: Kind) -> Result<Vec<u8>> {
         let key = keys::page_file(page.file);
         let damaged = |c: &Corrupt| Error::damaged(&key, page.offset, c);
-        let mut bytes = vec![0; frame::HEADER + page.length as usize];
-        self.store.read(&key, page.offset, &mut bytes).map_err(must_exist)?;
+        let len = frame::HEADER + page.length as usize;
+        let mut bytes = self.store.read_vec(&key, page.offset, len).map_err(must_exist)?;
         let header = frame::parse_header(&bytes[..frame::HEADER]).map_err(|c| damaged(&c))?;
         if header.kind != kind || header.len != u64::from(page.length) || header.payload_crc != page.crc {
             return Err(damaged(&Corrupt::new("this is not the page its reference describes", 0)));

@@ -182,7 +182,10 @@ fn before(inner: &Inner, of: &Snapshot, commit: u64, marked: u64, why: &str) -> 
             return Ok(Snapshot::empty(inner.identity.uuid));
         }
         let found = head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid);
-        let parent = found.as_ref().map_or(version - 1, |m| m.parent);
+        let parent = match &found {
+            Ok(manifest) => manifest.parent,
+            Err(_) => head::below(inner.store.as_ref(), version)?,
+        };
         if version < commit {
             match found.and_then(|manifest| Snapshot::load(manifest, &inner.pages)) {
                 Ok(snapshot) => return Ok(snapshot),

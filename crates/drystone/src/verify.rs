@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, Piece};
-use drystone_format::keys;
 use drystone_format::schema::Variable;
+use drystone_format::{MAX_NDIM, keys};
 use drystone_plan::tree;
 use drystone_transform::checks::crc_units;
 use drystone_transform::{Chain, Logical, Scratch};
@@ -67,22 +67,28 @@ impl Container {
                     }
                     version = manifest.parent.min(version - 1);
                 }
-                Err(_) if head::is_void(inner.store.as_ref(), version) => version -= 1,
                 Err(e) => {
-                    report.damage.push(damage(keys::manifest(version), e.to_string()));
-                    version -= 1;
+                    if !head::is_void(inner.store.as_ref(), version) {
+                        report.damage.push(damage(keys::manifest(version), e.to_string()));
+                    }
+                    version = head::below(inner.store.as_ref(), version)?;
                 }
             }
         }
-        for log in check_logs(inner, &snapshot)? {
-            report.damage.push(log);
+        match check_logs(inner, &snapshot) {
+            Ok(short) => report.damage.extend(short),
+            Err(e) if e.kind() == ErrorKind::Corrupt => {
+                report.damage.push(damage("the source table".into(), e.to_string()));
+            }
+            Err(e) => return Err(e),
         }
         let Some(root) = &snapshot.manifest.root else { return Ok(report) };
         let total = root.entries;
         let mut failed: Option<Error> = None;
         let mut told = 0;
         let mut checker = Checker::new(inner, &snapshot);
-        let walked = tree::entries(&inner.pages, root, &mut |entry| {
+        let mut pages: Vec<Error> = Vec::new();
+        let visit = &mut |entry: &Entry| {
             if failed.is_some() {
                 return;
             }
@@ -106,15 +112,16 @@ impl Container {
             if due && !progress(report.entries, total) {
                 failed = Some(Error::new(ErrorKind::Cancelled, "verification was stopped"));
             }
-        });
+        };
+        tree::audit(&inner.pages, root, visit, &mut |e| pages.push(e));
         if let Some(error) = failed {
             return Err(error);
         }
-        if let Err(e) = walked {
-            if e.kind() != ErrorKind::Corrupt {
-                return Err(e);
+        for error in pages {
+            if error.kind() != ErrorKind::Corrupt {
+                return Err(error);
             }
-            report.damage.push(damage("index".into(), e.to_string()));
+            report.damage.push(damage("index".into(), error.to_string()));
         }
         progress(report.entries, total);
         Ok(report)
@@ -198,14 +205,21 @@ impl<'a> Checker<'a> {
             &table
         };
         let n = usize::from(entry.ndim);
-        let grid = crate::put::grid(&entry.count[..n], &entry.cut[..n]);
-        if grid.len() != pieces.len() {
-            return Err(Error::corrupt(format!("{key}: a block's table does not fit its grid")));
-        }
+        let grid = entry.grid();
+        let mut place = [0; MAX_NDIM];
         let mut bytes = 0;
-        for (subchunk, (_, extent)) in pieces.iter().zip(&grid) {
+        // The entry was validated: its grid has as many places as it states, and so has the table.
+        for subchunk in pieces {
+            let (_, extent) = entry.subchunk_box(&place);
             bytes += self.piece(&key, &subchunk.piece)?;
-            self.decode(&key, entry, variable.as_ref(), &subchunk.piece, extent)?;
+            self.decode(&key, entry, variable.as_ref(), &subchunk.piece, &extent[..n])?;
+            for d in (0..n).rev() {
+                place[d] += 1;
+                if place[d] < grid[d] {
+                    break;
+                }
+                place[d] = 0;
+            }
         }
         Ok(bytes)
     }
@@ -277,11 +291,11 @@ impl<'a> Checker<'a> {
         }
         if leaf.is_some_and(|l| l.dtype == DType::String) {
             let refs = if raw { std::mem::take(&mut self.buffer) } else { std::mem::take(&mut self.decoded) };
+            let known = self.inner.store.len(key).map_err(must_exist)?;
             for r in refs.chunks_exact(16) {
                 let position = u64::from_le_bytes([r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]]);
                 let length = u64::from(u32::from_le_bytes([r[8], r[9], r[10], r[11]]));
                 let check = u32::from_le_bytes([r[12], r[13], r[14], r[15]]);
-                let known = self.inner.store.len(key).map_err(must_exist)?;
                 if length > 0 && position.checked_add(length).is_none_or(|end| end > known) {
                     return Err(Error::corrupt(format!("{key}: a string lies outside the file")));
                 }

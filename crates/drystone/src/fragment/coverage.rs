@@ -53,7 +53,7 @@ impl FragmentHandle {
                 continue;
             };
             if written.is_none() {
-                *written = Some(reading.written_boxes(step.filter(|_| shown.declared.steps))?);
+                *written = Some(reading.covered(step.filter(|_| shown.declared.steps))?);
             }
             let per_cell = piece.parts.iter().map(|part| part.values_per_cell()).fold(0, u64::saturating_add);
             let cells = piece.shape().iter().fold(1u64, |n, count| n.saturating_mul(*count));

@@ -116,7 +116,7 @@ impl Part {
     pub(crate) fn scatter(&self, shape: &[u64], item: u64, dense: &[u8], fragment: &mut [u8]) -> Result<()> {
         match &self.places {
             Places::Strided { offset, repeats, .. } => {
-                let mut dims = self.loops(shape, item, |n, dense, fragment| Dim::new(n, dense, fragment));
+                let mut dims = self.loops(shape, item, Dim::new);
                 dims.extend(repeats.iter().map(|(n, stride)| Dim::new(*n, 0, *stride)));
                 let copy = StridedCopy::new(self.at, *offset as u64, self.size as usize, dims);
                 copy.and_then(|copy| copy.run(dense, fragment)).map_err(rule_error)

@@ -16,7 +16,7 @@ use drystone_plan::coalesce::Fetch;
 use drystone_plan::parts::Part;
 use drystone_plan::read_plan::Work;
 use drystone_rules::{Dim, StridedCopy};
-use drystone_store::Request;
+use drystone_store::{Request, StoreExt};
 use drystone_transform::checks::{crc_units, verify_units};
 use drystone_transform::{Chain, Logical, Scratch};
 
@@ -36,6 +36,8 @@ const DIRECT: u64 = 64 << 10;
 /// From this many requests of at most `SMALL_REQUEST` bytes on, the store is told of them ahead.
 const MANY_REQUESTS: usize = 16;
 const SMALL_REQUEST: u64 = 128 << 10;
+/// Memory for a request of at most this is taken without asking for the length of the object.
+const UNCHECKED: usize = 5 << 20;
 /// Less than this is read by the calling thread alone.
 const PARALLEL_BYTES: u64 = 2 << 20;
 
@@ -204,12 +206,18 @@ impl Job<'_> {
     }
 
     fn read(&self, source: u32, range: &Range<u64>, out: &mut Vec<u8>) -> Result<()> {
-        let source = self.sources.get(source)?;
-        out.resize((range.end - range.start) as usize, 0);
-        self.reading
-            .inner
-            .store
-            .read(&segment_key(&source), range.start, out)
+        let key = segment_key(&*self.sources.get(source)?);
+        let store = &self.reading.inner.store;
+        let len = (range.end - range.start) as usize;
+        // An index may say anything; memory is spent on bytes that are there.
+        let there = if len > out.capacity().max(UNCHECKED) {
+            store.expect_range(&key, range.start, len)
+        } else {
+            Ok(())
+        };
+        out.resize(if there.is_ok() { len } else { 0 }, 0);
+        there
+            .and_then(|()| store.read(&key, range.start, out))
             .map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.reading.path)))
     }
 

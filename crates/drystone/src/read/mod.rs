@@ -6,9 +6,9 @@
 //! - a failed read is an error that names file, offset and variable.
 
 mod blocks;
+mod covered;
 mod execute;
 mod strings;
-mod written;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -280,7 +280,8 @@ impl Reading {
             if !hidden && wanted.binary_search(&entry.member).is_ok() {
                 found.entry(entry.step).or_default().push(entry.clone());
             }
-        })?;
+        })
+        .map_err(|e| e.while_doing(format!("reading variable \"{}\"", self.path)))?;
         Ok(found)
     }
 

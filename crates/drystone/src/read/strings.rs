@@ -30,7 +30,14 @@ impl Reading {
         }
         let cells = usize::try_from(selection.cells().unwrap_or(u64::MAX))
             .map_err(|_| Error::invalid("the selection is too large"))?;
-        let mut out = vec![Vec::new(); cells];
+        let mut out: Vec<Vec<u8>> = Vec::new();
+        out.try_reserve_exact(cells).map_err(|_| {
+            Error::invalid(format!(
+                "{cells} strings of \"{}\" do not fit into memory; read a part",
+                self.path
+            ))
+        })?;
+        out.resize(cells, Vec::new());
         let mut report = ReadReport::default();
         if cells == 0 {
             return Ok((out, report));
@@ -99,7 +106,10 @@ impl Reading {
                 )));
             }
             let mut bytes = vec![0; (fetch.range.end - fetch.range.start) as usize];
-            self.inner.store.read(&key, fetch.range.start, &mut bytes).map_err(must_exist)?;
+            self.inner
+                .store
+                .read(&key, fetch.range.start, &mut bytes)
+                .map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.path)))?;
             for (range, (cell, check)) in &fetch.items {
                 let at = (range.start - fetch.range.start) as usize;
                 let value = &bytes[at..at + (range.end - range.start) as usize];

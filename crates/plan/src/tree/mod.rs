@@ -196,6 +196,19 @@ impl<'a> Place<'a> {
     }
 }
 
+impl Place<'_> {
+    /// The branch, if it also is what its parent says about it.
+    fn checked_branch<P: Pages>(&self, pages: &P, said: Option<&Child>) -> Result<Arc<Branch>, P::Error> {
+        let branch = self.branch(pages)?;
+        let sorted = branch.children.is_sorted_by(|a, b| a.first <= b.first && a.last <= b.last);
+        let held = said.is_none_or(|parent| branch.children.iter().all(|child| holds_child(parent, child)));
+        if !sorted || !held {
+            return Err(pages.invalid(self.page, "a branch is not what its parent says".into()));
+        }
+        Ok(branch)
+    }
+}
+
 /// Visits every entry that answers the query, in leaf order within a leaf and in key order of leaves. Loads only the pages whose
 /// keys and boxes may hold an answer.
 pub fn find<P: Pages>(
@@ -238,6 +251,42 @@ pub fn entries<P: Pages>(pages: &P, root: &Root, visit: &mut dyn FnMut(&Entry)) 
     walk_below(pages, Place::root(pages, root)?, None, &mut |_, _| {}, visit)
 }
 
+/// Visits every entry that can be reached, and tells each page that cannot be read, or is not what refers to it. For `verify`:
+/// one damaged page hides what is below it and nothing else.
+pub fn audit<P: Pages>(
+    pages: &P,
+    root: &Root,
+    visit: &mut dyn FnMut(&Entry),
+    damaged: &mut dyn FnMut(P::Error),
+) {
+    match Place::root(pages, root) {
+        Ok(place) => audit_below(pages, place, None, visit, damaged),
+        Err(error) => damaged(error),
+    }
+}
+
+fn audit_below<P: Pages>(
+    pages: &P,
+    place: Place<'_>,
+    said: Option<&Child>,
+    visit: &mut dyn FnMut(&Entry),
+    damaged: &mut dyn FnMut(P::Error),
+) {
+    if place.height == 0 {
+        if let Err(error) = walk_below(pages, place, said, &mut |_, _| {}, visit) {
+            damaged(error);
+        }
+        return;
+    }
+    match place.checked_branch(pages, said) {
+        Ok(branch) => branch
+            .children
+            .iter()
+            .for_each(|child| audit_below(pages, place.below(child), Some(child), visit, damaged)),
+        Err(error) => damaged(error),
+    }
+}
+
 /// Visits every page of the index with its height, parents first, and checks all that a branch says about its children. For
 /// `verify`.
 pub fn walk<P: Pages>(
@@ -265,11 +314,7 @@ fn walk_below<P: Pages>(
         leaf.iter().for_each(visit);
         return Ok(());
     }
-    let branch = place.branch(pages)?;
-    let sorted = branch.children.is_sorted_by(|a, b| a.first <= b.first && a.last <= b.last);
-    if !sorted || !said.is_none_or(|parent| branch.children.iter().all(|child| holds_child(parent, child))) {
-        return Err(pages.invalid(place.page, "a branch is not what its parent says".into()));
-    }
+    let branch = place.checked_branch(pages, said)?;
     branch
         .children
         .iter()

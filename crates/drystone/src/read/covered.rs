@@ -6,12 +6,12 @@ use super::Reading;
 use crate::Result;
 
 /// First cells and extents of a box.
-pub(crate) type Written = (Vec<u64>, Vec<u64>);
+pub(crate) type Region = (Vec<u64>, Vec<u64>);
 
 impl Reading {
     /// The visible boxes at a step (`None` for a variable without steps), per leaf that is read; cells that a shrink cut away
     /// are not in them. A step that is not there has none.
-    pub(crate) fn written_boxes(&self, step: Option<u64>) -> Result<Vec<Vec<Written>>> {
+    pub(crate) fn covered(&self, step: Option<u64>) -> Result<Vec<Vec<Region>>> {
         let steps = Axis { start: step.unwrap_or(0), step: 1, count: 1 };
         let mut out = vec![Vec::new(); self.leaves.len()];
         for entry in self.entries(&steps, None)?.into_values().flatten() {
