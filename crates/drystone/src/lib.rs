@@ -16,6 +16,8 @@ mod cache;
 mod container;
 mod describe;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod head;
 mod log_scan;
 pub mod member;
