@@ -16,6 +16,7 @@ use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::schema::Schema;
 use drystone_format::source::{Source, SourceState};
+use drystone_format::steps::Steps;
 
 use crate::container::Inner;
 use crate::log_scan::{Group, PartFrom, WriterLog};
@@ -268,7 +269,7 @@ impl Settled {
             self.ahead.insert(group);
         }
         while self.ahead.remove(&self.next) {
-            self.next += 1;
+            self.next = self.next.saturating_add(1);
         }
     }
 }
@@ -498,9 +499,21 @@ pub(crate) fn plan(
         change.sources = Some(books.sources);
         change.steps = (steps != *base.steps).then_some(steps);
         change.schema = schema;
-        change.fence = fencing.then_some(base.manifest.fence + 1);
+        change.fence = if fencing { Some(next_fence(base)?) } else { None };
     }
     Ok(change)
+}
+
+/// Steps of closed groups that `after` shows and the base does not. The list of all steps may be longer than memory.
+pub(crate) fn new_steps(base: &Snapshot, logs: &[WriterLog], after: &Steps) -> Vec<u64> {
+    let closed: BTreeSet<u64> = logs.iter().flat_map(|l| &l.groups).filter_map(|g| g.step).collect();
+    closed.into_iter().filter(|s| after.contains(*s) && !base.steps.contains(*s)).collect()
+}
+
+/// The number of the run that a recovery of this snapshot begins.
+pub(crate) fn next_fence(base: &Snapshot) -> Result<u64> {
+    let next = base.manifest.fence.checked_add(1);
+    next.ok_or_else(|| Error::corrupt(format!("{} has no fence number left", keys::manifest(base.version()))))
 }
 
 /// `None` if every rank closed the step once; else who is missing. Two writers of one rank are a conflict.

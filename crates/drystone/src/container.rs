@@ -51,6 +51,9 @@ impl Default for CreateOptions {
 /// Bytes of subchunk tables and check arrays kept per container.
 const TABLE_CACHE: usize = 8 << 20;
 
+/// So many manifests are synced by their numbers; of more a list is asked for.
+const MANY_COMMITS: u64 = 1 << 14;
+
 pub(crate) struct Batch {
     pub(crate) ops: Vec<SchemaOp>,
     pub(crate) preview: Arc<Schema>,
@@ -539,7 +542,13 @@ impl Inner {
                 Err(e) => return Err(e.into()),
             }
         }
-        keys.extend((since + 1..=version).map(keys::manifest));
+        if version - since <= MANY_COMMITS {
+            keys.extend((since + 1..=version).map(keys::manifest));
+        } else {
+            // Those there are: a number from a manifest does not decide how many keys are made.
+            let all = self.store.list("manifest/")?.into_iter().map(|item| item.key);
+            keys.extend(all.filter(|k| keys::parse_manifest(k).is_some_and(|v| v > since && v <= version)));
+        }
         keys.push(keys::IDENTITY.into());
         let names: Vec<&str> = keys.iter().map(String::as_str).collect();
         self.store.sync(&names).map_err(must_exist)?;

@@ -187,7 +187,7 @@ impl Container {
         notes.extend(change.notes);
         let mut steps: BTreeSet<u64> = change.entries.iter().filter_map(|e| e.step.checked_sub(1)).collect();
         if let Some(after) = &change.steps {
-            steps.extend(after.iter().filter(|s| !base.steps.contains(*s)));
+            steps.extend(adoption::new_steps(&base, &logs, after));
         }
         Ok(Pending {
             steps: steps.into_iter().collect(),

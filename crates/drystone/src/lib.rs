@@ -17,6 +17,8 @@ mod container;
 mod describe;
 mod error;
 mod fragment;
+#[doc(hidden)]
+pub mod fuzzing;
 mod head;
 mod log_scan;
 pub mod member;

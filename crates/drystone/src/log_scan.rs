@@ -127,7 +127,7 @@ impl WriterLog {
                     break;
                 }
             };
-            ordinal = header.ordinal + 1;
+            ordinal = header.ordinal.saturating_add(1);
             match header.kind {
                 Kind::File if base + at == 0 => {}
                 Kind::Group => {

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use drystone_format::entry::Entry;
 use drystone_format::identity::Durability;
-use drystone_format::steps::Steps;
 use drystone_plan::tree;
 
 use crate::adoption::{self, Damaged, Incomplete, Scope, Verdict};
@@ -87,8 +86,8 @@ impl Container {
             let version = top + 1;
             let change = adoption::plan(&base, sources, &logs, Scope::All, version, &choice)?;
             let mut report =
-                RecoverReport { run: base.manifest.fence + 1, version, ..RecoverReport::default() };
-            report.adopted = new_steps(&base, &logs, change.steps.as_ref().unwrap_or(&base.steps));
+                RecoverReport { run: adoption::next_fence(&base)?, version, ..RecoverReport::default() };
+            report.adopted = adoption::new_steps(&base, &logs, change.steps.as_ref().unwrap_or(&base.steps));
             report.discarded = discarded(&base, &logs, &choice);
             report.discarded.retain(|s| !report.adopted.contains(s));
             report.incomplete = change.incomplete.clone();
@@ -104,11 +103,6 @@ impl Container {
             }
         }
     }
-}
-
-fn new_steps(base: &Snapshot, logs: &[WriterLog], after: &Steps) -> Vec<u64> {
-    let closed: BTreeSet<u64> = logs.iter().flat_map(|l| &l.groups).filter_map(|g| g.step).collect();
-    closed.into_iter().filter(|s| after.contains(*s) && !base.steps.contains(*s)).collect()
 }
 
 fn discarded(base: &Snapshot, logs: &[WriterLog], choice: &Choice<'_>) -> Vec<u64> {

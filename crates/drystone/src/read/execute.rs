@@ -108,7 +108,8 @@ pub(super) fn run(
     let plan = &prepared.plan;
     job.announce();
     let decoded = plan.works.iter().map(|w| job.decoded_len(w)).max().unwrap_or(0);
-    let largest = plan.fetches.iter().map(Fetch::len).max().unwrap_or(0) + 2 * decoded;
+    let largest =
+        plan.fetches.iter().map(Fetch::len).max().unwrap_or(0).saturating_add(decoded.saturating_mul(2));
     let most = (BUFFERS / largest.max(1)).clamp(1, 64) as usize;
     let threads = threads().min(most).min(plan.fetches.len());
     let bytes: u64 = plan.fetches.iter().map(Fetch::len).sum();
