@@ -24,7 +24,7 @@ import h5py
 import numpy as np
 import raw
 from checkpoint import VARIABLES
-from measure import CHECKED, Cost, Settings, alternate, measured, size_of
+from measure import CHECKED, Cost, Settings, alternate, discard, measured, size_of
 from report import Listing, Table
 
 CELLS = 512
@@ -121,7 +121,7 @@ def run(settings: Settings) -> list[Table | Listing]:
         appender.close()
         CHECKED.same(engine, appender.stored(), values)
         table.stored(case, engine, size_of(appender.path) / rounds)
-    shutil.rmtree(folder)
+    discard(folder)
     return [table, *_syncs(settings)]
 
 
@@ -158,7 +158,7 @@ def _counted(folder: Path, case: str, engine: str, count: int) -> dict[str, int]
     command = ["strace", "-f", "-c", "-o", str(summary), "-e", f"trace={','.join(SYNCS)}"]
     command += [sys.executable, __file__, case, engine, str(count), str(work)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    shutil.rmtree(work)
+    discard(work)
     if ran.returncode != 0:
         return None
     counts = {}

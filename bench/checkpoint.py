@@ -10,7 +10,6 @@ Every checkpoint is read back and compared, then brought to the device and forgo
 from __future__ import annotations
 
 import os
-import shutil
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import drystone as dry
 import h5py
 import raw
 from grid import CUTS, Box, boxes, values
-from measure import CHECKED, Cost, Figure, Settings, alternate, settle, size_of, touched
+from measure import CHECKED, Cost, Figure, Settings, alternate, discard, settle, size_of, touched
 from report import Table
 from team import Team
 
@@ -137,7 +136,7 @@ def _case(settings: Settings, table: Table, count: int, edge: int, durable: bool
     table.add(case, found, bytes_each=count * len(VARIABLES) * edge**3 * 8, writes=True)
     for engine, files in {"raw": "raw.*", "h5py": "h5.*", "drystone": "run.dry"}.items():
         table.stored(case, engine, sum(size_of(p) for p in folder.glob(files)) / written)
-    shutil.rmtree(folder)
+    discard(folder)
 
 
 def _rounds(
@@ -157,7 +156,7 @@ def _rounds(
         settle([folder], forget=True)
         return cost
 
-    rounds = settings.rounds(5 if edge > 64 else 15)
-    found = alternate({engine: partial(act, engine) for engine in ENGINES}, rounds)
+    rounds = settings.rounds(5 if edge > 64 else 11)
+    found = alternate({engine: partial(act, engine) for engine in ENGINES}, rounds, warm_up=edge <= 64)
     team.call("close")
     return found, steps["raw"] + 1

@@ -10,7 +10,6 @@ Opening goes to the first value that can be read. Everything but opening include
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ import drystone as dry
 import h5py
 import numpy as np
 import raw
-from measure import CHECKED, Cost, Settings, alternate, make_cold, measured, settle, size_of, touched
+from measure import CHECKED, Cost, Settings, alternate, discard, make_cold, measured, settle, size_of, touched
 from report import Table
 
 EDGE = 16
@@ -154,7 +153,7 @@ def run(settings: Settings) -> list[Table]:
         act = partial(_read, data, selection, out)
         _reads(settings, table, data, case, act, (out, expected))
     table.remarks.append(_plan(data))
-    shutil.rmtree(data.folder)
+    discard(data.folder)
     return [table]
 
 
@@ -167,7 +166,7 @@ def _write(settings: Settings, table: Table, data: Data, case: str, sync: bool) 
 
     def act(engine: str) -> Cost:
         path = data.path(engine)
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        discard(path)
         cost = measured(lambda: data.write(engine, sync))
         data.found.fill(-1)
         data.read(engine, (slice(None),) * 3, data.found)

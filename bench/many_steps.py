@@ -10,7 +10,6 @@ ours is. Everything but opening includes opening and closing.
 from __future__ import annotations
 
 import os
-import shutil
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import drystone as dry
 import h5py
 import numpy as np
 import raw
-from measure import CHECKED, Cost, Settings, alternate, make_cold, measured, settle, size_of, touched
+from measure import CHECKED, Cost, Settings, alternate, discard, make_cold, measured, settle, size_of, touched
 from report import Table
 
 EDGE = 32
@@ -154,7 +153,7 @@ def run(settings: Settings) -> list[Table]:
 
     def write(engine: str) -> Cost:
         path = data.path(engine)
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        discard(path)
         cost = measured(lambda: data.write(engine))
         settle([path], forget=False)
         return cost
@@ -167,7 +166,7 @@ def run(settings: Settings) -> list[Table]:
         table.stored("write and commit every step", engine, size_of(data.path(engine)))
         _check_all(data, engine)
     _read_cases(settings, table, data)
-    shutil.rmtree(data.folder)
+    discard(data.folder)
     return [table]
 
 

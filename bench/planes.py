@@ -10,7 +10,6 @@ One act opens, reads 4 planes at places that no chunk or block begins at, and cl
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ import h5py
 import numpy as np
 import raw
 from grid import Box, boxes, values
-from measure import CHECKED, Cost, Settings, alternate, make_cold, measured, settle, touched
+from measure import CHECKED, Cost, Settings, alternate, discard, make_cold, measured, settle, touched
 from report import Table
 
 Planes = raw.Array
@@ -173,7 +172,7 @@ def run(settings: Settings) -> list[Table]:
             )
             table.add(case, found, bytes_each=expected.nbytes, writes=False)
         table.remarks.append(_plan(data, axis, places[1]))
-    shutil.rmtree(data.folder)
+    discard(data.folder)
     return [table]
 
 

@@ -11,7 +11,6 @@ brought to the device and forgotten just before.
 from __future__ import annotations
 
 import os
-import shutil
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +19,7 @@ import h5py
 import raw
 from checkpoint import VARIABLES
 from grid import CUTS, Triple, boxes, values
-from measure import CHECKED, Cost, Settings, alternate, make_cold, settle, touched
+from measure import CHECKED, Cost, Settings, alternate, discard, make_cold, settle, touched
 from report import Table
 from team import Team
 
@@ -105,18 +104,16 @@ def _written_by(settings: Settings, table: Table, writers: int, edge: int) -> No
             for cold in (False, True):
                 case = f"{writers} wrote, {readers} read, {'cold' if cold else 'warm'}"
                 settings.say(f"restart of {edge}^3 doubles: {case}")
-                rounds = settings.rounds(5 if edge > 64 else 15)
+                rounds = settings.rounds(5 if edge > 64 else 11)
                 acts = {engine: partial(_act, settings, team, folder, engine, cold) for engine in ENGINES}
                 found = alternate(acts, rounds, warm_up=not cold)
                 table.add(case, found, bytes_each=writers * len(VARIABLES) * edge**3 * 8, writes=False)
-    shutil.rmtree(folder)
+    discard(folder)
 
 
 def _act(settings: Settings, team: Team, folder: Path, engine: str, cold: bool) -> Cost:
     if cold:
         make_cold(folder / engine, settings)
-    else:
-        team.call("read", engine)
     team.call("clear")
     cost = team.timed("read", engine)
     for checked in team.call("check", engine):

@@ -111,7 +111,7 @@ def _machine(arguments: argparse.Namespace, seconds: float, checked: int) -> str
     memory = re.search(r"MemTotal:\s*(\d+)", Path("/proc/meminfo").read_text())
     lines = [
         f"{time.strftime('%Y-%m-%d')}; {cpu[1] if cpu else platform.machine()}, {os.cpu_count()} cores, "
-        f"{int(memory[1]) / 2**20:.0f} GiB memory; Linux {platform.release()}, {_file_system(arguments.out)}.",
+        f"{int(memory[1]) / 2**20:.0f} GiB memory; Linux {platform.release().split('-')[0]}, {_file_system(arguments.out)}.",
         f"Drystone {dry.__version__}, Python {platform.python_version()}, NumPy {np.__version__}, "
         f"h5py {h5py.__version__} with HDF5 {h5py.version.hdf5_version}.",
         f"{'A quick run, which measures nothing. ' if arguments.quick else ''}"

@@ -102,6 +102,8 @@ def progress(job: Job, outputs: int) -> Iterator[Event]:
                 f"wrote {size(event['bytes'])} in {duration(seconds):>7} = {rate(event['bytes'], seconds):>9}{raw}",
                 flush=True,
             )
+        if event["event"] == "recovered":
+            print("\n".join(f"  recover: {line}" for line in event["report"].splitlines()), flush=True)
         if event["event"] == "resumed":
             seconds = event["seconds"]
             print(

@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
     """From the initial state, or the last complete step, to the last output step."""
     log = EventLog(arguments.events, world.rank)
     log.tell("start", pid=os.getpid())
-    container, setup = restart(arguments, world) if arguments.restart else begin(arguments, world)
+    container, setup = restart(arguments, world, log) if arguments.restart else begin(arguments, world)
     with container:
         place = Neighbours(world, setup.grid)
         if arguments.restart:
@@ -111,13 +111,15 @@ def begin(arguments: argparse.Namespace, world: MPI.Intracomm) -> tuple[dry.Cont
     return container, setup
 
 
-def restart(arguments: argparse.Namespace, world: MPI.Intracomm) -> tuple[dry.Container, Setup]:
+def restart(
+    arguments: argparse.Namespace, world: MPI.Intracomm, log: EventLog
+) -> tuple[dry.Container, Setup]:
     """Rank 0 settles what the dead run left and tells the others where to go on; then they open the container."""
     if world.rank != 0:
         setup = world.bcast(None)
         return dry.open(arguments.container, mode="r+"), setup
     container = dry.open(arguments.container, mode="r+")
-    container.recover(adopt=True)
+    log.tell("recovered", report=str(container.recover(adopt=True)))
     if not len(container.steps):
         raise ValueError(f"{arguments.container} holds no complete step to restart from: start a new run")
     variable = container["U"]

@@ -4,6 +4,7 @@
 read with NumPy's rules. Everything that fails raises a `DrystoneError`.
 """
 
+from drystone import rules
 from drystone._core import Plan, __version__
 from drystone.container import Container, create, open
 from drystone.errors import (
@@ -18,6 +19,7 @@ from drystone.errors import (
     OutOfRangeError,
     UnsupportedError,
 )
+from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
 from drystone.reports import Block, Damage, IncompleteStep, RecoverReport, Snapshot, VerifyReport
 from drystone.variable import Variable
@@ -30,13 +32,16 @@ __all__ = [
     "ConflictError",
     "Container",
     "CorruptError",
+    "Coverage",
     "Damage",
     "DrystoneError",
     "DrystoneWarning",
+    "Fragment",
     "Group",
     "IncompleteStep",
     "InvalidArgumentError",
     "IoError",
+    "Missing",
     "NotFoundError",
     "OutOfRangeError",
     "Plan",
@@ -49,4 +54,5 @@ __all__ = [
     "__version__",
     "create",
     "open",
+    "rules",
 ]

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, SupportsIndex
 
 from drystone._core import ContainerHandle
 from drystone.errors import DrystoneWarning, InvalidArgumentError, NotFoundError
+from drystone.fragments import Fragment
 from drystone.group import Group
 from drystone.location import local_path, remove_container
 from drystone.reports import Damage, IncompleteStep, RecoverReport, Snapshot, VerifyReport, moment
@@ -187,6 +188,26 @@ class Container(Group):
             raise
         self._handle.end_batch(True)
         self._warn()
+
+    def declare(self, text: str, /, **params: SupportsIndex) -> list[str]:
+        """Declare a text in the dataset language (docs/language.md): one commit creates the variables of its datasets.
+
+        Gives their names. The text is kept, for `fragment`. `params` are values of its parameters; what datasets depend on
+        must be there. Declaring the same again changes nothing; a variable that exists and differs is a `ConflictError`, and
+        mistakes in the text are an `InvalidArgumentError` that shows all of them.
+        """
+        names = self._handle.declare(text, params)
+        self._warn()
+        return names
+
+    @property
+    def datasets(self) -> list[str]:
+        """The texts that were declared, oldest first."""
+        return self._handle.declarations()
+
+    def fragment(self, name: str, /, **params: SupportsIndex) -> Fragment:
+        """An instance of a declared fragment, to be read and written in the memory layout that its text gives it."""
+        return Fragment(self, self._handle.fragment(name, params))
 
     def recover(
         self,

@@ -14,6 +14,7 @@ from drystone.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from drystone._core import WriterHandle
     from drystone.container import Container
+    from drystone.fragments import Fragment
 
 
 class Writer:
@@ -60,6 +61,10 @@ class Writer:
             self._handle.put_strings(name, texts.shape, texts.ravel().tolist(), offset)
         else:
             self._handle.put(name, values.as_elements(array, dtype, f'"{name}"'), offset, field)
+
+    def put_fragment(self, fragment: Fragment, data: Any) -> None:
+        """Write a declared fragment: its array, its arrays by name, or its memory as bytes."""
+        fragment.write(data, self)
 
     def flush(self) -> None:
         """Hand what was put to the system. What is visible changes only by the end of a step and a commit."""

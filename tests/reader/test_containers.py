@@ -1,10 +1,10 @@
 """The independent reader and the engine agree on real containers: what one wrote from the specification, the other reads."""
 
-import drystone_reader as reader
+import drystone as dry
 import numpy as np
 import pytest
 
-import drystone as dry
+import drystone_reader as reader
 
 RECORD = np.dtype([("x", "<f4"), ("v", "<f8", (3,)), ("in", [("k", "<i2"), ("s", "S3")])], align=True)
 

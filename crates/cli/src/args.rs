@@ -42,6 +42,29 @@ pub(crate) enum Command {
     /// Settle what a dead run left: commit or drop its complete steps, drop the others, fence its writers
     #[command(after_help = CODES)]
     Recover(Recover),
+    /// Check texts in the dataset language: every mistake, with its place
+    #[command(after_help = CODES)]
+    Check(Texts),
+    /// Format texts in the dataset language, in place
+    #[command(after_help = CODES)]
+    Fmt(Fmt),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Texts {
+    /// Files with texts
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Fmt {
+    /// Files with texts
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Only name the files that would change; exit code 1 if there are some
+    #[arg(long)]
+    pub(crate) check: bool,
 }
 
 /// Which container, and which of its snapshots.

@@ -528,15 +528,16 @@ fn completeness(
     let mut doubtful = false;
     for (i, _) in groups {
         let Some(rank) = logs[*i].header.rank else { continue };
-        if *nranks.get_or_insert(rank.nranks) != rank.nranks {
+        let said: u32 = *nranks.get_or_insert(rank.nranks);
+        if said != rank.nranks {
             if !fencing {
                 return Err(Error::conflict(format!(
                     "step {} of run {} was written by writers that disagree on the number of ranks ({} and {}); call recover() \
                      to settle what earlier writers left",
                     at.step,
                     at.run,
-                    nranks.unwrap_or(0),
-                    rank.nranks
+                    said.min(rank.nranks),
+                    said.max(rank.nranks)
                 )));
             }
             doubtful = true;

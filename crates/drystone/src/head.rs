@@ -171,6 +171,14 @@ pub(crate) fn find(
             ));
         }
     }
+    if top == 0 && hint.is_none() && !store.list("log/")?.is_empty() {
+        // Blocks belong to variables, and creating one is a commit: there was a manifest.
+        let what = "no manifest is there, although writers have written: the folder \"manifest\" was lost";
+        if durable {
+            return Err(Error::corrupt(format!("{what}; restore it from a backup")));
+        }
+        warnings.push(format!("{what}, or never reached the disk before a crash; the container looks empty"));
+    }
     let mut version = top;
     loop {
         let failure = match load(store, pages, identity, version) {

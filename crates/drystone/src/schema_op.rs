@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::DType;
-use drystone_format::schema::{Attrs, Name, Schema, Variable, check_path};
+use drystone_format::schema::{Attrs, Declaration, Name, Schema, Variable, check_path};
 use drystone_format::value::Value;
 use drystone_transform::Chain;
 
 use crate::container::no_such;
-use crate::{Error, Result, random};
+use crate::{Error, Result, fragment, random};
 
 /// What `create_variable` is told.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +51,8 @@ pub enum SchemaOp {
     Delete(String),
     /// Makes a path stand for another.
     Link(String, String),
+    /// Keeps a declared text; the identical one again is no change. Its variables are operations of their own.
+    Declare(Declaration),
 }
 
 impl SchemaOp {
@@ -64,6 +66,7 @@ impl SchemaOp {
             SchemaOp::Rename(from, to) => rename(schema, from, to),
             SchemaOp::Delete(path) => delete(schema, path),
             SchemaOp::Link(path, target) => link(schema, path, target),
+            SchemaOp::Declare(declaration) => fragment::keep(schema, declaration),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What is a person told who gives wrong paths, arrays, steps or ranks? Each mistake has a kind, names what was wrong and what
 //! to do, and changes nothing.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
 

@@ -3,6 +3,7 @@
 //! First with threads as the system schedules them; then with a scheduler (shuttle) that explores interleavings of store requests:
 //! every thread has its own handle, as processes do, and may be interrupted before each request. Replies get lost, too.
 //! `DRYSTONE_LONG=1` explores twenty times as many schedules.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
 

@@ -2,6 +2,7 @@
 //!
 //! Every bit of every small object is flipped, of segments a sample; with `DRYSTONE_LONG=1` every bit of everything. Each time
 //! the container is opened afresh, all of it is read, and it is verified.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
 mod sample;

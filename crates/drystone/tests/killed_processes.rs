@@ -3,6 +3,7 @@
 //! This program runs itself again as writers and committers, which note each promise in a file after it was made, and kills them
 //! at random moments. Kills leave what was written, so every promise must hold, under `async` as under `durable`.
 //! `DRYSTONE_LONG=1`: 500 kills. The rest is about media that are full or cannot be written to.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![cfg(unix)]
 
 mod common;

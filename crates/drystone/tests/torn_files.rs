@@ -3,6 +3,7 @@
 //! Every object is cut at every frame boundary and inside every frame. A read gives what was written, an older committed state
 //! (async, not flushed, with a warning), or an error that names the file; `recover` brings back a readable container wherever
 //! only unflushed bytes are gone. `DRYSTONE_LONG=1` cuts at every byte of small objects.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
 mod sample;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use drystone::format::frame::{self, Next};
 use drystone::store::{MemoryStore, PutMode, Store};
-use drystone::{Adopt, Container, Durability, Error, ErrorKind, Mode};
+use drystone::{Adopt, Container, CreateOptions, Durability, Error, ErrorKind, Mode, WriterOptions};
 
 use sample::{Content, Sample, content};
 
@@ -213,4 +214,27 @@ fn an_async_container_falls_back_with_a_warning_and_recovers() {
         }
     }
     println!("{count} tears");
+}
+
+/// Symptom: with the folder of manifests gone, a container opened as an empty one, in silence. Blocks belong to variables, and
+/// creating a variable is a commit, so a log without any manifest is a loss.
+#[test]
+fn a_log_without_any_manifest_is_not_an_empty_container() {
+    for durability in [Durability::Durable, Durability::Async] {
+        let store = Arc::new(MemoryStore::new());
+        let c = Container::create(store.clone(), CreateOptions { durability }).unwrap();
+        c.apply(vec![common::create("t", common::f4(), &[1], |_| {})]).unwrap();
+        let w = c.writer(WriterOptions::default()).unwrap();
+        w.put("t", &common::f4(), &common::dense(&[1; 4], &[1], 4), None, None).unwrap();
+        w.close().unwrap();
+        for item in store.list("manifest/").unwrap() {
+            store.delete(&item.key).unwrap();
+        }
+        let opened = Container::open(store, Mode::Read);
+        if durability == Durability::Durable {
+            assert_eq!(opened.err().unwrap().kind(), ErrorKind::Corrupt);
+        } else {
+            assert!(opened.unwrap().take_warnings().iter().any(|w| w.contains("manifest")));
+        }
+    }
 }

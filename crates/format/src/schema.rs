@@ -54,7 +54,27 @@ pub struct Schema {
     pub groups: BTreeMap<String, Attrs>,
     pub variables: BTreeMap<u32, Variable>,
     pub names: BTreeMap<String, Name>,
+    /// Texts in the dataset language, in the order in which they were declared.
+    pub declarations: Vec<Declaration>,
 }
+
+/// A text in the dataset language, and what it was declared with.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Declaration {
+    /// The text, as given. What it means is not this crate's to say.
+    pub text: String,
+    /// Values of its parameters.
+    pub values: BTreeMap<String, i64>,
+}
+
+/// Declared texts in one schema.
+pub const MAX_DECLARATIONS: usize = 256;
+
+/// Bytes of all declared texts together.
+pub const MAX_DECLARED: usize = 1 << 20;
+
+/// Values of parameters of one declared text.
+pub const MAX_VALUES: usize = 1024;
 
 /// Links followed before a path is taken to be circular.
 pub const MAX_LINKS: usize = 16;
@@ -201,6 +221,29 @@ impl Variable {
     }
 }
 
+impl Declaration {
+    fn write(&self, out: &mut Sink) {
+        out.array(2).text(&self.text).map(self.values.len());
+        for (name, value) in &self.values {
+            out.text(name).integer((*value).into());
+        }
+    }
+
+    fn read(source: &mut Source<'_>) -> Result<Self, Corrupt> {
+        source.tuple(2)?;
+        let text = source.text()?.to_owned();
+        let mut values = BTreeMap::new();
+        source.entries(|source, name| {
+            let value = source.integer()?;
+            let value = i64::try_from(value)
+                .map_err(|_| source.corrupt(format!("the parameter {name:?} is {value}")))?;
+            values.insert(name.to_owned(), value);
+            Ok(())
+        })?;
+        Ok(Declaration { text, values })
+    }
+}
+
 fn write_extents(out: &mut Sink, extents: &[u64]) {
     out.array(extents.len());
     extents.iter().for_each(|&n| _ = out.u64(n));
@@ -295,13 +338,28 @@ impl Schema {
                 Name::Variable(_) => {}
             }
         }
-        Ok(())
+        self.validate_declarations()
+    }
+
+    fn validate_declarations(&self) -> Result<(), String> {
+        let bytes: usize = self.declarations.iter().map(|d| d.text.len()).sum();
+        if self.declarations.len() > MAX_DECLARATIONS || bytes > MAX_DECLARED {
+            return Err(format!(
+                "{} declared texts of {bytes} bytes; {MAX_DECLARATIONS} of {MAX_DECLARED} bytes together are possible",
+                self.declarations.len()
+            ));
+        }
+        match self.declarations.iter().map(|d| d.values.len()).find(|&n| n > MAX_VALUES) {
+            Some(n) => Err(format!("{n} values of parameters; {MAX_VALUES} are possible")),
+            None => Ok(()),
+        }
     }
 
     /// The bytes of the schema section. What `validate` refuses, `decode` refuses too.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Sink::new();
-        out.map(4).u64(0).u64(self.next_id.into()).u64(1).map(self.groups.len());
+        let declared = usize::from(!self.declarations.is_empty());
+        out.map(4 + declared).u64(0).u64(self.next_id.into()).u64(1).map(self.groups.len());
         for (path, attrs) in &self.groups {
             write_attrs(out.text(path), attrs);
         }
@@ -314,6 +372,10 @@ impl Schema {
                 Name::Variable(id) => out.u64(0).u64((*id).into()),
                 Name::Link(target) => out.u64(1).text(target),
             };
+        }
+        if !self.declarations.is_empty() {
+            out.u64(4).array(self.declarations.len());
+            self.declarations.iter().for_each(|d| d.write(&mut out));
         }
         out.finish()
     }
@@ -348,6 +410,7 @@ impl Schema {
                     schema.names.insert(path.to_owned(), name);
                     Ok(())
                 })?,
+                4 => schema.declarations = source.list(Declaration::read)?,
                 _ => return Ok(false),
             }
             Ok(true)

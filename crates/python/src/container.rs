@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 
 use crate::error::{Failure, Result, invalid};
+use crate::fragment::FragmentHandle;
 use crate::reading::ReadingHandle;
 use crate::writer::WriterHandle;
 use crate::{dtype, key, transform, value};
@@ -51,6 +52,19 @@ impl ContainerHandle {
     fn apply(&self, py: Python<'_>, op: SchemaOp) -> Result<bool> {
         Ok(py.detach(|| self.container.apply(vec![op]))?)
     }
+}
+
+fn parameters(given: &Bound<'_, PyDict>) -> Result<Vec<(String, i64)>> {
+    let mut out = Vec::with_capacity(given.len());
+    for (name, value) in given {
+        let name: String = name.extract()?;
+        let number = value.call_method0("__index__").and_then(|index| index.extract::<i64>());
+        let number = number.map_err(|_| {
+            invalid(format!("the parameter \"{name}\" is an integer of 64 bits, not {value}"))
+        })?;
+        out.push((name, number));
+    }
+    Ok(out)
 }
 
 #[pymethods]
@@ -268,6 +282,24 @@ impl ContainerHandle {
             value::attrs(Some(changes))?.into_iter().map(|(k, v)| (k, Some(v))).collect();
         all.extend(gone.into_iter().map(|k| (k, None)));
         self.apply(py, SchemaOp::SetAttrs(normal(path).into(), all))
+    }
+
+    /// Declares a text with values of its parameters; the names of its variables.
+    fn declare(&self, py: Python<'_>, text: &str, values: &Bound<'_, PyDict>) -> Result<Vec<String>> {
+        let values = parameters(values)?;
+        let values: Vec<(&str, i64)> = values.iter().map(|(n, v)| (n.as_str(), *v)).collect();
+        Ok(py.detach(|| self.container.declare(text, &values))?)
+    }
+
+    /// The declared texts.
+    fn declarations(&self) -> Result<Vec<String>> {
+        Ok(self.container.declarations()?.into_iter().map(|d| d.text).collect())
+    }
+
+    fn fragment(&self, py: Python<'_>, name: &str, params: &Bound<'_, PyDict>) -> Result<FragmentHandle> {
+        let params = parameters(params)?;
+        let params: Vec<(&str, i64)> = params.iter().map(|(n, v)| (n.as_str(), *v)).collect();
+        Ok(FragmentHandle::new(py.detach(|| self.container.fragment(name, &params))?))
     }
 
     fn begin_batch(&self, py: Python<'_>) -> Result<()> {

@@ -8,10 +8,12 @@
 mod container;
 mod dtype;
 mod error;
+mod fragment;
 mod key;
 mod ndarray;
 mod plan;
 mod reading;
+mod rules;
 mod transform;
 mod value;
 mod writer;
@@ -43,9 +45,13 @@ mod _core {
     #[pymodule_export]
     use super::element_dtype;
     #[pymodule_export]
+    use super::fragment::FragmentHandle;
+    #[pymodule_export]
     use super::plan::Plan;
     #[pymodule_export]
     use super::reading::ReadingHandle;
+    #[pymodule_export]
+    use super::rules::{LayoutHandle, RuleHandle};
     #[pymodule_export]
     use super::writer::WriterHandle;
     #[pymodule_export]

@@ -40,6 +40,18 @@ impl View {
         &self.shape
     }
 
+    /// The first byte and the number of bytes, if the elements lie one after the other without gaps, row by row.
+    pub(crate) fn dense_bytes(&self) -> Option<(*mut u8, usize)> {
+        let mut run = self.item as u64;
+        for (n, stride) in self.shape.iter().zip(&self.strides).rev() {
+            if *n > 1 && u64::try_from(*stride).ok()? != run {
+                return None;
+            }
+            run = run.checked_mul(*n)?;
+        }
+        Some((self.data, usize::try_from(run).ok()?))
+    }
+
     pub(crate) fn is_writable(&self) -> bool {
         self.writable
     }

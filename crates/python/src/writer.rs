@@ -9,6 +9,7 @@ use pyo3::types::{PyList, PyString, PyTuple};
 
 use crate::container::is_missing;
 use crate::error::{Result, invalid};
+use crate::fragment::FragmentHandle;
 use crate::ndarray::View;
 use crate::{dtype, key};
 
@@ -165,6 +166,16 @@ impl WriterHandle {
         }
         py.detach(|| self.writer.put_strings(name, &shape, &texts, offset.as_deref()))?;
         Ok(())
+    }
+
+    /// Puts the memory of a fragment.
+    fn put_fragment(
+        &self,
+        py: Python<'_>,
+        fragment: &Bound<'_, FragmentHandle>,
+        buffer: &Bound<'_, PyUntypedArray>,
+    ) -> Result<()> {
+        fragment.get().write(py, &self.writer, buffer)
     }
 
     fn flush(&self, py: Python<'_>) -> Result<()> {

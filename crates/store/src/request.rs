@@ -23,6 +23,14 @@ pub enum Request {
         /// Memory to use for the ranges, first for first; its content is lost. What is missing is allocated.
         buffers: Vec<Vec<u8>>,
     },
+    /// Ranges that will be read soon, one after the other: a store with a slow medium may begin to fetch them. A hint: it promises
+    /// nothing, and what it names need not exist.
+    Expect {
+        /// The object.
+        key: String,
+        /// Offset and length, in bytes, of each range.
+        ranges: Vec<(u64, u64)>,
+    },
     /// See [`Store::append`].
     Append {
         /// The object.
@@ -58,6 +66,8 @@ pub enum Reply {
         /// The bytes; spare buffers of the request follow, empty.
         buffers: Vec<Vec<u8>>,
     },
+    /// To [`Request::Expect`].
+    Expected,
     /// To [`Request::Append`].
     Append {
         /// The caller's buffer.
@@ -81,7 +91,7 @@ impl Reply {
         match self {
             Reply::Read { buffers } => buffers,
             Reply::Append { data } | Reply::Put { data } => vec![data],
-            Reply::Sync { .. } => Vec::new(),
+            Reply::Expected | Reply::Sync { .. } => Vec::new(),
         }
     }
 }
@@ -95,7 +105,7 @@ impl Request {
     /// The objects whose other changes this request must wait for: none for reads.
     pub fn ordered_keys(&self) -> &[String] {
         match self {
-            Request::ReadMany { .. } => &[],
+            Request::ReadMany { .. } | Request::Expect { .. } => &[],
             Request::Append { key, .. } | Request::Put { key, .. } => std::slice::from_ref(key),
             Request::Sync { keys } => keys,
         }
@@ -109,6 +119,7 @@ impl Request {
                 read_ranges(store, &key, &ranges, &mut buffers)?;
                 Ok(Reply::Read { buffers })
             }
+            Request::Expect { .. } => Ok(Reply::Expected),
             Request::Append { key, at, data } => {
                 store.append(&key, at, &[&data])?;
                 Ok(Reply::Append { data })

@@ -1,7 +1,9 @@
 //! The commands, one file each. Here is what they share: opening, and what is to be read.
 
+mod check;
 mod dump;
 mod explain;
+mod fmt;
 mod header;
 mod info;
 mod ls;
@@ -31,6 +33,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
         Command::Explain(explain) => explain::run(explain, json, output),
         Command::Verify(place) => verify::run(place, json, output),
         Command::Recover(recover) => recover::run(recover, json, output),
+        Command::Check(texts) => check::run(texts, json, output),
+        Command::Fmt(fmt) => fmt::run(fmt, output),
     }
 }
 

@@ -3,4 +3,5 @@
 
 mod commands;
 mod sample;
+mod texts;
 mod wrong_input;

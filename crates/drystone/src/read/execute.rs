@@ -16,7 +16,7 @@ use drystone_plan::coalesce::Fetch;
 use drystone_plan::parts::Part;
 use drystone_plan::read_plan::Work;
 use drystone_rules::{Dim, StridedCopy};
-use drystone_store::StoreExt;
+use drystone_store::{Request, StoreExt};
 use drystone_transform::checks::{crc_units, verify_units};
 use drystone_transform::{Chain, Logical, Scratch};
 
@@ -33,6 +33,9 @@ use crate::{Error, Result};
 const BUFFERS: u64 = 28 << 20;
 /// At least this many bytes that are contiguous in the caller's memory are read straight to it.
 const DIRECT: u64 = 64 << 10;
+/// From this many requests of at most `SMALL_REQUEST` bytes on, the store is told of them ahead.
+const MANY_REQUESTS: usize = 16;
+const SMALL_REQUEST: u64 = 128 << 10;
 /// Memory for a request of at most this is taken without asking for the length of the object.
 const UNCHECKED: usize = 5 << 20;
 /// Less than this is read by the calling thread alone.
@@ -103,6 +106,7 @@ pub(super) fn run(
     job.fill()?;
     job.load_trailers()?;
     let plan = &prepared.plan;
+    job.announce();
     let decoded = plan.works.iter().map(|w| job.decoded_len(w)).max().unwrap_or(0);
     let largest =
         plan.fetches.iter().map(Fetch::len).max().unwrap_or(0).saturating_add(decoded.saturating_mul(2));
@@ -216,6 +220,21 @@ impl Job<'_> {
         there
             .and_then(|()| store.read(&key, range.start, out))
             .map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.reading.path)))
+    }
+
+    /// Tells the store of many small requests ahead: a device serves them together faster than one after the other.
+    fn announce(&self) {
+        let small: Vec<&Fetch<(usize, Range<u64>)>> =
+            self.prepared.plan.fetches.iter().filter(|f| f.len() <= SMALL_REQUEST).collect();
+        if small.len() < MANY_REQUESTS {
+            return;
+        }
+        for of_source in small.chunk_by(|a, b| a.source == b.source) {
+            let Some(Ok(source)) = of_source.first().map(|f| self.sources.get(f.source)) else { continue };
+            let ranges = of_source.iter().map(|f| (f.range.start, f.len())).collect();
+            // A hint: nobody waits for it, and a failure shows in the read itself.
+            drop(self.reading.inner.store.submit(Request::Expect { key: segment_key(&source), ranges }));
+        }
     }
 
     /// Reads the check arrays that partial reads need, unless they are kept from an earlier read.

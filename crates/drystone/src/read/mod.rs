@@ -6,6 +6,7 @@
 //! - a failed read is an error that names file, offset and variable.
 
 mod blocks;
+mod covered;
 mod execute;
 mod strings;
 
@@ -36,8 +37,9 @@ use crate::{Error, Result};
 pub use blocks::{BlockInfo, Written};
 use execute::Sources;
 
-/// Requests of 1 MiB stay in a processor's cache until they are verified and placed; holes of 64 KiB cost about a request.
-const OPTIONS: Options = Options { gap: 64 << 10, max_request: 1 << 20 };
+/// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
+/// request; wider ones are left out, since the store is told of many requests ahead and a device then serves them together.
+const OPTIONS: Options = Options { gap: 16 << 10, max_request: 1 << 20 };
 /// Candidates planned at a time: bounds the memory of plans.
 const BATCH: usize = 20_000;
 

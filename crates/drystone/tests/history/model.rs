@@ -1,6 +1,7 @@
 //! What a container must hold, kept in plain maps: variables, steps, and the tag of every cell.
 //!
 //! Every cell that is ever put gets its own tag, so a cell that is read says which put it is from.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::{BTreeMap, BTreeSet};
 

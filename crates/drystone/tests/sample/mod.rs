@@ -1,4 +1,5 @@
 //! A small container with one of everything, and all it shows, cell by cell.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![allow(dead_code, unreachable_pub)]
 
 use std::collections::BTreeMap;

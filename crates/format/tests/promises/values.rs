@@ -8,7 +8,7 @@ use drystone_format::dtype::{DType, Member, Record, Scalar};
 use drystone_format::entry::{Encoding, Entry, Piece, Stats, key_cmp};
 use drystone_format::log::{FileHeader, FileKind, GroupHead, Rank};
 use drystone_format::manifest::{Manifest, Root, Section};
-use drystone_format::schema::{Attrs, Name, Schema, Variable};
+use drystone_format::schema::{Attrs, Declaration, Name, Schema, Variable};
 use drystone_format::source::{Source, SourceState};
 use drystone_format::steps::Steps;
 use drystone_format::table::Subchunk;
@@ -151,7 +151,11 @@ pub(crate) fn schema() -> impl Strategy<Value = Schema> {
             names.insert(format!("v/{id}"), Name::Variable(id));
             numbered.insert(id, variable);
         }
-        Schema { next_id: 40, groups, variables: numbered, names }
+        let declarations = [("param n\ndataset { var a[n] int8 }", 3), ("", i64::MIN)];
+        let declarations = declarations.into_iter().take(numbered.len());
+        let declarations = declarations
+            .map(|(text, n)| Declaration { text: text.into(), values: BTreeMap::from([("n".into(), n)]) });
+        Schema { next_id: 40, groups, variables: numbered, names, declarations: declarations.collect() }
     })
 }
 

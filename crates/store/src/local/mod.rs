@@ -128,6 +128,17 @@ impl Folder {
         }
     }
 
+    /// Asks the system to read ranges ahead. That may fail without harm: the reads themselves say what is wrong.
+    fn expect(&self, key: &str, ranges: &[(u64, u64)]) {
+        let Ok((handle, _)) = self.handle(key, "read ahead", false) else { return };
+        for &(offset, len) in ranges {
+            let Some(len) = std::num::NonZeroU64::new(len) else { continue };
+            if rustix::fs::fadvise(&handle.file, offset, Some(len), rustix::fs::Advice::WillNeed).is_err() {
+                return;
+            }
+        }
+    }
+
     fn may_write(&self, key: &str, operation: &'static str) -> Result<PathBuf> {
         let path = self.path(key)?;
         if self.read_only {
@@ -372,7 +383,12 @@ impl Store for LocalStore {
         let folder = Arc::clone(&self.folder);
         self.pool.get().submit(
             request,
-            Arc::new(move |request: Request| -> Result<Reply> { request.execute_on(&*folder) }),
+            Arc::new(move |request: Request| -> Result<Reply> {
+                if let Request::Expect { key, ranges } = &request {
+                    folder.expect(key, ranges);
+                }
+                request.execute_on(&*folder)
+            }),
         )
     }
 }

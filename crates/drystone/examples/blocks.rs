@@ -1,6 +1,6 @@
 //! How near are writes and reads of the engine to raw files? Prints medians of alternated rounds.
 //!
-//! `cargo run --release -p drystone --example speed [DIRECTORY] [MIB]`
+//! `cargo run --release -p drystone --example blocks [DIRECTORY] [MIB]`
 
 use std::fs::File;
 use std::io::{Read, Write};

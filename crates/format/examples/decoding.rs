@@ -1,6 +1,6 @@
 //! What does it cost to read and write index pages? Bars: a leaf of 4096 entries is decoded in well under a millisecond, so that a
 //! reader which touches a few leaves of an index of 10^6 blocks opens in milliseconds; a regular decomposition costs little more
-//! than its checks. `cargo run --release -p drystone-format --example speed`
+//! than its checks. `cargo run --release -p drystone-format --example decoding`
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! Bars: CRC-32C and statistics at 8 GB/s or more in cache, so that looking at
 //! every byte on the way out costs little beside copying it; shuffle near memcpy.
-//! Run with `cargo run --release -p drystone-transform --example speed [KiB]`.
+//! Run with `cargo run --release -p drystone-transform --example codecs [KiB]`.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,0 +1,140 @@
+//! What a fragment wants, and what of it there is.
+
+use drystone_plan::selection::Axis;
+
+use super::FragmentHandle;
+use super::piece::Part;
+use crate::Result;
+
+/// Boxes of cells that are missing are listed up to this many; all are counted.
+const MAX_MISSING: usize = 4096;
+
+/// What a fragment wants and what of it a container holds, in values (one per primitive member of an element).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Coverage {
+    /// Values of the fragment.
+    pub wanted: u64,
+    /// Those that a block has written.
+    pub covered: u64,
+    /// Those without a counterpart: outside of the dataset, or where an index map gives no integer.
+    pub unmapped: u64,
+    /// Those in the dataset that no block has written at the step: they read as the fill value.
+    pub missing: u64,
+    /// Where the missing ones are, disjoint per member; the first 4096 boxes.
+    pub places: Vec<Missing>,
+}
+
+/// Cells of a variable, or of one member of it, that no block has written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// The variable's name.
+    pub variable: String,
+    /// The member, if it is not the whole element.
+    pub field: Option<String>,
+    /// The cells.
+    pub axes: Vec<Axis>,
+}
+
+impl FragmentHandle {
+    /// What the fragment wants, what lies outside of the dataset, and what no block has written at the step.
+    pub fn coverage(&self, step: Option<u64>) -> Result<Coverage> {
+        self.check_step(step)?;
+        let (readings, pieces) = self.opened()?;
+        let mut report = Coverage::default();
+        for leaf in &self.leaves {
+            let values = leaf.runs.iter().fold(1u64, |n, run| n.saturating_mul(run.count));
+            report.wanted = report.wanted.saturating_add(values);
+        }
+        let mut mapped = 0u64;
+        let mut written: Vec<Option<Vec<_>>> = vec![None; readings.len()];
+        for piece in &pieces {
+            let shown = self.column(piece)?;
+            let Some((reading, written)) = readings.get(piece.column).zip(written.get_mut(piece.column))
+            else {
+                continue;
+            };
+            if written.is_none() {
+                *written = Some(reading.covered(step.filter(|_| shown.declared.steps))?);
+            }
+            let per_cell = piece.parts.iter().map(Part::values_per_cell).fold(0, u64::saturating_add);
+            let cells = piece.shape().iter().fold(1u64, |n, count| n.saturating_mul(*count));
+            mapped = mapped.saturating_add(per_cell.saturating_mul(cells));
+            // A member of several leaves (an array of structs) is there where all of them are.
+            let mut rest: Vec<Region> = Vec::new();
+            for leaf in written.iter().flatten() {
+                let mut holes = vec![piece.axes.iter().map(|axis| (0, axis.count)).collect::<Region>()];
+                for (offset, count) in leaf {
+                    let met: Option<Region> = piece
+                        .axes
+                        .iter()
+                        .zip(offset.iter().zip(count))
+                        .map(|(axis, (first, n))| {
+                            let range = axis.meeting(*first, first.saturating_add(*n));
+                            (range.start < range.end).then_some((range.start, range.end))
+                        })
+                        .collect();
+                    if let Some(met) = met {
+                        holes = subtract(holes, &met);
+                    }
+                }
+                for hole in holes {
+                    let seen = std::mem::take(&mut rest);
+                    let mut new = vec![hole];
+                    for known in &seen {
+                        new = subtract(new, known);
+                    }
+                    rest = seen;
+                    rest.extend(new);
+                }
+            }
+            for hole in rest {
+                let cells = hole.iter().fold(1u64, |n, (from, to)| n.saturating_mul(to - from));
+                report.missing = report.missing.saturating_add(cells.saturating_mul(per_cell));
+                if report.places.len() < MAX_MISSING {
+                    let cut = |(axis, (from, to)): (&Axis, &(u64, u64))| Axis {
+                        start: axis.cell(*from),
+                        step: axis.step,
+                        count: to - from,
+                    };
+                    report.places.push(Missing {
+                        variable: shown.declared.name.to_string(),
+                        field: shown.column.field.clone(),
+                        axes: piece.axes.iter().zip(&hole).map(cut).collect(),
+                    });
+                }
+            }
+        }
+        report.unmapped = report.wanted.saturating_sub(mapped);
+        report.covered = mapped.saturating_sub(report.missing);
+        Ok(report)
+    }
+}
+
+/// Positions along each axis, as half-open ranges.
+type Region = Vec<(u64, u64)>;
+
+/// The boxes without what they share with `taken`, which is not empty in any dimension.
+fn subtract(boxes: Vec<Region>, taken: &Region) -> Vec<Region> {
+    let mut out = Vec::with_capacity(boxes.len());
+    for mut rest in boxes {
+        if rest.iter().zip(taken).any(|(r, t)| r.1 <= t.0 || t.1 <= r.0) {
+            out.push(rest);
+            continue;
+        }
+        for d in 0..rest.len() {
+            let ((low, high), Some(&(from, to))) = (rest[d], taken.get(d)) else { continue };
+            if low < from {
+                let mut side = rest.clone();
+                side[d] = (low, from);
+                out.push(side);
+            }
+            if to < high {
+                let mut side = rest.clone();
+                side[d] = (to, high);
+                out.push(side);
+            }
+            rest[d] = (low.max(from), high.min(to));
+        }
+    }
+    out
+}

@@ -1,0 +1,123 @@
+//! Declaring: a text becomes variables, and is kept beside them.
+
+use std::collections::BTreeMap;
+
+use drystone_dataset::{Diagnostics, Fill, Prim, Program, Type, Variable};
+use drystone_format::schema::{Declaration, MAX_DECLARATIONS, MAX_DECLARED, MAX_VALUES, Schema};
+
+use super::column;
+use crate::{Container, Error, NewVariable, Result, SchemaOp};
+
+impl Container {
+    /// Declares a text in the dataset language: creates the variables of its datasets and keeps the text for
+    /// [`fragment`](Self::fragment), in one commit. `values` are those of its parameters; what datasets depend on must be
+    /// there or have a default. Returns the variables' names.
+    ///
+    /// The same text and values again change nothing. `InvalidArgument` with the places of all mistakes in the text;
+    /// `Conflict` if a variable exists and differs, or another text declares a fragment of the same name.
+    pub fn declare(&self, text: &str, values: &[(&str, i64)]) -> Result<Vec<String>> {
+        let explain = |diagnostics: &Diagnostics| invalid(diagnostics, text);
+        let program = drystone_dataset::check(text).map_err(|d| explain(&d))?;
+        let mut ops = Vec::new();
+        let mut names = Vec::new();
+        for name in program.variable_names() {
+            let variable = program.variable(name, values).map_err(|d| explain(&d))?;
+            ops.push(SchemaOp::CreateVariable(name.to_string(), Box::new(new_variable(&variable)?)));
+            names.push(name.to_string());
+        }
+        // A slip in a value is told even where there are no variables.
+        program.constants(values).map_err(|d| explain(&d))?;
+        let values: BTreeMap<String, i64> = values.iter().map(|(n, v)| (n.to_string(), *v)).collect();
+        ops.push(SchemaOp::Declare(Declaration { text: text.to_string(), values }));
+        self.apply(ops)?;
+        Ok(names)
+    }
+}
+
+/// The mistakes of a text as an error.
+pub(crate) fn invalid(diagnostics: &Diagnostics, text: &str) -> Error {
+    Error::invalid(format!("the text is not sound:\n{}", diagnostics.render("text", text, false).trim_end()))
+}
+
+/// Keeps a text in the schema. `false` if it is there.
+pub(crate) fn keep(schema: &mut Schema, new: &Declaration) -> Result<bool> {
+    if schema.declarations.contains(new) {
+        return Ok(false);
+    }
+    let bytes: usize = schema.declarations.iter().map(|d| d.text.len()).sum();
+    if schema.declarations.len() >= MAX_DECLARATIONS
+        || bytes + new.text.len() > MAX_DECLARED
+        || new.values.len() > MAX_VALUES
+    {
+        return Err(Error::unsupported(format!(
+            "{} texts of {bytes} bytes are declared; {MAX_DECLARATIONS} of {MAX_DECLARED} bytes together are possible",
+            schema.declarations.len()
+        )));
+    }
+    let program = parsed(new)?;
+    for old in &schema.declarations {
+        let old = parsed(old)?;
+        let twice = program.fragments().find(|f| old.fragments().any(|o| o.name == f.name));
+        if let Some(fragment) = twice {
+            return Err(Error::conflict(format!(
+                "a fragment \"{}\" is declared by another text, or with other values of parameters; choose another name",
+                fragment.name
+            )));
+        }
+    }
+    schema.declarations.push(new.clone());
+    Ok(true)
+}
+
+/// A text that was declared. It was sound then; a newer program may have written what this one does not know.
+pub(crate) fn parsed(declaration: &Declaration) -> Result<Program> {
+    drystone_dataset::check(&declaration.text).map_err(|diagnostics| {
+        Error::unsupported(format!(
+            "a declared text cannot be read by this program:\n{}",
+            diagnostics.render("text", &declaration.text, false).trim_end()
+        ))
+    })
+}
+
+fn new_variable(variable: &Variable) -> Result<NewVariable> {
+    let (_, lead) = column::strip(&variable.ty);
+    let mut dims: Vec<String> = variable.dims.iter().flatten().map(|name| name.to_string()).collect();
+    if !dims.is_empty() {
+        dims.extend((0..lead.len()).map(|n| format!("{}_{n}", variable.name)));
+    }
+    let dtype =
+        column::dtype(&variable.ty).map_err(|e| e.while_doing(format!("declaring \"{}\"", variable.name)))?;
+    Ok(NewVariable {
+        fill: variable.fill.as_ref().and_then(|fill| fill_bytes(fill, &variable.ty)),
+        dtype,
+        shape: variable.extents.iter().copied().chain(lead.into_iter().map(Some)).collect(),
+        dims,
+        steps: variable.steps,
+        local: false,
+        transform: variable.transform.as_deref().unwrap_or_default().to_string(),
+        chunks: None,
+        attrs: BTreeMap::new(),
+    })
+}
+
+/// A fill value as the bytes of one element. The checker has seen to it that it is a value of the type.
+fn fill_bytes(fill: &Fill, ty: &Type) -> Option<Vec<u8>> {
+    let Type::Prim(prim) = column::strip(ty).0 else { return None };
+    let real = match *fill {
+        Fill::Int(n) => n as f64,
+        Fill::Float(v) => v,
+        Fill::Bool(b) => f64::from(u8::from(b)),
+        Fill::Bytes(ref bytes) => return Some(bytes.clone()),
+    };
+    Some(match (prim, fill) {
+        (Prim::Float16, _) => half::f16::from_f64(real).to_le_bytes().to_vec(),
+        (Prim::Bfloat16, _) => half::bf16::from_f64(real).to_le_bytes().to_vec(),
+        (Prim::Float32, _) => (real as f32).to_le_bytes().to_vec(),
+        (Prim::Float64, _) => real.to_le_bytes().to_vec(),
+        (Prim::Complex64, _) => [(real as f32).to_le_bytes(), [0; 4]].concat(),
+        (Prim::Complex128, _) => [real.to_le_bytes(), [0; 8]].concat(),
+        (_, Fill::Int(n)) => n.to_le_bytes().get(..prim.size() as usize)?.to_vec(),
+        (_, Fill::Bool(b)) => vec![u8::from(*b)],
+        _ => return None,
+    })
+}

@@ -1,0 +1,365 @@
+//! Declared fragments: memory in a declared layout, filled from a container and put into it.
+//!
+//! ```text
+//! declare: text ── check ──► variables + the text, one commit
+//! fragment: text + parameters ── lower ──► pieces (strided boxes of stored members)
+//!              read: select each box, into the caller's memory or by way of a bounded dense buffer
+//!              write: put each box      coverage: each box less what blocks hold
+//! ```
+//!
+//! Invariants
+//! - bytes of a fragment that stand for nothing in the dataset are neither read nor written;
+//! - a write has checked everything that can be wrong with it before its first put.
+
+mod column;
+mod coverage;
+mod declare;
+mod pairs;
+mod piece;
+mod write;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use drystone_dataset::{Fragment, Leaf};
+use drystone_format::schema::{Declaration, Variable};
+use drystone_plan::read_plan::ReadPlan;
+use drystone_plan::selection::{Axis, Selection};
+
+use crate::array::Target;
+use crate::read::{ReadReport, Reading};
+use crate::{Container, Error, Result};
+
+use column::Column;
+pub use coverage::{Coverage, Missing};
+pub(crate) use declare::keep;
+use piece::Piece;
+
+/// A dense buffer between a member and a fragment's memory is at most this large.
+const BUFFER: u64 = 8 << 20;
+
+/// A column that a fragment shows.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown {
+    declared: Arc<drystone_dataset::Variable>,
+    path: Arc<str>,
+    column: Column,
+}
+
+impl Shown {
+    fn is(&self, leaf: &Leaf) -> bool {
+        self.declared.name == leaf.variable.name && self.path == leaf.column
+    }
+    fn same_member(&self, other: &Shown) -> bool {
+        self.declared.name == other.declared.name && self.column.field == other.column.field
+    }
+    /// "cell.temp"
+    fn label(&self) -> String {
+        match &self.column.field {
+            Some(field) => format!("{}.{field}", self.declared.name),
+            None => self.declared.name.to_string(),
+        }
+    }
+}
+
+/// One instance of a declared fragment in a container.
+#[derive(Clone)]
+pub struct FragmentHandle {
+    container: Container,
+    layout: Fragment,
+    leaves: Vec<Leaf>,
+    columns: Vec<Shown>,
+}
+
+/// What reading a fragment would do, to be printed and compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FragmentPlan {
+    /// The fragment's memory, as a person reads it.
+    pub layout: String,
+    /// The reads, and whether each goes straight into the fragment's memory.
+    pub reads: Vec<(ReadPlan, bool)>,
+}
+
+impl fmt::Display for FragmentPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.layout)?;
+        for (plan, direct) in &self.reads {
+            let way = if *direct { "straight into place" } else { "by way of a buffer" };
+            write!(f, "\n{way}: {plan}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Container {
+    /// The texts declared in the handle's snapshot (or open batch), in the order in which they were declared.
+    pub fn declarations(&self) -> Result<Vec<Declaration>> {
+        self.inner.require_open()?;
+        Ok(self.schema().declarations.clone())
+    }
+
+    /// An instance of a declared fragment: `params` are its own parameters, and those of the text that have no value yet.
+    ///
+    /// `NotFound` naming the fragments there are; `InvalidArgument` for missing, unknown or impossible parameters; `Conflict`
+    /// if a variable it shows is not (any more) what the text says.
+    pub fn fragment(&self, name: &str, params: &[(&str, i64)]) -> Result<FragmentHandle> {
+        let mut known = Vec::new();
+        for declaration in self.declarations()? {
+            let program = declare::parsed(&declaration)?;
+            let Some(info) = program.fragments().find(|f| f.name == name) else {
+                known.extend(program.fragments().map(|f| format!("{}({})", f.name, f.params.join(", "))));
+                continue;
+            };
+            let mut values: BTreeMap<&str, i64> = BTreeMap::new();
+            for (param, value) in &declaration.values {
+                values.insert(param, *value);
+            }
+            for (param, value) in params {
+                let declared = values.insert(param, *value).filter(|d| d != value);
+                if let Some(declared) = declared.filter(|_| !info.params.contains(param)) {
+                    return Err(Error::invalid(format!(
+                        "the parameter \"{param}\" is {declared}, given when the text was declared; it cannot be {value}"
+                    )));
+                }
+            }
+            let values: Vec<(&str, i64)> = values.into_iter().collect();
+            let layout = program
+                .instantiate(name, &values)
+                .map_err(|d| Error::invalid(format!("the fragment \"{name}\": {}", said(&d))))?;
+            return FragmentHandle::new(self.clone(), layout);
+        }
+        let known = if known.is_empty() {
+            "; no fragments are declared".to_string()
+        } else {
+            format!("; there are: {}", known.join(", "))
+        };
+        Err(Error::not_found(format!("there is no fragment \"{name}\"{known}")))
+    }
+}
+
+/// Messages and advice of diagnostics without places, which are in a text that the caller does not see.
+fn said(diagnostics: &drystone_dataset::Diagnostics) -> String {
+    let one = |d: &drystone_dataset::Diagnostic| match &d.help {
+        Some(help) => format!("{} ({help})", d.message),
+        None => d.message.clone(),
+    };
+    diagnostics.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+impl FragmentHandle {
+    fn new(container: Container, layout: Fragment) -> Result<Self> {
+        let leaves = layout.lower().map_err(|e| Error::unsupported(e.to_string()))?;
+        let mut columns: Vec<Shown> = Vec::new();
+        for leaf in &leaves {
+            if columns.iter().any(|shown| shown.is(leaf)) {
+                continue;
+            }
+            let column = column::column(&leaf.variable.ty, &leaf.column).ok_or_else(|| {
+                Error::unsupported(format!("\"{}.{}\" cannot be stored", leaf.variable.name, leaf.column))
+            })?;
+            columns.push(Shown { declared: leaf.variable.clone(), path: leaf.column.clone(), column });
+        }
+        let handle = FragmentHandle { container, layout, leaves, columns };
+        for shown in &handle.columns {
+            handle.stored(shown)?;
+        }
+        Ok(handle)
+    }
+
+    /// The layout: size, variables with offsets, extents and types, parameters.
+    pub fn layout(&self) -> &Fragment {
+        &self.layout
+    }
+
+    /// Whether the fragment shows a variable with steps.
+    pub fn has_steps(&self) -> bool {
+        self.columns.iter().any(|shown| shown.declared.steps)
+    }
+
+    /// The variable behind a column, if it still is what the text says.
+    fn stored(&self, shown: &Shown) -> Result<Variable> {
+        let declared = &shown.declared;
+        let variable = self.container.variable(&declared.name)?;
+        let same = variable.dtype == column::dtype(&declared.ty)?
+            && variable.shape.len() == declared.extents.len() + shown.column.lead.len()
+            && variable.steps == declared.steps
+            && !variable.local;
+        if !same {
+            return Err(Error::conflict(format!(
+                "the variable \"{}\" is not what the text of the fragment \"{}\" declares",
+                declared.name, self.layout.name
+            )));
+        }
+        Ok(variable)
+    }
+
+    fn check_step(&self, step: Option<u64>) -> Result<()> {
+        match (self.has_steps(), step) {
+            (true, None) => Err(Error::invalid(format!(
+                "the fragment \"{}\" shows variables with steps: say which step",
+                self.layout.name
+            ))),
+            (false, Some(_)) => Err(Error::invalid(format!(
+                "the fragment \"{}\" shows no variable with steps: leave the step out",
+                self.layout.name
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The columns to be read from one snapshot, and the pieces of the fragment that lie inside of their variables.
+    fn opened(&self) -> Result<(Vec<Reading>, Vec<Piece>)> {
+        let mut readings = Vec::with_capacity(self.columns.len());
+        let mut bounds = Vec::with_capacity(self.columns.len());
+        for shown in &self.columns {
+            self.stored(shown)?;
+            let reading = self.container.reading(&shown.declared.name, shown.column.field.as_deref())?;
+            bounds.push(reading.variable().shape.clone());
+            readings.push(reading);
+        }
+        let pieces = piece::pieces(&self.layout, &self.leaves, &self.columns, &bounds)?;
+        Ok((readings, pieces))
+    }
+
+    fn column(&self, piece: &Piece) -> Result<&Shown> {
+        self.columns.get(piece.column).ok_or_else(|| Error::invalid("a piece without a column"))
+    }
+
+    /// Fills `out`, which has the fragment's size, from a step (`None` if no variable has steps). Cells that nobody wrote are
+    /// the fill value; bytes that stand for nothing in the dataset are left alone. [`coverage`](Self::coverage) tells both.
+    pub fn read(&self, step: Option<u64>, out: &mut [u8]) -> Result<ReadReport> {
+        self.check_step(step)?;
+        self.check_memory(out.len())?;
+        let (readings, pieces) = self.opened()?;
+        let mut total = ReadReport::default();
+        let mut buffer = Vec::new();
+        for piece in pieces {
+            let shown = self.column(&piece)?;
+            let Some(reading) = readings.get(piece.column) else { continue };
+            let step = step.filter(|_| shown.declared.steps);
+            let item = shown.column.item;
+            if let [part] = &piece.parts[..]
+                && let Some((offset, strides)) = part.direct(item)
+            {
+                let (mut shape, mut strides) = (piece.shape(), strides.to_vec());
+                if step.is_some() {
+                    shape.insert(0, 1);
+                    strides.insert(0, 0);
+                }
+                check_span(offset, &shape, &strides, item, out.len())?;
+                // SAFETY: every element lies inside `out` (checked above), which is borrowed exclusively; a fragment's layout
+                // gives each element bytes of its own.
+                let target = unsafe {
+                    Target::new(out.as_mut_ptr().offset(offset as isize), &shape, &strides, item as usize)?
+                };
+                add(&mut total, reading.read(&selection(step, &piece.axes), &target)?);
+                continue;
+            }
+            for piece in bounded(piece, item) {
+                let shape = piece.shape();
+                let bytes = shape.iter().fold(item, |bytes, n| bytes.saturating_mul(*n));
+                resize(&mut buffer, bytes)?;
+                let mut full = shape.clone();
+                if step.is_some() {
+                    full.insert(0, 1);
+                }
+                let target = Target::dense(&mut buffer, &full, item as usize)?;
+                add(&mut total, reading.read(&selection(step, &piece.axes), &target)?);
+                for part in &piece.parts {
+                    part.scatter(&shape, item, &buffer, out)?;
+                }
+            }
+        }
+        Ok(total)
+    }
+
+    /// What [`read`](Self::read) would do.
+    pub fn explain(&self, step: Option<u64>) -> Result<FragmentPlan> {
+        self.check_step(step)?;
+        let (readings, pieces) = self.opened()?;
+        let mut reads = Vec::with_capacity(pieces.len());
+        for piece in &pieces {
+            let shown = self.column(piece)?;
+            let Some(reading) = readings.get(piece.column) else { continue };
+            let step = step.filter(|_| shown.declared.steps);
+            let mut plan = reading.explain(&selection(step, &piece.axes))?;
+            if let Some(field) = &shown.column.field {
+                plan.title = plan.title.replacen(' ', &format!(".{field} "), 1);
+            }
+            let direct = piece.parts.len() == 1
+                && piece.parts.iter().all(|part| part.direct(shown.column.item).is_some());
+            reads.push((plan, direct));
+        }
+        Ok(FragmentPlan { layout: self.layout.to_string(), reads })
+    }
+
+    fn check_memory(&self, len: usize) -> Result<()> {
+        if len as u64 != self.layout.size {
+            return Err(Error::invalid(format!(
+                "the fragment \"{}\" has {} bytes, the memory given {len}",
+                self.layout.name, self.layout.size
+            )));
+        }
+        Ok(())
+    }
+
+    /// The container it is in; its snapshot is what is read.
+    pub fn container(&self) -> &Container {
+        &self.container
+    }
+}
+
+fn selection(step: Option<u64>, axes: &[Axis]) -> Selection {
+    let first = step.map(|start| Axis { start, step: 1, count: 1 });
+    Selection { axes: first.into_iter().chain(axes.iter().copied()).collect() }
+}
+
+fn add(total: &mut ReadReport, one: ReadReport) {
+    total.wanted_bytes += one.wanted_bytes;
+    total.read_bytes += one.read_bytes;
+    total.requests += one.requests;
+    total.blocks += one.blocks;
+}
+
+/// Every element of a strided array lies inside `0..len`.
+fn check_span(offset: i64, shape: &[u64], strides: &[i64], item: u64, len: usize) -> Result<()> {
+    let (mut low, mut high) = (i128::from(offset), i128::from(offset) + i128::from(item));
+    for (n, stride) in shape.iter().zip(strides) {
+        let reach = i128::from(*stride) * i128::from(n.saturating_sub(1));
+        (low, high) = (low + reach.min(0), high + reach.max(0));
+    }
+    if low < 0 || high > len as i128 {
+        return Err(Error::invalid("a part of the fragment lies outside of its memory"));
+    }
+    Ok(())
+}
+
+fn resize(buffer: &mut Vec<u8>, bytes: u64) -> Result<()> {
+    let len = usize::try_from(bytes).map_err(|_| Error::invalid("the fragment does not fit in memory"))?;
+    buffer.clear();
+    buffer
+        .try_reserve_exact(len)
+        .map_err(|_| Error::unsupported(format!("a buffer of {len} bytes cannot be had")))?;
+    buffer.resize(len, 0);
+    Ok(())
+}
+
+/// Cuts a piece so that its dense box is at most [`BUFFER`] bytes, where it can be cut.
+fn bounded(piece: Piece, item: u64) -> Vec<Piece> {
+    let (mut todo, mut out) = (vec![piece], Vec::new());
+    while let Some(piece) = todo.pop() {
+        let bytes = piece.axes.iter().fold(item, |bytes, axis| bytes.saturating_mul(axis.count));
+        let first = piece.axes.iter().position(|axis| axis.count > 1);
+        match first {
+            Some(axis) if bytes > BUFFER && piece.is_strided() => {
+                let count = piece.axes.get(axis).map_or(0, |a| a.count);
+                let half = count / 2;
+                todo.push(piece.cut(axis, half, count - half));
+                todo.push(piece.cut(axis, 0, half));
+            }
+            _ => out.push(piece),
+        }
+    }
+    out
+}
