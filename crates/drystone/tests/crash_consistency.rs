@@ -154,7 +154,7 @@ fn plans(durability: Durability, seeds: u64, operations: usize, apart: bool) -> 
 fn a_kill_at_any_change_loses_nothing_that_was_promised() {
     let mut kills = 0;
     for durability in [Durability::Async, Durability::Durable] {
-        for plan in plans(durability, if long() { 400 } else { 24 }, 14, false) {
+        for plan in plans(durability, if long() { 400 } else { 48 }, 14, false) {
             let total = changes(plan);
             let stride = if long() { 1 } else { 3 };
             for change in (plan.seed % stride..total).step_by(stride as usize) {
@@ -178,7 +178,7 @@ fn a_kill_at_any_change_loses_nothing_that_was_promised() {
 #[test]
 fn a_power_cut_loses_nothing_of_a_durable_container() {
     let mut cuts = 0;
-    for plan in plans(Durability::Durable, if long() { 200 } else { 16 }, 12, false) {
+    for plan in plans(Durability::Durable, if long() { 200 } else { 40 }, 12, false) {
         let total = changes(plan);
         let stride = if long() { 1 } else { 5 };
         for change in (plan.seed % stride..total).step_by(stride as usize) {
@@ -333,7 +333,7 @@ fn after_power_cut(left: &MemoryStore, flushed: usize, what: &dyn Fn() -> String
 #[test]
 fn a_power_cut_of_an_async_container_leaves_what_was_flushed_and_nothing_half() {
     let mut cuts = 0;
-    for plan in plans(Durability::Async, if long() { 300 } else { 20 }, 16, true) {
+    for plan in plans(Durability::Async, if long() { 300 } else { 48 }, 16, true) {
         let total = changes(plan);
         let stride = if long() { 2 } else { 7 };
         for change in (plan.seed % stride..total).step_by(stride as usize) {
