@@ -229,8 +229,14 @@ impl Folder {
     }
 
     fn start_writeback(&self, handle: &Handle, at: u64, parts: &[&[u8]]) {
-        if self.early_writeback.load(Ordering::Relaxed) {
-            early_writeback::start(&handle.file, at, parts.iter().map(|part| part.len() as u64).sum());
+        if !self.early_writeback.load(Ordering::Relaxed) {
+            return;
+        }
+        let end = at.saturating_add(parts.iter().map(|part| part.len() as u64).sum());
+        let from = handle.started.load(Ordering::Relaxed);
+        if end.saturating_sub(from) >= early_writeback::WORTH_STARTING {
+            early_writeback::start(&handle.file, from, end - from);
+            handle.started.store(end, Ordering::Relaxed);
         }
     }
 }
