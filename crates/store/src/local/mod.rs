@@ -103,8 +103,18 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 
 fn folder_error(root: &Path, operation: &'static str, source: io::Error) -> StoreError {
     let (key, store) = (String::new(), description(root));
+    let refused = |reason| StoreError::ReadOnly { key: ".".into(), store: store.clone(), operation, reason };
     match source.kind() {
         io::ErrorKind::NotFound => StoreError::NotFound { key, store },
+        io::ErrorKind::ReadOnlyFilesystem => refused(
+            "it lies on a file system that is mounted for reading; remount it or choose another place".into(),
+        ),
+        io::ErrorKind::PermissionDenied => refused(format!(
+            "{source}; check who owns the folders above it and whether this user may enter and change them"
+        )),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            StoreError::NoSpace { key: ".".into(), store, operation }
+        }
         _ => StoreError::Io { key, store, operation, source },
     }
 }
