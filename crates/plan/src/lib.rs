@@ -1,8 +1,10 @@
-//! Selections, the index tree, block resolution, byte ranges and read plans: values to printable plans. No I/O.
+//! Selections, the index tree, block resolution, byte ranges, read plans, layouts: values to printable plans. No I/O.
 //!
 //! The way of a read: [`selection::index`] turns what a caller asks for into cells, [`tree::find`] names the blocks that may
 //! hold them, [`resolve::resolve`] settles which block shows where, [`parts::parts`] cuts that to subchunks, and
 //! [`read_plan::plan`] says which bytes are read, in which requests, and what is done with each.
+//!
+//! What a published array looks like is decided by [`layout::choose`], from what reads cost on a device.
 //!
 //! Everything here is a pure function: no I/O, no clock, no randomness. What comes from disk (entries, subchunk tables) is
 //! checked before it is believed; a number that does not fit is an error, never a panic.
@@ -12,6 +14,7 @@
 
 pub mod clip;
 pub mod coalesce;
+pub mod layout;
 pub mod parts;
 pub mod ranges;
 pub mod read_plan;

@@ -18,6 +18,15 @@ pub(crate) enum Curve {
     Hilbert,
 }
 
+/// For every cell of a grid in row-major order, its place among them along the Hilbert curve through the smallest enclosing
+/// cube of a power-of-two side. A permutation for any grid; neighbours in it are neighbours in space where the grid is such
+/// a cube.
+///
+/// `TooLarge` for more than 2^22 cells.
+pub fn hilbert_ranks(counts: &[u64]) -> Result<Vec<u32>, RuleError> {
+    ranks(Curve::Hilbert, counts)
+}
+
 /// For every cell in row-major order, its place along the curve.
 pub(crate) fn ranks(curve: Curve, counts: &[u64]) -> Result<Vec<u32>, RuleError> {
     let cells = counts.iter().try_fold(1u64, |product, &count| product.checked_mul(count));

@@ -31,6 +31,7 @@ pub use block::{ABlock, Block, Member, Order, SBlock, TBlock};
 pub use convert::ConvertCopy;
 pub use copy::{Dim, StridedCopy};
 pub use coverage::{Coverage, Indexes, Missing, coverage};
+pub use curve::hilbert_ranks;
 pub use dtype::{Dtype, Kind, Narrowing};
 pub use error::{RuleError, Side};
 pub use fill::fill;
