@@ -21,7 +21,16 @@ from drystone.errors import (
 )
 from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
-from drystone.reports import Block, Damage, IncompleteStep, RecoverReport, Snapshot, VerifyReport
+from drystone.reports import (
+    Block,
+    Damage,
+    IncompleteStep,
+    PublishedArray,
+    PublishReport,
+    RecoverReport,
+    Snapshot,
+    VerifyReport,
+)
 from drystone.variable import Variable
 from drystone.writer import Writer
 
@@ -45,6 +54,8 @@ __all__ = [
     "NotFoundError",
     "OutOfRangeError",
     "Plan",
+    "PublishReport",
+    "PublishedArray",
     "RecoverReport",
     "Snapshot",
     "UnsupportedError",

@@ -21,6 +21,7 @@ __version__: str
 
 _Extents: TypeAlias = Sequence[SupportsIndex] | SupportsIndex
 _Incomplete: TypeAlias = list[tuple[int, int, int, list[int]]]
+_Published: TypeAlias = tuple[str, str, str, list[int], list[int], list[int], int, int, int, str | None]
 
 def cli_main(args: Sequence[str]) -> int: ...
 def element_dtype(dtype: Any) -> tuple[np.dtype[Any], bool]: ...
@@ -82,6 +83,14 @@ class ContainerHandle:
     def recover(
         self, which: bool | list[SupportsIndex], but: bool
     ) -> tuple[list[int], list[int], _Incomplete, list[str], int, int]: ...
+    def publish(
+        self,
+        variables: list[str] | None,
+        memory: SupportsIndex,
+        compressor: str,
+        chunks: dict[str, list[SupportsIndex]],
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[int, list[_Published], list[tuple[str, str]]]: ...
     def verify(
         self, progress: Callable[[int, int], object] | None
     ) -> tuple[int, int, int, list[tuple[str, str | None, int | None, str]]]: ...

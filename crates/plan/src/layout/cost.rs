@@ -28,13 +28,7 @@ pub struct Cost {
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:.1} chunks, {}, {:.3} ms",
-            self.requests,
-            bytes(self.bytes),
-            self.seconds * 1e3
-        )
+        write!(f, "{:.1} chunks, {}, {:.3} ms", self.requests, bytes(self.bytes), self.seconds * 1e3)
     }
 }
 

@@ -78,10 +78,8 @@ pub fn choose(array: Array<'_>, mix: &[Pattern], device: &Device, bounds: &Bound
     let at = best.map(|b| b.0).unwrap_or_default();
     let chunk: Vec<u64> = at.iter().zip(&candidates).map(|(&i, edges)| edges[i]).collect();
     let shard = shard_of(array, &chunk, bounds);
-    let weighed = mix
-        .iter()
-        .map(|p| (p.clone(), predict(array.shape, array.item, &chunk, &p.count, device)))
-        .collect();
+    let weighed =
+        mix.iter().map(|p| (p.clone(), predict(array.shape, array.item, &chunk, &p.count, device))).collect();
     Layout { chunk, shard, order: Order::Hilbert, item: array.item, device: *device, weighed }
 }
 
@@ -97,7 +95,8 @@ pub fn shard_of(array: Array<'_>, chunk: &[u64], bounds: &Bounds) -> Vec<u64> {
     };
     let mut grow = |axes: std::ops::Range<usize>, limit: u64| {
         let mut open: Vec<usize> = axes.collect();
-        while let Some(&axis) = open.iter().min_by_key(|&&a| grid[a].saturating_mul(1 << 20) / most[a].max(1)) {
+        while let Some(&axis) = open.iter().min_by_key(|&&a| grid[a].saturating_mul(1 << 20) / most[a].max(1))
+        {
             let before = grid[axis];
             grid[axis] = before.saturating_mul(2).min(most[axis]);
             let fits = size(&grid) <= limit && grid.iter().product::<u64>() <= MOST_CHUNKS;
@@ -117,7 +116,9 @@ pub fn shard_of(array: Array<'_>, chunk: &[u64], bounds: &Bounds) -> Vec<u64> {
 /// Extents with the step axis as long as it may become.
 fn reach(array: Array<'_>) -> Vec<u64> {
     let mut reach: Vec<u64> = array.shape.iter().map(|&n| n.max(1)).collect();
-    if array.steps && let Some(steps) = reach.first_mut() {
+    if array.steps
+        && let Some(steps) = reach.first_mut()
+    {
         *steps = (*steps).max(STEPS_AHEAD);
     }
     reach

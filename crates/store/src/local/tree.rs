@@ -118,7 +118,9 @@ fn sweep_folder(root: &Path, folder: &str, prefix: &str, removed: &mut u64) -> i
                 && format!("{below}/").starts_with(prefix)
                 && std::fs::remove_dir(entry.path()).is_ok()
         } else {
-            ours && kind.is_file() && name.starts_with(TEMPORARY) && std::fs::remove_file(entry.path()).is_ok()
+            ours && kind.is_file()
+                && name.starts_with(TEMPORARY)
+                && std::fs::remove_file(entry.path()).is_ok()
         };
         *removed += u64::from(gone);
         empty &= gone;
