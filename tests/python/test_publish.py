@@ -296,7 +296,7 @@ def histories(draw):
     return shape, steps, dtype, puts, chunks, cuts
 
 
-@settings(max_examples=400 if os.environ.get("DRYSTONE_LONG") == "1" else 12)
+@settings(max_examples=400 if os.environ.get("DRYSTONE_LONG") == "1" else 40)
 @given(history=histories(), seed=st.integers(0, 1 << 30))
 def test_any_history_of_puts_is_published_as_it_reads(tmp_path_factory, history, seed):
     shape, steps, dtype, puts, chunks, cuts = history
@@ -332,3 +332,24 @@ def test_the_command_publishes_and_says_what_it_did(container):
     told = json.loads(subprocess.run([*command, "--json"], check=True, capture_output=True, text=True).stdout)
     assert (told["arrays"][0]["written"], told["arrays"][0]["kept"]) == (0, 1)
     check(container, "T", container["T"][...])
+
+
+def test_publishing_stays_within_its_memory(path):
+    script = """
+import resource, sys
+import drystone as dry
+with dry.open(sys.argv[1], "r+") as c:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    c.publish(progress=None, memory=128 << 20)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    rng = np.random.default_rng(0)
+    with dry.create(path, durability="memory") as c:
+        c.create_variable("T", "f4", shape=(128, 128, 128), steps=True, transform="zstd:1")
+        with commits_by_itself(c) as w:
+            for _ in range(32):
+                with w.step():
+                    w.put("T", rng.integers(0, 99, (128, 128, 128)).astype("f4"))
+        told = subprocess.run([sys.executable, "-c", script, path], check=True, capture_output=True, text=True)
+        assert int(told.stdout) << 10 < 128 << 20
+        same(by_zarr(c, "T")[31, 5], c["T"][31, 5])
