@@ -93,6 +93,11 @@ impl Chain {
         self.codecs.iter().map(|codec| codec.spec().to_string()).collect::<Vec<_>>().join(",")
     }
 
+    /// The codecs as text has them, in order; nothing for identity.
+    pub(crate) fn specs(&self) -> impl Iterator<Item = CodecSpec> {
+        self.codecs.iter().map(|codec| codec.spec())
+    }
+
     /// Whether the stored bytes are the data, so that a caller may pass them on without a copy.
     pub fn is_identity(&self) -> bool {
         self.codecs.is_empty()
