@@ -80,14 +80,11 @@ impl Codec for BitRound {
     fn encode(
         &self,
         data: &[u8],
-        _logical: &Logical,
+        logical: &Logical,
         out: &mut Vec<u8>,
         _scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
-        let Some(kind) = self.kind else {
-            let problem = "does not know which floats these are; write bitround:8,dtype=f4";
-            return Err(TransformError::bad_parameter("bitround", problem));
-        };
+        let kind = self.kind.unwrap_or(logical.kind);
         let mantissa = mantissa_bits(kind)?;
         let drop = mantissa.saturating_sub(self.keep_bits);
         if drop == 0 {
@@ -95,7 +92,7 @@ impl Codec for BitRound {
             return Ok(());
         }
         out.reserve(data.len());
-        let tail = match number::size(kind) {
+        let tail = match kind.size() {
             2 => {
                 let (words, tail) = data.as_chunks::<2>();
                 let round =
@@ -134,6 +131,10 @@ impl Codec for BitRound {
         }
         out.copy_from_slice(encoded);
         Ok(())
+    }
+
+    fn is_lossy(&self) -> bool {
+        true
     }
 
     fn transparent(&self) -> Option<&dyn Transparent> {

@@ -8,12 +8,17 @@
 
 mod frame;
 
+use std::ops::Range;
+
 use frame::{Compressor, Filter, Frame, HEADER_LEN};
 
 use crate::bit_shuffle::{bit_shuffle, bit_unshuffle};
 use crate::deflate::Zlib;
 use crate::params::{Params, named_int};
-use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent, Zstd};
+use crate::{
+    Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
+    Transparent, Want, Zstd,
+};
 use crate::{lz4, shuffle};
 
 const NAMES: [&str; 5] = ["cname", "clevel", "shuffle", "typesize", "blocksize"];
@@ -317,6 +322,82 @@ impl Codec for Blosc {
     }
 
     fn transparent(&self) -> Option<&dyn Transparent> {
-        None
+        Some(self)
+    }
+}
+
+/// The blocks that hold a range of decoded bytes.
+fn blocks_of(frame: &Frame, wanted: &Range<u64>) -> Range<usize> {
+    let block_len = frame.block_len as u64;
+    let end = wanted.end.min(frame.len as u64);
+    (wanted.start / block_len) as usize..end.div_ceil(block_len) as usize
+}
+
+impl Transparent for Blosc {
+    /// The head of the frame and the places of the blocks.
+    fn meta_len(&self, encoded: &[u8]) -> usize {
+        let len =
+            encoded.get(4..8).and_then(|len| len.first_chunk()).map_or(0, |len| u32::from_le_bytes(*len));
+        Frame::read(encoded, encoded.len() as u64, len as usize).map_or(0, |frame| frame.head_len())
+    }
+
+    fn plan_read(
+        &self,
+        stored: &Stored<'_>,
+        _logical: &Logical,
+        want: &Want<'_>,
+    ) -> Result<Planned, TransformError> {
+        let frame = Frame::read(stored.meta, stored.len, stored.decoded_len)?;
+        let starts = stored.meta.get(HEADER_LEN..).unwrap_or_default();
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for wanted in want.ranges.iter().filter(|wanted| !wanted.is_empty()) {
+            let needed = if frame.stored {
+                let head = HEADER_LEN as u64;
+                wanted.start + head..wanted.end + head
+            } else {
+                // Blocks stand one after the other, so a run of blocks is one range.
+                let blocks = blocks_of(&frame, wanted);
+                let (first, last) = (blocks.start, blocks.end.saturating_sub(1));
+                frame.block_at(starts, first)?.start..frame.block_at(starts, last)?.end
+            };
+            match ranges.last_mut() {
+                Some(last) if last.end >= needed.start => last.end = last.end.max(needed.end),
+                _ => ranges.push(needed),
+            }
+        }
+        Ok(Planned { ranges, bound: Bound::EXACT })
+    }
+
+    fn decode_part(
+        &self,
+        stored: &Stored<'_>,
+        fetched: &Fetched<'_>,
+        _logical: &Logical,
+        want: &Want<'_>,
+        pieces: &mut Pieces<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        let frame = Frame::read(stored.meta, stored.len, stored.decoded_len)?;
+        let starts = stored.meta.get(HEADER_LEN..).unwrap_or_default();
+        let mut next = 0;
+        for wanted in want.ranges.iter().filter(|wanted| !wanted.is_empty()) {
+            if frame.stored {
+                let head = HEADER_LEN as u64;
+                let bytes = fetched.get(wanted.start + head..wanted.end + head)?;
+                pieces.place(wanted.clone())?.copy_from_slice(bytes);
+                continue;
+            }
+            // A block that two wanted ranges share is decoded once.
+            let blocks = blocks_of(&frame, wanted);
+            for block in blocks.start.max(next)..blocks.end {
+                let at = frame.block_at(starts, block)?;
+                let from = (block * frame.block_len) as u64;
+                let to = (from + frame.block_len as u64).min(frame.len as u64);
+                let target = pieces.place(from..to)?;
+                decode_block(&frame, fetched.get(at.clone())?, at.start, target, scratch)?;
+                next = block + 1;
+            }
+        }
+        Ok(())
     }
 }

@@ -19,7 +19,7 @@ const NAMES: [(&str, ScalarKind); 12] = [
     ("f8", ScalarKind::F64),
 ];
 
-/// The parameter `dtype`: what the scalars inside the elements are.
+/// The parameter `dtype`: what the scalars inside the elements are, where it is not what the variable says.
 pub(crate) fn from_params(params: &Params<'_>) -> Result<Option<ScalarKind>, TransformError> {
     let words = NAMES.map(|(name, _)| name);
     let Some(word) = params.word("dtype", &words)? else { return Ok(None) };
@@ -34,14 +34,4 @@ pub(crate) fn to_param(kind: ScalarKind) -> Option<Param> {
 /// The short name of a number's kind; none for what is not a number.
 pub(crate) fn name(kind: ScalarKind) -> Option<&'static str> {
     NAMES.iter().find(|(_, known)| *known == kind).map(|(name, _)| *name)
-}
-
-/// Bytes of one number of `kind`; 1 for what is not a number.
-pub(crate) fn size(kind: ScalarKind) -> usize {
-    match kind {
-        ScalarKind::I8 | ScalarKind::U8 | ScalarKind::Bool | ScalarKind::Other => 1,
-        ScalarKind::I16 | ScalarKind::U16 | ScalarKind::F16 | ScalarKind::BF16 => 2,
-        ScalarKind::I32 | ScalarKind::U32 | ScalarKind::F32 => 4,
-        ScalarKind::I64 | ScalarKind::U64 | ScalarKind::F64 => 8,
-    }
 }

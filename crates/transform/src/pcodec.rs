@@ -51,13 +51,6 @@ impl Pcodec {
             .with_delta_spec(delta)
     }
 
-    fn kind(&self) -> Result<ScalarKind, TransformError> {
-        self.kind.ok_or_else(|| {
-            let problem = "does not know which numbers these are; write pcodec:8,dtype=f4";
-            TransformError::bad_parameter("pcodec", problem)
-        })
-    }
-
     fn encode_as<T: Word<N>, const N: usize>(
         &self,
         data: &[u8],
@@ -153,8 +146,7 @@ impl Pcodec {
 fn check_kind(kind: ScalarKind) -> Result<(), TransformError> {
     match kind {
         ScalarKind::Bool | ScalarKind::Other | ScalarKind::I8 | ScalarKind::U8 => {
-            let problem =
-                "compresses numbers of 2, 4 or 8 bytes; for others use zstd, or bitshuffle,zstd:1 for bool";
+            let problem = "compresses numbers of 2, 4 or 8 bytes; for other data use zstd, or bitshuffle,zstd:1 for bool";
             Err(TransformError::bad_parameter("pcodec", problem))
         }
         _ => Ok(()),
@@ -196,7 +188,7 @@ macro_rules! with_word {
 
 /// Numbers of `kind` in one element.
 fn lag(kind: ScalarKind, logical: &Logical) -> usize {
-    let size = number::size(kind);
+    let size = kind.size();
     if logical.item.is_multiple_of(size) { (logical.item / size).max(1) } else { 1 }
 }
 
@@ -220,7 +212,7 @@ impl Codec for Pcodec {
         out: &mut Vec<u8>,
         _scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
-        let kind = self.kind()?;
+        let kind = self.kind.unwrap_or(logical.kind);
         let lag = lag(kind, logical);
         macro_rules! run {
             ($type:ty, $size:literal, $data:expr) => {
@@ -237,7 +229,7 @@ impl Codec for Pcodec {
         out: &mut [u8],
         _scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
-        let kind = self.kind()?;
+        let kind = self.kind.unwrap_or(logical.kind);
         let lag = lag(kind, logical);
         macro_rules! run {
             ($type:ty, $size:literal, $encoded:expr) => {

@@ -177,7 +177,7 @@ fn zarr_object(spec: &CodecSpec, kind: ScalarKind, item: usize) -> Result<(Stage
         }
     };
     let element = |given: usize| if spec.params.is_empty() { item as i64 } else { int(given) };
-    let single = number::size(kind) == item;
+    let single = kind.size() == item;
     let found = match spec.name.as_str() {
         "zstd" => (Stage::Bytes, object("zstd", vec![("level", Int(int(0))), ("checksum", Bool(false))])),
         "gzip" => (Stage::Bytes, object("gzip", vec![("level", Int(int(0)))])),
