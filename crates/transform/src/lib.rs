@@ -7,25 +7,29 @@
 //! Invariants
 //! - what [`Chain::encode`] made, [`Chain::decode`] gives back bit by bit, with
 //!   the same [`Logical`] and the chain read from [`Chain::canonical`];
-//! - a stored subchunk is at most one byte longer than its data;
+//! - a stored subchunk is at most one byte longer than its data, unless its codec is worth more to readers;
 //! - decoders refuse damaged bytes; they never panic and never allocate more
 //!   than a small multiple of the declared decoded size;
 //! - the bytes are specified in docs/transforms.md; the code follows it.
 
+mod aplod;
 mod chain;
 pub mod checks;
 mod codec;
 mod error;
 mod fuzzing;
+mod head;
 pub mod histogram;
 mod logical;
 mod part;
 mod scratch;
+mod section;
 mod shuffle;
 pub mod stats;
 mod text;
 mod zstandard;
 
+pub use aplod::Aplod;
 pub use chain::Chain;
 pub use codec::{Codec, Transparent};
 pub use error::TransformError;
