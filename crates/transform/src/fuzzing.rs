@@ -5,8 +5,16 @@ use std::ops::Range;
 use crate::histogram::Histogram;
 use crate::{Chain, Fetched, Logical, Precision, Scratch, Stored, Want};
 
-const CHAINS: [&str; 6] =
-    ["identity", "zstd:1", "shuffle", "shuffle,zstd:1", "zstd:1,shuffle:3", "zstd,shuffle,zstd"];
+const CHAINS: [&str; 8] = [
+    "identity",
+    "zstd:1",
+    "shuffle",
+    "shuffle,zstd:1",
+    "zstd:1,shuffle:3",
+    "zstd,shuffle,zstd",
+    "aplod",
+    "aplod:1,1,1,1",
+];
 
 /// Gives arbitrary bytes to every decoder of this crate; none may panic, and
 /// what one accepts must survive being written again.

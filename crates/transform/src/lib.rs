@@ -7,11 +7,12 @@
 //! Invariants
 //! - what [`Chain::encode`] made, [`Chain::decode`] gives back bit by bit, with
 //!   the same [`Logical`] and the chain read from [`Chain::canonical`];
-//! - a stored subchunk is at most one byte longer than its data;
+//! - a stored subchunk is at most one byte longer than its data, unless its codec is worth more to readers;
 //! - decoders refuse damaged bytes; they never panic and never allocate more
 //!   than a small multiple of the declared decoded size;
 //! - the bytes are specified in docs/transforms.md; the code follows it.
 
+mod aplod;
 mod bit_round;
 mod bit_shuffle;
 mod blosc;
@@ -23,6 +24,7 @@ mod deflate;
 mod delta;
 mod error;
 mod fuzzing;
+mod head;
 pub mod histogram;
 mod logical;
 mod lz4;
@@ -31,6 +33,7 @@ mod params;
 mod part;
 mod pcodec;
 mod scratch;
+mod section;
 mod shuffle;
 pub mod stats;
 mod szip;
@@ -38,6 +41,7 @@ mod text;
 mod zarr;
 mod zstandard;
 
+pub use aplod::Aplod;
 pub use chain::Chain;
 pub use codec::{Codec, Transparent};
 pub use error::TransformError;
