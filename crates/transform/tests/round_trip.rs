@@ -1,4 +1,9 @@
 //! What a chain encodes, it gives back exactly: whole, in parts, for every element size and length.
+#![allow(
+    clippy::unwrap_used,
+    clippy::single_range_in_vec_init,
+    reason = "a test ends at the first surprise; ranges are values"
+)]
 
 mod random;
 
