@@ -8,7 +8,9 @@
 use std::sync::Arc;
 
 use crate::text::{CodecSpec, nearest};
-use crate::{Aplod, Fetched, Logical, Pieces, Planned, Scratch, Shuffle, Stored, TransformError, Want, Zstd};
+use crate::{
+    Aplod, Fetched, Isobar, Logical, Pieces, Planned, Scratch, Shuffle, Stored, TransformError, Want, Zstd,
+};
 
 /// One reversible encoding of a subchunk's bytes.
 ///
@@ -81,7 +83,7 @@ pub trait Transparent {
     ) -> Result<(), TransformError>;
 }
 
-const KNOWN: [&str; 4] = ["aplod", "identity", "shuffle", "zstd"];
+const KNOWN: [&str; 5] = ["aplod", "identity", "isobar", "shuffle", "zstd"];
 
 /// Finds a built-in codec and checks its parameters. `None` is identity: it does nothing.
 pub(crate) fn built_in(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, TransformError> {
@@ -93,6 +95,7 @@ pub(crate) fn built_in(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, Trans
             }
         },
         "aplod" => Ok(Some(Arc::new(Aplod::from_params(&spec.params)?))),
+        "isobar" => Ok(Some(Arc::new(Isobar::from_params(&spec.params)?))),
         "shuffle" => Ok(Some(Arc::new(Shuffle::from_params(&spec.params)?))),
         "zstd" => Ok(Some(Arc::new(Zstd::from_params(&spec.params)?))),
         other => Err(TransformError::UnknownCodec {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::histogram::Histogram;
 use crate::{Chain, Fetched, Logical, Precision, Scratch, Stored, Want};
 
-const CHAINS: [&str; 8] = [
+const CHAINS: [&str; 9] = [
     "identity",
     "zstd:1",
     "shuffle",
@@ -14,6 +14,7 @@ const CHAINS: [&str; 8] = [
     "zstd,shuffle,zstd",
     "aplod",
     "aplod:1,1,1,1",
+    "isobar",
 ];
 
 /// Gives arbitrary bytes to every decoder of this crate; none may panic, and

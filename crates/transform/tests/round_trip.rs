@@ -11,7 +11,7 @@ use drystone_transform::{
 };
 use random::Random;
 
-const CHAINS: [&str; 8] = [
+const CHAINS: [&str; 10] = [
     "identity",
     "shuffle",
     "shuffle:3",
@@ -20,6 +20,8 @@ const CHAINS: [&str; 8] = [
     "shuffle,zstd:1",
     "zstd:1,shuffle,zstd:2",
     "shuffle:2,shuffle:4,shuffle:8,zstd:1",
+    "isobar",
+    "shuffle:4,isobar:1",
 ];
 
 /// Half noise, half a slow ramp: some of it compresses, at every length.
