@@ -181,6 +181,20 @@ impl BlockPart<'_> {
                 gathered
             }
         };
+        let logical = logical(self.leaf, extent);
+        let mut bytes = Vec::new();
+        let failed = |e| Error::invalid(format!("encoding with {}: {e}", self.chain.canonical()));
+        self.chain.encode(data, &logical, &mut bytes, scratch).map_err(failed)?;
+        let meta = self.chain.meta(&bytes).to_vec();
+        // Statistics speak of what will be read, which rounding may have changed.
+        let mut rounded = Vec::new();
+        let data = if self.chain.is_lossy() {
+            rounded.resize(data.len(), 0);
+            self.chain.decode(&bytes, &logical, &mut rounded, scratch).map_err(failed)?;
+            rounded.as_slice()
+        } else {
+            data
+        };
         let kind = kind_of(&self.leaf.dtype);
         let stats = Stats::of(kind, data);
         let mut histogram = Vec::new();
@@ -189,11 +203,6 @@ impl BlockPart<'_> {
         {
             h.encode(&mut histogram);
         }
-        let mut bytes = Vec::new();
-        self.chain
-            .encode(data, &logical(self.leaf, extent), &mut bytes, scratch)
-            .map_err(|e| Error::invalid(format!("encoding with {}: {e}", self.chain.canonical())))?;
-        let meta = self.chain.meta(&bytes).to_vec();
         Ok(Coded { bytes, meta, stats, histogram })
     }
 

@@ -83,9 +83,24 @@ impl Chain {
         self.codecs.iter().map(|codec| codec.spec().to_string()).collect::<Vec<_>>().join(",")
     }
 
+    /// The codecs as text has them, in order; nothing for identity.
+    pub(crate) fn specs(&self) -> impl Iterator<Item = CodecSpec> {
+        self.codecs.iter().map(|codec| codec.spec())
+    }
+
     /// Whether the stored bytes are the data, so that a caller may pass them on without a copy.
     pub fn is_identity(&self) -> bool {
         self.codecs.is_empty()
+    }
+
+    /// Whether what is read back may differ from what was written, within the bound of a codec that rounds.
+    pub fn is_lossy(&self) -> bool {
+        self.codecs.iter().any(|codec| codec.is_lossy())
+    }
+
+    /// Whether every codec takes data of this kind; the error names the one that does not, and what to use.
+    pub fn check_takes(&self, logical: &Logical) -> Result<(), TransformError> {
+        self.encode(&[], logical, &mut Vec::new(), &mut Scratch::new())
     }
 
     /// Longest stored form of `len` bytes.

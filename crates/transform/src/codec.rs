@@ -7,6 +7,15 @@
 
 use std::sync::Arc;
 
+use crate::bit_round::BitRound;
+use crate::bit_shuffle::BitShuffle;
+use crate::blosc::Blosc;
+use crate::bzip2::Bzip2;
+use crate::deflate::{Gzip, Zlib};
+use crate::delta::{ByteDelta, Delta};
+use crate::lz4::Lz4;
+use crate::pcodec::Pcodec;
+use crate::szip::Szip;
 use crate::text::{CodecSpec, nearest};
 use crate::{
     Aplod, Fetched, Isobar, Logical, Pieces, Planned, Scratch, Shuffle, Stored, TransformError, Want, Zstd,
@@ -41,6 +50,11 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         out: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), TransformError>;
+
+    /// Whether decoding gives back something else than what was encoded, within a bound that the codec states.
+    fn is_lossy(&self) -> bool {
+        false
+    }
 
     /// The partial read side, or `None` for an opaque codec.
     fn transparent(&self) -> Option<&dyn Transparent>;
@@ -83,7 +97,24 @@ pub trait Transparent {
     ) -> Result<(), TransformError>;
 }
 
-const KNOWN: [&str; 5] = ["aplod", "identity", "isobar", "shuffle", "zstd"];
+const KNOWN: [&str; 16] = [
+    "identity",
+    "shuffle",
+    "bitshuffle",
+    "delta",
+    "bytedelta",
+    "bitround",
+    "zstd",
+    "lz4",
+    "zlib",
+    "gzip",
+    "bzip2",
+    "szip",
+    "pcodec",
+    "blosc",
+    "aplod",
+    "isobar",
+];
 
 /// Finds a built-in codec and checks its parameters. `None` is identity: it does nothing.
 pub(crate) fn built_in(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, TransformError> {
@@ -97,7 +128,18 @@ pub(crate) fn built_in(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, Trans
         "aplod" => Ok(Some(Arc::new(Aplod::from_params(&spec.params)?))),
         "isobar" => Ok(Some(Arc::new(Isobar::from_params(&spec.params)?))),
         "shuffle" => Ok(Some(Arc::new(Shuffle::from_params(&spec.params)?))),
+        "bitshuffle" => Ok(Some(Arc::new(BitShuffle::from_params(&spec.params)?))),
+        "delta" => Ok(Some(Arc::new(Delta::from_params(&spec.params)?))),
+        "bytedelta" => Ok(Some(Arc::new(ByteDelta::from_params(&spec.params)?))),
+        "bitround" => Ok(Some(Arc::new(BitRound::from_params(&spec.params)?))),
         "zstd" => Ok(Some(Arc::new(Zstd::from_params(&spec.params)?))),
+        "lz4" => Ok(Some(Arc::new(Lz4::from_params(&spec.params)?))),
+        "zlib" => Ok(Some(Arc::new(Zlib::from_params(&spec.params)?))),
+        "gzip" => Ok(Some(Arc::new(Gzip::from_params(&spec.params)?))),
+        "bzip2" => Ok(Some(Arc::new(Bzip2::from_params(&spec.params)?))),
+        "szip" => Ok(Some(Arc::new(Szip::from_params(&spec.params)?))),
+        "pcodec" => Ok(Some(Arc::new(Pcodec::from_params(&spec.params)?))),
+        "blosc" => Ok(Some(Arc::new(Blosc::from_params(&spec.params)?))),
         other => Err(TransformError::UnknownCodec {
             name: other.into(),
             suggestion: nearest(other, &KNOWN),

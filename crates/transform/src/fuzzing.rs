@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::histogram::Histogram;
+use crate::stats::ScalarKind;
 use crate::{Chain, Fetched, Logical, Precision, Scratch, Stored, Want};
 
 const CHAINS: [&str; 9] = [
@@ -17,13 +18,24 @@ const CHAINS: [&str; 9] = [
     "isobar",
 ];
 
+/// Elements of a size that some kind of number has are such numbers.
+fn numbers(item: usize, count: u64) -> Logical {
+    let kind = match item {
+        2 => ScalarKind::I16,
+        4 => ScalarKind::F32,
+        8 => ScalarKind::F64,
+        _ => ScalarKind::Other,
+    };
+    Logical { kind, ..Logical::scalars(item, count) }
+}
+
 /// Gives arbitrary bytes to every decoder of this crate; none may panic, and
 /// what one accepts must survive being written again.
 #[doc(hidden)]
 pub fn fuzz_decode(data: &[u8]) {
     let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
     let len = usize::from(u16::from_le_bytes([low, high]));
-    let logical = Logical::scalars(usize::from(item), 1);
+    let logical = numbers(usize::from(item), 1);
     let mut scratch = Scratch::new();
     if let Some(Ok(chain)) = CHAINS.get(usize::from(pick) % CHAINS.len()).map(|text| Chain::parse(text)) {
         let mut out = vec![0; len];
@@ -59,5 +71,48 @@ pub fn fuzz_decode(data: &[u8]) {
     if let Some(chain) = std::str::from_utf8(body).ok().and_then(|text| Chain::parse(text).ok()) {
         let canonical = chain.canonical();
         assert_eq!(Chain::parse(&canonical).map(|again| again.canonical()), Ok(canonical));
+    }
+}
+
+/// The chains that [`fuzz_codec`] picks from by its first byte.
+#[doc(hidden)]
+pub const FUZZED_CODECS: [&str; 19] = [
+    "lz4",
+    "zlib:6",
+    "gzip:6",
+    "bzip2:1",
+    "szip:32",
+    "szip:8:ec",
+    "bitshuffle",
+    "delta",
+    "bytedelta",
+    "bitround:3,dtype=f4",
+    "pcodec:8,dtype=f4",
+    "pcodec:4,dtype=i2",
+    "pcodec:8,dtype=u8",
+    "blosc:lz4:5:shuffle,blocksize=512",
+    "blosc:zstd:3:bitshuffle,blocksize=1024",
+    "blosc:zlib:6:noshuffle,blocksize=256",
+    "bitshuffle,lz4",
+    "aplod",
+    "isobar:1",
+];
+
+/// Gives arbitrary bytes to the decoder of one codec, which must not panic; what it gives, it must take and give again.
+#[doc(hidden)]
+pub fn fuzz_codec(data: &[u8]) {
+    let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
+    let len = usize::from(u16::from_le_bytes([low, high]));
+    let text = FUZZED_CODECS.get(usize::from(pick) % FUZZED_CODECS.len());
+    let Some(Ok(chain)) = text.map(|text| Chain::parse(text)) else { return };
+    let item = usize::from(item).max(1);
+    let logical = numbers(item, (len / item) as u64);
+    let mut scratch = Scratch::new();
+    let mut out = vec![0; len];
+    if chain.decode(body, &logical, &mut out, &mut scratch).is_ok() {
+        let (mut again, mut back) = (Vec::new(), vec![0; len]);
+        assert_eq!(chain.encode(&out, &logical, &mut again, &mut scratch), Ok(()));
+        assert_eq!(chain.decode(&again, &logical, &mut back, &mut scratch), Ok(()));
+        assert!(back == out || text.is_some_and(|text| text.contains("round")));
     }
 }

@@ -38,10 +38,6 @@ impl<'a> Head<'a> {
         self.array().map(u32::from_le_bytes)
     }
 
-    pub(crate) fn u64(&mut self) -> Result<u64, TransformError> {
-        self.array().map(u64::from_le_bytes)
-    }
-
     /// An error bound: 0 or more, possibly infinite.
     pub(crate) fn bound(&mut self) -> Result<f64, TransformError> {
         let bound = self.array().map(f64::from_le_bytes)?;

@@ -6,6 +6,8 @@
 
 pub(crate) mod kernel;
 
+pub(crate) use kernel::{shuffle as byte_shuffle, unshuffle as byte_unshuffle};
+
 use std::ops::Range;
 
 use crate::{

@@ -1,4 +1,9 @@
 //! What a chain encodes, it gives back exactly: whole, in parts, for every element size and length.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+#![allow(
+    clippy::single_range_in_vec_init,
+    reason = "lists of one byte range are what reading parts is about"
+)]
 
 mod random;
 

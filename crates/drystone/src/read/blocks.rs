@@ -7,6 +7,7 @@ use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tree;
 
 use super::execute::{self, Sources};
+use super::strings::empty_strings;
 use super::{Prepared, ReadReport, Reading};
 use crate::array::Target;
 use crate::{Error, Result};
@@ -99,13 +100,17 @@ impl Reading {
         for block in self.block_entries(step)? {
             let e = &block[0];
             let n = usize::from(e.ndim);
-            let mut stored_bytes = 0;
+            let mut stored_bytes = 0u64;
             for entry in &block {
-                stored_bytes += match entry.subchunks {
+                let bytes = match entry.subchunks {
                     0 => 0,
                     1 => entry.piece.length,
-                    _ => self.table(entry, &sources)?.iter().map(|s| s.piece.length).sum(),
+                    _ => self
+                        .table(entry, &sources)?
+                        .iter()
+                        .fold(0, |n: u64, s| n.saturating_add(s.piece.length)),
                 };
+                stored_bytes = stored_bytes.saturating_add(bytes);
             }
             let simple = block.len() == 1 && self.leaves.len() == 1;
             out.push(BlockInfo {
@@ -118,7 +123,7 @@ impl Reading {
                 put: e.put,
                 stored_bytes,
                 min_max: if simple { e.stats.min_max } else { None },
-                nans: block.iter().map(|e| e.stats.nans).sum(),
+                nans: block.iter().fold(0, |n: u64, e| n.saturating_add(e.stats.nans)),
                 transform: e.encoding.chain.clone(),
                 members: block
                     .iter()
@@ -211,7 +216,7 @@ impl Reading {
     /// The same for a block of this variable that `written` gave.
     pub fn read_written_strings(&self, block: &Written) -> Result<Vec<Vec<u8>>> {
         let (count, prepared) = self.prepare_block(block)?;
-        let mut out = vec![Vec::new(); count.iter().product::<u64>() as usize];
+        let mut out = empty_strings(&self.path, count.iter().try_fold(1u64, |n, c| n.checked_mul(*c)))?;
         if let Some(prepared) = prepared {
             self.strings_of(&prepared, &mut out)?;
         }

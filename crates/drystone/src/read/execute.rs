@@ -122,7 +122,7 @@ pub(super) fn run(
         plan.fetches.iter().map(Fetch::len).max().unwrap_or(0).saturating_add(decoded.saturating_mul(2));
     let most = (BUFFERS / largest.max(1)).clamp(1, 64) as usize;
     let threads = threads().min(most).min(plan.fetches.len());
-    let bytes: u64 = plan.fetches.iter().map(Fetch::len).sum();
+    let bytes: u64 = plan.fetches.iter().fold(0, |n: u64, f| n.saturating_add(f.len()));
     if threads < 2 || bytes < PARALLEL_BYTES {
         let mut buffers = Buffers::default();
         return plan.fetches.iter().try_for_each(|fetch| job.fetch(fetch, &mut buffers));
