@@ -9,22 +9,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use drystone_format::dtype::Leaf;
-use drystone_format::entry::{Entry, Piece};
+use drystone_format::entry::{Encoding, Entry, Piece};
+use drystone_format::layout::Order;
 use drystone_format::source::Source;
 use drystone_plan::clip::within;
 use drystone_plan::coalesce::Fetch;
+use drystone_plan::form::Form;
 use drystone_plan::parts::Part;
 use drystone_plan::read_plan::Work;
 use drystone_rules::{Dim, StridedCopy};
 use drystone_store::{Request, StoreExt};
 use drystone_transform::checks::{crc_units, verify_units};
-use drystone_transform::{Chain, Logical, Scratch};
+use drystone_transform::{Chain, Scratch};
 
 use super::{Prepared, Reading, segment_key, threads};
 use crate::array::Target;
 use crate::container::{Inner, lock};
 use crate::error::must_exist;
-use crate::put::{MAX_SUBCHUNK, rule_error, scalar_size};
+use crate::layout::{self, Table};
+use crate::put::{MAX_SUBCHUNK, rule_error};
 use crate::segment::crc32;
 use crate::snapshot::Snapshot;
 use crate::{Error, Result};
@@ -88,6 +91,8 @@ struct Buffers {
     decoded: Vec<u8>,
     /// Of which piece `decoded` is.
     holds: Option<(u32, Piece)>,
+    /// Cells of a curve, row by row.
+    unrolled: Vec<u8>,
     /// The chain last used, by its text.
     chain: Option<(String, Chain)>,
     scratch: Scratch,
@@ -152,8 +157,14 @@ impl Job<'_> {
     }
 
     fn chunk_bytes(&self, work: &Work) -> u64 {
-        let item = u64::from(self.leaf(work.slot).size);
-        work.part.chunk_shape.iter().fold(item, |b, n| b.saturating_mul(*n))
+        let room = u64::from(self.entry(work).encoding.room());
+        work.part.chunk_shape.iter().fold(room, |b, n| b.saturating_mul(*n))
+    }
+
+    /// Where the cells of the subchunk lie. The plan has only works whose layout is known.
+    fn form(&self, work: &Work) -> Result<Form> {
+        Form::of(self.entry(work))
+            .ok_or_else(|| Error::unsupported("a layout that this program does not know"))
     }
 
     /// Offset of a slot's first element in the target's bytes, and the strides of its axes.
@@ -292,6 +303,24 @@ impl Job<'_> {
             .collect())
     }
 
+    /// Whether two items of a request are the same cells of members that stand side by side in them.
+    fn is_beside(
+        &self,
+        a: &(Range<u64>, (usize, Range<u64>)),
+        b: &(Range<u64>, (usize, Range<u64>)),
+    ) -> bool {
+        let ((range, (n, payload)), (other, (m, also))) = (a, b);
+        let (a, b) = (&self.prepared.plan.works[*n], &self.prepared.plan.works[*m]);
+        let leaves = self.reading.leaves.len();
+        let (first, second) = (&self.entry(a).encoding, &self.entry(b).encoding);
+        fn shared(e: &Encoding) -> Option<(u32, &Order)> {
+            e.layout.order().map(|order| (e.room(), order)).filter(|(room, _)| *room > e.item)
+        }
+        (range, payload, a.piece, a.part, a.whole) == (other, also, b.piece, b.part, b.whole)
+            && (a.slot / leaves, &first.chain) == (b.slot / leaves, &second.chain)
+            && shared(first).is_some_and(|one| Some(one) == shared(second))
+    }
+
     /// Carries out one request.
     fn fetch(&self, fetch: &Fetch<(usize, Range<u64>)>, buffers: &mut Buffers) -> Result<()> {
         if let [(range, (number, payload))] = fetch.items.as_slice()
@@ -301,14 +330,15 @@ impl Job<'_> {
         }
         let mut bytes = std::mem::take(&mut buffers.read);
         self.read(fetch.source, &fetch.range, &mut bytes)?;
-        for (range, (number, payload)) in &fetch.items {
+        for items in fetch.items.chunk_by(|a, b| self.is_beside(a, b)) {
+            let works: Vec<&Work> = items.iter().map(|(_, (n, _))| &self.prepared.plan.works[*n]).collect();
+            let (Some((range, (_, payload))), Some(work)) = (items.first(), works.first()) else { continue };
             let from = (range.start - fetch.range.start) as usize;
             let item = &bytes[from..from + (range.end - range.start) as usize];
-            let work = &self.prepared.plan.works[*number];
             if work.whole {
-                self.whole(work, item, buffers)?;
+                self.whole(&works, item, buffers)?;
             } else {
-                self.part(work, item, payload)?;
+                self.part(&works, item, payload)?;
             }
         }
         buffers.read = bytes;
@@ -323,12 +353,15 @@ impl Job<'_> {
         payload: &Range<u64>,
         buffers: &mut Buffers,
     ) -> Result<bool> {
-        let entry = self.entry(work);
+        let (entry, form) = (self.entry(work), self.form(work)?);
         let len = payload.end - payload.start;
+        if form.curve.is_some() || form.room != form.item {
+            return Ok(false);
+        }
         if !entry.encoding.chain.is_empty() || len < DIRECT || work.ranges.len() != 1 {
             return Ok(false);
         }
-        let copy = self.copy(work, &work.part, payload.start)?;
+        let copy = self.copy(work, &work.part, &form, payload.start)?;
         if !copy.dims().is_empty() || copy.src_offset() != 0 || copy.bytes() != len {
             return Ok(false);
         }
@@ -355,8 +388,9 @@ impl Job<'_> {
         Ok(true)
     }
 
-    /// A whole stored piece, trailer included.
-    fn whole(&self, work: &Work, item: &[u8], buffers: &mut Buffers) -> Result<()> {
+    /// A whole stored piece, trailer included, for the works that are beside one another in it.
+    fn whole(&self, works: &[&Work], item: &[u8], buffers: &mut Buffers) -> Result<()> {
+        let Some(&work) = works.first() else { return Ok(()) };
         let entry = self.entry(work);
         let piece = work.piece;
         let raw = entry.encoding.chain.is_empty();
@@ -368,7 +402,7 @@ impl Job<'_> {
             self.verify_whole(work, &item[payload.len()..], payload, &mut buffers.sums)?;
         }
         if raw {
-            return self.scatter(work, &work.part, payload, 0);
+            return self.place_whole(works, payload, &mut buffers.unrolled);
         }
         if fresh {
             buffers.holds = None;
@@ -385,9 +419,8 @@ impl Job<'_> {
                     ))
                 })?,
             };
-            let leaf = self.leaf(work.slot);
-            let shape = work.part.chunk_shape[..usize::from(entry.ndim)].to_vec();
-            let logical = Logical { item: leaf.size as usize, scalar: scalar_size(&leaf.dtype), shape };
+            let shape = &work.part.chunk_shape[..usize::from(entry.ndim)];
+            let logical = layout::cells::logical(&self.form(work)?, Some(self.leaf(work.slot)), shape);
             buffers.decoded.resize(len as usize, 0);
             chain
                 .decode(payload, &logical, &mut buffers.decoded, &mut buffers.scratch)
@@ -395,7 +428,41 @@ impl Job<'_> {
             buffers.chain = Some((entry.encoding.chain.clone(), chain));
             buffers.holds = Some((entry.source, piece));
         }
-        self.scatter(work, &work.part, &buffers.decoded, 0)
+        self.place_whole(works, &buffers.decoded, &mut buffers.unrolled)
+    }
+
+    /// Places a part of a subchunk that is there as a whole; one that follows a curve is unrolled first.
+    fn place_whole(&self, works: &[&Work], cells: &[u8], unrolled: &mut Vec<u8>) -> Result<()> {
+        let Some(&first) = works.first() else { return Ok(()) };
+        let Some(curve) = self.form(first)?.curve else {
+            return self.scatter_all(works, &first.part, cells, 0);
+        };
+        let shape = &first.part.chunk_shape[..usize::from(self.entry(first).ndim)];
+        let table = Table::new(curve, shape)?;
+        works.iter().try_for_each(|work| {
+            let form = self.form(work)?;
+            table.unroll(cells, &form, unrolled).ok_or_else(|| {
+                self.damaged(work, work.piece.position, "a subchunk does not fit its curve")
+            })?;
+            self.scatter(work, &work.part, &form.unrolled(), unrolled, 0)
+        })
+    }
+
+    /// Copies a part's cells for each of the works that are beside one another in them. Members that are neighbours in the cells
+    /// as well as in the target go as one.
+    fn scatter_all(&self, works: &[&Work], part: &Part, bytes: &[u8], base: u64) -> Result<()> {
+        let mut runs = works.iter().map(|work| Ok((*work, self.form(work)?))).collect::<Result<Vec<_>>>()?;
+        runs.sort_by_key(|(_, form)| form.at);
+        let place = |work: &Work, form: &Form| u64::from(self.leaf(work.slot).offset) + form.item;
+        runs.dedup_by(|(next, form), (work, run)| {
+            let inner = u64::from(self.leaf(next.slot).offset);
+            let touches = form.at == run.at + run.item && inner == place(work, run);
+            if touches {
+                run.item += form.item;
+            }
+            touches
+        });
+        runs.iter().try_for_each(|(work, form)| self.scatter(work, part, form, bytes, base))
     }
 
     /// Checks a payload against its trailer, which `rest` ends with (or against the one checksum, if there is none).
@@ -434,42 +501,43 @@ impl Job<'_> {
     }
 
     /// A range of a raw piece, at check units: places the cells that it holds.
-    fn part(&self, work: &Work, item: &[u8], payload: &Range<u64>) -> Result<()> {
+    fn part(&self, works: &[&Work], item: &[u8], payload: &Range<u64>) -> Result<()> {
+        let Some(&work) = works.first() else { return Ok(()) };
         self.verify_units(work, item, payload)?;
-        if work.ranges.len() == 1 {
-            return self.scatter(work, &work.part, item, payload.start);
+        if work.ranges.len() == 1 && works.iter().all(|work| work.ranges.len() == 1) {
+            return self.scatter_all(works, &work.part, item, payload.start);
         }
-        let ndim = usize::from(self.entry(work).ndim);
-        let size = u64::from(self.leaf(work.slot).size);
-        within(&work.part, ndim, size, payload)
-            .iter()
-            .try_for_each(|part| self.scatter(work, part, item, payload.start))
+        works.iter().try_for_each(|work| {
+            let form = self.form(work)?;
+            within(&work.part, &form, payload)
+                .iter()
+                .try_for_each(|part| self.scatter(work, part, &form, item, payload.start))
+        })
     }
 
     /// Copies a part's cells from decoded bytes, of which `bytes` begins at `base`, to their places in the target.
-    fn scatter(&self, work: &Work, part: &Part, bytes: &[u8], base: u64) -> Result<()> {
-        let copy = self.copy(work, part, base)?;
+    fn scatter(&self, work: &Work, part: &Part, form: &Form, bytes: &[u8], base: u64) -> Result<()> {
+        let copy = self.copy(work, part, form, base)?;
         let (out, len) = self.out.raw();
         // SAFETY: visible boxes are disjoint, so no other thread writes these cells; the copy checks its bounds.
         unsafe { copy.run_raw(bytes.as_ptr(), bytes.len(), out, len) }.map_err(rule_error)
     }
 
-    /// The copy of a part's cells from decoded bytes that begin at `base` to the target.
-    fn copy(&self, work: &Work, part: &Part, base: u64) -> Result<StridedCopy> {
-        let item = u64::from(self.leaf(work.slot).size);
+    /// The copy of a part's cells, which lie as `form` says, from decoded bytes that begin at `base` to the target.
+    fn copy(&self, work: &Work, part: &Part, form: &Form, base: u64) -> Result<StridedCopy> {
+        let item = form.item;
         let (mut dst, strides) = self.place(work.slot);
         let ndim = strides.len();
-        let mut src = 0i64;
+        let mut src = form.at as i64;
         let mut dims = Vec::with_capacity(ndim);
-        let mut dense = item as i64;
-        for d in (0..ndim).rev() {
+        let stored = form.strides(&part.chunk_shape);
+        for d in 0..ndim {
             let (first, step, count) = part.chunk[d];
-            src += first as i64 * dense;
+            let apart = stored[d] as i64;
+            src += first as i64 * apart;
             dst = (dst as i64 + strides[d] * part.dest[d] as i64) as u64;
-            dims.push(Dim::new(count, step * dense, strides[d]));
-            dense *= part.chunk_shape[d] as i64;
+            dims.push(Dim::new(count, step * apart, strides[d]));
         }
-        dims.reverse();
         let src = u64::try_from(src - base as i64)
             .map_err(|_| Error::corrupt("a plan reaches before its bytes"))?;
         StridedCopy::new(src, dst, item as usize, dims).map_err(rule_error)

@@ -22,6 +22,9 @@ impl Display for ReadPlan {
         if filled > 0 {
             write!(f, "; cells without data in {filled} of {}", counted(self.fill.len(), "slot"))?;
         }
+        for choice in &self.choices {
+            write!(f, "\n  {choice}")?;
+        }
         let trailers = self.trailers.iter().map(|t| (t.source, &t.range, t.items.len(), "trailer"));
         let payloads = self.fetches.iter().map(|p| (p.source, &p.range, p.items.len(), "range"));
         let line = |f: &mut Formatter<'_>, source: u32, range: &Range<u64>, number: usize, what: &str| {
