@@ -10,7 +10,7 @@ use drystone_plan::form::Form;
 use drystone_rules::{Dim, StridedCopy};
 use drystone_transform::histogram::Histogram;
 use drystone_transform::stats::{ScalarKind, Stats};
-use drystone_transform::{Chain, Scratch};
+use drystone_transform::{Chain, Logical, Scratch};
 
 use crate::array::Source;
 use crate::layout::{self, Laid, Table};
@@ -49,15 +49,17 @@ pub(crate) fn kind_of(dtype: &DType) -> ScalarKind {
     }
 }
 
-/// Bytes of the scalar inside a leaf, for byte shuffling.
-pub(crate) fn scalar_size(dtype: &DType) -> usize {
-    match dtype {
-        DType::Scalar(s @ (Scalar::C64 | Scalar::C128)) => s.size() as usize / 2,
-        DType::Scalar(s) => s.size() as usize,
-        DType::Unicode(_) => 4,
-        DType::Bytes(_) => 1,
-        _ => 8,
-    }
+/// What a codec is told of a subchunk of a leaf.
+pub(crate) fn logical(leaf: &Leaf, shape: &[u64]) -> Logical {
+    let (scalar, kind) = match &leaf.dtype {
+        DType::Scalar(Scalar::C64) => (4, ScalarKind::F32),
+        DType::Scalar(Scalar::C128) => (8, ScalarKind::F64),
+        DType::Scalar(s) => (s.size() as usize, kind_of(&leaf.dtype)),
+        DType::Unicode(_) => (4, ScalarKind::Other),
+        DType::Bytes(_) => (1, ScalarKind::Other),
+        _ => (8, ScalarKind::Other),
+    };
+    Logical { item: leaf.size as usize, scalar, kind, shape: shape.to_vec() }
 }
 
 /// The subchunk grid of a block: `chunks` if given, else cut so that no subchunk is too large. `item` is the size of a cell.
@@ -110,6 +112,8 @@ pub(crate) type StoredChunk = (Piece, Vec<EntryStats>);
 /// A subchunk that was gathered and encoded outside the writer's lock.
 pub(crate) struct Coded {
     pub(crate) bytes: Vec<u8>,
+    /// What the chain wants kept, so that a part can be read.
+    pub(crate) meta: Vec<u8>,
     pub(crate) stats: Vec<EntryStats>,
     pub(crate) histogram: Vec<u8>,
 }
@@ -291,6 +295,21 @@ impl BlockPart<'_> {
         scratch: &mut Scratch,
     ) -> Result<Coded> {
         let data = self.stored(source, first, extent, gathered)?;
+        let unknown = || Logical { shape: extent.to_vec(), ..Logical::scalars(self.room(), 0) };
+        let logical = self.cells().logical(&self.alone().map_or_else(unknown, |leaf| logical(leaf, extent)));
+        let mut bytes = Vec::new();
+        let failed = |e| Error::invalid(format!("encoding with {}: {e}", self.chain.canonical()));
+        self.chain.encode(data, &logical, &mut bytes, scratch).map_err(failed)?;
+        let meta = self.chain.meta(&bytes).to_vec();
+        // Statistics speak of what will be read, which rounding may have changed.
+        let mut rounded = Vec::new();
+        let data = if self.chain.is_lossy() {
+            rounded.resize(data.len(), 0);
+            self.chain.decode(&bytes, &logical, &mut rounded, scratch).map_err(failed)?;
+            rounded.as_slice()
+        } else {
+            data
+        };
         let stats = self.measure(data);
         let mut histogram = Vec::new();
         if extent.iter().product::<u64>() >= HISTOGRAM_CELLS
@@ -299,12 +318,7 @@ impl BlockPart<'_> {
         {
             h.encode(&mut histogram);
         }
-        let mut bytes = Vec::new();
-        let logical = layout::cells::logical(&self.cells(), self.alone(), extent);
-        self.chain
-            .encode(data, &logical, &mut bytes, scratch)
-            .map_err(|e| Error::invalid(format!("encoding with {}: {e}", self.chain.canonical())))?;
-        Ok(Coded { bytes, stats: stats.iter().map(entry_stats).collect(), histogram })
+        Ok(Coded { bytes, meta, stats: stats.iter().map(entry_stats).collect(), histogram })
     }
 
     /// Stores one raw subchunk.
@@ -351,7 +365,7 @@ impl BlockPart<'_> {
             let piece = match &subchunks[..] {
                 [] => Piece::default(),
                 [one] => one.piece,
-                many => segment.push_coded(&table::encode(many), &[])?,
+                many => segment.push_coded(&table::encode(many), &[], &[])?,
             };
             out.push(Entry {
                 step: place.step.map_or(0, |s| s + 1),

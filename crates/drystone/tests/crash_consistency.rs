@@ -414,7 +414,7 @@ fn a_request_that_fails_or_loses_its_reply_loses_nothing() {
 #[test]
 fn a_lost_reply_to_a_manifest_is_one_commit() {
     for durability in [Durability::Async, Durability::Durable] {
-        let plan = Plan { seed: 7, durability, nranks: 1, operations: 20, apart: false };
+        let plan = Plan { seed: 7, durability, nranks: 1, operations: 32, apart: false };
         let total = changes(plan);
         let mut settled = 0;
         for change in 0..total {

@@ -6,6 +6,8 @@
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::Entry;
 use drystone_format::layout::{Layout, Order};
+use drystone_transform::Logical;
+use drystone_transform::stats::ScalarKind;
 
 /// A curve that cells follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +65,19 @@ impl Form {
     /// The same cells row by row, this element alone: what is left of a curve when it has been unrolled.
     pub fn unrolled(&self) -> Form {
         Form::dense(self.ndim.into(), self.item)
+    }
+
+    /// A subchunk as transforms see it, from what it is row by row: its cells in stored order, extents from the slowest; along a
+    /// curve it has one axis. Cells that hold more than one element are bytes.
+    pub fn logical(&self, rows: &Logical) -> Logical {
+        let shape = match self.curve {
+            Some(_) => vec![rows.shape.iter().fold(1u64, |cells, n| cells.saturating_mul(*n))],
+            None => self.dims().filter_map(|d| rows.shape.get(d)).copied().collect(),
+        };
+        if self.room == self.item {
+            return Logical { shape, ..rows.clone() };
+        }
+        Logical { item: self.room as usize, scalar: 1, kind: ScalarKind::Other, shape }
     }
 
     /// Dimensions from the slowest to the contiguous one.

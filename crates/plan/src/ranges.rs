@@ -1,4 +1,4 @@
-//! Which bytes of a raw subchunk a part touches.
+//! Which bytes of a raw or decoded subchunk a part touches.
 //!
 //! A raw subchunk is dense and row-major. From the innermost axis outwards, cells merge to runs for as long as the holes between
 //! them are no wider than what is read anyway (holes up to `gap`, or within a check unit); only the axes left over are
@@ -59,6 +59,22 @@ pub fn touched(part: &Part, form: &Form, unit: u64, payload_len: u64, gap: u64) 
         at[d] += 1;
         at[d + 1..outer].fill(0);
     }
+}
+
+/// Holes of decoded bytes that are not worth telling apart: they rarely change which check units are read.
+const DECODED_GAP: u64 = 512;
+
+/// The decoded bytes that hold a part's cells, in whole cells, ascending and disjoint: what a transform is asked for. At most
+/// [`MAX_RANGES`].
+pub fn wanted(part: &Part, form: &Form) -> Vec<Range<u64>> {
+    let len = decoded_len(part, form.room);
+    let unit = if form.curve.is_some() { 0 } else { form.room.max(1) };
+    touched(part, form, unit, len, DECODED_GAP)
+}
+
+/// Bytes of a whole subchunk when decoded, with cells of `room` bytes.
+pub fn decoded_len(part: &Part, room: u64) -> u64 {
+    part.chunk_shape.iter().fold(room, |len, &edge| len.saturating_mul(edge))
 }
 
 #[cfg(test)]

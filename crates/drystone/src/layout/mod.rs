@@ -9,7 +9,6 @@
 //!   without declarations;
 //! - the parts of a replica are inside of what is put, and disjoint.
 
-pub(crate) mod cells;
 mod curve;
 mod derive;
 

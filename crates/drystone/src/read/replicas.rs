@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::DType;
 use drystone_format::entry::Entry;
-use drystone_plan::read_plan::Slot;
 use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
 
-use super::Reading;
 use super::execute::{self, Sources};
+use super::{Reading, slot};
 use crate::array::Target;
 use crate::put::MAX_SUBCHUNK;
 use crate::{Error, ErrorKind, Result};
@@ -68,8 +67,7 @@ impl Reading {
             let read = |entries: &[Entry]| {
                 let whole = |entry: &Entry| Candidate { entry: entry.clone(), limit: [u64::MAX; MAX_NDIM] };
                 let candidates = entries.iter().map(whole).collect();
-                let prepared =
-                    one.plan_one(vec![Slot { candidates, selection: cells.clone(), item: one.item.into() }])?;
+                let prepared = one.plan_one(vec![slot(&one.leaves[0].1, candidates, cells.clone())])?;
                 if prepared.plan.fill.contains(&true) {
                     return Ok(None);
                 }

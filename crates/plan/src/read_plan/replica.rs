@@ -66,7 +66,7 @@ pub fn offered(slots: &[Slot], replica: u32) -> Vec<Slot> {
         if replica > 0 {
             candidates.extend(of(slot, replica));
         }
-        Slot { candidates, selection: slot.selection.clone(), item: slot.item }
+        Slot { candidates, selection: slot.selection.clone(), ..*slot }
     };
     slots.iter().map(one).collect()
 }
