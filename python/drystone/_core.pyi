@@ -241,5 +241,9 @@ class Plan:
     def subchunks(self) -> int:
         """Subchunks that are touched."""
 
+    @property
+    def replica(self) -> int:
+        """Number of the replica that is read where it has the cells; 0 is what was put."""
+
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...

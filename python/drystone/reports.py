@@ -119,6 +119,8 @@ class Block:
     """Greatest value; None where values have no order."""
     members: tuple[str, ...] = ()
     """Which members of a record it wrote."""
+    layout: str | None = None
+    """The order of its cells, and their size where members stand together; None is row-major, each member by itself."""
 
     @property
     def rank(self) -> int | None:

@@ -11,6 +11,7 @@ use drystone_format::dtype::{DType, Member, Record, Scalar};
 use drystone_format::entry::{Entry, Piece, encode_block};
 use drystone_format::frame::{self, Kind, Next};
 use drystone_format::identity::{Durability, Identity, encode_hint};
+use drystone_format::layout::{Cells, Layout, Order};
 use drystone_format::log::{GroupHead, decode_group, encode_group};
 use drystone_format::manifest::{Manifest, Root, Section};
 use drystone_format::schema::Schema;
@@ -541,11 +542,24 @@ fn change_entry(entry: &mut Entry, dice: &mut Dice<'_>) {
             match dice.below(3) {
                 0 => encoding.chain = ["", "zstd:3", "shuffle", "unheard:9"][dice.below(4)].into(),
                 1 => dice.nudge32(&mut encoding.item),
-                _ => dice.nudge32(&mut encoding.layout),
+                _ => encoding.layout = odd_layout(dice),
             }
             entry.encoding = Arc::new(encoding);
         }
     }
+}
+
+fn odd_layout(dice: &mut Dice) -> Layout {
+    let mut cells = Cells { room: 8, at: 0, order: Order::Hilbert };
+    dice.nudge32(&mut cells.room);
+    dice.nudge32(&mut cells.at);
+    match dice.below(4) {
+        0 => return Layout::Unknown(dice.byte().into()),
+        1 => cells.order = Order::Morton,
+        2 => cells.order = Order::Dims((0..dice.byte() % 4).rev().collect()),
+        _ => {}
+    }
+    Layout::Cells(cells)
 }
 
 fn inside(piece: &Piece, len: usize) -> Option<std::ops::Range<usize>> {

@@ -20,6 +20,7 @@ mod fragment;
 #[doc(hidden)]
 pub mod fuzzing;
 mod head;
+mod layout;
 mod log_scan;
 pub mod member;
 mod pages;

@@ -12,6 +12,7 @@
 
 pub mod clip;
 pub mod coalesce;
+pub mod form;
 pub mod parts;
 pub mod ranges;
 pub mod read_plan;

@@ -211,6 +211,7 @@ impl ReadingHandle {
         out.set_item("writer", block.writer)?;
         out.set_item("put", block.put)?;
         out.set_item("nbytes", block.stored_bytes)?;
+        out.set_item("layout", (!block.layout.is_empty()).then_some(&block.layout))?;
         out.set_item("nans", block.nans)?;
         out.set_item("transform", Some(block.transform).filter(|t| !t.is_empty()))?;
         out.set_item("members", PyTuple::new(py, block.members)?)?;

@@ -13,7 +13,7 @@ mod compile;
 mod convert;
 mod copy;
 mod coverage;
-mod curve;
+pub mod curve;
 mod dtype;
 mod error;
 mod fill;

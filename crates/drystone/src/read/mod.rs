@@ -9,6 +9,7 @@ mod blocks;
 mod coded;
 mod covered;
 mod execute;
+mod replicas;
 mod strings;
 mod trailers;
 
@@ -22,7 +23,7 @@ use drystone_format::keys;
 use drystone_format::schema::Variable;
 use drystone_format::source::Source;
 use drystone_format::table::{self, Subchunk};
-use drystone_plan::read_plan::{self, Options, PlanError, ReadPlan, Slot};
+use drystone_plan::read_plan::{self, Choice, Options, PlanError, ReadPlan, Slot};
 use drystone_plan::resolve::{Candidate, Resolved};
 use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tree::{self, Query, StepSet};
@@ -38,6 +39,7 @@ use crate::segment::crc32;
 use crate::snapshot::Snapshot;
 use crate::{Error, Result};
 
+pub(crate) use blocks::share;
 pub use blocks::{BlockInfo, Written};
 use execute::Sources;
 
@@ -339,7 +341,32 @@ impl Reading {
         Ok(slots)
     }
 
+    /// Plans by way of the replica that costs least; where there is none, what was put.
     fn plan(&self, slots: Vec<Slot>) -> Result<Prepared> {
+        let replicas = read_plan::numbers(&slots);
+        if replicas.is_empty() {
+            return self.plan_one(slots);
+        }
+        let mut best: Option<(u64, Prepared)> = None;
+        let mut choices = Vec::with_capacity(replicas.len() + 1);
+        for replica in std::iter::once(0).chain(replicas) {
+            let prepared = self.plan_one(read_plan::offered(&slots, replica))?;
+            let choice = Choice::of(replica, &prepared.plan);
+            let cost = choice.cost(OPTIONS.gap);
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                choices.iter_mut().for_each(|c: &mut Choice| c.chosen = false);
+                choices.push(Choice { chosen: true, ..choice });
+                best = Some((cost, prepared));
+            } else {
+                choices.push(choice);
+            }
+        }
+        let Some((_, mut prepared)) = best else { return self.plan_one(slots) };
+        prepared.plan.choices = choices;
+        Ok(prepared)
+    }
+
+    fn plan_one(&self, slots: Vec<Slot>) -> Result<Prepared> {
         let sources = Sources::new(&self.inner, &self.snapshot);
         let resolved = read_plan::resolve_slots(&slots).map_err(|e| self.plan_error(&slots, &sources, e))?;
         let mut tables: BTreeMap<(usize, usize), Arc<Vec<Subchunk>>> = BTreeMap::new();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use drystone_format::entry::Encoding;
+use drystone_format::layout::Layout;
 
 use super::*;
 use crate::random::{Random, block};
@@ -53,7 +54,7 @@ impl Store {
         entry.put = self.tables.len() as u64;
         entry.source = random.below(3) as u32;
         let chain = if random.below(3) == 0 { "mirror" } else { "" };
-        entry.encoding = Arc::new(Encoding { chain: chain.into(), item: ITEM as u32, layout: 0 });
+        entry.encoding = Arc::new(Encoding { chain: chain.into(), item: ITEM as u32, ..Encoding::default() });
         let cutting = random.below(2) == 0;
         entry.subchunks = 1;
         for (d, &count) in count.iter().enumerate() {
@@ -378,7 +379,8 @@ fn numbers_that_do_not_fit_are_errors() {
         assert!(matches!(error, PlanError::Corrupt { slot: 0, candidate: 0, .. }));
     }
     let mut slot = raw_slot(&[64], vec![Axis::full(64)]);
-    slot.candidates[0].entry.encoding = Arc::new(Encoding { item: 4, layout: 7, ..Encoding::default() });
+    slot.candidates[0].entry.encoding =
+        Arc::new(Encoding { item: 4, layout: Layout::Unknown(7), ..Encoding::default() });
     assert!(matches!(plan_of(&[slot]), Err(PlanError::Unsupported { .. })));
 }
 
