@@ -5,11 +5,10 @@
 //! An *opaque* codec needs all its bytes to give any back; a *transparent*
 //! one also answers for a part ([`Codec::transparent`]).
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use crate::text::{CodecSpec, nearest};
-use crate::{Logical, Scratch, Shuffle, TransformError, Zstd};
+use crate::{Fetched, Logical, Pieces, Planned, Scratch, Shuffle, Stored, TransformError, Want, Zstd};
 
 /// One reversible encoding of a subchunk's bytes.
 ///
@@ -45,20 +44,33 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
     fn transparent(&self) -> Option<&dyn Transparent>;
 }
 
-/// The side of a codec that can decode a part from a part.
+/// The side of a codec that can decode a part from a part, or to less than full precision.
+///
+/// What it needs to know beforehand it writes at the head of its encoded bytes; the head is kept beside the subchunk as
+/// metadata ([`Transparent::meta_len`]), so a plan costs no look at the data. Metadata comes from outside like everything else.
 pub trait Transparent {
-    /// Ranges of the encoded bytes that decoding the bytes `wanted` needs,
-    /// ascending within `0..encoded_len`. Pure arithmetic: nothing is fetched yet.
-    fn plan_read(&self, encoded_len: u64, logical: &Logical, wanted: Range<u64>) -> Vec<Range<u64>>;
+    /// How many bytes at the head of `encoded`, which `encode` just made, are metadata to be kept. Nothing over
+    /// [`MAX_META_LEN`](crate::MAX_META_LEN) is kept: the subchunk is then read whole.
+    fn meta_len(&self, encoded: &[u8]) -> usize;
 
-    /// Fills `out` with the decoded bytes `wanted`; `fetched` is the planned ranges, concatenated.
+    /// Which of the `stored.len` encoded bytes the want needs. Pure arithmetic: nothing is fetched yet, and what it allocates
+    /// is bounded by the metadata at hand and the number of wanted ranges.
+    fn plan_read(
+        &self,
+        stored: &Stored<'_>,
+        logical: &Logical,
+        want: &Want<'_>,
+    ) -> Result<Planned, TransformError>;
+
+    /// Puts decoded pieces that hold all that is wanted to their places. `fetched` holds at least what
+    /// `plan_read` asked for the same arguments.
     fn decode_part(
         &self,
-        encoded_len: u64,
-        fetched: &[u8],
+        stored: &Stored<'_>,
+        fetched: &Fetched<'_>,
         logical: &Logical,
-        wanted: Range<u64>,
-        out: &mut [u8],
+        want: &Want<'_>,
+        pieces: &mut Pieces<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), TransformError>;
 }

@@ -1,7 +1,9 @@
 //! The body of the fuzz target, kept here so that tests run it too.
 
+use std::ops::Range;
+
 use crate::histogram::Histogram;
-use crate::{Chain, Logical, Part, Scratch};
+use crate::{Chain, Fetched, Logical, Precision, Scratch, Stored, Want};
 
 const CHAINS: [&str; 6] =
     ["identity", "zstd:1", "shuffle", "shuffle,zstd:1", "zstd:1,shuffle:3", "zstd,shuffle,zstd"];
@@ -17,21 +19,25 @@ pub fn fuzz_decode(data: &[u8]) {
     if let Some(Ok(chain)) = CHAINS.get(usize::from(pick) % CHAINS.len()).map(|text| Chain::parse(text)) {
         let mut out = vec![0; len];
         let whole = chain.decode(body, &logical, &mut out, &mut scratch);
-        let stored_len = body.len() as u64;
-        let wanted = len as u64 / 3..len as u64 / 2;
-        let meta = chain.meta(body);
-        let plan = chain.plan_read(stored_len, meta, &logical, wanted.clone());
-        let fetched: Vec<u8> = plan
-            .iter()
-            .flat_map(|r| body.get(r.start as usize..r.end as usize).unwrap_or_default())
-            .copied()
-            .collect();
-        let mut cut = vec![0; (wanted.end - wanted.start) as usize];
-        let part = Part { stored_len, meta, decoded_len: len, wanted: wanted.clone(), fetched: &fetched };
-        let in_part = chain.decode_part(&part, &logical, &mut cut, &mut scratch);
-        if whole.is_ok() {
-            assert_eq!(in_part, Ok(()));
-            assert_eq!(out.get(wanted.start as usize..wanted.end as usize), Some(cut.as_slice()));
+        let stored = Stored { len: body.len() as u64, meta: chain.meta(body), decoded_len: len };
+        let wanted = [len as u64 / 3..len as u64 / 2, len as u64 / 2..len as u64 * 3 / 4];
+        for precision in [Precision::Exact, Precision::Level(1), Precision::Absolute(0.5)] {
+            let want = Want { ranges: &wanted, precision };
+            let mut cut = vec![0; len];
+            let in_part = chain.plan_read(&stored, &logical, &want).and_then(|plan| {
+                let bytes = |r: &Range<u64>| {
+                    (r.start, body.get(r.start as usize..r.end as usize).unwrap_or_default())
+                };
+                let fetched = Fetched::new(plan.ranges.iter().map(bytes).collect());
+                chain.decode_part(&stored, &fetched, &logical, &want, &mut cut, &mut scratch)
+            });
+            if whole.is_ok() && precision == Precision::Exact {
+                assert_eq!(in_part, Ok(()));
+                for range in &wanted {
+                    let range = range.start as usize..range.end as usize;
+                    assert_eq!(out.get(range.clone()), cut.get(range));
+                }
+            }
         }
     }
     if let Ok(histogram) = Histogram::decode(body) {

@@ -73,7 +73,7 @@ pub struct FragmentHandle {
 }
 
 /// What reading a fragment would do, to be printed and compared.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct FragmentPlan {
     /// The fragment's memory, as a person reads it.
     pub layout: String,

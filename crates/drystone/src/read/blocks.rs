@@ -2,12 +2,12 @@
 
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::{Entry, newest_cmp};
-use drystone_plan::read_plan;
 use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tree;
 
 use super::execute::{self, Sources};
+use super::strings::empty_strings;
 use super::{Prepared, ReadReport, Reading};
 use crate::array::Target;
 use crate::{Error, Result};
@@ -100,13 +100,17 @@ impl Reading {
         for block in self.block_entries(step)? {
             let e = &block[0];
             let n = usize::from(e.ndim);
-            let mut stored_bytes = 0;
+            let mut stored_bytes = 0u64;
             for entry in &block {
-                stored_bytes += match entry.subchunks {
+                let bytes = match entry.subchunks {
                     0 => 0,
                     1 => entry.piece.length,
-                    _ => self.table(entry, &sources)?.iter().map(|s| s.piece.length).sum(),
+                    _ => self
+                        .table(entry, &sources)?
+                        .iter()
+                        .fold(0, |n: u64, s| n.saturating_add(s.piece.length)),
                 };
+                stored_bytes = stored_bytes.saturating_add(bytes);
             }
             let simple = block.len() == 1 && self.leaves.len() == 1;
             out.push(BlockInfo {
@@ -119,7 +123,7 @@ impl Reading {
                 put: e.put,
                 stored_bytes,
                 min_max: if simple { e.stats.min_max } else { None },
-                nans: block.iter().map(|e| e.stats.nans).sum(),
+                nans: block.iter().fold(0, |n: u64, e| n.saturating_add(e.stats.nans)),
                 transform: e.encoding.chain.clone(),
                 members: block
                     .iter()
@@ -166,14 +170,13 @@ impl Reading {
         let slots = self
             .leaves
             .iter()
-            .map(|(member, leaf)| read_plan::Slot {
-                candidates: block
+            .map(|(member, leaf)| {
+                let candidates = block
                     .iter()
                     .filter(|e| e.member == *member)
                     .map(|e| Candidate { entry: e.clone(), limit: [u64::MAX; MAX_NDIM] })
-                    .collect(),
-                selection: cells.clone(),
-                item: u64::from(leaf.size),
+                    .collect();
+                super::slot(leaf, candidates, cells.clone())
             })
             .collect();
         Ok((count, Some(self.plan(slots)?)))
@@ -213,7 +216,7 @@ impl Reading {
     /// The same for a block of this variable that `written` gave.
     pub fn read_written_strings(&self, block: &Written) -> Result<Vec<Vec<u8>>> {
         let (count, prepared) = self.prepare_block(block)?;
-        let mut out = vec![Vec::new(); count.iter().product::<u64>() as usize];
+        let mut out = empty_strings(&self.path, count.iter().try_fold(1u64, |n, c| n.checked_mul(*c)))?;
         if let Some(prepared) = prepared {
             self.strings_of(&prepared, &mut out)?;
         }

@@ -48,17 +48,7 @@ impl Reading {
                 self.path, self.variable.dtype
             )));
         }
-        let cells = usize::try_from(cells.unwrap_or(u64::MAX))
-            .map_err(|_| Error::invalid("the selection is too large"))?;
-        let mut out: Vec<Vec<u8>> = Vec::new();
-        out.try_reserve_exact(cells).map_err(|_| {
-            Error::invalid(format!(
-                "{cells} strings of \"{}\" do not fit into memory; read a part",
-                self.path
-            ))
-        })?;
-        out.resize(cells, Vec::new());
-        Ok(out)
+        empty_strings(&self.path, cells)
     }
 
     /// Resolves the strings of one slot into `out` (row-major).
@@ -163,6 +153,17 @@ impl Reading {
         }
         Ok(())
     }
+}
+
+/// So many empty strings, if memory has room for them: a stored shape may state any number.
+pub(super) fn empty_strings(path: &str, cells: Option<u64>) -> Result<Vec<Vec<u8>>> {
+    let mut out: Vec<Vec<u8>> = Vec::new();
+    let room = cells.and_then(|n| usize::try_from(n).ok()).filter(|n| out.try_reserve_exact(*n).is_ok());
+    let cells = room.ok_or_else(|| {
+        Error::invalid(format!("so many strings of \"{path}\" do not fit into memory; read a part"))
+    })?;
+    out.resize(cells, Vec::new());
+    Ok(out)
 }
 
 /// Row-major numbers of the cells of a box.
