@@ -21,7 +21,15 @@ from drystone.errors import (
 )
 from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
-from drystone.reports import Block, Damage, IncompleteStep, RecoverReport, Snapshot, VerifyReport
+from drystone.reports import (
+    Block,
+    Damage,
+    IncompleteStep,
+    RecoverReport,
+    Snapshot,
+    TransformChoice,
+    VerifyReport,
+)
 from drystone.variable import Variable
 from drystone.writer import Writer
 
@@ -47,6 +55,7 @@ __all__ = [
     "Plan",
     "RecoverReport",
     "Snapshot",
+    "TransformChoice",
     "UnsupportedError",
     "Variable",
     "VerifyReport",

@@ -28,9 +28,7 @@ LEFT_OUT = ("szip", "pcodec", "_split", "lz4hc")
 def test_plain_python_decodes_a_vector(name):
     stored, described, expected = vector(name)
     assert stored[0] == 0x1F
-    found = codecs.decode_coded(
-        described["chain"], stored[1:], len(expected), described["item"], described["scalar"]
-    )
+    found = codecs.decode_coded(described["chain"], stored[1:], len(expected), described["item"], described["scalar"])
     assert found == expected
 
 

@@ -150,7 +150,13 @@ impl BlockPart<'_> {
     }
 
     /// Gathers a box of the source into dense row-major order.
-    fn gather(&self, source: &Source<'_>, first: &[u64], extent: &[u64], out: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn gather(
+        &self,
+        source: &Source<'_>,
+        first: &[u64],
+        extent: &[u64],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         let item = self.item();
         let mut dims = Vec::with_capacity(extent.len());
         let mut dense = item as i64;

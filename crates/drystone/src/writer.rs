@@ -17,10 +17,12 @@ use drystone_format::log::{self, FileHeader, FileKind, GroupHead, Rank};
 use drystone_format::schema::Variable;
 use drystone_format::table::Subchunk;
 use drystone_store::PutMode;
-use drystone_transform::{Chain, Scratch};
+use drystone_transform::{Chain, Choice, Scratch, Transform};
 
 use crate::adoption::{Books, Damaged};
 use crate::array::Source;
+use crate::choose::Choices;
+use crate::config::Config;
 use crate::container::{Inner, lock, no_such};
 use crate::log_scan::PartFrom;
 use crate::member::member;
@@ -92,6 +94,7 @@ struct Shared {
     fence: u64,
     limit: u64,
     pid: u32,
+    choices: Choices,
     state: Mutex<State>,
 }
 
@@ -143,8 +146,17 @@ impl Writer {
             failed: None,
             closed: false,
         };
-        let shared =
-            Shared { inner, id, rank, run, fence, limit, pid: std::process::id(), state: Mutex::new(state) };
+        let shared = Shared {
+            inner,
+            id,
+            rank,
+            run,
+            fence,
+            limit,
+            pid: std::process::id(),
+            choices: Choices::default(),
+            state: Mutex::new(state),
+        };
         Ok(Writer { shared: Arc::new(shared) })
     }
 
@@ -156,6 +168,11 @@ impl Writer {
     /// The run it belongs to; `None` without rank.
     pub fn run(&self) -> Option<u64> {
         self.shared.rank.map(|_| self.shared.run)
+    }
+
+    /// What `auto` chose for the variables put by this writer, by name (`P.x` for a member), each with its report.
+    pub fn choices(&self) -> Vec<(String, Arc<Choice>)> {
+        self.shared.choices.reports()
     }
 
     /// Begins a step: the given one, or the one after the last committed (or this writer's last). Returns its number.
@@ -248,12 +265,21 @@ impl Writer {
         }
         let offset = check_box(path, &variable, data.shape(), offset)?;
         let (put, step, generation) = self.begin_put(path, &variable)?;
-        let chain = Chain::parse(&variable.transform).map_err(|e| {
-            Error::unsupported(format!("\"{path}\" has a transform this program cannot apply: {e}"))
-        })?;
+        let config = self.shared.inner.config.as_deref();
+        let transform = transform_of(path, &variable, config)?;
+        let chunks = config.and_then(|config| config.chunks(path, data.shape().len()));
+        let chunks = chunks.or(variable.chunks.as_deref());
         for (member, leaf) in &leaves {
+            let chain = match &transform {
+                Transform::Chain(chain) => chain.clone(),
+                Transform::Auto(auto) => {
+                    let name =
+                        if leaf.path.is_empty() { path.into() } else { format!("{path}.{}", leaf.path) };
+                    self.shared.choices.chain(auto, &name, (variable.id, *member), leaf, data)?
+                }
+            };
             let coded = !chain.is_identity();
-            let cut = put::cut(data.shape(), variable.chunks.as_deref(), u64::from(leaf.size), coded);
+            let cut = put::cut(data.shape(), chunks, u64::from(leaf.size), coded);
             let part = BlockPart { leaf, chain: &chain, cut: &cut };
             let place = Place {
                 step,
@@ -295,7 +321,10 @@ impl Writer {
         }
         let offset = check_box(path, &variable, shape, offset)?;
         let (put, step, generation) = self.begin_put(path, &variable)?;
-        let chain = Chain::parse(&variable.transform).map_err(|e| Error::unsupported(e.to_string()))?;
+        let chain = match transform_of(path, &variable, self.shared.inner.config.as_deref())? {
+            Transform::Chain(chain) => chain,
+            Transform::Auto(_) => Chain::identity(),
+        };
         let leaf = &variable.dtype.leaves()[0];
         let cut = put::cut(shape, variable.chunks.as_deref(), 16, !chain.is_identity());
         let place = Place { step, variable: variable.id, member: 0, put, offset: &offset, count: shape };
@@ -893,6 +922,22 @@ fn check_box(path: &str, variable: &Variable, shape: &[u64], offset: Option<&[u6
 fn store_coded(segment: &mut Segment, coded: &Coded) -> Result<Subchunk> {
     let piece = segment.push_coded(&coded.bytes, &coded.meta, &coded.histogram)?;
     Ok(Subchunk { piece, stats: put::entry_stats(&coded.stats) })
+}
+
+/// How blocks of a variable are encoded: as configured, else as declared.
+fn transform_of(path: &str, variable: &Variable, config: Option<&Config>) -> Result<Transform> {
+    let Some((config, transform)) = config.and_then(|c| Some((c, c.transform(path)?))) else {
+        return Transform::parse(&variable.transform).map_err(|e| {
+            Error::unsupported(format!("\"{path}\" has a transform this program cannot apply: {e}"))
+        });
+    };
+    for leaf in variable.dtype.leaves() {
+        transform.check_takes(&put::logical(&leaf, &[0])).map_err(|e| {
+            let file = config.path().display();
+            Error::invalid(format!("the transform that {file} gives \"{path}\": {e}"))
+        })?;
+    }
+    Ok(transform.clone())
 }
 
 /// Encodes subchunks, in parallel where it pays.

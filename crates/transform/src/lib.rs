@@ -12,6 +12,7 @@
 //!   than a small multiple of the declared decoded size;
 //! - the bytes are specified in docs/transforms.md; the code follows it.
 
+mod auto;
 mod bit_round;
 mod bit_shuffle;
 mod blosc;
@@ -25,6 +26,7 @@ mod error;
 mod fuzzing;
 pub mod histogram;
 mod logical;
+mod lorenzo;
 mod lz4;
 mod number;
 mod params;
@@ -38,6 +40,7 @@ mod text;
 mod zarr;
 mod zstandard;
 
+pub use auto::{Auto, Choice, Goal, Sample, Transform, Trial};
 pub use chain::Chain;
 pub use codec::{Codec, Transparent};
 pub use error::TransformError;
