@@ -1,4 +1,4 @@
-"""Does `auto` lie on or above the frontier of the lossless compressors people use?
+"""`auto` beside the frontier of the lossless compressors that people use: on or above it, or not.
 
 Ratio, encoding and decoding speed of whole arrays, written to and read from files in memory (`/dev/shm`), with 1 and 2 threads:
 Drystone's chains and `auto` beside blosc2 (shuffle, bitshuffle, bytedelta; zstd and lz4), zarr, h5py with hdf5plugin, and
@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 import pcodec.standalone as pco
 import zarr
+from pcodec import ChunkConfig
 from zarr.codecs import BloscCodec, BloscShuffle
 
 Array = npt.NDArray[Any]
@@ -71,6 +72,7 @@ def chunk_of(array: Array) -> tuple[int, ...]:
 
 
 def drystone(transform: str, array: Array, folder: Path, threads: int) -> Act:
+    """Drystone with a transform."""
     path = folder / "a.dry"
     (folder / "drystone.toml").write_text(f"threads = {threads}\n")
 
@@ -94,6 +96,7 @@ def drystone(transform: str, array: Array, folder: Path, threads: int) -> Act:
 
 
 def blosc(codec: str, filters: list[Any], level: int, array: Array, folder: Path, threads: int) -> Act:
+    """A b2nd file of python-blosc2."""
     path = str(folder / "a.b2nd")
     cparams = {
         "codec": getattr(blosc2.Codec, codec),
@@ -113,6 +116,7 @@ def blosc(codec: str, filters: list[Any], level: int, array: Array, folder: Path
 
 
 def zarr_blosc(cname: str, level: int, array: Array, folder: Path, threads: int) -> Act:
+    """A Zarr v3 array in a folder, with its Blosc codec."""
     path = folder / "a.zarr"
     zarr.config.set({"threading.max_workers": threads, "async.concurrency": threads})
     codec = BloscCodec(cname=cname, clevel=level, shuffle=BloscShuffle.shuffle)
@@ -135,6 +139,7 @@ def zarr_blosc(cname: str, level: int, array: Array, folder: Path, threads: int)
 
 
 def hdf5(options: Any, array: Array, folder: Path, threads: int) -> Act:
+    """An HDF5 dataset, with filters of HDF5 or hdf5plugin."""
     path = folder / "a.h5"
 
     def write() -> None:
@@ -149,12 +154,9 @@ def hdf5(options: Any, array: Array, folder: Path, threads: int) -> Act:
 
 
 def pcodec(level: int, array: Array, folder: Path, threads: int) -> Act:
+    """One standalone pcodec file."""
     path = folder / "a.pco"
-    config = pco.ChunkConfig(compression_level=level) if hasattr(pco, "ChunkConfig") else None
-    if config is None:
-        from pcodec import ChunkConfig
-
-        config = ChunkConfig(compression_level=level)
+    config = ChunkConfig(compression_level=level)
 
     def write() -> None:
         path.write_bytes(pco.simple_compress(array.ravel(), config))

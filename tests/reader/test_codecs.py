@@ -6,10 +6,11 @@ import json
 import zlib
 from pathlib import Path
 
-import drystone_codecs as codecs
 import h5py
 import numpy as np
 import pytest
+
+import drystone_codecs as codecs
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "codecs"
 ALL = sorted(path.stem for path in VECTORS.glob("*.bin"))
