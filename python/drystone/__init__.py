@@ -21,7 +21,16 @@ from drystone.errors import (
 )
 from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
-from drystone.reports import Block, Damage, ErrorBound, IncompleteStep, RecoverReport, Snapshot, VerifyReport
+from drystone.reports import (
+    Block,
+    Damage,
+    ErrorBound,
+    IncompleteStep,
+    RecoverReport,
+    Snapshot,
+    TransformChoice,
+    VerifyReport,
+)
 from drystone.variable import Variable
 from drystone.views import View
 from drystone.writer import Writer
@@ -49,6 +58,7 @@ __all__ = [
     "Plan",
     "RecoverReport",
     "Snapshot",
+    "TransformChoice",
     "UnsupportedError",
     "Variable",
     "VerifyReport",

@@ -129,6 +129,18 @@ class Block:
 
 
 @dataclass(frozen=True)
+class TransformChoice:
+    """A chain that `transform="auto"` chose. Prints as the table of what was tried."""
+
+    transform: str
+    """The chain that won, as `transform=` takes it."""
+    report: str
+
+    def __str__(self) -> str:
+        return self.report
+
+
+@dataclass(frozen=True)
 class RecoverReport:
     """What a recovery did."""
 

@@ -13,6 +13,8 @@
 mod adoption;
 pub mod array;
 mod cache;
+mod choose;
+mod config;
 mod container;
 mod describe;
 mod error;
@@ -36,6 +38,7 @@ mod verify;
 mod writer;
 
 pub use adoption::{Incomplete, RunStep};
+pub use config::{Config, Rule};
 pub use container::{Container, CreateOptions, Mode};
 pub use describe::{Description, FileCount, Pending, VariableUsage, WriterInfo, WriterState};
 pub use drystone_dataset as dataset;
@@ -44,6 +47,7 @@ pub use drystone_format::identity::Durability;
 pub use drystone_plan as plan;
 pub use drystone_rules as rules;
 pub use drystone_store as store;
+pub use drystone_transform as transform;
 pub use drystone_transform::{Bound, Precision};
 pub use error::{Error, ErrorKind, Result};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};

@@ -242,7 +242,8 @@ impl BlockPart<'_> {
         rolled.map(|()| &out.cells[..]).ok_or_else(|| Error::invalid("a box that does not fit its curve"))
     }
 
-    fn stored<'b>(
+    /// The cells of a box as they are stored: in the source itself, if they lie so there.
+    pub(crate) fn stored<'b>(
         &self,
         source: &Source<'b>,
         first: &[u64],
@@ -259,6 +260,12 @@ impl BlockPart<'_> {
     fn alone(&self) -> Option<&Leaf> {
         let mut members = self.members();
         members.next().map(|(_, leaf, _)| leaf).filter(|leaf| leaf.size == self.laid.room)
+    }
+
+    /// What codecs are told of a box of cells.
+    pub(crate) fn logical(&self, extent: &[u64]) -> Logical {
+        let unknown = || Logical { shape: extent.to_vec(), ..Logical::scalars(self.room(), 0) };
+        self.cells().logical(&self.alone().map_or_else(unknown, |leaf| logical(leaf, extent)))
     }
 
     /// Statistics of each member in stored cells.
@@ -295,8 +302,7 @@ impl BlockPart<'_> {
         scratch: &mut Scratch,
     ) -> Result<Coded> {
         let data = self.stored(source, first, extent, gathered)?;
-        let unknown = || Logical { shape: extent.to_vec(), ..Logical::scalars(self.room(), 0) };
-        let logical = self.cells().logical(&self.alone().map_or_else(unknown, |leaf| logical(leaf, extent)));
+        let logical = self.logical(extent);
         let mut bytes = Vec::new();
         let failed = |e| Error::invalid(format!("encoding with {}: {e}", self.chain.canonical()));
         self.chain.encode(data, &logical, &mut bytes, scratch).map_err(failed)?;

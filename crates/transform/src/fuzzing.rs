@@ -76,7 +76,7 @@ pub fn fuzz_decode(data: &[u8]) {
 
 /// The chains that [`fuzz_codec`] picks from by its first byte.
 #[doc(hidden)]
-pub const FUZZED_CODECS: [&str; 19] = [
+pub const FUZZED_CODECS: [&str; 20] = [
     "lz4",
     "zlib:6",
     "gzip:6",
@@ -86,6 +86,7 @@ pub const FUZZED_CODECS: [&str; 19] = [
     "bitshuffle",
     "delta",
     "bytedelta",
+    "lorenzo",
     "bitround:3,dtype=f4",
     "pcodec:8,dtype=f4",
     "pcodec:4,dtype=i2",

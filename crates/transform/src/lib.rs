@@ -18,6 +18,7 @@
 )]
 
 mod aplod;
+mod auto;
 mod bit_round;
 mod bit_shuffle;
 mod blosc;
@@ -34,6 +35,7 @@ mod head;
 pub mod histogram;
 mod isobar;
 mod logical;
+mod lorenzo;
 mod lz4;
 mod number;
 mod params;
@@ -49,6 +51,7 @@ mod zarr;
 mod zstandard;
 
 pub use aplod::Aplod;
+pub use auto::{Auto, Choice, Goal, Sample, Transform, Trial};
 pub use chain::Chain;
 pub use codec::{Codec, Transparent};
 pub use error::TransformError;

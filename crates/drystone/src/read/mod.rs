@@ -16,6 +16,8 @@ mod trailers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::Leaf;
@@ -52,13 +54,23 @@ const OPTIONS: Options = Options { gap: 16 << 10, max_request: 1 << 20, precisio
 /// Candidates planned at a time: bounds the memory of plans.
 const BATCH: usize = 20_000;
 
-/// Threads a read or an encoding may use: `DRYSTONE_THREADS`, else the processors, at most 8.
+/// Threads that a configuration allows; 0 where none was found.
+static CONFIGURED: AtomicUsize = AtomicUsize::new(0);
+
+/// Threads a read or an encoding may use: `DRYSTONE_THREADS`, else as configured, else the processors, at most 8.
 pub(crate) fn threads() -> usize {
-    static THREADS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    *THREADS.get_or_init(|| {
-        let given = std::env::var("DRYSTONE_THREADS").ok().and_then(|v| v.parse().ok()).filter(|n| *n > 0);
-        given.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(8)))
+    static GIVEN: OnceLock<Option<usize>> = OnceLock::new();
+    static FOUND: OnceLock<usize> = OnceLock::new();
+    let parsed = || std::env::var("DRYSTONE_THREADS").ok().and_then(|v| v.parse().ok()).filter(|n| *n > 0);
+    let configured = Some(CONFIGURED.load(Ordering::Relaxed)).filter(|n| *n > 0);
+    GIVEN.get_or_init(parsed).or(configured).unwrap_or_else(|| {
+        *FOUND.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(8)))
     })
+}
+
+/// What a configuration says of threads; it holds for the process.
+pub(crate) fn set_threads(threads: usize) {
+    CONFIGURED.store(threads, Ordering::Relaxed);
 }
 
 /// What a read cost.
