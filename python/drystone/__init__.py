@@ -24,19 +24,23 @@ from drystone.group import Attributes, Group
 from drystone.reports import (
     Block,
     Damage,
+    ErrorBound,
     IncompleteStep,
     PublishedArray,
     PublishReport,
     RecoverReport,
     Snapshot,
+    TransformChoice,
     VerifyReport,
 )
 from drystone.variable import Variable
+from drystone.views import View
 from drystone.writer import Writer
 
 __all__ = [
     "Attributes",
     "Block",
+    "ErrorBound",
     "CancelledError",
     "ConflictError",
     "Container",
@@ -58,9 +62,11 @@ __all__ = [
     "PublishedArray",
     "RecoverReport",
     "Snapshot",
+    "TransformChoice",
     "UnsupportedError",
     "Variable",
     "VerifyReport",
+    "View",
     "Writer",
     "__version__",
     "create",

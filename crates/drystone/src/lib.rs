@@ -13,6 +13,8 @@
 mod adoption;
 pub mod array;
 mod cache;
+mod choose;
+mod config;
 mod container;
 mod describe;
 mod error;
@@ -20,6 +22,7 @@ mod fragment;
 #[doc(hidden)]
 pub mod fuzzing;
 mod head;
+mod layout;
 mod log_scan;
 pub mod member;
 mod pages;
@@ -36,6 +39,7 @@ mod verify;
 mod writer;
 
 pub use adoption::{Incomplete, RunStep};
+pub use config::{Config, Rule};
 pub use container::{Container, CreateOptions, Mode};
 pub use describe::{Description, FileCount, Pending, VariableUsage, WriterInfo, WriterState};
 pub use drystone_dataset as dataset;
@@ -44,10 +48,12 @@ pub use drystone_format::identity::Durability;
 pub use drystone_plan as plan;
 pub use drystone_rules as rules;
 pub use drystone_store as store;
+pub use drystone_transform as transform;
+pub use drystone_transform::{Bound, Precision};
 pub use error::{Error, ErrorKind, Result};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
 pub use publish::{Compressor, PublishOptions, PublishReport, PublishedArray, Skipped};
-pub use read::{BlockInfo, ReadReport, Reading, Written};
+pub use read::{BlockInfo, Planned, ReadReport, Reading, Wanted, Written};
 pub use recover::{Adopt, RecoverReport};
 pub use schema_op::{NewVariable, SchemaOp};
 pub use snapshot::Snapshot;

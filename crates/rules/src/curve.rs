@@ -13,22 +13,15 @@ pub(crate) const MOST_CELLS: u64 = 1 << 22;
 
 /// Which curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Curve {
+pub enum Curve {
+    /// The Z curve: bits of the coordinates interleaved, the first axis leading.
     Morton,
+    /// The Hilbert curve.
     Hilbert,
 }
 
-/// For every cell of a grid in row-major order, its place among them along the Hilbert curve through the smallest enclosing
-/// cube of a power-of-two side. A permutation for any grid; neighbours in it are neighbours in space where the grid is such
-/// a cube.
-///
-/// `TooLarge` for more than 2^22 cells.
-pub fn hilbert_ranks(counts: &[u64]) -> Result<Vec<u32>, RuleError> {
-    ranks(Curve::Hilbert, counts)
-}
-
-/// For every cell in row-major order, its place along the curve.
-pub(crate) fn ranks(curve: Curve, counts: &[u64]) -> Result<Vec<u32>, RuleError> {
+/// For every cell of an array in row-major order, its place along the curve. At most 2^22 cells.
+pub fn ranks(curve: Curve, counts: &[u64]) -> Result<Vec<u32>, RuleError> {
     let cells = counts.iter().try_fold(1u64, |product, &count| product.checked_mul(count));
     let too_large = RuleError::TooLarge { what: "elements in curve order", most: MOST_CELLS };
     let cells = cells.filter(|&cells| cells <= MOST_CELLS).ok_or(too_large.clone())? as usize;

@@ -89,7 +89,8 @@ fn find_in(inner: &Inner, snapshot: &Snapshot, id: u32, targets: &mut [Target]) 
         tree::find(&inner.pages, root, &query, &mut |entry| {
             let hidden = entry.step > 0 && entry.commit < snapshot.steps.hidden_below(entry.step - 1);
             let Some(target) = targets.iter_mut().find(|t| t.array.leaf == entry.member) else { return };
-            if hidden || overflow {
+            // Of a replica the same is known again.
+            if hidden || overflow || entry.encoding.replica > 0 {
                 return;
             }
             let Some(cells) = visible(entry, target) else { return };

@@ -3,28 +3,35 @@
 //! Requests run in any order on several threads: what each brings is placed at once, and the cells they write are disjoint
 //! because visible boxes are.
 
+mod listed;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use drystone_format::dtype::Leaf;
-use drystone_format::entry::{Entry, Piece};
+use drystone_format::entry::{Encoding, Entry, Piece};
+use drystone_format::layout::Order;
+use drystone_format::piece::Trailer;
 use drystone_format::source::Source;
 use drystone_plan::clip::within;
 use drystone_plan::coalesce::Fetch;
+use drystone_plan::form::Form;
 use drystone_plan::parts::Part;
 use drystone_plan::read_plan::Work;
 use drystone_rules::{Dim, StridedCopy};
-use drystone_store::{Request, StoreExt};
+use drystone_store::Request;
 use drystone_transform::checks::{crc_units, verify_units};
-use drystone_transform::{Chain, Logical, Scratch};
+use drystone_transform::{Chain, Logical, Scratch, TransformError};
 
-use super::{Prepared, Reading, segment_key, threads};
+use super::coded::Waiting;
+use super::{Prepared, Reading, segment_key, threads, trailers};
 use crate::array::Target;
 use crate::container::{Inner, lock};
 use crate::error::must_exist;
-use crate::put::{MAX_SUBCHUNK, rule_error, scalar_size};
+use crate::layout::Table;
+use crate::put::{MAX_SUBCHUNK, logical, rule_error};
 use crate::segment::crc32;
 use crate::snapshot::Snapshot;
 use crate::{Error, Result};
@@ -36,8 +43,6 @@ const DIRECT: u64 = 64 << 10;
 /// From this many requests of at most `SMALL_REQUEST` bytes on, the store is told of them ahead.
 const MANY_REQUESTS: usize = 16;
 const SMALL_REQUEST: u64 = 128 << 10;
-/// Memory for a request of at most this is taken without asking for the length of the object.
-const UNCHECKED: usize = 5 << 20;
 /// Less than this is read by the calling thread alone.
 const PARALLEL_BYTES: u64 = 2 << 20;
 
@@ -71,27 +76,38 @@ impl<'a> Sources<'a> {
 }
 
 /// What every request needs.
-struct Job<'a> {
-    reading: &'a Reading,
-    prepared: &'a Prepared,
+pub(super) struct Job<'a> {
+    pub(super) reading: &'a Reading,
+    pub(super) prepared: &'a Prepared,
     first_step: u64,
     out: &'a Target<'a>,
-    sources: &'a Sources<'a>,
-    /// Checks by trailer number.
-    trailers: Vec<Arc<Vec<u32>>>,
+    pub(super) sources: &'a Sources<'a>,
+    /// Trailers by number.
+    trailers: Vec<Arc<Trailer>>,
+    /// Ranges of encoded works that were read and wait for the others.
+    waiting: Waiting,
 }
 
 /// Buffers of one thread, reused.
 #[derive(Default)]
-struct Buffers {
+pub(super) struct Buffers {
     read: Vec<u8>,
-    decoded: Vec<u8>,
-    /// Of which piece `decoded` is.
-    holds: Option<(u32, Piece)>,
+    pub(super) decoded: Vec<u8>,
+    /// Of which piece `decoded` is the whole.
+    pub(super) holds: Option<(u32, Piece)>,
+    /// Cells of a curve, row by row.
+    pub(super) unrolled: Vec<u8>,
     /// The chain last used, by its text.
     chain: Option<(String, Chain)>,
-    scratch: Scratch,
+    pub(super) scratch: Scratch,
     sums: Vec<u32>,
+}
+
+impl Buffers {
+    /// Keeps a chain for the next work.
+    pub(super) fn keep_chain(&mut self, text: &str, chain: Chain) {
+        self.chain = Some((text.to_owned(), chain));
+    }
 }
 
 /// Fills `out` (whose step axis begins at position `first_step` of the whole selection's).
@@ -102,9 +118,10 @@ pub(super) fn run(
     out: &Target<'_>,
     sources: &Sources<'_>,
 ) -> Result<()> {
-    let mut job = Job { reading, prepared, first_step, out, sources, trailers: Vec::new() };
+    let trailers = trailers::of_plan(reading, prepared, sources)?;
+    let waiting = Waiting::default();
+    let job = Job { reading, prepared, first_step, out, sources, trailers, waiting };
     job.fill()?;
-    job.load_trailers()?;
     let plan = &prepared.plan;
     job.announce();
     let decoded = plan.works.iter().map(|w| job.decoded_len(w)).max().unwrap_or(0);
@@ -138,11 +155,11 @@ pub(super) fn run(
 }
 
 impl Job<'_> {
-    fn entry(&self, work: &Work) -> &Entry {
+    pub(super) fn entry(&self, work: &Work) -> &Entry {
         &self.prepared.slots[work.slot].candidates[work.entry].entry
     }
 
-    fn leaf(&self, slot: usize) -> &Leaf {
+    pub(super) fn leaf(&self, slot: usize) -> &Leaf {
         let leaves = &self.reading.leaves;
         &leaves[slot % leaves.len()].1
     }
@@ -151,13 +168,23 @@ impl Job<'_> {
         if self.entry(work).encoding.chain.is_empty() { 0 } else { self.chunk_bytes(work) }
     }
 
-    fn chunk_bytes(&self, work: &Work) -> u64 {
-        let item = u64::from(self.leaf(work.slot).size);
-        work.part.chunk_shape.iter().fold(item, |b, n| b.saturating_mul(*n))
+    pub(super) fn chunk_bytes(&self, work: &Work) -> u64 {
+        let room = u64::from(self.entry(work).encoding.room());
+        work.part.chunk_shape.iter().fold(room, |b, n| b.saturating_mul(*n))
+    }
+
+    /// Where the cells of the subchunk lie. The plan has only works whose layout is known.
+    pub(super) fn form(&self, work: &Work) -> Result<Form> {
+        Form::of(self.entry(work))
+            .ok_or_else(|| Error::unsupported("a layout that this program does not know"))
     }
 
     /// Offset of a slot's first element in the target's bytes, and the strides of its axes.
     fn place(&self, slot: usize) -> (u64, &[i64]) {
+        if !self.prepared.listings.is_empty() {
+            // The cells of a listing say their places along all axes.
+            return ((self.out.start() as u64) + u64::from(self.leaf(slot).offset), self.out.strides());
+        }
         let steps = self.reading.variable.steps;
         let step = self.first_step as i64 + (slot / self.reading.leaves.len()) as i64;
         let strides = self.out.strides();
@@ -182,6 +209,10 @@ impl Job<'_> {
                     })?
                 }
             };
+            if let Some(listing) = self.prepared.listings.get(slot) {
+                self.fill_listed(slot, listing, value)?;
+                continue;
+            }
             let (at, strides) = self.place(slot);
             let counts = self.prepared.slots[slot].selection.shape();
             let dims = counts.iter().zip(strides).map(|(n, s)| Dim::new(*n, 0, *s)).collect();
@@ -193,33 +224,9 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn damaged(&self, work: &Work, at: u64, what: &str) -> Error {
-        let key = self
-            .sources
-            .get(self.entry(work).source)
-            .map_or_else(|_| "an unknown source".into(), |s| segment_key(&s));
-        let step = self.entry(work).step;
-        let step = if step > 0 { format!(" at step {}", step - 1) } else { String::new() };
-        Error::corrupt(format!(
-            "{key} is damaged at byte {at}: {what} (variable \"{}\"{step})",
-            self.reading.path
-        ))
-    }
-
-    fn read(&self, source: u32, range: &Range<u64>, out: &mut Vec<u8>) -> Result<()> {
-        let key = segment_key(&*self.sources.get(source)?);
-        let store = &self.reading.inner.store;
-        let len = (range.end - range.start) as usize;
-        // An index may say anything; memory is spent on bytes that are there.
-        let there = if len > out.capacity().max(UNCHECKED) {
-            store.expect_range(&key, range.start, len)
-        } else {
-            Ok(())
-        };
-        out.resize(if there.is_ok() { len } else { 0 }, 0);
-        there
-            .and_then(|()| store.read(&key, range.start, out))
-            .map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.reading.path)))
+    pub(super) fn damaged(&self, work: &Work, at: u64, what: &str) -> Error {
+        let entry = self.entry(work);
+        self.reading.damaged(self.sources, entry.source, entry.step, at, what)
     }
 
     /// Tells the store of many small requests ahead: a device serves them together faster than one after the other.
@@ -237,59 +244,23 @@ impl Job<'_> {
         }
     }
 
-    /// Reads the check arrays that partial reads need, unless they are kept from an earlier read.
-    fn load_trailers(&mut self) -> Result<()> {
-        let plan = &self.prepared.plan;
-        let mut owner: HashMap<usize, &Work> = HashMap::new();
-        for work in &plan.works {
-            if let Some(trailer) = work.trailer {
-                owner.entry(trailer).or_insert(work);
-            }
+    /// Whether two items of a request are the same cells of members that stand side by side in them.
+    fn is_beside(
+        &self,
+        a: &(Range<u64>, (usize, Range<u64>)),
+        b: &(Range<u64>, (usize, Range<u64>)),
+    ) -> bool {
+        let ((range, (n, payload)), (other, (m, also))) = (a, b);
+        let (a, b) = (&self.prepared.plan.works[*n], &self.prepared.plan.works[*m]);
+        let leaves = self.reading.leaves.len();
+        let (first, second) = (&self.entry(a).encoding, &self.entry(b).encoding);
+        fn shared(e: &Encoding) -> Option<(u32, &Order)> {
+            e.layout.order().map(|order| (e.room(), order)).filter(|(room, _)| *room > e.item)
         }
-        let count = owner.keys().max().map_or(0, |n| n + 1);
-        let mut found: Vec<Option<Arc<Vec<u32>>>> = vec![None; count];
-        let mut buffer = Vec::new();
-        for fetch in &plan.trailers {
-            let mut have = None; // read when the first trailer of the request is not cached
-            for (range, number) in &fetch.items {
-                let Some(work) = owner.get(number) else { continue };
-                let source = self.sources.get(fetch.source)?;
-                let key = (source.writer, source.part, work.piece.position);
-                let checks = self.reading.inner.checks.get(&key, || {
-                    if have.is_none() {
-                        self.read(fetch.source, &fetch.range, &mut buffer)?;
-                        have = Some(());
-                    }
-                    let from = (range.start - fetch.range.start) as usize;
-                    let bytes = &buffer[from..from + (range.end - range.start) as usize];
-                    let checks = self.checks_of(work, bytes, range.start)?;
-                    let cost = checks.len() * 4;
-                    Ok::<_, Error>((checks, cost))
-                })?;
-                if let Some(slot) = found.get_mut(*number) {
-                    *slot = Some(checks);
-                }
-            }
-        }
-        self.trailers = found.into_iter().map(|t| t.unwrap_or_default()).collect();
-        Ok(())
-    }
-
-    /// The verified check array at the beginning of a trailer. `bytes` may begin with padding of the payload.
-    fn checks_of(&self, work: &Work, bytes: &[u8], at: u64) -> Result<Vec<u32>> {
-        let piece = &work.piece;
-        let trailer = bytes
-            .len()
-            .checked_sub(piece.trailer as usize)
-            .map(|from| &bytes[from..])
-            .filter(|t| crc32(t) == piece.check)
-            .ok_or_else(|| self.damaged(work, at, "the checksums of a subchunk fail their checksum"))?;
-        let units = if piece.unit_log2 == 0 { 1 } else { piece.length.div_ceil(1 << piece.unit_log2) };
-        Ok(trailer
-            .chunks_exact(4)
-            .take(units as usize)
-            .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-            .collect())
+        (range, payload, a.piece, a.part, a.whole) == (other, also, b.piece, b.part, b.whole)
+            && (a.slot / leaves, &first.chain) == (b.slot / leaves, &second.chain)
+            && shared(first).is_some_and(|one| Some(one) == shared(second))
+            && (a.whole || first.chain.is_empty())
     }
 
     /// Carries out one request.
@@ -300,15 +271,24 @@ impl Job<'_> {
             return Ok(());
         }
         let mut bytes = std::mem::take(&mut buffers.read);
-        self.read(fetch.source, &fetch.range, &mut bytes)?;
-        for (range, (number, payload)) in &fetch.items {
+        self.reading.read_range(self.sources, fetch.source, &fetch.range, &mut bytes)?;
+        for items in fetch.items.chunk_by(|a, b| self.is_beside(a, b)) {
+            let works: Vec<&Work> = items.iter().map(|(_, (n, _))| &self.prepared.plan.works[*n]).collect();
+            let (Some((range, (number, payload))), Some(work)) = (items.first(), works.first()) else {
+                continue;
+            };
             let from = (range.start - fetch.range.start) as usize;
             let item = &bytes[from..from + (range.end - range.start) as usize];
-            let work = &self.prepared.plan.works[*number];
             if work.whole {
-                self.whole(work, item, buffers)?;
+                self.whole(&works, item, buffers)?;
+            } else if self.entry(work).encoding.chain.is_empty() {
+                self.part(&works, item, payload)?;
             } else {
-                self.part(work, item, payload)?;
+                self.verify_units(work, item, payload)?;
+                let arrived = self.waiting.arrived(*number, work.ranges.len(), payload.start, item);
+                if let Some(runs) = arrived {
+                    self.coded_part(work, &runs.view(item, payload.start), buffers)?;
+                }
             }
         }
         buffers.read = bytes;
@@ -323,12 +303,15 @@ impl Job<'_> {
         payload: &Range<u64>,
         buffers: &mut Buffers,
     ) -> Result<bool> {
-        let entry = self.entry(work);
+        let (entry, form) = (self.entry(work), self.form(work)?);
         let len = payload.end - payload.start;
+        if form.curve.is_some() || form.room != form.item || work.cells.is_some() {
+            return Ok(false);
+        }
         if !entry.encoding.chain.is_empty() || len < DIRECT || work.ranges.len() != 1 {
             return Ok(false);
         }
-        let copy = self.copy(work, &work.part, payload.start)?;
+        let copy = self.copy(work, &work.part, &form, payload.start)?;
         if !copy.dims().is_empty() || copy.src_offset() != 0 || copy.bytes() != len {
             return Ok(false);
         }
@@ -355,8 +338,9 @@ impl Job<'_> {
         Ok(true)
     }
 
-    /// A whole stored piece, trailer included.
-    fn whole(&self, work: &Work, item: &[u8], buffers: &mut Buffers) -> Result<()> {
+    /// A whole stored piece, trailer included, for the works that are beside one another in it.
+    fn whole(&self, works: &[&Work], item: &[u8], buffers: &mut Buffers) -> Result<()> {
+        let Some(&work) = works.first() else { return Ok(()) };
         let entry = self.entry(work);
         let piece = work.piece;
         let raw = entry.encoding.chain.is_empty();
@@ -368,7 +352,7 @@ impl Job<'_> {
             self.verify_whole(work, &item[payload.len()..], payload, &mut buffers.sums)?;
         }
         if raw {
-            return self.scatter(work, &work.part, payload, 0);
+            return self.place_whole(works, payload, &mut buffers.unrolled);
         }
         if fresh {
             buffers.holds = None;
@@ -376,26 +360,73 @@ impl Job<'_> {
             if len > MAX_SUBCHUNK {
                 return Err(self.damaged(work, piece.position, "a subchunk claims more than 16 MiB"));
             }
-            let chain = match buffers.chain.take() {
-                Some((text, chain)) if text == entry.encoding.chain => chain,
-                _ => Chain::parse(&entry.encoding.chain).map_err(|e| {
-                    Error::unsupported(format!(
-                        "variable \"{}\" was encoded with \"{}\", which this program cannot decode: {e}",
-                        self.reading.path, entry.encoding.chain
-                    ))
-                })?,
-            };
-            let leaf = self.leaf(work.slot);
-            let shape = work.part.chunk_shape[..usize::from(entry.ndim)].to_vec();
-            let logical = Logical { item: leaf.size as usize, scalar: scalar_size(&leaf.dtype), shape };
+            let logical = self.logical(work)?;
+            let chain = self.chain(work, buffers)?;
             buffers.decoded.resize(len as usize, 0);
             chain
                 .decode(payload, &logical, &mut buffers.decoded, &mut buffers.scratch)
-                .map_err(|e| self.damaged(work, piece.position, &format!("decoding: {e}")))?;
-            buffers.chain = Some((entry.encoding.chain.clone(), chain));
+                .map_err(|e| self.undecodable(work, &e))?;
+            buffers.keep_chain(&entry.encoding.chain, chain);
             buffers.holds = Some((entry.source, piece));
         }
-        self.scatter(work, &work.part, &buffers.decoded, 0)
+        self.place_whole(works, &buffers.decoded, &mut buffers.unrolled)
+    }
+
+    /// Places a part of a subchunk that is there as a whole; one that follows a curve is unrolled first.
+    pub(super) fn place_whole(&self, works: &[&Work], cells: &[u8], unrolled: &mut Vec<u8>) -> Result<()> {
+        let Some(&first) = works.first() else { return Ok(()) };
+        let Some(curve) = self.form(first)?.curve else {
+            return self.scatter_all(works, &first.part, cells, 0);
+        };
+        let shape = &first.part.chunk_shape[..usize::from(self.entry(first).ndim)];
+        let table = Table::new(curve, shape)?;
+        works.iter().try_for_each(|work| {
+            let form = self.form(work)?;
+            table.unroll(cells, &form, unrolled).ok_or_else(|| {
+                self.damaged(work, work.piece.position, "a subchunk does not fit its curve")
+            })?;
+            self.scatter(work, &work.part, &form.unrolled(), unrolled, 0)
+        })
+    }
+
+    /// Copies a part's cells for each of the works that are beside one another in them. Members that are neighbours in the cells
+    /// as well as in the target go as one.
+    fn scatter_all(&self, works: &[&Work], part: &Part, bytes: &[u8], base: u64) -> Result<()> {
+        let mut runs = works.iter().map(|work| Ok((*work, self.form(work)?))).collect::<Result<Vec<_>>>()?;
+        runs.sort_by_key(|(_, form)| form.at);
+        let place = |work: &Work, form: &Form| u64::from(self.leaf(work.slot).offset) + form.item;
+        runs.dedup_by(|(next, form), (work, run)| {
+            let inner = u64::from(self.leaf(next.slot).offset);
+            let touches = form.at == run.at + run.item && inner == place(work, run);
+            if touches {
+                run.item += form.item;
+            }
+            touches
+        });
+        runs.iter().try_for_each(|(work, form)| self.scatter(work, part, form, bytes, base))
+    }
+
+    /// The chain of a work's block; given back to `buffers` by the caller.
+    pub(super) fn chain(&self, work: &Work, buffers: &mut Buffers) -> Result<Chain> {
+        let text = &self.entry(work).encoding.chain;
+        match buffers.chain.take() {
+            Some((known, chain)) if known == *text => Ok(chain),
+            _ => Chain::parse(text).map_err(|e| {
+                Error::unsupported(format!(
+                    "variable \"{}\" was encoded with \"{text}\", which this program cannot decode: {e}",
+                    self.reading.path
+                ))
+            }),
+        }
+    }
+
+    pub(super) fn logical(&self, work: &Work) -> Result<Logical> {
+        let ndim = usize::from(self.entry(work).ndim);
+        Ok(self.form(work)?.logical(&logical(self.leaf(work.slot), &work.part.chunk_shape[..ndim])))
+    }
+
+    pub(super) fn undecodable(&self, work: &Work, error: &TransformError) -> Error {
+        self.damaged(work, work.piece.position, &format!("decoding: {error}"))
     }
 
     /// Checks a payload against its trailer, which `rest` ends with (or against the one checksum, if there is none).
@@ -407,7 +438,9 @@ impl Job<'_> {
             }
             return Ok(());
         }
-        let checks = self.checks_of(work, rest, piece.position + piece.length)?;
+        let at = piece.position + piece.length;
+        let Trailer { checks, .. } =
+            trailers::decode(piece, rest).ok_or_else(|| self.damaged(work, at, trailers::DAMAGED))?;
         let unit = if piece.unit_log2 == 0 { payload.len().max(1) } else { 1 << piece.unit_log2 };
         sums.clear();
         crc_units(payload, unit, sums);
@@ -420,11 +453,15 @@ impl Job<'_> {
         }
     }
 
-    /// Checks a range of a raw piece, at check units.
+    pub(super) fn trailer(&self, work: &Work) -> Option<&Trailer> {
+        Some(self.trailers.get(work.trailer?)?.as_ref())
+    }
+
+    /// Checks a range of a piece, at check units.
     fn verify_units(&self, work: &Work, bytes: &[u8], payload: &Range<u64>) -> Result<()> {
         let piece = &work.piece;
         let unit = 1usize << piece.unit_log2;
-        let checks = work.trailer.and_then(|t| self.trailers.get(t)).map_or(&[][..], |c| c.as_slice());
+        let checks = self.trailer(work).map_or(&[][..], |t| t.checks.as_slice());
         let first = (payload.start as usize) / unit;
         let sums = checks.get(first..first + bytes.len().div_ceil(unit)).unwrap_or_default();
         verify_units(bytes, unit, sums).map_err(|bad| {
@@ -434,42 +471,53 @@ impl Job<'_> {
     }
 
     /// A range of a raw piece, at check units: places the cells that it holds.
-    fn part(&self, work: &Work, item: &[u8], payload: &Range<u64>) -> Result<()> {
+    fn part(&self, works: &[&Work], item: &[u8], payload: &Range<u64>) -> Result<()> {
+        let Some(&work) = works.first() else { return Ok(()) };
         self.verify_units(work, item, payload)?;
-        if work.ranges.len() == 1 {
-            return self.scatter(work, &work.part, item, payload.start);
+        if work.ranges.len() == 1 && works.iter().all(|work| work.ranges.len() == 1) {
+            return self.scatter_all(works, &work.part, item, payload.start);
         }
-        let ndim = usize::from(self.entry(work).ndim);
-        let size = u64::from(self.leaf(work.slot).size);
-        within(&work.part, ndim, size, payload)
-            .iter()
-            .try_for_each(|part| self.scatter(work, part, item, payload.start))
+        works.iter().try_for_each(|work| {
+            let form = self.form(work)?;
+            within(&work.part, &form, payload)
+                .iter()
+                .try_for_each(|part| self.scatter(work, part, &form, item, payload.start))
+        })
     }
 
     /// Copies a part's cells from decoded bytes, of which `bytes` begins at `base`, to their places in the target.
-    fn scatter(&self, work: &Work, part: &Part, bytes: &[u8], base: u64) -> Result<()> {
-        let copy = self.copy(work, part, base)?;
+    pub(super) fn scatter(
+        &self,
+        work: &Work,
+        part: &Part,
+        form: &Form,
+        bytes: &[u8],
+        base: u64,
+    ) -> Result<()> {
+        if let Some(cells) = &work.cells {
+            return self.scatter_listed(work, cells, form, bytes, base);
+        }
+        let copy = self.copy(work, part, form, base)?;
         let (out, len) = self.out.raw();
         // SAFETY: visible boxes are disjoint, so no other thread writes these cells; the copy checks its bounds.
         unsafe { copy.run_raw(bytes.as_ptr(), bytes.len(), out, len) }.map_err(rule_error)
     }
 
-    /// The copy of a part's cells from decoded bytes that begin at `base` to the target.
-    fn copy(&self, work: &Work, part: &Part, base: u64) -> Result<StridedCopy> {
-        let item = u64::from(self.leaf(work.slot).size);
+    /// The copy of a part's cells, which lie as `form` says, from decoded bytes that begin at `base` to the target.
+    fn copy(&self, work: &Work, part: &Part, form: &Form, base: u64) -> Result<StridedCopy> {
+        let item = form.item;
         let (mut dst, strides) = self.place(work.slot);
         let ndim = strides.len();
-        let mut src = 0i64;
+        let mut src = form.at as i64;
         let mut dims = Vec::with_capacity(ndim);
-        let mut dense = item as i64;
-        for d in (0..ndim).rev() {
+        let stored = form.strides(&part.chunk_shape);
+        for d in 0..ndim {
             let (first, step, count) = part.chunk[d];
-            src += first as i64 * dense;
+            let apart = stored[d] as i64;
+            src += first as i64 * apart;
             dst = (dst as i64 + strides[d] * part.dest[d] as i64) as u64;
-            dims.push(Dim::new(count, step * dense, strides[d]));
-            dense *= part.chunk_shape[d] as i64;
+            dims.push(Dim::new(count, step * apart, strides[d]));
         }
-        dims.reverse();
         let src = u64::try_from(src - base as i64)
             .map_err(|_| Error::corrupt("a plan reaches before its bytes"))?;
         StridedCopy::new(src, dst, item as usize, dims).map_err(rule_error)

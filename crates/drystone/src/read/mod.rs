@@ -6,54 +6,75 @@
 //! - a failed read is an error that names file, offset and variable.
 
 mod blocks;
+mod coded;
 mod covered;
 mod execute;
+mod listing;
+mod replicas;
 mod strings;
+mod trailers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use drystone_format::MAX_NDIM;
-use drystone_format::dtype::{DType, Leaf};
-use drystone_format::entry::Entry;
+use drystone_format::dtype::Leaf;
+use drystone_format::entry::{Entry, Piece};
 use drystone_format::keys;
 use drystone_format::schema::Variable;
 use drystone_format::source::Source;
 use drystone_format::table::{self, Subchunk};
-use drystone_plan::read_plan::{self, Options, PlanError, ReadPlan, Slot};
+use drystone_plan::listing::Listing;
+use drystone_plan::read_plan::{self, Choice, Options, PlanError, ReadPlan, Slot};
 use drystone_plan::resolve::{Candidate, Resolved};
 use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tree::{self, Query, StepSet};
 use drystone_store::StoreExt;
+use drystone_transform::{Bound, Logical, Precision};
 
 use crate::array::Target;
 use crate::container::{Container, Inner};
 use crate::error::must_exist;
 use crate::member::member;
+use crate::put::logical;
 use crate::segment::crc32;
 use crate::snapshot::Snapshot;
 use crate::{Error, Result};
 
+pub(crate) use blocks::share;
 pub use blocks::{BlockInfo, Written};
 use execute::Sources;
+pub use listing::{Planned, Wanted};
 
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
 /// request; wider ones are left out, since the store is told of many requests ahead and a device then serves them together.
-const OPTIONS: Options = Options { gap: 16 << 10, max_request: 1 << 20 };
+const OPTIONS: Options = Options { gap: 16 << 10, max_request: 1 << 20, precision: Precision::Exact };
 /// Candidates planned at a time: bounds the memory of plans.
 const BATCH: usize = 20_000;
 
-/// Threads a read or an encoding may use: `DRYSTONE_THREADS`, else the processors, at most 8.
+/// Threads that a configuration allows; 0 where none was found.
+static CONFIGURED: AtomicUsize = AtomicUsize::new(0);
+
+/// Threads a read or an encoding may use: `DRYSTONE_THREADS`, else as configured, else the processors, at most 8.
 pub(crate) fn threads() -> usize {
-    static THREADS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    *THREADS.get_or_init(|| {
-        let given = std::env::var("DRYSTONE_THREADS").ok().and_then(|v| v.parse().ok()).filter(|n| *n > 0);
-        given.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(8)))
+    static GIVEN: OnceLock<Option<usize>> = OnceLock::new();
+    static FOUND: OnceLock<usize> = OnceLock::new();
+    let parsed = || std::env::var("DRYSTONE_THREADS").ok().and_then(|v| v.parse().ok()).filter(|n| *n > 0);
+    let configured = Some(CONFIGURED.load(Ordering::Relaxed)).filter(|n| *n > 0);
+    GIVEN.get_or_init(parsed).or(configured).unwrap_or_else(|| {
+        *FOUND.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(8)))
     })
 }
 
+/// What a configuration says of threads; it holds for the process.
+pub(crate) fn set_threads(threads: usize) {
+    CONFIGURED.store(threads, Ordering::Relaxed);
+}
+
 /// What a read cost.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ReadReport {
     /// Bytes of the selected cells that blocks hold.
     pub wanted_bytes: u64,
@@ -63,6 +84,8 @@ pub struct ReadReport {
     pub requests: u64,
     /// Blocks that show.
     pub blocks: u64,
+    /// Guaranteed largest error of the values; none unless less than exact was asked for.
+    pub bound: Bound,
 }
 
 /// A variable of a snapshot, to be read.
@@ -75,6 +98,8 @@ pub struct Reading {
     leaves: Vec<(u32, Leaf)>,
     /// Size of the (sub-)element that is read.
     item: u32,
+    /// How exact the values have to be.
+    precision: Precision,
 }
 
 impl Container {
@@ -109,11 +134,10 @@ impl Container {
                 (leaves.collect(), found.size)
             }
         };
-        Ok(Reading { inner: self.inner.clone(), snapshot, path: path.to_string(), variable, leaves, item })
+        let (inner, path, precision) = (self.inner.clone(), path.to_string(), Precision::Exact);
+        Ok(Reading { inner, snapshot, path, variable, leaves, item, precision })
     }
-}
 
-impl Container {
     /// One leaf member of a variable by its number: also those that no path leads to, inside arrays of records.
     pub(crate) fn leaf_reading(&self, path: &str, leaf: u32) -> Result<Reading> {
         let mut reading = self.reading(path, None)?;
@@ -138,6 +162,19 @@ impl Reading {
         shape
     }
 
+    /// The same, to be read only as exactly as this asks for: where a transform can, it reads fewer bytes. What was guaranteed is
+    /// in the report. Errors: `InvalidArgument` for a negative or undefined error and for level 0.
+    pub fn with_precision(mut self, precision: Precision) -> Result<Reading> {
+        match precision {
+            Precision::Absolute(most) | Precision::Relative(most) if most.is_nan() || most < 0.0 => {
+                return Err(Error::invalid(format!("the largest error is {most}; give 0 or more")));
+            }
+            Precision::Level(0) => return Err(Error::invalid("precision level 0; the first level is 1")),
+            _ => self.precision = precision,
+        }
+        Ok(self)
+    }
+
     /// The schema entry.
     pub fn variable(&self) -> &Variable {
         &self.variable
@@ -153,13 +190,18 @@ impl Reading {
         &self.snapshot
     }
 
-    fn check_selection(&self, selection: &Selection) -> Result<()> {
+    fn require_array(&self) -> Result<()> {
         if self.variable.local {
             return Err(Error::invalid(format!(
                 "\"{}\" is a local variable: it has blocks, not one array; use read_block or blocks",
                 self.path
             )));
         }
+        Ok(())
+    }
+
+    fn check_selection(&self, selection: &Selection) -> Result<()> {
+        self.require_array()?;
         let shape = self.shape();
         if selection.axes.len() != shape.len() {
             return Err(Error::invalid(format!(
@@ -190,12 +232,7 @@ impl Reading {
     pub fn read(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
         self.check_selection(selection)?;
         self.check_target(&selection.shape(), out)?;
-        if self.variable.dtype == DType::String {
-            return Err(Error::invalid(format!(
-                "\"{}\" holds strings: read it with read_strings",
-                self.path
-            )));
-        }
+        self.require_no_strings()?;
         let mut report = ReadReport::default();
         if selection.is_empty() {
             return Ok(report);
@@ -318,33 +355,73 @@ impl Reading {
         let mut slots = Vec::with_capacity(steps.count as usize * self.leaves.len());
         for i in 0..steps.count {
             let key = if self.variable.steps { steps.cell(i) + 1 } else { 0 };
-            let mut by_member: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();
-            for entry in entries.remove(&key).unwrap_or_default() {
-                let limit = self.limit(&entry);
-                by_member.entry(entry.member).or_default().push(Candidate { entry, limit });
-            }
-            for (member, leaf) in &self.leaves {
-                slots.push(Slot {
-                    candidates: by_member.remove(member).unwrap_or_default(),
-                    selection: cells.clone(),
-                    item: u64::from(leaf.size),
-                });
-            }
+            self.slots_of(entries.remove(&key).unwrap_or_default(), cells, &mut slots);
         }
         Ok(slots)
     }
 
+    /// Appends the slots of one step: one per member.
+    fn slots_of(&self, entries: Vec<Entry>, cells: &Selection, slots: &mut Vec<Slot>) {
+        let mut by_member: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();
+        for entry in entries {
+            let limit = self.limit(&entry);
+            by_member.entry(entry.member).or_default().push(Candidate { entry, limit });
+        }
+        for (member, leaf) in &self.leaves {
+            let candidates = by_member.remove(member).unwrap_or_default();
+            slots.push(slot(leaf, candidates, cells.clone()));
+        }
+    }
+
+    /// Plans by way of the replica that costs least; where there is none, what was put.
     fn plan(&self, slots: Vec<Slot>) -> Result<Prepared> {
+        let replicas = read_plan::numbers(&slots);
+        if replicas.is_empty() {
+            return self.plan_one(slots);
+        }
+        let mut best: Option<(u64, Prepared)> = None;
+        let mut choices = Vec::with_capacity(replicas.len() + 1);
+        for replica in std::iter::once(0).chain(replicas) {
+            let prepared = self.plan_one(read_plan::offered(&slots, replica))?;
+            let choice = Choice::of(replica, &prepared.plan);
+            let cost = choice.cost(OPTIONS.gap);
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                choices.iter_mut().for_each(|c: &mut Choice| c.chosen = false);
+                choices.push(Choice { chosen: true, ..choice });
+                best = Some((cost, prepared));
+            } else {
+                choices.push(choice);
+            }
+        }
+        let Some((_, mut prepared)) = best else { return self.plan_one(slots) };
+        prepared.plan.choices = choices;
+        Ok(prepared)
+    }
+
+    fn plan_one(&self, slots: Vec<Slot>) -> Result<Prepared> {
         let sources = Sources::new(&self.inner, &self.snapshot);
         let resolved = read_plan::resolve_slots(&slots).map_err(|e| self.plan_error(&slots, &sources, e))?;
-        let mut tables: BTreeMap<(usize, usize), Arc<Vec<Subchunk>>> = BTreeMap::new();
-        for at in read_plan::needed_tables(&slots, &resolved) {
-            tables.insert(at, self.table(&slots[at.0].candidates[at.1].entry, &sources)?);
-        }
+        let tables = self.tables(&slots, &resolved, &sources)?;
         let get = |slot, candidate| tables.get(&(slot, candidate)).map_or(&[][..], |t| t.as_slice());
-        let plan = read_plan::plan(&slots, &resolved, get, &OPTIONS)
-            .map_err(|e| self.plan_error(&slots, &sources, e))?;
-        Ok(Prepared { slots, resolved, plan })
+        let options = Options { precision: self.precision, ..OPTIONS };
+        let error = |e| self.plan_error(&slots, &sources, e);
+        let mut plan = read_plan::plan(&slots, &resolved, get, |_, _| None, &options).map_err(error)?;
+        if !plan.unknown.is_empty() {
+            let known = trailers::for_plan(self, &sources, &plan.unknown, options.gap, options.max_request)?;
+            let meta =
+                |source: u32, piece: &Piece| Some(known.get(&(source, piece.position))?.meta.as_slice());
+            plan = read_plan::plan(&slots, &resolved, get, meta, &options).map_err(error)?;
+        }
+        Ok(Prepared { slots, listings: Vec::new(), resolved, plan })
+    }
+
+    /// The tables of the cut blocks that show, by slot and candidate.
+    fn tables(&self, slots: &[Slot], resolved: &[Resolved], sources: &Sources<'_>) -> Result<Tables> {
+        let mut tables = Tables::new();
+        for at in read_plan::needed_tables(slots, resolved) {
+            tables.insert(at, self.table(&slots[at.0].candidates[at.1].entry, sources)?);
+        }
+        Ok(tables)
     }
 
     fn plan_error(&self, slots: &[Slot], sources: &Sources<'_>, error: PlanError) -> Error {
@@ -369,9 +446,19 @@ impl Reading {
     }
 }
 
+/// The slot of a leaf.
+fn slot(leaf: &Leaf, candidates: Vec<Candidate>, selection: Selection) -> Slot {
+    let Logical { scalar, kind, .. } = logical(leaf, &[]);
+    Slot { candidates, selection, item: u64::from(leaf.size), scalar: scalar as u64, kind }
+}
+
+type Tables = BTreeMap<(usize, usize), Arc<Vec<Subchunk>>>;
+
 /// A plan with what it was made of.
 struct Prepared {
     slots: Vec<Slot>,
+    /// The listing of each slot, if listed cells are read and not a box.
+    listings: Vec<Listing>,
     resolved: Vec<Resolved>,
     plan: ReadPlan,
 }
@@ -382,6 +469,7 @@ impl ReadReport {
         self.read_bytes += plan.read_bytes;
         self.requests += plan.requests as u64;
         self.blocks += plan.blocks as u64;
+        self.bound = self.bound.max(plan.bound);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use drystone_rules::{RuleError, hilbert_ranks};
+use drystone_rules::RuleError;
+use drystone_rules::curve::{Curve, ranks};
 
 /// An order of the cells of a grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,18 +29,18 @@ impl fmt::Display for Order {
 /// The first `slow` axes go slowest: what is added along them later stands behind what was there before. `TooLarge` for more
 /// than 2^22 chunks.
 pub fn chunk_order(grid: &[u64], slow: usize, order: Order) -> Result<Vec<u32>, RuleError> {
-    let all = hilbert_ranks(grid)?;
+    let all = ranks(Curve::Hilbert, grid)?;
     let (slow, fast) = grid.split_at(slow.min(grid.len()));
     if order == Order::RowMajor || all.is_empty() {
         return Ok((0..all.len() as u32).collect());
     }
-    let ranks = hilbert_ranks(fast)?;
-    let mut along = vec![0u32; ranks.len()];
-    for (cell, &rank) in ranks.iter().enumerate() {
+    let along_curve = ranks(Curve::Hilbert, fast)?;
+    let mut along = vec![0u32; along_curve.len()];
+    for (cell, &rank) in along_curve.iter().enumerate() {
         along[rank as usize] = cell as u32;
     }
     let outer: u64 = slow.iter().product();
-    let many = ranks.len() as u32;
+    let many = along_curve.len() as u32;
     Ok((0..outer as u32).flat_map(|o| along.iter().map(move |&cell| o * many + cell)).collect())
 }
 
