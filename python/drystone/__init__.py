@@ -40,7 +40,6 @@ from drystone.writer import Writer
 __all__ = [
     "Attributes",
     "Block",
-    "ErrorBound",
     "CancelledError",
     "ConflictError",
     "Container",
@@ -49,6 +48,7 @@ __all__ = [
     "Damage",
     "DrystoneError",
     "DrystoneWarning",
+    "ErrorBound",
     "Fragment",
     "Group",
     "IncompleteStep",

@@ -308,11 +308,13 @@ class Container(Group):
             {name: list(extents) for name, extents in (chunks or {}).items()},
             progress if callable(progress) else shown,
         )
-        published = (
-            PublishedArray(path, variable, member, tuple(shape), tuple(chunk), tuple(shard), *rest)
-            for path, variable, member, shape, chunk, shard, *rest in arrays
+        published = tuple(
+            PublishedArray(
+                path, variable, member, tuple(shape), tuple(chunk), tuple(shard), written, kept, nbytes, why
+            )
+            for path, variable, member, shape, chunk, shard, written, kept, nbytes, why in arrays
         )
-        return PublishReport(os.path.join(self._location, "zarr"), snapshot, tuple(published), dict(skipped))
+        return PublishReport(f"{self._location}/zarr", snapshot, published, dict(skipped))
 
     def verify(self, progress: Callable[[int, int], object] | bool | None = None) -> VerifyReport:
         """Read and check every byte that the snapshot refers to.
