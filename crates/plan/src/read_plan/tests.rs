@@ -308,7 +308,7 @@ fn shuffled_row() -> Slot {
     let row = vec![Axis { start: 100, step: 1, count: 1 }, Axis::full(1024)];
     let mut slot = raw_slot(&[512, 1024], row);
     let entry = &mut slot.candidates[0].entry;
-    entry.encoding = Arc::new(Encoding { chain: "shuffle".into(), item: 4, layout: 0 });
+    entry.encoding = Arc::new(Encoding { chain: "shuffle".into(), item: 4, ..Encoding::default() });
     entry.piece = Piece { length: (2 << 20) + 1, trailer: 129 * 4 + 5, ..entry.piece };
     slot
 }
