@@ -23,6 +23,7 @@ from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
 from drystone.reports import Block, Damage, ErrorBound, IncompleteStep, RecoverReport, Snapshot, VerifyReport
 from drystone.variable import Variable
+from drystone.views import View
 from drystone.writer import Writer
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "UnsupportedError",
     "Variable",
     "VerifyReport",
+    "View",
     "Writer",
     "__version__",
     "create",

@@ -130,6 +130,10 @@ def test_random_layouts_read_as_arrays_do(tmp_path, seed):
         for _ in range(6):
             selection = r.selection()
             same(array[selection] if r.steps else v[selection], expected[selection])
+        lists = tuple(r.rng.integers(0, n, 5) for n in expected.shape)
+        whole = (0,) if r.steps else ()
+        same(v.vindex[(*whole, *lists)], expected[lists])
+        same(v.oindex[(*whole, *lists)], expected[np.ix_(*lists)])
         if r.dtype.names:
             for name in r.dtype.names:
                 box = r.box()

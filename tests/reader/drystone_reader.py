@@ -15,9 +15,9 @@ from functools import partial
 from math import prod
 from pathlib import Path
 
-import drystone_codecs as codecs
 import numpy as np
 
+import drystone_codecs as codecs
 import drystone_layouts as layouts
 
 

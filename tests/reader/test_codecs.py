@@ -6,10 +6,11 @@ import json
 import zlib
 from pathlib import Path
 
-import drystone_codecs as codecs
 import h5py
 import numpy as np
 import pytest
+
+import drystone_codecs as codecs
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "codecs"
 ALL = sorted(path.stem for path in VECTORS.glob("*.bin"))
@@ -28,9 +29,7 @@ LEFT_OUT = ("szip", "pcodec", "_split", "lz4hc")
 def test_plain_python_decodes_a_vector(name):
     stored, described, expected = vector(name)
     assert stored[0] == 0x1F
-    found = codecs.decode_coded(
-        described["chain"], stored[1:], len(expected), described["item"], described["scalar"]
-    )
+    found = codecs.decode_coded(described["chain"], stored[1:], len(expected), described["item"], described["scalar"])
     assert found == expected
 
 

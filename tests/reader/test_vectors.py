@@ -289,13 +289,13 @@ def test_chains_are_decoded():
     planes = np.frombuffer(data, np.uint8).reshape(-1, 4).T.tobytes()
     frame = zstandard.ZstdCompressor(level=1).compress(planes)
     stored = b"\x1f" + struct.pack("<I", len(planes)) + frame
-    assert reader.decode_chain("shuffle,zstd:1", stored, 4000, 4) == data
-    assert reader.decode_chain("zstd:3", b"\x1f" + zstandard.ZstdCompressor().compress(data), 4000, 4) == data
-    assert reader.decode_chain("zstd:3", b"\x10" + data, 4000, 4) == data
+    assert reader.decode_chain("shuffle,zstd:1", stored, 4000, 4, 4) == data
+    assert reader.decode_chain("zstd:3", b"\x1f" + zstandard.ZstdCompressor().compress(data), 4000, 4, 4) == data
+    assert reader.decode_chain("zstd:3", b"\x10" + data, 4000, 4, 4) == data
     with pytest.raises(reader.UnsupportedError):
-        reader.decode_chain("szip", b"\x1f" + data, 4000, 4)
+        reader.decode_chain("szip", b"\x1f" + data, 4000, 4, 4)
     with pytest.raises(reader.CorruptError):
-        reader.decode_chain("", data[:-1], 4000, 4)
+        reader.decode_chain("", data[:-1], 4000, 4, 4)
 
 
 def test_the_reader_stays_short():

@@ -18,6 +18,7 @@ use drystone_format::schema::Schema;
 use drystone_format::source::{self, Source};
 use drystone_format::steps::{StepRun, Steps};
 use drystone_format::{keys, table};
+use drystone_plan::listing::Listing;
 use drystone_plan::selection::Selection;
 use drystone_store::{MemoryStore, PutMode, Store, StoreExt};
 
@@ -140,6 +141,17 @@ fn look_at(c: &Container, path: &str) -> Result<()> {
     _ = target(&shape);
     _ = target(&shape.iter().map(|n| 3.min(*n)).collect::<Vec<_>>());
     _ = reading.explain(&Selection::all(&shape.iter().map(|n| 100.min(*n)).collect::<Vec<_>>()));
+    if !shape.contains(&0) {
+        let corners = shape.iter().map(|_| 0).chain(shape.iter().map(|n| n - 1)).collect();
+        let points = Listing::points(shape.len(), corners);
+        let count = points.shape().iter().product::<u64>();
+        if reading.variable().dtype == DType::String {
+            _ = reading.listed_strings(&points);
+        } else if count as usize * item <= bytes.len() {
+            let len = count as usize * item;
+            _ = reading.read_listed(&points, &Target::dense(&mut bytes[..len], &[count], item)?);
+        }
+    }
     _ = reading.steps();
     let steps = reading.snapshot().steps.iter().take(3).map(Some).chain([None]);
     for step in steps {

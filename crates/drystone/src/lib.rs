@@ -47,7 +47,7 @@ pub use drystone_store as store;
 pub use drystone_transform::{Bound, Precision};
 pub use error::{Error, ErrorKind, Result};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
-pub use read::{BlockInfo, ReadReport, Reading, Written};
+pub use read::{BlockInfo, Planned, ReadReport, Reading, Wanted, Written};
 pub use recover::{Adopt, RecoverReport};
 pub use schema_op::{NewVariable, SchemaOp};
 pub use snapshot::Snapshot;

@@ -17,7 +17,9 @@ use crate::lz4::Lz4;
 use crate::pcodec::Pcodec;
 use crate::szip::Szip;
 use crate::text::{CodecSpec, nearest};
-use crate::{Aplod, Fetched, Logical, Pieces, Planned, Scratch, Shuffle, Stored, TransformError, Want, Zstd};
+use crate::{
+    Aplod, Fetched, Isobar, Logical, Pieces, Planned, Scratch, Shuffle, Stored, TransformError, Want, Zstd,
+};
 
 /// One reversible encoding of a subchunk's bytes.
 ///
@@ -95,7 +97,7 @@ pub trait Transparent {
     ) -> Result<(), TransformError>;
 }
 
-const KNOWN: [&str; 15] = [
+const KNOWN: [&str; 16] = [
     "identity",
     "shuffle",
     "bitshuffle",
@@ -111,6 +113,7 @@ const KNOWN: [&str; 15] = [
     "pcodec",
     "blosc",
     "aplod",
+    "isobar",
 ];
 
 /// Finds a built-in codec and checks its parameters. `None` is identity: it does nothing.
@@ -123,6 +126,7 @@ pub(crate) fn built_in(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, Trans
             }
         },
         "aplod" => Ok(Some(Arc::new(Aplod::from_params(&spec.params)?))),
+        "isobar" => Ok(Some(Arc::new(Isobar::from_params(&spec.params)?))),
         "shuffle" => Ok(Some(Arc::new(Shuffle::from_params(&spec.params)?))),
         "bitshuffle" => Ok(Some(Arc::new(BitShuffle::from_params(&spec.params)?))),
         "delta" => Ok(Some(Arc::new(Delta::from_params(&spec.params)?))),

@@ -12,6 +12,11 @@
 //!   than a small multiple of the declared decoded size;
 //! - the bytes are specified in docs/transforms.md; the code follows it.
 
+#![allow(
+    clippy::single_range_in_vec_init,
+    reason = "lists of one byte range are what reading parts is about"
+)]
+
 mod aplod;
 mod bit_round;
 mod bit_shuffle;
@@ -20,12 +25,14 @@ mod bzip2;
 mod chain;
 pub mod checks;
 mod codec;
+mod columns;
 mod deflate;
 mod delta;
 mod error;
 mod fuzzing;
 mod head;
 pub mod histogram;
+mod isobar;
 mod logical;
 mod lz4;
 mod number;
@@ -46,6 +53,7 @@ pub use chain::Chain;
 pub use codec::{Codec, Transparent};
 pub use error::TransformError;
 pub use fuzzing::{FUZZED_CODECS, fuzz_codec, fuzz_decode};
+pub use isobar::Isobar;
 pub use logical::{Logical, MAX_DECODED_LEN};
 pub use part::{Bound, Fetched, MAX_META_LEN, Pieces, Planned, Precision, Stored, Want};
 pub use scratch::Scratch;

@@ -3,6 +3,8 @@
 //! Requests run in any order on several threads: what each brings is placed at once, and the cells they write are disjoint
 //! because visible boxes are.
 
+mod listed;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -179,6 +181,10 @@ impl Job<'_> {
 
     /// Offset of a slot's first element in the target's bytes, and the strides of its axes.
     fn place(&self, slot: usize) -> (u64, &[i64]) {
+        if !self.prepared.listings.is_empty() {
+            // The cells of a listing say their places along all axes.
+            return ((self.out.start() as u64) + u64::from(self.leaf(slot).offset), self.out.strides());
+        }
         let steps = self.reading.variable.steps;
         let step = self.first_step as i64 + (slot / self.reading.leaves.len()) as i64;
         let strides = self.out.strides();
@@ -203,6 +209,10 @@ impl Job<'_> {
                     })?
                 }
             };
+            if let Some(listing) = self.prepared.listings.get(slot) {
+                self.fill_listed(slot, listing, value)?;
+                continue;
+            }
             let (at, strides) = self.place(slot);
             let counts = self.prepared.slots[slot].selection.shape();
             let dims = counts.iter().zip(strides).map(|(n, s)| Dim::new(*n, 0, *s)).collect();
@@ -295,7 +305,7 @@ impl Job<'_> {
     ) -> Result<bool> {
         let (entry, form) = (self.entry(work), self.form(work)?);
         let len = payload.end - payload.start;
-        if form.curve.is_some() || form.room != form.item {
+        if form.curve.is_some() || form.room != form.item || work.cells.is_some() {
             return Ok(false);
         }
         if !entry.encoding.chain.is_empty() || len < DIRECT || work.ranges.len() != 1 {
@@ -484,6 +494,9 @@ impl Job<'_> {
         bytes: &[u8],
         base: u64,
     ) -> Result<()> {
+        if let Some(cells) = &work.cells {
+            return self.scatter_listed(work, cells, form, bytes, base);
+        }
         let copy = self.copy(work, part, form, base)?;
         let (out, len) = self.out.raw();
         // SAFETY: visible boxes are disjoint, so no other thread writes these cells; the copy checks its bounds.
