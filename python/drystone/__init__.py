@@ -24,6 +24,7 @@ from drystone.group import Attributes, Group
 from drystone.reports import (
     Block,
     Damage,
+    ErrorBound,
     IncompleteStep,
     RecoverReport,
     Snapshot,
@@ -31,11 +32,13 @@ from drystone.reports import (
     VerifyReport,
 )
 from drystone.variable import Variable
+from drystone.views import View
 from drystone.writer import Writer
 
 __all__ = [
     "Attributes",
     "Block",
+    "ErrorBound",
     "CancelledError",
     "ConflictError",
     "Container",
@@ -59,6 +62,7 @@ __all__ = [
     "UnsupportedError",
     "Variable",
     "VerifyReport",
+    "View",
     "Writer",
     "__version__",
     "create",

@@ -9,8 +9,10 @@ __all__ = [
     "FragmentHandle",
     "LayoutHandle",
     "Plan",
+    "PlannedHandle",
     "ReadingHandle",
     "RuleHandle",
+    "TilesHandle",
     "WriterHandle",
     "__version__",
     "cli_main",
@@ -97,6 +99,8 @@ class ReadingHandle:
     @property
     def item(self) -> int: ...
     @property
+    def inner(self) -> tuple[int, ...]: ...
+    @property
     def members(self) -> list[str]: ...
     @property
     def dims(self) -> tuple[str, ...] | None: ...
@@ -121,9 +125,25 @@ class ReadingHandle:
         offset: _Extents | None,
         count: _Extents | None,
         out: npt.NDArray[Any] | None,
-    ) -> Any: ...
+    ) -> tuple[Any, float, float]: ...
+    def with_precision(
+        self, error: float | None, relative: bool, level: SupportsIndex | None
+    ) -> ReadingHandle: ...
+    def plan(self, legs: Sequence[tuple[Any, ...]]) -> PlannedHandle: ...
+    def read_listed(self, legs: Sequence[tuple[Any, ...]], out: npt.NDArray[Any] | None) -> Any: ...
+    def tiles(self, axes: list[tuple[int, int, int]], most: int) -> TilesHandle: ...
     def blocks(self, step: SupportsIndex | None) -> list[dict[str, Any]]: ...
     def read_blocks(self, step: SupportsIndex | None, number: SupportsIndex | None) -> list[Any]: ...
+
+@final
+class PlannedHandle:
+    def read(self, out: npt.NDArray[Any] | None) -> Any: ...
+    def explain(self) -> Plan: ...
+
+@final
+class TilesHandle:
+    def __len__(self) -> int: ...
+    def get(self, number: int) -> list[tuple[int, int, int, int]] | None: ...
 
 @final
 class WriterHandle:
@@ -163,7 +183,14 @@ class FragmentHandle:
     def layout(
         self,
     ) -> list[tuple[str, int | None, int, list[int], list[int] | None, np.dtype[Any]]]: ...
-    def read(self, step: SupportsIndex | None, buffer: npt.NDArray[Any]) -> None: ...
+    def read(
+        self,
+        step: SupportsIndex | None,
+        buffer: npt.NDArray[Any],
+        error: float | None,
+        relative: bool,
+        level: SupportsIndex | None,
+    ) -> tuple[float, float]: ...
     def coverage(
         self, step: SupportsIndex | None
     ) -> tuple[int, int, int, int, list[tuple[str, str | None, list[tuple[int, int, int]]]]]: ...
@@ -221,12 +248,20 @@ class Plan:
         """Bytes of the selected cells that blocks hold."""
 
     @property
+    def max_errors(self) -> tuple[float, float]:
+        """Largest absolute and relative error of the values; 0 where they are exact."""
+
+    @property
     def blocks(self) -> int:
         """Blocks that show."""
 
     @property
     def subchunks(self) -> int:
         """Subchunks that are touched."""
+
+    @property
+    def replica(self) -> int:
+        """Number of the replica that is read where it has the cells; 0 is what was put."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...

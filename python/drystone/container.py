@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -173,6 +175,37 @@ class Container(Group):
         changed = self._handle.refresh()
         self._warn()
         return changed
+
+    def follow(
+        self, after: SupportsIndex | None = None, *, timeout: float | None = None, poll: float = 0.25
+    ) -> Iterator[int]:
+        """Steps as they are committed, each once: those that are there, ascending, then every new one.
+
+        The container is refreshed, so that it shows a step when the step is given. It waits for the next one; `break` out of
+        the loop to stop.
+
+        Args:
+            after: Leave out this step and those before it. `after=c.steps[-1]` waits for new ones only.
+            timeout: End when no step has come for so many seconds; by default it waits for ever.
+            poll: Look for commits at least so many seconds apart; in the beginning more often.
+
+        """
+        given = set[int]()
+        first = -1 if after is None else operator.index(after)
+        pause, since = 0.01, time.monotonic()
+        self.refresh()
+        while True:
+            for step in self.steps:
+                if step > first and step not in given:
+                    given.add(step)
+                    yield step
+                    pause, since = 0.01, time.monotonic()
+            while not self.refresh():
+                waited = time.monotonic() - since
+                if timeout is not None and waited >= timeout:
+                    return
+                time.sleep(pause if timeout is None else min(pause, timeout - waited))
+                pause = min(2 * pause, poll)
 
     @contextmanager
     def batch(self) -> Iterator[Self]:

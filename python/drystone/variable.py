@@ -4,36 +4,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
+from drystone import selection, views
 from drystone.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from drystone.group import Attributes
-from drystone.reports import Block
+from drystone.reports import Block, ErrorBound
+from drystone.views import Indexer, IndexPlans, Lazy
 
 if TYPE_CHECKING:
-    from drystone._core import Plan, ReadingHandle
+    from drystone._core import ReadingHandle
     from drystone.container import Container
 
 
 class Variable:
     """An array in a container, or one member of an array of records.
 
-    Indexing reads: integers, slices of any step, `...` and `None` give what NumPy gives. The first axis of a variable
-    with steps is the step. It follows its container: after a commit or `refresh` it shows the newer state.
+    Indexing reads: integers, slices of any step, `...`, `None`, lists, integer arrays and boolean masks give what NumPy gives.
+    The first axis of a variable with steps is the step. It follows its container: after a commit or `refresh` it shows the newer state.
     """
 
-    __slots__ = ("__weakref__", "_container", "_member", "_path")
+    __slots__ = ("__weakref__", "_container", "_member", "_path", "_precision")
 
-    def __init__(self, container: Container, path: str, member: str | None = None) -> None:
+    def __init__(
+        self,
+        container: Container,
+        path: str,
+        member: str | None = None,
+        precision: tuple[float | None, bool, SupportsIndex | None] | None = None,
+    ) -> None:
         self._container = container
         self._path = path
         self._member = member
+        self._precision = precision
 
     def _reading(self) -> ReadingHandle:
-        return self._container._handle.reading(self._path, self._member)
+        reading = self._container._handle.reading(self._path, self._member)
+        return reading.with_precision(*self._precision) if self._precision else reading
 
     @property
     def name(self) -> str:
@@ -131,7 +141,10 @@ class Variable:
         """Read a selection; a string gives a member of a record, to be read in turn."""
         if isinstance(key, str):
             return self._member_named(key)
-        return self._reading().select(key)
+        reading = self._reading()
+        if selection.is_basic(key):
+            return reading.select(key)
+        return views.read(reading, selection.select(key, reading.shape))
 
     def _member_named(self, name: str) -> Variable:
         if not self._reading().members:
@@ -139,7 +152,28 @@ class Variable:
             raise NotFoundError(f'{which} holds {self.dtype}, which has no member "{name}"')
         path = f"{self._member}.{name}" if self._member else name
         self._container._handle.reading(self._path, path)
-        return Variable(self._container, self._path, path)
+        return Variable(self._container, self._path, path, self._precision)
+
+    def within(
+        self,
+        max_error: float | None = None,
+        *,
+        relative: bool = False,
+        precision: SupportsIndex | None = None,
+    ) -> Variable:
+        """The same variable, read only as exactly as asked, by every way of reading it.
+
+        Where its transform can (`aplod`, `multilevel`), that takes fewer bytes; elsewhere reads are exact.
+
+        Args:
+            max_error: No finite value is off by more.
+            relative: `max_error` is a part of the magnitude of each value, not a difference.
+            precision: Instead of an error, the number of components to read, from 1.
+
+        """
+        view = Variable(self._container, self._path, self._member, (max_error, relative, precision))
+        view._reading()
+        return view
 
     def read(
         self,
@@ -148,15 +182,23 @@ class Variable:
         count: Sequence[SupportsIndex] | SupportsIndex | None = None,
         out: npt.NDArray[Any] | None = None,
         max_error: float | None = None,
+        *,
+        relative: bool = False,
+        precision: SupportsIndex | None = None,
+        return_bound: bool = False,
     ) -> Any:
         """Read a box: of one step, or (`step=None`) of a variable without steps.
 
         `offset` and `count` have an entry per dimension, without the step axis; left out, they mean the beginning and all
         that follows. `out` may be any writable array of the right shape and dtype; it is filled and returned.
+        `max_error`, `relative` and `precision` are as in `within`. With `return_bound` the result is the array and the
+        `ErrorBound` that holds for it, which may be closer than what was asked.
         """
-        if max_error is not None:
-            raise UnsupportedError("max_error= is not supported yet: leave it out, reads are exact")
-        return self._reading().read_box(step, offset, count, out)
+        reading = self._reading()
+        if max_error is not None or relative or precision is not None:
+            reading = reading.with_precision(max_error, relative, precision)
+        values, *bound = reading.read_box(step, offset, count, out)
+        return (values, ErrorBound(*bound)) if return_bound else values
 
     def blocks(self, step: SupportsIndex | None = None) -> list[Block]:
         """The blocks as they were written, oldest first: of one step, or (`step=None`) of all."""
@@ -174,21 +216,53 @@ class Variable:
         """Every block of a step as it was written; for a local variable, the value of each writer."""
         return self._reading().read_blocks(step, None)
 
+    def read_points(self, coords: Any, out: npt.NDArray[Any] | None = None) -> Any:
+        """Read single cells, in one plan.
+
+        Args:
+            coords: Integers of shape `(..., ndim)`: a coordinate per axis, that of the step first; negative ones count from
+                the end. One outside is an `IndexError`.
+            out: An array of shape `(...)` and the variable's dtype, to be filled and returned.
+
+        """
+        reading = self._reading()
+        return views.read(reading, selection.points(coords, reading.shape), out)
+
     @property
-    def explain(self) -> Explain:
+    def explain(self) -> IndexPlans:
         """`T.explain[key]` is the plan of `T[key]`: what it would read, without reading it."""
-        return Explain(self)
+        return IndexPlans(self)
 
     @property
-    def oindex(self) -> NoReturn:
-        """Indexing with one list per axis: not supported yet."""
-        raise UnsupportedError(
-            "oindex is not supported yet: read a slice that holds the cells and index the array"
-        )
+    def oindex(self) -> Indexer:
+        """`T.oindex[[3, 1], :, mask]`: each list, array or mask selects along its own axis."""
+        return Indexer(self, "outer")
 
-    def chunks(self, selection: Any) -> NoReturn:
-        """Read a selection piece by piece: not supported yet."""
-        raise UnsupportedError("chunks() is not supported yet: read one step or slab at a time")
+    @property
+    def vindex(self) -> Indexer:
+        """`T.vindex[[3, 1], :, [0, 7]]`: arrays together name cells, as in NumPy, and their axes come first in the result."""
+        return Indexer(self, "vector")
+
+    @property
+    def lazy(self) -> Lazy:
+        """`T.lazy[key]` is a `View` of `T[key]`: planned once, read as often as wanted."""
+        return Lazy(self)
+
+    def chunks(
+        self, selection: Any = ..., max_bytes: int = 16 << 20
+    ) -> Iterator[tuple[tuple[slice, ...], npt.NDArray[Any]]]:
+        """Read a selection piece by piece, in bounded memory.
+
+        Gives pairs (place, piece) in row-major order: `T[selection][place]` equals `piece`, so `out[place] = piece` puts it
+        together. Pieces follow the lines along which blocks are cut, so that little is read twice. While one is used,
+        the next is read.
+
+        Args:
+            selection: Integers, slices, `...` and `None`, as in indexing.
+            max_bytes: Largest piece; about two are in memory at a time.
+
+        """
+        return views.chunks(self._reading(), selection, max_bytes)
 
     def resize(self, shape: Sequence[SupportsIndex] | SupportsIndex) -> None:
         """Set the extents, without the step axis. What is cut away and grows back reads as fill."""
@@ -210,8 +284,8 @@ class Variable:
         values = np.asarray(self._reading().select(...))
         return values if dtype is None else values.astype(dtype, copy=False)
 
-    def __reduce__(self) -> tuple[type[Self], tuple[Container, str, str | None]]:
-        return type(self), (self._container, self._path, self._member)
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        return type(self), (self._container, self._path, self._member, self._precision)
 
     def __repr__(self) -> str:
         name = self._path if self._member is None else f"{self._path}[{self._member!r}]"
@@ -222,13 +296,3 @@ class Variable:
         kind = "str" if reading.strings else str(reading.element)
         what = "local, " if reading.local else ""
         return f"<drystone variable {name}: {what}{kind} {reading.shape}{', steps' if reading.has_steps else ''}>"
-
-
-class Explain:
-    """Plans of reads: `T.explain[10, :, 256, :]`."""
-
-    def __init__(self, variable: Variable) -> None:
-        self._variable = variable
-
-    def __getitem__(self, key: Any) -> Plan:
-        return self._variable._reading().explain(key)

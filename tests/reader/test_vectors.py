@@ -178,10 +178,10 @@ def as_expected(array):
     return array.tolist() if array.dtype == object else array.tobytes().hex()
 
 
-def test_every_variable_of_the_container_reads_as_it_was_put():
-    container = reader.open_container(VECTORS / "v1_container")
-    expected = json.loads((VECTORS / "v1_container.json").read_text())
-    assert container.version == 3
+@pytest.mark.parametrize("name", ["v1_container", "v1_layouts"])
+def test_every_variable_of_the_container_reads_as_it_was_put(name):
+    container = reader.open_container(VECTORS / name)
+    expected = json.loads((VECTORS / f"{name}.json").read_text())
     assert container.steps() == expected["steps"]
     assert container.variables() == sorted(expected["variables"])
     for path, reads in expected["variables"].items():

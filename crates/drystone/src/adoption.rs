@@ -17,6 +17,7 @@ use drystone_format::keys;
 use drystone_format::schema::Schema;
 use drystone_format::source::{Source, SourceState};
 use drystone_format::steps::Steps;
+use drystone_store::StoreError;
 
 use crate::container::Inner;
 use crate::log_scan::{Group, PartFrom, WriterLog};
@@ -216,12 +217,27 @@ pub(crate) fn gather(
             }
             notes.push(message);
         }
-        // Groups whose bytes are not in the segment: a power cut under `async`, or damage.
-        let short = |g: &Group| {
-            needed(g).into_iter().find(|(part, end)| segments.get(&(writer, *part)).is_none_or(|n| n < end))
-        };
-        if let Some(bad) = log.groups.iter().position(|g| short(g).is_some()) {
-            let (part, end) = short(&log.groups[bad]).unwrap_or_default();
+        // Groups whose bytes are not in the segment: a power cut under `async`, or damage. The list may have seen the segment
+        // before the bytes came, and the step record after: so it is asked again.
+        let mut short = None;
+        'groups: for (number, group) in log.groups.iter().enumerate() {
+            for (part, end) in needed(group) {
+                let mut found = segments.get(&(writer, part)).copied().unwrap_or(0);
+                if found < end {
+                    found = match store.len(&keys::segment(writer, part)) {
+                        Ok(len) => len,
+                        Err(StoreError::NotFound { .. }) => 0,
+                        Err(e) => return Err(e.into()),
+                    };
+                    segments.insert((writer, part), found);
+                }
+                if found < end {
+                    short = Some((number, part, end));
+                    break 'groups;
+                }
+            }
+        }
+        if let Some((bad, part, end)) = short {
             let message = format!(
                 "{} ends before byte {end}, which a step record of writer {writer:016x} promised",
                 keys::segment(writer, part)

@@ -7,12 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use drystone_format::dtype::{DType, Leaf};
 use drystone_transform::{Auto, Chain, Choice, Sample, Scratch};
 
 use crate::array::Source;
 use crate::container::lock;
-use crate::put::{BlockPart, logical};
+use crate::put::BlockPart;
 use crate::{Error, Result};
 
 /// Elements of a sample.
@@ -27,10 +26,10 @@ struct Kept {
     next: u64,
 }
 
-/// What one writer chose, by variable and member.
+/// What one writer chose, by variable, replica and member.
 #[derive(Default)]
 pub(crate) struct Choices {
-    kept: Mutex<BTreeMap<(u32, u32), Kept>>,
+    kept: Mutex<BTreeMap<(u32, u32, String), Kept>>,
 }
 
 impl Choices {
@@ -39,24 +38,26 @@ impl Choices {
         &self,
         auto: &Auto,
         path: &str,
-        at: (u32, u32),
-        leaf: &Leaf,
+        variable: u32,
+        block: &BlockPart<'_>,
         data: &Source<'_>,
     ) -> Result<Chain> {
-        if leaf.dtype == DType::String || data.shape().contains(&0) {
+        if block.laid.count.contains(&0) {
             return Ok(Chain::identity());
         }
+        let member = block.member();
+        let at = (variable, block.laid.replica, member.to_owned());
         if let Some(kept) = lock(&self.kept).get_mut(&at) {
             kept.puts += 1;
             if kept.puts < kept.next {
                 return Ok(kept.choice.chain());
             }
         }
-        let choice = Arc::new(choose(auto, leaf, data)?);
+        let choice = Arc::new(choose(auto, block, data)?);
         let chain = choice.chain();
         let mut all = lock(&self.kept);
         let kept = all.entry(at).or_insert_with(|| Kept {
-            path: path.to_owned(),
+            path: if member.is_empty() { path.to_owned() } else { format!("{path}.{member}") },
             choice: choice.clone(),
             puts: 1,
             next: 1,
@@ -72,15 +73,10 @@ impl Choices {
     }
 }
 
-fn choose(auto: &Auto, leaf: &Leaf, data: &Source<'_>) -> Result<Choice> {
-    let identity = Chain::identity();
-    let part = BlockPart { leaf, chain: &identity, cut: data.shape() };
-    let mut samples = Vec::new();
-    for (first, extent) in Auto::boxes(data.shape(), SAMPLE_COUNT) {
-        let mut bytes = Vec::new();
-        part.gather(data, &first, &extent, &mut bytes)?;
-        samples.push(Sample { data: bytes, logical: logical(leaf, &extent) });
-    }
+fn choose(auto: &Auto, block: &BlockPart<'_>, data: &Source<'_>) -> Result<Choice> {
+    let boxes = Auto::boxes(&block.laid.count, SAMPLE_COUNT);
+    let samples: Vec<Sample> =
+        boxes.iter().map(|(first, extent)| block.sample(data, first, extent)).collect::<Result<_>>()?;
     let begin = Instant::now();
     auto.choose(&samples, None, &mut || begin.elapsed(), &mut Scratch::new())
         .map_err(|e| Error::invalid(format!("choosing a transform: {e}")))

@@ -84,6 +84,7 @@ pub(crate) struct Inner {
     top: AtomicU64,
     /// Missing manifest numbers below `top`, to be closed before anything is committed or marked.
     gaps: Mutex<Vec<u64>>,
+    pub(crate) hint: head::Hint,
     warnings: Mutex<Vec<String>>,
     pub(crate) batch: Mutex<Option<Batch>>,
     /// The run-time configuration that was found when it was opened.
@@ -249,6 +250,7 @@ impl Container {
             flushed: AtomicU64::new(head.snapshot.manifest.last_marked),
             top: AtomicU64::new(head.top),
             gaps: Mutex::new(head.gaps),
+            hint: head::Hint::default(),
             current: RwLock::new(Arc::new(head.snapshot)),
             warnings: Mutex::new(head.warnings),
             batch: Mutex::new(None),
@@ -280,6 +282,7 @@ impl Container {
             flushed: AtomicU64::new(0),
             top: AtomicU64::new(0),
             gaps: Mutex::new(Vec::new()),
+            hint: head::Hint::default(),
             current: RwLock::new(Arc::new(snapshot)),
             warnings: Mutex::new(Vec::new()),
             config: inner.config.clone(),
@@ -465,11 +468,18 @@ impl Container {
     /// Closes the handle: later calls are `InvalidArgument`. Writers opened from it go on until they are closed.
     pub fn close(&self) {
         self.inner.closed.store(true, Ordering::SeqCst);
+        self.inner.hint.settle(self.inner.store.as_ref());
     }
 
     /// Has `close` been called?
     pub fn is_closed(&self) -> bool {
         self.inner.closed.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.hint.settle(self.store.as_ref());
     }
 }
 

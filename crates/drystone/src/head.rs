@@ -10,6 +10,7 @@
 //! - below a flush mark there are no gaps, so every hint leads beyond every mark.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use drystone_format::identity::{self, Durability, Identity};
 use drystone_format::keys;
@@ -76,9 +77,46 @@ pub(crate) fn read_manifest(store: &dyn Store, version: u64, uuid: &[u8; 16]) ->
     Ok(manifest)
 }
 
-/// Writes the hint; a failure costs only time at the next open.
-pub(crate) fn write_hint(store: &dyn Store, version: u64) {
-    let _ = store.put(keys::HINT, &identity::encode_hint(version), PutMode::Replace, false);
+/// Keeps `manifest/hint` near the newest manifest.
+///
+/// Replacing it at each commit would cost a third of a small commit (a file made, another one freed), so it may lag: by at
+/// most [`LAG`] commits of a handle while that lives, by none when it is closed. Probing from it makes that up.
+#[derive(Debug, Default)]
+pub(crate) struct Hint {
+    committed: AtomicU64,
+    written: AtomicU64,
+    /// The process that committed: a forked child has nothing to settle for its parent.
+    pid: AtomicU32,
+}
+
+const LAG: u64 = 8;
+
+impl Hint {
+    /// A version was committed.
+    pub(crate) fn committed(&self, store: &dyn Store, version: u64) {
+        self.committed.fetch_max(version, Ordering::Relaxed);
+        self.pid.store(std::process::id(), Ordering::Relaxed);
+        let written = self.written.load(Ordering::Relaxed);
+        if written == 0 || version >= written.saturating_add(LAG) {
+            self.write(store, version);
+        }
+    }
+
+    /// Nothing more is to be expected.
+    pub(crate) fn settle(&self, store: &dyn Store) {
+        let committed = self.committed.load(Ordering::Relaxed);
+        if committed > self.written.load(Ordering::Relaxed)
+            && self.pid.load(Ordering::Relaxed) == std::process::id()
+        {
+            self.write(store, committed);
+        }
+    }
+
+    /// A failure costs only time at the next open.
+    fn write(&self, store: &dyn Store, version: u64) {
+        let _ = store.put(keys::HINT, &identity::encode_hint(version), PutMode::Replace, false);
+        self.written.fetch_max(version, Ordering::Relaxed);
+    }
 }
 
 fn read_hint(store: &dyn Store) -> Option<u64> {

@@ -142,7 +142,7 @@ pub(crate) fn attempt(
         }
         return Ok(None);
     }
-    head::write_hint(store, version);
+    inner.hint.committed(store, version);
     let schema = change.schema.map_or_else(|| base.schema.clone(), Arc::new);
     let steps = change.steps.map_or_else(|| base.steps.clone(), Arc::new);
     Ok(Some(Snapshot { manifest, schema, steps }))

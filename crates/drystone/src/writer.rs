@@ -15,7 +15,6 @@ use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::log::{self, FileHeader, FileKind, GroupHead, Rank};
 use drystone_format::schema::Variable;
-use drystone_format::table::Subchunk;
 use drystone_store::PutMode;
 use drystone_transform::{Chain, Choice, Scratch, Transform};
 
@@ -24,9 +23,10 @@ use crate::array::Source;
 use crate::choose::Choices;
 use crate::config::Config;
 use crate::container::{Inner, lock, no_such};
+use crate::layout::{Layouts, laid};
 use crate::log_scan::PartFrom;
 use crate::member::member;
-use crate::put::{self, BlockPart, Coded, Place};
+use crate::put::{self, BlockPart, Coded, Gathered, Place, StoredChunk};
 use crate::segment::Segment;
 use crate::transaction::Committed;
 use crate::{Error, Result, adoption, random};
@@ -95,6 +95,8 @@ struct Shared {
     limit: u64,
     pid: u32,
     choices: Choices,
+    /// How what is put is to be stored.
+    layouts: Mutex<Layouts>,
     state: Mutex<State>,
 }
 
@@ -146,17 +148,9 @@ impl Writer {
             failed: None,
             closed: false,
         };
-        let shared = Shared {
-            inner,
-            id,
-            rank,
-            run,
-            fence,
-            limit,
-            pid: std::process::id(),
-            choices: Choices::default(),
-            state: Mutex::new(state),
-        };
+        let pid = std::process::id();
+        let (layouts, choices, state) = (Mutex::default(), Choices::default(), Mutex::new(state));
+        let shared = Shared { inner, id, rank, run, fence, limit, pid, layouts, choices, state };
         Ok(Writer { shared: Arc::new(shared) })
     }
 
@@ -269,26 +263,24 @@ impl Writer {
         let transform = transform_of(path, &variable, config)?;
         let chunks = config.and_then(|config| config.chunks(path, data.shape().len()));
         let chunks = chunks.or(variable.chunks.as_deref());
-        for (member, leaf) in &leaves {
+        let end: Vec<u64> = offset.iter().zip(data.shape()).map(|(first, n)| first + n).collect();
+        let schema = &self.shared.inner.snapshot().schema;
+        let layouts = lock(&self.shared.layouts).of(schema, &variable, &end)?;
+        let place = Place { step, variable: variable.id, put };
+        for laid in laid(&layouts, &leaves, &offset, data.shape()) {
+            let from: Vec<u64> = laid.offset.iter().zip(&offset).map(|(at, first)| at - first).collect();
             let chain = match &transform {
                 Transform::Chain(chain) => chain.clone(),
                 Transform::Auto(auto) => {
-                    let name =
-                        if leaf.path.is_empty() { path.into() } else { format!("{path}.{}", leaf.path) };
-                    self.shared.choices.chain(auto, &name, (variable.id, *member), leaf, data)?
+                    let identity = Chain::identity();
+                    let (chain, cut) = (&identity, &laid.count[..]);
+                    let whole = BlockPart { laid: &laid, leaves: &leaves, chain, cut, from: &from };
+                    self.shared.choices.chain(auto, path, variable.id, &whole, data)?
                 }
             };
             let coded = !chain.is_identity();
-            let cut = put::cut(data.shape(), chunks, u64::from(leaf.size), coded);
-            let part = BlockPart { leaf, chain: &chain, cut: &cut };
-            let place = Place {
-                step,
-                variable: variable.id,
-                member: *member,
-                put,
-                offset: &offset,
-                count: data.shape(),
-            };
+            let cut = put::cut(&laid.count, chunks, u64::from(laid.room), coded, laid.is_curved());
+            let part = BlockPart { laid: &laid, leaves: &leaves, chain: &chain, cut: &cut, from: &from };
             if coded {
                 self.put_coded(&part, &place, data, generation)?;
             } else {
@@ -325,9 +317,11 @@ impl Writer {
             Transform::Chain(chain) => chain,
             Transform::Auto(_) => Chain::identity(),
         };
-        let leaf = &variable.dtype.leaves()[0];
-        let cut = put::cut(shape, variable.chunks.as_deref(), 16, !chain.is_identity());
-        let place = Place { step, variable: variable.id, member: 0, put, offset: &offset, count: shape };
+        let leaves = [(0, variable.dtype.leaves().swap_remove(0))];
+        let cut = put::cut(shape, variable.chunks.as_deref(), 16, !chain.is_identity(), false);
+        let place = Place { step, variable: variable.id, put };
+        let from = vec![0; shape.len()];
+        let laid = laid(&[], &leaves, &offset, shape).swap_remove(0);
         let mut state = self.state_of(generation)?;
         self.guard(&mut state, |w, state| {
             w.roll_if_full(state)?;
@@ -336,8 +330,8 @@ impl Writer {
                 refs.extend_from_slice(&blob(&mut state.part.segment, value)?);
             }
             let source = Source::dense(&refs, shape, 16)?;
-            let part = BlockPart { leaf, chain: &chain, cut: &cut };
-            let mut gathered = Vec::new();
+            let part = BlockPart { laid: &laid, leaves: &leaves, chain: &chain, cut: &cut, from: &from };
+            let mut gathered = Gathered::default();
             let mut scratch = Scratch::new();
             let mut subchunks = Vec::new();
             for (first, extent) in put::grid(shape, &cut) {
@@ -498,19 +492,13 @@ impl Writer {
         Ok((put, step, state.generation))
     }
 
-    fn put_raw(
-        &self,
-        part: &BlockPart<'_>,
-        place: &Place<'_>,
-        data: &Source<'_>,
-        generation: u64,
-    ) -> Result<()> {
+    fn put_raw(&self, part: &BlockPart<'_>, place: &Place, data: &Source<'_>, generation: u64) -> Result<()> {
         let mut state = self.state_of(generation)?;
         self.guard(&mut state, |w, state| {
             w.roll_if_full(state)?;
-            let mut gathered = Vec::new();
+            let mut gathered = Gathered::default();
             let mut subchunks = Vec::new();
-            for (first, extent) in put::grid(data.shape(), part.cut) {
+            for (first, extent) in put::grid(&part.laid.count, part.cut) {
                 subchunks.push(part.store_raw(
                     data,
                     &first,
@@ -526,12 +514,12 @@ impl Writer {
     fn put_coded(
         &self,
         part: &BlockPart<'_>,
-        place: &Place<'_>,
+        place: &Place,
         data: &Source<'_>,
         generation: u64,
     ) -> Result<()> {
-        let grid = put::grid(data.shape(), part.cut);
-        let item = u64::from(part.leaf.size);
+        let grid = put::grid(&part.laid.count, part.cut);
+        let item = u64::from(part.laid.room);
         let per_batch = grid.first().map_or(1, |(_, e)| {
             (ENCODE_BATCH / e.iter().fold(item.max(1), |b, n| b.saturating_mul(*n)).max(1)).max(1) as usize
         });
@@ -541,7 +529,7 @@ impl Writer {
             let mut state = self.state_of(generation)?;
             return self.guard(&mut state, |w, state| {
                 w.roll_if_full(state)?;
-                let stored: Result<Vec<Subchunk>> =
+                let stored: Result<Vec<StoredChunk>> =
                     coded.iter().map(|c| store_coded(&mut state.part.segment, c)).collect();
                 w.add_entry(state, part, place, &stored?)
             });
@@ -564,13 +552,13 @@ impl Writer {
         &self,
         state: &mut State,
         part: &BlockPart<'_>,
-        place: &Place<'_>,
-        subchunks: &[Subchunk],
+        place: &Place,
+        subchunks: &[StoredChunk],
     ) -> Result<()> {
-        let entry = part.entry(place, subchunks, &mut state.part.segment, state.part.number)?;
+        let entries = part.entries(place, subchunks, &mut state.part.segment, state.part.number)?;
         match (&mut state.open, place.step) {
             (Some(open), Some(_)) => {
-                open.entries.push(entry);
+                open.entries.extend(entries);
                 if open.entries.len() >= SPILL {
                     self.spill(state)?;
                     if self.appends() {
@@ -578,7 +566,7 @@ impl Writer {
                     }
                 }
             }
-            _ => state.loose.push(entry),
+            _ => state.loose.extend(entries),
         }
         Ok(())
     }
@@ -919,9 +907,8 @@ fn check_box(path: &str, variable: &Variable, shape: &[u64], offset: Option<&[u6
     Ok(offset)
 }
 
-fn store_coded(segment: &mut Segment, coded: &Coded) -> Result<Subchunk> {
-    let piece = segment.push_coded(&coded.bytes, &coded.meta, &coded.histogram)?;
-    Ok(Subchunk { piece, stats: put::entry_stats(&coded.stats) })
+fn store_coded(segment: &mut Segment, coded: &Coded) -> Result<StoredChunk> {
+    Ok((segment.push_coded(&coded.bytes, &coded.meta, &coded.histogram)?, coded.stats.clone()))
 }
 
 /// How blocks of a variable are encoded: as configured, else as declared.
@@ -942,11 +929,11 @@ fn transform_of(path: &str, variable: &Variable, config: Option<&Config>) -> Res
 
 /// Encodes subchunks, in parallel where it pays.
 fn encode_all(part: &BlockPart<'_>, data: &Source<'_>, grid: &[(Vec<u64>, Vec<u64>)]) -> Result<Vec<Coded>> {
-    let item = u64::from(part.leaf.size);
+    let item = u64::from(part.laid.room);
     let bytes: u64 = grid.iter().map(|(_, e)| e.iter().product::<u64>() * item).sum();
     let threads = crate::read::threads().min(grid.len());
     let run = |range: &[(Vec<u64>, Vec<u64>)]| -> Result<Vec<Coded>> {
-        let mut gathered = Vec::new();
+        let mut gathered = Gathered::default();
         let mut scratch = Scratch::new();
         range.iter().map(|(f, e)| part.encode(data, f, e, &mut gathered, &mut scratch)).collect()
     };

@@ -81,8 +81,8 @@ fn differences(expected: &Content, found: &Content, key: &str, what: &dyn Fn() -
 fn flip_all(sample: &Sample) -> Seen {
     let mut seen = Seen::default();
     for (key, mut bytes) in sample.objects() {
-        // Every bit, or about a hundred per object; odd, so that it comes to every bit of a byte.
-        let stride = if long() { 1 } else { (bytes.len() * 8 / 100) | 1 };
+        // Every bit, or about seventy per object; odd, so that it comes to every bit of a byte.
+        let stride = if long() { 1 } else { (bytes.len() * 8 / 70) | 1 };
         for bit in (bytes.len() % stride..bytes.len() * 8).step_by(stride) {
             flip(sample, &key, &mut bytes, bit, &mut seen);
         }

@@ -83,13 +83,18 @@ fn write_steps(c: &Container, rank: Option<(u32, u32)>, notes: &Notes) {
     }
 }
 
+/// Where a process says why it ended by itself, which none should.
+fn complaints(notes: &Path) -> PathBuf {
+    notes.with_extension("complaints")
+}
+
 fn spawn(what: &str, path: &Path, notes: &Path, number: u32, of: u32) -> Child {
     let role = format!("{what}|{}|{}|{number}|{of}", path.display(), notes.display());
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_process_to_be_killed", "--test-threads=1"])
         .env(ROLE, role)
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(OpenOptions::new().append(true).create(true).open(complaints(notes)).unwrap())
         .spawn()
         .unwrap()
 }
@@ -151,7 +156,9 @@ fn kill_again_and_again(durability: Durability, team: &[(&str, u32, u32)], kills
         while !processes.is_empty() {
             let mut victim = processes.remove(dice.below(processes.len() as u64) as usize);
             victim.kill().unwrap(); // SIGKILL
-            assert!(victim.wait().unwrap().code().is_none(), "a process ended before it was killed");
+            let killed = victim.wait().unwrap().code().is_none();
+            let why = std::fs::read_to_string(complaints(&notes)).unwrap_or_default();
+            assert!(killed, "a process ended before it was killed: {why}");
             std::thread::sleep(Duration::from_micros(dice.below(3000)));
         }
         let c = Container::open_local(&path, Mode::ReadWrite).unwrap();

@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use drystone::store::{MemoryStore, NoAppendStore};
+use drystone::store::{MemoryStore, NoAppendStore, StoreExt};
 use drystone::{Adopt, Container, CreateOptions, Durability, ErrorKind, Mode, SchemaOp, WriterOptions};
 use std::sync::Arc;
 
@@ -243,4 +243,28 @@ fn a_writer_outlives_the_handle_it_came_from() {
     w.put("t", &f4(), &dense(&bytes(&[3.0]), &[1], 4), None, None).unwrap();
     w.close().unwrap();
     assert!(other.commit().is_err(), "a closed handle does nothing more");
+}
+
+#[test]
+fn a_hint_that_lags_hides_no_commit_and_closing_brings_it_up_to_date() {
+    for durability in [Durability::Durable, Durability::Async] {
+        let store = MemoryStore::new();
+        let hinted = || {
+            let bytes = store.read_all("manifest/hint", 64).unwrap();
+            drystone::format::identity::decode_hint(&bytes).unwrap()
+        };
+        let c = Container::create(Arc::new(store.clone()), CreateOptions { durability }).unwrap();
+        let mut lagged = 0;
+        for i in 0..20u64 {
+            c.apply(vec![create(&format!("v{i}"), f4(), &[1], |_| {})]).unwrap();
+            let newest = c.snapshot().version();
+            lagged = lagged.max(newest - hinted());
+            let reader = Container::open(Arc::new(store.clone()), Mode::Read).unwrap();
+            assert_eq!(reader.snapshot().version(), newest);
+        }
+        assert!((1..8).contains(&lagged), "it lagged by {lagged}");
+        assert!(hinted() < c.snapshot().version());
+        c.close();
+        assert_eq!(hinted(), c.snapshot().version());
+    }
 }

@@ -10,6 +10,7 @@ mod dtype;
 mod error;
 mod fragment;
 mod key;
+mod listing;
 mod ndarray;
 mod plan;
 mod reading;
@@ -46,6 +47,8 @@ mod _core {
     use super::element_dtype;
     #[pymodule_export]
     use super::fragment::FragmentHandle;
+    #[pymodule_export]
+    use super::listing::{PlannedHandle, TilesHandle};
     #[pymodule_export]
     use super::plan::Plan;
     #[pymodule_export]

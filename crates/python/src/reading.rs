@@ -4,12 +4,13 @@ use drystone::array::Target;
 use drystone::format::dtype::{DType, Scalar};
 use drystone::member::{Found, member};
 use drystone::plan::selection::{Axis, Selection};
-use drystone::{BlockInfo, Error, ErrorKind, ReadReport, Reading, Written};
+use drystone::{BlockInfo, Error, ErrorKind, Precision, ReadReport, Reading, Wanted, Written};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::error::{Failure, Result, invalid, out_of_range};
+use crate::listing::{self, PlannedHandle, TilesHandle};
 use crate::ndarray::{View, empty};
 use crate::plan::Plan;
 use crate::{dtype, key};
@@ -33,7 +34,7 @@ impl ReadingHandle {
     }
 
     /// Axes that the member brings.
-    fn inner(&self) -> &[u64] {
+    pub(crate) fn inner(&self) -> &[u64] {
         self.member.as_ref().map_or(&[], |m| &m.shape)
     }
 
@@ -43,25 +44,29 @@ impl ReadingHandle {
         shape
     }
 
-    fn holds_strings(&self) -> bool {
+    pub(crate) fn holds_strings(&self) -> bool {
         *self.dtype() == DType::String
     }
 
     /// A new array for `cells` of elements.
-    fn new_array<'py>(&self, py: Python<'py>, cells: &[u64]) -> Result<Bound<'py, PyUntypedArray>> {
+    pub(crate) fn new_array<'py>(
+        &self,
+        py: Python<'py>,
+        cells: &[u64],
+    ) -> Result<Bound<'py, PyUntypedArray>> {
         let mut shape = cells.to_vec();
         shape.extend(self.inner());
         empty(&dtype::to_numpy(py, self.dtype())?, &shape, dtype::has_padding(self.dtype()))
     }
 
     /// Reads with `act` into the array, whose leading axes are `cells`; `one_step`: what is read has a step axis before them.
-    fn read_into(
+    pub(crate) fn read_into(
         &self,
         array: &Bound<'_, PyUntypedArray>,
         cells: &[u64],
         one_step: bool,
         act: &(dyn Fn(&Target<'_>) -> drystone::Result<ReadReport> + Sync),
-    ) -> Result<()> {
+    ) -> Result<ReadReport> {
         let py = array.py();
         let view = View::of(array)?;
         if !view.is_writable() {
@@ -73,8 +78,7 @@ impl ReadingHandle {
                 // SAFETY: `array` is referenced until this returns; that nobody else uses it meanwhile is the contract of reading
                 // into an array, as it is NumPy's own.
                 let target = unsafe { view.target()? };
-                py.detach(|| act(&target))?;
-                Ok(())
+                Ok(py.detach(|| act(&target))?)
             }
             None if array.is_c_contiguous() => {
                 Err(invalid("the array to read into does not have the axes of the member that is read"))
@@ -82,15 +86,19 @@ impl ReadingHandle {
             None => {
                 // Its elements lie where the engine cannot write them one by one: by way of a dense array.
                 let dense = self.new_array(py, cells)?;
-                self.read_into(&dense, cells, one_step, act)?;
+                let report = self.read_into(&dense, cells, one_step, act)?;
                 py.import("numpy")?.call_method1("copyto", (array, dense))?;
-                Ok(())
+                Ok(report)
             }
         }
     }
 
     /// `out` of a read, if it can take elements of this type in `shape`.
-    fn check_out<'py>(&self, out: Bound<'py, PyAny>, shape: &[u64]) -> Result<Bound<'py, PyUntypedArray>> {
+    pub(crate) fn check_out<'py>(
+        &self,
+        out: Bound<'py, PyAny>,
+        shape: &[u64],
+    ) -> Result<Bound<'py, PyUntypedArray>> {
         let Ok(array) = out.cast::<PyUntypedArray>() else {
             return Err(invalid(format!("out is a NumPy array, not a {}", out.get_type().name()?)));
         };
@@ -212,6 +220,7 @@ impl ReadingHandle {
         out.set_item("writer", block.writer)?;
         out.set_item("put", block.put)?;
         out.set_item("nbytes", block.stored_bytes)?;
+        out.set_item("layout", (!block.layout.is_empty()).then_some(&block.layout))?;
         out.set_item("nans", block.nans)?;
         out.set_item("transform", Some(block.transform).filter(|t| !t.is_empty()))?;
         out.set_item("members", PyTuple::new(py, block.members)?)?;
@@ -241,6 +250,12 @@ impl ReadingHandle {
     #[getter]
     fn item(&self) -> u32 {
         self.reading.item()
+    }
+
+    /// The axes that the member brings.
+    #[getter(inner)]
+    fn inner_shape<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyTuple>> {
+        Ok(PyTuple::new(py, self.inner())?)
     }
 
     #[getter]
@@ -326,7 +341,18 @@ impl ReadingHandle {
         Ok(Plan::new(py.detach(|| self.reading.explain(&selected.selection))?))
     }
 
-    /// A box of one step, into `out` if it is given.
+    /// The same variable, to be read only as exactly as asked.
+    fn with_precision(
+        &self,
+        error: Option<f64>,
+        relative: bool,
+        level: Option<&Bound<'_, PyAny>>,
+    ) -> Result<Self> {
+        let reading = self.reading.clone().with_precision(precision(error, relative, level)?)?;
+        Ok(ReadingHandle { reading, member: self.member.clone() })
+    }
+
+    /// A box of one step, into `out` if it is given, and its largest absolute and relative error.
     #[pyo3(signature = (step, offset, count, out))]
     fn read_box<'py>(
         &self,
@@ -335,7 +361,7 @@ impl ReadingHandle {
         offset: Option<&Bound<'py, PyAny>>,
         count: Option<&Bound<'py, PyAny>>,
         out: Option<Bound<'py, PyAny>>,
-    ) -> Result<Bound<'py, PyAny>> {
+    ) -> Result<(Bound<'py, PyAny>, f64, f64)> {
         let (selection, count) = self.box_of(step, offset, count)?;
         let mut full = count.clone();
         full.extend(self.inner());
@@ -346,17 +372,59 @@ impl ReadingHandle {
         if self.holds_strings() {
             let (values, _) = py.detach(|| self.reading.read_strings(&selection))?;
             let array = strings(py, values, &count, false)?;
-            let Some(out) = out else { return Ok(array) };
+            let Some(out) = out else { return Ok((array, 0.0, 0.0)) };
             py.import("numpy")?.call_method1("copyto", (&out, array))?;
-            return Ok(out.into_any());
+            return Ok((out.into_any(), 0.0, 0.0));
         }
         let array = match out {
             Some(out) => out,
             None => self.new_array(py, &count)?,
         };
         let one_step = self.reading.variable().steps;
-        self.read_into(&array, &count, one_step, &|out| self.reading.read(&selection, out))?;
-        Ok(array.into_any())
+        let report = self.read_into(&array, &count, one_step, &|out| self.reading.read(&selection, out))?;
+        Ok((array.into_any(), report.bound.absolute, report.bound.relative))
+    }
+
+    /// Plans the read of a product of legs (see `listing::listing`), to be carried out once or more often.
+    #[pyo3(signature = (legs))]
+    fn plan(slf: &Bound<'_, Self>, legs: &Bound<'_, PyAny>) -> Result<PlannedHandle> {
+        let wanted = Wanted::from(listing::listing(legs)?);
+        let reading = &slf.get().reading;
+        let planned = slf.py().detach(|| reading.planned(wanted))?;
+        Ok(PlannedHandle::new(planned, slf.clone().unbind()))
+    }
+
+    /// Reads a product of legs once, into `out` if it is given: an array with an axis per leg and those of the member.
+    #[pyo3(signature = (legs, out))]
+    fn read_listed<'py>(
+        &self,
+        py: Python<'py>,
+        legs: &Bound<'py, PyAny>,
+        out: Option<Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let wanted = Wanted::from(listing::listing(legs)?);
+        let reading = &self.reading;
+        listing::read(
+            self,
+            py,
+            &wanted.shape(),
+            out,
+            &|out| match &wanted {
+                Wanted::Box(selection) => reading.read(selection, out),
+                Wanted::Listed(listing) => reading.read_listed(listing, out),
+            },
+            &|| match &wanted {
+                Wanted::Box(selection) => Ok(reading.read_strings(selection)?.0),
+                Wanted::Listed(listing) => Ok(reading.listed_strings(listing)?.0),
+            },
+        )
+    }
+
+    /// Cuts a box, a (start, step, count) per axis, into pieces of at most `most` cells.
+    fn tiles(&self, py: Python<'_>, axes: Vec<(u64, i64, u64)>, most: u64) -> Result<TilesHandle> {
+        let axes = axes.into_iter().map(|(start, step, count)| Axis { start, step, count }).collect();
+        let selection = Selection { axes };
+        Ok(TilesHandle::new(py.detach(|| self.reading.tiles(&selection, most))?))
     }
 
     /// The blocks written in a step, oldest first.
@@ -397,8 +465,29 @@ impl ReadingHandle {
     }
 }
 
+/// What `max_error=`, `relative=` and `precision=` of a read say together.
+pub(crate) fn precision(
+    error: Option<f64>,
+    relative: bool,
+    level: Option<&Bound<'_, PyAny>>,
+) -> Result<Precision> {
+    match (error, level) {
+        (None, None) if relative => {
+            Err(invalid("relative=True says how max_error is meant; give max_error too"))
+        }
+        (None, None) => Ok(Precision::Exact),
+        (Some(_), Some(_)) => Err(invalid("give max_error or precision, not both")),
+        (Some(error), None) if relative => Ok(Precision::Relative(error)),
+        (Some(error), None) => Ok(Precision::Absolute(error)),
+        (None, Some(level)) => {
+            let level = key::unsigned(level, "the precision level")?;
+            Ok(Precision::Level(u32::try_from(level).unwrap_or(u32::MAX)))
+        }
+    }
+}
+
 /// Strings as one `str`, or as an object array of them.
-fn strings<'py>(
+pub(crate) fn strings<'py>(
     py: Python<'py>,
     values: Vec<Vec<u8>>,
     shape: &[u64],

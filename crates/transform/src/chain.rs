@@ -4,7 +4,7 @@
 //! Any other chain puts one byte in front: format version and mode. Data that
 //! the codecs would enlarge is stored raw behind that byte, so a stored
 //! subchunk is never more than one byte longer than its data, and its parts
-//! stay readable by themselves.
+//! stay readable by themselves; unless the codec is one that may grow.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ const RAW: u8 = VERSION << 4;
 /// First byte of a subchunk that every codec of the chain encoded; no single flipped bit makes it [`RAW`].
 const CODED: u8 = VERSION << 4 | 0xF;
 const HEADER_LEN: u64 = 1;
+/// Shorter data is read whole anyway: a form that is longer than it is of no use.
+const MAY_GROW: usize = 4 << 10;
 
 /// Codecs applied one after the other when encoding, and backwards when decoding.
 #[derive(Clone, Debug)]
@@ -103,7 +105,13 @@ impl Chain {
 
     /// Longest stored form of `len` bytes.
     pub fn max_encoded_len(&self, len: usize) -> usize {
-        len.saturating_add(if self.is_identity() { 0 } else { HEADER_LEN as usize })
+        let body = match (self.codecs.as_slice(), self.transparent()) {
+            ([only], Some(parts)) if parts.may_grow() && len >= MAY_GROW => {
+                only.max_encoded_len(len).max(len)
+            }
+            _ => len,
+        };
+        body.saturating_add(if self.is_identity() { 0 } else { HEADER_LEN as usize })
     }
 
     /// The metadata of a stored subchunk: bytes at its head that are worth keeping beside it, since they let
@@ -209,7 +217,9 @@ impl Chain {
                 let Planned { ranges, bound } = codec.plan_read(&encoded, logical, want)?;
                 Planned { ranges: moved(HEADER_LEN, &ranges), bound }
             }
-            Reading::Whole => Planned { ranges: moved(0, &[0..stored.len]), bound: Bound::EXACT },
+            Reading::Whole => {
+                Planned { ranges: moved(0, std::slice::from_ref(&(0..stored.len))), bound: Bound::EXACT }
+            }
         };
         if want.ranges.iter().all(Range::is_empty) {
             planned.ranges.clear();

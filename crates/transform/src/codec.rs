@@ -18,7 +18,9 @@ use crate::lz4::Lz4;
 use crate::pcodec::Pcodec;
 use crate::szip::Szip;
 use crate::text::{CodecSpec, nearest};
-use crate::{Fetched, Logical, Pieces, Planned, Scratch, Shuffle, Stored, TransformError, Want, Zstd};
+use crate::{
+    Aplod, Fetched, Isobar, Logical, Pieces, Planned, Scratch, Shuffle, Stored, TransformError, Want, Zstd,
+};
 
 /// One reversible encoding of a subchunk's bytes.
 ///
@@ -68,6 +70,12 @@ pub trait Transparent {
     /// [`MAX_META_LEN`](crate::MAX_META_LEN) is kept: the subchunk is then read whole.
     fn meta_len(&self, encoded: &[u8]) -> usize;
 
+    /// Whether the encoded form is worth keeping though it is longer than the data, for what it lets readers do. Then
+    /// [`Codec::max_encoded_len`] is the limit, which must be below three times the data; else data is stored raw instead.
+    fn may_grow(&self) -> bool {
+        false
+    }
+
     /// Which of the `stored.len` encoded bytes the want needs. Pure arithmetic: nothing is fetched yet, and what it allocates
     /// is bounded by the metadata at hand and the number of wanted ranges.
     fn plan_read(
@@ -90,7 +98,7 @@ pub trait Transparent {
     ) -> Result<(), TransformError>;
 }
 
-const KNOWN: [&str; 15] = [
+const KNOWN: [&str; 17] = [
     "identity",
     "shuffle",
     "bitshuffle",
@@ -106,6 +114,8 @@ const KNOWN: [&str; 15] = [
     "szip",
     "pcodec",
     "blosc",
+    "aplod",
+    "isobar",
 ];
 
 /// Finds a built-in codec and checks its parameters. `None` is identity: it does nothing.
@@ -117,6 +127,8 @@ pub(crate) fn built_in(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, Trans
                 Err(TransformError::bad_parameter(&spec.name, format!("takes no parameters, found {param}")))
             }
         },
+        "aplod" => Ok(Some(Arc::new(Aplod::from_params(&spec.params)?))),
+        "isobar" => Ok(Some(Arc::new(Isobar::from_params(&spec.params)?))),
         "shuffle" => Ok(Some(Arc::new(Shuffle::from_params(&spec.params)?))),
         "bitshuffle" => Ok(Some(Arc::new(BitShuffle::from_params(&spec.params)?))),
         "delta" => Ok(Some(Arc::new(Delta::from_params(&spec.params)?))),

@@ -3,10 +3,31 @@
 use std::ops::Range;
 
 use crate::histogram::Histogram;
+use crate::stats::ScalarKind;
 use crate::{Chain, Fetched, Logical, Precision, Scratch, Stored, Want};
 
-const CHAINS: [&str; 6] =
-    ["identity", "zstd:1", "shuffle", "shuffle,zstd:1", "zstd:1,shuffle:3", "zstd,shuffle,zstd"];
+const CHAINS: [&str; 9] = [
+    "identity",
+    "zstd:1",
+    "shuffle",
+    "shuffle,zstd:1",
+    "zstd:1,shuffle:3",
+    "zstd,shuffle,zstd",
+    "aplod",
+    "aplod:1,1,1,1",
+    "isobar",
+];
+
+/// Elements of a size that some kind of number has are such numbers.
+fn numbers(item: usize, count: u64) -> Logical {
+    let kind = match item {
+        2 => ScalarKind::I16,
+        4 => ScalarKind::F32,
+        8 => ScalarKind::F64,
+        _ => ScalarKind::Other,
+    };
+    Logical { kind, ..Logical::scalars(item, count) }
+}
 
 /// Gives arbitrary bytes to every decoder of this crate; none may panic, and
 /// what one accepts must survive being written again.
@@ -14,7 +35,7 @@ const CHAINS: [&str; 6] =
 pub fn fuzz_decode(data: &[u8]) {
     let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
     let len = usize::from(u16::from_le_bytes([low, high]));
-    let logical = Logical::scalars(usize::from(item), 1);
+    let logical = numbers(usize::from(item), 1);
     let mut scratch = Scratch::new();
     if let Some(Ok(chain)) = CHAINS.get(usize::from(pick) % CHAINS.len()).map(|text| Chain::parse(text)) {
         let mut out = vec![0; len];
@@ -55,7 +76,7 @@ pub fn fuzz_decode(data: &[u8]) {
 
 /// The chains that [`fuzz_codec`] picks from by its first byte.
 #[doc(hidden)]
-pub const FUZZED_CODECS: [&str; 18] = [
+pub const FUZZED_CODECS: [&str; 20] = [
     "lz4",
     "zlib:6",
     "gzip:6",
@@ -74,6 +95,8 @@ pub const FUZZED_CODECS: [&str; 18] = [
     "blosc:zstd:3:bitshuffle,blocksize=1024",
     "blosc:zlib:6:noshuffle,blocksize=256",
     "bitshuffle,lz4",
+    "aplod",
+    "isobar:1",
 ];
 
 /// Gives arbitrary bytes to the decoder of one codec, which must not panic; what it gives, it must take and give again.
@@ -84,7 +107,7 @@ pub fn fuzz_codec(data: &[u8]) {
     let text = FUZZED_CODECS.get(usize::from(pick) % FUZZED_CODECS.len());
     let Some(Ok(chain)) = text.map(|text| Chain::parse(text)) else { return };
     let item = usize::from(item).max(1);
-    let logical = Logical::scalars(item, (len / item) as u64);
+    let logical = numbers(item, (len / item) as u64);
     let mut scratch = Scratch::new();
     let mut out = vec![0; len];
     if chain.decode(body, &logical, &mut out, &mut scratch).is_ok() {

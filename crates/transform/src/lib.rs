@@ -7,11 +7,17 @@
 //! Invariants
 //! - what [`Chain::encode`] made, [`Chain::decode`] gives back bit by bit, with
 //!   the same [`Logical`] and the chain read from [`Chain::canonical`];
-//! - a stored subchunk is at most one byte longer than its data;
+//! - a stored subchunk is at most one byte longer than its data, unless its codec is worth more to readers;
 //! - decoders refuse damaged bytes; they never panic and never allocate more
 //!   than a small multiple of the declared decoded size;
 //! - the bytes are specified in docs/transforms.md; the code follows it.
 
+#![allow(
+    clippy::single_range_in_vec_init,
+    reason = "lists of one byte range are what reading parts is about"
+)]
+
+mod aplod;
 mod auto;
 mod bit_round;
 mod bit_shuffle;
@@ -20,11 +26,14 @@ mod bzip2;
 mod chain;
 pub mod checks;
 mod codec;
+mod columns;
 mod deflate;
 mod delta;
 mod error;
 mod fuzzing;
+mod head;
 pub mod histogram;
+mod isobar;
 mod logical;
 mod lorenzo;
 mod lz4;
@@ -33,6 +42,7 @@ mod params;
 mod part;
 mod pcodec;
 mod scratch;
+mod section;
 mod shuffle;
 pub mod stats;
 mod szip;
@@ -40,11 +50,13 @@ mod text;
 mod zarr;
 mod zstandard;
 
+pub use aplod::Aplod;
 pub use auto::{Auto, Choice, Goal, Sample, Transform, Trial};
 pub use chain::Chain;
 pub use codec::{Codec, Transparent};
 pub use error::TransformError;
 pub use fuzzing::{FUZZED_CODECS, fuzz_codec, fuzz_decode};
+pub use isobar::Isobar;
 pub use logical::{Logical, MAX_DECODED_LEN};
 pub use part::{Bound, Fetched, MAX_META_LEN, Pieces, Planned, Precision, Stored, Want};
 pub use scratch::Scratch;

@@ -7,6 +7,7 @@ use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tree;
 
 use super::execute::{self, Sources};
+use super::strings::empty_strings;
 use super::{Prepared, ReadReport, Reading};
 use crate::array::Target;
 use crate::{Error, Result};
@@ -36,6 +37,8 @@ pub struct BlockInfo {
     pub nans: u64,
     /// Codec chain; empty is raw.
     pub transform: String,
+    /// How its cells are arranged (those of its first member); empty is dense row-major.
+    pub layout: String,
     /// Members of the record it wrote; empty for a primitive.
     pub members: Vec<String>,
 }
@@ -76,11 +79,18 @@ impl Reading {
             return Err(Error::not_found(format!("there is no step {s}; see steps")));
         }
         let mut entries: Vec<Entry> = self.entries(&steps, None)?.into_values().flatten().collect();
-        entries.sort_by(|a, b| newest_cmp(a, b).then(a.member.cmp(&b.member)));
+        entries.retain(|entry| entry.encoding.replica == 0);
+        // A put that was cut into tiles is several blocks.
+        let place = |e: &Entry| (e.offset, e.count, e.member);
+        entries.sort_by(|a, b| newest_cmp(a, b).then_with(|| place(a).cmp(&place(b))));
         let mut blocks: Vec<Vec<Entry>> = Vec::new();
         for entry in entries {
             match blocks.last_mut() {
-                Some(block) if newest_cmp(&block[0], &entry).is_eq() && block[0].member != entry.member => {
+                Some(block)
+                    if newest_cmp(&block[0], &entry).is_eq()
+                        && (block[0].offset, block[0].count) == (entry.offset, entry.count)
+                        && block[0].member != entry.member =>
+                {
                     block.push(entry)
                 }
                 _ => blocks.push(vec![entry]),
@@ -99,13 +109,17 @@ impl Reading {
         for block in self.block_entries(step)? {
             let e = &block[0];
             let n = usize::from(e.ndim);
-            let mut stored_bytes = 0;
+            let mut stored_bytes = 0u64;
             for entry in &block {
-                stored_bytes += match entry.subchunks {
+                let bytes = match entry.subchunks {
                     0 => 0,
                     1 => entry.piece.length,
-                    _ => self.table(entry, &sources)?.iter().map(|s| s.piece.length).sum(),
+                    _ => self
+                        .table(entry, &sources)?
+                        .iter()
+                        .fold(0, |n: u64, s| n.saturating_add(s.piece.length)),
                 };
+                stored_bytes = stored_bytes.saturating_add(share(entry, bytes));
             }
             let simple = block.len() == 1 && self.leaves.len() == 1;
             out.push(BlockInfo {
@@ -118,8 +132,9 @@ impl Reading {
                 put: e.put,
                 stored_bytes,
                 min_max: if simple { e.stats.min_max } else { None },
-                nans: block.iter().map(|e| e.stats.nans).sum(),
+                nans: block.iter().fold(0, |n: u64, e| n.saturating_add(e.stats.nans)),
                 transform: e.encoding.chain.clone(),
+                layout: e.encoding.layout.to_string(),
                 members: block
                     .iter()
                     .filter_map(|e| self.leaves.iter().find(|(m, _)| *m == e.member))
@@ -211,12 +226,19 @@ impl Reading {
     /// The same for a block of this variable that `written` gave.
     pub fn read_written_strings(&self, block: &Written) -> Result<Vec<Vec<u8>>> {
         let (count, prepared) = self.prepare_block(block)?;
-        let mut out = vec![Vec::new(); count.iter().product::<u64>() as usize];
+        let mut out = empty_strings(&self.path, count.iter().try_fold(1u64, |n, c| n.checked_mul(*c)))?;
         if let Some(prepared) = prepared {
             self.strings_of(&prepared, &mut out)?;
         }
         Ok(out)
     }
+}
+
+/// The bytes of a piece that are a member's, where several share it.
+pub(crate) fn share(entry: &Entry, bytes: u64) -> u64 {
+    let (item, room) = (entry.encoding.item, entry.encoding.room().max(1));
+    let share = u128::from(bytes) * u128::from(item) / u128::from(room);
+    u64::try_from(share).unwrap_or(bytes)
 }
 
 /// One value or array per writer (and step): of several puts of one member the newest holds. Members that were put apart are joined

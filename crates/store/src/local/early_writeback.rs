@@ -6,8 +6,8 @@
 
 use std::fs::File;
 
-/// Below this the call costs more than it gains.
-const WORTH_STARTING: u64 = 256 << 10;
+/// So many bytes are gathered first: a call costs about 30 microseconds, whatever it starts.
+pub(crate) const WORTH_STARTING: u64 = 1 << 20;
 
 #[cfg(target_os = "linux")]
 pub(crate) fn start(file: &File, offset: u64, len: u64) {
@@ -20,9 +20,6 @@ pub(crate) fn start(file: &File, offset: u64, len: u64) {
     }
     const SYNC_FILE_RANGE_WRITE: c_uint = 2;
 
-    if len < WORTH_STARTING {
-        return;
-    }
     let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else { return };
     // SAFETY: the call takes plain numbers and touches no memory of ours; `file` keeps the descriptor open.
     // Errors are left alone: it is a hint, and a failing device is reported by the sync that follows.
@@ -30,6 +27,4 @@ pub(crate) fn start(file: &File, offset: u64, len: u64) {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn start(_file: &File, _offset: u64, _len: u64) {
-    let _ = WORTH_STARTING;
-}
+pub(crate) fn start(_file: &File, _offset: u64, _len: u64) {}

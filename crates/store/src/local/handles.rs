@@ -11,7 +11,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How many files one store keeps open in one process.
@@ -25,6 +25,8 @@ pub(crate) struct Handle {
     identity: (u64, u64),
     /// The folders up to the root have been synced since this file was opened, thus since it has its name.
     pub(crate) name_is_durable: AtomicBool,
+    /// Up to here the system was asked to start writing to the device (`early_writeback`).
+    pub(crate) started: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +75,9 @@ impl Handles {
 
     fn keep(&self, key: &str, file: File, metadata: &Metadata, writable: bool) -> Arc<Handle> {
         let name_is_durable = AtomicBool::new(false);
-        let handle = Arc::new(Handle { file, writable, identity: identity(metadata), name_is_durable });
+        let started = AtomicU64::new(metadata.len());
+        let handle =
+            Arc::new(Handle { file, writable, identity: identity(metadata), name_is_durable, started });
         let displaced = self.table().insert(key, Arc::clone(&handle));
         drop(displaced); // closed here, without the lock
         handle

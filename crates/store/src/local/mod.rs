@@ -103,8 +103,18 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 
 fn folder_error(root: &Path, operation: &'static str, source: io::Error) -> StoreError {
     let (key, store) = (String::new(), description(root));
+    let refused = |reason| StoreError::ReadOnly { key: ".".into(), store: store.clone(), operation, reason };
     match source.kind() {
         io::ErrorKind::NotFound => StoreError::NotFound { key, store },
+        io::ErrorKind::ReadOnlyFilesystem => refused(
+            "it lies on a file system that is mounted for reading; remount it or choose another place".into(),
+        ),
+        io::ErrorKind::PermissionDenied => refused(format!(
+            "{source}; check who owns the folders above it and whether this user may enter and change them"
+        )),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            StoreError::NoSpace { key: ".".into(), store, operation }
+        }
         _ => StoreError::Io { key, store, operation, source },
     }
 }
@@ -228,9 +238,34 @@ impl Folder {
         Ok(())
     }
 
+    fn sync_some(&self, keys: &[&str]) -> Result<()> {
+        let durability = self.durability.get();
+        let mut newly_named = Vec::new();
+        for &key in keys {
+            let (handle, _) = self.handle(key, "sync", false)?;
+            durability.sync_bytes(key, &handle.file).map_err(|error| self.read_error(key, "sync", error))?;
+            if !handle.name_is_durable.load(Ordering::Acquire) {
+                newly_named.push((self.root.join(key), handle));
+            }
+        }
+        durability
+            .sync_names(&self.root, newly_named.iter().map(|(path, _)| path.as_path()))
+            .map_err(|error| self.read_error(keys.first().unwrap_or(&""), "sync the folder of", error))?;
+        for (_, handle) in newly_named {
+            handle.name_is_durable.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
     fn start_writeback(&self, handle: &Handle, at: u64, parts: &[&[u8]]) {
-        if self.early_writeback.load(Ordering::Relaxed) {
-            early_writeback::start(&handle.file, at, parts.iter().map(|part| part.len() as u64).sum());
+        if !self.early_writeback.load(Ordering::Relaxed) {
+            return;
+        }
+        let end = at.saturating_add(parts.iter().map(|part| part.len() as u64).sum());
+        let from = handle.started.load(Ordering::Relaxed);
+        if end.saturating_sub(from) >= early_writeback::WORTH_STARTING {
+            early_writeback::start(&handle.file, from, end - from);
+            handle.started.store(end, Ordering::Relaxed);
         }
     }
 }
@@ -310,22 +345,8 @@ impl Store for Folder {
     }
 
     fn sync(&self, keys: &[&str]) -> Result<()> {
-        let durability = self.durability.get();
-        let mut newly_named = Vec::new();
-        for &key in keys {
-            let (handle, _) = self.handle(key, "sync", false)?;
-            durability.sync_bytes(key, &handle.file).map_err(|error| self.read_error(key, "sync", error))?;
-            if !handle.name_is_durable.load(Ordering::Acquire) {
-                newly_named.push((self.root.join(key), handle));
-            }
-        }
-        durability
-            .sync_names(&self.root, newly_named.iter().map(|(path, _)| path.as_path()))
-            .map_err(|error| self.read_error(keys.first().unwrap_or(&""), "sync the folder of", error))?;
-        for (_, handle) in newly_named {
-            handle.name_is_durable.store(true, Ordering::Release);
-        }
-        Ok(())
+        // All files of one turn stay open until their names are synced: few enough for any limit of open files.
+        keys.chunks(handles::CAPACITY / 2).try_for_each(|keys| self.sync_some(keys))
     }
 
     fn exec(&self, key: &str, method: &str, _input: &[u8]) -> Result<Vec<u8>> {
