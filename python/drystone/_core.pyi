@@ -15,8 +15,11 @@ __all__ = [
     "TilesHandle",
     "WriterHandle",
     "__version__",
+    "chain_text",
     "cli_main",
+    "decode_subchunk",
     "element_dtype",
+    "encode_subchunk",
 ]
 
 __version__: str
@@ -24,6 +27,11 @@ __version__: str
 _Extents: TypeAlias = Sequence[SupportsIndex] | SupportsIndex
 _Incomplete: TypeAlias = list[tuple[int, int, int, list[int]]]
 
+def chain_text(transform: str) -> str: ...
+def encode_subchunk(
+    transform: str, dtype: npt.DTypeLike, shape: Sequence[int], data: bytes | npt.NDArray[Any]
+) -> bytes: ...
+def decode_subchunk(transform: str, dtype: npt.DTypeLike, shape: Sequence[int], stored: bytes) -> bytes: ...
 def cli_main(args: Sequence[str]) -> int: ...
 def element_dtype(dtype: Any) -> tuple[np.dtype[Any], bool]: ...
 

@@ -12,7 +12,9 @@ from drystone.zarr_codec import DrystoneCodec  # noqa: E402
 
 
 @pytest.mark.parametrize("dtype", ["?", "i2", "u8", "f4", "f8", "c16"])
-@pytest.mark.parametrize("transform", ["shuffle,zstd:1", "lorenzo,bitshuffle,lz4", "blosc:zstd:3:bitshuffle", "isobar"])
+@pytest.mark.parametrize(
+    "transform", ["shuffle,zstd:1", "lorenzo,bitshuffle,lz4", "blosc:zstd:3:bitshuffle", "isobar"]
+)
 def test_an_array_with_a_drystone_codec_opens_in_zarr_by_its_name(tmp_path, dtype, transform):
     array = (np.random.default_rng(3).normal(size=(30, 41)) * 40).astype(dtype)
     made = zarr.create_array(
@@ -25,7 +27,10 @@ def test_an_array_with_a_drystone_codec_opens_in_zarr_by_its_name(tmp_path, dtyp
     )
     made[...] = array
     described = json.loads((tmp_path / "a.zarr/zarr.json").read_text())
-    assert described["codecs"][0] == {"name": "drystone", "configuration": {"transform": DrystoneCodec(transform).transform}}
+    assert described["codecs"][0] == {
+        "name": "drystone",
+        "configuration": {"transform": DrystoneCodec(transform).transform},
+    }
     opened = zarr.open_array(tmp_path / "a.zarr", mode="r")
     assert opened[...].tobytes() == array.tobytes()
     assert opened[3:20, 7].tobytes() == array[3:20, 7].tobytes()
@@ -33,7 +38,12 @@ def test_an_array_with_a_drystone_codec_opens_in_zarr_by_its_name(tmp_path, dtyp
 
 def test_a_damaged_chunk_is_an_error(tmp_path):
     array = zarr.create_array(
-        tmp_path / "a.zarr", shape=(100,), dtype="f8", chunks=(100,), serializer=DrystoneCodec("pcodec"), compressors=None
+        tmp_path / "a.zarr",
+        shape=(100,),
+        dtype="f8",
+        chunks=(100,),
+        serializer=DrystoneCodec("pcodec"),
+        compressors=None,
     )
     array[...] = np.arange(100)
     chunk = tmp_path / "a.zarr/c/0"

@@ -11,7 +11,7 @@ use drystone_transform::{Auto, Chain, Choice, Sample, Scratch};
 
 use crate::array::Source;
 use crate::container::lock;
-use crate::put::BlockPart;
+use crate::put::{BlockPart, Gathered};
 use crate::{Error, Result};
 
 /// Elements of a sample.
@@ -26,10 +26,13 @@ struct Kept {
     next: u64,
 }
 
-/// What one writer chose, by variable, replica and member.
+/// Variable, number of the first member in a cell, replica.
+type At = (u32, u32, u32);
+
+/// What one writer chose, by variable, member and replica.
 #[derive(Default)]
 pub(crate) struct Choices {
-    kept: Mutex<BTreeMap<(u32, u32, String), Kept>>,
+    kept: Mutex<BTreeMap<At, Kept>>,
 }
 
 impl Choices {
@@ -39,29 +42,24 @@ impl Choices {
         auto: &Auto,
         path: &str,
         variable: u32,
-        block: &BlockPart<'_>,
+        part: &BlockPart<'_>,
         data: &Source<'_>,
     ) -> Result<Chain> {
-        if block.laid.count.contains(&0) {
+        if part.laid.count.contains(&0) {
             return Ok(Chain::identity());
         }
-        let member = block.member();
-        let at = (variable, block.laid.replica, member.to_owned());
+        let (member, path) = named(path, part);
+        let at = (variable, member, part.laid.replica);
         if let Some(kept) = lock(&self.kept).get_mut(&at) {
             kept.puts += 1;
             if kept.puts < kept.next {
                 return Ok(kept.choice.chain());
             }
         }
-        let choice = Arc::new(choose(auto, block, data)?);
+        let choice = Arc::new(choose(auto, part, data)?);
         let chain = choice.chain();
         let mut all = lock(&self.kept);
-        let kept = all.entry(at).or_insert_with(|| Kept {
-            path: if member.is_empty() { path.to_owned() } else { format!("{path}.{member}") },
-            choice: choice.clone(),
-            puts: 1,
-            next: 1,
-        });
+        let kept = all.entry(at).or_insert_with(|| Kept { path, choice: choice.clone(), puts: 1, next: 1 });
         kept.choice = choice;
         kept.next = kept.puts + kept.puts.min(LONGEST);
         Ok(chain)
@@ -73,10 +71,27 @@ impl Choices {
     }
 }
 
-fn choose(auto: &Auto, block: &BlockPart<'_>, data: &Source<'_>) -> Result<Choice> {
-    let boxes = Auto::boxes(&block.laid.count, SAMPLE_COUNT);
-    let samples: Vec<Sample> =
-        boxes.iter().map(|(first, extent)| block.sample(data, first, extent)).collect::<Result<_>>()?;
+/// The first member of a part's cells, and what a person calls the part.
+fn named(path: &str, part: &BlockPart<'_>) -> (u32, String) {
+    let mut members = part.laid.members.iter().filter_map(|(n, _)| part.leaves.get(*n));
+    let first = members.next();
+    let mut name = path.to_owned();
+    if let Some((_, leaf)) = first.filter(|(_, leaf)| !leaf.path.is_empty()) {
+        name = format!("{path}.{}{}", leaf.path, if members.next().is_some() { ", ..." } else { "" });
+    }
+    if part.laid.replica > 0 {
+        name += &format!(" (replica {})", part.laid.replica);
+    }
+    (first.map_or(0, |(number, _)| *number), name)
+}
+
+fn choose(auto: &Auto, part: &BlockPart<'_>, data: &Source<'_>) -> Result<Choice> {
+    let mut samples = Vec::new();
+    let mut gathered = Gathered::default();
+    for (first, extent) in Auto::boxes(&part.laid.count, SAMPLE_COUNT) {
+        let bytes = part.stored(data, &first, &extent, &mut gathered)?.to_vec();
+        samples.push(Sample { data: bytes, logical: part.logical(&extent) });
+    }
     let begin = Instant::now();
     auto.choose(&samples, None, &mut || begin.elapsed(), &mut Scratch::new())
         .map_err(|e| Error::invalid(format!("choosing a transform: {e}")))

@@ -51,6 +51,7 @@ pub use drystone_transform as transform;
 pub use drystone_transform::{Bound, Precision};
 pub use error::{Error, ErrorKind, Result};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
+pub use put::logical_of;
 pub use read::{BlockInfo, Planned, ReadReport, Reading, Wanted, Written};
 pub use recover::{Adopt, RecoverReport};
 pub use schema_op::{NewVariable, SchemaOp};

@@ -10,7 +10,7 @@ use drystone_plan::form::Form;
 use drystone_rules::{Dim, StridedCopy};
 use drystone_transform::histogram::Histogram;
 use drystone_transform::stats::{ScalarKind, Stats};
-use drystone_transform::{Chain, Logical, Sample, Scratch};
+use drystone_transform::{Chain, Logical, Scratch};
 
 use crate::array::Source;
 use crate::layout::{self, Laid, Table};
@@ -60,6 +60,18 @@ pub(crate) fn logical(leaf: &Leaf, shape: &[u64]) -> Logical {
         _ => (8, ScalarKind::Other),
     };
     Logical { item: leaf.size as usize, scalar, kind, shape: shape.to_vec() }
+}
+
+/// What a codec is told of a subchunk of this shape, of a variable of this type.
+///
+/// `Unsupported` for records and strings of any length: their cells are stored member by member, or as references.
+pub fn logical_of(dtype: &DType, shape: &[u64]) -> Result<Logical> {
+    match &dtype.leaves()[..] {
+        [leaf] if leaf.path.is_empty() && leaf.dtype != DType::String => Ok(logical(leaf, shape)),
+        _ => Err(Error::unsupported(format!(
+            "a subchunk of {dtype} by itself; numbers and fixed-size text have them"
+        ))),
+    }
 }
 
 /// The subchunk grid of a block: `chunks` if given, else cut so that no subchunk is too large. `item` is the size of a cell.
@@ -242,7 +254,8 @@ impl BlockPart<'_> {
         rolled.map(|()| &out.cells[..]).ok_or_else(|| Error::invalid("a box that does not fit its curve"))
     }
 
-    fn stored<'b>(
+    /// The cells of a box as they are stored: in the source itself, if they lie so there.
+    pub(crate) fn stored<'b>(
         &self,
         source: &Source<'b>,
         first: &[u64],
@@ -259,6 +272,12 @@ impl BlockPart<'_> {
     fn alone(&self) -> Option<&Leaf> {
         let mut members = self.members();
         members.next().map(|(_, leaf, _)| leaf).filter(|leaf| leaf.size == self.laid.room)
+    }
+
+    /// What codecs are told of a box of cells.
+    pub(crate) fn logical(&self, extent: &[u64]) -> Logical {
+        let unknown = || Logical { shape: extent.to_vec(), ..Logical::scalars(self.room(), 0) };
+        self.cells().logical(&self.alone().map_or_else(unknown, |leaf| logical(leaf, extent)))
     }
 
     /// Statistics of each member in stored cells.
@@ -283,23 +302,6 @@ impl BlockPart<'_> {
             stats
         };
         self.members().map(one).collect()
-    }
-
-    /// What a codec is told of the stored cells of a box.
-    fn logical(&self, extent: &[u64]) -> Logical {
-        let unknown = || Logical { shape: extent.to_vec(), ..Logical::scalars(self.room(), 0) };
-        self.cells().logical(&self.alone().map_or_else(unknown, |leaf| logical(leaf, extent)))
-    }
-
-    /// The stored cells of a box, to try codecs on.
-    pub(crate) fn sample(&self, source: &Source<'_>, first: &[u64], extent: &[u64]) -> Result<Sample> {
-        let data = self.gather(source, first, extent, &mut Gathered::default())?.to_vec();
-        Ok(Sample { data, logical: self.logical(extent) })
-    }
-
-    /// Path of the only member, or empty.
-    pub(crate) fn member(&self) -> &str {
-        self.alone().map_or("", |leaf| leaf.path.as_str())
     }
 
     /// Gathers and encodes one subchunk.

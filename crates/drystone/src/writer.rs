@@ -94,9 +94,9 @@ struct Shared {
     fence: u64,
     limit: u64,
     pid: u32,
-    choices: Choices,
     /// How what is put is to be stored.
     layouts: Mutex<Layouts>,
+    choices: Choices,
     state: Mutex<State>,
 }
 
@@ -149,8 +149,9 @@ impl Writer {
             closed: false,
         };
         let pid = std::process::id();
-        let (layouts, choices, state) = (Mutex::default(), Choices::default(), Mutex::new(state));
-        let shared = Shared { inner, id, rank, run, fence, limit, pid, layouts, choices, state };
+        let (layouts, state) = (Mutex::default(), Mutex::new(state));
+        let shared =
+            Shared { inner, id, rank, run, fence, limit, pid, layouts, choices: Choices::default(), state };
         Ok(Writer { shared: Arc::new(shared) })
     }
 
@@ -272,10 +273,9 @@ impl Writer {
             let chain = match &transform {
                 Transform::Chain(chain) => chain.clone(),
                 Transform::Auto(auto) => {
-                    let identity = Chain::identity();
-                    let (chain, cut) = (&identity, &laid.count[..]);
-                    let whole = BlockPart { laid: &laid, leaves: &leaves, chain, cut, from: &from };
-                    self.shared.choices.chain(auto, path, variable.id, &whole, data)?
+                    let (chain, cut) = (&Chain::identity(), &laid.count[..]);
+                    let part = BlockPart { laid: &laid, leaves: &leaves, chain, cut, from: &from };
+                    self.shared.choices.chain(auto, path, variable.id, &part, data)?
                 }
             };
             let coded = !chain.is_identity();
