@@ -26,6 +26,7 @@ __version__: str
 
 _Extents: TypeAlias = Sequence[SupportsIndex] | SupportsIndex
 _Incomplete: TypeAlias = list[tuple[int, int, int, list[int]]]
+_Published: TypeAlias = tuple[str, str, str, list[int], list[int], list[int], int, int, int, str | None]
 
 def chain_text(transform: str) -> str: ...
 def encode_subchunk(
@@ -92,6 +93,14 @@ class ContainerHandle:
     def recover(
         self, which: bool | list[SupportsIndex], but: bool
     ) -> tuple[list[int], list[int], _Incomplete, list[str], int, int]: ...
+    def publish(
+        self,
+        variables: list[str] | None,
+        memory: SupportsIndex,
+        compressor: str,
+        chunks: dict[str, list[SupportsIndex]],
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[int, list[_Published], list[tuple[str, str]]]: ...
     def verify(
         self, progress: Callable[[int, int], object] | None
     ) -> tuple[int, int, int, list[tuple[str, str | None, int | None, str]]]: ...

@@ -137,6 +137,18 @@ impl Container {
         let (inner, path, precision) = (self.inner.clone(), path.to_string(), Precision::Exact);
         Ok(Reading { inner, snapshot, path, variable, leaves, item, precision })
     }
+
+    /// One leaf member of a variable by its number: also those that no path leads to, inside arrays of records.
+    pub(crate) fn leaf_reading(&self, path: &str, leaf: u32) -> Result<Reading> {
+        let mut reading = self.reading(path, None)?;
+        reading.leaves.retain(|(number, _)| *number == leaf);
+        let Some((_, only)) = reading.leaves.first_mut() else {
+            return Err(Error::not_found(format!("\"{path}\" has no member number {leaf}")));
+        };
+        only.offset = 0;
+        reading.item = only.size;
+        Ok(reading)
+    }
 }
 
 impl Reading {
