@@ -1,0 +1,53 @@
+//! Programs in C that use every part of the library, and misuse it; again under valgrind where that is installed.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod build;
+
+use build::{Language, crate_folder, exists, program, succeeded, under_valgrind};
+
+fn runs(name: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let source = crate_folder().join("tests/c").join(name);
+    let mut run = program(Language::C, &[&source], folder.path(), &[]);
+    succeeded(&mut run);
+    if exists("valgrind") {
+        for entry in std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().path()) {
+            if entry.extension().is_some_and(|e| e == "dry") {
+                std::fs::remove_dir_all(entry).unwrap();
+            }
+        }
+        succeeded(&mut under_valgrind(&run));
+    } else {
+        eprintln!("not run under valgrind, which is not installed");
+    }
+}
+
+#[test]
+fn values_of_every_type_come_back_from_any_memory() {
+    runs("types.c");
+}
+
+#[test]
+fn schema_attributes_and_snapshots_are_what_was_asked_for() {
+    runs("schema.c");
+}
+
+#[test]
+fn ranks_steps_and_recovery_keep_their_promises() {
+    runs("steps.c");
+}
+
+#[test]
+fn fragments_and_rules_convert_between_layouts() {
+    runs("fragments.c");
+}
+
+#[test]
+fn misuse_is_an_error_with_a_message() {
+    runs("misuse.c");
+}
+
+#[test]
+fn any_number_of_threads_may_call() {
+    runs("threads.c");
+}
