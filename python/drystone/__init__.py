@@ -21,13 +21,14 @@ from drystone.errors import (
 )
 from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
-from drystone.reports import Block, Damage, IncompleteStep, RecoverReport, Snapshot, VerifyReport
+from drystone.reports import Block, Damage, ErrorBound, IncompleteStep, RecoverReport, Snapshot, VerifyReport
 from drystone.variable import Variable
 from drystone.writer import Writer
 
 __all__ = [
     "Attributes",
     "Block",
+    "ErrorBound",
     "CancelledError",
     "ConflictError",
     "Container",

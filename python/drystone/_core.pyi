@@ -121,7 +121,10 @@ class ReadingHandle:
         offset: _Extents | None,
         count: _Extents | None,
         out: npt.NDArray[Any] | None,
-    ) -> Any: ...
+    ) -> tuple[Any, float, float]: ...
+    def with_precision(
+        self, error: float | None, relative: bool, level: SupportsIndex | None
+    ) -> ReadingHandle: ...
     def blocks(self, step: SupportsIndex | None) -> list[dict[str, Any]]: ...
     def read_blocks(self, step: SupportsIndex | None, number: SupportsIndex | None) -> list[Any]: ...
 
@@ -162,7 +165,14 @@ class FragmentHandle:
     def layout(
         self,
     ) -> list[tuple[str, int | None, int, list[int], list[int] | None, np.dtype[Any]]]: ...
-    def read(self, step: SupportsIndex | None, buffer: npt.NDArray[Any]) -> None: ...
+    def read(
+        self,
+        step: SupportsIndex | None,
+        buffer: npt.NDArray[Any],
+        error: float | None,
+        relative: bool,
+        level: SupportsIndex | None,
+    ) -> tuple[float, float]: ...
     def coverage(
         self, step: SupportsIndex | None
     ) -> tuple[int, int, int, int, list[tuple[str, str | None, list[tuple[int, int, int]]]]]: ...
@@ -218,6 +228,10 @@ class Plan:
     @property
     def wanted_bytes(self) -> int:
         """Bytes of the selected cells that blocks hold."""
+
+    @property
+    def max_errors(self) -> tuple[float, float]:
+        """Largest absolute and relative error of the values; 0 where they are exact."""
 
     @property
     def blocks(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Self, final
+from typing import Any, NamedTuple, Self, final
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_RANKS = 1 << 24
@@ -27,6 +27,23 @@ class IncompleteStep:
             f"step {self.step} of run {self.run} is not visible: {which} not closed it "
             f"({len(self.missing)} of {self.nranks} missing)"
         )
+
+
+class ErrorBound(NamedTuple):
+    """Guaranteed largest error of values that were read, against those that were stored.
+
+    NaN and infinities always read as such. Infinite means that nothing is known.
+    """
+
+    absolute: float
+    """Largest difference."""
+    relative: float
+    """Largest difference, as a part of the magnitude of the stored value."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether every bit is as it was stored."""
+        return self == (0.0, 0.0)
 
 
 @final

@@ -207,3 +207,20 @@ def test_a_folder_without_permission_is_an_io_error_and_loses_nothing(path):
     with dry.open(path, "r+") as c:
         step_of(c, 0)
         same(c["T"][0], actors.expected(0, 1))
+
+
+def test_few_files_are_open_however_many_commits_a_flush_makes_durable(path):
+    code = """
+import resource, sys
+import drystone as dry
+resource.setrlimit(resource.RLIMIT_NOFILE, (150, 150))
+with dry.create(sys.argv[1], "async") as c:
+    for i in range(300):
+        c.attrs["i"] = i
+    c.flush()
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with dry.open(path) as c:
+        assert c.attrs["i"] == 299
+        assert c.verify().ok

@@ -137,8 +137,11 @@ def stored_piece(data):
     rest = c.take(len(data) - c.at)
     piece = {"position": 0, "length": length, "trailer": trailer, "unit_log2": unit_log2, "check": check}
     payload, checks, histogram = reader.piece_payload(lambda at, n: rest[at : at + n], piece)
-    histogram = None if histogram is None else histogram.hex()
-    return {"payload": payload.hex(), "checks": checks, "histogram": histogram}
+    value = {"payload": payload.hex(), "checks": checks}
+    if (histogram or b"").startswith(b"M"):  # metadata of the transform comes first
+        end = 4 + int.from_bytes(histogram[1:4], "little")
+        value["metadata"], histogram = histogram[4:end].hex(), histogram[end:]
+    return value | {"histogram": None if histogram is None else histogram.hex()}
 
 
 READERS = {

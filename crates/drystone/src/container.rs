@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use drystone_format::identity::{Durability, Identity};
+use drystone_format::piece::Trailer;
 use drystone_format::schema::{Name, Schema, Variable};
 use drystone_format::table::Subchunk;
 use drystone_format::{keys, schema};
@@ -48,7 +49,7 @@ impl Default for CreateOptions {
     }
 }
 
-/// Bytes of subchunk tables and check arrays kept per container.
+/// Bytes of subchunk tables and of trailers kept per container.
 const TABLE_CACHE: usize = 8 << 20;
 
 /// So many manifests are synced by their numbers; of more a list is asked for.
@@ -63,9 +64,9 @@ pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) identity: Identity,
     pub(crate) pages: PageLoader,
-    /// Subchunk tables by (source, position), check arrays by (source, position of the trailer).
+    /// Subchunk tables by (source, position), trailers by (source, position of the piece).
     pub(crate) tables: Cache<(u64, u32, u64), Vec<Subchunk>>,
-    pub(crate) checks: Cache<(u64, u32, u64), Vec<u32>>,
+    pub(crate) trailers: Cache<(u64, u32, u64), Trailer>,
     writable: bool,
     pinned: bool,
     closed: AtomicBool,
@@ -211,7 +212,7 @@ impl Container {
             .map_err(|e| e.while_doing(format!("opening {}", store.describe())))?;
         let inner = Inner {
             tables: Cache::new(TABLE_CACHE),
-            checks: Cache::new(TABLE_CACHE),
+            trailers: Cache::new(TABLE_CACHE),
             pages,
             identity,
             writable,
@@ -244,7 +245,7 @@ impl Container {
             identity: inner.identity.clone(),
             pages: PageLoader::new(inner.store.clone()),
             tables: Cache::new(TABLE_CACHE),
-            checks: Cache::new(TABLE_CACHE),
+            trailers: Cache::new(TABLE_CACHE),
             writable: false,
             pinned: true,
             closed: AtomicBool::new(false),

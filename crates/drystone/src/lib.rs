@@ -43,6 +43,7 @@ pub use drystone_format::identity::Durability;
 pub use drystone_plan as plan;
 pub use drystone_rules as rules;
 pub use drystone_store as store;
+pub use drystone_transform::{Bound, Precision};
 pub use error::{Error, ErrorKind, Result};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
 pub use read::{BlockInfo, ReadReport, Reading, Written};

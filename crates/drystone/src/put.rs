@@ -43,15 +43,17 @@ pub(crate) fn kind_of(dtype: &DType) -> ScalarKind {
     }
 }
 
-/// Bytes of the scalar inside a leaf, for byte shuffling.
-pub(crate) fn scalar_size(dtype: &DType) -> usize {
-    match dtype {
-        DType::Scalar(s @ (Scalar::C64 | Scalar::C128)) => s.size() as usize / 2,
-        DType::Scalar(s) => s.size() as usize,
-        DType::Unicode(_) => 4,
-        DType::Bytes(_) => 1,
-        _ => 8,
-    }
+/// What a codec is told of a subchunk of a leaf.
+pub(crate) fn logical(leaf: &Leaf, shape: &[u64]) -> Logical {
+    let (scalar, kind) = match &leaf.dtype {
+        DType::Scalar(Scalar::C64) => (4, ScalarKind::F32),
+        DType::Scalar(Scalar::C128) => (8, ScalarKind::F64),
+        DType::Scalar(s) => (s.size() as usize, kind_of(&leaf.dtype)),
+        DType::Unicode(_) => (4, ScalarKind::Other),
+        DType::Bytes(_) => (1, ScalarKind::Other),
+        _ => (8, ScalarKind::Other),
+    };
+    Logical { item: leaf.size as usize, scalar, kind, shape: shape.to_vec() }
 }
 
 /// The subchunk grid of a block: `chunks` if given, else cut so that no subchunk is too large.
@@ -89,6 +91,8 @@ pub(crate) struct BlockPart<'a> {
 /// A subchunk that was gathered and encoded outside the writer's lock.
 pub(crate) struct Coded {
     pub(crate) bytes: Vec<u8>,
+    /// What the chain wants kept, so that a part can be read.
+    pub(crate) meta: Vec<u8>,
     pub(crate) stats: Stats,
     pub(crate) histogram: Vec<u8>,
 }
@@ -161,10 +165,6 @@ impl BlockPart<'_> {
         copy.run(source.bytes(), out).map_err(rule_error)
     }
 
-    fn logical(&self, extent: &[u64]) -> Logical {
-        Logical { item: self.item(), scalar: scalar_size(&self.leaf.dtype), shape: extent.to_vec() }
-    }
-
     /// Gathers and encodes one subchunk.
     pub(crate) fn encode(
         &self,
@@ -181,6 +181,20 @@ impl BlockPart<'_> {
                 gathered
             }
         };
+        let logical = logical(self.leaf, extent);
+        let mut bytes = Vec::new();
+        let failed = |e| Error::invalid(format!("encoding with {}: {e}", self.chain.canonical()));
+        self.chain.encode(data, &logical, &mut bytes, scratch).map_err(failed)?;
+        let meta = self.chain.meta(&bytes).to_vec();
+        // Statistics speak of what will be read, which rounding may have changed.
+        let mut rounded = Vec::new();
+        let data = if self.chain.is_lossy() {
+            rounded.resize(data.len(), 0);
+            self.chain.decode(&bytes, &logical, &mut rounded, scratch).map_err(failed)?;
+            rounded.as_slice()
+        } else {
+            data
+        };
         let kind = kind_of(&self.leaf.dtype);
         let stats = Stats::of(kind, data);
         let mut histogram = Vec::new();
@@ -189,11 +203,7 @@ impl BlockPart<'_> {
         {
             h.encode(&mut histogram);
         }
-        let mut bytes = Vec::new();
-        self.chain
-            .encode(data, &self.logical(extent), &mut bytes, scratch)
-            .map_err(|e| Error::invalid(format!("encoding with {}: {e}", self.chain.canonical())))?;
-        Ok(Coded { bytes, stats, histogram })
+        Ok(Coded { bytes, meta, stats, histogram })
     }
 
     /// Stores one raw subchunk.
@@ -230,7 +240,7 @@ impl BlockPart<'_> {
         let piece = match subchunks {
             [] => Piece::default(),
             [one] => one.piece,
-            many => segment.push_coded(&table::encode(many), &[])?,
+            many => segment.push_coded(&table::encode(many), &[], &[])?,
         };
         let stats = merged(kind, subchunks);
         let pad = |v: &[u64]| {

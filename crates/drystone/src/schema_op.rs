@@ -8,6 +8,8 @@ use drystone_format::schema::{Attrs, Declaration, Name, Schema, Variable, check_
 use drystone_format::value::Value;
 use drystone_transform::Chain;
 
+use crate::put::logical;
+
 use crate::container::no_such;
 use crate::{Error, Result, fragment, random};
 
@@ -145,7 +147,11 @@ fn validate(path: &str, new: &NewVariable) -> Result<Chain> {
         }
         _ => {}
     }
-    Chain::parse(&new.transform).map_err(|e| bad(format!("transform: {e}")))
+    let chain = Chain::parse(&new.transform).map_err(|e| bad(format!("transform: {e}")))?;
+    for leaf in new.dtype.leaves() {
+        chain.check_takes(&logical(&leaf, &[0])).map_err(|e| bad(format!("transform: {e}")))?;
+    }
+    Ok(chain)
 }
 
 fn create_variable(schema: &mut Schema, path: &str, new: &NewVariable, version: u64) -> Result<bool> {

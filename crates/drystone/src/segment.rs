@@ -11,6 +11,7 @@ use drystone_format::entry::Piece;
 use drystone_format::frame::{self, Kind};
 use drystone_format::keys;
 use drystone_format::log::FileHeader;
+use drystone_format::piece::Trailer;
 use drystone_store::{PutMode, Store};
 use drystone_transform::checks::crc_units;
 
@@ -25,6 +26,9 @@ const DIRECT: usize = 256 << 10;
 const OVERLAP: usize = 2 << 20;
 /// Raw pieces carry one checksum per this many bytes.
 pub(crate) const UNIT_LOG2: u8 = 14;
+
+/// Encoded pieces below this are always read whole, and keep no metadata.
+const SMALL_PIECE: usize = 4 << 10;
 
 /// One segment part being written.
 pub(crate) struct Segment {
@@ -68,25 +72,23 @@ impl Segment {
         self.ordinal > 1 || self.extent.is_some()
     }
 
-    /// Stores an encoded piece; one check over the whole payload, then `histogram` (may be empty) as its trailer.
-    pub(crate) fn push_coded(&mut self, payload: &[u8], histogram: &[u8]) -> Result<Piece> {
-        let whole = crc32(payload);
-        let trailer = if histogram.is_empty() {
-            Vec::new()
+    /// Stores an encoded piece with its metadata and histogram (either may be empty) in its trailer. With metadata it can be
+    /// read in part, so there is a check per unit; else one over the whole payload.
+    pub(crate) fn push_coded(&mut self, payload: &[u8], meta: &[u8], histogram: &[u8]) -> Result<Piece> {
+        let (unit_log2, meta) = if meta.is_empty() || payload.len() < SMALL_PIECE {
+            (0, &[][..])
         } else {
-            let mut t = whole.to_le_bytes().to_vec();
-            t.extend_from_slice(histogram);
-            t
+            (unit_for(payload.len()), meta)
         };
-        let check = if trailer.is_empty() { whole } else { crc32(&trailer) };
+        let (trailer, check) = if meta.is_empty() && histogram.is_empty() {
+            (Vec::new(), crc32(payload))
+        } else {
+            let trailer = Trailer::of(payload, unit_log2, histogram.to_vec()).with_meta(meta).encode();
+            let check = crc32(&trailer);
+            (trailer, check)
+        };
         let position = self.stage(payload, &trailer)?;
-        Ok(Piece {
-            position,
-            length: payload.len() as u64,
-            trailer: trailer.len() as u64,
-            unit_log2: 0,
-            check,
-        })
+        Ok(Piece { position, length: payload.len() as u64, trailer: trailer.len() as u64, unit_log2, check })
     }
 
     /// Stores a raw piece with one checksum per 16 KiB; `seen` gets every byte while it is in the processor's cache.
@@ -207,6 +209,12 @@ impl Segment {
         }
         Ok(())
     }
+}
+
+/// Check units of an encoded piece that can be read in part: 1 KiB to 16 KiB, about 64 of them, so that what is read beyond the
+/// wanted bytes stays small beside them.
+fn unit_for(len: usize) -> u8 {
+    (len.max(1).ilog2() as u8).saturating_sub(6).clamp(10, UNIT_LOG2)
 }
 
 fn le_bytes(sums: &[u32]) -> Vec<u8> {

@@ -12,7 +12,7 @@ use drystone_transform::{Chain, Logical, Scratch};
 
 use crate::container::{Container, Inner};
 use crate::error::must_exist;
-use crate::put::{MAX_SUBCHUNK, scalar_size};
+use crate::put::{MAX_SUBCHUNK, logical};
 use crate::read::{load_table, segment_key};
 use crate::segment::crc32;
 use crate::snapshot::Snapshot;
@@ -230,7 +230,7 @@ impl<'a> Checker<'a> {
         let range = stored_range(piece)
             .ok_or_else(|| damaged(piece.position, "a stored piece's numbers are out of range"))?;
         let len = range.end - range.start;
-        if len > MAX_SUBCHUNK + MAX_SUBCHUNK / 1024 + (1 << 16) || piece.length > len {
+        if len > MAX_SUBCHUNK + MAX_SUBCHUNK / 256 + (1 << 17) || piece.length > len {
             return Err(damaged(piece.position, "a stored piece is too long"));
         }
         self.buffer.resize(len as usize, 0);
@@ -282,8 +282,8 @@ impl<'a> Checker<'a> {
         let leaf = variable.and_then(|v| v.dtype.leaves().into_iter().nth(entry.member as usize));
         if !raw {
             let chain = Chain::parse(&entry.encoding.chain).map_err(|e| Error::unsupported(e.to_string()))?;
-            let scalar = leaf.as_ref().map_or(1, |l| scalar_size(&l.dtype));
-            let logical = Logical { item: item as usize, scalar, shape: extent.to_vec() };
+            let unknown = || Logical { shape: extent.to_vec(), ..Logical::scalars(item as usize, 0) };
+            let logical = leaf.as_ref().map_or_else(unknown, |leaf| logical(leaf, extent));
             self.decoded.resize(len as usize, 0);
             chain.decode(&self.buffer, &logical, &mut self.decoded, &mut self.scratch).map_err(|e| {
                 Error::corrupt(format!("{key} is damaged at byte {}: decoding: {e}", piece.position))

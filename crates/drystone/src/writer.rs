@@ -891,7 +891,7 @@ fn check_box(path: &str, variable: &Variable, shape: &[u64], offset: Option<&[u6
 }
 
 fn store_coded(segment: &mut Segment, coded: &Coded) -> Result<Subchunk> {
-    let piece = segment.push_coded(&coded.bytes, &coded.histogram)?;
+    let piece = segment.push_coded(&coded.bytes, &coded.meta, &coded.histogram)?;
     Ok(Subchunk { piece, stats: put::entry_stats(&coded.stats) })
 }
 
@@ -930,7 +930,7 @@ fn encode_all(part: &BlockPart<'_>, data: &Source<'_>, grid: &[(Vec<u64>, Vec<u6
 fn blob(segment: &mut Segment, value: &[u8]) -> Result<[u8; 16]> {
     let mut out = [0; 16];
     if !value.is_empty() {
-        let piece = segment.push_coded(value, &[])?;
+        let piece = segment.push_coded(value, &[], &[])?;
         out[..8].copy_from_slice(&piece.position.to_le_bytes());
         out[8..12].copy_from_slice(&(value.len() as u32).to_le_bytes());
         out[12..].copy_from_slice(&piece.check.to_le_bytes());

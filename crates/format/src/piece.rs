@@ -1,4 +1,4 @@
-//! Stored pieces: payload, CRCs of its units, histogram; and blob references (docs/format/log.md, Segment and Blobs).
+//! Stored pieces: payload, CRCs of its units, metadata, histogram; and blob references (docs/format/log.md, Segment and Blobs).
 //!
 //! A trailer holds the CRC of each unit, so that a part of a raw piece is verified without reading the whole; the trailer
 //! itself is verified against the `check` of the index entry.
@@ -9,6 +9,12 @@ use crate::{Corrupt, column};
 
 /// Payload, trailer and unit lengths, at most.
 pub const MAX_LENGTH: u64 = 1 << 40;
+
+/// Metadata of a piece, at most.
+pub const MAX_META: usize = 64 << 10;
+
+/// First byte of metadata in a trailer; a histogram begins with its version.
+const META_TAG: u8 = b'M';
 
 /// Bytes of a blob reference.
 pub const BLOB_REF: usize = 16;
@@ -71,6 +77,8 @@ impl Piece {
 pub struct Trailer {
     /// CRC of each unit of the payload.
     pub checks: Vec<u32>,
+    /// What the transform wants to know before it reads a part; may be empty, and has at most [`MAX_META`] bytes.
+    pub meta: Vec<u8>,
     /// Distribution of the decoded elements as bytes, which the transform crate reads; may be empty.
     pub histogram: Vec<u8>,
 }
@@ -82,12 +90,22 @@ impl Trailer {
             0 => payload.len().max(1),
             log2 => 1usize.checked_shl(log2.into()).unwrap_or(usize::MAX),
         };
-        Trailer { checks: payload.chunks(unit).map(crc32c::crc32c).collect(), histogram }
+        Trailer { checks: payload.chunks(unit).map(crc32c::crc32c).collect(), meta: Vec::new(), histogram }
+    }
+
+    /// With metadata; more than [`MAX_META`] bytes are left out.
+    pub fn with_meta(mut self, meta: &[u8]) -> Self {
+        self.meta = if meta.len() > MAX_META { Vec::new() } else { meta.to_vec() };
+        self
     }
 
     /// The bytes of the trailer; their CRC is the piece's `check`.
     pub fn encode(&self) -> Vec<u8> {
         let mut out: Vec<u8> = self.checks.iter().flat_map(|c| c.to_le_bytes()).collect();
+        if !self.meta.is_empty() {
+            out.extend_from_slice(&((self.meta.len() as u32) << 8 | u32::from(META_TAG)).to_le_bytes());
+            out.extend_from_slice(&self.meta);
+        }
         out.extend_from_slice(&self.histogram);
         out
     }
@@ -105,8 +123,21 @@ impl Trailer {
         let checks = r.take(len.unwrap_or(usize::MAX))?;
         let mut words = Reader::new(checks);
         let checks = (0..checks.len() / 4).map(|_| words.u32()).collect::<Result<_, _>>()?;
-        let histogram = r.take(r.remaining())?.to_vec();
-        Ok(Trailer { checks, histogram })
+        let mut rest = r.take(r.remaining())?;
+        let mut meta = Vec::new();
+        if rest.first() == Some(&META_TAG) {
+            let r = &mut Reader::new(rest);
+            let len = (r.u32()? >> 8) as usize;
+            if len == 0 || len > MAX_META {
+                return Err(Corrupt::new(format!("{len} bytes of metadata"), 0));
+            }
+            meta = r.take(len)?.to_vec();
+            rest = r.take(r.remaining())?;
+            if rest.first() == Some(&META_TAG) {
+                return Err(Corrupt::new("metadata twice in a trailer", 0));
+            }
+        }
+        Ok(Trailer { checks, meta, histogram: rest.to_vec() })
     }
 
     /// Verifies whole units of the piece's payload, the first of which is number `first`. The last unit of a piece may be shorter.

@@ -9,6 +9,7 @@ use drystone_format::entry::{Encoding, Entry, Piece};
 use drystone_plan::read_plan::{Options, Slot, plan, resolve_slots};
 use drystone_plan::resolve::{Candidate, resolve};
 use drystone_plan::selection::{Axis, Selection};
+use drystone_transform::stats::ScalarKind;
 
 const EDGE: u64 = 32;
 
@@ -46,7 +47,7 @@ fn measure<T>(what: &str, times: u32, mut run: impl FnMut() -> T) {
 fn planned(slot: &Slot) -> usize {
     let slots = std::slice::from_ref(slot);
     let resolved = resolve_slots(slots).expect("sound");
-    plan(slots, &resolved, |_, _| &[], &Options::default()).expect("sound").requests
+    plan(slots, &resolved, |_, _| &[], |_, _| None, &Options::default()).expect("sound").requests
 }
 
 fn main() {
@@ -64,7 +65,13 @@ fn main() {
     measure("resolve 1,000 rewrites of 64 blocks", 5, || resolve(&rewrites, &all([4, 4, 4])));
 
     let shape = [25, 20, 40];
-    let whole = Slot { candidates: blocks(shape, 1, 0), selection: all(shape), item: 4 };
+    let whole = Slot {
+        candidates: blocks(shape, 1, 0),
+        selection: all(shape),
+        item: 4,
+        scalar: 4,
+        kind: ScalarKind::F32,
+    };
     measure("resolve and plan 20,000 whole blocks", 10, || planned(&whole));
     let mut axes = all(shape).axes;
     axes[2] = Axis { start: 3, step: 32, count: 40 };
@@ -74,6 +81,8 @@ fn main() {
         candidates: blocks([1, 1, 1], 1, 0),
         selection: Selection::boxed(&[5, 6, 7], &[1, 1, 1]),
         item: 4,
+        scalar: 4,
+        kind: ScalarKind::F32,
     };
     measure("resolve and plan one point", 10_000, || planned(&point));
 }

@@ -1,4 +1,4 @@
-//! Which bytes of a raw subchunk a part touches.
+//! Which bytes of a raw or decoded subchunk a part touches.
 //!
 //! A raw subchunk is dense and row-major. From the innermost axis outwards, cells merge to runs for as long as the holes between
 //! them are no wider than what is read anyway (holes up to `gap`, or within a check unit); only the axes left over are
@@ -66,6 +66,20 @@ pub fn touched(
         at[d] += 1;
         at[d + 1..outer].fill(0);
     }
+}
+
+/// Holes of decoded bytes that are not worth telling apart: they rarely change which check units are read.
+const DECODED_GAP: u64 = 512;
+
+/// The decoded bytes that hold a part's cells, in whole elements, ascending and disjoint: what a transform is asked for. At most
+/// [`MAX_RANGES`].
+pub fn wanted(part: &Part, ndim: usize, item: u64) -> Vec<Range<u64>> {
+    touched(part, ndim, item, item.max(1), decoded_len(part, item), DECODED_GAP)
+}
+
+/// Bytes of a whole subchunk when decoded.
+pub fn decoded_len(part: &Part, item: u64) -> u64 {
+    part.chunk_shape.iter().fold(item, |len, &edge| len.saturating_mul(edge))
 }
 
 #[cfg(test)]

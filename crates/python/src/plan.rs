@@ -36,6 +36,12 @@ impl Plan {
         self.plan.wanted_bytes
     }
 
+    /// Largest absolute and relative error of the values.
+    #[getter]
+    fn max_errors(&self) -> (f64, f64) {
+        (self.plan.bound.absolute, self.plan.bound.relative)
+    }
+
     /// Blocks that show.
     #[getter]
     fn blocks(&self) -> usize {

@@ -4,7 +4,7 @@
 //! Any other chain puts one byte in front: format version and mode. Data that
 //! the codecs would enlarge is stored raw behind that byte, so a stored
 //! subchunk is never more than one byte longer than its data, and its parts
-//! stay readable by themselves.
+//! stay readable by themselves; unless the codec is one that may grow.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,10 @@ use std::sync::Arc;
 use crate::codec::built_in;
 use crate::scratch::set_len_reusing;
 use crate::text::{CodecSpec, ListItem};
-use crate::{Codec, Logical, MAX_DECODED_LEN, Scratch, TransformError};
+use crate::{
+    Bound, Codec, Fetched, Logical, MAX_DECODED_LEN, MAX_META_LEN, Pieces, Planned, Scratch, Stored,
+    TransformError, Transparent, Want,
+};
 
 const MAX_CODECS: usize = 8;
 const VERSION: u8 = 1;
@@ -21,26 +24,13 @@ const RAW: u8 = VERSION << 4;
 /// First byte of a subchunk that every codec of the chain encoded; no single flipped bit makes it [`RAW`].
 const CODED: u8 = VERSION << 4 | 0xF;
 const HEADER_LEN: u64 = 1;
+/// Shorter data is read whole anyway: a form that is longer than it is of no use.
+const MAY_GROW: usize = 4 << 10;
 
 /// Codecs applied one after the other when encoding, and backwards when decoding.
 #[derive(Clone, Debug)]
 pub struct Chain {
     codecs: Vec<Arc<dyn Codec>>,
-}
-
-/// What a planned partial read brought, for [`Chain::decode_part`].
-#[derive(Clone, Debug)]
-pub struct Part<'a> {
-    /// Length of the whole stored subchunk.
-    pub stored_len: u64,
-    /// What [`Chain::meta`] gave for this subchunk, or empty if it was not kept; as given to [`Chain::plan_read`].
-    pub meta: &'a [u8],
-    /// Length of the whole decoded subchunk.
-    pub decoded_len: usize,
-    /// The decoded bytes wanted, as given to [`Chain::plan_read`].
-    pub wanted: Range<u64>,
-    /// The planned ranges, concatenated.
-    pub fetched: &'a [u8],
 }
 
 impl Chain {
@@ -93,20 +83,61 @@ impl Chain {
         self.codecs.iter().map(|codec| codec.spec().to_string()).collect::<Vec<_>>().join(",")
     }
 
+    /// The codecs as text has them, in order; nothing for identity.
+    pub(crate) fn specs(&self) -> impl Iterator<Item = CodecSpec> {
+        self.codecs.iter().map(|codec| codec.spec())
+    }
+
     /// Whether the stored bytes are the data, so that a caller may pass them on without a copy.
     pub fn is_identity(&self) -> bool {
         self.codecs.is_empty()
     }
 
-    /// Longest stored form of `len` bytes.
-    pub fn max_encoded_len(&self, len: usize) -> usize {
-        len.saturating_add(if self.is_identity() { 0 } else { HEADER_LEN as usize })
+    /// Whether what is read back may differ from what was written, within the bound of a codec that rounds.
+    pub fn is_lossy(&self) -> bool {
+        self.codecs.iter().any(|codec| codec.is_lossy())
     }
 
-    /// The bytes at the head of a stored subchunk that are worth keeping in an index: they let
-    /// [`Chain::plan_read`] ask for a part where the subchunk allows it.
+    /// Whether every codec takes data of this kind; the error names the one that does not, and what to use.
+    pub fn check_takes(&self, logical: &Logical) -> Result<(), TransformError> {
+        self.encode(&[], logical, &mut Vec::new(), &mut Scratch::new())
+    }
+
+    /// Longest stored form of `len` bytes.
+    pub fn max_encoded_len(&self, len: usize) -> usize {
+        let body = match (self.codecs.as_slice(), self.transparent()) {
+            ([only], Some(parts)) if parts.may_grow() && len >= MAY_GROW => {
+                only.max_encoded_len(len).max(len)
+            }
+            _ => len,
+        };
+        body.saturating_add(if self.is_identity() { 0 } else { HEADER_LEN as usize })
+    }
+
+    /// The metadata of a stored subchunk: bytes at its head that are worth keeping beside it, since they let
+    /// [`Chain::plan_read`] ask for a part. Empty where only the whole can be read, and for identity, which needs none.
     pub fn meta<'a>(&self, stored: &'a [u8]) -> &'a [u8] {
-        if self.is_identity() { &[] } else { stored.get(..HEADER_LEN as usize).unwrap_or_default() }
+        let len = match (stored.split_first(), self.transparent()) {
+            (Some((&RAW, _)), _) if !self.is_identity() => HEADER_LEN as usize,
+            (Some((&CODED, encoded)), Some(codec)) => {
+                codec.meta_len(encoded).saturating_add(HEADER_LEN as usize)
+            }
+            _ => 0,
+        };
+        if len > MAX_META_LEN { &[] } else { stored.get(..len).unwrap_or_default() }
+    }
+
+    /// The codec that can decode parts, if the chain is only that.
+    fn transparent(&self) -> Option<&dyn Transparent> {
+        match self.codecs.as_slice() {
+            [only] => only.transparent(),
+            _ => None,
+        }
+    }
+
+    /// Whether a part, or less than full precision, of some subchunks can be read without the whole.
+    pub fn reads_parts(&self) -> bool {
+        self.is_identity() || self.transparent().is_some()
     }
 
     /// Appends the stored form of one subchunk to `out`; on an error `out` is as it was.
@@ -158,35 +189,106 @@ impl Chain {
         last.encode(if before.is_empty() { data } else { from }, logical, out, scratch)
     }
 
-    /// Which ranges of the stored bytes decoding the bytes `wanted` needs, ascending.
-    ///
-    /// `meta` is what [`Chain::meta`] gave for this subchunk, or empty if
-    /// unknown; then anything but identity answers with the whole.
+    /// Which of the stored bytes the want needs, and how exact the values will be. A subchunk without metadata, or of opaque
+    /// codecs, answers with the whole and is exact.
     pub fn plan_read(
         &self,
-        stored_len: u64,
-        meta: &[u8],
+        stored: &Stored<'_>,
         logical: &Logical,
-        wanted: Range<u64>,
-    ) -> Vec<Range<u64>> {
-        if wanted.is_empty() {
-            return Vec::new();
-        }
-        let after_header = |range: Range<u64>| {
-            range.start.saturating_add(HEADER_LEN).min(stored_len)
-                ..range.end.saturating_add(HEADER_LEN).min(stored_len)
-        };
-        let one = |range: Range<u64>| std::iter::once(range).collect();
-        match (self.codecs.as_slice(), meta.first()) {
-            ([], _) => one(wanted.start.min(stored_len)..wanted.end.min(stored_len)),
-            (_, Some(&RAW)) => one(after_header(wanted)),
-            ([only], Some(&CODED)) if only.transparent().is_some() => {
-                let encoded_len = stored_len.saturating_sub(HEADER_LEN);
-                let ranges = only.transparent().map(|codec| codec.plan_read(encoded_len, logical, wanted));
-                ranges.into_iter().flatten().map(after_header).collect()
+        want: &Want<'_>,
+    ) -> Result<Planned, TransformError> {
+        self.check(stored)?;
+        let (len, mut last) = (stored.decoded_len as u64, 0);
+        for range in want.ranges {
+            if range.start < last || range.end < range.start || range.end > len {
+                let problem = format!("bytes {}..{} of {len}, after {last}", range.start, range.end);
+                return Err(TransformError::InvalidArgument(problem));
             }
-            _ => one(0..stored_len),
+            last = range.end;
         }
+        let moved = |by: u64, ranges: &[Range<u64>]| -> Vec<Range<u64>> {
+            let move_one = |r: &Range<u64>| r.start.saturating_add(by)..r.end.saturating_add(by);
+            ranges.iter().filter(|r| !r.is_empty()).map(move_one).collect()
+        };
+        let mut planned = match self.reading(stored.meta) {
+            Reading::Raw(header) => Planned { ranges: moved(header, want.ranges), bound: Bound::EXACT },
+            Reading::Parts(codec, meta) => {
+                let encoded = Stored { len: stored.len.saturating_sub(HEADER_LEN), meta, ..*stored };
+                let Planned { ranges, bound } = codec.plan_read(&encoded, logical, want)?;
+                Planned { ranges: moved(HEADER_LEN, &ranges), bound }
+            }
+            Reading::Whole => {
+                Planned { ranges: moved(0, std::slice::from_ref(&(0..stored.len))), bound: Bound::EXACT }
+            }
+        };
+        if want.ranges.iter().all(Range::is_empty) {
+            planned.ranges.clear();
+        }
+        let mut last = 0;
+        for range in &planned.ranges {
+            if range.start < last || range.end > stored.len {
+                let what = format!("bytes {}..{} of {} are to be read", range.start, range.end, stored.len);
+                return Err(TransformError::corrupt(what, 0));
+            }
+            last = range.end;
+        }
+        Ok(planned)
+    }
+
+    /// Decodes what a planned read brought: on return `out`, as long as the whole decoded subchunk, holds what was wanted at its
+    /// place. Its other bytes are unspecified; on an error all are.
+    pub fn decode_part(
+        &self,
+        stored: &Stored<'_>,
+        fetched: &Fetched<'_>,
+        logical: &Logical,
+        want: &Want<'_>,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        self.check(stored)?;
+        if out.len() != stored.decoded_len {
+            let problem = format!("room for {} of {} decoded bytes", out.len(), stored.decoded_len);
+            return Err(TransformError::InvalidArgument(problem));
+        }
+        if want.ranges.iter().all(Range::is_empty) {
+            return Ok(());
+        }
+        let (codec, meta) = match self.reading(stored.meta) {
+            Reading::Whole => return self.decode(fetched.get(0..stored.len)?, logical, out, scratch),
+            Reading::Raw(header) => {
+                let mut pieces = Pieces::new(out);
+                for range in want.ranges {
+                    let bytes = fetched.get(range.start + header..range.end + header)?;
+                    pieces.place(range.clone())?.copy_from_slice(bytes);
+                }
+                return pieces.hold(want.ranges);
+            }
+            Reading::Parts(codec, meta) => (codec, meta),
+        };
+        let encoded = Stored { len: stored.len.saturating_sub(HEADER_LEN), meta, ..*stored };
+        let mut pieces = Pieces::new(out);
+        codec.decode_part(&encoded, &fetched.after(HEADER_LEN), logical, want, &mut pieces, scratch)?;
+        pieces.hold(want.ranges)
+    }
+
+    /// How a subchunk with this metadata is read.
+    fn reading<'a, 'm>(&'a self, meta: &'m [u8]) -> Reading<'a, 'm> {
+        match (self.is_identity(), meta.split_first(), self.transparent()) {
+            (true, ..) => Reading::Raw(0),
+            (_, Some((&RAW, _)), _) => Reading::Raw(HEADER_LEN),
+            (_, Some((&CODED, meta)), Some(codec)) => Reading::Parts(codec, meta),
+            _ => Reading::Whole,
+        }
+    }
+
+    fn check(&self, stored: &Stored<'_>) -> Result<(), TransformError> {
+        check_len(stored.decoded_len)?;
+        if stored.len > self.max_encoded_len(stored.decoded_len) as u64 {
+            let what = format!("{} bytes stored for {} decoded ones", stored.len, stored.decoded_len);
+            return Err(TransformError::corrupt(what, 0));
+        }
+        Ok(())
     }
 
     /// Decodes one whole stored subchunk into `out`, whose length is the exact decoded size.
@@ -269,61 +371,16 @@ impl Chain {
         }
         first.decode(encoded, logical, out, scratch)
     }
+}
 
-    /// Decodes what a planned read brought: fills `out` with the decoded bytes `part.wanted`.
-    ///
-    /// An opaque subchunk is decoded whole into `scratch`, then cut.
-    pub fn decode_part(
-        &self,
-        part: &Part<'_>,
-        logical: &Logical,
-        out: &mut [u8],
-        scratch: &mut Scratch,
-    ) -> Result<(), TransformError> {
-        check_len(part.decoded_len)?;
-        let Range { start, end } = part.wanted;
-        if start > end || end > part.decoded_len as u64 || end - start != out.len() as u64 {
-            let problem = format!("bytes {start}..{end} of {} do not fill {}", part.decoded_len, out.len());
-            return Err(TransformError::InvalidArgument(problem));
-        }
-        if out.is_empty() {
-            return Ok(());
-        }
-        if part.stored_len > self.max_encoded_len(part.decoded_len) as u64 {
-            let what = format!("{} bytes stored for {} decoded ones", part.stored_len, part.decoded_len);
-            return Err(TransformError::corrupt(what, 0));
-        }
-        let ranges = self.plan_read(part.stored_len, part.meta, logical, part.wanted.clone());
-        let planned = ranges.iter().fold(0u64, |sum, range| sum.saturating_add(range.end - range.start));
-        if planned != part.fetched.len() as u64 {
-            let problem = format!("{} bytes fetched, {planned} were planned", part.fetched.len());
-            return Err(TransformError::InvalidArgument(problem));
-        }
-        match (self.codecs.as_slice(), part.meta.first()) {
-            ([], _) | (_, Some(&RAW)) => copy_exact(part.fetched, out, start),
-            ([only], Some(&CODED)) if only.transparent().is_some() => match only.transparent() {
-                Some(codec) => codec.decode_part(
-                    part.stored_len.saturating_sub(HEADER_LEN),
-                    part.fetched,
-                    logical,
-                    part.wanted.clone(),
-                    out,
-                    scratch,
-                ),
-                None => Ok(()),
-            },
-            _ => {
-                let mut whole = std::mem::take(&mut scratch.whole);
-                set_len_reusing(&mut whole, part.decoded_len);
-                let result = self.decode(part.fetched, logical, &mut whole, scratch);
-                if let (Ok(()), Some(cut)) = (&result, whole.get(start as usize..end as usize)) {
-                    out.copy_from_slice(cut);
-                }
-                scratch.whole = whole;
-                result
-            }
-        }
-    }
+/// How the parts of a subchunk are read.
+enum Reading<'a, 'm> {
+    /// The data stands as it is, after so many bytes.
+    Raw(u64),
+    /// By a transparent codec, with its metadata.
+    Parts(&'a dyn Transparent, &'m [u8]),
+    /// Only as a whole.
+    Whole,
 }
 
 fn check_len(len: usize) -> Result<(), TransformError> {

@@ -5,11 +5,19 @@
 //! An *opaque* codec needs all its bytes to give any back; a *transparent*
 //! one also answers for a part ([`Codec::transparent`]).
 
-use std::ops::Range;
 use std::sync::Arc;
 
+use crate::bit_round::BitRound;
+use crate::bit_shuffle::BitShuffle;
+use crate::blosc::Blosc;
+use crate::bzip2::Bzip2;
+use crate::deflate::{Gzip, Zlib};
+use crate::delta::{ByteDelta, Delta};
+use crate::lz4::Lz4;
+use crate::pcodec::Pcodec;
+use crate::szip::Szip;
 use crate::text::{CodecSpec, nearest};
-use crate::{Logical, Scratch, Shuffle, TransformError, Zstd};
+use crate::{Aplod, Fetched, Logical, Pieces, Planned, Scratch, Shuffle, Stored, TransformError, Want, Zstd};
 
 /// One reversible encoding of a subchunk's bytes.
 ///
@@ -41,29 +49,69 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         scratch: &mut Scratch,
     ) -> Result<(), TransformError>;
 
+    /// Whether decoding gives back something else than what was encoded, within a bound that the codec states.
+    fn is_lossy(&self) -> bool {
+        false
+    }
+
     /// The partial read side, or `None` for an opaque codec.
     fn transparent(&self) -> Option<&dyn Transparent>;
 }
 
-/// The side of a codec that can decode a part from a part.
+/// The side of a codec that can decode a part from a part, or to less than full precision.
+///
+/// What it needs to know beforehand it writes at the head of its encoded bytes; the head is kept beside the subchunk as
+/// metadata ([`Transparent::meta_len`]), so a plan costs no look at the data. Metadata comes from outside like everything else.
 pub trait Transparent {
-    /// Ranges of the encoded bytes that decoding the bytes `wanted` needs,
-    /// ascending within `0..encoded_len`. Pure arithmetic: nothing is fetched yet.
-    fn plan_read(&self, encoded_len: u64, logical: &Logical, wanted: Range<u64>) -> Vec<Range<u64>>;
+    /// How many bytes at the head of `encoded`, which `encode` just made, are metadata to be kept. Nothing over
+    /// [`MAX_META_LEN`](crate::MAX_META_LEN) is kept: the subchunk is then read whole.
+    fn meta_len(&self, encoded: &[u8]) -> usize;
 
-    /// Fills `out` with the decoded bytes `wanted`; `fetched` is the planned ranges, concatenated.
+    /// Whether the encoded form is worth keeping though it is longer than the data, for what it lets readers do. Then
+    /// [`Codec::max_encoded_len`] is the limit, which must be below three times the data; else data is stored raw instead.
+    fn may_grow(&self) -> bool {
+        false
+    }
+
+    /// Which of the `stored.len` encoded bytes the want needs. Pure arithmetic: nothing is fetched yet, and what it allocates
+    /// is bounded by the metadata at hand and the number of wanted ranges.
+    fn plan_read(
+        &self,
+        stored: &Stored<'_>,
+        logical: &Logical,
+        want: &Want<'_>,
+    ) -> Result<Planned, TransformError>;
+
+    /// Puts decoded pieces that hold all that is wanted to their places. `fetched` holds at least what
+    /// `plan_read` asked for the same arguments.
     fn decode_part(
         &self,
-        encoded_len: u64,
-        fetched: &[u8],
+        stored: &Stored<'_>,
+        fetched: &Fetched<'_>,
         logical: &Logical,
-        wanted: Range<u64>,
-        out: &mut [u8],
+        want: &Want<'_>,
+        pieces: &mut Pieces<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), TransformError>;
 }
 
-const KNOWN: [&str; 3] = ["identity", "shuffle", "zstd"];
+const KNOWN: [&str; 15] = [
+    "identity",
+    "shuffle",
+    "bitshuffle",
+    "delta",
+    "bytedelta",
+    "bitround",
+    "zstd",
+    "lz4",
+    "zlib",
+    "gzip",
+    "bzip2",
+    "szip",
+    "pcodec",
+    "blosc",
+    "aplod",
+];
 
 /// Finds a built-in codec and checks its parameters. `None` is identity: it does nothing.
 pub(crate) fn built_in(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, TransformError> {
@@ -74,8 +122,20 @@ pub(crate) fn built_in(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, Trans
                 Err(TransformError::bad_parameter(&spec.name, format!("takes no parameters, found {param}")))
             }
         },
+        "aplod" => Ok(Some(Arc::new(Aplod::from_params(&spec.params)?))),
         "shuffle" => Ok(Some(Arc::new(Shuffle::from_params(&spec.params)?))),
+        "bitshuffle" => Ok(Some(Arc::new(BitShuffle::from_params(&spec.params)?))),
+        "delta" => Ok(Some(Arc::new(Delta::from_params(&spec.params)?))),
+        "bytedelta" => Ok(Some(Arc::new(ByteDelta::from_params(&spec.params)?))),
+        "bitround" => Ok(Some(Arc::new(BitRound::from_params(&spec.params)?))),
         "zstd" => Ok(Some(Arc::new(Zstd::from_params(&spec.params)?))),
+        "lz4" => Ok(Some(Arc::new(Lz4::from_params(&spec.params)?))),
+        "zlib" => Ok(Some(Arc::new(Zlib::from_params(&spec.params)?))),
+        "gzip" => Ok(Some(Arc::new(Gzip::from_params(&spec.params)?))),
+        "bzip2" => Ok(Some(Arc::new(Bzip2::from_params(&spec.params)?))),
+        "szip" => Ok(Some(Arc::new(Szip::from_params(&spec.params)?))),
+        "pcodec" => Ok(Some(Arc::new(Pcodec::from_params(&spec.params)?))),
+        "blosc" => Ok(Some(Arc::new(Blosc::from_params(&spec.params)?))),
         other => Err(TransformError::UnknownCodec {
             name: other.into(),
             suggestion: nearest(other, &KNOWN),

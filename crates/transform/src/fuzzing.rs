@@ -1,10 +1,20 @@
 //! The body of the fuzz target, kept here so that tests run it too.
 
-use crate::histogram::Histogram;
-use crate::{Chain, Logical, Part, Scratch};
+use std::ops::Range;
 
-const CHAINS: [&str; 6] =
-    ["identity", "zstd:1", "shuffle", "shuffle,zstd:1", "zstd:1,shuffle:3", "zstd,shuffle,zstd"];
+use crate::histogram::Histogram;
+use crate::{Chain, Fetched, Logical, Precision, Scratch, Stored, Want};
+
+const CHAINS: [&str; 8] = [
+    "identity",
+    "zstd:1",
+    "shuffle",
+    "shuffle,zstd:1",
+    "zstd:1,shuffle:3",
+    "zstd,shuffle,zstd",
+    "aplod",
+    "aplod:1,1,1,1",
+];
 
 /// Gives arbitrary bytes to every decoder of this crate; none may panic, and
 /// what one accepts must survive being written again.
@@ -17,21 +27,25 @@ pub fn fuzz_decode(data: &[u8]) {
     if let Some(Ok(chain)) = CHAINS.get(usize::from(pick) % CHAINS.len()).map(|text| Chain::parse(text)) {
         let mut out = vec![0; len];
         let whole = chain.decode(body, &logical, &mut out, &mut scratch);
-        let stored_len = body.len() as u64;
-        let wanted = len as u64 / 3..len as u64 / 2;
-        let meta = chain.meta(body);
-        let plan = chain.plan_read(stored_len, meta, &logical, wanted.clone());
-        let fetched: Vec<u8> = plan
-            .iter()
-            .flat_map(|r| body.get(r.start as usize..r.end as usize).unwrap_or_default())
-            .copied()
-            .collect();
-        let mut cut = vec![0; (wanted.end - wanted.start) as usize];
-        let part = Part { stored_len, meta, decoded_len: len, wanted: wanted.clone(), fetched: &fetched };
-        let in_part = chain.decode_part(&part, &logical, &mut cut, &mut scratch);
-        if whole.is_ok() {
-            assert_eq!(in_part, Ok(()));
-            assert_eq!(out.get(wanted.start as usize..wanted.end as usize), Some(cut.as_slice()));
+        let stored = Stored { len: body.len() as u64, meta: chain.meta(body), decoded_len: len };
+        let wanted = [len as u64 / 3..len as u64 / 2, len as u64 / 2..len as u64 * 3 / 4];
+        for precision in [Precision::Exact, Precision::Level(1), Precision::Absolute(0.5)] {
+            let want = Want { ranges: &wanted, precision };
+            let mut cut = vec![0; len];
+            let in_part = chain.plan_read(&stored, &logical, &want).and_then(|plan| {
+                let bytes = |r: &Range<u64>| {
+                    (r.start, body.get(r.start as usize..r.end as usize).unwrap_or_default())
+                };
+                let fetched = Fetched::new(plan.ranges.iter().map(bytes).collect());
+                chain.decode_part(&stored, &fetched, &logical, &want, &mut cut, &mut scratch)
+            });
+            if whole.is_ok() && precision == Precision::Exact {
+                assert_eq!(in_part, Ok(()));
+                for range in &wanted {
+                    let range = range.start as usize..range.end as usize;
+                    assert_eq!(out.get(range.clone()), cut.get(range));
+                }
+            }
         }
     }
     if let Ok(histogram) = Histogram::decode(body) {
@@ -44,5 +58,46 @@ pub fn fuzz_decode(data: &[u8]) {
     if let Some(chain) = std::str::from_utf8(body).ok().and_then(|text| Chain::parse(text).ok()) {
         let canonical = chain.canonical();
         assert_eq!(Chain::parse(&canonical).map(|again| again.canonical()), Ok(canonical));
+    }
+}
+
+/// The chains that [`fuzz_codec`] picks from by its first byte.
+#[doc(hidden)]
+pub const FUZZED_CODECS: [&str; 17] = [
+    "lz4",
+    "zlib:6",
+    "gzip:6",
+    "bzip2:1",
+    "szip:32",
+    "szip:8:ec",
+    "bitshuffle",
+    "delta",
+    "bytedelta",
+    "bitround:3,dtype=f4",
+    "pcodec:8,dtype=f4",
+    "pcodec:4,dtype=i2",
+    "pcodec:8,dtype=u8",
+    "blosc:lz4:5:shuffle,blocksize=512",
+    "blosc:zstd:3:bitshuffle,blocksize=1024",
+    "blosc:zlib:6:noshuffle,blocksize=256",
+    "bitshuffle,lz4",
+];
+
+/// Gives arbitrary bytes to the decoder of one codec, which must not panic; what it gives, it must take and give again.
+#[doc(hidden)]
+pub fn fuzz_codec(data: &[u8]) {
+    let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
+    let len = usize::from(u16::from_le_bytes([low, high]));
+    let text = FUZZED_CODECS.get(usize::from(pick) % FUZZED_CODECS.len());
+    let Some(Ok(chain)) = text.map(|text| Chain::parse(text)) else { return };
+    let item = usize::from(item).max(1);
+    let logical = Logical::scalars(item, (len / item) as u64);
+    let mut scratch = Scratch::new();
+    let mut out = vec![0; len];
+    if chain.decode(body, &logical, &mut out, &mut scratch).is_ok() {
+        let (mut again, mut back) = (Vec::new(), vec![0; len]);
+        assert_eq!(chain.encode(&out, &logical, &mut again, &mut scratch), Ok(()));
+        assert_eq!(chain.decode(&again, &logical, &mut back, &mut scratch), Ok(()));
+        assert!(back == out || text.is_some_and(|text| text.contains("round")));
     }
 }

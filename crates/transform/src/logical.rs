@@ -1,6 +1,8 @@
 //! The logical description of a subchunk, kept apart from its bytes: stores
 //! see bytes only, codecs see bytes and this.
 
+use crate::stats::ScalarKind;
+
 /// Longest subchunk, in decoded bytes, that any chain encodes or decodes.
 pub const MAX_DECODED_LEN: usize = 16 << 20;
 
@@ -14,13 +16,21 @@ pub struct Logical {
     pub item: usize,
     /// Bytes of the scalar inside the element: 4 for `f4`, 8 for either half of a `complex128`.
     pub scalar: usize,
+    /// What that scalar is: `F64` for `complex128`, `Other` for text and opaque bytes.
+    pub kind: ScalarKind,
     /// Elements along each axis, slowest first; empty for a single value.
     pub shape: Vec<u64>,
 }
 
 impl Logical {
-    /// A one-dimensional run of `count` plain scalars of `item` bytes.
+    /// A one-dimensional run of `count` plain scalars of `item` bytes of which nothing more is known.
     pub fn scalars(item: usize, count: u64) -> Logical {
-        Logical { item, scalar: item, shape: vec![count] }
+        Logical { item, scalar: item, kind: ScalarKind::Other, shape: vec![count] }
+    }
+
+    /// A one-dimensional run of `count` numbers of a kind.
+    pub fn numbers(kind: ScalarKind, count: u64) -> Logical {
+        let size = kind.size();
+        Logical { item: size, scalar: size, kind, shape: vec![count] }
     }
 }

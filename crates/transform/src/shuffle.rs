@@ -4,11 +4,16 @@
 //! end. A part of the data is one short range of every byte plane, so shuffle
 //! alone is transparent.
 
-mod kernel;
+pub(crate) mod kernel;
+
+pub(crate) use kernel::{shuffle as byte_shuffle, unshuffle as byte_unshuffle};
 
 use std::ops::Range;
 
-use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent};
+use crate::{
+    Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
+    Transparent, Want,
+};
 
 /// The byte shuffle codec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,47 +112,61 @@ fn window(len: u64, item: u64, wanted: &Range<u64>) -> Window {
 }
 
 impl Transparent for Shuffle {
-    fn plan_read(&self, encoded_len: u64, logical: &Logical, wanted: Range<u64>) -> Vec<Range<u64>> {
+    fn meta_len(&self, _encoded: &[u8]) -> usize {
+        0
+    }
+
+    fn plan_read(
+        &self,
+        stored: &Stored<'_>,
+        logical: &Logical,
+        want: &Want<'_>,
+    ) -> Result<Planned, TransformError> {
         let item = self.item(logical) as u64;
-        let Window { elements, tail, count } = window(encoded_len, item, &wanted);
+        if stored.len != stored.decoded_len as u64 {
+            let what = format!("{} shuffled bytes, expected {}", stored.len, stored.decoded_len);
+            return Err(TransformError::corrupt(what, 0));
+        }
+        let windows: Vec<Window> =
+            want.ranges.iter().map(|wanted| window(stored.len, item, wanted)).collect();
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        let planes = (0..item).map(|j| j * count + elements.start..j * count + elements.end);
-        for range in planes.chain([tail]).filter(|range| !range.is_empty()) {
-            match ranges.last_mut() {
-                Some(last) if last.end == range.start => last.end = range.end,
-                _ => ranges.push(range),
+        let mut add = |range: Range<u64>| match ranges.last_mut() {
+            _ if range.is_empty() => {}
+            Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
+            _ => ranges.push(range),
+        };
+        for plane in 0..item {
+            for Window { elements, count, .. } in &windows {
+                add(plane * count + elements.start..plane * count + elements.end);
             }
         }
-        ranges
+        windows.iter().for_each(|window| add(window.tail.clone()));
+        Ok(Planned { ranges, bound: Bound::EXACT })
     }
 
     fn decode_part(
         &self,
-        encoded_len: u64,
-        fetched: &[u8],
+        stored: &Stored<'_>,
+        fetched: &Fetched<'_>,
         logical: &Logical,
-        wanted: Range<u64>,
-        out: &mut [u8],
+        want: &Want<'_>,
+        pieces: &mut Pieces<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
-        // The fetched planes are the shuffled form of just the elements touched.
         let item = self.item(logical) as u64;
-        let Window { elements, tail, .. } = window(encoded_len, item, &wanted);
-        let whole = &mut scratch.whole;
-        crate::scratch::set_len_reusing(whole, fetched.len());
-        let split = fetched.len().checked_sub((tail.end - tail.start) as usize);
-        let parts =
-            split.and_then(|at| Some((fetched.split_at_checked(at)?, whole.split_at_mut_checked(at)?)));
-        let Some(((planes, end), (body, rest))) = parts else {
-            return Err(TransformError::corrupt("fewer bytes than planned", 0));
-        };
-        kernel::unshuffle(planes, item as usize, body);
-        rest.copy_from_slice(end);
-        let from =
-            if elements.is_empty() { 0 } else { wanted.start.saturating_sub(elements.start * item) as usize };
-        match whole.get(from..from.saturating_add(out.len())) {
-            Some(cut) => out.copy_from_slice(cut),
-            None => return Err(TransformError::corrupt("fewer bytes than planned", 0)),
+        for wanted in want.ranges {
+            // The planes of just the elements touched are the shuffled form of these elements.
+            let Window { elements, tail, count } = window(stored.len, item, wanted);
+            let planes = &mut scratch.whole;
+            planes.clear();
+            for plane in 0..item {
+                let range = plane * count + elements.start..plane * count + elements.end;
+                planes.extend_from_slice(fetched.get(range)?);
+            }
+            let place = pieces.place(elements.start * item..elements.end * item)?;
+            kernel::unshuffle(planes, item as usize, place);
+            let bytes = fetched.get(tail.clone())?;
+            pieces.place(tail)?.copy_from_slice(bytes);
         }
         Ok(())
     }

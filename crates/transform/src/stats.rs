@@ -51,6 +51,17 @@ pub enum Domain {
 }
 
 impl ScalarKind {
+    /// Bytes of one; 1 for `Other`.
+    pub fn size(self) -> usize {
+        use ScalarKind::*;
+        match self {
+            Bool | I8 | U8 | Other => 1,
+            I16 | U16 | F16 | BF16 => 2,
+            I32 | U32 | F32 => 4,
+            I64 | U64 | F64 => 8,
+        }
+    }
+
     /// How [`Stats::min`] and [`Stats::max`] are read; `None` where there are none.
     pub fn domain(self) -> Option<Domain> {
         use ScalarKind::*;

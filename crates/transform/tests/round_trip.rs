@@ -1,12 +1,18 @@
 //! What a chain encodes, it gives back exactly: whole, in parts, for every element size and length.
+#![allow(
+    clippy::unwrap_used,
+    clippy::single_range_in_vec_init,
+    reason = "a test ends at the first surprise; ranges are values"
+)]
 
 mod random;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use drystone_transform::{
-    Chain, Codec, CodecSpec, Logical, MAX_DECODED_LEN, Part, Scratch, Shuffle, TransformError, Transparent,
-    Zstd,
+    Bound, Chain, Codec, CodecSpec, Fetched, Logical, MAX_DECODED_LEN, Precision, Scratch, Shuffle, Stored,
+    TransformError, Transparent, Want, Zstd,
 };
 use random::Random;
 
@@ -48,8 +54,28 @@ fn every_chain_gives_every_length_back_for_every_element_size() {
     }
 }
 
+/// Plans a read, fetches just that, and decodes it; what was not wanted is 0xAA or something else.
+fn read_part(
+    chain: &Chain,
+    stored: &[u8],
+    meta: &[u8],
+    decoded_len: usize,
+    logical: &Logical,
+    ranges: &[Range<u64>],
+) -> Vec<u8> {
+    let form = Stored { len: stored.len() as u64, meta, decoded_len };
+    let want = Want { ranges, precision: Precision::Exact };
+    let plan = chain.plan_read(&form, logical, &want).unwrap();
+    assert_eq!(plan.bound, Bound::EXACT);
+    let run = |r: &Range<u64>| (r.start, &stored[r.start as usize..r.end as usize]);
+    let fetched = Fetched::new(plan.ranges.iter().map(run).collect());
+    let mut out = vec![0xAA; decoded_len];
+    chain.decode_part(&form, &fetched, logical, &want, &mut out, &mut Scratch::new()).unwrap();
+    out
+}
+
 #[test]
-fn a_planned_part_holds_exactly_the_wanted_bytes_with_and_without_kept_metadata() {
+fn a_planned_part_holds_the_wanted_bytes_with_and_without_kept_metadata() {
     let mut random = Random(2);
     let mut scratch = Scratch::new();
     for text in CHAINS {
@@ -62,27 +88,18 @@ fn a_planned_part_holds_exactly_the_wanted_bytes_with_and_without_kept_metadata(
                 let mut stored = Vec::new();
                 chain.encode(&data, &logical, &mut stored, &mut scratch).unwrap();
                 for _ in 0..20 {
-                    let start = random.below(len + 1);
-                    let end = start + random.below(len - start + 1);
-                    let wanted = start as u64..end as u64;
+                    let mut cuts: Vec<u64> = (0..4).map(|_| random.below(len + 1) as u64).collect();
+                    cuts.sort();
+                    let ranges = [cuts[0]..cuts[1], cuts[2]..cuts[3]];
                     for meta in [chain.meta(&stored), &[]] {
-                        let stored_len = stored.len() as u64;
-                        let plan = chain.plan_read(stored_len, meta, &logical, wanted.clone());
-                        let fetched: Vec<u8> = plan
-                            .iter()
-                            .flat_map(|r| &stored[r.start as usize..r.end as usize])
-                            .copied()
-                            .collect();
-                        let mut out = vec![0; end - start];
-                        let part = Part {
-                            stored_len,
-                            meta,
-                            decoded_len: len,
-                            wanted: wanted.clone(),
-                            fetched: &fetched,
-                        };
-                        chain.decode_part(&part, &logical, &mut out, &mut scratch).unwrap();
-                        assert!(out == data[start..end], "{text}, item {item}, {start}..{end} of {len}");
+                        let out = read_part(&chain, &stored, meta, len, &logical, &ranges);
+                        for range in &ranges {
+                            let range = range.start as usize..range.end as usize;
+                            assert!(
+                                out[range.clone()] == data[range],
+                                "{text}, item {item}, {ranges:?} of {len}"
+                            );
+                        }
                     }
                 }
             }
@@ -93,25 +110,40 @@ fn a_planned_part_holds_exactly_the_wanted_bytes_with_and_without_kept_metadata(
 #[test]
 fn transparent_and_raw_subchunks_ask_only_for_what_a_part_needs() {
     let logical = Logical::scalars(4, 1000);
-    let data = field(4000, &mut Random(3));
-    let plan = |text: &str, wanted| {
+    let plan = |text: &str, data: &[u8], with_meta: bool, wanted: &[Range<u64>]| {
         let chain = Chain::parse(text).unwrap();
         let mut stored = Vec::new();
-        chain.encode(&data, &logical, &mut stored, &mut Scratch::new()).unwrap();
-        let plan = chain.plan_read(stored.len() as u64, chain.meta(&stored), &logical, wanted);
-        plan.into_iter().map(|r| (r.start, r.end)).collect::<Vec<_>>()
+        chain.encode(data, &logical, &mut stored, &mut Scratch::new()).unwrap();
+        let meta = if with_meta { chain.meta(&stored) } else { &[] };
+        let form = Stored { len: stored.len() as u64, meta, decoded_len: data.len() };
+        let plan = chain.plan_read(&form, &logical, &Want { ranges: wanted, precision: Precision::Exact });
+        plan.unwrap().ranges.into_iter().map(|r| (r.start, r.end)).collect::<Vec<_>>()
     };
-    assert_eq!(plan("identity", 40..48), [(40, 48)]);
-    assert_eq!(plan("shuffle", 41..48), [(11, 13), (1011, 1013), (2011, 2013), (3011, 3013)]);
-    assert_eq!(plan("shuffle", 0..4000), [(1, 4001)]);
-    assert_eq!(plan("shuffle", 9..9), []);
+    let data = field(4000, &mut Random(3));
+    assert_eq!(plan("identity", &data, false, &[40..48, 50..60]), [(40, 48), (50, 60)]);
+    assert_eq!(
+        plan("shuffle", &data, true, &[41..48; 1]),
+        [(11, 13), (1011, 1013), (2011, 2013), (3011, 3013)]
+    );
+    assert_eq!(plan("shuffle", &data, true, &[0..8, 3992..4000]).len(), 5);
+    assert_eq!(plan("shuffle", &data, true, &[0..4000; 1]), [(1, 4001)]);
+    assert_eq!(plan("shuffle", &data, true, &[9..9; 1]), []);
     let noise: Vec<u8> = (0..4000).scan(Random(4), |r, _| Some(r.next() as u8)).collect();
-    let chain = Chain::parse("shuffle,zstd:3").unwrap();
-    let mut stored = Vec::new();
-    chain.encode(&noise, &logical, &mut stored, &mut Scratch::new()).unwrap();
-    assert_eq!(stored.len(), 4001);
-    assert_eq!(chain.plan_read(4001, chain.meta(&stored), &logical, 10..20), vec![11..21; 1]);
-    assert_eq!(chain.plan_read(4001, &[], &logical, 10..20), vec![0..4001; 1]);
+    assert_eq!(plan("shuffle,zstd:3", &noise, true, &[10..20; 1]), [(11, 21)]);
+    assert_eq!(plan("shuffle,zstd:3", &noise, false, &[10..20; 1]), [(0, 4001)]);
+}
+
+#[test]
+fn wanted_ranges_that_leave_the_subchunk_or_do_not_ascend_are_refused() {
+    let (chain, logical) = (Chain::parse("shuffle").unwrap(), Logical::scalars(4, 10));
+    let form = Stored { len: 41, meta: &[0x1F], decoded_len: 40 };
+    for ranges in [vec![0..41], vec![8..12, 4..6], vec![Range { start: 6, end: 5 }], vec![0..u64::MAX]] {
+        let want = Want { ranges: &ranges, precision: Precision::Exact };
+        assert!(matches!(chain.plan_read(&form, &logical, &want), Err(TransformError::InvalidArgument(_))));
+    }
+    let want = Want { ranges: &[0..4; 1], precision: Precision::Exact };
+    assert!(chain.plan_read(&Stored { len: 40, ..form }, &logical, &want).is_err());
+    assert!(chain.plan_read(&Stored { len: 42, ..form }, &logical, &want).is_err());
 }
 
 #[test]

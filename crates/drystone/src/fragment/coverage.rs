@@ -1,6 +1,7 @@
 //! What a fragment wants, and what of it there is.
 
 use drystone_plan::selection::Axis;
+use drystone_transform::Precision;
 
 use super::FragmentHandle;
 use super::piece::Part;
@@ -39,7 +40,7 @@ impl FragmentHandle {
     /// What the fragment wants, what lies outside of the dataset, and what no block has written at the step.
     pub fn coverage(&self, step: Option<u64>) -> Result<Coverage> {
         self.check_step(step)?;
-        let (readings, pieces) = self.opened()?;
+        let (readings, pieces) = self.opened(Precision::Exact)?;
         let mut report = Coverage::default();
         for leaf in &self.leaves {
             let values = leaf.runs.iter().fold(1u64, |n, run| n.saturating_mul(run.count));

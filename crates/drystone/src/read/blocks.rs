@@ -2,7 +2,6 @@
 
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::{Entry, newest_cmp};
-use drystone_plan::read_plan;
 use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tree;
@@ -171,14 +170,13 @@ impl Reading {
         let slots = self
             .leaves
             .iter()
-            .map(|(member, leaf)| read_plan::Slot {
-                candidates: block
+            .map(|(member, leaf)| {
+                let candidates = block
                     .iter()
                     .filter(|e| e.member == *member)
                     .map(|e| Candidate { entry: e.clone(), limit: [u64::MAX; MAX_NDIM] })
-                    .collect(),
-                selection: cells.clone(),
-                item: u64::from(leaf.size),
+                    .collect();
+                super::slot(leaf, candidates, cells.clone())
             })
             .collect();
         Ok((count, Some(self.plan(slots)?)))

@@ -10,21 +10,23 @@ use std::sync::{Arc, Mutex};
 
 use drystone_format::dtype::Leaf;
 use drystone_format::entry::{Entry, Piece};
+use drystone_format::piece::Trailer;
 use drystone_format::source::Source;
 use drystone_plan::clip::within;
 use drystone_plan::coalesce::Fetch;
 use drystone_plan::parts::Part;
 use drystone_plan::read_plan::Work;
 use drystone_rules::{Dim, StridedCopy};
-use drystone_store::{Request, StoreExt};
+use drystone_store::Request;
 use drystone_transform::checks::{crc_units, verify_units};
-use drystone_transform::{Chain, Logical, Scratch};
+use drystone_transform::{Chain, Logical, Scratch, TransformError};
 
-use super::{Prepared, Reading, segment_key, threads};
+use super::coded::Waiting;
+use super::{Prepared, Reading, segment_key, threads, trailers};
 use crate::array::Target;
 use crate::container::{Inner, lock};
 use crate::error::must_exist;
-use crate::put::{MAX_SUBCHUNK, rule_error, scalar_size};
+use crate::put::{MAX_SUBCHUNK, logical, rule_error};
 use crate::segment::crc32;
 use crate::snapshot::Snapshot;
 use crate::{Error, Result};
@@ -36,8 +38,6 @@ const DIRECT: u64 = 64 << 10;
 /// From this many requests of at most `SMALL_REQUEST` bytes on, the store is told of them ahead.
 const MANY_REQUESTS: usize = 16;
 const SMALL_REQUEST: u64 = 128 << 10;
-/// Memory for a request of at most this is taken without asking for the length of the object.
-const UNCHECKED: usize = 5 << 20;
 /// Less than this is read by the calling thread alone.
 const PARALLEL_BYTES: u64 = 2 << 20;
 
@@ -71,27 +71,36 @@ impl<'a> Sources<'a> {
 }
 
 /// What every request needs.
-struct Job<'a> {
-    reading: &'a Reading,
-    prepared: &'a Prepared,
+pub(super) struct Job<'a> {
+    pub(super) reading: &'a Reading,
+    pub(super) prepared: &'a Prepared,
     first_step: u64,
     out: &'a Target<'a>,
-    sources: &'a Sources<'a>,
-    /// Checks by trailer number.
-    trailers: Vec<Arc<Vec<u32>>>,
+    pub(super) sources: &'a Sources<'a>,
+    /// Trailers by number.
+    trailers: Vec<Arc<Trailer>>,
+    /// Ranges of encoded works that were read and wait for the others.
+    waiting: Waiting,
 }
 
 /// Buffers of one thread, reused.
 #[derive(Default)]
-struct Buffers {
+pub(super) struct Buffers {
     read: Vec<u8>,
-    decoded: Vec<u8>,
-    /// Of which piece `decoded` is.
-    holds: Option<(u32, Piece)>,
+    pub(super) decoded: Vec<u8>,
+    /// Of which piece `decoded` is the whole.
+    pub(super) holds: Option<(u32, Piece)>,
     /// The chain last used, by its text.
     chain: Option<(String, Chain)>,
-    scratch: Scratch,
+    pub(super) scratch: Scratch,
     sums: Vec<u32>,
+}
+
+impl Buffers {
+    /// Keeps a chain for the next work.
+    pub(super) fn keep_chain(&mut self, text: &str, chain: Chain) {
+        self.chain = Some((text.to_owned(), chain));
+    }
 }
 
 /// Fills `out` (whose step axis begins at position `first_step` of the whole selection's).
@@ -102,9 +111,10 @@ pub(super) fn run(
     out: &Target<'_>,
     sources: &Sources<'_>,
 ) -> Result<()> {
-    let mut job = Job { reading, prepared, first_step, out, sources, trailers: Vec::new() };
+    let trailers = trailers::of_plan(reading, prepared, sources)?;
+    let waiting = Waiting::default();
+    let job = Job { reading, prepared, first_step, out, sources, trailers, waiting };
     job.fill()?;
-    job.load_trailers()?;
     let plan = &prepared.plan;
     job.announce();
     let decoded = plan.works.iter().map(|w| job.decoded_len(w)).max().unwrap_or(0);
@@ -138,11 +148,11 @@ pub(super) fn run(
 }
 
 impl Job<'_> {
-    fn entry(&self, work: &Work) -> &Entry {
+    pub(super) fn entry(&self, work: &Work) -> &Entry {
         &self.prepared.slots[work.slot].candidates[work.entry].entry
     }
 
-    fn leaf(&self, slot: usize) -> &Leaf {
+    pub(super) fn leaf(&self, slot: usize) -> &Leaf {
         let leaves = &self.reading.leaves;
         &leaves[slot % leaves.len()].1
     }
@@ -151,7 +161,7 @@ impl Job<'_> {
         if self.entry(work).encoding.chain.is_empty() { 0 } else { self.chunk_bytes(work) }
     }
 
-    fn chunk_bytes(&self, work: &Work) -> u64 {
+    pub(super) fn chunk_bytes(&self, work: &Work) -> u64 {
         let item = u64::from(self.leaf(work.slot).size);
         work.part.chunk_shape.iter().fold(item, |b, n| b.saturating_mul(*n))
     }
@@ -193,33 +203,9 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn damaged(&self, work: &Work, at: u64, what: &str) -> Error {
-        let key = self
-            .sources
-            .get(self.entry(work).source)
-            .map_or_else(|_| "an unknown source".into(), |s| segment_key(&s));
-        let step = self.entry(work).step;
-        let step = if step > 0 { format!(" at step {}", step - 1) } else { String::new() };
-        Error::corrupt(format!(
-            "{key} is damaged at byte {at}: {what} (variable \"{}\"{step})",
-            self.reading.path
-        ))
-    }
-
-    fn read(&self, source: u32, range: &Range<u64>, out: &mut Vec<u8>) -> Result<()> {
-        let key = segment_key(&*self.sources.get(source)?);
-        let store = &self.reading.inner.store;
-        let len = (range.end - range.start) as usize;
-        // An index may say anything; memory is spent on bytes that are there.
-        let there = if len > out.capacity().max(UNCHECKED) {
-            store.expect_range(&key, range.start, len)
-        } else {
-            Ok(())
-        };
-        out.resize(if there.is_ok() { len } else { 0 }, 0);
-        there
-            .and_then(|()| store.read(&key, range.start, out))
-            .map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.reading.path)))
+    pub(super) fn damaged(&self, work: &Work, at: u64, what: &str) -> Error {
+        let entry = self.entry(work);
+        self.reading.damaged(self.sources, entry.source, entry.step, at, what)
     }
 
     /// Tells the store of many small requests ahead: a device serves them together faster than one after the other.
@@ -237,61 +223,6 @@ impl Job<'_> {
         }
     }
 
-    /// Reads the check arrays that partial reads need, unless they are kept from an earlier read.
-    fn load_trailers(&mut self) -> Result<()> {
-        let plan = &self.prepared.plan;
-        let mut owner: HashMap<usize, &Work> = HashMap::new();
-        for work in &plan.works {
-            if let Some(trailer) = work.trailer {
-                owner.entry(trailer).or_insert(work);
-            }
-        }
-        let count = owner.keys().max().map_or(0, |n| n + 1);
-        let mut found: Vec<Option<Arc<Vec<u32>>>> = vec![None; count];
-        let mut buffer = Vec::new();
-        for fetch in &plan.trailers {
-            let mut have = None; // read when the first trailer of the request is not cached
-            for (range, number) in &fetch.items {
-                let Some(work) = owner.get(number) else { continue };
-                let source = self.sources.get(fetch.source)?;
-                let key = (source.writer, source.part, work.piece.position);
-                let checks = self.reading.inner.checks.get(&key, || {
-                    if have.is_none() {
-                        self.read(fetch.source, &fetch.range, &mut buffer)?;
-                        have = Some(());
-                    }
-                    let from = (range.start - fetch.range.start) as usize;
-                    let bytes = &buffer[from..from + (range.end - range.start) as usize];
-                    let checks = self.checks_of(work, bytes, range.start)?;
-                    let cost = checks.len() * 4;
-                    Ok::<_, Error>((checks, cost))
-                })?;
-                if let Some(slot) = found.get_mut(*number) {
-                    *slot = Some(checks);
-                }
-            }
-        }
-        self.trailers = found.into_iter().map(|t| t.unwrap_or_default()).collect();
-        Ok(())
-    }
-
-    /// The verified check array at the beginning of a trailer. `bytes` may begin with padding of the payload.
-    fn checks_of(&self, work: &Work, bytes: &[u8], at: u64) -> Result<Vec<u32>> {
-        let piece = &work.piece;
-        let trailer = bytes
-            .len()
-            .checked_sub(piece.trailer as usize)
-            .map(|from| &bytes[from..])
-            .filter(|t| crc32(t) == piece.check)
-            .ok_or_else(|| self.damaged(work, at, "the checksums of a subchunk fail their checksum"))?;
-        let units = if piece.unit_log2 == 0 { 1 } else { piece.length.div_ceil(1 << piece.unit_log2) };
-        Ok(trailer
-            .chunks_exact(4)
-            .take(units as usize)
-            .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-            .collect())
-    }
-
     /// Carries out one request.
     fn fetch(&self, fetch: &Fetch<(usize, Range<u64>)>, buffers: &mut Buffers) -> Result<()> {
         if let [(range, (number, payload))] = fetch.items.as_slice()
@@ -300,15 +231,21 @@ impl Job<'_> {
             return Ok(());
         }
         let mut bytes = std::mem::take(&mut buffers.read);
-        self.read(fetch.source, &fetch.range, &mut bytes)?;
+        self.reading.read_range(self.sources, fetch.source, &fetch.range, &mut bytes)?;
         for (range, (number, payload)) in &fetch.items {
             let from = (range.start - fetch.range.start) as usize;
             let item = &bytes[from..from + (range.end - range.start) as usize];
             let work = &self.prepared.plan.works[*number];
             if work.whole {
                 self.whole(work, item, buffers)?;
-            } else {
+            } else if self.entry(work).encoding.chain.is_empty() {
                 self.part(work, item, payload)?;
+            } else {
+                self.verify_units(work, item, payload)?;
+                let arrived = self.waiting.arrived(*number, work.ranges.len(), payload.start, item);
+                if let Some(runs) = arrived {
+                    self.coded_part(work, &runs.view(item, payload.start), buffers)?;
+                }
             }
         }
         buffers.read = bytes;
@@ -376,26 +313,39 @@ impl Job<'_> {
             if len > MAX_SUBCHUNK {
                 return Err(self.damaged(work, piece.position, "a subchunk claims more than 16 MiB"));
             }
-            let chain = match buffers.chain.take() {
-                Some((text, chain)) if text == entry.encoding.chain => chain,
-                _ => Chain::parse(&entry.encoding.chain).map_err(|e| {
-                    Error::unsupported(format!(
-                        "variable \"{}\" was encoded with \"{}\", which this program cannot decode: {e}",
-                        self.reading.path, entry.encoding.chain
-                    ))
-                })?,
-            };
-            let leaf = self.leaf(work.slot);
-            let shape = work.part.chunk_shape[..usize::from(entry.ndim)].to_vec();
-            let logical = Logical { item: leaf.size as usize, scalar: scalar_size(&leaf.dtype), shape };
+            let logical = self.logical(work);
+            let chain = self.chain(work, buffers)?;
             buffers.decoded.resize(len as usize, 0);
             chain
                 .decode(payload, &logical, &mut buffers.decoded, &mut buffers.scratch)
-                .map_err(|e| self.damaged(work, piece.position, &format!("decoding: {e}")))?;
-            buffers.chain = Some((entry.encoding.chain.clone(), chain));
+                .map_err(|e| self.undecodable(work, &e))?;
+            buffers.keep_chain(&entry.encoding.chain, chain);
             buffers.holds = Some((entry.source, piece));
         }
         self.scatter(work, &work.part, &buffers.decoded, 0)
+    }
+
+    /// The chain of a work's block; given back to `buffers` by the caller.
+    pub(super) fn chain(&self, work: &Work, buffers: &mut Buffers) -> Result<Chain> {
+        let text = &self.entry(work).encoding.chain;
+        match buffers.chain.take() {
+            Some((known, chain)) if known == *text => Ok(chain),
+            _ => Chain::parse(text).map_err(|e| {
+                Error::unsupported(format!(
+                    "variable \"{}\" was encoded with \"{text}\", which this program cannot decode: {e}",
+                    self.reading.path
+                ))
+            }),
+        }
+    }
+
+    pub(super) fn logical(&self, work: &Work) -> Logical {
+        let ndim = usize::from(self.entry(work).ndim);
+        logical(self.leaf(work.slot), &work.part.chunk_shape[..ndim])
+    }
+
+    pub(super) fn undecodable(&self, work: &Work, error: &TransformError) -> Error {
+        self.damaged(work, work.piece.position, &format!("decoding: {error}"))
     }
 
     /// Checks a payload against its trailer, which `rest` ends with (or against the one checksum, if there is none).
@@ -407,7 +357,9 @@ impl Job<'_> {
             }
             return Ok(());
         }
-        let checks = self.checks_of(work, rest, piece.position + piece.length)?;
+        let at = piece.position + piece.length;
+        let Trailer { checks, .. } =
+            trailers::decode(piece, rest).ok_or_else(|| self.damaged(work, at, trailers::DAMAGED))?;
         let unit = if piece.unit_log2 == 0 { payload.len().max(1) } else { 1 << piece.unit_log2 };
         sums.clear();
         crc_units(payload, unit, sums);
@@ -420,11 +372,15 @@ impl Job<'_> {
         }
     }
 
-    /// Checks a range of a raw piece, at check units.
+    pub(super) fn trailer(&self, work: &Work) -> Option<&Trailer> {
+        Some(self.trailers.get(work.trailer?)?.as_ref())
+    }
+
+    /// Checks a range of a piece, at check units.
     fn verify_units(&self, work: &Work, bytes: &[u8], payload: &Range<u64>) -> Result<()> {
         let piece = &work.piece;
         let unit = 1usize << piece.unit_log2;
-        let checks = work.trailer.and_then(|t| self.trailers.get(t)).map_or(&[][..], |c| c.as_slice());
+        let checks = self.trailer(work).map_or(&[][..], |t| t.checks.as_slice());
         let first = (payload.start as usize) / unit;
         let sums = checks.get(first..first + bytes.len().div_ceil(unit)).unwrap_or_default();
         verify_units(bytes, unit, sums).map_err(|bad| {
@@ -447,7 +403,7 @@ impl Job<'_> {
     }
 
     /// Copies a part's cells from decoded bytes, of which `bytes` begins at `base`, to their places in the target.
-    fn scatter(&self, work: &Work, part: &Part, bytes: &[u8], base: u64) -> Result<()> {
+    pub(super) fn scatter(&self, work: &Work, part: &Part, bytes: &[u8], base: u64) -> Result<()> {
         let copy = self.copy(work, part, base)?;
         let (out, len) = self.out.raw();
         // SAFETY: visible boxes are disjoint, so no other thread writes these cells; the copy checks its bounds.

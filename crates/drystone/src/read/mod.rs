@@ -6,16 +6,18 @@
 //! - a failed read is an error that names file, offset and variable.
 
 mod blocks;
+mod coded;
 mod covered;
 mod execute;
 mod strings;
+mod trailers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::{DType, Leaf};
-use drystone_format::entry::Entry;
+use drystone_format::entry::{Entry, Piece};
 use drystone_format::keys;
 use drystone_format::schema::Variable;
 use drystone_format::source::Source;
@@ -25,11 +27,13 @@ use drystone_plan::resolve::{Candidate, Resolved};
 use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tree::{self, Query, StepSet};
 use drystone_store::StoreExt;
+use drystone_transform::{Bound, Logical, Precision};
 
 use crate::array::Target;
 use crate::container::{Container, Inner};
 use crate::error::must_exist;
 use crate::member::member;
+use crate::put::logical;
 use crate::segment::crc32;
 use crate::snapshot::Snapshot;
 use crate::{Error, Result};
@@ -39,7 +43,7 @@ use execute::Sources;
 
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
 /// request; wider ones are left out, since the store is told of many requests ahead and a device then serves them together.
-const OPTIONS: Options = Options { gap: 16 << 10, max_request: 1 << 20 };
+const OPTIONS: Options = Options { gap: 16 << 10, max_request: 1 << 20, precision: Precision::Exact };
 /// Candidates planned at a time: bounds the memory of plans.
 const BATCH: usize = 20_000;
 
@@ -53,7 +57,7 @@ pub(crate) fn threads() -> usize {
 }
 
 /// What a read cost.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ReadReport {
     /// Bytes of the selected cells that blocks hold.
     pub wanted_bytes: u64,
@@ -63,6 +67,8 @@ pub struct ReadReport {
     pub requests: u64,
     /// Blocks that show.
     pub blocks: u64,
+    /// Guaranteed largest error of the values; none unless less than exact was asked for.
+    pub bound: Bound,
 }
 
 /// A variable of a snapshot, to be read.
@@ -75,6 +81,8 @@ pub struct Reading {
     leaves: Vec<(u32, Leaf)>,
     /// Size of the (sub-)element that is read.
     item: u32,
+    /// How exact the values have to be.
+    precision: Precision,
 }
 
 impl Container {
@@ -109,7 +117,8 @@ impl Container {
                 (leaves.collect(), found.size)
             }
         };
-        Ok(Reading { inner: self.inner.clone(), snapshot, path: path.to_string(), variable, leaves, item })
+        let (inner, path, precision) = (self.inner.clone(), path.to_string(), Precision::Exact);
+        Ok(Reading { inner, snapshot, path, variable, leaves, item, precision })
     }
 }
 
@@ -122,6 +131,19 @@ impl Reading {
         }
         shape.extend(&self.variable.shape);
         shape
+    }
+
+    /// The same, to be read only as exactly as this asks for: where a transform can, it reads fewer bytes. What was guaranteed is
+    /// in the report. Errors: `InvalidArgument` for a negative or undefined error and for level 0.
+    pub fn with_precision(mut self, precision: Precision) -> Result<Reading> {
+        match precision {
+            Precision::Absolute(most) | Precision::Relative(most) if most.is_nan() || most < 0.0 => {
+                return Err(Error::invalid(format!("the largest error is {most}; give 0 or more")));
+            }
+            Precision::Level(0) => return Err(Error::invalid("precision level 0; the first level is 1")),
+            _ => self.precision = precision,
+        }
+        Ok(self)
     }
 
     /// The schema entry.
@@ -310,11 +332,8 @@ impl Reading {
                 by_member.entry(entry.member).or_default().push(Candidate { entry, limit });
             }
             for (member, leaf) in &self.leaves {
-                slots.push(Slot {
-                    candidates: by_member.remove(member).unwrap_or_default(),
-                    selection: cells.clone(),
-                    item: u64::from(leaf.size),
-                });
+                let candidates = by_member.remove(member).unwrap_or_default();
+                slots.push(slot(leaf, candidates, cells.clone()));
             }
         }
         Ok(slots)
@@ -328,8 +347,15 @@ impl Reading {
             tables.insert(at, self.table(&slots[at.0].candidates[at.1].entry, &sources)?);
         }
         let get = |slot, candidate| tables.get(&(slot, candidate)).map_or(&[][..], |t| t.as_slice());
-        let plan = read_plan::plan(&slots, &resolved, get, &OPTIONS)
-            .map_err(|e| self.plan_error(&slots, &sources, e))?;
+        let options = Options { precision: self.precision, ..OPTIONS };
+        let error = |e| self.plan_error(&slots, &sources, e);
+        let mut plan = read_plan::plan(&slots, &resolved, get, |_, _| None, &options).map_err(error)?;
+        if !plan.unknown.is_empty() {
+            let known = trailers::for_plan(self, &sources, &plan.unknown, options.gap, options.max_request)?;
+            let meta =
+                |source: u32, piece: &Piece| Some(known.get(&(source, piece.position))?.meta.as_slice());
+            plan = read_plan::plan(&slots, &resolved, get, meta, &options).map_err(error)?;
+        }
         Ok(Prepared { slots, resolved, plan })
     }
 
@@ -355,6 +381,12 @@ impl Reading {
     }
 }
 
+/// The slot of a leaf.
+fn slot(leaf: &Leaf, candidates: Vec<Candidate>, selection: Selection) -> Slot {
+    let Logical { scalar, kind, .. } = logical(leaf, &[]);
+    Slot { candidates, selection, item: u64::from(leaf.size), scalar: scalar as u64, kind }
+}
+
 /// A plan with what it was made of.
 struct Prepared {
     slots: Vec<Slot>,
@@ -368,6 +400,7 @@ impl ReadReport {
         self.read_bytes += plan.read_bytes;
         self.requests += plan.requests as u64;
         self.blocks += plan.blocks as u64;
+        self.bound = self.bound.max(plan.bound);
     }
 }
 

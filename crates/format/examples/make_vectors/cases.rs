@@ -139,6 +139,11 @@ fn files() -> Vec<Case> {
         ("stored_piece_without_trailer", "stored_piece", stored_piece(b"seven..", 0, None)),
         ("stored_piece_with_histogram", "stored_piece", stored_piece(b"seven..", 0, Some(b"\x01histogram"))),
         ("stored_piece_in_units", "stored_piece", stored_piece(&[0xab; 70], 5, Some(b""))),
+        (
+            "stored_piece_with_metadata",
+            "stored_piece",
+            stored_piece(&[0xcd; 40], 5, Some(b"M\x04\0\0meta\x01histogram")),
+        ),
     ]
 }
 

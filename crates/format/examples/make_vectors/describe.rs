@@ -309,6 +309,7 @@ fn stored_piece(r: &mut Reader<'_>) -> Result<Json, Corrupt> {
     let payload = r.take(length as usize)?;
     let mut checks = Json::Null;
     let mut histogram = Json::Null;
+    let mut meta = None;
     if trailer == 0 {
         piece.check_payload(payload)?;
     } else {
@@ -317,7 +318,17 @@ fn stored_piece(r: &mut Reader<'_>) -> Result<Json, Corrupt> {
         trailer.check(&piece, 0, payload)?;
         checks = Json::list(&trailer.checks, |&c| c.into());
         histogram = Json::hex(&trailer.histogram);
+        meta = Some(trailer.meta).filter(|m| !m.is_empty());
     }
     r.end()?;
-    Ok(Json::object([("payload", Json::hex(payload)), ("checks", checks), ("histogram", histogram)]))
+    let payload = Json::hex(payload);
+    Ok(match meta {
+        None => Json::object([("payload", payload), ("checks", checks), ("histogram", histogram)]),
+        Some(meta) => Json::object([
+            ("payload", payload),
+            ("checks", checks),
+            ("metadata", Json::hex(&meta)),
+            ("histogram", histogram),
+        ]),
+    })
 }

@@ -180,6 +180,24 @@ fn a_part_of_a_piece_is_verified_by_its_units() {
 }
 
 #[test]
+fn metadata_stands_between_the_checks_and_the_histogram() {
+    let payload = [7u8; 100];
+    let trailer = Trailer::of(&payload, 5, b"\x01histogram".to_vec()).with_meta(b"Meta");
+    let bytes = trailer.encode();
+    assert_eq!(&bytes[16..], b"M\x04\0\0Meta\x01histogram");
+    let piece = |bytes: &[u8]| {
+        let check = BlobRef::of(0, bytes).crc;
+        Piece { position: 0, length: 100, trailer: bytes.len() as u64, unit_log2: 5, check }
+    };
+    assert_eq!(Trailer::decode(&piece(&bytes), &bytes), Ok(trailer));
+    for bad in [&b"M\0\0\0"[..], b"M\x05\0\0meta", b"M", b"M\x01\0\0aM\x01\0\0b"] {
+        let bytes = [&bytes[..16], bad].concat();
+        assert!(Trailer::decode(&piece(&bytes), &bytes).is_err(), "{bad:?}");
+    }
+    assert!(Trailer::of(&payload, 5, vec![]).with_meta(&vec![1; (64 << 10) + 1]).meta.is_empty());
+}
+
+#[test]
 fn an_empty_blob_has_no_place() {
     assert_eq!(BlobRef::of(96, b""), BlobRef::default());
     let blob = BlobRef::of(96, b"text");

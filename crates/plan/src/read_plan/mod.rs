@@ -3,13 +3,14 @@
 //! 1. The engine fills a [`Slot`] per step and member with the candidates that [`find`](crate::tree::find) gave.
 //! 2. [`resolve_slots`] settles what shows; [`needed_tables`] names the cut blocks whose subchunk tables have to be read.
 //! 3. [`plan`] chooses, per part of a subchunk, between the stored piece as a whole and the check units it touches, and merges
-//!    all to requests.
+//!    all to requests. Where the metadata of encoded pieces would let it ask for less, it names them: with it, plan again.
 //!
 //! Invariants
 //! - every covered cell of every slot is in exactly one work, so works may run in any order and in parallel;
 //! - a work's ranges begin and end at check units, so what is read can be verified;
 //! - works on the same piece are neighbours; works, requests and their order depend on nothing but the arguments.
 
+mod coded;
 mod piece;
 mod show;
 #[cfg(test)]
@@ -20,12 +21,15 @@ use std::ops::Range;
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::{Entry, Piece};
 use drystone_format::table::Subchunk;
+use drystone_transform::stats::ScalarKind;
+use drystone_transform::{Bound, Precision};
 
 use crate::coalesce::{Fetch, coalesce};
 use crate::parts::{Part, parts};
 use crate::ranges::touched;
 use crate::resolve::{Candidate, Resolved, resolve};
 use crate::selection::Selection;
+use coded::{Chains, Coded};
 use piece::Stored;
 
 /// One target: the cells of one member of one step.
@@ -37,21 +41,27 @@ pub struct Slot {
     pub selection: Selection,
     /// Bytes per element.
     pub item: u64,
+    /// Bytes of the scalars an element consists of, and what they are: for transforms.
+    pub scalar: u64,
+    #[allow(missing_docs)]
+    pub kind: ScalarKind,
 }
 
-/// When to read what was not asked for, and how large a request may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// When to read what was not asked for, how large a request may be, and how exact the values have to be.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     /// A request costs about as much as reading this many bytes: holes up to this size are read.
     pub gap: u64,
     /// Requests are not merged beyond this many bytes, and raw pieces are shared out in works of about this size.
     pub max_request: u64,
+    /// Transforms that can give less than every bit for fewer bytes do, as far as this allows.
+    pub precision: Precision,
 }
 
 impl Default for Options {
-    /// 64 KiB and 4 MiB.
+    /// 64 KiB and 4 MiB, exact.
     fn default() -> Self {
-        Options { gap: 64 << 10, max_request: 4 << 20 }
+        Options { gap: 64 << 10, max_request: 4 << 20, precision: Precision::Exact }
     }
 }
 
@@ -78,7 +88,7 @@ pub struct Work {
 pub type Payload = (usize, Range<u64>);
 
 /// A whole read, comparable and printable.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReadPlan {
     /// What is read, for people; empty until the engine sets it.
     pub title: String,
@@ -100,6 +110,11 @@ pub struct ReadPlan {
     pub blocks: usize,
     /// Number of subchunks that are touched.
     pub subchunks: usize,
+    /// Guaranteed largest error of all values.
+    pub bound: Bound,
+    /// Encoded pieces, with their source, of which the metadata was not given though it could make the read smaller. They are
+    /// planned to be read whole.
+    pub unknown: Vec<(u32, Piece)>,
 }
 
 /// A block that cannot be read. Slot and candidate are numbers in the arguments of [`plan`].
@@ -146,15 +161,17 @@ pub fn needed_tables(slots: &[Slot], resolved: &[Resolved]) -> Vec<(usize, usize
 }
 
 /// Plans the read of all slots. `resolved` is what [`resolve_slots`] said of them; `tables` gives the decoded table of each block
-/// that [`needed_tables`] named, by slot and candidate.
-pub fn plan<'t>(
+/// that [`needed_tables`] named, by slot and candidate; `metas` the metadata of a piece in a source, as far as it is known.
+pub fn plan<'t, 'm>(
     slots: &[Slot],
     resolved: &[Resolved],
     tables: impl Fn(usize, usize) -> &'t [Subchunk],
+    metas: impl Fn(u32, &Piece) -> Option<&'m [u8]>,
     options: &Options,
 ) -> Result<ReadPlan, PlanError> {
     let mut planner =
         Planner { options, plan: ReadPlan::default(), trailers: Vec::new(), payloads: Vec::new() };
+    let mut chains = Chains::default();
     for (number, (slot, resolved)) in slots.iter().zip(resolved).enumerate() {
         planner.plan.fill.push(slot.selection.cells() != Some(resolved.covered));
         let wanted = resolved.covered.saturating_mul(slot.item);
@@ -180,7 +197,21 @@ pub fn plan<'t>(
                 let piece = listed.map_or(entry.piece, |subchunk| subchunk.piece);
                 block.stored.check_piece(&piece, &part).map_err(fail)?;
                 let again = before.replace(part.subchunk) == Some(part.subchunk);
-                planner.add(&block, part, piece, again);
+                let unit = block.stored.coded_unit(&piece);
+                if unit == 0 || !coded::pays(&piece, &part, options) {
+                    planner.add(&block, part, piece, again);
+                    continue;
+                }
+                match metas(entry.source, &piece) {
+                    None => {
+                        planner.plan.unknown.push((entry.source, piece));
+                        planner.add_whole(&block, part, piece);
+                    }
+                    Some(meta) => {
+                        let asked = chains.ask(entry, slot, &part, &piece, meta, options).map_err(fail)?;
+                        planner.add_coded(&block, part, piece, again, asked);
+                    }
+                }
             }
         }
     }
@@ -241,6 +272,21 @@ impl Planner<'_> {
         }
     }
 
+    /// An encoded piece whose trailer was read for its metadata: what its transform asks for, or the whole where that is cheaper.
+    fn add_coded(&mut self, block: &Block<'_>, part: Part, piece: Piece, again: bool, asked: Coded) {
+        let trailer = Some(self.trailer(block, &piece, again));
+        let cost = length(&asked.ranges).saturating_add(self.options.gap * asked.ranges.len() as u64);
+        if piece.end() - piece.position + self.options.gap <= cost {
+            return self.add_whole(block, part, piece);
+        }
+        self.plan.bound = self.plan.bound.max(asked.bound);
+        for range in &asked.ranges {
+            let bytes = piece.position + range.start..piece.position + range.end;
+            self.payloads.push((block.entry.source, bytes, (self.plan.works.len(), range.clone())));
+        }
+        self.push(block, part, piece, asked.ranges, trailer);
+    }
+
     fn add_whole(&mut self, block: &Block<'_>, part: Part, piece: Piece) {
         let (payload, all) = (0..piece.length, piece.position..piece.end());
         self.payloads.push((block.entry.source, all, (self.plan.works.len(), payload.clone())));
@@ -262,8 +308,10 @@ impl Planner<'_> {
 
     /// The number of a piece's trailer: a new one, unless the work before reads it too.
     fn trailer(&mut self, block: &Block<'_>, piece: &Piece, again: bool) -> usize {
-        let known = self.plan.works.last().filter(|_| again).and_then(|work| work.trailer);
-        known.unwrap_or_else(|| {
+        let last = self.trailers.last().filter(|(source, range, _)| {
+            again && (*source, range.start) == (block.entry.source, piece.trailer_position())
+        });
+        last.map(|(_, _, number)| *number).unwrap_or_else(|| {
             let number = self.trailers.len();
             self.trailers.push((block.entry.source, piece.trailer_position()..piece.end(), number));
             number

@@ -74,8 +74,17 @@ impl Stored {
         Ok(())
     }
 
-    /// Bytes that can be read and verified alone; 0 if the piece has to be read whole.
+    /// Bytes of a raw piece that can be read and verified alone; 0 if the piece has to be read whole.
     pub(super) fn unit(&self, piece: &Piece) -> u64 {
-        if self.raw && piece.trailer > 0 && piece.unit_log2 > 0 { piece.unit() } else { 0 }
+        if self.raw { Stored::any_unit(piece) } else { 0 }
+    }
+
+    /// The same of an encoded piece, if its transform agrees.
+    pub(super) fn coded_unit(&self, piece: &Piece) -> u64 {
+        if self.raw { 0 } else { Stored::any_unit(piece) }
+    }
+
+    fn any_unit(piece: &Piece) -> u64 {
+        if piece.trailer > 0 && piece.unit_log2 > 0 { piece.unit() } else { 0 }
     }
 }

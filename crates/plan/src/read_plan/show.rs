@@ -3,6 +3,8 @@
 use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
 
+use drystone_transform::Bound;
+
 use super::ReadPlan;
 
 /// Most requests that are listed.
@@ -21,6 +23,13 @@ impl Display for ReadPlan {
         let filled = self.fill.iter().filter(|&&fill| fill).count();
         if filled > 0 {
             write!(f, "; cells without data in {filled} of {}", counted(self.fill.len(), "slot"))?;
+        }
+        if self.bound != Bound::EXACT {
+            let Bound { absolute, relative } = self.bound;
+            write!(
+                f,
+                "\nvalues within {absolute:e} of the stored ones, and within {relative:e} of their magnitude"
+            )?;
         }
         let trailers = self.trailers.iter().map(|t| (t.source, &t.range, t.items.len(), "trailer"));
         let payloads = self.fetches.iter().map(|p| (p.source, &p.range, p.items.len(), "range"));

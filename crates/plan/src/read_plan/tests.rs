@@ -87,7 +87,7 @@ impl Store {
             assert!(needed.contains(&(slot, candidate)), "a table that was not announced");
             &self.tables[&slots[slot].candidates[candidate].entry.put][..]
         };
-        plan(slots, &resolved, tables, options)
+        plan(slots, &resolved, tables, |_, _| None, options)
     }
 
     /// Does what a plan says, cell by cell; cells that nothing fills stay `None`.
@@ -209,11 +209,20 @@ fn random_reads_show_what_a_painter_paints() {
                         Axis { start: if step < 0 { low + span } else { low }, step, count }
                     })
                     .collect();
-                Slot { candidates, selection: Selection { axes }, item: ITEM }
+                Slot {
+                    candidates,
+                    selection: Selection { axes },
+                    item: ITEM,
+                    scalar: ITEM,
+                    kind: ScalarKind::U32,
+                }
             })
             .collect();
-        let options =
-            Options { gap: [0, 0, 8, 200][random.below(4) as usize], max_request: 64 << random.below(8) };
+        let options = Options {
+            gap: [0, 0, 8, 200][random.below(4) as usize],
+            max_request: 64 << random.below(8),
+            ..Options::default()
+        };
         let plan = store.plan(&slots, &options).unwrap();
         let expected: Vec<Vec<Option<u32>>> = slots.iter().map(paint).collect();
         assert_eq!(store.execute(&slots, &plan), expected, "case {case}\n{plan}");
@@ -230,11 +239,17 @@ fn raw_slot(shape: &[u64], axes: Vec<Axis>) -> Slot {
     let length = shape.iter().product::<u64>() * ITEM;
     let trailer = length.div_ceil(16384) * 4;
     entry.piece = Piece { position: 4096, length, trailer, unit_log2: 14, check: 0 };
-    Slot { candidates: vec![candidate(entry)], selection: Selection { axes }, item: ITEM }
+    Slot {
+        candidates: vec![candidate(entry)],
+        selection: Selection { axes },
+        item: ITEM,
+        scalar: ITEM,
+        kind: ScalarKind::U32,
+    }
 }
 
 fn plan_of(slots: &[Slot]) -> Result<ReadPlan, PlanError> {
-    plan(slots, &resolve_slots(slots)?, |_, _| &[], &Options::default())
+    plan(slots, &resolve_slots(slots)?, |_, _| &[], |_, _| None, &Options::default())
 }
 
 #[test]
@@ -285,6 +300,55 @@ fn large_raw_pieces_are_shared_out_in_works() {
     assert!(made.fetches.iter().all(|fetch| fetch.len() == 4 << 20));
     assert!(made.works.iter().all(|work| work.trailer == Some(0)));
     assert_eq!(made.read_bytes, (16 << 20) + 4096);
+}
+
+/// A shuffled block of 512 x 1024 elements in check units of 16 KiB, of which one row is wanted.
+fn shuffled_row() -> Slot {
+    let row = vec![Axis { start: 100, step: 1, count: 1 }, Axis::full(1024)];
+    let mut slot = raw_slot(&[512, 1024], row);
+    let entry = &mut slot.candidates[0].entry;
+    entry.encoding = Arc::new(Encoding { chain: "shuffle".into(), item: 4, layout: 0 });
+    entry.piece = Piece { length: (2 << 20) + 1, trailer: 129 * 4 + 5, ..entry.piece };
+    slot
+}
+
+#[test]
+fn metadata_that_would_help_is_named_and_then_fewer_bytes_are_read() {
+    let slots = [shuffled_row()];
+    let resolved = resolve_slots(&slots).unwrap();
+    let piece = slots[0].candidates[0].entry.piece;
+    let with = |meta: Option<&'static [u8]>| {
+        plan(
+            &slots,
+            &resolved,
+            |_, _| &[],
+            move |_, _| meta,
+            &Options { gap: 16 << 10, ..Options::default() },
+        )
+    };
+    let blind = with(None).unwrap();
+    assert_eq!((&blind.unknown, blind.works[0].whole), (&vec![(0, piece)], true));
+    assert_eq!(blind.read_bytes, piece.end() - piece.position);
+    // 1 KiB of each of four planes of 512 KiB, at byte 100 KiB of each, after the mode byte.
+    let seeing = with(Some(&[0x1F])).unwrap();
+    let ranges: Vec<Range<u64>> =
+        (0..4).map(|plane| plane * 524288 + 98304..plane * 524288 + 114688).collect();
+    assert_eq!((seeing.works[0].ranges.clone(), seeing.works[0].trailer), (ranges, Some(0)));
+    assert_eq!((seeing.read_bytes, seeing.requests), (4 * 16384 + piece.trailer, 5));
+    assert!(seeing.unknown.is_empty());
+    // Raw behind the mode byte: one range. Metadata of no use: the whole.
+    assert_eq!(with(Some(&[0x10])).unwrap().works[0].ranges, [409600..425984; 1]);
+    assert!(with(Some(&[])).unwrap().works[0].ranges == [0..piece.length; 1]);
+}
+
+#[test]
+fn metadata_that_contradicts_the_piece_is_damage() {
+    let mut slot = shuffled_row();
+    slot.candidates[0].entry.piece.length -= 4;
+    let slots = [slot];
+    let resolved = resolve_slots(&slots).unwrap();
+    let made = plan(&slots, &resolved, |_, _| &[], |_, _| Some(&[0x1F]), &Options::default());
+    assert!(matches!(made, Err(PlanError::Corrupt { slot: 0, candidate: 0, .. })), "{made:?}");
 }
 
 #[test]

@@ -238,6 +238,25 @@ impl Folder {
         Ok(())
     }
 
+    fn sync_some(&self, keys: &[&str]) -> Result<()> {
+        let durability = self.durability.get();
+        let mut newly_named = Vec::new();
+        for &key in keys {
+            let (handle, _) = self.handle(key, "sync", false)?;
+            durability.sync_bytes(key, &handle.file).map_err(|error| self.read_error(key, "sync", error))?;
+            if !handle.name_is_durable.load(Ordering::Acquire) {
+                newly_named.push((self.root.join(key), handle));
+            }
+        }
+        durability
+            .sync_names(&self.root, newly_named.iter().map(|(path, _)| path.as_path()))
+            .map_err(|error| self.read_error(keys.first().unwrap_or(&""), "sync the folder of", error))?;
+        for (_, handle) in newly_named {
+            handle.name_is_durable.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
     fn start_writeback(&self, handle: &Handle, at: u64, parts: &[&[u8]]) {
         if !self.early_writeback.load(Ordering::Relaxed) {
             return;
@@ -326,22 +345,8 @@ impl Store for Folder {
     }
 
     fn sync(&self, keys: &[&str]) -> Result<()> {
-        let durability = self.durability.get();
-        let mut newly_named = Vec::new();
-        for &key in keys {
-            let (handle, _) = self.handle(key, "sync", false)?;
-            durability.sync_bytes(key, &handle.file).map_err(|error| self.read_error(key, "sync", error))?;
-            if !handle.name_is_durable.load(Ordering::Acquire) {
-                newly_named.push((self.root.join(key), handle));
-            }
-        }
-        durability
-            .sync_names(&self.root, newly_named.iter().map(|(path, _)| path.as_path()))
-            .map_err(|error| self.read_error(keys.first().unwrap_or(&""), "sync the folder of", error))?;
-        for (_, handle) in newly_named {
-            handle.name_is_durable.store(true, Ordering::Release);
-        }
-        Ok(())
+        // All files of one turn stay open until their names are synced: few enough for any limit of open files.
+        keys.chunks(handles::CAPACITY / 2).try_for_each(|keys| self.sync_some(keys))
     }
 
     fn exec(&self, key: &str, method: &str, _input: &[u8]) -> Result<Vec<u8>> {

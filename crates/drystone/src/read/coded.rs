@@ -1,0 +1,77 @@
+//! Encoded subchunks of which a part was read: waiting until all their ranges are there, decoding them, placing the cells.
+//!
+//! Requests are carried out in the order of the bytes, so at any time few works wait, and what they hold is bounded by what the
+//! threads of a read may hold.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use drystone_plan::ranges::wanted;
+use drystone_plan::read_plan::Work;
+use drystone_transform::{Fetched, Stored, Want};
+
+use super::execute::{Buffers, Job};
+use crate::Result;
+use crate::container::lock;
+use crate::put::MAX_SUBCHUNK;
+
+/// Ranges that arrived, by number of the work.
+#[derive(Default)]
+pub(super) struct Waiting {
+    works: Mutex<HashMap<usize, Runs>>,
+}
+
+/// Ranges of one work but the last to arrive, each with its place in the payload.
+#[derive(Default)]
+pub(super) struct Runs(Vec<(u64, Vec<u8>)>);
+
+impl Waiting {
+    /// Takes note of verified bytes at `start` of the payload. Gives the others back once all of the work's `count` ranges are
+    /// there; until then keeps a copy.
+    pub(super) fn arrived(&self, work: usize, count: usize, start: u64, bytes: &[u8]) -> Option<Runs> {
+        if count == 1 {
+            return Some(Runs::default());
+        }
+        let mut works = lock(&self.works);
+        let runs = works.entry(work).or_default();
+        if runs.0.len() + 1 == count {
+            return works.remove(&work);
+        }
+        runs.0.push((start, bytes.to_vec()));
+        None
+    }
+}
+
+impl Runs {
+    /// All runs, with the one that came last.
+    pub(super) fn view<'a>(&'a self, last: &'a [u8], start: u64) -> Fetched<'a> {
+        let mut runs: Vec<(u64, &[u8])> = self.0.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect();
+        runs.push((start, last));
+        runs.sort_by_key(|(at, _)| *at);
+        Fetched::new(runs)
+    }
+}
+
+impl Job<'_> {
+    /// Decodes the part of a subchunk that the fetched bytes are for, and places its cells.
+    pub(super) fn coded_part(&self, work: &Work, fetched: &Fetched<'_>, buffers: &mut Buffers) -> Result<()> {
+        let len = self.chunk_bytes(work);
+        if len > MAX_SUBCHUNK {
+            return Err(self.damaged(work, work.piece.position, "a subchunk claims more than 16 MiB"));
+        }
+        let entry = self.entry(work);
+        let logical = self.logical(work);
+        let ranges = wanted(&work.part, usize::from(entry.ndim), logical.item as u64);
+        let want = Want { ranges: &ranges, precision: self.reading.precision };
+        let meta = self.trailer(work).map_or(&[][..], |trailer| trailer.meta.as_slice());
+        let stored = Stored { len: work.piece.length, meta, decoded_len: len as usize };
+        let chain = self.chain(work, buffers)?;
+        buffers.holds = None;
+        buffers.decoded.resize(len as usize, 0);
+        chain
+            .decode_part(&stored, fetched, &logical, &want, &mut buffers.decoded, &mut buffers.scratch)
+            .map_err(|e| self.undecodable(work, &e))?;
+        buffers.keep_chain(&entry.encoding.chain, chain);
+        self.scatter(work, &work.part, &buffers.decoded, 0)
+    }
+}

@@ -1,0 +1,160 @@
+//! Trailers of stored pieces: the checks that verify partial reads, and the metadata that plans those of encoded pieces.
+//!
+//! They are kept in the container's cache, so a trailer that was read for a plan is at hand when the plan is carried out.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use drystone_format::entry::Piece;
+use drystone_format::piece::Trailer;
+use drystone_plan::coalesce::coalesce;
+use drystone_plan::read_plan::Work;
+use drystone_store::StoreExt;
+
+use super::execute::Sources;
+use super::{Prepared, Reading, segment_key};
+use crate::error::must_exist;
+use crate::{Error, Result};
+
+pub(super) const DAMAGED: &str = "the checksums of a subchunk fail their checksum";
+/// Memory for a request of at most this is taken without asking for the length of the object.
+const UNCHECKED: usize = 5 << 20;
+/// Trailers loaded for one plan; pieces beyond are read whole.
+const FOR_A_PLAN: usize = 8 << 20;
+
+/// Trailers of pieces by source and position.
+pub(super) type Known = HashMap<(u32, u64), Arc<Trailer>>;
+
+/// The trailer that `bytes` end with, verified; they may begin with padding of the payload.
+pub(super) fn decode(piece: &Piece, bytes: &[u8]) -> Option<Trailer> {
+    let from = bytes.len().checked_sub(usize::try_from(piece.trailer).ok()?)?;
+    Trailer::decode(piece, &bytes[from..]).ok()
+}
+
+/// What a trailer costs in memory.
+fn cost(trailer: &Trailer) -> usize {
+    trailer.checks.len() * 4 + trailer.meta.len() + trailer.histogram.len() + size_of::<Trailer>()
+}
+
+/// The trailers of the pieces that a plan does not know.
+pub(super) fn for_plan(
+    reading: &Reading,
+    sources: &Sources<'_>,
+    pieces: &[(u32, Piece)],
+    gap: u64,
+    max: u64,
+) -> Result<Known> {
+    let mut known = Known::new();
+    let mut seen = HashSet::new();
+    let mut wanted = Vec::new();
+    let mut bytes = 0;
+    for (source, piece) in pieces.iter().filter(|(s, p)| seen.insert((*s, p.position))) {
+        bytes += piece.trailer as usize;
+        if bytes > FOR_A_PLAN {
+            break;
+        }
+        wanted.push((*source, piece.trailer_position()..piece.end(), *piece));
+    }
+    let mut buffer = Vec::new();
+    for fetch in coalesce(wanted, gap, max) {
+        let mut have = false;
+        for (range, piece) in &fetch.items {
+            let place = (fetch.source, &fetch.range);
+            let trailer = load(reading, sources, place, (range, piece, 0), &mut have, &mut buffer)?;
+            known.insert((fetch.source, piece.position), trailer);
+        }
+    }
+    Ok(known)
+}
+
+/// The trailers that a plan's partial reads need, by number.
+pub(super) fn of_plan(
+    reading: &Reading,
+    prepared: &Prepared,
+    sources: &Sources<'_>,
+) -> Result<Vec<Arc<Trailer>>> {
+    let plan = &prepared.plan;
+    let mut owner: HashMap<usize, &Work> = HashMap::new();
+    for work in &plan.works {
+        if let Some(trailer) = work.trailer {
+            owner.entry(trailer).or_insert(work);
+        }
+    }
+    let count = owner.keys().max().map_or(0, |n| n + 1);
+    let mut found: Vec<Arc<Trailer>> = vec![Arc::default(); count];
+    let mut buffer = Vec::new();
+    for fetch in &plan.trailers {
+        let mut have = false;
+        for (range, number) in &fetch.items {
+            let (Some(work), Some(slot)) = (owner.get(number), found.get_mut(*number)) else { continue };
+            let step = prepared.slots[work.slot].candidates[work.entry].entry.step;
+            let place = (fetch.source, &fetch.range);
+            *slot = load(reading, sources, place, (range, &work.piece, step), &mut have, &mut buffer)?;
+        }
+    }
+    Ok(found)
+}
+
+/// One trailer of an entry of `step`, from the cache or from a request that is carried out when the first trailer in it is not
+/// cached.
+fn load(
+    reading: &Reading,
+    sources: &Sources<'_>,
+    (source, request): (u32, &Range<u64>),
+    (range, piece, step): (&Range<u64>, &Piece, u64),
+    have: &mut bool,
+    buffer: &mut Vec<u8>,
+) -> Result<Arc<Trailer>> {
+    let from = sources.get(source)?;
+    reading.inner.trailers.get(&(from.writer, from.part, piece.position), || {
+        if !*have {
+            reading.read_range(sources, source, request, buffer)?;
+            *have = true;
+        }
+        let at = (range.start - request.start) as usize;
+        let trailer = decode(piece, &buffer[at..at + (range.end - range.start) as usize])
+            .ok_or_else(|| reading.damaged(sources, source, step, range.start, DAMAGED))?;
+        let cost = cost(&trailer);
+        Ok((trailer, cost))
+    })
+}
+
+impl Reading {
+    /// Reads bytes of a source into `out`.
+    pub(super) fn read_range(
+        &self,
+        sources: &Sources<'_>,
+        source: u32,
+        range: &Range<u64>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let key = segment_key(&*sources.get(source)?);
+        let store = &self.inner.store;
+        let len = (range.end - range.start) as usize;
+        // An index may say anything; memory is spent on bytes that are there.
+        let there = if len > out.capacity().max(UNCHECKED) {
+            store.expect_range(&key, range.start, len)
+        } else {
+            Ok(())
+        };
+        out.resize(if there.is_ok() { len } else { 0 }, 0);
+        there
+            .and_then(|()| store.read(&key, range.start, out))
+            .map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.path)))
+    }
+
+    /// The error for a damaged place of a source; `step` is an entry's, 0 where unknown.
+    pub(super) fn damaged(
+        &self,
+        sources: &Sources<'_>,
+        source: u32,
+        step: u64,
+        at: u64,
+        what: &str,
+    ) -> Error {
+        let key = sources.get(source).map_or_else(|_| "an unknown source".into(), |s| segment_key(&s));
+        let step = if step > 0 { format!(" at step {}", step - 1) } else { String::new() };
+        Error::corrupt(format!("{key} is damaged at byte {at}: {what} (variable \"{}\"{step})", self.path))
+    }
+}

@@ -1,0 +1,227 @@
+//! Reading a part of a subchunk: what is asked, what was fetched, and where decoded pieces go.
+//!
+//! A read of a part has two steps. [`Transparent::plan_read`](crate::Transparent::plan_read) names the stored bytes that the
+//! [`Want`] needs, from the subchunk's metadata alone. When they are there, as a [`Fetched`] view that may hold more, the codec
+//! puts decoded [`Pieces`] to their place; they may be larger than what was asked.
+//!
+//! Invariants
+//! - a codec sees only bytes that were fetched, and writes only inside the decoded subchunk;
+//! - a read is complete only when the pieces hold every wanted byte: what a codec forgot is an error, never stale memory.
+
+use std::ops::Range;
+
+use crate::TransformError;
+
+/// Longest metadata of a subchunk that is kept beside it.
+pub const MAX_META_LEN: usize = 64 << 10;
+
+/// How exact the values have to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Precision {
+    /// Every bit as it was encoded.
+    #[default]
+    Exact,
+    /// No finite value is off by more than this.
+    Absolute(f64),
+    /// No finite value is off by more than this part of its own magnitude.
+    Relative(f64),
+    /// The first so many components of a codec that orders its bytes by weight, at least 1.
+    Level(u32),
+}
+
+/// Guaranteed largest error of what a read gives. NaN and infinities are always given as such, with error 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Bound {
+    /// Largest difference to the encoded value; infinite if nothing is known.
+    pub absolute: f64,
+    /// Largest difference divided by the magnitude of the encoded value; infinite if nothing is known.
+    pub relative: f64,
+}
+
+/// What is asked of one subchunk.
+#[derive(Clone, Copy, Debug)]
+pub struct Want<'a> {
+    /// Decoded bytes, ascending and disjoint.
+    pub ranges: &'a [Range<u64>],
+    /// How exact.
+    pub precision: Precision,
+}
+
+/// A stored subchunk of which nothing was fetched yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Stored<'a> {
+    /// Length of the stored bytes.
+    pub len: u64,
+    /// What [`Chain::meta`](crate::Chain::meta) gave for them, or empty if it was not kept.
+    pub meta: &'a [u8],
+    /// Length of the decoded bytes.
+    pub decoded_len: usize,
+}
+
+/// Which stored bytes a read needs, and what comes out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// Ascending and disjoint.
+    pub ranges: Vec<Range<u64>>,
+    /// Guaranteed error of the values.
+    pub bound: Bound,
+}
+
+/// Stored bytes that were fetched: runs with holes between them.
+#[derive(Clone, Debug)]
+pub struct Fetched<'a> {
+    /// Ascending by place; runs that touch are one run.
+    runs: Vec<(u64, &'a [u8])>,
+}
+
+/// The decoded subchunk, filled piece by piece.
+#[derive(Debug)]
+pub struct Pieces<'a> {
+    out: &'a mut [u8],
+    filled: Vec<Range<u64>>,
+}
+
+impl Precision {
+    /// Whether values with these errors suffice. A level is for the codec to know.
+    pub fn allows(&self, bound: &Bound) -> bool {
+        match *self {
+            Precision::Exact => *bound == Bound::EXACT,
+            Precision::Absolute(most) => bound.absolute <= most,
+            Precision::Relative(most) => bound.relative <= most,
+            Precision::Level(_) => true,
+        }
+    }
+}
+
+impl Bound {
+    /// No error.
+    pub const EXACT: Bound = Bound { absolute: 0.0, relative: 0.0 };
+
+    /// The bound that holds for the values of both.
+    pub fn max(self, other: Bound) -> Bound {
+        Bound { absolute: self.absolute.max(other.absolute), relative: self.relative.max(other.relative) }
+    }
+}
+
+impl<'a> Fetched<'a> {
+    /// A view of runs, each with its place in the stored bytes, ascending and disjoint.
+    pub fn new(runs: Vec<(u64, &'a [u8])>) -> Fetched<'a> {
+        Fetched { runs }
+    }
+
+    /// The fetched bytes of a range; an error unless one run holds all of it.
+    pub fn get(&self, range: Range<u64>) -> Result<&'a [u8], TransformError> {
+        let after = self.runs.partition_point(|(at, _)| *at <= range.start);
+        let found = after.checked_sub(1).and_then(|i| self.runs.get(i)).and_then(|(at, bytes)| {
+            let from = usize::try_from(range.start.checked_sub(*at)?).ok()?;
+            bytes.get(from..from.checked_add(usize::try_from(range.end.checked_sub(range.start)?).ok()?)?)
+        });
+        match found {
+            Some(bytes) => Ok(bytes),
+            None if range.is_empty() => Ok(&[]),
+            None => Err(TransformError::InvalidArgument(format!(
+                "the stored bytes {}..{} are needed and were not fetched",
+                range.start, range.end
+            ))),
+        }
+    }
+
+    /// The same bytes seen from `start` on: place `start` becomes 0.
+    pub(crate) fn after(&self, start: u64) -> Fetched<'a> {
+        let moved = |(at, bytes): &(u64, &'a [u8])| {
+            let cut = usize::try_from(start.saturating_sub(*at)).unwrap_or(usize::MAX).min(bytes.len());
+            (at.saturating_add(cut as u64).saturating_sub(start), &bytes[cut..])
+        };
+        Fetched { runs: self.runs.iter().map(moved).filter(|(_, bytes)| !bytes.is_empty()).collect() }
+    }
+}
+
+impl<'a> Pieces<'a> {
+    /// Nothing is filled yet. `out` is as long as the decoded subchunk.
+    pub fn new(out: &'a mut [u8]) -> Pieces<'a> {
+        Pieces { out, filled: Vec::new() }
+    }
+
+    /// Bytes of the decoded subchunk.
+    pub fn decoded_len(&self) -> u64 {
+        self.out.len() as u64
+    }
+
+    /// The place of a piece, to be filled whole by the caller; an error if it leaves the subchunk.
+    pub fn place(&mut self, range: Range<u64>) -> Result<&mut [u8], TransformError> {
+        let Range { start, end } = range;
+        let slice = usize::try_from(start).ok().zip(usize::try_from(end).ok());
+        let len = self.out.len();
+        match slice.and_then(|(start, end)| self.out.get_mut(start..end)) {
+            Some(slice) => {
+                match self.filled.last_mut() {
+                    Some(last) if last.start <= start && start <= last.end => last.end = last.end.max(end),
+                    _ => self.filled.push(start..end),
+                }
+                Ok(slice)
+            }
+            None => {
+                Err(TransformError::corrupt(format!("a piece at {start}..{end} of {len} decoded bytes"), 0))
+            }
+        }
+    }
+
+    /// Checks that the pieces hold all of the wanted ranges, which ascend.
+    pub(crate) fn hold(mut self, wanted: &[Range<u64>]) -> Result<(), TransformError> {
+        self.filled.sort_by_key(|range| range.start);
+        let mut filled = self.filled.iter().peekable();
+        for range in wanted.iter().filter(|range| !range.is_empty()) {
+            let mut at = range.start;
+            while at < range.end {
+                match filled.peek() {
+                    Some(next) if next.end <= at => drop(filled.next()),
+                    Some(next) if next.start <= at => at = next.end,
+                    _ => {
+                        let what = format!("the decoded bytes {at}..{} are missing", range.end);
+                        return Err(TransformError::corrupt(what, 0));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fetched_bytes_are_found_in_their_run_and_nowhere_else() {
+        let fetched = Fetched::new(vec![(10, b"abcd".as_slice()), (20, b"xyz")]);
+        assert_eq!(fetched.get(11..13).unwrap(), b"bc");
+        assert_eq!(fetched.get(20..23).unwrap(), b"xyz");
+        assert_eq!(fetched.get(5..5).unwrap(), b"");
+        for missing in [9..11, 13..15, 14..20, 22..24] {
+            assert!(fetched.get(missing.clone()).is_err(), "{missing:?}");
+        }
+        let moved = fetched.after(12);
+        assert_eq!(
+            (moved.get(0..2).unwrap(), moved.get(8..11).unwrap()),
+            (b"cd".as_slice(), b"xyz".as_slice())
+        );
+        assert_eq!(fetched.after(1).get(9..10).unwrap(), b"a");
+    }
+
+    #[test]
+    fn a_wanted_byte_that_no_piece_fills_is_an_error() {
+        let mut out = [0; 100];
+        let fill = |out: &mut [u8], filled: &[Range<u64>], wanted: &[Range<u64>]| {
+            let mut pieces = Pieces::new(out);
+            filled.iter().for_each(|range| pieces.place(range.clone()).unwrap().fill(1));
+            pieces.hold(wanted).is_ok()
+        };
+        assert!(fill(&mut out, &[50..60, 0..20, 20..30], &[5..25, 29..30, 55..60]));
+        assert!(fill(&mut out, &[0..50, 10..20], &[0..15, 40..50]));
+        assert!(!fill(&mut out, &[0..20, 21..30], &[5..25; 1]));
+        assert!(!fill(&mut out, &[], &[99..100; 1]));
+        assert!(fill(&mut out, &[], &[7..7; 1]));
+        assert!(Pieces::new(&mut out).place(99..101).is_err());
+        assert!(Pieces::new(&mut out).place(Range { start: 20, end: 10 }).is_err());
+    }
+}
