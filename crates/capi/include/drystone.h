@@ -427,14 +427,27 @@ typedef struct dry_read_report {
     uint64_t read_bytes;   /* from storage */
     uint64_t requests;     /* to storage */
     uint64_t blocks;       /* that show */
+    double max_error;      /* guaranteed; 0 unless less than exact was asked for */
+    double max_relative_error;
 } dry_read_report;
+
+/** How close to what was written; less may need fewer bytes, where the transform has levels (docs/transforms.md). */
+enum {
+    DRY_EXACT = 0,
+    DRY_WITHIN = 1,          /* no value further from the exact one than max_error */
+    DRY_WITHIN_RELATIVE = 2, /* the same times the magnitude of the exact value */
+    DRY_LEVEL = 3            /* the levels 1 to `level` of the transform */
+};
 
 typedef struct dry_read_options {
     uint32_t struct_size;
-    uint32_t reserved;
+    uint32_t accuracy;
     uint64_t item_size;      /* as in dry_put_options */
     const int64_t *strides;  /* as in dry_put_options; no two elements may share a byte */
     dry_read_report *report; /* what it cost, or NULL */
+    double max_error;
+    uint32_t level;
+    uint32_t reserved;
 } dry_read_options;
 
 /** A written block. */

@@ -6,7 +6,7 @@ use drystone::array::Target;
 use drystone::format::dtype::DType;
 use drystone::member::{Found, member};
 use drystone::plan::selection::{Axis, Selection};
-use drystone::{BlockInfo, ReadReport, Reading};
+use drystone::{BlockInfo, Precision, ReadReport, Reading};
 
 use crate::argument::{
     Sized32, give, give_list, give_names, give_structs, give_text, list, optional_text, options, place,
@@ -81,16 +81,19 @@ pub(crate) struct dry_axis {
 #[derive(Clone, Copy)]
 pub(crate) struct dry_read_options {
     struct_size: u32,
-    reserved: u32,
+    accuracy: u32,
     item_size: u64,
     strides: *const i64,
     report: *mut dry_read_report,
+    max_error: f64,
+    level: u32,
+    reserved: u32,
 }
 
 // SAFETY: repr(C), a u32 first, and zeros are a value of each field.
 unsafe impl Sized32 for dry_read_options {
     const NAME: &'static str = "dry_read_options";
-    const FIRST: usize = 32;
+    const FIRST: usize = 48;
     fn reserved(&self) -> u32 {
         self.reserved
     }
@@ -106,12 +109,14 @@ pub(crate) struct dry_read_report {
     read_bytes: u64,
     requests: u64,
     blocks: u64,
+    max_error: f64,
+    max_relative_error: f64,
 }
 
 // SAFETY: repr(C), a u32 first, and zeros are a value of each field.
 unsafe impl Sized32 for dry_read_report {
     const NAME: &'static str = "dry_read_report";
-    const FIRST: usize = 40;
+    const FIRST: usize = 56;
 }
 
 /// A written block.
@@ -150,6 +155,8 @@ pub(crate) unsafe fn give_report(out: *mut dry_read_report, report: &ReadReport)
         read_bytes: report.read_bytes,
         requests: report.requests,
         blocks: report.blocks,
+        max_error: report.bound.absolute,
+        max_relative_error: report.bound.relative,
     };
     // SAFETY: what the caller of this promises.
     unsafe { give(out, &report) }
@@ -181,6 +188,23 @@ fn padded(values: &[u64]) -> [u64; 8] {
     let mut out = [0; 8];
     out.iter_mut().zip(values).for_each(|(to, from)| *to = *from);
     out
+}
+
+impl dry_read_options {
+    /// The reading with the accuracy that is asked for.
+    fn accurate(&self, reading: &Reading) -> Result<Reading> {
+        let precision = match self.accuracy {
+            0 if self.max_error == 0.0 && self.level == 0 => Precision::Exact,
+            1 if self.level == 0 => Precision::Absolute(self.max_error),
+            2 if self.level == 0 => Precision::Relative(self.max_error),
+            3 if self.max_error == 0.0 => Precision::Level(self.level),
+            0..=3 => {
+                return Err(Failure::invalid("max_error or level are given, but accuracy does not ask for them"));
+            }
+            other => return Err(Failure::invalid(format!("{other} is no accuracy (dry_accuracy)"))),
+        };
+        Ok(reading.clone().with_precision(precision)?)
+    }
 }
 
 impl OpenVariable {
@@ -405,7 +429,7 @@ pub(crate) unsafe extern "C" fn dry_read(
             let (selection, given) = (selection(naxes, axes)?, options(given)?);
             let target: Target<'_> =
                 open.memory(type_, out, size, &selection.shape(), &given, false)?.target()?;
-            give_report(given.report, &open.reading.read(&selection, &target)?)
+            give_report(given.report, &given.accurate(&open.reading)?.read(&selection, &target)?)
         }
     })
 }
@@ -431,7 +455,7 @@ pub(crate) unsafe extern "C" fn dry_read_box(
             let (selection, count) = open.boxed(step, ndim, offset, count)?;
             let one_step = open.reading.variable().steps;
             let target = open.memory(type_, out, size, &count, &given, one_step)?.target()?;
-            give_report(given.report, &open.reading.read(&selection, &target)?)
+            give_report(given.report, &given.accurate(&open.reading)?.read(&selection, &target)?)
         }
     })
 }
@@ -513,7 +537,8 @@ pub(crate) unsafe extern "C" fn dry_read_block(
         unsafe {
             let (count, given) = (extents(count, ndim, "the count")?, options(given)?);
             let target = open.memory(type_, out, size, count, &given, false)?.target()?;
-            give_report(given.report, &open.reading.read_block(optional_step(step)?, number, &target)?)
+            let reading = given.accurate(&open.reading)?;
+            give_report(given.report, &reading.read_block(optional_step(step)?, number, &target)?)
         }
     })
 }

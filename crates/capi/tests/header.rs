@@ -30,6 +30,7 @@ fn c_type(rust: &str) -> String {
         "u32" => "uint32_t".into(),
         "i64" => "int64_t".into(),
         "u64" => "uint64_t".into(),
+        "f64" => "double".into(),
         "usize" => "size_t".into(),
         "c_char" => "char".into(),
         "u8" | "c_void" => "void".into(), // bytes of the caller

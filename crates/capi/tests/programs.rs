@@ -48,6 +48,18 @@ fn misuse_is_an_error_with_a_message() {
 }
 
 #[test]
+fn the_program_of_the_guide_prints_what_it_says() {
+    let guide = std::fs::read_to_string(crate_folder().join("../../docs/c.md")).unwrap();
+    let code = guide.split("```c\n").nth(1).unwrap().split("```").next().unwrap();
+    let said = code.split("/* ").find(|part| part.starts_with(char::is_numeric)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("guide.c");
+    std::fs::write(&source, code).unwrap();
+    let out = succeeded(&mut program(Language::C, &[&source], folder.path(), &[]));
+    assert_eq!(String::from_utf8(out.stdout).unwrap().trim(), said.split(" */").next().unwrap());
+}
+
+#[test]
 fn any_number_of_threads_may_call() {
     runs("threads.c");
 }

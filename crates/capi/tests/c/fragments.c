@@ -33,7 +33,7 @@ static void check_fragments(void) {
 
     memory.durability = DRY_MEMORY;
     OK(dry_create("fragments.dry", &memory, &c));
-    FAILS(DRY_INVALID_ARGUMENT, "line 1", dry_declare(c, "dataset { }", NULL, 0));
+    FAILS(DRY_INVALID_ARGUMENT, "expected", dry_declare(c, "dataset { var }", NULL, 0));
     OK(dry_declare(c, text, NULL, 0));
     FAILS(DRY_NOT_FOUND, "rows(r)", dry_fragment_open(c, "tiles", NULL, 0, &f));
     FAILS(DRY_INVALID_ARGUMENT, "r", dry_fragment_open(c, "rows", NULL, 0, &f));

@@ -86,7 +86,15 @@ static void check_strides(void) {
     OK(dry_read_box(variable, DRY_NO_STEP, DRY_FLOAT64, back, 4 * sizeof(double), 2, offset, part, NULL));
     REQUIRE((&back[0][0])[0] == 11 && (&back[0][0])[1] == 21 && (&back[0][0])[3] == 22 && (&back[0][0])[4] == 0);
 
-    OK(dry_read(variable, DRY_FLOAT64, back, sizeof back, 2, axes, NULL));
+    read = dry_read_options_new();
+    read.level = 1;
+    FAILS(DRY_INVALID_ARGUMENT, "accuracy does not ask", dry_read(variable, DRY_FLOAT64, back, sizeof back, 2, axes, &read));
+    read.level = 0;
+    read.accuracy = DRY_WITHIN;
+    read.max_error = -1;
+    FAILS(DRY_INVALID_ARGUMENT, "-1", dry_read(variable, DRY_FLOAT64, back, sizeof back, 2, axes, &read));
+    read.max_error = 1e-3; /* this transform has no levels: the values are exact */
+    OK(dry_read(variable, DRY_FLOAT64, back, sizeof back, 2, axes, &read));
     REQUIRE((&back[0][0])[0] == 2 && (&back[0][0])[1] == 32 && (&back[0][0])[2] == 0 && (&back[0][0])[3] == 30);
     OK(dry_variable_close(variable));
 }
