@@ -263,8 +263,8 @@ pub(crate) unsafe extern "C" fn dry_get_text_attribute(
                 )));
             }
             Given::Text(text) => text,
-            // SAFETY: pointers as drystone.h says.
             Given::Texts(texts) => {
+                // SAFETY: pointers as drystone.h says.
                 return unsafe { give_names(&texts, out, capacity, length, std::ptr::null_mut()) };
             }
             Given::Array(array) => {

@@ -199,7 +199,9 @@ impl dry_read_options {
             2 if self.level == 0 => Precision::Relative(self.max_error),
             3 if self.max_error == 0.0 => Precision::Level(self.level),
             0..=3 => {
-                return Err(Failure::invalid("max_error or level are given, but accuracy does not ask for them"));
+                return Err(Failure::invalid(
+                    "max_error or level are given, but accuracy does not ask for them",
+                ));
             }
             other => return Err(Failure::invalid(format!("{other} is no accuracy (dry_accuracy)"))),
         };

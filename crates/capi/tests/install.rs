@@ -45,11 +45,14 @@ fn an_installed_library_is_found_by_pkg_config_and_linked_either_way() {
         ask.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
         let flags = String::from_utf8(succeeded(&mut ask).stdout).unwrap();
         // The archive lies beside the shared library, which linkers prefer.
-        let flags = flags.replace("-ldrystone", if more.is_empty() { "-ldrystone" } else { "-l:libdrystone.a" });
+        let flags =
+            flags.replace("-ldrystone", if more.is_empty() { "-ldrystone" } else { "-l:libdrystone.a" });
         let program = folder.path().join(name);
         succeeded(Command::new("cc").arg(&source).args(flags.split_whitespace()).arg("-o").arg(&program));
         let mut run = Command::new(&program);
-        succeeded(run.arg(folder.path().join(format!("{name}.dry"))).env("LD_LIBRARY_PATH", prefix.join("lib")));
+        succeeded(
+            run.arg(folder.path().join(format!("{name}.dry"))).env("LD_LIBRARY_PATH", prefix.join("lib")),
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! Programs in C that use every part of the library, and misuse it; again under valgrind where that is installed.
+//! Programs in C that use every part of the library, and misuse it; two of them again under valgrind where that is installed, with
+//! DRYSTONE_LONG=1 all.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod build;
@@ -10,6 +11,10 @@ fn runs(name: &str) {
     let source = crate_folder().join("tests/c").join(name);
     let mut run = program(Language::C, &[&source], folder.path(), &[]);
     succeeded(&mut run);
+    let short = matches!(name, "types.c" | "misuse.c"); // the others under valgrind take most of a minute
+    if !short && std::env::var_os("DRYSTONE_LONG").is_none() {
+        return;
+    }
     if exists("valgrind") {
         for entry in std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().path()) {
             if entry.extension().is_some_and(|e| e == "dry") {
