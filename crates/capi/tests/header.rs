@@ -49,8 +49,11 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Names with types.
+type Names = Vec<(String, String)>;
+
 /// (name, arguments with types, result) of every exported function.
-fn functions(sources: &str) -> Vec<(String, Vec<(String, String)>, String)> {
+fn functions(sources: &str) -> Vec<(String, Names, String)> {
     let mut out = Vec::new();
     for item in sources.split("#[unsafe(no_mangle)]").skip(1) {
         let signature = one_line(&item[item.find("fn ").unwrap() + 3..item.find(" {").unwrap()]);
@@ -66,7 +69,7 @@ fn functions(sources: &str) -> Vec<(String, Vec<(String, String)>, String)> {
 }
 
 /// (name, fields with types) of every structure whose fields C sees.
-fn structures(sources: &str) -> Vec<(String, Vec<(String, String)>)> {
+fn structures(sources: &str) -> Vec<(String, Names)> {
     let mut out = Vec::new();
     for item in sources.split("#[repr(C)]").skip(1) {
         let begin = item.find("struct ").unwrap() + 7;

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 /// A language a program can be in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Language {
+pub(crate) enum Language {
     /// C99.
     C,
     /// C++17.
@@ -17,7 +17,7 @@ pub enum Language {
 }
 
 /// This crate's folder.
-pub fn crate_folder() -> &'static Path {
+pub(crate) fn crate_folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -39,7 +39,7 @@ fn stage(folder: &Path) {
 }
 
 /// Is there a program of that name?
-pub fn exists(program: &str) -> bool {
+pub(crate) fn exists(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success())
 }
 
@@ -56,14 +56,14 @@ fn compiler(language: Language) -> Command {
 }
 
 /// Does a source compile?
-pub fn compiles(language: Language, source: &Path, folder: &Path) -> bool {
+pub(crate) fn compiles(language: Language, source: &Path, folder: &Path) -> bool {
     let mut command = compiler(language);
     command.arg("-c").arg(source).arg("-o").arg(folder.join("never.o")).current_dir(folder);
     command.output().unwrap().status.success()
 }
 
 /// Compiles sources into a program in `folder`, which is then ready to be run there.
-pub fn program(language: Language, sources: &[&Path], folder: &Path, flags: &[&str]) -> Command {
+pub(crate) fn program(language: Language, sources: &[&Path], folder: &Path, flags: &[&str]) -> Command {
     stage(folder);
     let name = sources.last().unwrap().file_stem().unwrap();
     let out = folder.join(format!("{}-{language:?}", name.to_string_lossy()));
@@ -88,7 +88,7 @@ pub fn program(language: Language, sources: &[&Path], folder: &Path, flags: &[&s
 }
 
 /// Runs a command that must succeed; its output.
-pub fn succeeded(command: &mut Command) -> Output {
+pub(crate) fn succeeded(command: &mut Command) -> Output {
     let out = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
     assert!(
         out.status.success(),
@@ -101,7 +101,7 @@ pub fn succeeded(command: &mut Command) -> Output {
 }
 
 /// The same program under valgrind, which must find neither errors nor leaks.
-pub fn under_valgrind(program: &Command) -> Command {
+pub(crate) fn under_valgrind(program: &Command) -> Command {
     let mut command = Command::new("valgrind");
     command.args(["--quiet", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
     command.arg(program.get_program()).args(program.get_args().map(OsStr::to_os_string));
