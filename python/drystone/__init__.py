@@ -21,7 +21,7 @@ from drystone.errors import (
 )
 from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
-from drystone.reports import Block, Damage, ErrorBound, IncompleteStep, RecoverReport, Snapshot, VerifyReport
+from drystone.reports import Block, Damage, ErrorBound, Found, IncompleteStep, RecoverReport, Snapshot, VerifyReport
 from drystone.variable import Variable
 from drystone.writer import Writer
 
@@ -29,6 +29,7 @@ __all__ = [
     "Attributes",
     "Block",
     "ErrorBound",
+    "Found",
     "CancelledError",
     "ConflictError",
     "Container",
