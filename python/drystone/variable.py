@@ -12,7 +12,7 @@ import numpy.typing as npt
 from drystone import selection, views
 from drystone.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from drystone.group import Attributes
-from drystone.reports import Block, ErrorBound
+from drystone.reports import Block, ErrorBound, Found
 from drystone.views import Indexer, IndexPlans, Lazy
 
 if TYPE_CHECKING:
@@ -199,6 +199,26 @@ class Variable:
             reading = reading.with_precision(max_error, relative, precision)
         values, *bound = reading.read_box(step, offset, count, out)
         return (values, ErrorBound(*bound)) if return_bound else values
+
+    def value_range(self, low: float, high: float, step: SupportsIndex | None = None) -> Found:
+        """The cells of a step whose values lie between two values, both included.
+
+        A variable with the transform `alacrity` is searched by its index, which reads only what can hold them; of others, the
+        subchunks are read whose least and greatest value meet the range. NaN lies nowhere, and cells that nobody wrote are
+        not found, whatever the fill value.
+
+        Args:
+            low: The least value.
+            high: The greatest value.
+            step: The output time; left out for variables without steps.
+
+        """
+        reading = self._reading()
+        coords, values, read_bytes, requests = reading.value_range(step, low, high)
+        found = np.frombuffer(values, reading.element)
+        ndim = len(reading.shape) - reading.has_steps
+        cells = np.frombuffer(coords, np.uint64).astype(np.int64).reshape(len(found), ndim)
+        return Found(cells, found, read_bytes, requests)
 
     def blocks(self, step: SupportsIndex | None = None) -> list[Block]:
         """The blocks as they were written, oldest first: of one step, or (`step=None`) of all."""

@@ -62,6 +62,18 @@ pub(crate) fn logical(leaf: &Leaf, shape: &[u64]) -> Logical {
     Logical { item: leaf.size as usize, scalar, kind, shape: shape.to_vec() }
 }
 
+/// What a codec is told of a subchunk of this shape, of a variable of this type.
+///
+/// `Unsupported` for records and strings of any length: their cells are stored member by member, or as references.
+pub fn logical_of(dtype: &DType, shape: &[u64]) -> Result<Logical> {
+    match &dtype.leaves()[..] {
+        [leaf] if leaf.path.is_empty() && leaf.dtype != DType::String => Ok(logical(leaf, shape)),
+        _ => Err(Error::unsupported(format!(
+            "a subchunk of {dtype} by itself; numbers and fixed-size text have them"
+        ))),
+    }
+}
+
 /// The subchunk grid of a block: `chunks` if given, else cut so that no subchunk is too large. `item` is the size of a cell.
 pub(crate) fn cut(count: &[u64], chunks: Option<&[u64]>, item: u64, coded: bool, curved: bool) -> Vec<u64> {
     let mut edges: Vec<u64> = match chunks {
@@ -242,7 +254,8 @@ impl BlockPart<'_> {
         rolled.map(|()| &out.cells[..]).ok_or_else(|| Error::invalid("a box that does not fit its curve"))
     }
 
-    fn stored<'b>(
+    /// The cells of a box as they are stored: in the source itself, if they lie so there.
+    pub(crate) fn stored<'b>(
         &self,
         source: &Source<'b>,
         first: &[u64],
@@ -259,6 +272,12 @@ impl BlockPart<'_> {
     fn alone(&self) -> Option<&Leaf> {
         let mut members = self.members();
         members.next().map(|(_, leaf, _)| leaf).filter(|leaf| leaf.size == self.laid.room)
+    }
+
+    /// What codecs are told of a box of cells.
+    pub(crate) fn logical(&self, extent: &[u64]) -> Logical {
+        let unknown = || Logical { shape: extent.to_vec(), ..Logical::scalars(self.room(), 0) };
+        self.cells().logical(&self.alone().map_or_else(unknown, |leaf| logical(leaf, extent)))
     }
 
     /// Statistics of each member in stored cells.
@@ -295,8 +314,7 @@ impl BlockPart<'_> {
         scratch: &mut Scratch,
     ) -> Result<Coded> {
         let data = self.stored(source, first, extent, gathered)?;
-        let unknown = || Logical { shape: extent.to_vec(), ..Logical::scalars(self.room(), 0) };
-        let logical = self.cells().logical(&self.alone().map_or_else(unknown, |leaf| logical(leaf, extent)));
+        let logical = self.logical(extent);
         let mut bytes = Vec::new();
         let failed = |e| Error::invalid(format!("encoding with {}: {e}", self.chain.canonical()));
         self.chain.encode(data, &logical, &mut bytes, scratch).map_err(failed)?;

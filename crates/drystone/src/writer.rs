@@ -16,10 +16,12 @@ use drystone_format::keys;
 use drystone_format::log::{self, FileHeader, FileKind, GroupHead, Rank};
 use drystone_format::schema::Variable;
 use drystone_store::PutMode;
-use drystone_transform::{Chain, Scratch};
+use drystone_transform::{Chain, Choice, Scratch, Transform};
 
 use crate::adoption::{Books, Damaged};
 use crate::array::Source;
+use crate::choose::Choices;
+use crate::config::Config;
 use crate::container::{Inner, lock, no_such};
 use crate::layout::{Layouts, laid};
 use crate::log_scan::PartFrom;
@@ -94,6 +96,7 @@ struct Shared {
     pid: u32,
     /// How what is put is to be stored.
     layouts: Mutex<Layouts>,
+    choices: Choices,
     state: Mutex<State>,
 }
 
@@ -147,7 +150,8 @@ impl Writer {
         };
         let pid = std::process::id();
         let (layouts, state) = (Mutex::default(), Mutex::new(state));
-        let shared = Shared { inner, id, rank, run, fence, limit, pid, layouts, state };
+        let shared =
+            Shared { inner, id, rank, run, fence, limit, pid, layouts, choices: Choices::default(), state };
         Ok(Writer { shared: Arc::new(shared) })
     }
 
@@ -159,6 +163,11 @@ impl Writer {
     /// The run it belongs to; `None` without rank.
     pub fn run(&self) -> Option<u64> {
         self.shared.rank.map(|_| self.shared.run)
+    }
+
+    /// What `auto` chose for the variables put by this writer, by name (`P.x` for a member), each with its report.
+    pub fn choices(&self) -> Vec<(String, Arc<Choice>)> {
+        self.shared.choices.reports()
     }
 
     /// Begins a step: the given one, or the one after the last committed (or this writer's last). Returns its number.
@@ -251,18 +260,26 @@ impl Writer {
         }
         let offset = check_box(path, &variable, data.shape(), offset)?;
         let (put, step, generation) = self.begin_put(path, &variable)?;
-        let chain = Chain::parse(&variable.transform).map_err(|e| {
-            Error::unsupported(format!("\"{path}\" has a transform this program cannot apply: {e}"))
-        })?;
+        let config = self.shared.inner.config.as_deref();
+        let transform = transform_of(path, &variable, config)?;
+        let chunks = config.and_then(|config| config.chunks(path, data.shape().len()));
+        let chunks = chunks.or(variable.chunks.as_deref());
         let end: Vec<u64> = offset.iter().zip(data.shape()).map(|(first, n)| first + n).collect();
         let schema = &self.shared.inner.snapshot().schema;
         let layouts = lock(&self.shared.layouts).of(schema, &variable, &end)?;
         let place = Place { step, variable: variable.id, put };
-        let coded = !chain.is_identity();
         for laid in laid(&layouts, &leaves, &offset, data.shape()) {
             let from: Vec<u64> = laid.offset.iter().zip(&offset).map(|(at, first)| at - first).collect();
-            let (chunks, room) = (variable.chunks.as_deref(), u64::from(laid.room));
-            let cut = put::cut(&laid.count, chunks, room, coded, laid.is_curved());
+            let chain = match &transform {
+                Transform::Chain(chain) => chain.clone(),
+                Transform::Auto(auto) => {
+                    let (chain, cut) = (&Chain::identity(), &laid.count[..]);
+                    let part = BlockPart { laid: &laid, leaves: &leaves, chain, cut, from: &from };
+                    self.shared.choices.chain(auto, path, variable.id, &part, data)?
+                }
+            };
+            let coded = !chain.is_identity();
+            let cut = put::cut(&laid.count, chunks, u64::from(laid.room), coded, laid.is_curved());
             let part = BlockPart { laid: &laid, leaves: &leaves, chain: &chain, cut: &cut, from: &from };
             if coded {
                 self.put_coded(&part, &place, data, generation)?;
@@ -296,7 +313,10 @@ impl Writer {
         }
         let offset = check_box(path, &variable, shape, offset)?;
         let (put, step, generation) = self.begin_put(path, &variable)?;
-        let chain = Chain::parse(&variable.transform).map_err(|e| Error::unsupported(e.to_string()))?;
+        let chain = match transform_of(path, &variable, self.shared.inner.config.as_deref())? {
+            Transform::Chain(chain) => chain,
+            Transform::Auto(_) => Chain::identity(),
+        };
         let leaves = [(0, variable.dtype.leaves().swap_remove(0))];
         let cut = put::cut(shape, variable.chunks.as_deref(), 16, !chain.is_identity(), false);
         let place = Place { step, variable: variable.id, put };
@@ -889,6 +909,22 @@ fn check_box(path: &str, variable: &Variable, shape: &[u64], offset: Option<&[u6
 
 fn store_coded(segment: &mut Segment, coded: &Coded) -> Result<StoredChunk> {
     Ok((segment.push_coded(&coded.bytes, &coded.meta, &coded.histogram)?, coded.stats.clone()))
+}
+
+/// How blocks of a variable are encoded: as configured, else as declared.
+fn transform_of(path: &str, variable: &Variable, config: Option<&Config>) -> Result<Transform> {
+    let Some((config, transform)) = config.and_then(|c| Some((c, c.transform(path)?))) else {
+        return Transform::parse(&variable.transform).map_err(|e| {
+            Error::unsupported(format!("\"{path}\" has a transform this program cannot apply: {e}"))
+        });
+    };
+    for leaf in variable.dtype.leaves() {
+        transform.check_takes(&put::logical(&leaf, &[0])).map_err(|e| {
+            let file = config.path().display();
+            Error::invalid(format!("the transform that {file} gives \"{path}\": {e}"))
+        })?;
+    }
+    Ok(transform.clone())
 }
 
 /// Encodes subchunks, in parallel where it pays.

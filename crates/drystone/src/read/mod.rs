@@ -11,11 +11,14 @@ mod covered;
 mod execute;
 mod listing;
 mod replicas;
+mod search;
 mod strings;
 mod trailers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::Leaf;
@@ -45,6 +48,7 @@ pub(crate) use blocks::share;
 pub use blocks::{BlockInfo, Written};
 use execute::Sources;
 pub use listing::{Planned, Wanted};
+pub use search::Hits;
 
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
 /// request; wider ones are left out, since the store is told of many requests ahead and a device then serves them together.
@@ -52,13 +56,23 @@ const OPTIONS: Options = Options { gap: 16 << 10, max_request: 1 << 20, precisio
 /// Candidates planned at a time: bounds the memory of plans.
 const BATCH: usize = 20_000;
 
-/// Threads a read or an encoding may use: `DRYSTONE_THREADS`, else the processors, at most 8.
+/// Threads that a configuration allows; 0 where none was found.
+static CONFIGURED: AtomicUsize = AtomicUsize::new(0);
+
+/// Threads a read or an encoding may use: `DRYSTONE_THREADS`, else as configured, else the processors, at most 8.
 pub(crate) fn threads() -> usize {
-    static THREADS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    *THREADS.get_or_init(|| {
-        let given = std::env::var("DRYSTONE_THREADS").ok().and_then(|v| v.parse().ok()).filter(|n| *n > 0);
-        given.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(8)))
+    static GIVEN: OnceLock<Option<usize>> = OnceLock::new();
+    static FOUND: OnceLock<usize> = OnceLock::new();
+    let parsed = || std::env::var("DRYSTONE_THREADS").ok().and_then(|v| v.parse().ok()).filter(|n| *n > 0);
+    let configured = Some(CONFIGURED.load(Ordering::Relaxed)).filter(|n| *n > 0);
+    GIVEN.get_or_init(parsed).or(configured).unwrap_or_else(|| {
+        *FOUND.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(8)))
     })
+}
+
+/// What a configuration says of threads; it holds for the process.
+pub(crate) fn set_threads(threads: usize) {
+    CONFIGURED.store(threads, Ordering::Relaxed);
 }
 
 /// What a read cost.
@@ -124,6 +138,18 @@ impl Container {
         };
         let (inner, path, precision) = (self.inner.clone(), path.to_string(), Precision::Exact);
         Ok(Reading { inner, snapshot, path, variable, leaves, item, precision })
+    }
+
+    /// One leaf member of a variable by its number: also those that no path leads to, inside arrays of records.
+    pub(crate) fn leaf_reading(&self, path: &str, leaf: u32) -> Result<Reading> {
+        let mut reading = self.reading(path, None)?;
+        reading.leaves.retain(|(number, _)| *number == leaf);
+        let Some((_, only)) = reading.leaves.first_mut() else {
+            return Err(Error::not_found(format!("\"{path}\" has no member number {leaf}")));
+        };
+        only.offset = 0;
+        reading.item = only.size;
+        Ok(reading)
     }
 }
 
@@ -384,8 +410,7 @@ impl Reading {
         let mut plan = read_plan::plan(&slots, &resolved, get, |_, _| None, &options).map_err(error)?;
         if !plan.unknown.is_empty() {
             let known = trailers::for_plan(self, &sources, &plan.unknown, options.gap, options.max_request)?;
-            let meta =
-                |source: u32, piece: &Piece| Some(known.get(&(source, piece.position))?.meta.as_slice());
+            let meta = |source: u32, piece: &Piece| Some(known.get(source, piece)?.meta.as_slice());
             plan = read_plan::plan(&slots, &resolved, get, meta, &options).map_err(error)?;
         }
         Ok(Prepared { slots, listings: Vec::new(), resolved, plan })
