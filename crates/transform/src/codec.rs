@@ -18,8 +18,8 @@ use crate::pcodec::Pcodec;
 use crate::szip::Szip;
 use crate::text::{CodecSpec, nearest};
 use crate::{
-    Alacrity, Aplod, Fetched, Indexed, Isobar, Logical, Pieces, Planned, Scratch, Shuffle, Stored,
-    TransformError, Want, Zstd,
+    Alacrity, Aplod, Fetched, Indexed, Isobar, Logical, Multilevel, Pieces, Planned, Scratch, Shuffle,
+    Stored, TransformError, Want, Zstd,
 };
 
 /// One reversible encoding of a subchunk's bytes.
@@ -103,7 +103,7 @@ pub trait Transparent {
     ) -> Result<(), TransformError>;
 }
 
-const KNOWN: [&str; 17] = [
+const KNOWN: [&str; 18] = [
     "identity",
     "shuffle",
     "bitshuffle",
@@ -121,6 +121,7 @@ const KNOWN: [&str; 17] = [
     "aplod",
     "isobar",
     "alacrity",
+    "multilevel",
 ];
 
 /// Finds a built-in codec and checks its parameters. `None` is identity: it does nothing.
@@ -134,6 +135,7 @@ pub(crate) fn built_in(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, Trans
         },
         "aplod" => Ok(Some(Arc::new(Aplod::from_params(&spec.params)?))),
         "alacrity" => Ok(Some(Arc::new(Alacrity::from_params(&spec.params)?))),
+        "multilevel" => Ok(Some(Arc::new(Multilevel::from_params(&spec.params)?))),
         "isobar" => Ok(Some(Arc::new(Isobar::from_params(&spec.params)?))),
         "shuffle" => Ok(Some(Arc::new(Shuffle::from_params(&spec.params)?))),
         "bitshuffle" => Ok(Some(Arc::new(BitShuffle::from_params(&spec.params)?))),
