@@ -280,7 +280,9 @@ fn packed(
 
 /// The errors of values that were made, against those they are made for.
 fn measured(class: Class, bits: &[u64], made: &[u64]) -> Bound {
-    let (mut absolute, mut relative) = (0f64, 0f64);
+    // 0 only where every bit is right: -0 is none of the errors that follow.
+    let least = if bits == made { 0.0 } else { f64::from_bits(1) };
+    let (mut absolute, mut relative) = (least, least);
     for (&bits, &made) in bits.iter().zip(made) {
         let (was, is) = (value(class, bits), value(class, made));
         if was.is_finite() {

@@ -175,6 +175,23 @@ fn every_level_is_within_what_it_tells_and_special_values_stay_what_they_are() {
 }
 
 #[test]
+fn an_error_of_zero_means_every_bit() {
+    // Numbers that few leading bits hold, with one that is right as a number before all its bits are.
+    for (special, kind) in [((-0.0f64).to_bits(), F64), (0x7FF8_0000_0000_0001, F64)] {
+        let mut data: Vec<u8> = (0..4000).flat_map(|i| f64::from(i % 5).to_le_bytes()).collect();
+        data[800..808].copy_from_slice(&special.to_le_bytes());
+        let all = [0..data.len() as u64; 1];
+        for text in ["aplod", "multilevel"] {
+            let kept = Kept::of(text, &Logical::numbers(kind, 4000), &data);
+            for precision in [Precision::Exact, Precision::Absolute(0.0), Precision::Relative(0.0)] {
+                let (out, bound, _) = kept.read(&all, precision);
+                assert!(out == data && bound == Bound::EXACT, "{text} {precision:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn an_error_that_is_asked_for_is_kept_with_few_bytes() {
     let data: Vec<u8> = (0..50_000u64)
         .flat_map(|i| {

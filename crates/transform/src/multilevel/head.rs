@@ -166,6 +166,7 @@ impl Layout {
     pub(super) fn choose(&self, precision: Precision) -> (usize, Bound) {
         for (i, bound) in self.levels.iter().enumerate() {
             let enough = match precision {
+                Precision::Exact => false,
                 Precision::Level(least) => i + 1 >= least as usize,
                 precision => precision.allows(bound),
             };
