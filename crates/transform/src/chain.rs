@@ -217,7 +217,9 @@ impl Chain {
                 let Planned { ranges, bound } = codec.plan_read(&encoded, logical, want)?;
                 Planned { ranges: moved(HEADER_LEN, &ranges), bound }
             }
-            Reading::Whole => Planned { ranges: moved(0, &[0..stored.len]), bound: Bound::EXACT },
+            Reading::Whole => {
+                Planned { ranges: moved(0, std::slice::from_ref(&(0..stored.len))), bound: Bound::EXACT }
+            }
         };
         if want.ranges.iter().all(Range::is_empty) {
             planned.ranges.clear();

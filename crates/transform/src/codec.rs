@@ -13,6 +13,7 @@ use crate::blosc::Blosc;
 use crate::bzip2::Bzip2;
 use crate::deflate::{Gzip, Zlib};
 use crate::delta::{ByteDelta, Delta};
+use crate::lorenzo::Lorenzo;
 use crate::lz4::Lz4;
 use crate::pcodec::Pcodec;
 use crate::szip::Szip;
@@ -109,6 +110,7 @@ const KNOWN: [&str; 18] = [
     "bitshuffle",
     "delta",
     "bytedelta",
+    "lorenzo",
     "bitround",
     "zstd",
     "lz4",
@@ -141,6 +143,7 @@ pub(crate) fn built_in(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, Trans
         "bitshuffle" => Ok(Some(Arc::new(BitShuffle::from_params(&spec.params)?))),
         "delta" => Ok(Some(Arc::new(Delta::from_params(&spec.params)?))),
         "bytedelta" => Ok(Some(Arc::new(ByteDelta::from_params(&spec.params)?))),
+        "lorenzo" => Ok(Some(Arc::new(Lorenzo::from_params(&spec.params)?))),
         "bitround" => Ok(Some(Arc::new(BitRound::from_params(&spec.params)?))),
         "zstd" => Ok(Some(Arc::new(Zstd::from_params(&spec.params)?))),
         "lz4" => Ok(Some(Arc::new(Lz4::from_params(&spec.params)?))),

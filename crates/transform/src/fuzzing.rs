@@ -110,6 +110,7 @@ pub const FUZZED_CODECS: [&str; 22] = [
     "bitshuffle",
     "delta",
     "bytedelta",
+    "lorenzo",
     "bitround:3,dtype=f4",
     "pcodec:8,dtype=f4",
     "pcodec:4,dtype=i2",

@@ -19,6 +19,7 @@
 
 mod alacrity;
 mod aplod;
+mod auto;
 mod bit_round;
 mod bit_shuffle;
 mod blosc;
@@ -36,6 +37,7 @@ mod head;
 pub mod histogram;
 mod isobar;
 mod logical;
+mod lorenzo;
 mod lz4;
 mod multilevel;
 mod number;
@@ -54,6 +56,7 @@ mod zstandard;
 
 pub use alacrity::Alacrity;
 pub use aplod::Aplod;
+pub use auto::{Auto, Choice, Goal, Sample, Transform, Trial};
 pub use chain::Chain;
 pub use class::{Limit, key_of, keys_between, meets};
 pub use codec::{Codec, Transparent};

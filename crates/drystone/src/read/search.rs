@@ -7,6 +7,7 @@ use std::ops::{Range, RangeInclusive};
 
 use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, Piece};
+use drystone_format::layout::Layout;
 use drystone_format::piece::Trailer;
 use drystone_plan::parts::Part;
 use drystone_plan::ranges::decoded_len;
@@ -98,7 +99,11 @@ impl Reading {
         }
         let mut indexed = Vec::new();
         let mut last: Option<(&str, bool)> = None;
-        for (entry, work) in works.iter().filter(|(_, w)| w.piece.trailer > 0 && w.piece.unit_log2 > 0) {
+        // An index counts cells as they are stored; where that is not row by row, what it covers is scanned.
+        let by_rows = |entry: &Entry| entry.encoding.layout == Layout::Dense;
+        let searchable =
+            |entry: &Entry, w: &Work| by_rows(entry) && w.piece.trailer > 0 && w.piece.unit_log2 > 0;
+        for (entry, work) in works.iter().filter(|(entry, work)| searchable(entry, work)) {
             let text = entry.encoding.chain.as_str();
             let known = last.filter(|(known, _)| *known == text);
             let (_, has_index) = *last
