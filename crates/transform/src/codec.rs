@@ -104,7 +104,7 @@ pub trait Transparent {
     ) -> Result<(), TransformError>;
 }
 
-const KNOWN: [&str; 18] = [
+const KNOWN: [&str; 19] = [
     "identity",
     "shuffle",
     "bitshuffle",

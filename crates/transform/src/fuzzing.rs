@@ -100,7 +100,7 @@ fn search(data: &[u8]) {
 
 /// The chains that [`fuzz_codec`] picks from by its first byte.
 #[doc(hidden)]
-pub const FUZZED_CODECS: [&str; 22] = [
+pub const FUZZED_CODECS: [&str; 23] = [
     "lz4",
     "zlib:6",
     "gzip:6",
