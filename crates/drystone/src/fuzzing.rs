@@ -24,7 +24,10 @@ use drystone_store::{MemoryStore, PutMode, Store, StoreExt};
 
 use crate::array::{Source as Memory, Target};
 use crate::segment::crc32;
-use crate::{Adopt, Container, CreateOptions, Mode, NewVariable, Result, SchemaOp, Snapshot, WriterOptions};
+use crate::{
+    Adopt, Container, CreateOptions, Limit, Mode, NewVariable, Precision, Result, SchemaOp, Snapshot,
+    WriterOptions,
+};
 
 /// Cells that are read of any one variable or block: what a caller asks for is the caller's to bound.
 const CELLS: u64 = 1 << 16;
