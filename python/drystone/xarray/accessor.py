@@ -17,8 +17,6 @@ from drystone.container import open as open_container
 from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.xarray.store import DrystoneStore
 
-_Mode = Literal["w-", "w", "a", "r+"]
-
 # What decides which numbers stand for values.
 _OF_VALUES = {
     "units",
@@ -42,7 +40,7 @@ class DatasetAccessor:
     def to_container(
         self,
         path: str | os.PathLike[str] | Container,
-        mode: _Mode | None = None,
+        mode: str | None = None,
         *,
         group: str | None = None,
         step_dim: str | None = None,
@@ -112,7 +110,7 @@ class TreeAccessor:
     def to_container(
         self,
         path: str | os.PathLike[str],
-        mode: _Mode = "w-",
+        mode: str = "w-",
         *,
         step_dim: str | None = None,
         durability: Literal["async", "durable", "memory"] = "async",
@@ -129,7 +127,7 @@ class TreeAccessor:
                 container.close()
 
 
-def _target(path: Any, mode: _Mode, durability: Any) -> tuple[Container, bool]:
+def _target(path: Any, mode: str, durability: Any) -> tuple[Container, bool]:
     """The container to write to, and whether it was opened here."""
     if isinstance(path, Container):
         return path, False
