@@ -13,6 +13,7 @@
 mod adoption;
 pub mod array;
 mod cache;
+pub mod collective;
 mod container;
 mod describe;
 mod error;

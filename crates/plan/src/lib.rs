@@ -10,8 +10,10 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::single_range_in_vec_init, reason = "lists of one byte range are what this crate is about")]
 
+pub mod aggregation;
 pub mod clip;
 pub mod coalesce;
+pub mod joining;
 pub mod parts;
 pub mod ranges;
 pub mod read_plan;
