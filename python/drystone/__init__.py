@@ -21,14 +21,28 @@ from drystone.errors import (
 )
 from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
-from drystone.reports import Block, Damage, ErrorBound, IncompleteStep, RecoverReport, Snapshot, VerifyReport
+from drystone.reports import (
+    Block,
+    Damage,
+    ErrorBound,
+    Found,
+    IncompleteStep,
+    PublishedArray,
+    PublishReport,
+    RecoverReport,
+    Snapshot,
+    TransformChoice,
+    VerifyReport,
+)
 from drystone.variable import Variable
+from drystone.views import View
 from drystone.writer import Writer
 
 __all__ = [
     "Attributes",
     "Block",
     "ErrorBound",
+    "Found",
     "CancelledError",
     "ConflictError",
     "Container",
@@ -46,11 +60,15 @@ __all__ = [
     "NotFoundError",
     "OutOfRangeError",
     "Plan",
+    "PublishReport",
+    "PublishedArray",
     "RecoverReport",
     "Snapshot",
+    "TransformChoice",
     "UnsupportedError",
     "Variable",
     "VerifyReport",
+    "View",
     "Writer",
     "__version__",
     "create",

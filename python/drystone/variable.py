@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
+from drystone import selection, views
 from drystone.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from drystone.group import Attributes
-from drystone.reports import Block, ErrorBound
+from drystone.reports import Block, ErrorBound, Found
+from drystone.views import Indexer, IndexPlans, Lazy
 
 if TYPE_CHECKING:
-    from drystone._core import Plan, ReadingHandle
+    from drystone._core import ReadingHandle
     from drystone.container import Container
 
 
 class Variable:
     """An array in a container, or one member of an array of records.
 
-    Indexing reads: integers, slices of any step, `...` and `None` give what NumPy gives. The first axis of a variable
-    with steps is the step. It follows its container: after a commit or `refresh` it shows the newer state.
+    Indexing reads: integers, slices of any step, `...`, `None`, lists, integer arrays and boolean masks give what NumPy gives.
+    The first axis of a variable with steps is the step. It follows its container: after a commit or `refresh` it shows the newer state.
     """
 
     __slots__ = ("__weakref__", "_container", "_member", "_path", "_precision")
@@ -139,7 +141,10 @@ class Variable:
         """Read a selection; a string gives a member of a record, to be read in turn."""
         if isinstance(key, str):
             return self._member_named(key)
-        return self._reading().select(key)
+        reading = self._reading()
+        if selection.is_basic(key):
+            return reading.select(key)
+        return views.read(reading, selection.select(key, reading.shape))
 
     def _member_named(self, name: str) -> Variable:
         if not self._reading().members:
@@ -195,6 +200,26 @@ class Variable:
         values, *bound = reading.read_box(step, offset, count, out)
         return (values, ErrorBound(*bound)) if return_bound else values
 
+    def value_range(self, low: float, high: float, step: SupportsIndex | None = None) -> Found:
+        """The cells of a step whose values lie between two values, both included.
+
+        A variable with the transform `alacrity` is searched by its index, which reads only what can hold them; of others, the
+        subchunks are read whose least and greatest value meet the range. NaN lies nowhere, and cells that nobody wrote are
+        not found, whatever the fill value.
+
+        Args:
+            low: The least value.
+            high: The greatest value.
+            step: The output time; left out for variables without steps.
+
+        """
+        reading = self._reading()
+        coords, values, read_bytes, requests = reading.value_range(step, low, high)
+        found = np.frombuffer(values, reading.element)
+        ndim = len(reading.shape) - reading.has_steps
+        cells = np.frombuffer(coords, np.uint64).astype(np.int64).reshape(len(found), ndim)
+        return Found(cells, found, read_bytes, requests)
+
     def blocks(self, step: SupportsIndex | None = None) -> list[Block]:
         """The blocks as they were written, oldest first: of one step, or (`step=None`) of all."""
         reading = self._reading()
@@ -211,21 +236,53 @@ class Variable:
         """Every block of a step as it was written; for a local variable, the value of each writer."""
         return self._reading().read_blocks(step, None)
 
+    def read_points(self, coords: Any, out: npt.NDArray[Any] | None = None) -> Any:
+        """Read single cells, in one plan.
+
+        Args:
+            coords: Integers of shape `(..., ndim)`: a coordinate per axis, that of the step first; negative ones count from
+                the end. One outside is an `IndexError`.
+            out: An array of shape `(...)` and the variable's dtype, to be filled and returned.
+
+        """
+        reading = self._reading()
+        return views.read(reading, selection.points(coords, reading.shape), out)
+
     @property
-    def explain(self) -> Explain:
+    def explain(self) -> IndexPlans:
         """`T.explain[key]` is the plan of `T[key]`: what it would read, without reading it."""
-        return Explain(self)
+        return IndexPlans(self)
 
     @property
-    def oindex(self) -> NoReturn:
-        """Indexing with one list per axis: not supported yet."""
-        raise UnsupportedError(
-            "oindex is not supported yet: read a slice that holds the cells and index the array"
-        )
+    def oindex(self) -> Indexer:
+        """`T.oindex[[3, 1], :, mask]`: each list, array or mask selects along its own axis."""
+        return Indexer(self, "outer")
 
-    def chunks(self, selection: Any) -> NoReturn:
-        """Read a selection piece by piece: not supported yet."""
-        raise UnsupportedError("chunks() is not supported yet: read one step or slab at a time")
+    @property
+    def vindex(self) -> Indexer:
+        """`T.vindex[[3, 1], :, [0, 7]]`: arrays together name cells, as in NumPy, and their axes come first in the result."""
+        return Indexer(self, "vector")
+
+    @property
+    def lazy(self) -> Lazy:
+        """`T.lazy[key]` is a `View` of `T[key]`: planned once, read as often as wanted."""
+        return Lazy(self)
+
+    def chunks(
+        self, selection: Any = ..., max_bytes: int = 16 << 20
+    ) -> Iterator[tuple[tuple[slice, ...], npt.NDArray[Any]]]:
+        """Read a selection piece by piece, in bounded memory.
+
+        Gives pairs (place, piece) in row-major order: `T[selection][place]` equals `piece`, so `out[place] = piece` puts it
+        together. Pieces follow the lines along which blocks are cut, so that little is read twice. While one is used,
+        the next is read.
+
+        Args:
+            selection: Integers, slices, `...` and `None`, as in indexing.
+            max_bytes: Largest piece; about two are in memory at a time.
+
+        """
+        return views.chunks(self._reading(), selection, max_bytes)
 
     def resize(self, shape: Sequence[SupportsIndex] | SupportsIndex) -> None:
         """Set the extents, without the step axis. What is cut away and grows back reads as fill."""
@@ -259,13 +316,3 @@ class Variable:
         kind = "str" if reading.strings else str(reading.element)
         what = "local, " if reading.local else ""
         return f"<drystone variable {name}: {what}{kind} {reading.shape}{', steps' if reading.has_steps else ''}>"
-
-
-class Explain:
-    """Plans of reads: `T.explain[10, :, 256, :]`."""
-
-    def __init__(self, variable: Variable) -> None:
-        self._variable = variable
-
-    def __getitem__(self, key: Any) -> Plan:
-        return self._variable._reading().explain(key)

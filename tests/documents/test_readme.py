@@ -1,4 +1,4 @@
-"""What the README shows runs as it stands there."""
+"""What the README and the pages on Python show runs as it stands there."""
 
 import re
 from pathlib import Path
@@ -6,21 +6,22 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
 
 
-def blocks(language):
-    """The code of the README's blocks in `language`, in order."""
-    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+def blocks(document, language):
+    """The code of a document's blocks in `language`, in order."""
+    text = (ROOT / document).read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
 
 
-def test_the_tour_runs(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("document", ["README.md", "docs/reading.md"])
+def test_what_a_document_shows_runs(document, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    code = blocks("python")
+    code = blocks(document, "python")
     assert code
     names = {"__name__": "tour"}
     for block in code:
-        exec(compile(block, "README.md", "exec"), names)
+        exec(compile(block, document, "exec"), names)
     said = capsys.readouterr().out
     for line in re.findall(r"print\(.*\)\s+# (.*)", "\n".join(code)):
         assert line in said

@@ -122,17 +122,6 @@ def test_scalars_are_numpy_scalars_and_an_ellipsis_keeps_the_array(container):
     assert type(S[0]) is str
 
 
-@pytest.mark.parametrize(
-    "key", [[0, 1], np.array([0, 1]), np.array([True, False, True]), True, np.True_, (slice(None), [0])]
-)
-def test_lists_and_masks_are_refused_with_what_to_do_instead(container, key):
-    V = container.create_variable("v", "f4", shape=(3, 2))
-    with pytest.raises(dry.UnsupportedError, match="index the"):
-        V[key]
-    with pytest.raises(dry.UnsupportedError):
-        V.oindex[[0, 1]]
-
-
 @pytest.mark.parametrize("key", [1.5, "x", ("x", 0), object(), slice(1.5), slice("a", None)])
 def test_what_is_no_index_is_an_index_error(container, key):
     V = container.create_variable("v", "f4", shape=(3, 2))
@@ -156,9 +145,3 @@ def test_variables_are_sequences_and_arrays(container):
         np.asarray(V, copy=False)
     with pytest.raises(TypeError, match="no dimensions"):
         len(container.create_variable("z", "f4"))
-
-
-def test_later_features_are_refused_not_ignored(container):
-    V = container.create_variable("v", "f4", shape=(3, 2))
-    with pytest.raises(dry.UnsupportedError):
-        V.chunks(slice(None))

@@ -219,7 +219,9 @@ with dry.create(sys.argv[1], "async") as c:
         c.attrs["i"] = i
     c.flush()
 """
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     with dry.open(path) as c:
         assert c.attrs["i"] == 299

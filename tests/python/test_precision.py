@@ -1,9 +1,8 @@
 """Precision on demand: fewer bytes for values within an error that is guaranteed and told."""
 
+import drystone as dry
 import numpy as np
 import pytest
-
-import drystone as dry
 
 
 def field(dtype):
@@ -60,7 +59,12 @@ def test_less_precision_costs_fewer_bytes_through_every_way_of_reading(tmp_path)
         assert levels[0] < levels[1] < levels[2] < levels[3] == levels[4]
         assert T.within(precision=4).explain[0].max_errors == (0.0, 0.0)
         box, bound = T.read(
-            step=0, offset=(1, 2, 3), count=(4, 5, 6), max_error=1.0, return_bound=True, out=np.empty((4, 5, 6))
+            step=0,
+            offset=(1, 2, 3),
+            count=(4, 5, 6),
+            max_error=1.0,
+            return_bound=True,
+            out=np.empty((4, 5, 6)),
         )
         assert isinstance(bound, dry.ErrorBound)
         assert np.abs(box - values[1:5, 2:7, 3:9]).max() <= bound.absolute <= 1.0
@@ -97,7 +101,9 @@ def test_special_values_stay_what_they_are_at_every_level(tmp_path):
         for k in (1, 2, 3):
             got, bound = T.read(precision=k, return_bound=True)
             assert np.array_equal(np.isnan(got), np.isnan(values))
-            assert np.array_equal(np.isinf(got) * np.sign(got), np.isinf(values) * np.sign(values), equal_nan=True)
+            assert np.array_equal(
+                np.isinf(got) * np.sign(got), np.isinf(values) * np.sign(values), equal_nan=True
+            )
             zero = values == 0
             assert np.array_equal(got[zero].view("u4"), values[zero].view("u4"))
             finite = np.isfinite(values)

@@ -15,8 +15,10 @@ from functools import partial
 from math import prod
 from pathlib import Path
 
-import drystone_codecs as codecs
 import numpy as np
+
+import drystone_codecs as codecs
+import drystone_layouts as layouts
 
 
 class CorruptError(Exception):
@@ -165,7 +167,7 @@ def entry_block(data):
     n, d, reserved, m = c.unpack("IBBH")
     need(n <= 4096 and n <= len(data) and d <= 8 and reserved == 0 and m <= n, "head of an entry block")
     dictionary = [cbor(c.take(*c.unpack("I"))) for _ in range(m)]
-    dictionary = [{"chain": e[0], "item": e[1], "layout": e[2]} for e in dictionary]
+    dictionary = [{"chain": e[0], "item": e[1]} | layouts.layout_of(e) for e in dictionary]
     boxes = [f"{name}{i}" for name in ("offset", "count", "cut") for i in range(d)]
     names = ["step", "variable", "member", "commit", "order", "put", "ndim", *boxes, "encoding", "subchunks", "source"]
     rows = columns(c, n, names + PIECE)
@@ -400,19 +402,17 @@ class Container:
 
     def _subchunks(self, e, width, scalar):
         """(first cell in the box, cells x width bytes) of each subchunk."""
-        read = partial(self._segment, e["source"])
-        if e["encoding"]["layout"] != 0:
-            raise UnsupportedError(f"layout {e['encoding']['layout']}")
-        pieces = [e] * min(e["subchunks"], 1)
-        if e["subchunks"] > 1:
-            pieces = subchunk_table(piece_payload(read, e)[0])
-            need(len(pieces) == e["subchunks"], "subchunk table of another length")
+        read, layout = partial(self._segment, e["source"]), e["encoding"]["layout"]
+        if not (room := layouts.room(layout, width)):
+            raise UnsupportedError(f"layout {layout}")
+        pieces = subchunk_table(piece_payload(read, e)[0]) if e["subchunks"] > 1 else [e] * e["subchunks"]
+        need(len(pieces) == e["subchunks"], "subchunk table of another length")
         for place, piece in zip(np.ndindex(*grid_of(e)), pieces):
             at = [g * cut for g, cut in zip(place, e["cut"])]
             n = [min(cut, count - a) for cut, count, a in zip(e["cut"], e["count"], at)]
             stored = piece_payload(read, piece)[0]
-            data = decode_chain(e["encoding"]["chain"], stored, prod(n) * width, width, scalar)
-            yield at, np.frombuffer(data, np.uint8).reshape(*n, width)
+            data = decode_chain(e["encoding"]["chain"], stored, prod(n) * room, room, scalar if room == width else 1)
+            yield at, layouts.arranged(layout, data, n, width)
 
     def _blob(self, e, reference):
         position, length, crc = struct.unpack("<QII", reference)

@@ -11,12 +11,14 @@ use drystone_format::dtype::{DType, Member, Record, Scalar};
 use drystone_format::entry::{Entry, Piece, encode_block};
 use drystone_format::frame::{self, Kind, Next};
 use drystone_format::identity::{Durability, Identity, encode_hint};
+use drystone_format::layout::{Cells, Layout, Order};
 use drystone_format::log::{GroupHead, decode_group, encode_group};
 use drystone_format::manifest::{Manifest, Root, Section};
 use drystone_format::schema::Schema;
 use drystone_format::source::{self, Source};
 use drystone_format::steps::{StepRun, Steps};
 use drystone_format::{keys, table};
+use drystone_plan::listing::Listing;
 use drystone_plan::selection::Selection;
 use drystone_store::{MemoryStore, PutMode, Store, StoreExt};
 
@@ -139,6 +141,17 @@ fn look_at(c: &Container, path: &str) -> Result<()> {
     _ = target(&shape);
     _ = target(&shape.iter().map(|n| 3.min(*n)).collect::<Vec<_>>());
     _ = reading.explain(&Selection::all(&shape.iter().map(|n| 100.min(*n)).collect::<Vec<_>>()));
+    if !shape.contains(&0) {
+        let corners = shape.iter().map(|_| 0).chain(shape.iter().map(|n| n - 1)).collect();
+        let points = Listing::points(shape.len(), corners);
+        let count = points.shape().iter().product::<u64>();
+        if reading.variable().dtype == DType::String {
+            _ = reading.listed_strings(&points);
+        } else if count as usize * item <= bytes.len() {
+            let len = count as usize * item;
+            _ = reading.read_listed(&points, &Target::dense(&mut bytes[..len], &[count], item)?);
+        }
+    }
     _ = reading.steps();
     let steps = reading.snapshot().steps.iter().take(3).map(Some).chain([None]);
     for step in steps {
@@ -541,11 +554,24 @@ fn change_entry(entry: &mut Entry, dice: &mut Dice<'_>) {
             match dice.below(3) {
                 0 => encoding.chain = ["", "zstd:3", "shuffle", "unheard:9"][dice.below(4)].into(),
                 1 => dice.nudge32(&mut encoding.item),
-                _ => dice.nudge32(&mut encoding.layout),
+                _ => encoding.layout = odd_layout(dice),
             }
             entry.encoding = Arc::new(encoding);
         }
     }
+}
+
+fn odd_layout(dice: &mut Dice) -> Layout {
+    let mut cells = Cells { room: 8, at: 0, order: Order::Hilbert };
+    dice.nudge32(&mut cells.room);
+    dice.nudge32(&mut cells.at);
+    match dice.below(4) {
+        0 => return Layout::Unknown(dice.byte().into()),
+        1 => cells.order = Order::Morton,
+        2 => cells.order = Order::Dims((0..dice.byte() % 4).rev().collect()),
+        _ => {}
+    }
+    Layout::Cells(cells)
 }
 
 fn inside(piece: &Piece, len: usize) -> Option<std::ops::Range<usize>> {

@@ -1,12 +1,11 @@
 //! Indexing expressions and small numbers as Python gives them.
 
 use drystone::plan::selection::{self, Axis, Index, IndexError, Selection};
-use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PyList, PySlice, PyString, PyTuple};
+use pyo3::types::{PyEllipsis, PySlice, PyString, PyTuple};
 
-use crate::error::{Failure, Result, invalid, out_of_range, unsupported};
+use crate::error::{Failure, Result, invalid, out_of_range};
 
 /// What an indexing expression selects.
 pub(crate) struct Selected {
@@ -18,7 +17,7 @@ pub(crate) struct Selected {
     pub(crate) scalar: bool,
 }
 
-/// NumPy's basic indexing of an array of `shape`.
+/// NumPy's basic indexing of an array of `shape`. Lists, arrays and booleans come as legs of a listing instead.
 pub(crate) fn select(key: &Bound<'_, PyAny>, shape: &[u64]) -> Result<Selected> {
     let mut items = Vec::new();
     match key.cast::<PyTuple>() {
@@ -53,35 +52,17 @@ fn index(item: &Bound<'_, PyAny>) -> Result<Index> {
     if item.is_instance_of::<PyEllipsis>() {
         return Ok(Index::Ellipsis);
     }
-    let listed = item.is_instance_of::<PyList>()
-        || item.cast::<PyUntypedArray>().is_ok_and(|array| array.ndim() > 0)
-        || item.cast::<PyTuple>().is_ok();
-    if listed {
-        return Err(unsupported(
-            "indexing with lists, arrays and masks is not supported yet; read a slice that holds the cells and index the \
-             result: T[a:b][[...]]",
-        ));
-    }
-    let truth = item.is_instance_of::<PyBool>() || is_numpy_bool(item)?;
-    if truth {
-        return Err(unsupported("indexing with booleans is not supported yet; index the array that is read"));
-    }
     if item.is_instance_of::<PyString>() {
         return Err(out_of_range("a member of a record is named alone: T[\"x\"][...], not T[\"x\", ...]"));
     }
     match integer(item) {
         Ok(Some(number)) => Ok(Index::Int(number)),
         _ => Err(out_of_range(format!(
-            "{} is no index: integers, slices (:), ellipsis (...) and None (newaxis) are",
+            "{} is no index: integers, slices (:), ellipsis (...), None (newaxis), and lists and arrays of integers or booleans \
+             are",
             item.repr()?
         ))),
     }
-}
-
-fn is_numpy_bool(item: &Bound<'_, PyAny>) -> Result<bool> {
-    let Ok(descr) = item.getattr(pyo3::intern!(item.py(), "dtype")) else { return Ok(false) };
-    let kind: Option<char> = descr.getattr("kind").ok().and_then(|k| k.extract().ok());
-    Ok(kind == Some('b'))
 }
 
 fn bound(item: &Bound<'_, PyAny>) -> Result<Option<i64>> {

@@ -5,11 +5,13 @@
 //!
 //! Invariant: the interpreter lock is released whenever the engine is called, and never taken by the engine but for progress.
 
+mod codec;
 mod container;
 mod dtype;
 mod error;
 mod fragment;
 mod key;
+mod listing;
 mod ndarray;
 mod plan;
 mod reading;
@@ -41,11 +43,15 @@ mod _core {
     #[pymodule_export]
     use super::cli_main;
     #[pymodule_export]
+    use super::codec::{chain_text, decode_subchunk, encode_subchunk};
+    #[pymodule_export]
     use super::container::ContainerHandle;
     #[pymodule_export]
     use super::element_dtype;
     #[pymodule_export]
     use super::fragment::FragmentHandle;
+    #[pymodule_export]
+    use super::listing::{PlannedHandle, TilesHandle};
     #[pymodule_export]
     use super::plan::Plan;
     #[pymodule_export]

@@ -54,6 +54,12 @@ impl Plan {
         self.plan.subchunks
     }
 
+    /// Number of the replica that is read where it has the cells; 0 is what was put.
+    #[getter]
+    fn replica(&self) -> u32 {
+        self.plan.choices.iter().find(|c| c.chosen).map_or(0, |c| c.replica)
+    }
+
     fn __str__(&self) -> String {
         self.plan.to_string()
     }

@@ -4,12 +4,13 @@ use drystone::array::Target;
 use drystone::format::dtype::{DType, Scalar};
 use drystone::member::{Found, member};
 use drystone::plan::selection::{Axis, Selection};
-use drystone::{BlockInfo, Error, ErrorKind, Precision, ReadReport, Reading, Written};
+use drystone::{BlockInfo, Error, ErrorKind, Limit, Precision, ReadReport, Reading, Wanted, Written};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::error::{Failure, Result, invalid, out_of_range};
+use crate::listing::{self, PlannedHandle, TilesHandle};
 use crate::ndarray::{View, empty};
 use crate::plan::Plan;
 use crate::{dtype, key};
@@ -33,7 +34,7 @@ impl ReadingHandle {
     }
 
     /// Axes that the member brings.
-    fn inner(&self) -> &[u64] {
+    pub(crate) fn inner(&self) -> &[u64] {
         self.member.as_ref().map_or(&[], |m| &m.shape)
     }
 
@@ -43,19 +44,23 @@ impl ReadingHandle {
         shape
     }
 
-    fn holds_strings(&self) -> bool {
+    pub(crate) fn holds_strings(&self) -> bool {
         *self.dtype() == DType::String
     }
 
     /// A new array for `cells` of elements.
-    fn new_array<'py>(&self, py: Python<'py>, cells: &[u64]) -> Result<Bound<'py, PyUntypedArray>> {
+    pub(crate) fn new_array<'py>(
+        &self,
+        py: Python<'py>,
+        cells: &[u64],
+    ) -> Result<Bound<'py, PyUntypedArray>> {
         let mut shape = cells.to_vec();
         shape.extend(self.inner());
         empty(&dtype::to_numpy(py, self.dtype())?, &shape, dtype::has_padding(self.dtype()))
     }
 
     /// Reads with `act` into the array, whose leading axes are `cells`; `one_step`: what is read has a step axis before them.
-    fn read_into(
+    pub(crate) fn read_into(
         &self,
         array: &Bound<'_, PyUntypedArray>,
         cells: &[u64],
@@ -89,7 +94,11 @@ impl ReadingHandle {
     }
 
     /// `out` of a read, if it can take elements of this type in `shape`.
-    fn check_out<'py>(&self, out: Bound<'py, PyAny>, shape: &[u64]) -> Result<Bound<'py, PyUntypedArray>> {
+    pub(crate) fn check_out<'py>(
+        &self,
+        out: Bound<'py, PyAny>,
+        shape: &[u64],
+    ) -> Result<Bound<'py, PyUntypedArray>> {
         let Ok(array) = out.cast::<PyUntypedArray>() else {
             return Err(invalid(format!("out is a NumPy array, not a {}", out.get_type().name()?)));
         };
@@ -211,6 +220,7 @@ impl ReadingHandle {
         out.set_item("writer", block.writer)?;
         out.set_item("put", block.put)?;
         out.set_item("nbytes", block.stored_bytes)?;
+        out.set_item("layout", (!block.layout.is_empty()).then_some(&block.layout))?;
         out.set_item("nans", block.nans)?;
         out.set_item("transform", Some(block.transform).filter(|t| !t.is_empty()))?;
         out.set_item("members", PyTuple::new(py, block.members)?)?;
@@ -240,6 +250,12 @@ impl ReadingHandle {
     #[getter]
     fn item(&self) -> u32 {
         self.reading.item()
+    }
+
+    /// The axes that the member brings.
+    #[getter(inner)]
+    fn inner_shape<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyTuple>> {
+        Ok(PyTuple::new(py, self.inner())?)
     }
 
     #[getter]
@@ -369,6 +385,65 @@ impl ReadingHandle {
         Ok((array.into_any(), report.bound.absolute, report.bound.relative))
     }
 
+    /// Coordinates and values of the cells between two values.
+    #[pyo3(signature = (step, low, high))]
+    fn value_range<'py>(
+        &self,
+        py: Python<'py>,
+        step: Option<&Bound<'py, PyAny>>,
+        low: &Bound<'py, PyAny>,
+        high: &Bound<'py, PyAny>,
+    ) -> Result<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, u64, u64)> {
+        let step = self.block_step(step)?;
+        let (low, high) = (limit(low)?, limit(high)?);
+        let hits = py.detach(|| self.reading.value_range(step, low, high))?;
+        let coords: Vec<u8> = hits.coords.iter().flat_map(|c| c.to_ne_bytes()).collect();
+        let report = hits.report;
+        Ok((PyBytes::new(py, &coords), PyBytes::new(py, &hits.values), report.read_bytes, report.requests))
+    }
+
+    /// Plans the read of a product of legs (see `listing::listing`), to be carried out once or more often.
+    #[pyo3(signature = (legs))]
+    fn plan(slf: &Bound<'_, Self>, legs: &Bound<'_, PyAny>) -> Result<PlannedHandle> {
+        let wanted = Wanted::from(listing::listing(legs)?);
+        let reading = &slf.get().reading;
+        let planned = slf.py().detach(|| reading.planned(wanted))?;
+        Ok(PlannedHandle::new(planned, slf.clone().unbind()))
+    }
+
+    /// Reads a product of legs once, into `out` if it is given: an array with an axis per leg and those of the member.
+    #[pyo3(signature = (legs, out))]
+    fn read_listed<'py>(
+        &self,
+        py: Python<'py>,
+        legs: &Bound<'py, PyAny>,
+        out: Option<Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let wanted = Wanted::from(listing::listing(legs)?);
+        let reading = &self.reading;
+        listing::read(
+            self,
+            py,
+            &wanted.shape(),
+            out,
+            &|out| match &wanted {
+                Wanted::Box(selection) => reading.read(selection, out),
+                Wanted::Listed(listing) => reading.read_listed(listing, out),
+            },
+            &|| match &wanted {
+                Wanted::Box(selection) => Ok(reading.read_strings(selection)?.0),
+                Wanted::Listed(listing) => Ok(reading.listed_strings(listing)?.0),
+            },
+        )
+    }
+
+    /// Cuts a box, a (start, step, count) per axis, into pieces of at most `most` cells.
+    fn tiles(&self, py: Python<'_>, axes: Vec<(u64, i64, u64)>, most: u64) -> Result<TilesHandle> {
+        let axes = axes.into_iter().map(|(start, step, count)| Axis { start, step, count }).collect();
+        let selection = Selection { axes };
+        Ok(TilesHandle::new(py.detach(|| self.reading.tiles(&selection, most))?))
+    }
+
     /// The blocks written in a step, oldest first.
     #[pyo3(signature = (step))]
     fn blocks<'py>(
@@ -407,6 +482,14 @@ impl ReadingHandle {
     }
 }
 
+/// An end of a range of values.
+fn limit(value: &Bound<'_, PyAny>) -> Result<Limit> {
+    if let Ok(whole) = value.extract::<i128>() {
+        return Ok(Limit::Int(whole));
+    }
+    Ok(Limit::Float(value.extract::<f64>()?))
+}
+
 /// What `max_error=`, `relative=` and `precision=` of a read say together.
 pub(crate) fn precision(
     error: Option<f64>,
@@ -429,7 +512,7 @@ pub(crate) fn precision(
 }
 
 /// Strings as one `str`, or as an object array of them.
-fn strings<'py>(
+pub(crate) fn strings<'py>(
     py: Python<'py>,
     values: Vec<Vec<u8>>,
     shape: &[u64],

@@ -8,12 +8,13 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Chain, Logical, Scratch};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 /// Name, chain, bytes of a scalar, scalars in an element, shape.
-const CASES: [(&str, &str, Number, usize, &[u64]); 26] = [
+const CASES: [(&str, &str, Number, usize, &[u64]); 32] = [
     ("zlib_f4", "zlib:6", Number::F4, 1, &[200]),
     ("shuffle_zlib_zstd_f4", "shuffle,zlib:9,zstd:1", Number::F4, 1, &[200]),
     ("gzip_f8", "gzip:9", Number::F8, 1, &[10, 20]),
@@ -40,6 +41,12 @@ const CASES: [(&str, &str, Number, usize, &[u64]); 26] = [
     ("blosc_lz4_f4", "blosc:lz4:5:shuffle,blocksize=512", Number::F4, 1, &[333]),
     ("blosc_zstd_bits_f8", "blosc:zstd:3:bitshuffle,blocksize=1024", Number::F8, 1, &[300]),
     ("blosc_zlib_i4", "blosc:zlib:6:noshuffle", Number::I4, 1, &[300]),
+    ("aplod_f8", "aplod", Number::F8, 1, &[300]),
+    ("aplod_i4", "aplod:1,3", Number::I4, 1, &[300]),
+    ("aplod_f4_pairs", "aplod", Number::F4, 2, &[300]),
+    ("isobar_f8", "isobar", Number::F8, 1, &[300]),
+    ("alacrity_f4", "alacrity", Number::F4, 1, &[1500]),
+    ("alacrity_i4_data", "alacrity:bits=9,data=1", Number::I4, 1, &[1500]),
 ];
 
 #[derive(Clone, Copy)]
@@ -59,6 +66,17 @@ impl Number {
             Number::I2 => 2,
             Number::I4 | Number::F4 => 4,
             Number::I8 | Number::F8 => 8,
+        }
+    }
+
+    fn kind(self) -> ScalarKind {
+        match self {
+            Number::U1 => ScalarKind::U8,
+            Number::I2 => ScalarKind::I16,
+            Number::I4 => ScalarKind::I32,
+            Number::I8 => ScalarKind::I64,
+            Number::F4 => ScalarKind::F32,
+            Number::F8 => ScalarKind::F64,
         }
     }
 
@@ -84,7 +102,8 @@ fn main() -> Outcome {
         let count = shape.iter().product::<u64>() as usize * components;
         let data: Vec<u8> = (0..count).flat_map(|i| number.bytes(i)).collect();
         let item = number.size() * components;
-        let logical = Logical { scalar: number.size(), shape: shape.into(), ..Logical::scalars(item, 0) };
+        let kind = number.kind();
+        let logical = Logical { item, scalar: number.size(), kind, shape: shape.into() };
         let chain = Chain::parse(text)?;
         let (mut stored, mut decoded) = (Vec::new(), vec![0; data.len()]);
         chain.encode(&data, &logical, &mut stored, &mut scratch)?;

@@ -14,6 +14,8 @@ mod level;
 
 use std::ops::Range;
 
+use crate::class::Class;
+use crate::columns::{Runs, gather};
 use crate::scratch::set_len_reusing;
 use crate::section::{self, Method};
 use crate::shuffle::kernel;
@@ -22,7 +24,6 @@ use crate::{
     Want, Zstd,
 };
 use head::{Component, Layout, MAX_COMPONENTS, MAX_HEAD};
-use level::Class;
 
 /// The level-of-detail codec.
 #[derive(Clone, Debug)]
@@ -167,21 +168,6 @@ impl Codec for Aplod {
     }
 }
 
-/// The elements that wanted bytes lie in, as runs that ascend and do not touch; and the wanted bytes behind the last element.
-fn runs(wanted: &[Range<u64>], width: u64, count: u64) -> (Vec<Range<u64>>, Option<Range<u64>>) {
-    let mut runs: Vec<Range<u64>> = Vec::new();
-    let body = count * width;
-    for range in wanted.iter().filter(|range| !range.is_empty() && range.start < body) {
-        let run = range.start / width..range.end.min(body).div_ceil(width);
-        match runs.last_mut() {
-            Some(last) if run.start <= last.end => last.end = last.end.max(run.end),
-            _ => runs.push(run),
-        }
-    }
-    let tail = wanted.last().map(|last| last.end).filter(|end| *end > body).map(|end| body..end);
-    (runs, tail)
-}
-
 impl Transparent for Aplod {
     fn meta_len(&self, encoded: &[u8]) -> usize {
         let number = usize::from(encoded.get(3).copied().unwrap_or(0));
@@ -200,7 +186,7 @@ impl Transparent for Aplod {
     ) -> Result<Planned, TransformError> {
         let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
         let (level, bound) = layout.choose(want.precision);
-        let (runs, tail) = runs(want.ranges, layout.width as u64, layout.count);
+        let runs = Runs::of(want.ranges, layout.width as u64, layout.count);
         let starts = layout.starts();
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let mut add = |range: Range<u64>| match ranges.last_mut() {
@@ -210,19 +196,18 @@ impl Transparent for Aplod {
         };
         for (component, &start) in layout.components.iter().zip(&starts).take(level) {
             match component.method {
-                Method::Zstd if runs.is_empty() => {}
+                Method::Zstd if runs.elements.is_empty() => {}
                 Method::Zstd => add(start..start + component.stored),
                 Method::Raw => {
                     for plane in 0..component.bytes as u64 {
                         let at = start + plane * layout.count;
-                        runs.iter().for_each(|run| add(at + run.start..at + run.end));
+                        runs.elements.iter().for_each(|run| add(at + run.start..at + run.end));
                     }
                 }
             }
         }
-        let body = layout.count * layout.width as u64;
-        if let (Some(tail), Some(&start)) = (tail, starts.last()) {
-            add(start..start + (tail.end - body));
+        if let Some(&start) = starts.last() {
+            add(start..start + runs.tail);
         }
         Ok(Planned { ranges, bound })
     }
@@ -239,10 +224,9 @@ impl Transparent for Aplod {
         let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
         let (width, count) = (layout.width, layout.count);
         let (level, _) = layout.choose(want.precision);
-        let (runs, tail) = runs(want.ranges, width as u64, count);
+        let runs = Runs::of(want.ranges, width as u64, count);
         let starts = layout.starts();
-        let elements: u64 = runs.iter().map(|run| run.end - run.start).sum();
-        let total = elements as usize;
+        let total = runs.count() as usize;
         let kept = layout.kept(level);
         let middle = layout.levels.get(level.wrapping_sub(1)).is_some_and(|level| level.middle);
         // The planes of just the wanted elements, least significant first; what is not known reads as its middle or 0.
@@ -262,63 +246,30 @@ impl Transparent for Aplod {
                 section::unpack_into(component.method, bytes, len, &mut section, scratch)?;
             }
             for plane in 0..component.bytes {
-                let mut to = (left - component.bytes + plane) * total;
+                let to = (left - component.bytes + plane) * total;
+                let Some(own) = planes.get_mut(to..to + total) else { continue };
                 let from = plane as u64 * count;
-                for run in &runs {
-                    let bytes = match component.method {
-                        Method::Zstd => section.get((from + run.start) as usize..(from + run.end) as usize),
-                        Method::Raw => Some(fetched.get(start + from + run.start..start + from + run.end)?),
-                    };
-                    let run_len = (run.end - run.start) as usize;
-                    if let (Some(bytes), Some(place)) = (bytes, planes.get_mut(to..to + run_len)) {
-                        place.copy_from_slice(bytes);
+                gather(&runs, own, |run| match component.method {
+                    Method::Zstd => {
+                        let bytes = section.get((from + run.start) as usize..(from + run.end) as usize);
+                        Ok(bytes.unwrap_or_default())
                     }
-                    to += run_len;
-                }
+                    Method::Raw => fetched.get(start + from + run.start..start + from + run.end),
+                })?;
             }
             left -= component.bytes;
         }
-        place(&layout, &planes, &runs, total, (kept, middle), pieces, &mut section)?;
-        if let (Some(tail), Some(&start)) = (tail, starts.last()) {
-            let bytes = fetched.get(start..start + (tail.end - tail.start))?;
-            pieces.place(tail)?.copy_from_slice(bytes);
+        runs.place(&planes, width, pieces, &mut section, |elements| {
+            if kept < width {
+                layout.class.mend(elements, width, kept, middle);
+            }
+        })?;
+        if let Some(&start) = starts.last() {
+            let body = count * width as u64;
+            let bytes = fetched.get(start..start + runs.tail)?;
+            pieces.place(body..body + runs.tail)?.copy_from_slice(bytes);
         }
         (scratch.planes, scratch.body) = (planes, section);
         Ok(())
     }
-}
-
-/// Puts the elements of which `planes` holds all bytes to their places.
-fn place(
-    layout: &Layout,
-    planes: &[u8],
-    runs: &[Range<u64>],
-    total: usize,
-    (kept, middle): (usize, bool),
-    pieces: &mut Pieces<'_>,
-    elements: &mut Vec<u8>,
-) -> Result<(), TransformError> {
-    let width = layout.width;
-    let mend = |bytes: &mut [u8]| {
-        if kept < width {
-            layout.class.mend(bytes, width, kept, middle);
-        }
-    };
-    if let [run] = runs {
-        let place = pieces.place(run.start * width as u64..run.end * width as u64)?;
-        kernel::unshuffle(planes, width, place);
-        mend(place);
-        return Ok(());
-    }
-    set_len_reusing(elements, total * width);
-    kernel::unshuffle(planes, width, elements);
-    mend(elements);
-    let mut rest = elements.as_slice();
-    for run in runs {
-        let (bytes, after) =
-            rest.split_at_checked((run.end - run.start) as usize * width).unwrap_or((rest, &[]));
-        pieces.place(run.start * width as u64..run.end * width as u64)?.copy_from_slice(bytes);
-        rest = after;
-    }
-    Ok(())
 }

@@ -13,11 +13,15 @@ use crate::blosc::Blosc;
 use crate::bzip2::Bzip2;
 use crate::deflate::{Gzip, Zlib};
 use crate::delta::{ByteDelta, Delta};
+use crate::lorenzo::Lorenzo;
 use crate::lz4::Lz4;
 use crate::pcodec::Pcodec;
 use crate::szip::Szip;
 use crate::text::{CodecSpec, nearest};
-use crate::{Aplod, Fetched, Logical, Pieces, Planned, Scratch, Shuffle, Stored, TransformError, Want, Zstd};
+use crate::{
+    Alacrity, Aplod, Fetched, Indexed, Isobar, Logical, Pieces, Planned, Scratch, Shuffle, Stored,
+    TransformError, Want, Zstd,
+};
 
 /// One reversible encoding of a subchunk's bytes.
 ///
@@ -68,9 +72,14 @@ pub trait Transparent {
     fn meta_len(&self, encoded: &[u8]) -> usize;
 
     /// Whether the encoded form is worth keeping though it is longer than the data, for what it lets readers do. Then
-    /// [`Codec::max_encoded_len`] is the limit, which must be below three times the data; else data is stored raw instead.
+    /// [`Codec::max_encoded_len`] is the limit, which is below three times the data; else data is stored raw instead.
     fn may_grow(&self) -> bool {
         false
+    }
+
+    /// The side that finds elements by their values, or `None`.
+    fn indexed(&self) -> Option<&dyn Indexed> {
+        None
     }
 
     /// Which of the `stored.len` encoded bytes the want needs. Pure arithmetic: nothing is fetched yet, and what it allocates
@@ -95,12 +104,13 @@ pub trait Transparent {
     ) -> Result<(), TransformError>;
 }
 
-const KNOWN: [&str; 15] = [
+const KNOWN: [&str; 18] = [
     "identity",
     "shuffle",
     "bitshuffle",
     "delta",
     "bytedelta",
+    "lorenzo",
     "bitround",
     "zstd",
     "lz4",
@@ -111,6 +121,8 @@ const KNOWN: [&str; 15] = [
     "pcodec",
     "blosc",
     "aplod",
+    "isobar",
+    "alacrity",
 ];
 
 /// Finds a built-in codec and checks its parameters. `None` is identity: it does nothing.
@@ -123,10 +135,13 @@ pub(crate) fn built_in(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, Trans
             }
         },
         "aplod" => Ok(Some(Arc::new(Aplod::from_params(&spec.params)?))),
+        "alacrity" => Ok(Some(Arc::new(Alacrity::from_params(&spec.params)?))),
+        "isobar" => Ok(Some(Arc::new(Isobar::from_params(&spec.params)?))),
         "shuffle" => Ok(Some(Arc::new(Shuffle::from_params(&spec.params)?))),
         "bitshuffle" => Ok(Some(Arc::new(BitShuffle::from_params(&spec.params)?))),
         "delta" => Ok(Some(Arc::new(Delta::from_params(&spec.params)?))),
         "bytedelta" => Ok(Some(Arc::new(ByteDelta::from_params(&spec.params)?))),
+        "lorenzo" => Ok(Some(Arc::new(Lorenzo::from_params(&spec.params)?))),
         "bitround" => Ok(Some(Arc::new(BitRound::from_params(&spec.params)?))),
         "zstd" => Ok(Some(Arc::new(Zstd::from_params(&spec.params)?))),
         "lz4" => Ok(Some(Arc::new(Lz4::from_params(&spec.params)?))),

@@ -6,11 +6,12 @@
 //! fastest axis. Scalars of 4 and 8 bytes are coded as byte planes, one after
 //! the other; each scanline is padded to whole blocks.
 
+mod entropy;
+
 use std::ops::Range;
 
-use tensogram_szip::{
-    AEC_DATA_PREPROCESS, AEC_NOT_ENFORCE, AecParams, aec_compress_no_offsets, aec_decompress,
-};
+use entropy::Coding;
+use tensogram_szip::{AEC_DATA_PREPROCESS, AEC_NOT_ENFORCE, AecParams, aec_compress_no_offsets};
 
 use crate::params::Params;
 use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent, shuffle};
@@ -175,13 +176,16 @@ impl Codec for Szip {
             };
         }
         let padded_len = lines.padded_len(body.len());
-        let padded = match aec_decompress(coded, padded_len, &lines.coding) {
-            Ok(padded) if padded.len() == padded_len => padded,
-            Ok(padded) => {
-                let found = padded.len();
-                return corrupt(format!("the szip stream gives {found} bytes, not {padded_len}"), HEADER_LEN);
-            }
-            Err(error) => return corrupt(format!("szip stream: {error}"), HEADER_LEN),
+        let coding = Coding {
+            bits: lines.coding.bits_per_sample,
+            block: lines.coding.block_size as usize,
+            interval: lines.coding.rsi as usize,
+            predicted: self.nearest_neighbour,
+        };
+        let samples = entropy::decode(&coding, coded, padded_len / lines.width)?;
+        let padded: Vec<u8> = match lines.width {
+            1 => samples.iter().map(|sample| *sample as u8).collect(),
+            _ => samples.iter().flat_map(|sample| sample.to_le_bytes()).collect(),
         };
         let mut planes = Vec::with_capacity(body.len());
         for (line, padded) in lines.lines(body.len()).zip(padded.chunks_exact(lines.padded)) {

@@ -104,7 +104,15 @@ fn value(kind: ScalarKind, bytes: &[u8]) -> f64 {
 fn every_bit_of_every_kind_comes_back_whole_and_in_parts() {
     let mut random = Random(31);
     for kind in KINDS {
-        for text in ["aplod", "aplod:2,1,1,4", "aplod:1,1,1,1,1,1,1,1", "aplod:3,level=3"] {
+        for text in [
+            "aplod",
+            "aplod:2,1,1,4",
+            "aplod:1,1,1,1,1,1,1,1",
+            "aplod:3,level=3",
+            "isobar",
+            "alacrity",
+            "alacrity:6,data=1",
+        ] {
             for count in [0, 1, 2, 63, 700, 5000] {
                 for wild in [false, true] {
                     let mut data = numbers(kind, count, wild, &mut random);

@@ -24,12 +24,15 @@ const KINDS: [(&str, ScalarKind, usize); 13] = [
 ];
 
 /// Chains that take any bytes.
-const ANY: [&str; 23] = [
+const ANY: [&str; 24] = [
     "bitshuffle",
     "bitshuffle:3",
     "delta",
     "delta:2",
     "bytedelta",
+    "lorenzo",
+    "lorenzo:1",
+    "lorenzo:2,shuffle,zstd:1",
     "shuffle,bytedelta,zstd:1",
     "delta,shuffle,zstd:1",
     "bitshuffle,lz4",
@@ -37,11 +40,9 @@ const ANY: [&str; 23] = [
     "zlib",
     "zlib:0",
     "zlib:1",
-    "zlib:9",
     "gzip:1",
     "gzip:9",
     "bzip2:1",
-    "bzip2",
     "szip",
     "szip:8:ec",
     "blosc",
@@ -96,7 +97,7 @@ fn every_codec_gives_every_kind_of_number_back_in_every_shape() {
         for (name, _, size) in KINDS.into_iter().take(4) {
             for components in [1, 2] {
                 let item = size * components;
-                for count in [0, 1, 7, 60, 2046] {
+                for count in [0, 1, 7, 636] {
                     for manner in 0..5 {
                         let data = numbers(manner, size, item * count, &mut random);
                         for shape in shapes(count) {
@@ -175,7 +176,7 @@ fn the_output_of_every_codec_keeps_the_bound_that_decoding_demands() {
     let mut scratch = Scratch::new();
     for text in ANY.into_iter().chain(["pcodec:8,dtype=f4", "pcodec:12,dtype=u8", "pcodec:0,dtype=u2"]) {
         let chain = Chain::parse(&format!("{text},zstd:1")).unwrap();
-        for count in [1, 3, 33, 1000, 40_000] {
+        for count in [1, 3, 33, 5000] {
             for manner in 0..5 {
                 // Noise that zstd shrinks, as half of it is zeros, so that the chain is not stored raw.
                 let mut data = numbers(manner, 8, 8 * count, &mut random);

@@ -112,10 +112,10 @@ impl FragmentHandle {
 }
 
 /// Positions along each axis, as half-open ranges.
-type Region = Vec<(u64, u64)>;
+pub(crate) type Region = Vec<(u64, u64)>;
 
 /// The boxes without what they share with `taken`, which is not empty in any dimension.
-fn subtract(boxes: Vec<Region>, taken: &Region) -> Vec<Region> {
+pub(crate) fn subtract(boxes: Vec<Region>, taken: &Region) -> Vec<Region> {
     let mut out = Vec::with_capacity(boxes.len());
     for mut rest in boxes {
         if rest.iter().zip(taken).any(|(r, t)| r.1 <= t.0 || t.1 <= r.0) {

@@ -11,7 +11,7 @@
 //! - bytes of a fragment that stand for nothing in the dataset are neither read nor written;
 //! - a write has checked everything that can be wrong with it before its first put.
 
-mod column;
+pub(crate) mod column;
 mod coverage;
 mod declare;
 mod pairs;
@@ -34,7 +34,8 @@ use crate::{Container, Error, Result};
 
 use column::Column;
 pub use coverage::{Coverage, Missing};
-pub(crate) use declare::keep;
+pub(crate) use coverage::{Region, subtract};
+pub(crate) use declare::{keep, parsed};
 use piece::Piece;
 
 /// A dense buffer between a member and a fragment's memory is at most this large.
@@ -140,7 +141,7 @@ impl Container {
 }
 
 /// Messages and advice of diagnostics without places, which are in a text that the caller does not see.
-fn said(diagnostics: &drystone_dataset::Diagnostics) -> String {
+pub(crate) fn said(diagnostics: &drystone_dataset::Diagnostics) -> String {
     let one = |d: &drystone_dataset::Diagnostic| match &d.help {
         Some(help) => format!("{} ({help})", d.message),
         None => d.message.clone(),

@@ -22,13 +22,7 @@ impl Reading {
     /// Reads a selection of a string variable: one value per cell in row-major order, empty where nothing was written.
     pub fn read_strings(&self, selection: &Selection) -> Result<(Vec<Vec<u8>>, ReadReport)> {
         self.check_selection(selection)?;
-        if self.variable.dtype != DType::String {
-            return Err(Error::invalid(format!(
-                "\"{}\" holds {}, not strings",
-                self.path, self.variable.dtype
-            )));
-        }
-        let mut out = empty_strings(&self.path, selection.cells())?;
+        let mut out = self.no_strings(selection.cells())?;
         let cells = out.len();
         let mut report = ReadReport::default();
         if cells == 0 {
@@ -46,6 +40,17 @@ impl Reading {
         Ok((out, report))
     }
 
+    /// As many empty strings; refused if the variable does not hold strings.
+    pub(super) fn no_strings(&self, cells: Option<u64>) -> Result<Vec<Vec<u8>>> {
+        if self.variable.dtype != DType::String {
+            return Err(Error::invalid(format!(
+                "\"{}\" holds {}, not strings",
+                self.path, self.variable.dtype
+            )));
+        }
+        empty_strings(&self.path, cells)
+    }
+
     /// Resolves the strings of one slot into `out` (row-major).
     pub(super) fn strings_of(&self, prepared: &Prepared, out: &mut [Vec<u8>]) -> Result<()> {
         let sources = Sources::new(&self.inner, &self.snapshot);
@@ -60,23 +65,55 @@ impl Reading {
             let target = Target::dense(&mut refs, &full, 16)?;
             execute::run(self, prepared, 0, &target, &sources)?;
         }
-        let mut wanted: Vec<(u32, std::ops::Range<u64>, (usize, u32))> = Vec::new();
+        let mut held: Vec<(usize, u32)> = Vec::new();
         for visible in &prepared.resolved[0].visible {
             let entry = &slot.candidates[visible.candidate].entry;
-            for cell in cells_of(&visible.lo[..shape.len()], &visible.hi[..shape.len()], &shape) {
-                let r = &refs[cell * 16..cell * 16 + 16];
-                let position = u64::from_le_bytes([r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]]);
-                let len = u32::from_le_bytes([r[8], r[9], r[10], r[11]]);
-                let check = u32::from_le_bytes([r[12], r[13], r[14], r[15]]);
-                if len > 0 {
-                    let end = position.checked_add(u64::from(len)).ok_or_else(|| {
-                        Error::corrupt(format!(
-                            "variable \"{}\": a string's place is out of range",
-                            self.path
-                        ))
-                    })?;
-                    wanted.push((entry.source, position..end, (cell, check)));
-                }
+            let cells = cells_of(&visible.lo[..shape.len()], &visible.hi[..shape.len()], &shape);
+            held.extend(cells.map(|cell| (cell, entry.source)));
+        }
+        self.texts(&refs, held, out)
+    }
+
+    /// Resolves the strings of a listing of this shape into `out` (row-major).
+    pub(super) fn strings_of_listed(
+        &self,
+        prepared: &Prepared,
+        shape: &[u64],
+        out: &mut [Vec<u8>],
+    ) -> Result<()> {
+        let sources = Sources::new(&self.inner, &self.snapshot);
+        let mut refs = vec![0u8; out.len() * 16];
+        execute::run(self, prepared, 0, &Target::dense(&mut refs, shape, 16)?, &sources)?;
+        let mut held: Vec<(usize, u32)> = Vec::new();
+        for work in &prepared.plan.works {
+            let source = prepared.slots[work.slot].candidates[work.entry].entry.source;
+            let mut places = vec![0u64];
+            for (picks, n) in work.cells.iter().flat_map(|cells| &cells.legs).zip(shape) {
+                let along = |at: &u64| {
+                    let at = *at;
+                    (0..picks.count()).filter_map(|i| picks.get(i)).map(move |(_, place)| at * n + place)
+                };
+                places = places.iter().flat_map(along).collect();
+            }
+            held.extend(places.into_iter().map(|place| (place as usize, source)));
+        }
+        self.texts(&refs, held, out)
+    }
+
+    /// Reads the strings that references name. `held`: cells, each with the source its string lies in.
+    fn texts(&self, refs: &[u8], held: Vec<(usize, u32)>, out: &mut [Vec<u8>]) -> Result<()> {
+        let sources = Sources::new(&self.inner, &self.snapshot);
+        let mut wanted: Vec<(u32, std::ops::Range<u64>, (usize, u32))> = Vec::new();
+        for (cell, source) in held {
+            let r = &refs[cell * 16..cell * 16 + 16];
+            let position = u64::from_le_bytes([r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]]);
+            let len = u32::from_le_bytes([r[8], r[9], r[10], r[11]]);
+            let check = u32::from_le_bytes([r[12], r[13], r[14], r[15]]);
+            if len > 0 {
+                let end = position.checked_add(u64::from(len)).ok_or_else(|| {
+                    Error::corrupt(format!("variable \"{}\": a string's place is out of range", self.path))
+                })?;
+                wanted.push((source, position..end, (cell, check)));
             }
         }
         let mut lengths: BTreeMap<u32, u64> = BTreeMap::new();

@@ -4,14 +4,18 @@
 //! 2. [`resolve_slots`] settles what shows; [`needed_tables`] names the cut blocks whose subchunk tables have to be read.
 //! 3. [`plan`] chooses, per part of a subchunk, between the stored piece as a whole and the check units it touches, and merges
 //!    all to requests. Where the metadata of encoded pieces would let it ask for less, it names them: with it, plan again.
+//!    For listings [`find`] takes the place of 2 and [`plan_listings`] that of 3.
 //!
 //! Invariants
 //! - every covered cell of every slot is in exactly one work, so works may run in any order and in parallel;
 //! - a work's ranges begin and end at check units, so what is read can be verified;
 //! - works on the same piece are neighbours; works, requests and their order depend on nothing but the arguments.
 
+mod cells;
 mod coded;
+mod listing;
 mod piece;
+mod replica;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -25,12 +29,17 @@ use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Bound, Precision};
 
 use crate::coalesce::{Fetch, coalesce};
+use crate::form::Form;
 use crate::parts::{Part, parts};
 use crate::ranges::touched;
 use crate::resolve::{Candidate, Resolved, resolve};
 use crate::selection::Selection;
 use coded::{Chains, Coded};
 use piece::Stored;
+pub use replica::{Choice, numbers, offered};
+
+pub use cells::{Cells, Picks};
+pub use listing::{Found, find, plan_listings};
 
 /// One target: the cells of one member of one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +83,8 @@ pub struct Work {
     pub entry: usize,
     /// Which cells, and where they go.
     pub part: Part,
+    /// For a listing, the cells one by one: `part` is then only the box around them.
+    pub cells: Option<Box<Cells>>,
     /// Where the subchunk is stored.
     pub piece: Piece,
     /// Bytes of the payload that are read, ascending, at check units.
@@ -110,6 +121,8 @@ pub struct ReadPlan {
     pub blocks: usize,
     /// Number of subchunks that are touched.
     pub subchunks: usize,
+    /// Where there are replicas: what each would cost, in the order of their numbers; the one with `chosen` is read.
+    pub choices: Vec<Choice>,
     /// Guaranteed largest error of all values.
     pub bound: Bound,
     /// Encoded pieces, with their source, of which the metadata was not given though it could make the read smaller. They are
@@ -169,8 +182,7 @@ pub fn plan<'t, 'm>(
     metas: impl Fn(u32, &Piece) -> Option<&'m [u8]>,
     options: &Options,
 ) -> Result<ReadPlan, PlanError> {
-    let mut planner =
-        Planner { options, plan: ReadPlan::default(), trailers: Vec::new(), payloads: Vec::new() };
+    let mut planner = Planner::new(options);
     let mut chains = Chains::default();
     for (number, (slot, resolved)) in slots.iter().zip(resolved).enumerate() {
         planner.plan.fill.push(slot.selection.cells() != Some(resolved.covered));
@@ -205,7 +217,7 @@ pub fn plan<'t, 'm>(
                 match metas(entry.source, &piece) {
                     None => {
                         planner.plan.unknown.push((entry.source, piece));
-                        planner.add_whole(&block, part, piece);
+                        planner.add_whole(&block, part, None, piece);
                     }
                     Some(meta) => {
                         let asked = chains.ask(entry, slot, &part, &piece, meta, options).map_err(fail)?;
@@ -233,7 +245,11 @@ struct Planner<'a> {
     payloads: Vec<(u32, Range<u64>, Payload)>,
 }
 
-impl Planner<'_> {
+impl<'a> Planner<'a> {
+    fn new(options: &'a Options) -> Self {
+        Planner { options, plan: ReadPlan::default(), trailers: Vec::new(), payloads: Vec::new() }
+    }
+
     /// Decides how a part is read. `again`: the part before was of the same piece.
     fn add(&mut self, block: &Block<'_>, part: Part, piece: Piece, again: bool) {
         let (gap, most) = (self.options.gap, self.options.max_request);
@@ -241,17 +257,16 @@ impl Planner<'_> {
         let unit = block.stored.unit(&piece);
         let indivisible = unit == 0 || unit >= piece.length;
         if indivisible || (stored_len <= most && part.is_whole()) {
-            return self.add_whole(block, part, piece);
+            return self.add_whole(block, part, None, piece);
         }
-        let ndim = usize::from(block.entry.ndim);
-        let touch = |part: &Part| touched(part, ndim, block.stored.item, unit, piece.length, gap);
+        let touch = |part: &Part| touched(part, &block.stored.form, unit, piece.length, gap);
         let ranges = touch(&part);
         // Each request counts as `gap` bytes; the trailer is one more.
         let read = length(&ranges).saturating_add(piece.trailer);
         let requests = (ranges.len() as u64).saturating_add(1);
         let cost = read.saturating_add(requests.saturating_mul(gap));
         if stored_len <= most && stored_len.saturating_add(gap) <= cost {
-            return self.add_whole(block, part, piece);
+            return self.add_whole(block, part, None, piece);
         }
         let trailer = Some(self.trailer(block, &piece, again));
         let mut rest = vec![(part, ranges)];
@@ -259,16 +274,12 @@ impl Planner<'_> {
             // Rounding to units may add one at either end, which is no reason to split again.
             let tolerated = most.saturating_add(unit.saturating_mul(2));
             if length(&ranges) > tolerated
-                && let Some((first, second)) = halves(&part)
+                && let Some((first, second)) = halves(&part, &block.stored.form)
             {
                 rest.extend([second, first].map(|half| (half, touch(&half))));
                 continue;
             }
-            for range in &ranges {
-                let bytes = piece.position + range.start..piece.position + range.end;
-                self.payloads.push((block.entry.source, bytes, (self.plan.works.len(), range.clone())));
-            }
-            self.push(block, part, piece, ranges, trailer);
+            self.add_ranges(block, (part, None), piece, ranges, trailer);
         }
     }
 
@@ -277,33 +288,44 @@ impl Planner<'_> {
         let trailer = Some(self.trailer(block, &piece, again));
         let cost = length(&asked.ranges).saturating_add(self.options.gap * asked.ranges.len() as u64);
         if piece.end() - piece.position + self.options.gap <= cost {
-            return self.add_whole(block, part, piece);
+            return self.add_whole(block, part, None, piece);
         }
         self.plan.bound = self.plan.bound.max(asked.bound);
-        for range in &asked.ranges {
+        self.add_ranges(block, (part, None), piece, asked.ranges, trailer);
+    }
+
+    fn add_whole(&mut self, block: &Block<'_>, part: Part, cells: Option<Box<Cells>>, piece: Piece) {
+        let (payload, all) = (0..piece.length, piece.position..piece.end());
+        self.payloads.push((block.entry.source, all, (self.plan.works.len(), payload.clone())));
+        self.push(block, (part, cells), piece, vec![payload], None);
+    }
+
+    fn add_ranges(
+        &mut self,
+        block: &Block<'_>,
+        what: (Part, Option<Box<Cells>>),
+        piece: Piece,
+        ranges: Vec<Range<u64>>,
+        trailer: Option<usize>,
+    ) {
+        for range in &ranges {
             let bytes = piece.position + range.start..piece.position + range.end;
             self.payloads.push((block.entry.source, bytes, (self.plan.works.len(), range.clone())));
         }
-        self.push(block, part, piece, asked.ranges, trailer);
-    }
-
-    fn add_whole(&mut self, block: &Block<'_>, part: Part, piece: Piece) {
-        let (payload, all) = (0..piece.length, piece.position..piece.end());
-        self.payloads.push((block.entry.source, all, (self.plan.works.len(), payload.clone())));
-        self.push(block, part, piece, vec![payload], None);
+        self.push(block, what, piece, ranges, trailer);
     }
 
     /// Without a trailer to read beforehand, the piece is read whole.
     fn push(
         &mut self,
         block: &Block<'_>,
-        part: Part,
+        (part, cells): (Part, Option<Box<Cells>>),
         piece: Piece,
         ranges: Vec<Range<u64>>,
         trailer: Option<usize>,
     ) {
         let (slot, entry, whole) = (block.slot, block.candidate, trailer.is_none());
-        self.plan.works.push(Work { slot, entry, part, piece, ranges, whole, trailer });
+        self.plan.works.push(Work { slot, entry, part, cells, piece, ranges, whole, trailer });
     }
 
     /// The number of a piece's trailer: a new one, unless the work before reads it too.
@@ -334,9 +356,9 @@ fn length(ranges: &[Range<u64>]) -> u64 {
     ranges.iter().map(|range| range.end - range.start).sum()
 }
 
-/// Cuts a part in two along its outermost axis of more than one cell.
-fn halves(part: &Part) -> Option<(Part, Part)> {
-    let d = part.chunk.iter().position(|&(_, _, count)| count > 1)?;
+/// Cuts a part in two along the slowest dimension, as stored, of more than one cell.
+fn halves(part: &Part, form: &Form) -> Option<(Part, Part)> {
+    let d = form.dims().find(|d| part.chunk[*d].2 > 1)?;
     let (first, step, count) = part.chunk[d];
     let taken = count / 2;
     let (mut a, mut b) = (*part, *part);

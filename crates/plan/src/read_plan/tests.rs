@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use drystone_format::entry::Encoding;
+use drystone_format::layout::Layout;
 
 use super::*;
+use crate::listing::{Leg, Listing};
 use crate::random::{Random, block};
 use crate::selection::Axis;
 
@@ -53,7 +55,7 @@ impl Store {
         entry.put = self.tables.len() as u64;
         entry.source = random.below(3) as u32;
         let chain = if random.below(3) == 0 { "mirror" } else { "" };
-        entry.encoding = Arc::new(Encoding { chain: chain.into(), item: ITEM as u32, layout: 0 });
+        entry.encoding = Arc::new(Encoding { chain: chain.into(), item: ITEM as u32, ..Encoding::default() });
         let cutting = random.below(2) == 0;
         entry.subchunks = 1;
         for (d, &count) in count.iter().enumerate() {
@@ -92,6 +94,12 @@ impl Store {
 
     /// Does what a plan says, cell by cell; cells that nothing fills stay `None`.
     fn execute(&self, slots: &[Slot], plan: &ReadPlan) -> Vec<Vec<Option<u32>>> {
+        let shapes: Vec<Vec<u64>> = slots.iter().map(|slot| slot.selection.shape()).collect();
+        self.execute_into(slots, &shapes, plan)
+    }
+
+    /// The same with the shape of each slot's result.
+    fn execute_into(&self, slots: &[Slot], shapes: &[Vec<u64>], plan: &ReadPlan) -> Vec<Vec<Option<u32>>> {
         let mut payloads: Vec<Vec<Option<u8>>> =
             plan.works.iter().map(|work| vec![None; work.piece.length as usize]).collect();
         for fetch in &plan.fetches {
@@ -108,8 +116,8 @@ impl Store {
         for fetch in &plan.trailers {
             trailers.extend(fetch.items.iter().map(|(range, number)| (*number, range.clone())));
         }
-        let length = |slot: &Slot| slot.selection.cells().unwrap() as usize;
-        let mut out: Vec<Vec<Option<u32>>> = slots.iter().map(|slot| vec![None; length(slot)]).collect();
+        let length = |shape: &Vec<u64>| shape.iter().product::<u64>() as usize;
+        let mut out: Vec<Vec<Option<u32>>> = shapes.iter().map(|shape| vec![None; length(shape)]).collect();
         for (work, payload) in plan.works.iter().zip(&payloads) {
             let entry = &slots[work.slot].candidates[work.entry].entry;
             let unit = if work.piece.unit_log2 == 0 { work.piece.length } else { 1 << work.piece.unit_log2 };
@@ -126,8 +134,24 @@ impl Store {
                 let whole: Vec<u8> = payload.iter().map(|b| b.unwrap()).collect();
                 coded(&whole).into_iter().map(Some).collect()
             };
+            let value = |from: u64| {
+                let bytes: Vec<u8> = (0..ITEM).map(|i| dense[(from * ITEM + i) as usize].unwrap()).collect();
+                u32::from_le_bytes(bytes.try_into().unwrap())
+            };
             let ndim = slots[work.slot].selection.axes.len();
-            let shape = slots[work.slot].selection.shape();
+            let shape = shapes[work.slot].clone();
+            if let Some(listed) = &work.cells {
+                assert_eq!((work.ranges.len(), listed.legs.len()), (1, shape.len()));
+                for at in cells(&listed.legs.iter().map(Picks::count).collect::<Vec<_>>()) {
+                    let picks = listed.legs.iter().zip(at).map(|(leg, i)| leg.get(i).unwrap());
+                    let (from, to) = picks
+                        .zip(&shape)
+                        .fold((0, 0), |(from, to), ((more, place), n)| (from + more, to * n + place));
+                    let before = out[work.slot][to as usize].replace(value(from));
+                    assert_eq!(before, None, "filled twice");
+                }
+                continue;
+            }
             let part = &work.part;
             for at in cells(&part.chunk.map(|(_, _, count)| count)[..ndim]) {
                 let (mut from, mut to) = (0, 0);
@@ -137,9 +161,7 @@ impl Store {
                         from * part.chunk_shape[d] + first.checked_add_signed(step * at[d] as i64).unwrap();
                     to = to * shape[d] + part.dest[d] + at[d];
                 }
-                let bytes: Vec<u8> = (0..ITEM).map(|i| dense[(from * ITEM + i) as usize].unwrap()).collect();
-                let value = u32::from_le_bytes(bytes.try_into().unwrap());
-                assert_eq!(out[work.slot][to as usize].replace(value), None, "filled twice");
+                assert_eq!(out[work.slot][to as usize].replace(value(from)), None, "filled twice");
             }
         }
         out
@@ -307,7 +329,8 @@ fn shuffled_row() -> Slot {
     let row = vec![Axis { start: 100, step: 1, count: 1 }, Axis::full(1024)];
     let mut slot = raw_slot(&[512, 1024], row);
     let entry = &mut slot.candidates[0].entry;
-    entry.encoding = Arc::new(Encoding { chain: "shuffle".into(), item: 4, layout: 0 });
+    entry.encoding =
+        Arc::new(Encoding { chain: "shuffle".into(), item: 4, layout: Layout::Dense, replica: 0 });
     entry.piece = Piece { length: (2 << 20) + 1, trailer: 129 * 4 + 5, ..entry.piece };
     slot
 }
@@ -378,7 +401,8 @@ fn numbers_that_do_not_fit_are_errors() {
         assert!(matches!(error, PlanError::Corrupt { slot: 0, candidate: 0, .. }));
     }
     let mut slot = raw_slot(&[64], vec![Axis::full(64)]);
-    slot.candidates[0].entry.encoding = Arc::new(Encoding { item: 4, layout: 7, ..Encoding::default() });
+    slot.candidates[0].entry.encoding =
+        Arc::new(Encoding { item: 4, layout: Layout::Unknown(7), ..Encoding::default() });
     assert!(matches!(plan_of(&[slot]), Err(PlanError::Unsupported { .. })));
 }
 
@@ -390,4 +414,96 @@ fn damage_in_a_block_that_does_not_show_fails_nothing() {
     slot.candidates[0].entry.piece.length = 1;
     slot.candidates.push(newer);
     assert_eq!(plan_of(&[slot]).unwrap().blocks, 1);
+}
+
+/// The array's cell that each cell of a listing's result names.
+fn named(listing: &Listing, ndim: usize) -> Vec<Vec<u64>> {
+    let name = |at: Vec<u64>| {
+        let mut cell = vec![0; ndim];
+        for (leg, i) in listing.legs.iter().zip(at) {
+            match &**leg {
+                Leg::Axis { axis, cells } => cell[*axis] = cells.cell(i),
+                Leg::List { axes, cells, .. } => {
+                    for (k, axis) in axes.iter().enumerate() {
+                        cell[*axis] = cells[i as usize * axes.len() + k];
+                    }
+                }
+            }
+        }
+        cell
+    };
+    cells(&listing.shape()).into_iter().map(name).collect()
+}
+
+#[test]
+fn random_listings_show_what_a_painter_paints() {
+    let mut random = Random(22);
+    for case in 0..1500 {
+        let ndim = 1 + random.below(3) as usize;
+        let edge = [0, 60, 24, 10][ndim];
+        let mut store = Store::default();
+        let mut slots = Vec::new();
+        let mut listings = Vec::new();
+        for _ in 0..1 + random.below(3) {
+            let candidates = (0..random.below(7)).map(|_| {
+                let offset: Vec<u64> = (0..ndim).map(|_| random.below(edge)).collect();
+                let count: Vec<u64> = (0..ndim).map(|_| 1 + random.below(edge)).collect();
+                let put = store.tables.len() as u64;
+                candidate(store.put(&mut random, &offset, &count, &|at| value_of(put, at)))
+            });
+            let candidates: Vec<Candidate> = candidates.collect();
+            // Axes that share a number belong to one list; above ndim is a progression.
+            let owner: Vec<u64> = (0..ndim).map(|_| random.below(2 * ndim as u64)).collect();
+            let mut legs = Vec::new();
+            for list in 0..ndim as u64 {
+                let axes: Vec<usize> = (0..ndim).filter(|d| owner[*d] == list).collect();
+                if !axes.is_empty() {
+                    let cells = (0..(1 + random.below(9)) * axes.len() as u64).map(|_| random.below(edge));
+                    let cells = cells.collect();
+                    legs.push(Leg::list(axes, cells));
+                }
+            }
+            for axis in (0..ndim).filter(|d| owner[*d] >= ndim as u64) {
+                let step: i64 = [1, 2, -1, -3][random.below(4) as usize];
+                let count = 1 + random.below(edge / step.unsigned_abs());
+                let span = (count - 1) * step.unsigned_abs();
+                let low = random.below(edge - span);
+                let cells = Axis { start: if step < 0 { low + span } else { low }, step, count };
+                legs.insert(random.below(legs.len() as u64 + 1) as usize, Leg::Axis { axis, cells });
+            }
+            let listing = Listing::new(legs);
+            assert!(listing.check(&vec![edge; ndim]));
+            let (selection, kind) = (listing.enclosing(), ScalarKind::U32);
+            slots.push(Slot { candidates, selection, item: ITEM, scalar: ITEM, kind });
+            listings.push(listing);
+        }
+        let options = Options {
+            gap: [0, 0, 8, 200][random.below(4) as usize],
+            max_request: 64 << random.below(8),
+            ..Options::default()
+        };
+        let found = find(&slots, &listings).unwrap();
+        let needed = needed_tables(&slots, &found.resolved);
+        let tables = |slot: usize, candidate: usize| {
+            assert!(needed.contains(&(slot, candidate)), "a table that was not announced");
+            &store.tables[&slots[slot].candidates[candidate].entry.put][..]
+        };
+        let plan = plan_listings(&slots, &listings, &found, tables, &options).unwrap();
+        let expected: Vec<Vec<Option<u32>>> = slots
+            .iter()
+            .zip(&listings)
+            .map(|(slot, listing)| {
+                let one = |cell: Vec<u64>| {
+                    let selection = Selection::boxed(&cell, &vec![1; ndim]);
+                    paint(&Slot { selection, ..slot.clone() })[0]
+                };
+                named(listing, ndim).into_iter().map(one).collect()
+            })
+            .collect();
+        let shapes: Vec<Vec<u64>> = listings.iter().map(Listing::shape).collect();
+        assert_eq!(store.execute_into(&slots, &shapes, &plan), expected, "case {case}\n{plan}");
+        let fill: Vec<bool> = expected.iter().map(|cells| cells.contains(&None)).collect();
+        assert_eq!(plan.fill, fill);
+        assert_eq!(plan.wanted_bytes, expected.iter().flatten().flatten().count() as u64 * ITEM);
+    }
 }

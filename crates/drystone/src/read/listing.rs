@@ -1,0 +1,287 @@
+//! Reading points, index lists and masks, reads that are planned once, and selections cut to pieces.
+//!
+//! A listing is planned in batches of listed cells and steps, which bounds the memory of plans however many cells are asked for.
+
+use std::collections::BTreeMap;
+
+use drystone_format::MAX_NDIM;
+use drystone_format::dtype::DType;
+use drystone_format::entry::Entry;
+use drystone_plan::listing::{AtSteps, Listing, batches, progressions};
+use drystone_plan::read_plan::{self, ReadPlan, Slot};
+use drystone_plan::selection::{Axis, Selection};
+use drystone_plan::tiles::{Grain, Tiles};
+
+use super::execute::{self, Sources};
+use super::{BATCH, OPTIONS, Prepared, ReadReport, Reading};
+use crate::array::Target;
+use crate::{Error, Result};
+
+/// Listed cells planned at a time: about 16 MiB of plan where each lies in a subchunk of its own.
+const LISTED: usize = 1 << 15;
+/// Steps of a plan that is kept.
+const KEPT_STEPS: u64 = 1 << 12;
+
+impl Reading {
+    /// Reads a listing (step axis first) into `out`, which has one axis per leg.
+    ///
+    /// Errors: `OutOfRange`, `InvalidArgument` (shape or element size of `out`), `Corrupt` (naming file and offset), `Io`.
+    pub fn read_listed(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
+        self.check_listing(listing)?;
+        self.check_target(&listing.shape(), out)?;
+        self.require_no_strings()?;
+        let sources = Sources::new(&self.inner, &self.snapshot);
+        let mut report = ReadReport::default();
+        self.each_batch(listing, &mut |prepared| {
+            execute::run(self, &prepared, 0, out, &sources)?;
+            report.add(&prepared.plan);
+            Ok(())
+        })?;
+        Ok(report)
+    }
+
+    /// Reads a listing of a string variable: one value per cell in row-major order, empty where nothing was written.
+    pub fn listed_strings(&self, listing: &Listing) -> Result<(Vec<Vec<u8>>, ReadReport)> {
+        self.check_listing(listing)?;
+        let mut out = self.no_strings(listing.cells())?;
+        let mut report = ReadReport::default();
+        self.each_batch(listing, &mut |prepared| {
+            report.add(&prepared.plan);
+            self.strings_of_listed(&prepared, &listing.shape(), &mut out)
+        })?;
+        Ok((out, report))
+    }
+
+    /// What `listing` would do.
+    pub fn explain_listed(&self, listing: &Listing) -> Result<ReadPlan> {
+        self.check_listing(listing)?;
+        let mut plan = ReadPlan::default();
+        if !listing.is_empty() {
+            plan = self.prepare_listed(self.at_steps(listing))?.plan;
+        }
+        let legs: Vec<String> = listing.shape().iter().map(u64::to_string).collect();
+        plan.title = format!("{} {{{} cells}}", self.path, legs.join(" x "));
+        Ok(plan)
+    }
+
+    /// Plans a read once, to be carried out any number of times. What is too large to be kept is planned at each read.
+    pub fn planned(&self, wanted: Wanted) -> Result<Planned> {
+        let prepared = match &wanted {
+            Wanted::Box(selection) => {
+                self.check_selection(selection)?;
+                let (steps, cells) = self.split(selection);
+                let small = !selection.is_empty() && steps.count <= KEPT_STEPS;
+                if small { Some(self.slots(&steps, &cells)?) } else { None }
+                    .filter(|slots| slots.iter().map(|s| s.candidates.len()).sum::<usize>() <= BATCH)
+                    .map(|slots| self.plan(slots))
+                    .transpose()?
+            }
+            Wanted::Listed(listing) => {
+                self.check_listing(listing)?;
+                let small = listing.legs.iter().all(|leg| leg.count() <= KEPT_STEPS);
+                (small && !listing.is_empty())
+                    .then(|| self.prepare_listed(self.at_steps(listing)))
+                    .transpose()?
+                    .filter(|made| made.plan.works.len() <= BATCH)
+            }
+        };
+        Ok(Planned { reading: self.clone(), wanted, prepared })
+    }
+
+    /// Cuts a selection into pieces of at most `most` cells, along the lines in which its blocks are cut.
+    pub fn tiles(&self, selection: &Selection, most: u64) -> Result<Tiles> {
+        self.check_selection(selection)?;
+        if selection.is_empty() {
+            return Ok(Tiles::new(selection, &[], most));
+        }
+        let (steps, cells) = self.split(selection);
+        let ends = [steps.start, steps.cell(steps.count - 1)];
+        let mut largest: Option<Entry> = None;
+        for step in ends {
+            let one = Axis { start: step, step: 1, count: 1 };
+            for entry in self.entries(&one, cells.bounds())?.into_values().flatten() {
+                let bytes = |e: &Entry| e.count.iter().fold(1u64, |n, c| n.saturating_mul((*c).max(1)));
+                if largest.as_ref().is_none_or(|l| bytes(l) < bytes(&entry)) {
+                    largest = Some(entry);
+                }
+            }
+            if largest.is_some() {
+                break;
+            }
+        }
+        let mut grain = Vec::with_capacity(selection.axes.len());
+        if self.variable.steps {
+            grain.push(Grain { phase: 0, length: 1 });
+        }
+        if let Some(entry) = &largest {
+            for (offset, cut) in entry.offset.iter().zip(&entry.cut).take(cells.axes.len()) {
+                grain.push(Grain { phase: *offset, length: *cut });
+            }
+        }
+        Ok(Tiles::new(selection, &grain, most))
+    }
+
+    fn check_listing(&self, listing: &Listing) -> Result<()> {
+        self.require_array()?;
+        if !listing.check(&self.shape()) {
+            return Err(Error::new(
+                crate::ErrorKind::OutOfRange,
+                format!("the cells asked for are not all in \"{}\", of shape {:?}", self.path, self.shape()),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Plans the listing batch by batch.
+    fn each_batch(&self, listing: &Listing, act: &mut dyn FnMut(Prepared) -> Result<()>) -> Result<()> {
+        if listing.is_empty() {
+            return Ok(());
+        }
+        for part in batches(listing, self.variable.steps, LISTED) {
+            if !self.variable.steps {
+                act(self.prepare_listed(vec![(0, part)])?)?;
+                continue;
+            }
+            let divided = AtSteps::new(&part);
+            let keys: Vec<u64> = divided.steps().map(|step| step + 1).collect();
+            let (mut from, mut batch) = (0, 64);
+            while from < keys.len() {
+                let to = keys.len().min(from + batch);
+                let some = (from..to).map(|i| (keys[i], divided.at(i))).collect();
+                let prepared = self.prepare_listed(some)?;
+                let found: usize = prepared.slots.iter().map(|s| s.candidates.len()).sum();
+                act(prepared)?;
+                from = to;
+                batch = if found < BATCH / 2 { (batch * 2).min(1 << 14) } else { (batch / 2).max(1) };
+            }
+        }
+        Ok(())
+    }
+
+    /// By key step.
+    fn at_steps(&self, listing: &Listing) -> Vec<(u64, Listing)> {
+        if !self.variable.steps {
+            return vec![(0, listing.clone())];
+        }
+        let divided = AtSteps::new(listing);
+        divided.steps().enumerate().map(|(i, step)| (step + 1, divided.at(i))).collect()
+    }
+
+    /// Plans listings within steps, given by ascending key step.
+    fn prepare_listed(&self, wanted: Vec<(u64, Listing)>) -> Result<Prepared> {
+        let boxes: Vec<Selection> = wanted.iter().map(|(_, listing)| listing.enclosing()).collect();
+        let mut bounds: Option<([u64; MAX_NDIM], [u64; MAX_NDIM])> = None;
+        for (lo, hi) in boxes.iter().filter_map(Selection::bounds) {
+            let (low, high) = bounds.get_or_insert((lo, hi));
+            for d in 0..MAX_NDIM {
+                (low[d], high[d]) = (low[d].min(lo[d]), high[d].max(hi[d]));
+            }
+        }
+        let mut entries = BTreeMap::new();
+        let keys: Vec<u64> = wanted.iter().map(|(key, _)| *key).collect();
+        for run in progressions(&keys) {
+            let steps = Axis { start: run.start.saturating_sub(1), ..run };
+            entries.append(&mut self.entries(&steps, bounds)?);
+        }
+        let (mut slots, mut listings): (Vec<Slot>, Vec<Listing>) = (Vec::new(), Vec::new());
+        for ((key, listing), cells) in wanted.into_iter().zip(boxes) {
+            // Replicas are for boxes: of listed cells what was put is read.
+            let mut put: Vec<Entry> = entries.remove(&key).unwrap_or_default();
+            put.retain(|entry| entry.encoding.replica == 0);
+            self.slots_of(put, &cells, &mut slots);
+            listings.resize(slots.len(), listing);
+        }
+        let sources = Sources::new(&self.inner, &self.snapshot);
+        let fail = |e| self.plan_error(&slots, &sources, e);
+        let found = read_plan::find(&slots, &listings).map_err(fail)?;
+        let tables = self.tables(&slots, &found.resolved, &sources)?;
+        let get = |slot, candidate| tables.get(&(slot, candidate)).map_or(&[][..], |t| t.as_slice());
+        let plan = read_plan::plan_listings(&slots, &listings, &found, get, &OPTIONS)
+            .map_err(|e| self.plan_error(&slots, &sources, e))?;
+        Ok(Prepared { slots, listings, resolved: found.resolved, plan })
+    }
+
+    pub(super) fn require_no_strings(&self) -> Result<()> {
+        if self.variable.dtype == DType::String {
+            return Err(Error::invalid(format!(
+                "\"{}\" holds strings: read it with read_strings",
+                self.path
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// What a planned read selects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// A strided box.
+    Box(Selection),
+    /// Listed cells.
+    Listed(Listing),
+}
+
+impl From<Listing> for Wanted {
+    /// A box where the legs are one.
+    fn from(listing: Listing) -> Self {
+        listing.as_box().map_or(Wanted::Listed(listing), Wanted::Box)
+    }
+}
+
+impl Wanted {
+    /// The shape of what is read.
+    pub fn shape(&self) -> Vec<u64> {
+        match self {
+            Wanted::Box(selection) => selection.shape(),
+            Wanted::Listed(listing) => listing.shape(),
+        }
+    }
+}
+
+/// A read that was planned once. It stays with the snapshot it was planned on; several threads may carry it out at once.
+pub struct Planned {
+    reading: Reading,
+    wanted: Wanted,
+    prepared: Option<Prepared>,
+}
+
+impl Planned {
+    /// What it reads.
+    pub fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
+    /// Reads into `out`, of the shape of what is wanted. Errors are those of [`Reading::read`].
+    pub fn read(&self, out: &Target<'_>) -> Result<ReadReport> {
+        let reading = &self.reading;
+        let Some(prepared) = &self.prepared else {
+            return match &self.wanted {
+                Wanted::Box(selection) => reading.read(selection, out),
+                Wanted::Listed(listing) => reading.read_listed(listing, out),
+            };
+        };
+        reading.require_no_strings()?;
+        reading.check_target(&self.wanted.shape(), out)?;
+        reading.inner.require_open()?;
+        execute::run(reading, prepared, 0, out, &Sources::new(&reading.inner, &reading.snapshot))?;
+        let mut report = ReadReport::default();
+        report.add(&prepared.plan);
+        Ok(report)
+    }
+
+    /// Reads a string variable: one value per cell in row-major order.
+    pub fn read_strings(&self) -> Result<Vec<Vec<u8>>> {
+        Ok(match &self.wanted {
+            Wanted::Box(selection) => self.reading.read_strings(selection)?.0,
+            Wanted::Listed(listing) => self.reading.listed_strings(listing)?.0,
+        })
+    }
+
+    /// The plan.
+    pub fn explain(&self) -> Result<ReadPlan> {
+        match &self.wanted {
+            Wanted::Box(selection) => self.reading.explain(selection),
+            Wanted::Listed(listing) => self.reading.explain_listed(listing),
+        }
+    }
+}

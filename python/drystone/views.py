@@ -1,0 +1,282 @@
+"""Selections of a variable beyond slices: by lists, planned once, or piece by piece."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone import selection
+from drystone.errors import InvalidArgumentError
+from drystone.selection import Leg, Listed, Rule, Run, Wanted
+
+if TYPE_CHECKING:
+    from drystone._core import Plan, PlannedHandle, ReadingHandle
+    from drystone.variable import Variable
+
+
+def read(reading: ReadingHandle, wanted: Wanted, out: npt.NDArray[Any] | None = None) -> Any:
+    """Read what is wanted, into `out` if it is given."""
+    outer, inner = _split(reading, wanted.legs)
+
+    def act(target: npt.NDArray[Any] | None) -> Any:
+        return reading.read_listed([_handed(leg) for leg in outer], target)
+
+    return _finish(reading, wanted, outer, inner, act, out)
+
+
+def explain(reading: ReadingHandle, wanted: Wanted) -> Plan:
+    """The plan of a read."""
+    outer, _ = _split(reading, wanted.legs)
+    return reading.plan([_handed(leg) for leg in outer]).explain()
+
+
+def _handed(leg: Leg) -> tuple[Any, ...]:
+    if isinstance(leg, Run):
+        return leg.axis, leg.start, leg.step, leg.count
+    return leg.axes, leg.cells.reshape(-1), leg.count
+
+
+def _split(reading: ReadingHandle, legs: Sequence[Leg]) -> tuple[list[Leg], list[Leg]]:
+    """The legs along axes of the variable, and those that also, or only, take axes which a member of a record brings."""
+    ndim = len(reading.shape) - len(reading.inner)
+    outer: list[Leg] = []
+    inner: list[Leg] = []
+    for leg in legs:
+        own = [axis for axis in leg.axes if axis < ndim]
+        if len(own) < len(leg.axes):
+            inner.append(leg)
+        if own == list(leg.axes):
+            outer.append(leg)
+        elif own and isinstance(leg, Listed):
+            outer.append(Listed(tuple(own), np.ascontiguousarray(leg.cells[:, : len(own)])))
+    return outer, inner
+
+
+def _finish(
+    reading: ReadingHandle,
+    wanted: Wanted,
+    outer: list[Leg],
+    inner: list[Leg],
+    act: Callable[[npt.NDArray[Any] | None], Any],
+    out: npt.NDArray[Any] | None,
+) -> Any:
+    counts = (*(leg.count for leg in outer), *reading.inner)
+    if out is not None:
+        _check_out(reading, wanted, out)
+    if not inner and out is not None:
+        target = out.reshape(counts)
+        if target.size == 0 or np.may_share_memory(target, out):
+            act(target)
+            return out
+    values = act(None)
+    if inner:
+        values = _take_inner(values, wanted.legs, len(reading.shape) - len(reading.inner))
+    values = values.reshape(wanted.shape)
+    if out is not None:
+        np.copyto(out, values)
+        return out
+    return values[()] if wanted.scalar and values.ndim == 0 else values
+
+
+def _check_out(reading: ReadingHandle, wanted: Wanted, out: Any) -> None:
+    if not isinstance(out, np.ndarray):
+        raise InvalidArgumentError(f"out is a NumPy array, not a {type(out).__name__}")
+    if out.dtype != reading.element:
+        raise InvalidArgumentError(f"out has dtype {out.dtype}, the variable {reading.element}")
+    if out.shape != wanted.shape:
+        raise InvalidArgumentError(f"out has shape {out.shape}, what is read {wanted.shape}")
+    if not out.flags.writeable:
+        raise InvalidArgumentError("out is read-only")
+
+
+def _take_inner(values: npt.NDArray[Any], legs: Sequence[Leg], ndim: int) -> npt.NDArray[Any]:
+    """From an array of the outer legs' axes and whole members, the array of all legs."""
+
+    def shaped(cells: npt.NDArray[np.int64], place: int) -> npt.NDArray[np.int64]:
+        return cells.reshape([-1 if place == p else 1 for p in range(len(legs))])
+
+    index = [shaped(np.arange(leg.count), place) for place, leg in enumerate(legs) if min(leg.axes) < ndim]
+    owners = {axis: (place, leg) for place, leg in enumerate(legs) for axis in leg.axes if axis >= ndim}
+    for axis in sorted(owners):
+        place, leg = owners[axis]
+        index.append(shaped(leg.along(axis), place))
+    return values[tuple(index)]
+
+
+class Indexer:
+    """Indexing with arrays: `T.oindex[...]`, `T.vindex[...]`.
+
+    Lists, integer arrays and boolean masks may stand beside integers, slices, `...` and `None`. A read is one plan: cells are
+    grouped by the subchunk they lie in, so each subchunk is read and decoded once.
+    """
+
+    def __init__(self, variable: Variable, rule: Rule) -> None:
+        self._variable = variable
+        self._rule = rule
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.read(key)
+
+    def read(self, key: Any, out: npt.NDArray[Any] | None = None) -> Any:
+        """The same as indexing; `out`, of the shape and dtype of the result, is filled and returned."""
+        reading = self._variable._reading()
+        return read(reading, selection.select(key, reading.shape, self._rule), out)
+
+    @property
+    def explain(self) -> IndexPlans:
+        """`T.oindex.explain[key]` is the plan of `T.oindex[key]`."""
+        return IndexPlans(self._variable, self._rule)
+
+
+class IndexPlans:
+    """Plans of reads: `T.explain[10, :, 256, :]`, `T.oindex.explain[[3, 1], :]`."""
+
+    def __init__(self, variable: Variable, rule: Rule = "plain") -> None:
+        self._variable = variable
+        self._rule = rule
+
+    def __getitem__(self, key: Any) -> Plan:
+        reading = self._variable._reading()
+        if self._rule == "plain" and selection.is_basic(key):
+            return reading.explain(key)
+        return explain(reading, selection.select(key, reading.shape, self._rule))
+
+
+class Lazy:
+    """`T.lazy[key]` is a `View`: planned, not read."""
+
+    def __init__(self, variable: Variable) -> None:
+        self._variable = variable
+
+    def __getitem__(self, key: Any) -> View:
+        reading = self._variable._reading()
+        return View(self._variable, reading, selection.select(key, reading.shape))
+
+
+class View:
+    """A selection that was planned once, and can be read any number of times, from several threads.
+
+    It stays with the snapshot on which it was made, whatever is committed later. What is too large for its plan to be kept
+    (more than some 20,000 blocks, or 4,096 steps or listed cells) is planned again at each read.
+    """
+
+    def __init__(self, variable: Variable, reading: ReadingHandle, wanted: Wanted) -> None:
+        self._variable = variable
+        self._reading = reading
+        self._wanted = wanted
+        self._outer, self._inner = _split(reading, wanted.legs)
+        self._planned: PlannedHandle = reading.plan([_handed(leg) for leg in self._outer])
+
+    @property
+    def variable(self) -> Variable:
+        """The variable that it reads."""
+        return self._variable
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of what it reads."""
+        return self._wanted.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype in which it reads."""
+        return self._reading.element
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements in memory."""
+        return self.size * self.dtype.itemsize
+
+    def read(self, out: npt.NDArray[Any] | None = None) -> Any:
+        """Read it; `out`, of its shape and dtype, is filled and returned."""
+        return _finish(self._reading, self._wanted, self._outer, self._inner, self._planned.read, out)
+
+    @property
+    def explain(self) -> Plan:
+        """The plan."""
+        return self._planned.explain()
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a view of no dimensions has no length")
+        return self.shape[0]
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("a view cannot become an array without a copy")
+        values = np.asarray(self.read())
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __repr__(self) -> str:
+        return f"<drystone view of {self._variable.name}: {self.dtype} {self.shape}>"
+
+
+Place = tuple[slice, ...]
+
+
+def chunks(reading: ReadingHandle, key: Any, max_bytes: int) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
+    """The pieces of a selection of slices and integers, each read while the one before is used."""
+    wanted = selection.select(key, reading.shape)
+    runs = [leg for leg in wanted.legs if isinstance(leg, Run)]
+    if len(runs) < len(wanted.legs):
+        raise InvalidArgumentError(
+            "chunks takes integers, slices, '...' and None: index the pieces with lists, or read them with oindex"
+        )
+    if max_bytes < 1:
+        raise InvalidArgumentError(f"max_bytes is {max_bytes}; it must be at least 1")
+    return _pieces(reading, wanted, runs, max_bytes)
+
+
+def _pieces(
+    reading: ReadingHandle, wanted: Wanted, runs: list[Run], max_bytes: int
+) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
+    ndim = len(reading.shape) - len(reading.inner)
+    outer, inner = runs[:ndim], runs[ndim:]
+    item = reading.item if not reading.strings else 64
+    tiles = reading.tiles([(run.start, run.step, run.count) for run in outer], max(1, max_bytes // item))
+
+    def piece(number: int) -> tuple[Place, npt.NDArray[Any]] | None:
+        made = tiles.get(number)
+        if made is None:
+            return None
+        own = [
+            Run(run.axis, start, step, count)
+            for run, (_, start, step, count) in zip(outer, made, strict=True)
+        ]
+        legs = (*own, *inner)
+        begins = [*(begin for begin, _, _, _ in made), *(0 for _ in inner)]
+        shape = tuple(1 if n is None else legs[n].count for n in wanted.kept)
+        place = tuple(
+            slice(0, 1) if n is None else slice(begins[n], begins[n] + legs[n].count) for n in wanted.kept
+        )
+        return place, read(reading, Wanted(legs, shape))
+
+    with ThreadPoolExecutor(1, thread_name_prefix="drystone-chunks") as ahead:
+        number = 0
+        coming: Future[tuple[Place, npt.NDArray[Any]] | None] = ahead.submit(piece, number)
+        try:
+            while (found := coming.result()) is not None:
+                number += 1
+                coming = ahead.submit(piece, number)
+                yield found
+                del found
+        finally:
+            coming.cancel()
+            with suppress(Exception):
+                coming.exception()
