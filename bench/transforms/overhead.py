@@ -86,7 +86,10 @@ def main() -> None:
             none, identity = (median(pair[i] for pair in pairs) for i in (0, 1))
             ratios = sorted(b / a for a, b in pairs)
             middle = f"{ratios[len(ratios) // 4]:.3f} to {ratios[3 * len(ratios) // 4]:.3f}"
-            print(f"| {nranks} | {none * 1e3:.1f} | {identity * 1e3:.1f} | {identity / none:.3f} | {middle} |", flush=True)
+            print(
+                f"| {nranks} | {none * 1e3:.1f} | {identity * 1e3:.1f} | {identity / none:.3f} | {middle} |",
+                flush=True,
+            )
     finally:
         shutil.rmtree(folder)
 

@@ -35,8 +35,16 @@ CASES: dict[str, tuple[str | None, float | None]] = {
 
 def patterns(edge: int) -> dict[str, tuple[slice, slice, slice]]:
     """What is read."""
-    some, whole, place = slice(edge // 3, edge // 3 + edge // 4), slice(None), slice(edge // 2 + 1, edge // 2 + 2)
-    return {"subvolume": (some, some, some), "plane x": (whole, whole, place), "plane y": (whole, place, whole)}
+    some, whole, place = (
+        slice(edge // 3, edge // 3 + edge // 4),
+        slice(None),
+        slice(edge // 2 + 1, edge // 2 + 2),
+    )
+    return {
+        "subvolume": (some, some, some),
+        "plane x": (whole, whole, place),
+        "plane y": (whole, place, whole),
+    }
 
 
 def forget(folder: Path) -> None:
@@ -49,7 +57,9 @@ def forget(folder: Path) -> None:
             os.close(descriptor)
 
 
-def timed(path: Path, key: tuple[slice, slice, slice], error: float | None, expected: Array, cold: bool) -> float:
+def timed(
+    path: Path, key: tuple[slice, slice, slice], error: float | None, expected: Array, cold: bool
+) -> float:
     """Seconds from opening to values, which are then checked."""
     if cold:
         forget(path)
