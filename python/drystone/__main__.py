@@ -18,7 +18,14 @@ def main() -> int:
         from drystone import commands
 
         return commands.main(arguments)
-    return cli_main(["drystone", *arguments])
+    code = cli_main(["drystone", *arguments])
+    if arguments in (["--help"], ["-h"], ["help"]):
+        from drystone import commands
+
+        print("\nWith Python packages:")
+        for name, (_, what) in commands.COMMANDS.items():
+            print(f"  {name:8} {what[0].upper()}{what[1:]}")
+    return code
 
 
 if __name__ == "__main__":
