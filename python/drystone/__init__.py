@@ -21,7 +21,19 @@ from drystone.errors import (
 )
 from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
-from drystone.reports import Block, Damage, IncompleteStep, RecoverReport, Snapshot, VerifyReport
+from drystone.reports import (
+    Block,
+    Damage,
+    ErrorBound,
+    Found,
+    IncompleteStep,
+    PublishedArray,
+    PublishReport,
+    RecoverReport,
+    Snapshot,
+    TransformChoice,
+    VerifyReport,
+)
 from drystone.variable import Variable
 from drystone.views import View
 from drystone.writer import Writer
@@ -37,6 +49,8 @@ __all__ = [
     "Damage",
     "DrystoneError",
     "DrystoneWarning",
+    "ErrorBound",
+    "Found",
     "Fragment",
     "Group",
     "IncompleteStep",
@@ -46,8 +60,11 @@ __all__ = [
     "NotFoundError",
     "OutOfRangeError",
     "Plan",
+    "PublishReport",
+    "PublishedArray",
     "RecoverReport",
     "Snapshot",
+    "TransformChoice",
     "UnsupportedError",
     "Variable",
     "VerifyReport",

@@ -15,15 +15,24 @@ __all__ = [
     "TilesHandle",
     "WriterHandle",
     "__version__",
+    "chain_text",
     "cli_main",
+    "decode_subchunk",
     "element_dtype",
+    "encode_subchunk",
 ]
 
 __version__: str
 
 _Extents: TypeAlias = Sequence[SupportsIndex] | SupportsIndex
 _Incomplete: TypeAlias = list[tuple[int, int, int, list[int]]]
+_Published: TypeAlias = tuple[str, str, str, list[int], list[int], list[int], int, int, int, str | None]
 
+def chain_text(transform: str) -> str: ...
+def encode_subchunk(
+    transform: str, dtype: npt.DTypeLike, shape: Sequence[int], data: bytes | npt.NDArray[Any]
+) -> bytes: ...
+def decode_subchunk(transform: str, dtype: npt.DTypeLike, shape: Sequence[int], stored: bytes) -> bytes: ...
 def cli_main(args: Sequence[str]) -> int: ...
 def element_dtype(dtype: Any) -> tuple[np.dtype[Any], bool]: ...
 
@@ -84,6 +93,14 @@ class ContainerHandle:
     def recover(
         self, which: bool | list[SupportsIndex], but: bool
     ) -> tuple[list[int], list[int], _Incomplete, list[str], int, int]: ...
+    def publish(
+        self,
+        variables: list[str] | None,
+        memory: SupportsIndex,
+        compressor: str,
+        chunks: dict[str, list[SupportsIndex]],
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[int, list[_Published], list[tuple[str, str]]]: ...
     def verify(
         self, progress: Callable[[int, int], object] | None
     ) -> tuple[int, int, int, list[tuple[str, str | None, int | None, str]]]: ...
@@ -125,10 +142,16 @@ class ReadingHandle:
         offset: _Extents | None,
         count: _Extents | None,
         out: npt.NDArray[Any] | None,
-    ) -> Any: ...
+    ) -> tuple[Any, float, float]: ...
+    def with_precision(
+        self, error: float | None, relative: bool, level: SupportsIndex | None
+    ) -> ReadingHandle: ...
     def plan(self, legs: Sequence[tuple[Any, ...]]) -> PlannedHandle: ...
     def read_listed(self, legs: Sequence[tuple[Any, ...]], out: npt.NDArray[Any] | None) -> Any: ...
     def tiles(self, axes: list[tuple[int, int, int]], most: int) -> TilesHandle: ...
+    def value_range(
+        self, step: SupportsIndex | None, low: float, high: float
+    ) -> tuple[bytes, bytes, int, int]: ...
     def blocks(self, step: SupportsIndex | None) -> list[dict[str, Any]]: ...
     def read_blocks(self, step: SupportsIndex | None, number: SupportsIndex | None) -> list[Any]: ...
 
@@ -161,6 +184,7 @@ class WriterHandle:
         self, name: str, shape: Sequence[int], values: list[Any], offset: _Extents | None
     ) -> None: ...
     def put_fragment(self, fragment: FragmentHandle, buffer: npt.NDArray[Any]) -> None: ...
+    def choices(self) -> list[tuple[str, str, str]]: ...
     def flush(self) -> None: ...
     def close(self) -> None: ...
 
@@ -179,7 +203,14 @@ class FragmentHandle:
     def layout(
         self,
     ) -> list[tuple[str, int | None, int, list[int], list[int] | None, np.dtype[Any]]]: ...
-    def read(self, step: SupportsIndex | None, buffer: npt.NDArray[Any]) -> None: ...
+    def read(
+        self,
+        step: SupportsIndex | None,
+        buffer: npt.NDArray[Any],
+        error: float | None,
+        relative: bool,
+        level: SupportsIndex | None,
+    ) -> tuple[float, float]: ...
     def coverage(
         self, step: SupportsIndex | None
     ) -> tuple[int, int, int, int, list[tuple[str, str | None, list[tuple[int, int, int]]]]]: ...
@@ -237,12 +268,20 @@ class Plan:
         """Bytes of the selected cells that blocks hold."""
 
     @property
+    def max_errors(self) -> tuple[float, float]:
+        """Largest absolute and relative error of the values; 0 where they are exact."""
+
+    @property
     def blocks(self) -> int:
         """Blocks that show."""
 
     @property
     def subchunks(self) -> int:
         """Subchunks that are touched."""
+
+    @property
+    def replica(self) -> int:
+        """Number of the replica that is read where it has the cells; 0 is what was put."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...

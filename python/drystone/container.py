@@ -1,4 +1,4 @@
-"""Containers: create, open, commit, look at earlier snapshots, recover, verify."""
+"""Containers: create, open, commit, look at earlier snapshots, recover, publish, verify."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Literal, Self, SupportsIndex
@@ -19,7 +19,16 @@ from drystone.errors import DrystoneWarning, InvalidArgumentError, NotFoundError
 from drystone.fragments import Fragment
 from drystone.group import Group
 from drystone.location import local_path, remove_container
-from drystone.reports import Damage, IncompleteStep, RecoverReport, Snapshot, VerifyReport, moment
+from drystone.reports import (
+    Damage,
+    IncompleteStep,
+    PublishedArray,
+    PublishReport,
+    RecoverReport,
+    Snapshot,
+    VerifyReport,
+    moment,
+)
 from drystone.writer import Writer
 
 Path = str | os.PathLike[str]
@@ -277,6 +286,46 @@ class Container(Group):
             Snapshot(version, self.snapshot.time, True),
         )
 
+    def publish(
+        self,
+        variables: str | Iterable[str] | None = None,
+        progress: Callable[[int, int], object] | bool | None = True,
+        *,
+        chunks: Mapping[str, Sequence[SupportsIndex]] | None = None,
+        compressor: str | None = "auto",
+        memory: SupportsIndex = 512 << 20,
+    ) -> PublishReport:
+        """Write the committed steps as an ordinary Zarr v3 hierarchy, in `zarr` below the container's path.
+
+        It may run while steps arrive, and be killed: readers of the hierarchy see whole steps, and another call completes what
+        is missing and writes only what has changed. Records become a group with one array per member. One process
+        publishes at a time (`ConflictError`). See docs/publishing.md.
+
+        Args:
+            variables: Paths; by default everything that has a portable form, and what is no longer there is removed.
+            progress: Called as `progress(done, total)` in bytes after each file, and stops by giving False
+                (`CancelledError`). True shows a line where standard error is a terminal.
+            chunks: Extents of chunks by variable, steps first, instead of those that the model chooses.
+            compressor: `"auto"` (zstd where the variable has a transform), `"zstd:LEVEL"`, or None.
+            memory: Bytes that it may use, at least 128 MiB.
+
+        """
+        if isinstance(variables, str):
+            variables = [variables]
+        shown = _print_published if progress is True and sys.stderr.isatty() else None
+        snapshot, arrays, skipped = self._handle.publish(
+            None if variables is None else list(variables),
+            memory,
+            "none" if compressor is None else compressor,
+            {name: list(extents) for name, extents in (chunks or {}).items()},
+            progress if callable(progress) else shown,
+        )
+        published = (
+            PublishedArray(path, variable, member, tuple(shape), tuple(chunk), tuple(shard), *rest)
+            for path, variable, member, shape, chunk, shard, *rest in arrays
+        )
+        return PublishReport(os.path.join(self._location, "zarr"), snapshot, tuple(published), dict(skipped))
+
     def verify(self, progress: Callable[[int, int], object] | bool | None = None) -> VerifyReport:
         """Read and check every byte that the snapshot refers to.
 
@@ -346,3 +395,9 @@ def _print_progress(done: int, total: int) -> None:
     with suppress(OSError):
         end = "\n" if done >= total else ""
         print(f"\rverifying: {done} of {total} entries", end=end, file=sys.stderr, flush=True)
+
+
+def _print_published(done: int, total: int) -> None:
+    with suppress(OSError):
+        end = "\n" if done >= total else ""
+        print(f"\rpublishing: {done >> 20} of {total >> 20} MiB", end=end, file=sys.stderr, flush=True)

@@ -136,7 +136,15 @@ class Fragment:
         several = {name: _stacked(parts) for name, parts in found.items()}
         return next(iter(several.values())) if len(several) == 1 else several
 
-    def read(self, step: SupportsIndex | None = None, out: Array | None = None) -> Array | dict[str, Array]:
+    def read(
+        self,
+        step: SupportsIndex | None = None,
+        out: Array | None = None,
+        max_error: float | None = None,
+        *,
+        relative: bool = False,
+        precision: SupportsIndex | None = None,
+    ) -> Array | dict[str, Array]:
         """Fill its memory and give its array, or its arrays by name; all are views of one buffer, their `.base`.
 
         Cells that nobody wrote are the fill value, and what lies outside of the dataset is left alone (zero, if the memory is
@@ -145,10 +153,13 @@ class Fragment:
         Args:
             step: The output time; left out for variables without steps.
             out: A dense array of `nbytes` bytes of any dtype to fill.
+            max_error: No finite value is off by more; as in `Variable.within`, and so are the others.
+            relative: `max_error` is a part of the magnitude of each value.
+            precision: Instead of an error, the number of components to read.
 
         """
         buffer = np.zeros(self.nbytes, "u1") if out is None else _memory(out, self.nbytes)
-        self._handle.read(step, buffer)
+        self._handle.read(step, buffer, max_error, relative, precision)
         return self.arrays(buffer)
 
     def write(self, data: Any, writer: Writer | None = None) -> None:

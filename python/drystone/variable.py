@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from drystone import assigning, selection, views
-from drystone.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.group import Attributes
-from drystone.reports import Block
+from drystone.reports import Block, ErrorBound, Found
 from drystone.selection import Rule
 from drystone.views import Indexer, IndexPlans, Lazy
 
@@ -28,16 +28,24 @@ class Variable:
     The first axis of a variable with steps is the step. It follows its container: after a commit or `refresh` it shows the newer state.
     """
 
-    __slots__ = ("__weakref__", "_container", "_member", "_path")
+    __slots__ = ("__weakref__", "_container", "_member", "_path", "_precision")
 
-    def __init__(self, container: Container, path: str, member: str | None = None) -> None:
+    def __init__(
+        self,
+        container: Container,
+        path: str,
+        member: str | None = None,
+        precision: tuple[float | None, bool, SupportsIndex | None] | None = None,
+    ) -> None:
         self._container = container
         self._path = path
         self._member = member
+        self._precision = precision
 
     def _reading(self) -> ReadingHandle:
         self._container._settle()
-        return self._container._handle.reading(self._path, self._member)
+        reading = self._container._handle.reading(self._path, self._member)
+        return reading.with_precision(*self._precision) if self._precision else reading
 
     @property
     def name(self) -> str:
@@ -158,7 +166,28 @@ class Variable:
             raise NotFoundError(f'{which} holds {self.dtype}, which has no member "{name}"')
         path = f"{self._member}.{name}" if self._member else name
         self._container._handle.reading(self._path, path)
-        return Variable(self._container, self._path, path)
+        return Variable(self._container, self._path, path, self._precision)
+
+    def within(
+        self,
+        max_error: float | None = None,
+        *,
+        relative: bool = False,
+        precision: SupportsIndex | None = None,
+    ) -> Variable:
+        """The same variable, read only as exactly as asked, by every way of reading it.
+
+        Where its transform can (`aplod`, `multilevel`), that takes fewer bytes; elsewhere reads are exact.
+
+        Args:
+            max_error: No finite value is off by more.
+            relative: `max_error` is a part of the magnitude of each value, not a difference.
+            precision: Instead of an error, the number of components to read, from 1.
+
+        """
+        view = Variable(self._container, self._path, self._member, (max_error, relative, precision))
+        view._reading()
+        return view
 
     def read(
         self,
@@ -167,15 +196,43 @@ class Variable:
         count: Sequence[SupportsIndex] | SupportsIndex | None = None,
         out: npt.NDArray[Any] | None = None,
         max_error: float | None = None,
+        *,
+        relative: bool = False,
+        precision: SupportsIndex | None = None,
+        return_bound: bool = False,
     ) -> Any:
         """Read a box: of one step, or (`step=None`) of a variable without steps.
 
         `offset` and `count` have an entry per dimension, without the step axis; left out, they mean the beginning and all
         that follows. `out` may be any writable array of the right shape and dtype; it is filled and returned.
+        `max_error`, `relative` and `precision` are as in `within`. With `return_bound` the result is the array and the
+        `ErrorBound` that holds for it, which may be closer than what was asked.
         """
-        if max_error is not None:
-            raise UnsupportedError("max_error= is not supported yet: leave it out, reads are exact")
-        return self._reading().read_box(step, offset, count, out)
+        reading = self._reading()
+        if max_error is not None or relative or precision is not None:
+            reading = reading.with_precision(max_error, relative, precision)
+        values, *bound = reading.read_box(step, offset, count, out)
+        return (values, ErrorBound(*bound)) if return_bound else values
+
+    def value_range(self, low: float, high: float, step: SupportsIndex | None = None) -> Found:
+        """The cells of a step whose values lie between two values, both included.
+
+        A variable with the transform `alacrity` is searched by its index, which reads only what can hold them; of others, the
+        subchunks are read whose least and greatest value meet the range. NaN lies nowhere, and cells that nobody wrote are
+        not found, whatever the fill value.
+
+        Args:
+            low: The least value.
+            high: The greatest value.
+            step: The output time; left out for variables without steps.
+
+        """
+        reading = self._reading()
+        coords, values, read_bytes, requests = reading.value_range(step, low, high)
+        found = np.frombuffer(values, reading.element)
+        ndim = len(reading.shape) - reading.has_steps
+        cells = np.frombuffer(coords, np.uint64).astype(np.int64).reshape(len(found), ndim)
+        return Found(cells, found, read_bytes, requests)
 
     def blocks(self, step: SupportsIndex | None = None) -> list[Block]:
         """The blocks as they were written, oldest first: of one step, or (`step=None`) of all."""
@@ -261,8 +318,8 @@ class Variable:
         values = np.asarray(self._reading().select(...))
         return values if dtype is None else values.astype(dtype, copy=False)
 
-    def __reduce__(self) -> tuple[type[Self], tuple[Container, str, str | None]]:
-        return type(self), (self._container, self._path, self._member)
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        return type(self), (self._container, self._path, self._member, self._precision)
 
     def __repr__(self) -> str:
         name = self._path if self._member is None else f"{self._path}[{self._member!r}]"

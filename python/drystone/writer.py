@@ -10,6 +10,7 @@ import numpy as np
 
 from drystone import values
 from drystone.errors import InvalidArgumentError
+from drystone.reports import TransformChoice
 
 if TYPE_CHECKING:
     from drystone._core import WriterHandle
@@ -65,6 +66,13 @@ class Writer:
     def put_fragment(self, fragment: Fragment, data: Any) -> None:
         """Write a declared fragment: its array, its arrays by name, or its memory as bytes."""
         fragment.write(data, self)
+
+    def choices(self) -> dict[str, TransformChoice]:
+        """What `transform="auto"` chose for the variables put so far, by name (`P.x` for a member of a record).
+
+        Each prints as a table of what was tried: ratio and speed on the samples, and a star at what won.
+        """
+        return {name: TransformChoice(chain, report) for name, chain, report in self._handle.choices()}
 
     def flush(self) -> None:
         """Hand what was put to the system. What is visible changes only by the end of a step and a commit."""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import drystone as dry
 import numpy as np
 import pytest
 from decomposition import box_at
@@ -165,3 +166,17 @@ def test_the_demo_names_what_is_wrong_with_its_arguments(tmp_path):
         assert ran.returncode == 1
         assert said in ran.stderr
         assert not (tmp_path / "demo").exists()
+
+
+@pytest.mark.slow
+def test_one_line_of_configuration_swaps_the_transform_of_the_program_as_it_is(tmp_path):
+    arguments = ["--grid", "16", "--outputs", "2", "--interval", "3"]
+    assert simulate(2, tmp_path / "plain.dry", *arguments).returncode == 0
+    (tmp_path / "drystone.toml").write_text('variables."**".transform = "lorenzo,shuffle,zstd:1"\n')
+    ran = simulate(2, tmp_path / "swapped.dry", *arguments)
+    assert ran.returncode == 0, ran.stderr
+    plain, swapped = dry.open(tmp_path / "plain.dry"), dry.open(tmp_path / "swapped.dry")
+    for name in ("U", "V"):
+        assert {block.transform for block in plain[name].blocks()} == {None}
+        assert {block.transform for block in swapped[name].blocks()} == {"lorenzo,shuffle,zstd:1"}
+        assert swapped[name][:].tobytes() == plain[name][:].tobytes()

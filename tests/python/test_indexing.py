@@ -145,9 +145,3 @@ def test_variables_are_sequences_and_arrays(container):
         np.asarray(V, copy=False)
     with pytest.raises(TypeError, match="no dimensions"):
         len(container.create_variable("z", "f4"))
-
-
-def test_later_features_are_refused_not_ignored(container):
-    V = container.create_variable("v", "f4", shape=(3, 2))
-    with pytest.raises(dry.UnsupportedError):
-        V.read(max_error=1e-3)

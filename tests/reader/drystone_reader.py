@@ -1,12 +1,13 @@
 """A reader of Drystone containers, written from docs/format/ alone: it shows that the documents suffice.
 
 `open_container(path)` gives a Container: variables(), steps(), attrs(path), read(path, step). Standard library and
-NumPy; `zstandard` only where a chain needs it. Every CRC is checked before what it covers is used.
+NumPy; codecs are in drystone_codecs.py, `zstandard` only where a chain needs it. Every CRC is checked before what it covers is used.
 """
 
 import json
 import struct
 import warnings
+import zlib
 from collections import namedtuple
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
+
+import drystone_codecs as codecs
+import drystone_layouts as layouts
 
 
 class CorruptError(Exception):
@@ -163,7 +167,7 @@ def entry_block(data):
     n, d, reserved, m = c.unpack("IBBH")
     need(n <= 4096 and n <= len(data) and d <= 8 and reserved == 0 and m <= n, "head of an entry block")
     dictionary = [cbor(c.take(*c.unpack("I"))) for _ in range(m)]
-    dictionary = [{"chain": e[0], "item": e[1], "layout": e[2]} for e in dictionary]
+    dictionary = [{"chain": e[0], "item": e[1]} | layouts.layout_of(e) for e in dictionary]
     boxes = [f"{name}{i}" for name in ("offset", "count", "cut") for i in range(d)]
     names = ["step", "variable", "member", "commit", "order", "put", "ndim", *boxes, "encoding", "subchunks", "source"]
     rows = columns(c, n, names + PIECE)
@@ -273,21 +277,27 @@ def item_size(d):
     return 16 if d == "string" else numpy_dtype(d).itemsize
 
 
+def scalar_size(d):
+    if d == "string":
+        return 8
+    return numpy_dtype(d).itemsize // (2 if "complex" in d else 1) if isinstance(d, str) else (1, 4)[d[0]]
+
+
 def leaves(d, base=0):
-    """(offset, size) of each leaf member, depth first."""
+    """(offset, size, size of a scalar) of each leaf member, depth first."""
     if isinstance(d, str) or d[0] < 2:
-        return [(base, item_size(d))]
+        return [(base, item_size(d), scalar_size(d))]
     out = []
     for _, inner, shape, offset in d[2]:
         if isinstance(inner, list) and inner[0] == 2:
             for i in range(prod(shape)):
                 out += leaves(inner, base + offset + i * inner[1])
         else:
-            out.append((base + offset, prod(shape) * item_size(inner)))
+            out.append((base + offset, prod(shape) * item_size(inner), scalar_size(inner)))
     return out
 
 
-def decode_chain(chain, stored, size, item):
+def decode_chain(chain, stored, size, item, scalar):
     """The decoded bytes of a subchunk."""
     if chain in ("", "none", "identity"):
         out = stored
@@ -295,22 +305,12 @@ def decode_chain(chain, stored, size, item):
         out = stored[1:]
     else:
         need(stored[:1] == b"\x1f", "mode byte of a subchunk")
-        codecs = [part for part in chain.split(",") if part[:1].isalpha()]
-        need(len(stored) >= 1 + 4 * (len(codecs) - 1), "short subchunk")
-        out = stored[1 + 4 * (len(codecs) - 1) :]
-        for codec in reversed(codecs):
-            name, _, parameter = codec.partition(":")
-            if name == "shuffle":
-                width = int(parameter.removeprefix("elementsize=") or item)
-                body = len(out) // width * width
-                planes = np.frombuffer(out[:body], np.uint8).reshape(width, -1)
-                out = planes.T.tobytes() + out[body:]
-            elif name == "zstd":
-                import zstandard
-
-                out = zstandard.ZstdDecompressor().decompress(out, max_output_size=16 << 20)
-            else:
-                raise UnsupportedError(f"codec {codec}")
+        try:
+            out = codecs.decode_coded(chain, stored[1:], size, item, scalar)
+        except codecs.UnsupportedError as error:
+            raise UnsupportedError(str(error)) from error
+        except (codecs.CodecError, ValueError, IndexError, struct.error, zlib.error, OSError) as error:
+            raise CorruptError(f"encoded subchunk: {error}") from error
     need(len(out) == size, f"a subchunk of {len(out)} bytes, {size} expected")
     return out
 
@@ -384,10 +384,10 @@ class Container:
         raw = np.tile(np.frombuffer(fill or bytes(size), np.uint8), prod(shape)).reshape(*shape, size)
         for e in entries:
             need(e["member"] < len(places) and len(e["count"]) == len(shape), "entry of another type")
-            offset, width = places[e["member"]]
+            offset, width, scalar = places[e["member"]]
             need(e["encoding"]["item"] == width, "element size of an entry")
             limit = [min(n) for n in zip(shape, *[clip for commit, clip in clips if e["commit"] <= commit])]
-            for at, cells in self._subchunks(e, width):
+            for at, cells in self._subchunks(e, width, scalar):
                 at = [a + b for a, b in zip(at, e["offset"])]
                 n = [max(0, min(c, stop - a)) for c, stop, a in zip(cells.shape, limit, at)]
                 source = cells[tuple(slice(0, c) for c in n)]
@@ -400,20 +400,19 @@ class Container:
                     raw[(*target, slice(offset, offset + width))] = source
         return out if strings else raw.reshape(-1).view(numpy_dtype(dtype)).reshape(shape)
 
-    def _subchunks(self, e, width):
+    def _subchunks(self, e, width, scalar):
         """(first cell in the box, cells x width bytes) of each subchunk."""
-        read = partial(self._segment, e["source"])
-        if e["encoding"]["layout"] != 0:
-            raise UnsupportedError(f"layout {e['encoding']['layout']}")
-        pieces = [e] * min(e["subchunks"], 1)
-        if e["subchunks"] > 1:
-            pieces = subchunk_table(piece_payload(read, e)[0])
-            need(len(pieces) == e["subchunks"], "subchunk table of another length")
+        read, layout = partial(self._segment, e["source"]), e["encoding"]["layout"]
+        if not (room := layouts.room(layout, width)):
+            raise UnsupportedError(f"layout {layout}")
+        pieces = subchunk_table(piece_payload(read, e)[0]) if e["subchunks"] > 1 else [e] * e["subchunks"]
+        need(len(pieces) == e["subchunks"], "subchunk table of another length")
         for place, piece in zip(np.ndindex(*grid_of(e)), pieces):
             at = [g * cut for g, cut in zip(place, e["cut"])]
             n = [min(cut, count - a) for cut, count, a in zip(e["cut"], e["count"], at)]
-            data = decode_chain(e["encoding"]["chain"], piece_payload(read, piece)[0], prod(n) * width, width)
-            yield at, np.frombuffer(data, np.uint8).reshape(*n, width)
+            stored = piece_payload(read, piece)[0]
+            data = decode_chain(e["encoding"]["chain"], stored, prod(n) * room, room, scalar if room == width else 1)
+            yield at, layouts.arranged(layout, data, n, width)
 
     def _blob(self, e, reference):
         position, length, crc = struct.unpack("<QII", reference)

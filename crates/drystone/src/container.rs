@@ -16,6 +16,7 @@ use drystone_format::{keys, schema};
 use drystone_store::{LocalStore, PutMode, Store, StoreError, StoreExt};
 
 use crate::cache::Cache;
+use crate::config::Config;
 use crate::error::must_exist;
 use crate::head::Look;
 use crate::pages::PageLoader;
@@ -49,6 +50,12 @@ impl Default for CreateOptions {
     }
 }
 
+/// What is to be done when the configuration has its say.
+fn configured(options: CreateOptions, config: &Option<Config>) -> CreateOptions {
+    let durability = config.as_ref().and_then(|config| config.durability);
+    CreateOptions { durability: durability.unwrap_or(options.durability) }
+}
+
 /// Bytes of subchunk tables and of trailers kept per container.
 const TABLE_CACHE: usize = 8 << 20;
 
@@ -80,6 +87,8 @@ pub(crate) struct Inner {
     pub(crate) hint: head::Hint,
     warnings: Mutex<Vec<String>>,
     pub(crate) batch: Mutex<Option<Batch>>,
+    /// The run-time configuration that was found when it was opened.
+    pub(crate) config: Option<Arc<Config>>,
 }
 
 /// An open container. Cheap to clone; clones share the snapshot.
@@ -100,9 +109,10 @@ impl Container {
                 path.display()
             )));
         }
-        let durable = options.durability == Durability::Durable;
+        let config = Config::find(Some(path))?;
+        let durable = configured(options, &config).durability == Durability::Durable;
         let store = LocalStore::create(path)?.with_early_writeback(durable);
-        Self::create(Arc::new(store), options)
+        Self::create_configured(Arc::new(store), options, config)
     }
 
     /// Opens a container in a directory of the local file system.
@@ -135,11 +145,20 @@ impl Container {
             && store
                 .read_all(keys::IDENTITY, 64 << 10)
                 .is_ok_and(|b| Identity::decode(&b).is_ok_and(|i| i.durability == Durability::Durable));
-        Self::open(Arc::new(store.with_early_writeback(durable)), mode)
+        Self::open_configured(Arc::new(store.with_early_writeback(durable)), mode, Config::find(Some(path))?)
     }
 
-    /// Creates a container in a store.
+    /// Creates a container in a store. A run-time configuration overrides the options ([`Config`]).
     pub fn create(store: Arc<dyn Store>, options: CreateOptions) -> Result<Self> {
+        Self::create_configured(store, options, Config::find(None)?)
+    }
+
+    fn create_configured(
+        store: Arc<dyn Store>,
+        options: CreateOptions,
+        config: Option<Config>,
+    ) -> Result<Self> {
+        let options = configured(options, &config);
         let identity = Identity {
             version: 1,
             uuid: random::id128(),
@@ -162,16 +181,23 @@ impl Container {
                 );
             }
         }
-        Self::with(store, identity, Mode::ReadWrite)
+        Self::with(store, identity, Mode::ReadWrite, config)
     }
 
     /// Opens a container in a store.
     pub fn open(store: Arc<dyn Store>, mode: Mode) -> Result<Self> {
+        Self::open_configured(store, mode, Config::find(None)?)
+    }
+
+    fn open_configured(store: Arc<dyn Store>, mode: Mode, config: Option<Config>) -> Result<Self> {
         let bytes = match store.read_all(keys::IDENTITY, 64 << 10) {
             Ok(bytes) => bytes,
             Err(StoreError::NotFound { .. }) if mode == Mode::Append => {
-                return match Self::create(store.clone(), CreateOptions::default()) {
-                    Err(e) if e.kind() == ErrorKind::Conflict => Self::open(store, Mode::ReadWrite),
+                return match Self::create_configured(store.clone(), CreateOptions::default(), config.clone())
+                {
+                    Err(e) if e.kind() == ErrorKind::Conflict => {
+                        Self::open_configured(store, Mode::ReadWrite, config)
+                    }
                     other => other,
                 };
             }
@@ -200,10 +226,13 @@ impl Container {
                 store.describe()
             )));
         }
-        Self::with(store, identity, mode)
+        Self::with(store, identity, mode, config)
     }
 
-    fn with(store: Arc<dyn Store>, identity: Identity, mode: Mode) -> Result<Self> {
+    fn with(store: Arc<dyn Store>, identity: Identity, mode: Mode, config: Option<Config>) -> Result<Self> {
+        if let Some(threads) = config.as_ref().and_then(|config| config.threads) {
+            crate::read::set_threads(threads);
+        }
         let pages = PageLoader::new(store.clone());
         let writable = mode != Mode::Read;
         let listing = writable && identity.durability != Durability::Durable;
@@ -225,6 +254,7 @@ impl Container {
             current: RwLock::new(Arc::new(head.snapshot)),
             warnings: Mutex::new(head.warnings),
             batch: Mutex::new(None),
+            config: config.map(Arc::new),
             store,
         };
         Ok(Container { inner: Arc::new(inner) })
@@ -255,6 +285,7 @@ impl Container {
             hint: head::Hint::default(),
             current: RwLock::new(Arc::new(snapshot)),
             warnings: Mutex::new(Vec::new()),
+            config: inner.config.clone(),
             batch: Mutex::new(None),
         };
         Ok(Container { inner: Arc::new(pinned) })
@@ -397,6 +428,11 @@ impl Container {
     pub fn commit(&self) -> Result<Committed> {
         self.inner.require_writable()?;
         adoption::commit_all(&self.inner)
+    }
+
+    /// The run-time configuration that acts on what is written through this handle.
+    pub fn config(&self) -> Option<&Config> {
+        self.inner.config.as_deref()
     }
 
     /// A writer (docs of [`Writer`]).

@@ -5,16 +5,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use drystone_format::keys;
 use drystone_format::source::SourceState;
 use drystone_format::steps::Steps;
+use drystone_format::{MAX_NDIM, keys};
 use drystone_plan::tree;
 
 use crate::adoption::{self, Damaged, Incomplete, Scope, Verdict};
 use crate::container::Container;
 use crate::log_scan::{Group, WriterLog};
-use crate::read::load_table;
+use crate::read::{load_table, share};
 use crate::{ErrorKind, Result};
+
+/// What tells blocks of a variable apart: step, commit, rank or writer, put, first cell.
+type BlockKey = (u64, u64, u64, u64, [u64; MAX_NDIM]);
 
 /// What a container consists of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -205,7 +208,7 @@ impl Container {
             snapshot.schema.variables.keys().map(|id| (*id, VariableUsage::default())).collect();
         let Some(root) = &snapshot.manifest.root else { return Ok(out) };
         // A block of a record is one entry per leaf member: they share step and put.
-        let mut seen: BTreeMap<u32, BTreeSet<(u64, u64, u64, u64)>> = BTreeMap::new();
+        let mut seen: BTreeMap<u32, BTreeSet<BlockKey>> = BTreeMap::new();
         let mut failed = None;
         tree::entries(&self.inner.pages, root, &mut |entry| {
             let step = entry.step.checked_sub(1);
@@ -218,15 +221,20 @@ impl Container {
                 .variables
                 .get(&entry.variable)
                 .is_some_and(|v| matches!(&v.dtype, drystone_format::dtype::DType::Record(_)));
-            let block = (entry.step, entry.commit, entry.order, entry.put);
-            if !several || seen.entry(entry.variable).or_default().insert(block) {
+            let block = (entry.step, entry.commit, entry.order, entry.put, entry.offset);
+            let replica = entry.encoding.replica > 0;
+            if replica {
+                // Its bytes are stored; what they decode to is counted once.
+            } else if !several || seen.entry(entry.variable).or_default().insert(block) {
                 usage.blocks += 1;
             }
             if let Some(step) = step.filter(|step| usage.steps.last() != Some(*step)) {
                 usage.steps.insert(step);
             }
             let bytes = entry.cells().and_then(|n| n.checked_mul(u64::from(entry.encoding.item)));
-            usage.decoded_bytes = usage.decoded_bytes.saturating_add(bytes.unwrap_or(u64::MAX));
+            if !replica {
+                usage.decoded_bytes = usage.decoded_bytes.saturating_add(bytes.unwrap_or(u64::MAX));
+            }
             usage.subchunks = usage.subchunks.saturating_add(entry.subchunks);
             if !usage.transforms.contains(&entry.encoding.chain) {
                 usage.transforms.insert(entry.encoding.chain.clone());
@@ -240,7 +248,7 @@ impl Container {
                 }),
             };
             match stored {
-                Ok(bytes) => usage.stored_bytes = usage.stored_bytes.saturating_add(bytes),
+                Ok(bytes) => usage.stored_bytes = usage.stored_bytes.saturating_add(share(entry, bytes)),
                 Err(e) => failed = Some(e),
             }
         })?;

@@ -6,12 +6,14 @@ use drystone_format::MAX_NDIM;
 use drystone_format::dtype::{DType, Leaf, Scalar};
 use drystone_format::entry::{Encoding, Entry, Piece, Stats as EntryStats};
 use drystone_format::table::{self, Subchunk};
+use drystone_plan::form::Form;
 use drystone_rules::{Dim, StridedCopy};
 use drystone_transform::histogram::Histogram;
 use drystone_transform::stats::{ScalarKind, Stats};
 use drystone_transform::{Chain, Logical, Scratch};
 
 use crate::array::Source;
+use crate::layout::{self, Laid, Table};
 use crate::segment::Segment;
 use crate::{Error, Result};
 
@@ -19,6 +21,10 @@ use crate::{Error, Result};
 pub(crate) const MAX_SUBCHUNK: u64 = 16 << 20;
 /// Encoded blocks without given chunks are cut to about this.
 const CODED_SUBCHUNK: u64 = 2 << 20;
+/// Subchunks along a curve have about this many bytes: they are read whole.
+const CURVED_SUBCHUNK: u64 = 256 << 10;
+/// Cells whose members are measured at a time.
+const MEASURED: usize = 4096;
 /// Histograms are kept for encoded subchunks of at least this many elements.
 const HISTOGRAM_CELLS: u64 = 4096;
 
@@ -56,8 +62,20 @@ pub(crate) fn logical(leaf: &Leaf, shape: &[u64]) -> Logical {
     Logical { item: leaf.size as usize, scalar, kind, shape: shape.to_vec() }
 }
 
-/// The subchunk grid of a block: `chunks` if given, else cut so that no subchunk is too large.
-pub(crate) fn cut(count: &[u64], chunks: Option<&[u64]>, item: u64, coded: bool) -> Vec<u64> {
+/// What a codec is told of a subchunk of this shape, of a variable of this type.
+///
+/// `Unsupported` for records and strings of any length: their cells are stored member by member, or as references.
+pub fn logical_of(dtype: &DType, shape: &[u64]) -> Result<Logical> {
+    match &dtype.leaves()[..] {
+        [leaf] if leaf.path.is_empty() && leaf.dtype != DType::String => Ok(logical(leaf, shape)),
+        _ => Err(Error::unsupported(format!(
+            "a subchunk of {dtype} by itself; numbers and fixed-size text have them"
+        ))),
+    }
+}
+
+/// The subchunk grid of a block: `chunks` if given, else cut so that no subchunk is too large. `item` is the size of a cell.
+pub(crate) fn cut(count: &[u64], chunks: Option<&[u64]>, item: u64, coded: bool, curved: bool) -> Vec<u64> {
     let mut edges: Vec<u64> = match chunks {
         Some(chunks) if chunks.len() == count.len() => {
             count.iter().zip(chunks).map(|(n, c)| (*n).min(*c)).collect()
@@ -65,12 +83,16 @@ pub(crate) fn cut(count: &[u64], chunks: Option<&[u64]>, item: u64, coded: bool)
         _ => count.to_vec(),
     };
     let bytes = |edges: &[u64]| edges.iter().fold(item.max(1), |b, n| b.saturating_mul((*n).max(1)));
-    if coded && chunks.is_none() {
-        // Halve the longest edge: near-cubic pieces serve every direction.
-        while bytes(&edges) > CODED_SUBCHUNK {
-            let Some(longest) = edges.iter_mut().rev().max_by_key(|n| **n).filter(|n| **n > 1) else { break };
-            *longest = longest.div_ceil(2);
-        }
+    let target = match (chunks, curved) {
+        (None, true) => CURVED_SUBCHUNK,
+        (None, false) if coded => CODED_SUBCHUNK,
+        (Some(_), true) => layout::MOST_CELLS.saturating_mul(item),
+        _ => u64::MAX,
+    };
+    // Halve the longest edge: near-cubic pieces serve every direction.
+    while bytes(&edges) > target {
+        let Some(longest) = edges.iter_mut().rev().max_by_key(|n| **n).filter(|n| **n > 1) else { break };
+        *longest = longest.div_ceil(2);
     }
     for d in 0..edges.len() {
         if bytes(&edges) > MAX_SUBCHUNK {
@@ -81,20 +103,38 @@ pub(crate) fn cut(count: &[u64], chunks: Option<&[u64]>, item: u64, coded: bool)
     edges
 }
 
-/// One leaf member of one block, ready to be stored.
+/// One block of one or more leaf members, ready to be stored.
 pub(crate) struct BlockPart<'a> {
-    pub(crate) leaf: &'a Leaf,
+    /// What is laid down, and how.
+    pub(crate) laid: &'a Laid,
+    /// The leaves that are put, by number, as `laid` counts them.
+    pub(crate) leaves: &'a [(u32, Leaf)],
     pub(crate) chain: &'a Chain,
     pub(crate) cut: &'a [u64],
+    /// First cell of the block in the source.
+    pub(crate) from: &'a [u64],
 }
+
+/// A run of bytes of one cell: where in an element of the source, where in the cell, how many.
+type Run = (u32, u32, u32);
+
+/// A stored subchunk: the piece, and the statistics of each member.
+pub(crate) type StoredChunk = (Piece, Vec<EntryStats>);
 
 /// A subchunk that was gathered and encoded outside the writer's lock.
 pub(crate) struct Coded {
     pub(crate) bytes: Vec<u8>,
     /// What the chain wants kept, so that a part can be read.
     pub(crate) meta: Vec<u8>,
-    pub(crate) stats: Stats,
+    pub(crate) stats: Vec<EntryStats>,
     pub(crate) histogram: Vec<u8>,
+}
+
+/// Buffers of one thread, reused.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    rows: Vec<u8>,
+    cells: Vec<u8>,
 }
 
 /// Boxes of the subchunk grid in row-major order: first cell and extent, relative to the block.
@@ -122,14 +162,46 @@ pub(crate) fn grid(count: &[u64], cut: &[u64]) -> Vec<(Vec<u64>, Vec<u64>)> {
 }
 
 impl BlockPart<'_> {
-    fn item(&self) -> usize {
-        self.leaf.size as usize
+    fn room(&self) -> usize {
+        self.laid.room as usize
     }
 
-    /// Where the box lies densely in the source, if it does.
+    fn members(&self) -> impl Iterator<Item = (u32, &Leaf, u32)> {
+        self.laid
+            .members
+            .iter()
+            .filter_map(|(n, at)| self.leaves.get(*n).map(|(number, leaf)| (*number, leaf, *at)))
+    }
+
+    /// The form of a whole cell.
+    fn cells(&self) -> Form {
+        let room = self.room() as u64;
+        Form::dense(self.laid.count.len(), room).arranged(room, 0, self.laid.order.as_ref())
+    }
+
+    /// What is copied of every element: members that are neighbours on both sides are one run.
+    fn runs(&self) -> Vec<Run> {
+        let mut runs: Vec<Run> = self.members().map(|(_, leaf, at)| (leaf.offset, at, leaf.size)).collect();
+        runs.sort_by_key(|(_, at, _)| *at);
+        runs.dedup_by(|next, run| {
+            let touches = next.0 == run.0 + run.2 && next.1 == run.1 + run.2;
+            if touches {
+                run.2 += next.2;
+            }
+            touches
+        });
+        runs
+    }
+
+    /// Where the box lies in the source just as it is stored, if it does.
     fn dense<'s>(&self, source: &Source<'s>, first: &[u64], extent: &[u64]) -> Option<&'s [u8]> {
-        let mut expected = self.item() as i64;
-        for d in (0..extent.len()).rev() {
+        let cells = self.cells();
+        let &[(offset, 0, len)] = &self.runs()[..] else { return None };
+        if len != self.laid.room || cells.curve.is_some() {
+            return None;
+        }
+        let mut expected = i64::from(len);
+        for d in cells.dims().rev() {
             if extent[d] > 1 {
                 if source.strides()[d] != expected {
                     return None;
@@ -137,32 +209,99 @@ impl BlockPart<'_> {
                 expected *= extent[d] as i64;
             }
         }
-        let start = self.start(source, first)? as usize;
+        let start = self.start(source, first, offset)? as usize;
         source.bytes().get(start..start.checked_add(expected as usize)?)
     }
 
-    fn start(&self, source: &Source<'_>, first: &[u64]) -> Option<u64> {
-        let mut at = (source.start() as i64).checked_add(i64::from(self.leaf.offset))?;
-        for (f, s) in first.iter().zip(source.strides()) {
-            at = at.checked_add(s.checked_mul(*f as i64)?)?;
+    fn start(&self, source: &Source<'_>, first: &[u64], offset: u32) -> Option<u64> {
+        let mut at = (source.start() as i64).checked_add(i64::from(offset))?;
+        for ((f, base), s) in first.iter().zip(self.from).zip(source.strides()) {
+            at = at.checked_add(s.checked_mul(f.checked_add(*base)? as i64)?)?;
         }
         u64::try_from(at).ok()
     }
 
-    /// Gathers a box of the source into dense row-major order.
-    fn gather(&self, source: &Source<'_>, first: &[u64], extent: &[u64], out: &mut Vec<u8>) -> Result<()> {
-        let item = self.item();
-        let mut dims = Vec::with_capacity(extent.len());
-        let mut dense = item as i64;
-        for d in (0..extent.len()).rev() {
-            dims.push(Dim::new(extent[d], source.strides()[d], dense));
-            dense *= extent[d] as i64;
+    /// The cells of a box as they are stored; holes are zeros.
+    fn gather<'b>(
+        &self,
+        source: &Source<'_>,
+        first: &[u64],
+        extent: &[u64],
+        out: &'b mut Gathered,
+    ) -> Result<&'b [u8]> {
+        let cells = self.cells();
+        let runs = self.runs();
+        let mut shape = [1; MAX_NDIM];
+        shape[..extent.len()].copy_from_slice(extent);
+        let strides =
+            if cells.curve.is_some() { cells.unrolled().strides(&shape) } else { cells.strides(&shape) };
+        let bytes = extent.iter().product::<u64>() as usize * self.room();
+        if runs.iter().map(|(_, _, len)| *len).sum::<u32>() < self.laid.room {
+            out.rows.clear();
         }
-        dims.reverse();
-        let start = self.start(source, first).ok_or_else(|| Error::invalid("the array is too large"))?;
-        let copy = StridedCopy::new(start, 0, item, dims).map_err(rule_error)?;
-        out.resize(dense as usize, 0);
-        copy.run(source.bytes(), out).map_err(rule_error)
+        out.rows.resize(bytes, 0);
+        for (offset, at, len) in runs {
+            let dims = (0..extent.len()).map(|d| Dim::new(extent[d], source.strides()[d], strides[d] as i64));
+            let start =
+                self.start(source, first, offset).ok_or_else(|| Error::invalid("the array is too large"))?;
+            let copy =
+                StridedCopy::new(start, at.into(), len as usize, dims.collect()).map_err(rule_error)?;
+            copy.run(source.bytes(), &mut out.rows).map_err(rule_error)?;
+        }
+        let Some(curve) = cells.curve else { return Ok(&out.rows) };
+        let table = Table::new(curve, extent)?;
+        let rolled = table.roll(&out.rows, self.room(), &mut out.cells);
+        rolled.map(|()| &out.cells[..]).ok_or_else(|| Error::invalid("a box that does not fit its curve"))
+    }
+
+    /// The cells of a box as they are stored: in the source itself, if they lie so there.
+    pub(crate) fn stored<'b>(
+        &self,
+        source: &Source<'b>,
+        first: &[u64],
+        extent: &[u64],
+        gathered: &'b mut Gathered,
+    ) -> Result<&'b [u8]> {
+        match self.dense(source, first, extent) {
+            Some(bytes) => Ok(bytes),
+            None => self.gather(source, first, extent, gathered),
+        }
+    }
+
+    /// The leaf whose elements the cells are, if they hold nothing else.
+    fn alone(&self) -> Option<&Leaf> {
+        let mut members = self.members();
+        members.next().map(|(_, leaf, _)| leaf).filter(|leaf| leaf.size == self.laid.room)
+    }
+
+    /// What codecs are told of a box of cells.
+    pub(crate) fn logical(&self, extent: &[u64]) -> Logical {
+        let unknown = || Logical { shape: extent.to_vec(), ..Logical::scalars(self.room(), 0) };
+        self.cells().logical(&self.alone().map_or_else(unknown, |leaf| logical(leaf, extent)))
+    }
+
+    /// Statistics of each member in stored cells.
+    fn measure(&self, data: &[u8]) -> Vec<Stats> {
+        if let Some(leaf) = self.alone() {
+            return vec![Stats::of(kind_of(&leaf.dtype), data)];
+        }
+        let mut column = Vec::new();
+        let one = |(_, leaf, at): (u32, &Leaf, u32)| {
+            let (kind, item) = (kind_of(&leaf.dtype), leaf.size as usize);
+            let mut stats = Stats::default();
+            if matches!(kind, ScalarKind::Other) {
+                return stats;
+            }
+            for cells in data.chunks(MEASURED * self.room()) {
+                column.clear();
+                let elements =
+                    cells.chunks_exact(self.room()).filter_map(|c| c.get(at as usize..at as usize + item));
+                elements.for_each(|element| column.extend_from_slice(element));
+                stats.update(kind, &column);
+            }
+            stats
+        };
+        self.members().map(one).collect()
     }
 
     /// Gathers and encodes one subchunk.
@@ -171,30 +310,33 @@ impl BlockPart<'_> {
         source: &Source<'_>,
         first: &[u64],
         extent: &[u64],
-        gathered: &mut Vec<u8>,
+        gathered: &mut Gathered,
         scratch: &mut Scratch,
     ) -> Result<Coded> {
-        let data: &[u8] = match self.dense(source, first, extent) {
-            Some(bytes) => bytes,
-            None => {
-                self.gather(source, first, extent, gathered)?;
-                gathered
-            }
+        let data = self.stored(source, first, extent, gathered)?;
+        let logical = self.logical(extent);
+        let mut bytes = Vec::new();
+        let failed = |e| Error::invalid(format!("encoding with {}: {e}", self.chain.canonical()));
+        self.chain.encode(data, &logical, &mut bytes, scratch).map_err(failed)?;
+        let meta = self.chain.meta(&bytes).to_vec();
+        // Statistics speak of what will be read, which rounding may have changed.
+        let mut rounded = Vec::new();
+        let data = if self.chain.is_lossy() {
+            rounded.resize(data.len(), 0);
+            self.chain.decode(&bytes, &logical, &mut rounded, scratch).map_err(failed)?;
+            rounded.as_slice()
+        } else {
+            data
         };
-        let kind = kind_of(&self.leaf.dtype);
-        let stats = Stats::of(kind, data);
+        let stats = self.measure(data);
         let mut histogram = Vec::new();
         if extent.iter().product::<u64>() >= HISTOGRAM_CELLS
-            && let Some(h) = Histogram::of(kind, data, &stats)
+            && let (Some(leaf), [stats]) = (self.alone(), &stats[..])
+            && let Some(h) = Histogram::of(kind_of(&leaf.dtype), data, stats)
         {
             h.encode(&mut histogram);
         }
-        let mut bytes = Vec::new();
-        self.chain
-            .encode(data, &logical(self.leaf, extent), &mut bytes, scratch)
-            .map_err(|e| Error::invalid(format!("encoding with {}: {e}", self.chain.canonical())))?;
-        let meta = self.chain.meta(&bytes).to_vec();
-        Ok(Coded { bytes, meta, stats, histogram })
+        Ok(Coded { bytes, meta, stats: stats.iter().map(entry_stats).collect(), histogram })
     }
 
     /// Stores one raw subchunk.
@@ -203,74 +345,78 @@ impl BlockPart<'_> {
         source: &Source<'_>,
         first: &[u64],
         extent: &[u64],
-        gathered: &mut Vec<u8>,
+        gathered: &mut Gathered,
         segment: &mut Segment,
-    ) -> Result<Subchunk> {
-        let data: &[u8] = match self.dense(source, first, extent) {
-            Some(bytes) => bytes,
-            None => {
-                self.gather(source, first, extent, gathered)?;
-                gathered
-            }
+    ) -> Result<StoredChunk> {
+        let data = self.stored(source, first, extent, gathered)?;
+        let Some(leaf) = self.alone() else {
+            let stats = self.measure(data);
+            let piece = segment.push_raw(data, |_| ())?;
+            return Ok((piece, stats.iter().map(entry_stats).collect()));
         };
-        let kind = kind_of(&self.leaf.dtype);
+        let kind = kind_of(&leaf.dtype);
         let mut stats = Stats::default();
         let piece = segment.push_raw(data, |bytes| stats.update(kind, bytes))?;
-        Ok(Subchunk { piece, stats: entry_stats(&stats) })
+        Ok((piece, vec![entry_stats(&stats)]))
     }
 
-    /// The index entry of a block whose subchunks are stored; several need a table first.
-    pub(crate) fn entry(
+    /// The index entries of a block whose subchunks are stored, one per member; several subchunks need a table first.
+    pub(crate) fn entries(
         &self,
         place: &Place,
-        subchunks: &[Subchunk],
+        chunks: &[StoredChunk],
         segment: &mut Segment,
         part: u32,
-    ) -> Result<Entry> {
-        let kind = kind_of(&self.leaf.dtype);
-        let piece = match subchunks {
-            [] => Piece::default(),
-            [one] => one.piece,
-            many => segment.push_coded(&table::encode(many), &[], &[])?,
-        };
-        let stats = merged(kind, subchunks);
+    ) -> Result<Vec<Entry>> {
         let pad = |v: &[u64]| {
             let mut out = [0; MAX_NDIM];
             out[..v.len()].copy_from_slice(v);
             out
         };
-        Ok(Entry {
-            step: place.step.map_or(0, |s| s + 1),
-            variable: place.variable,
-            member: place.member,
-            commit: 0,
-            order: 0,
-            put: place.put,
-            ndim: place.count.len() as u8,
-            offset: pad(place.offset),
-            count: pad(place.count),
-            cut: pad(self.cut),
-            encoding: std::sync::Arc::new(Encoding {
-                chain: if self.chain.is_identity() { String::new() } else { self.chain.canonical() },
-                item: self.leaf.size,
-                layout: 0,
-            }),
-            subchunks: subchunks.len() as u64,
-            source: part,
-            piece,
-            stats,
-        })
+        let mut out = Vec::with_capacity(self.laid.members.len());
+        for (n, (member, leaf, at)) in self.members().enumerate() {
+            let of = |(piece, stats): &StoredChunk| Subchunk {
+                piece: *piece,
+                stats: stats.get(n).copied().unwrap_or_default(),
+            };
+            let subchunks: Vec<Subchunk> = chunks.iter().map(of).collect();
+            let piece = match &subchunks[..] {
+                [] => Piece::default(),
+                [one] => one.piece,
+                many => segment.push_coded(&table::encode(many), &[], &[])?,
+            };
+            out.push(Entry {
+                step: place.step.map_or(0, |s| s + 1),
+                variable: place.variable,
+                member,
+                commit: 0,
+                order: 0,
+                put: place.put,
+                ndim: self.laid.count.len() as u8,
+                offset: pad(&self.laid.offset),
+                count: pad(&self.laid.count),
+                cut: pad(self.cut),
+                encoding: std::sync::Arc::new(Encoding {
+                    chain: if self.chain.is_identity() { String::new() } else { self.chain.canonical() },
+                    item: leaf.size,
+                    layout: self.laid.layout(at, leaf.size),
+                    replica: self.laid.replica,
+                }),
+                subchunks: subchunks.len() as u64,
+                source: part,
+                piece,
+                stats: merged(kind_of(&leaf.dtype), &subchunks),
+            });
+        }
+        Ok(out)
     }
 }
 
-/// Where a block stands.
-pub(crate) struct Place<'a> {
+/// Whose block it is.
+pub(crate) struct Place {
     pub(crate) step: Option<u64>,
     pub(crate) variable: u32,
-    pub(crate) member: u32,
     pub(crate) put: u64,
-    pub(crate) offset: &'a [u64],
-    pub(crate) count: &'a [u64],
 }
 
 /// Statistics as an index entry keeps them.

@@ -6,7 +6,9 @@ use drystone_format::MAX_NDIM;
 use drystone_format::dtype::DType;
 use drystone_format::schema::{Attrs, Declaration, Name, Schema, Variable, check_path};
 use drystone_format::value::Value;
-use drystone_transform::Chain;
+use drystone_transform::Transform;
+
+use crate::put::logical;
 
 use crate::container::no_such;
 use crate::{Error, Result, fragment, random};
@@ -95,7 +97,7 @@ fn make_parents(schema: &mut Schema, path: &str) -> Result<bool> {
     Ok(changed)
 }
 
-fn validate(path: &str, new: &NewVariable) -> Result<Chain> {
+fn validate(path: &str, new: &NewVariable) -> Result<Transform> {
     let bad = |why: String| Error::invalid(format!("variable \"{path}\": {why}"));
     new.dtype.validate().map_err(|why| bad(format!("dtype {}: {why}", new.dtype)))?;
     let ndim = new.shape.len();
@@ -145,13 +147,17 @@ fn validate(path: &str, new: &NewVariable) -> Result<Chain> {
         }
         _ => {}
     }
-    Chain::parse(&new.transform).map_err(|e| bad(format!("transform: {e}")))
+    let chain = Transform::parse(&new.transform).map_err(|e| bad(format!("transform: {e}")))?;
+    for leaf in new.dtype.leaves() {
+        chain.check_takes(&logical(&leaf, &[0])).map_err(|e| bad(format!("transform: {e}")))?;
+    }
+    Ok(chain)
 }
 
 fn create_variable(schema: &mut Schema, path: &str, new: &NewVariable, version: u64) -> Result<bool> {
     let path = checked(path, "variable")?;
-    let chain = validate(path, new)?;
-    let transform = if chain.is_identity() { String::new() } else { chain.canonical() };
+    let asked = validate(path, new)?;
+    let transform = if asked.is_identity() { String::new() } else { asked.canonical() };
     let mut variable = Variable {
         id: 0,
         dtype: new.dtype.clone(),

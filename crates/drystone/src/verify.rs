@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, Piece};
-use drystone_format::schema::Variable;
+use drystone_format::schema::{Name, Variable};
 use drystone_format::{MAX_NDIM, keys};
+use drystone_plan::form::Form;
 use drystone_plan::tree;
 use drystone_transform::checks::crc_units;
 use drystone_transform::{Chain, Logical, Scratch};
@@ -123,8 +124,43 @@ impl Container {
             }
             report.damage.push(damage("index".into(), error.to_string()));
         }
+        if !snapshot.schema.declarations.is_empty() {
+            self.verify_replicas(&mut report)?;
+        }
         progress(report.entries, total);
         Ok(report)
+    }
+}
+
+impl Container {
+    /// Compares replicas with what was put, where the index can be read.
+    fn verify_replicas(&self, report: &mut VerifyReport) -> Result<()> {
+        let snapshot = self.snapshot();
+        let variables = snapshot.schema.names.iter().filter(|(_, name)| matches!(name, Name::Variable(_)));
+        for (path, _) in variables {
+            let found = self.reading(path, None).and_then(|reading| {
+                let steps = match reading.variable().steps {
+                    true => reading.steps()?.into_iter().map(Some).collect(),
+                    false => vec![None],
+                };
+                for step in steps {
+                    for message in reading.compare_replicas(step)? {
+                        report.damage.push(Damage {
+                            key: "log".into(),
+                            variable: Some(path.clone()),
+                            step,
+                            message,
+                        });
+                    }
+                }
+                Ok(())
+            });
+            match found {
+                Err(e) if e.kind() != ErrorKind::Corrupt => return Err(e),
+                _ => {} // what is damaged in the index was reported
+            }
+        }
+        Ok(())
     }
 }
 
@@ -163,8 +199,8 @@ impl<'a> Checker<'a> {
             .names
             .iter()
             .filter_map(|(path, name)| match name {
-                drystone_format::schema::Name::Variable(id) => Some((*id, path.clone())),
-                drystone_format::schema::Name::Link(_) => None,
+                Name::Variable(id) => Some((*id, path.clone())),
+                Name::Link(_) => None,
             })
             .collect();
         Checker { inner, snapshot, names, buffer: Vec::new(), decoded: Vec::new(), scratch: Scratch::new() }
@@ -230,7 +266,7 @@ impl<'a> Checker<'a> {
         let range = stored_range(piece)
             .ok_or_else(|| damaged(piece.position, "a stored piece's numbers are out of range"))?;
         let len = range.end - range.start;
-        if len > MAX_SUBCHUNK + MAX_SUBCHUNK / 256 + (1 << 17) || piece.length > len {
+        if len > 3 * MAX_SUBCHUNK + (1 << 18) || piece.length > len {
             return Err(damaged(piece.position, "a stored piece is too long"));
         }
         self.buffer.resize(len as usize, 0);
@@ -269,7 +305,10 @@ impl<'a> Checker<'a> {
         piece: &Piece,
         extent: &[u64],
     ) -> Result<()> {
-        let item = u64::from(entry.encoding.item);
+        let form = Form::of(entry).ok_or_else(|| {
+            Error::unsupported(format!("{key}: {:?}, which this program cannot read", entry.encoding.layout))
+        })?;
+        let item = form.room;
         let len = extent.iter().try_fold(item, |b, n| b.checked_mul(*n)).filter(|b| *b <= MAX_SUBCHUNK);
         let len = len.ok_or_else(|| Error::corrupt(format!("{key}: a subchunk claims more than 16 MiB")))?;
         let raw = entry.encoding.chain.is_empty();
@@ -283,7 +322,7 @@ impl<'a> Checker<'a> {
         if !raw {
             let chain = Chain::parse(&entry.encoding.chain).map_err(|e| Error::unsupported(e.to_string()))?;
             let unknown = || Logical { shape: extent.to_vec(), ..Logical::scalars(item as usize, 0) };
-            let logical = leaf.as_ref().map_or_else(unknown, |leaf| logical(leaf, extent));
+            let logical = form.logical(&leaf.as_ref().map_or_else(unknown, |leaf| logical(leaf, extent)));
             self.decoded.resize(len as usize, 0);
             chain.decode(&self.buffer, &logical, &mut self.decoded, &mut self.scratch).map_err(|e| {
                 Error::corrupt(format!("{key} is damaged at byte {}: decoding: {e}", piece.position))

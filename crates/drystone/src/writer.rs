@@ -15,16 +15,18 @@ use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::log::{self, FileHeader, FileKind, GroupHead, Rank};
 use drystone_format::schema::Variable;
-use drystone_format::table::Subchunk;
 use drystone_store::PutMode;
-use drystone_transform::{Chain, Scratch};
+use drystone_transform::{Chain, Choice, Scratch, Transform};
 
 use crate::adoption::{Books, Damaged};
 use crate::array::Source;
+use crate::choose::Choices;
+use crate::config::Config;
 use crate::container::{Inner, lock, no_such};
+use crate::layout::{Layouts, laid};
 use crate::log_scan::PartFrom;
 use crate::member::member;
-use crate::put::{self, BlockPart, Coded, Place};
+use crate::put::{self, BlockPart, Coded, Gathered, Place, StoredChunk};
 use crate::segment::Segment;
 use crate::transaction::Committed;
 use crate::{Error, Result, adoption, random};
@@ -92,6 +94,9 @@ struct Shared {
     fence: u64,
     limit: u64,
     pid: u32,
+    /// How what is put is to be stored.
+    layouts: Mutex<Layouts>,
+    choices: Choices,
     state: Mutex<State>,
 }
 
@@ -143,8 +148,10 @@ impl Writer {
             failed: None,
             closed: false,
         };
+        let pid = std::process::id();
+        let (layouts, state) = (Mutex::default(), Mutex::new(state));
         let shared =
-            Shared { inner, id, rank, run, fence, limit, pid: std::process::id(), state: Mutex::new(state) };
+            Shared { inner, id, rank, run, fence, limit, pid, layouts, choices: Choices::default(), state };
         Ok(Writer { shared: Arc::new(shared) })
     }
 
@@ -156,6 +163,11 @@ impl Writer {
     /// The run it belongs to; `None` without rank.
     pub fn run(&self) -> Option<u64> {
         self.shared.rank.map(|_| self.shared.run)
+    }
+
+    /// What `auto` chose for the variables put by this writer, by name (`P.x` for a member), each with its report.
+    pub fn choices(&self) -> Vec<(String, Arc<Choice>)> {
+        self.shared.choices.reports()
     }
 
     /// Begins a step: the given one, or the one after the last committed (or this writer's last). Returns its number.
@@ -248,21 +260,27 @@ impl Writer {
         }
         let offset = check_box(path, &variable, data.shape(), offset)?;
         let (put, step, generation) = self.begin_put(path, &variable)?;
-        let chain = Chain::parse(&variable.transform).map_err(|e| {
-            Error::unsupported(format!("\"{path}\" has a transform this program cannot apply: {e}"))
-        })?;
-        for (member, leaf) in &leaves {
-            let coded = !chain.is_identity();
-            let cut = put::cut(data.shape(), variable.chunks.as_deref(), u64::from(leaf.size), coded);
-            let part = BlockPart { leaf, chain: &chain, cut: &cut };
-            let place = Place {
-                step,
-                variable: variable.id,
-                member: *member,
-                put,
-                offset: &offset,
-                count: data.shape(),
+        let config = self.shared.inner.config.as_deref();
+        let transform = transform_of(path, &variable, config)?;
+        let chunks = config.and_then(|config| config.chunks(path, data.shape().len()));
+        let chunks = chunks.or(variable.chunks.as_deref());
+        let end: Vec<u64> = offset.iter().zip(data.shape()).map(|(first, n)| first + n).collect();
+        let schema = &self.shared.inner.snapshot().schema;
+        let layouts = lock(&self.shared.layouts).of(schema, &variable, &end)?;
+        let place = Place { step, variable: variable.id, put };
+        for laid in laid(&layouts, &leaves, &offset, data.shape()) {
+            let from: Vec<u64> = laid.offset.iter().zip(&offset).map(|(at, first)| at - first).collect();
+            let chain = match &transform {
+                Transform::Chain(chain) => chain.clone(),
+                Transform::Auto(auto) => {
+                    let (chain, cut) = (&Chain::identity(), &laid.count[..]);
+                    let part = BlockPart { laid: &laid, leaves: &leaves, chain, cut, from: &from };
+                    self.shared.choices.chain(auto, path, variable.id, &part, data)?
+                }
             };
+            let coded = !chain.is_identity();
+            let cut = put::cut(&laid.count, chunks, u64::from(laid.room), coded, laid.is_curved());
+            let part = BlockPart { laid: &laid, leaves: &leaves, chain: &chain, cut: &cut, from: &from };
             if coded {
                 self.put_coded(&part, &place, data, generation)?;
             } else {
@@ -295,10 +313,15 @@ impl Writer {
         }
         let offset = check_box(path, &variable, shape, offset)?;
         let (put, step, generation) = self.begin_put(path, &variable)?;
-        let chain = Chain::parse(&variable.transform).map_err(|e| Error::unsupported(e.to_string()))?;
-        let leaf = &variable.dtype.leaves()[0];
-        let cut = put::cut(shape, variable.chunks.as_deref(), 16, !chain.is_identity());
-        let place = Place { step, variable: variable.id, member: 0, put, offset: &offset, count: shape };
+        let chain = match transform_of(path, &variable, self.shared.inner.config.as_deref())? {
+            Transform::Chain(chain) => chain,
+            Transform::Auto(_) => Chain::identity(),
+        };
+        let leaves = [(0, variable.dtype.leaves().swap_remove(0))];
+        let cut = put::cut(shape, variable.chunks.as_deref(), 16, !chain.is_identity(), false);
+        let place = Place { step, variable: variable.id, put };
+        let from = vec![0; shape.len()];
+        let laid = laid(&[], &leaves, &offset, shape).swap_remove(0);
         let mut state = self.state_of(generation)?;
         self.guard(&mut state, |w, state| {
             w.roll_if_full(state)?;
@@ -307,8 +330,8 @@ impl Writer {
                 refs.extend_from_slice(&blob(&mut state.part.segment, value)?);
             }
             let source = Source::dense(&refs, shape, 16)?;
-            let part = BlockPart { leaf, chain: &chain, cut: &cut };
-            let mut gathered = Vec::new();
+            let part = BlockPart { laid: &laid, leaves: &leaves, chain: &chain, cut: &cut, from: &from };
+            let mut gathered = Gathered::default();
             let mut scratch = Scratch::new();
             let mut subchunks = Vec::new();
             for (first, extent) in put::grid(shape, &cut) {
@@ -469,19 +492,13 @@ impl Writer {
         Ok((put, step, state.generation))
     }
 
-    fn put_raw(
-        &self,
-        part: &BlockPart<'_>,
-        place: &Place<'_>,
-        data: &Source<'_>,
-        generation: u64,
-    ) -> Result<()> {
+    fn put_raw(&self, part: &BlockPart<'_>, place: &Place, data: &Source<'_>, generation: u64) -> Result<()> {
         let mut state = self.state_of(generation)?;
         self.guard(&mut state, |w, state| {
             w.roll_if_full(state)?;
-            let mut gathered = Vec::new();
+            let mut gathered = Gathered::default();
             let mut subchunks = Vec::new();
-            for (first, extent) in put::grid(data.shape(), part.cut) {
+            for (first, extent) in put::grid(&part.laid.count, part.cut) {
                 subchunks.push(part.store_raw(
                     data,
                     &first,
@@ -497,12 +514,12 @@ impl Writer {
     fn put_coded(
         &self,
         part: &BlockPart<'_>,
-        place: &Place<'_>,
+        place: &Place,
         data: &Source<'_>,
         generation: u64,
     ) -> Result<()> {
-        let grid = put::grid(data.shape(), part.cut);
-        let item = u64::from(part.leaf.size);
+        let grid = put::grid(&part.laid.count, part.cut);
+        let item = u64::from(part.laid.room);
         let per_batch = grid.first().map_or(1, |(_, e)| {
             (ENCODE_BATCH / e.iter().fold(item.max(1), |b, n| b.saturating_mul(*n)).max(1)).max(1) as usize
         });
@@ -512,7 +529,7 @@ impl Writer {
             let mut state = self.state_of(generation)?;
             return self.guard(&mut state, |w, state| {
                 w.roll_if_full(state)?;
-                let stored: Result<Vec<Subchunk>> =
+                let stored: Result<Vec<StoredChunk>> =
                     coded.iter().map(|c| store_coded(&mut state.part.segment, c)).collect();
                 w.add_entry(state, part, place, &stored?)
             });
@@ -535,13 +552,13 @@ impl Writer {
         &self,
         state: &mut State,
         part: &BlockPart<'_>,
-        place: &Place<'_>,
-        subchunks: &[Subchunk],
+        place: &Place,
+        subchunks: &[StoredChunk],
     ) -> Result<()> {
-        let entry = part.entry(place, subchunks, &mut state.part.segment, state.part.number)?;
+        let entries = part.entries(place, subchunks, &mut state.part.segment, state.part.number)?;
         match (&mut state.open, place.step) {
             (Some(open), Some(_)) => {
-                open.entries.push(entry);
+                open.entries.extend(entries);
                 if open.entries.len() >= SPILL {
                     self.spill(state)?;
                     if self.appends() {
@@ -549,7 +566,7 @@ impl Writer {
                     }
                 }
             }
-            _ => state.loose.push(entry),
+            _ => state.loose.extend(entries),
         }
         Ok(())
     }
@@ -798,8 +815,30 @@ fn refuse_unfenced(inner: &Inner, base: &crate::Snapshot, rank: Rank) -> Result<
     Ok(())
 }
 
+/// `Conflict` if ranked writers left anything that no recovery has settled; else the number of the last fence.
+pub(crate) fn require_settled(container: &crate::Container) -> Result<u64> {
+    let inner = &container.inner;
+    inner.require_writable()?;
+    let (base, _) = inner.newest()?;
+    let (logs, _) = adoption::gather(inner, &base, Damaged::GiveUp)?;
+    let books = Books::new(&base, base.sources(&inner.pages)?);
+    let left = |log: &&crate::log_scan::WriterLog| {
+        !adoption::is_fenced(log, &base) && adoption::has_pending(log, &books)
+    };
+    if let Some((log, theirs)) = logs.iter().filter(left).find_map(|log| Some((log, log.header.rank?))) {
+        return Err(Error::conflict(format!(
+            "a run of {} ranks left uncommitted steps (rank {}, {}); call recover(adopt=True) to keep its complete steps, or \
+             recover(discard=True) to drop them, then open the writers again",
+            theirs.nranks, theirs.rank, log.header.origin
+        )));
+    }
+    let fence = base.manifest.fence;
+    inner.adopt_snapshot(base);
+    Ok(fence)
+}
+
 /// The leaf members to write, with offsets relative to an element of `dtype`.
-fn members(
+pub(crate) fn members(
     path: &str,
     variable: &Variable,
     field: Option<&str>,
@@ -850,7 +889,12 @@ fn members(
         .collect())
 }
 
-fn check_box(path: &str, variable: &Variable, shape: &[u64], offset: Option<&[u64]>) -> Result<Vec<u64>> {
+pub(crate) fn check_box(
+    path: &str,
+    variable: &Variable,
+    shape: &[u64],
+    offset: Option<&[u64]>,
+) -> Result<Vec<u64>> {
     let bad = |why: String| Error::invalid(format!("put to \"{path}\": {why}"));
     if variable.local {
         if offset.is_some_and(|o| o.iter().any(|n| *n != 0)) {
@@ -890,18 +934,33 @@ fn check_box(path: &str, variable: &Variable, shape: &[u64], offset: Option<&[u6
     Ok(offset)
 }
 
-fn store_coded(segment: &mut Segment, coded: &Coded) -> Result<Subchunk> {
-    let piece = segment.push_coded(&coded.bytes, &coded.meta, &coded.histogram)?;
-    Ok(Subchunk { piece, stats: put::entry_stats(&coded.stats) })
+fn store_coded(segment: &mut Segment, coded: &Coded) -> Result<StoredChunk> {
+    Ok((segment.push_coded(&coded.bytes, &coded.meta, &coded.histogram)?, coded.stats.clone()))
+}
+
+/// How blocks of a variable are encoded: as configured, else as declared.
+fn transform_of(path: &str, variable: &Variable, config: Option<&Config>) -> Result<Transform> {
+    let Some((config, transform)) = config.and_then(|c| Some((c, c.transform(path)?))) else {
+        return Transform::parse(&variable.transform).map_err(|e| {
+            Error::unsupported(format!("\"{path}\" has a transform this program cannot apply: {e}"))
+        });
+    };
+    for leaf in variable.dtype.leaves() {
+        transform.check_takes(&put::logical(&leaf, &[0])).map_err(|e| {
+            let file = config.path().display();
+            Error::invalid(format!("the transform that {file} gives \"{path}\": {e}"))
+        })?;
+    }
+    Ok(transform.clone())
 }
 
 /// Encodes subchunks, in parallel where it pays.
 fn encode_all(part: &BlockPart<'_>, data: &Source<'_>, grid: &[(Vec<u64>, Vec<u64>)]) -> Result<Vec<Coded>> {
-    let item = u64::from(part.leaf.size);
+    let item = u64::from(part.laid.room);
     let bytes: u64 = grid.iter().map(|(_, e)| e.iter().product::<u64>() * item).sum();
     let threads = crate::read::threads().min(grid.len());
     let run = |range: &[(Vec<u64>, Vec<u64>)]| -> Result<Vec<Coded>> {
-        let mut gathered = Vec::new();
+        let mut gathered = Gathered::default();
         let mut scratch = Scratch::new();
         range.iter().map(|(f, e)| part.encode(data, f, e, &mut gathered, &mut scratch)).collect()
     };

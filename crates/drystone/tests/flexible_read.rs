@@ -6,9 +6,11 @@ mod common;
 use std::sync::Arc;
 
 use common::*;
+use drystone::array::Target;
+use drystone::format::dtype::{DType, Scalar};
 use drystone::plan::selection::{Axis, Selection};
 use drystone::store::{MemoryStore, Store, StoreExt};
-use drystone::{Container, CreateOptions, ErrorKind, Mode, WriterOptions};
+use drystone::{Container, CreateOptions, ErrorKind, Mode, Precision, WriterOptions};
 
 /// Values in which no codec finds anything.
 fn noise(n: usize) -> Vec<u8> {
@@ -100,4 +102,42 @@ fn a_flipped_bit_fails_the_reads_that_need_it_and_no_others() {
         "{error}"
     );
     assert_eq!(read(&c, "t", &plane(0)).unwrap(), cells(&data, &plane(0)));
+}
+
+#[test]
+fn a_read_reports_the_error_it_guarantees_and_fetches_only_the_components_for_it() {
+    let values: Vec<f64> =
+        (0..64 * 64 * 64).map(|i| (f64::from(i) / 5000.0).sin() + f64::from(i % 97) * 1e-7).collect();
+    let data: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let store = Arc::new(MemoryStore::new());
+    let c = Container::create(store.clone(), CreateOptions::default()).unwrap();
+    let f8 = DType::Scalar(Scalar::F64);
+    let set = |v: &mut drystone::NewVariable| {
+        v.transform = "aplod".into();
+        v.chunks = Some(vec![32, 64, 64]);
+    };
+    c.apply(vec![create("t", f8.clone(), &[64, 64, 64], set)]).unwrap();
+    let w = c.writer(WriterOptions { rank: Some((0, 1)), ..Default::default() }).unwrap();
+    w.put("t", &f8, &dense(&data, &[64, 64, 64], 8), None, None).unwrap();
+    w.close().unwrap();
+    let c = Container::open(store, Mode::Read).unwrap();
+    let all = Selection::all(&[64, 64, 64]);
+    let mut last = 0;
+    for asked in [1.0, 1e-2, 1e-5, 0.0] {
+        let reading = c.reading("t", None).unwrap().with_precision(Precision::Absolute(asked)).unwrap();
+        let mut out = vec![0; data.len()];
+        let report = reading.read(&all, &Target::dense(&mut out, &[64, 64, 64], 8).unwrap()).unwrap();
+        assert!(report.bound.absolute <= asked && report.read_bytes > last, "{asked}: {report:?}");
+        last = report.read_bytes;
+        for (v, b) in values.iter().zip(out.chunks_exact(8)) {
+            let got = f64::from_le_bytes(b.try_into().unwrap());
+            assert!(
+                (v - got).abs() <= report.bound.absolute
+                    && (v - got).abs() <= report.bound.relative * v.abs()
+            );
+        }
+        let plan = reading.explain(&all).unwrap();
+        assert_eq!((plan.read_bytes, plan.bound), (report.read_bytes, report.bound));
+    }
+    assert!(c.verify(&mut |_, _| true).unwrap().damage.is_empty());
 }

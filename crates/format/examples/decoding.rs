@@ -10,7 +10,7 @@ use drystone_format::entry::{Encoding, Entry, Piece, Stats, decode_block, encode
 use drystone_format::steps::Steps;
 
 fn main() {
-    let encoding = Arc::new(Encoding { chain: "shuffle,zstd:1".into(), item: 8, layout: 0 });
+    let encoding = Arc::new(Encoding { chain: "shuffle,zstd:1".into(), item: 8, ..Encoding::default() });
     let entries: Vec<Entry> = (0..4096u64).map(|i| entry(i, &encoding)).collect();
     let scattered: Vec<Entry> = entries.iter().enumerate().map(|(i, e)| scatter(i as u64, e)).collect();
     for (name, entries) in [("regular", &entries), ("scattered", &scattered)] {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::cbor::{Sink, Source};
 use crate::cursor::Reader;
+use crate::layout::{self, Layout};
 use crate::{Corrupt, MAX_NDIM, column, piece};
 
 /// Where a stored piece lies and how it is verified (docs/format/log.md, Segment).
@@ -26,15 +27,17 @@ pub struct Stats {
     pub nans: u64,
 }
 
-/// What an entry's bytes are: codec chain, element size, layout.
+/// What an entry's bytes are: codec chain, element size, layout; and whether they are a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Encoding {
     /// Canonical text of the codec chain; empty is raw.
     pub chain: String,
     /// Bytes per element.
     pub item: u32,
-    /// 0: dense row-major.
-    pub layout: u32,
+    /// How elements follow one another in a decoded subchunk.
+    pub layout: Layout,
+    /// 0: what was put. Else a replica of that number: the cells of an entry of replica 0 (or several) of the same age once more.
+    pub replica: u32,
 }
 
 /// One leaf member of one block.
@@ -79,19 +82,36 @@ impl Encoding {
     /// The CBOR item of the dictionary.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Sink::new();
-        out.map(3).u64(0).text(&self.chain).u64(1).u64(self.item.into()).u64(2).u64(self.layout.into());
+        let replica = usize::from(self.replica > 0);
+        out.map(3 + self.layout.pairs() + replica).u64(0).text(&self.chain).u64(1).u64(self.item.into());
+        out.u64(2).u64(self.layout.number().into());
+        self.layout.encode(&mut out);
+        if self.replica > 0 {
+            out.u64(7).u64(self.replica.into());
+        }
         out.finish()
+    }
+
+    /// Bytes of a cell of a decoded subchunk.
+    pub fn room(&self) -> u32 {
+        match &self.layout {
+            Layout::Cells(cells) => cells.room,
+            _ => self.item,
+        }
     }
 
     /// Reads a dictionary item. Whether chain and layout are known is for the reader of an entry to find out.
     pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let mut source = Source::new(bytes);
-        let (mut chain, mut item, mut layout) = (None, None, None);
+        let (mut chain, mut item, mut layout, mut replica) = (None, None, None, 0);
+        let mut parts = layout::Parts::default();
         source.fields(|source, key| {
             match key {
                 0 => chain = Some(source.text()?.to_owned()),
                 1 => item = Some(source.u32()?),
                 2 => layout = Some(source.u32()?),
+                3..=6 if layout == Some(1) => parts.take(source, key)?,
+                7 => replica = source.u32()?,
                 _ => return Ok(false),
             }
             Ok(true)
@@ -100,7 +120,8 @@ impl Encoding {
         Ok(Encoding {
             chain: source.need(chain, "codec chain")?,
             item: source.need(item, "element size")?,
-            layout: source.need(layout, "layout")?,
+            layout: parts.finish(source.need(layout, "layout")?, &source)?,
+            replica,
         })
     }
 }
@@ -167,6 +188,7 @@ impl Entry {
                 return Err(format!("{count} cells cut by 0"));
             }
         }
+        self.encoding.layout.validate(self.encoding.item, ndim)?;
         if self.grid_len() != Some(self.subchunks) {
             return Err(format!("{} subchunks in a grid of {:?}", self.subchunks, self.grid()));
         }

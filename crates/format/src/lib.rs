@@ -17,6 +17,7 @@ pub mod fuzzing;
 mod hint;
 pub mod identity;
 pub mod keys;
+pub mod layout;
 pub mod log;
 pub mod manifest;
 pub mod piece;

@@ -15,7 +15,7 @@ const EDGE: u64 = 32;
 
 /// `shape` blocks of 32 x 32 x 32 raw 4-byte elements; `shift` moves each by that much, so that blocks of two grids overlap.
 fn blocks(shape: [u64; 3], commit: u64, shift: u64) -> Vec<Candidate> {
-    let encoding = Arc::new(Encoding { chain: String::new(), item: 4, layout: 0 });
+    let encoding = Arc::new(Encoding { chain: String::new(), item: 4, ..Encoding::default() });
     let mut made = Vec::new();
     for z in 0..shape[0] {
         for y in 0..shape[1] {

@@ -7,32 +7,32 @@ use std::ops::Range;
 
 use drystone_format::MAX_NDIM;
 
+use crate::form::Form;
 use crate::parts::Part;
 
-/// The cells of `part` (dense row-major, `item` bytes each, the first `ndim` dimensions) whose bytes lie in `range`, as parts.
-pub fn within(part: &Part, ndim: usize, item: u64, range: &Range<u64>) -> Vec<Part> {
-    let ndim = ndim.min(MAX_NDIM);
-    let mut strides = [0u64; MAX_NDIM];
-    let mut dense = item;
-    for d in (0..ndim).rev() {
-        strides[d] = dense;
-        dense = dense.saturating_mul(part.chunk_shape[d]);
-    }
+/// The cells of `part`, which lie as `form` says (without a curve), whose bytes lie in `range`, as parts.
+pub fn within(part: &Part, form: &Form, range: &Range<u64>) -> Vec<Part> {
+    let mut order = [0; MAX_NDIM];
+    let ndim = form.dims().zip(&mut order).map(|(d, to)| *to = d).count();
     let mut out = Vec::new();
-    visit(part, 0, &Geometry { ndim, item, strides }, range, &mut out);
+    let (item, at, strides) = (form.item, form.at, form.strides(&part.chunk_shape));
+    visit(part, 0, &Geometry { ndim, order, item, at, strides }, range, &mut out);
     out
 }
 
 struct Geometry {
     ndim: usize,
+    /// Dimensions from the slowest on.
+    order: [usize; MAX_NDIM],
     item: u64,
+    at: u64,
     strides: [u64; MAX_NDIM],
 }
 
 impl Geometry {
     /// First byte and end of the bytes that the cells of a part touch.
     fn span(&self, part: &Part) -> Range<u64> {
-        let (mut first, mut last) = (0u64, 0u64);
+        let (mut first, mut last) = (self.at, self.at);
         for (&(start, step, count), &stride) in part.chunk.iter().zip(&self.strides).take(self.ndim) {
             let reach = step.unsigned_abs().saturating_mul(count.saturating_sub(1));
             let (low, high) = if step < 0 {
@@ -56,7 +56,8 @@ fn slice(part: &Part, d: usize, from: u64, to: u64) -> Part {
     out
 }
 
-fn visit(part: &Part, d: usize, geometry: &Geometry, range: &Range<u64>, out: &mut Vec<Part>) {
+/// `level` counts dimensions from the slowest.
+fn visit(part: &Part, level: usize, geometry: &Geometry, range: &Range<u64>, out: &mut Vec<Part>) {
     let span = geometry.span(part);
     if span.end <= range.start || span.start >= range.end {
         return;
@@ -65,9 +66,10 @@ fn visit(part: &Part, d: usize, geometry: &Geometry, range: &Range<u64>, out: &m
         out.push(*part);
         return;
     }
-    if d >= geometry.ndim {
+    if level >= geometry.ndim {
         return; // one cell that the range cuts: not in it
     }
+    let d = geometry.order[level];
     let count = part.chunk[d].2;
     // Positions along d touch the range in one run: spans of single positions ascend or descend with the position.
     let touches = |i: u64| {
@@ -84,7 +86,7 @@ fn visit(part: &Part, d: usize, geometry: &Geometry, range: &Range<u64>, out: &m
             out.push(slice(part, d, i, inside));
             i = inside;
         } else {
-            visit(&slice(part, d, i, i + 1), d + 1, geometry, range, out);
+            visit(&slice(part, d, i, i + 1), level + 1, geometry, range, out);
             i += 1;
         }
     }
@@ -103,8 +105,26 @@ fn first(n: u64, holds: impl Fn(u64) -> bool) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::random::{Random, block};
     use crate::ranges::touched;
+    use drystone_format::entry::Encoding;
+    use drystone_format::layout::{Cells, Layout, Order};
+
+    /// Dense, or in a random order of dimensions and in wider cells.
+    fn form_of(random: &mut Random, ndim: usize, item: u64) -> Form {
+        if random.below(2) == 0 {
+            return Form::dense(ndim, item);
+        }
+        let mut dims: Vec<u8> = (0..ndim as u8).collect();
+        (0..ndim).for_each(|d| dims.swap(d, random.below(ndim as u64) as usize));
+        let at = random.below(20) as u32;
+        let room = at + item as u32 + random.below(20) as u32;
+        let mut entry = block(&vec![0; ndim], &vec![1; ndim], 0);
+        let layout = Layout::Cells(Cells { room, at, order: Order::Dims(dims) });
+        entry.encoding = Encoding { item: item as u32, layout, ..Encoding::default() }.into();
+        entry.validate().unwrap();
+        Form::of(&entry).unwrap()
+    }
 
     fn cells(part: &Part, ndim: usize) -> Vec<(Vec<u64>, Vec<u64>)> {
         let mut out = vec![(Vec::new(), Vec::new())];
@@ -149,12 +169,13 @@ mod tests {
                 part.dest[d] = random.below(50);
             }
             let item = [1, 4, 8, 12][random.below(4) as usize];
-            let payload = part.chunk_shape.iter().product::<u64>() * item;
+            let form = form_of(&mut random, ndim, item);
+            let payload = part.chunk_shape.iter().product::<u64>() * form.room;
             let unit = [8, 16, 64][random.below(3) as usize];
-            let ranges = touched(&part, ndim, item, unit, payload, random.below(3) * unit);
+            let ranges = touched(&part, &form, unit, payload, random.below(3) * unit);
             let mut found: Vec<_> = ranges
                 .iter()
-                .flat_map(|range| within(&part, ndim, item, range))
+                .flat_map(|range| within(&part, &form, range))
                 .flat_map(|piece| cells(&piece, ndim))
                 .collect();
             let mut expected = cells(&part, ndim);

@@ -47,7 +47,7 @@ pub(crate) fn block(offset: &[u64], count: &[u64], commit: u64) -> Entry {
         offset: pad(offset),
         count: pad(count),
         cut: pad(count),
-        encoding: Arc::new(Encoding { chain: String::new(), item: 4, layout: 0 }),
+        encoding: Arc::new(Encoding { chain: String::new(), item: 4, ..Encoding::default() }),
         subchunks: u64::from(!empty),
         source: 0,
         piece: Piece::default(),

@@ -8,39 +8,32 @@ use std::ops::Range;
 
 use drystone_format::MAX_NDIM;
 
+use crate::form::Form;
 use crate::parts::Part;
 
 /// Most ranges that one part is split into; beyond, holes are read too.
 pub const MAX_RANGES: u64 = 4096;
 
 /// The payload bytes that hold a part's cells, ascending and disjoint, rounded outward to check units of `unit` bytes (0: the
-/// payload is one unit; the last unit ends at `payload_len`), merged where they lie at most `gap` apart. `item` is the size of
-/// an element; `ndim` the number of dimensions looked at. At most [`MAX_RANGES`].
-pub fn touched(
-    part: &Part,
-    ndim: usize,
-    item: u64,
-    unit: u64,
-    payload_len: u64,
-    gap: u64,
-) -> Vec<Range<u64>> {
-    let ndim = ndim.min(MAX_NDIM);
+/// payload is one unit; the last unit ends at `payload_len`), merged where they lie at most `gap` apart. `form` says where cells
+/// lie in the payload; it follows no curve. At most [`MAX_RANGES`].
+pub fn touched(part: &Part, form: &Form, unit: u64, payload_len: u64, gap: u64) -> Vec<Range<u64>> {
     if unit == 0 || unit >= payload_len {
         return vec![0..payload_len];
     }
-    // Per axis: bytes from one selected cell to the next, and how many; and where the first of all lies.
+    // Per axis, from the slowest: bytes from one selected cell to the next, and how many; and where the first of all lies.
     let (mut pace, mut count) = ([0u64; MAX_NDIM], [1u64; MAX_NDIM]);
-    let (mut row, mut first) = (item, 0u64);
-    for d in (0..ndim).rev() {
+    let (mut row, mut first, ndim) = (form.room, form.at, form.dims().count());
+    for (n, d) in (0..ndim).rev().zip(form.dims().rev()) {
         let (from, step, cells) = part.chunk[d];
         let back = step.unsigned_abs().saturating_mul(cells.saturating_sub(1));
         let lowest = if step < 0 { from.saturating_sub(back) } else { from };
         first = first.saturating_add(lowest.saturating_mul(row));
-        (pace[d], count[d]) = (row.saturating_mul(step.unsigned_abs()), cells.max(1));
+        (pace[n], count[n]) = (row.saturating_mul(step.unsigned_abs()), cells.max(1));
         row = row.saturating_mul(part.chunk_shape[d]);
     }
     // Merge from the innermost axis outwards; `outer` axes remain.
-    let (mut run, mut outer) = (item, ndim);
+    let (mut run, mut outer) = (form.item, ndim);
     let many = |outer: usize| count[..outer].iter().fold(1u64, |n, &count| n.saturating_mul(count));
     while outer > 0 {
         let d = outer - 1;
@@ -71,15 +64,17 @@ pub fn touched(
 /// Holes of decoded bytes that are not worth telling apart: they rarely change which check units are read.
 const DECODED_GAP: u64 = 512;
 
-/// The decoded bytes that hold a part's cells, in whole elements, ascending and disjoint: what a transform is asked for. At most
+/// The decoded bytes that hold a part's cells, in whole cells, ascending and disjoint: what a transform is asked for. At most
 /// [`MAX_RANGES`].
-pub fn wanted(part: &Part, ndim: usize, item: u64) -> Vec<Range<u64>> {
-    touched(part, ndim, item, item.max(1), decoded_len(part, item), DECODED_GAP)
+pub fn wanted(part: &Part, form: &Form) -> Vec<Range<u64>> {
+    let len = decoded_len(part, form.room);
+    let unit = if form.curve.is_some() { 0 } else { form.room.max(1) };
+    touched(part, form, unit, len, DECODED_GAP)
 }
 
-/// Bytes of a whole subchunk when decoded.
-pub fn decoded_len(part: &Part, item: u64) -> u64 {
-    part.chunk_shape.iter().fold(item, |len, &edge| len.saturating_mul(edge))
+/// Bytes of a whole subchunk when decoded, with cells of `room` bytes.
+pub fn decoded_len(part: &Part, room: u64) -> u64 {
+    part.chunk_shape.iter().fold(room, |len, &edge| len.saturating_mul(edge))
 }
 
 #[cfg(test)]
@@ -140,7 +135,7 @@ mod tests {
             let (item, gap) = (1 + random.below(9), [0, 0, 1, 7, 40][random.below(5) as usize]);
             let unit = [1, 2, 8, 16, 64][random.below(5) as usize];
             let length = shape.iter().product::<u64>() * item;
-            let made = touched(&part(&shape, &chunk), ndim, item, unit, length, gap);
+            let made = touched(&part(&shape, &chunk), &Form::dense(ndim, item), unit, length, gap);
             let expected =
                 if unit >= length { vec![0..length] } else { scan(&shape, &chunk, item, unit, gap) };
             assert_eq!(made, expected, "case {case}: {shape:?} {chunk:?} {item} {unit} {gap}");
@@ -149,31 +144,39 @@ mod tests {
 
     #[test]
     fn a_subchunk_checked_as_a_whole_is_touched_whole() {
-        assert_eq!(touched(&part(&[100], &[(3, 1, 1)]), 1, 8, 0, 800, 0), [0..800]);
+        assert_eq!(touched(&part(&[100], &[(3, 1, 1)]), &Form::dense(1, 8), 0, 800, 0), [0..800]);
     }
 
     #[test]
     fn ranges_are_bounded_in_number_and_still_hold_everything() {
         // Every other row of 32 KiB, in 20,000 rows.
         let wide = part(&[40_000, 8192], &[(0, 2, 20_000), (5, 1, 1)]);
-        let made = touched(&wide, 2, 4, 16384, 40_000 * 32768, 0);
+        let made = touched(&wide, &Form::dense(2, 4), 16384, 40_000 * 32768, 0);
         assert_eq!(made, [0..39_998 * 32768 + 16384]);
         // Few enough rows: one range each.
         let narrow = part(&[40_000, 8192], &[(0, 10, 4000), (5, 1, 1)]);
-        let made = touched(&narrow, 2, 4, 16384, 40_000 * 32768, 0);
+        let made = touched(&narrow, &Form::dense(2, 4), 16384, 40_000 * 32768, 0);
         assert_eq!((made.len(), made[1].clone()), (4000, 327680..344064));
     }
 
     #[test]
     fn many_small_rows_are_merged_without_enumerating_them() {
         // A billion cells a kilobyte apart: all within neighbouring units.
-        let made = touched(&part(&[1 << 30, 256], &[(0, 1, 1 << 30), (9, 1, 1)]), 2, 4, 16384, 1 << 40, 0);
+        let made = touched(
+            &part(&[1 << 30, 256], &[(0, 1, 1 << 30), (9, 1, 1)]),
+            &Form::dense(2, 4),
+            16384,
+            1 << 40,
+            0,
+        );
         assert_eq!(made, [0..1 << 40]);
     }
 
     #[test]
     fn numbers_at_the_end_of_the_range_do_not_overflow() {
         let huge = part(&[u64::MAX, u64::MAX], &[(u64::MAX - 1, i64::MAX, u64::MAX), (1, i64::MIN, 9)]);
-        assert!(touched(&huge, 2, u64::MAX, 16384, u64::MAX, u64::MAX).len() <= MAX_RANGES as usize);
+        assert!(
+            touched(&huge, &Form::dense(2, u64::MAX), 16384, u64::MAX, u64::MAX).len() <= MAX_RANGES as usize
+        );
     }
 }

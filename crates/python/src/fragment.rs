@@ -11,6 +11,7 @@ use crate::dtype;
 use crate::error::{Failure, Result, invalid};
 use crate::key;
 use crate::ndarray::View;
+use crate::reading::precision;
 
 /// (variable, member, axes as start, step, count)
 type MissingCells = (String, Option<String>, Vec<(u64, i64, u64)>);
@@ -108,20 +109,25 @@ impl FragmentHandle {
         Ok(out)
     }
 
+    /// Fills the buffer; gives the largest absolute and relative error.
     fn read(
         &self,
         py: Python<'_>,
         step: Option<&Bound<'_, PyAny>>,
         buffer: &Bound<'_, PyUntypedArray>,
-    ) -> Result<()> {
+        error: Option<f64>,
+        relative: bool,
+        level: Option<&Bound<'_, PyAny>>,
+    ) -> Result<(f64, f64)> {
+        let precision = precision(error, relative, level)?;
         let step = step.map(|step| key::unsigned(step, "the step")).transpose()?;
         let view = View::of(buffer)?;
         let (first, len) = view.dense_bytes().filter(|_| view.is_writable()).ok_or_else(not_dense)?;
         // SAFETY: `buffer` is a live, writable array of `len` dense bytes (checked), referenced until this returns; that nobody
         // else uses it meanwhile is the contract of reading into an array, as it is NumPy's own.
         let out = if len == 0 { &mut [][..] } else { unsafe { std::slice::from_raw_parts_mut(first, len) } };
-        py.detach(|| self.fragment.read(step, out))?;
-        Ok(())
+        let bound = py.detach(|| self.fragment.read_within(step, out, precision))?.bound;
+        Ok((bound.absolute, bound.relative))
     }
 
     fn coverage(

@@ -36,6 +36,12 @@ impl Plan {
         self.plan.wanted_bytes
     }
 
+    /// Largest absolute and relative error of the values.
+    #[getter]
+    fn max_errors(&self) -> (f64, f64) {
+        (self.plan.bound.absolute, self.plan.bound.relative)
+    }
+
     /// Blocks that show.
     #[getter]
     fn blocks(&self) -> usize {
@@ -46,6 +52,12 @@ impl Plan {
     #[getter]
     fn subchunks(&self) -> usize {
         self.plan.subchunks
+    }
+
+    /// Number of the replica that is read where it has the cells; 0 is what was put.
+    #[getter]
+    fn replica(&self) -> u32 {
+        self.plan.choices.iter().find(|c| c.chosen).map_or(0, |c| c.replica)
     }
 
     fn __str__(&self) -> String {

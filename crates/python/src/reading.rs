@@ -4,7 +4,7 @@ use drystone::array::Target;
 use drystone::format::dtype::{DType, Scalar};
 use drystone::member::{Found, member};
 use drystone::plan::selection::{Axis, Selection};
-use drystone::{BlockInfo, Error, ErrorKind, ReadReport, Reading, Wanted, Written};
+use drystone::{BlockInfo, Error, ErrorKind, Limit, Precision, ReadReport, Reading, Wanted, Written};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
@@ -66,7 +66,7 @@ impl ReadingHandle {
         cells: &[u64],
         one_step: bool,
         act: &(dyn Fn(&Target<'_>) -> drystone::Result<ReadReport> + Sync),
-    ) -> Result<()> {
+    ) -> Result<ReadReport> {
         let py = array.py();
         let view = View::of(array)?;
         if !view.is_writable() {
@@ -78,8 +78,7 @@ impl ReadingHandle {
                 // SAFETY: `array` is referenced until this returns; that nobody else uses it meanwhile is the contract of reading
                 // into an array, as it is NumPy's own.
                 let target = unsafe { view.target()? };
-                py.detach(|| act(&target))?;
-                Ok(())
+                Ok(py.detach(|| act(&target))?)
             }
             None if array.is_c_contiguous() => {
                 Err(invalid("the array to read into does not have the axes of the member that is read"))
@@ -87,9 +86,9 @@ impl ReadingHandle {
             None => {
                 // Its elements lie where the engine cannot write them one by one: by way of a dense array.
                 let dense = self.new_array(py, cells)?;
-                self.read_into(&dense, cells, one_step, act)?;
+                let report = self.read_into(&dense, cells, one_step, act)?;
                 py.import("numpy")?.call_method1("copyto", (array, dense))?;
-                Ok(())
+                Ok(report)
             }
         }
     }
@@ -221,6 +220,7 @@ impl ReadingHandle {
         out.set_item("writer", block.writer)?;
         out.set_item("put", block.put)?;
         out.set_item("nbytes", block.stored_bytes)?;
+        out.set_item("layout", (!block.layout.is_empty()).then_some(&block.layout))?;
         out.set_item("nans", block.nans)?;
         out.set_item("transform", Some(block.transform).filter(|t| !t.is_empty()))?;
         out.set_item("members", PyTuple::new(py, block.members)?)?;
@@ -341,7 +341,18 @@ impl ReadingHandle {
         Ok(Plan::new(py.detach(|| self.reading.explain(&selected.selection))?))
     }
 
-    /// A box of one step, into `out` if it is given.
+    /// The same variable, to be read only as exactly as asked.
+    fn with_precision(
+        &self,
+        error: Option<f64>,
+        relative: bool,
+        level: Option<&Bound<'_, PyAny>>,
+    ) -> Result<Self> {
+        let reading = self.reading.clone().with_precision(precision(error, relative, level)?)?;
+        Ok(ReadingHandle { reading, member: self.member.clone() })
+    }
+
+    /// A box of one step, into `out` if it is given, and its largest absolute and relative error.
     #[pyo3(signature = (step, offset, count, out))]
     fn read_box<'py>(
         &self,
@@ -350,7 +361,7 @@ impl ReadingHandle {
         offset: Option<&Bound<'py, PyAny>>,
         count: Option<&Bound<'py, PyAny>>,
         out: Option<Bound<'py, PyAny>>,
-    ) -> Result<Bound<'py, PyAny>> {
+    ) -> Result<(Bound<'py, PyAny>, f64, f64)> {
         let (selection, count) = self.box_of(step, offset, count)?;
         let mut full = count.clone();
         full.extend(self.inner());
@@ -361,17 +372,34 @@ impl ReadingHandle {
         if self.holds_strings() {
             let (values, _) = py.detach(|| self.reading.read_strings(&selection))?;
             let array = strings(py, values, &count, false)?;
-            let Some(out) = out else { return Ok(array) };
+            let Some(out) = out else { return Ok((array, 0.0, 0.0)) };
             py.import("numpy")?.call_method1("copyto", (&out, array))?;
-            return Ok(out.into_any());
+            return Ok((out.into_any(), 0.0, 0.0));
         }
         let array = match out {
             Some(out) => out,
             None => self.new_array(py, &count)?,
         };
         let one_step = self.reading.variable().steps;
-        self.read_into(&array, &count, one_step, &|out| self.reading.read(&selection, out))?;
-        Ok(array.into_any())
+        let report = self.read_into(&array, &count, one_step, &|out| self.reading.read(&selection, out))?;
+        Ok((array.into_any(), report.bound.absolute, report.bound.relative))
+    }
+
+    /// Coordinates and values of the cells between two values.
+    #[pyo3(signature = (step, low, high))]
+    fn value_range<'py>(
+        &self,
+        py: Python<'py>,
+        step: Option<&Bound<'py, PyAny>>,
+        low: &Bound<'py, PyAny>,
+        high: &Bound<'py, PyAny>,
+    ) -> Result<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, u64, u64)> {
+        let step = self.block_step(step)?;
+        let (low, high) = (limit(low)?, limit(high)?);
+        let hits = py.detach(|| self.reading.value_range(step, low, high))?;
+        let coords: Vec<u8> = hits.coords.iter().flat_map(|c| c.to_ne_bytes()).collect();
+        let report = hits.report;
+        Ok((PyBytes::new(py, &coords), PyBytes::new(py, &hits.values), report.read_bytes, report.requests))
     }
 
     /// Plans the read of a product of legs (see `listing::listing`), to be carried out once or more often.
@@ -451,6 +479,35 @@ impl ReadingHandle {
             blocks = vec![blocks.swap_remove(index)];
         }
         blocks.iter().map(|block| self.block_value(py, block)).collect()
+    }
+}
+
+/// An end of a range of values.
+fn limit(value: &Bound<'_, PyAny>) -> Result<Limit> {
+    if let Ok(whole) = value.extract::<i128>() {
+        return Ok(Limit::Int(whole));
+    }
+    Ok(Limit::Float(value.extract::<f64>()?))
+}
+
+/// What `max_error=`, `relative=` and `precision=` of a read say together.
+pub(crate) fn precision(
+    error: Option<f64>,
+    relative: bool,
+    level: Option<&Bound<'_, PyAny>>,
+) -> Result<Precision> {
+    match (error, level) {
+        (None, None) if relative => {
+            Err(invalid("relative=True says how max_error is meant; give max_error too"))
+        }
+        (None, None) => Ok(Precision::Exact),
+        (Some(_), Some(_)) => Err(invalid("give max_error or precision, not both")),
+        (Some(error), None) if relative => Ok(Precision::Relative(error)),
+        (Some(error), None) => Ok(Precision::Absolute(error)),
+        (None, Some(level)) => {
+            let level = key::unsigned(level, "the precision level")?;
+            Ok(Precision::Level(u32::try_from(level).unwrap_or(u32::MAX)))
+        }
     }
 }
 

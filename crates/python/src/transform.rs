@@ -1,6 +1,6 @@
 //! The `transform=` argument: text, or a list of texts and Zarr codec objects.
 
-use drystone_transform::{Chain, ConfigValue, ListItem};
+use drystone_transform::{ConfigValue, ListItem, Transform};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
@@ -22,7 +22,7 @@ pub(crate) fn parse(given: Option<&Bound<'_, PyAny>>) -> Result<String> {
         })?;
         parts.map(|part| item(&part?)).collect::<Result<_>>()?
     };
-    let chain = Chain::parse_list(&items).map_err(|e| invalid(format!("transform: {e}")))?;
+    let chain = Transform::parse_list(&items).map_err(|e| invalid(format!("transform: {e}")))?;
     Ok(if chain.is_identity() { String::new() } else { chain.canonical() })
 }
 

@@ -178,6 +178,12 @@ impl WriterHandle {
         fragment.get().write(py, &self.writer, buffer)
     }
 
+    /// What `auto` chose: name, chain and report.
+    fn choices(&self) -> Vec<(String, String, String)> {
+        let all = self.writer.choices();
+        all.into_iter().map(|(name, choice)| (name, choice.chain().canonical(), choice.to_string())).collect()
+    }
+
     fn flush(&self, py: Python<'_>) -> Result<()> {
         Ok(py.detach(|| self.writer.flush())?)
     }

@@ -13,13 +13,15 @@ pub(crate) const MOST_CELLS: u64 = 1 << 22;
 
 /// Which curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Curve {
+pub enum Curve {
+    /// The Z curve: bits of the coordinates interleaved, the first axis leading.
     Morton,
+    /// The Hilbert curve.
     Hilbert,
 }
 
-/// For every cell in row-major order, its place along the curve.
-pub(crate) fn ranks(curve: Curve, counts: &[u64]) -> Result<Vec<u32>, RuleError> {
+/// For every cell of an array in row-major order, its place along the curve. At most 2^22 cells.
+pub fn ranks(curve: Curve, counts: &[u64]) -> Result<Vec<u32>, RuleError> {
     let cells = counts.iter().try_fold(1u64, |product, &count| product.checked_mul(count));
     let too_large = RuleError::TooLarge { what: "elements in curve order", most: MOST_CELLS };
     let cells = cells.filter(|&cells| cells <= MOST_CELLS).ok_or(too_large.clone())? as usize;

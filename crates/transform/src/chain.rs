@@ -4,17 +4,17 @@
 //! Any other chain puts one byte in front: format version and mode. Data that
 //! the codecs would enlarge is stored raw behind that byte, so a stored
 //! subchunk is never more than one byte longer than its data, and its parts
-//! stay readable by themselves.
+//! stay readable by themselves; unless the codec is one that may grow.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use crate::codec::built_in;
 use crate::scratch::set_len_reusing;
 use crate::text::{CodecSpec, ListItem};
 use crate::{
-    Bound, Codec, Fetched, Logical, MAX_DECODED_LEN, MAX_META_LEN, Pieces, Planned, Scratch, Stored,
-    TransformError, Transparent, Want,
+    Bound, Codec, Fetched, Found, Indexed, Logical, MAX_DECODED_LEN, MAX_META_LEN, Pieces, Planned, Scratch,
+    Stored, TransformError, Transparent, Want,
 };
 
 const MAX_CODECS: usize = 8;
@@ -24,6 +24,8 @@ const RAW: u8 = VERSION << 4;
 /// First byte of a subchunk that every codec of the chain encoded; no single flipped bit makes it [`RAW`].
 const CODED: u8 = VERSION << 4 | 0xF;
 const HEADER_LEN: u64 = 1;
+/// Shorter data is read whole anyway: a form that is longer than it is of no use.
+const MAY_GROW: usize = 4 << 10;
 
 /// Codecs applied one after the other when encoding, and backwards when decoding.
 #[derive(Clone, Debug)]
@@ -81,14 +83,35 @@ impl Chain {
         self.codecs.iter().map(|codec| codec.spec().to_string()).collect::<Vec<_>>().join(",")
     }
 
+    /// The codecs as text has them, in order; nothing for identity.
+    pub(crate) fn specs(&self) -> impl Iterator<Item = CodecSpec> {
+        self.codecs.iter().map(|codec| codec.spec())
+    }
+
     /// Whether the stored bytes are the data, so that a caller may pass them on without a copy.
     pub fn is_identity(&self) -> bool {
         self.codecs.is_empty()
     }
 
+    /// Whether what is read back may differ from what was written, within the bound of a codec that rounds.
+    pub fn is_lossy(&self) -> bool {
+        self.codecs.iter().any(|codec| codec.is_lossy())
+    }
+
+    /// Whether every codec takes data of this kind; the error names the one that does not, and what to use.
+    pub fn check_takes(&self, logical: &Logical) -> Result<(), TransformError> {
+        self.encode(&[], logical, &mut Vec::new(), &mut Scratch::new())
+    }
+
     /// Longest stored form of `len` bytes.
     pub fn max_encoded_len(&self, len: usize) -> usize {
-        len.saturating_add(if self.is_identity() { 0 } else { HEADER_LEN as usize })
+        let body = match (self.codecs.as_slice(), self.transparent()) {
+            ([only], Some(parts)) if parts.may_grow() && len >= MAY_GROW => {
+                only.max_encoded_len(len).max(len)
+            }
+            _ => len,
+        };
+        body.saturating_add(if self.is_identity() { 0 } else { HEADER_LEN as usize })
     }
 
     /// The metadata of a stored subchunk: bytes at its head that are worth keeping beside it, since they let
@@ -194,7 +217,9 @@ impl Chain {
                 let Planned { ranges, bound } = codec.plan_read(&encoded, logical, want)?;
                 Planned { ranges: moved(HEADER_LEN, &ranges), bound }
             }
-            Reading::Whole => Planned { ranges: moved(0, &[0..stored.len]), bound: Bound::EXACT },
+            Reading::Whole => {
+                Planned { ranges: moved(0, std::slice::from_ref(&(0..stored.len))), bound: Bound::EXACT }
+            }
         };
         if want.ranges.iter().all(Range::is_empty) {
             planned.ranges.clear();
@@ -245,6 +270,53 @@ impl Chain {
         let mut pieces = Pieces::new(out);
         codec.decode_part(&encoded, &fetched.after(HEADER_LEN), logical, want, &mut pieces, scratch)?;
         pieces.hold(want.ranges)
+    }
+
+    /// Whether its subchunks may keep an index of their values.
+    pub fn has_index(&self) -> bool {
+        self.transparent().is_some_and(|codec| codec.indexed().is_some())
+    }
+
+    /// Which stored bytes finding the elements between two keys needs; `None` where there is no index.
+    pub fn plan_search(
+        &self,
+        stored: &Stored<'_>,
+        logical: &Logical,
+        keys: &RangeInclusive<u64>,
+    ) -> Result<Option<Vec<Range<u64>>>, TransformError> {
+        self.check(stored)?;
+        let Some((index, encoded)) = self.index(stored) else { return Ok(None) };
+        let ranges = index.plan_search(&encoded, logical, keys)?;
+        Ok(Some(ranges.into_iter().map(|r| r.start + HEADER_LEN..r.end + HEADER_LEN).collect()))
+    }
+
+    /// Adds the elements between two keys to `found`, from what `plan_search` asked for. Positions are below the number of
+    /// elements; each comes with the bytes of a scalar.
+    pub fn search(
+        &self,
+        stored: &Stored<'_>,
+        fetched: &Fetched<'_>,
+        logical: &Logical,
+        keys: &RangeInclusive<u64>,
+        found: &mut Found,
+    ) -> Result<(), TransformError> {
+        self.check(stored)?;
+        match self.index(stored) {
+            Some((index, encoded)) => {
+                index.search(&encoded, &fetched.after(HEADER_LEN), logical, keys, found)
+            }
+            None => Err(TransformError::InvalidArgument("there is no index to search".into())),
+        }
+    }
+
+    fn index<'a, 'm>(&'a self, stored: &Stored<'m>) -> Option<(&'a dyn Indexed, Stored<'m>)> {
+        match self.reading(stored.meta) {
+            Reading::Parts(codec, meta) => Some((
+                codec.indexed()?,
+                Stored { len: stored.len.saturating_sub(HEADER_LEN), meta, ..*stored },
+            )),
+            _ => None,
+        }
     }
 
     /// How a subchunk with this metadata is read.

@@ -7,8 +7,21 @@
 
 use std::sync::Arc;
 
+use crate::bit_round::BitRound;
+use crate::bit_shuffle::BitShuffle;
+use crate::blosc::Blosc;
+use crate::bzip2::Bzip2;
+use crate::deflate::{Gzip, Zlib};
+use crate::delta::{ByteDelta, Delta};
+use crate::lorenzo::Lorenzo;
+use crate::lz4::Lz4;
+use crate::pcodec::Pcodec;
+use crate::szip::Szip;
 use crate::text::{CodecSpec, nearest};
-use crate::{Fetched, Logical, Pieces, Planned, Scratch, Shuffle, Stored, TransformError, Want, Zstd};
+use crate::{
+    Alacrity, Aplod, Fetched, Indexed, Isobar, Logical, Multilevel, Pieces, Planned, Scratch, Shuffle,
+    Stored, TransformError, Want, Zstd,
+};
 
 /// One reversible encoding of a subchunk's bytes.
 ///
@@ -40,6 +53,11 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         scratch: &mut Scratch,
     ) -> Result<(), TransformError>;
 
+    /// Whether decoding gives back something else than what was encoded, within a bound that the codec states.
+    fn is_lossy(&self) -> bool {
+        false
+    }
+
     /// The partial read side, or `None` for an opaque codec.
     fn transparent(&self) -> Option<&dyn Transparent>;
 }
@@ -52,6 +70,17 @@ pub trait Transparent {
     /// How many bytes at the head of `encoded`, which `encode` just made, are metadata to be kept. Nothing over
     /// [`MAX_META_LEN`](crate::MAX_META_LEN) is kept: the subchunk is then read whole.
     fn meta_len(&self, encoded: &[u8]) -> usize;
+
+    /// Whether the encoded form is worth keeping though it is longer than the data, for what it lets readers do. Then
+    /// [`Codec::max_encoded_len`] is the limit, which is below three times the data; else data is stored raw instead.
+    fn may_grow(&self) -> bool {
+        false
+    }
+
+    /// The side that finds elements by their values, or `None`.
+    fn indexed(&self) -> Option<&dyn Indexed> {
+        None
+    }
 
     /// Which of the `stored.len` encoded bytes the want needs. Pure arithmetic: nothing is fetched yet, and what it allocates
     /// is bounded by the metadata at hand and the number of wanted ranges.
@@ -75,7 +104,27 @@ pub trait Transparent {
     ) -> Result<(), TransformError>;
 }
 
-const KNOWN: [&str; 3] = ["identity", "shuffle", "zstd"];
+const KNOWN: [&str; 19] = [
+    "identity",
+    "shuffle",
+    "bitshuffle",
+    "delta",
+    "bytedelta",
+    "lorenzo",
+    "bitround",
+    "zstd",
+    "lz4",
+    "zlib",
+    "gzip",
+    "bzip2",
+    "szip",
+    "pcodec",
+    "blosc",
+    "aplod",
+    "isobar",
+    "alacrity",
+    "multilevel",
+];
 
 /// Finds a built-in codec and checks its parameters. `None` is identity: it does nothing.
 pub(crate) fn built_in(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, TransformError> {
@@ -86,8 +135,24 @@ pub(crate) fn built_in(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, Trans
                 Err(TransformError::bad_parameter(&spec.name, format!("takes no parameters, found {param}")))
             }
         },
+        "aplod" => Ok(Some(Arc::new(Aplod::from_params(&spec.params)?))),
+        "alacrity" => Ok(Some(Arc::new(Alacrity::from_params(&spec.params)?))),
+        "multilevel" => Ok(Some(Arc::new(Multilevel::from_params(&spec.params)?))),
+        "isobar" => Ok(Some(Arc::new(Isobar::from_params(&spec.params)?))),
         "shuffle" => Ok(Some(Arc::new(Shuffle::from_params(&spec.params)?))),
+        "bitshuffle" => Ok(Some(Arc::new(BitShuffle::from_params(&spec.params)?))),
+        "delta" => Ok(Some(Arc::new(Delta::from_params(&spec.params)?))),
+        "bytedelta" => Ok(Some(Arc::new(ByteDelta::from_params(&spec.params)?))),
+        "lorenzo" => Ok(Some(Arc::new(Lorenzo::from_params(&spec.params)?))),
+        "bitround" => Ok(Some(Arc::new(BitRound::from_params(&spec.params)?))),
         "zstd" => Ok(Some(Arc::new(Zstd::from_params(&spec.params)?))),
+        "lz4" => Ok(Some(Arc::new(Lz4::from_params(&spec.params)?))),
+        "zlib" => Ok(Some(Arc::new(Zlib::from_params(&spec.params)?))),
+        "gzip" => Ok(Some(Arc::new(Gzip::from_params(&spec.params)?))),
+        "bzip2" => Ok(Some(Arc::new(Bzip2::from_params(&spec.params)?))),
+        "szip" => Ok(Some(Arc::new(Szip::from_params(&spec.params)?))),
+        "pcodec" => Ok(Some(Arc::new(Pcodec::from_params(&spec.params)?))),
+        "blosc" => Ok(Some(Arc::new(Blosc::from_params(&spec.params)?))),
         other => Err(TransformError::UnknownCodec {
             name: other.into(),
             suggestion: nearest(other, &KNOWN),

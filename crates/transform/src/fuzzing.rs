@@ -3,10 +3,34 @@
 use std::ops::Range;
 
 use crate::histogram::Histogram;
-use crate::{Chain, Fetched, Logical, Precision, Scratch, Stored, Want};
+use crate::stats::ScalarKind;
+use crate::{Chain, Fetched, Found, Limit, Logical, Precision, Scratch, Stored, Want, key_of, keys_between};
 
-const CHAINS: [&str; 6] =
-    ["identity", "zstd:1", "shuffle", "shuffle,zstd:1", "zstd:1,shuffle:3", "zstd,shuffle,zstd"];
+const CHAINS: [&str; 12] = [
+    "identity",
+    "zstd:1",
+    "shuffle",
+    "shuffle,zstd:1",
+    "zstd:1,shuffle:3",
+    "zstd,shuffle,zstd",
+    "aplod",
+    "aplod:1,1,1,1",
+    "isobar",
+    "alacrity",
+    "alacrity:data=1",
+    "multilevel",
+];
+
+/// Elements of a size that some kind of number has are such numbers.
+fn numbers(item: usize, count: u64) -> Logical {
+    let kind = match item {
+        2 => ScalarKind::I16,
+        4 => ScalarKind::F32,
+        8 => ScalarKind::F64,
+        _ => ScalarKind::Other,
+    };
+    Logical { kind, ..Logical::scalars(item, count) }
+}
 
 /// Gives arbitrary bytes to every decoder of this crate; none may panic, and
 /// what one accepts must survive being written again.
@@ -14,7 +38,7 @@ const CHAINS: [&str; 6] =
 pub fn fuzz_decode(data: &[u8]) {
     let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
     let len = usize::from(u16::from_le_bytes([low, high]));
-    let logical = Logical::scalars(usize::from(item), 1);
+    let logical = numbers(usize::from(item), 1);
     let mut scratch = Scratch::new();
     if let Some(Ok(chain)) = CHAINS.get(usize::from(pick) % CHAINS.len()).map(|text| Chain::parse(text)) {
         let mut out = vec![0; len];
@@ -40,6 +64,7 @@ pub fn fuzz_decode(data: &[u8]) {
             }
         }
     }
+    search(data);
     if let Ok(histogram) = Histogram::decode(body) {
         let mut again = Vec::new();
         histogram.encode(&mut again);
@@ -50,5 +75,72 @@ pub fn fuzz_decode(data: &[u8]) {
     if let Some(chain) = std::str::from_utf8(body).ok().and_then(|text| Chain::parse(text).ok()) {
         let canonical = chain.canonical();
         assert_eq!(Chain::parse(&canonical).map(|again| again.canonical()), Ok(canonical));
+    }
+}
+
+/// Searches arbitrary bytes as an index; what is found lies in the subchunk and in the range.
+fn search(data: &[u8]) {
+    let Some((&[_, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
+    let len = usize::from(u16::from_le_bytes([low, high]));
+    let logical = numbers(usize::from(item), 1);
+    let Ok(chain) = Chain::parse("alacrity") else { return };
+    let stored = Stored { len: body.len() as u64, meta: chain.meta(body), decoded_len: len };
+    let keys = keys_between(logical.kind, Limit::Float(-3.0), Limit::Float(40.0));
+    let Ok(Some(plan)) = chain.plan_search(&stored, &logical, &keys) else { return };
+    let bytes = |r: &Range<u64>| (r.start, body.get(r.start as usize..r.end as usize).unwrap_or_default());
+    let fetched = Fetched::new(plan.iter().map(bytes).collect());
+    let mut found = Found::default();
+    if chain.search(&stored, &fetched, &logical, &keys, &mut found).is_ok() {
+        assert_eq!(found.values.len(), found.positions.len() * logical.scalar);
+        assert!(found.positions.iter().all(|&p| (p as usize) < len / logical.scalar));
+        let values = found.values.chunks_exact(logical.scalar);
+        assert!(values.map(|v| key_of(logical.kind, v)).all(|key| keys.contains(&key)));
+    }
+}
+
+/// The chains that [`fuzz_codec`] picks from by its first byte.
+#[doc(hidden)]
+pub const FUZZED_CODECS: [&str; 23] = [
+    "lz4",
+    "zlib:6",
+    "gzip:6",
+    "bzip2:1",
+    "szip:32",
+    "szip:8:ec",
+    "bitshuffle",
+    "delta",
+    "bytedelta",
+    "lorenzo",
+    "bitround:3,dtype=f4",
+    "pcodec:8,dtype=f4",
+    "pcodec:4,dtype=i2",
+    "pcodec:8,dtype=u8",
+    "blosc:lz4:5:shuffle,blocksize=512",
+    "blosc:zstd:3:bitshuffle,blocksize=1024",
+    "blosc:zlib:6:noshuffle,blocksize=256",
+    "bitshuffle,lz4",
+    "aplod",
+    "isobar:1",
+    "alacrity",
+    "alacrity:bits=7,data=1",
+    "multilevel",
+];
+
+/// Gives arbitrary bytes to the decoder of one codec, which must not panic; what it gives, it must take and give again.
+#[doc(hidden)]
+pub fn fuzz_codec(data: &[u8]) {
+    let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
+    let len = usize::from(u16::from_le_bytes([low, high]));
+    let text = FUZZED_CODECS.get(usize::from(pick) % FUZZED_CODECS.len());
+    let Some(Ok(chain)) = text.map(|text| Chain::parse(text)) else { return };
+    let item = usize::from(item).max(1);
+    let logical = numbers(item, (len / item) as u64);
+    let mut scratch = Scratch::new();
+    let mut out = vec![0; len];
+    if chain.decode(body, &logical, &mut out, &mut scratch).is_ok() {
+        let (mut again, mut back) = (Vec::new(), vec![0; len]);
+        assert_eq!(chain.encode(&out, &logical, &mut again, &mut scratch), Ok(()));
+        assert_eq!(chain.decode(&again, &logical, &mut back, &mut scratch), Ok(()));
+        assert!(back == out || text.is_some_and(|text| text.contains("round")));
     }
 }

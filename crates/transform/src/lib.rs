@@ -7,32 +7,67 @@
 //! Invariants
 //! - what [`Chain::encode`] made, [`Chain::decode`] gives back bit by bit, with
 //!   the same [`Logical`] and the chain read from [`Chain::canonical`];
-//! - a stored subchunk is at most one byte longer than its data;
+//! - a stored subchunk is at most one byte longer than its data, unless its codec is worth more to readers;
 //! - decoders refuse damaged bytes; they never panic and never allocate more
 //!   than a small multiple of the declared decoded size;
 //! - the bytes are specified in docs/transforms.md; the code follows it.
 
+#![allow(
+    clippy::single_range_in_vec_init,
+    reason = "lists of one byte range are what reading parts is about"
+)]
+
+mod alacrity;
+mod aplod;
+mod auto;
+mod bit_round;
+mod bit_shuffle;
+mod blosc;
+mod bzip2;
 mod chain;
 pub mod checks;
+mod class;
 mod codec;
+mod columns;
+mod deflate;
+mod delta;
 mod error;
 mod fuzzing;
+mod head;
 pub mod histogram;
+mod isobar;
 mod logical;
+mod lorenzo;
+mod lz4;
+mod multilevel;
+mod number;
+mod params;
 mod part;
+mod pcodec;
 mod scratch;
+mod search;
+mod section;
 mod shuffle;
 pub mod stats;
+mod szip;
 mod text;
+mod zarr;
 mod zstandard;
 
+pub use alacrity::Alacrity;
+pub use aplod::Aplod;
+pub use auto::{Auto, Choice, Goal, Sample, Transform, Trial};
 pub use chain::Chain;
+pub use class::{Limit, key_of, keys_between, meets};
 pub use codec::{Codec, Transparent};
 pub use error::TransformError;
-pub use fuzzing::fuzz_decode;
+pub use fuzzing::{FUZZED_CODECS, fuzz_codec, fuzz_decode};
+pub use isobar::Isobar;
 pub use logical::{Logical, MAX_DECODED_LEN};
+pub use multilevel::Multilevel;
 pub use part::{Bound, Fetched, MAX_META_LEN, Pieces, Planned, Precision, Stored, Want};
 pub use scratch::Scratch;
+pub use search::{Found, Indexed};
 pub use shuffle::Shuffle;
 pub use text::{CodecSpec, ConfigValue, ListItem, Param};
 pub use zstandard::Zstd;

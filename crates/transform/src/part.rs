@@ -222,6 +222,6 @@ mod tests {
         assert!(!fill(&mut out, &[], &[99..100; 1]));
         assert!(fill(&mut out, &[], &[7..7; 1]));
         assert!(Pieces::new(&mut out).place(99..101).is_err());
-        assert!(Pieces::new(&mut out).place(20..10).is_err());
+        assert!(Pieces::new(&mut out).place(Range { start: 20, end: 10 }).is_err());
     }
 }

@@ -13,6 +13,11 @@ pub struct Scratch {
     pub(crate) stages: [Vec<u8>; 2],
     /// A whole subchunk, of which the caller wanted a part.
     pub(crate) whole: Vec<u8>,
+    /// Byte planes, sections, blocks and trial compressions of codecs that cut their data; taken out while one runs.
+    pub(crate) planes: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) tried: Vec<u8>,
+    pub(crate) block: Vec<u8>,
     pub(crate) compress: Option<(CCtx<'static>, i32)>,
     pub(crate) decompress: Option<DCtx<'static>>,
 }
@@ -26,7 +31,8 @@ impl Scratch {
 
 impl std::fmt::Debug for Scratch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let held: usize = self.stages.iter().map(Vec::capacity).sum::<usize>() + self.whole.capacity();
+        let cut = [&self.planes, &self.body, &self.tried, &self.block];
+        let held: usize = self.stages.iter().chain([&self.whole]).chain(cut).map(Vec::capacity).sum();
         f.debug_struct("Scratch").field("buffer_bytes", &held).finish_non_exhaustive()
     }
 }

@@ -4,7 +4,9 @@
 //! end. A part of the data is one short range of every byte plane, so shuffle
 //! alone is transparent.
 
-mod kernel;
+pub(crate) mod kernel;
+
+pub(crate) use kernel::{shuffle as byte_shuffle, unshuffle as byte_unshuffle};
 
 use std::ops::Range;
 

@@ -11,7 +11,7 @@ use std::fmt;
 use crate::TransformError;
 
 const MAX_TEXT_LEN: usize = 1024;
-const MAX_PARAMS: usize = 64;
+pub(crate) const MAX_PARAMS: usize = 64;
 
 /// One codec as written: its name and parameters, not yet checked against any codec.
 #[derive(Clone, Debug, PartialEq)]
@@ -125,42 +125,6 @@ impl CodecSpec {
         }
         Ok(specs)
     }
-
-    /// The codec that a Zarr codec object means. `bytes` (little endian) and
-    /// `crc32c` become identity: both hold for everything that is stored here.
-    pub fn from_zarr(
-        name: &str,
-        configuration: &[(String, ConfigValue)],
-    ) -> Result<CodecSpec, TransformError> {
-        let bad = |problem: String| TransformError::bad_parameter(name, problem);
-        if name == "bytes" || name == "crc32c" {
-            for (key, value) in configuration {
-                let little = matches!(value, ConfigValue::Text(t) if t == "little");
-                if !(name == "bytes" && key == "endian" && (little || *value == ConfigValue::Null)) {
-                    return Err(bad(format!(
-                        "{key} = {value:?} is not supported: data is stored little-endian"
-                    )));
-                }
-            }
-            return Ok(CodecSpec::named("identity"));
-        }
-        let mut spec = CodecSpec::named(name.strip_prefix("numcodecs.").unwrap_or(name));
-        for (key, value) in configuration {
-            let value = match value {
-                ConfigValue::Null => continue,
-                ConfigValue::Bool(b) => Param::Int(i64::from(*b)),
-                ConfigValue::Int(i) => Param::Int(*i),
-                ConfigValue::Float(f) if f.is_finite() => Param::Float(*f),
-                ConfigValue::Text(t) if !t.contains('"') => Param::Text(t.clone()),
-                other => return Err(bad(format!("{key} = {other:?} is not a value that it takes"))),
-            };
-            if !is_name(key) || spec.params.len() == MAX_PARAMS {
-                return Err(bad(format!("cannot take the member {key:?}")));
-            }
-            spec.params.push(Param::Named(key.clone(), Box::new(value)));
-        }
-        Ok(spec)
-    }
 }
 
 impl Param {
@@ -267,7 +231,7 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-fn is_name(token: &str) -> bool {
+pub(crate) fn is_name(token: &str) -> bool {
     token.starts_with(|c: char| c.is_ascii_alphabetic())
         && token.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
 }

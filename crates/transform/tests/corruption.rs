@@ -73,15 +73,30 @@ fn a_hundred_thousand_mutations_do_no_harm() {
     let mut random = Random(11);
     let mut scratch = Scratch::new();
     let mut seeds = Vec::new();
-    for (pick, text) in
-        ["identity", "zstd:1", "shuffle", "shuffle,zstd:1", "zstd:1,shuffle:3", "zstd,shuffle,zstd"]
-            .into_iter()
-            .enumerate()
+    for (pick, text) in [
+        "identity",
+        "zstd:1",
+        "shuffle",
+        "shuffle,zstd:1",
+        "zstd:1,shuffle:3",
+        "zstd,shuffle,zstd",
+        "aplod",
+        "aplod:1,1,1,1",
+        "isobar",
+        "alacrity",
+        "alacrity:data=1",
+        "multilevel",
+    ]
+    .into_iter()
+    .enumerate()
     {
         let data = &ramp()[..random.below(2400)];
         let mut seed = vec![pick as u8, 4];
         seed.extend((data.len() as u16).to_le_bytes());
-        Chain::parse(text).unwrap().encode(data, &Logical::scalars(4, 1), &mut seed, &mut scratch).unwrap();
+        Chain::parse(text)
+            .unwrap()
+            .encode(data, &Logical::numbers(ScalarKind::F32, 1), &mut seed, &mut scratch)
+            .unwrap();
         fuzz_decode(&seed);
         seeds.push(seed);
         seeds.push([&[0, 0, 0, 0], text.as_bytes()].concat());

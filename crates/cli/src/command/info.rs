@@ -25,6 +25,7 @@ pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32>
     let on_disk: u64 = found.files.values().map(|f| f.bytes).sum();
     let files: u64 = found.files.values().map(|f| f.files).sum();
     let attrs = schema.groups.get("");
+    let applied = applied(&container, found.entries)?;
     if json {
         output.json(&Json::Object(vec![
             ("path", place.path.display().to_string().into()),
@@ -44,6 +45,8 @@ pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32>
             ("writers", writers_json(&found)),
             ("bytes", on_disk.into()),
             ("files", files_json(&found)),
+            ("configuration", container.config().map(|c| c.path().display().to_string()).into()),
+            ("transforms", applied_json(&applied)),
             ("attributes", attrs.map_or(Json::Null, attributes::json)),
             ("pending", pending_json(&found.pending)),
             ("warnings", list(warnings)),
@@ -83,6 +86,13 @@ pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32>
     if found.run > 0 {
         rows.push(("run", found.run.to_string()));
     }
+    for line in &applied {
+        rows.push(("encoded", line.to_string()));
+    }
+    if let Some(config) = container.config() {
+        rows.push(("configured by", config.path().display().to_string()));
+        rows.extend(config.rules().iter().map(|rule| ("", rule.to_string())));
+    }
     for (name, value) in attrs.into_iter().flatten() {
         rows.push(("attribute", format!("{name} = {}", attributes::text(value))));
     }
@@ -94,6 +104,56 @@ pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32>
         output.line(&format!(" {warning}"));
     }
     Ok(OK)
+}
+
+/// How the blocks of one variable are encoded.
+struct Applied {
+    path: String,
+    declared: String,
+    chains: Vec<String>,
+}
+
+impl std::fmt::Display for Applied {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} as {}", self.path, self.chains.join("; "))?;
+        if self.chains != [self.declared.as_str()] {
+            write!(f, " (declared {})", self.declared)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Entries of an index that are looked through to tell how variables are encoded; `ls -l` looks through any number.
+const MOST_ENTRIES: u64 = 100_000;
+
+/// Variables of which some blocks are encoded, or declared to be.
+fn applied(container: &drystone::Container, entries: u64) -> Result<Vec<Applied>> {
+    if entries > MOST_ENTRIES {
+        return Ok(Vec::new());
+    }
+    let named = |chain: &str| if chain.is_empty() { "identity".to_string() } else { chain.to_string() };
+    let usage = container.usage()?;
+    let schema = container.schema();
+    let mut out = Vec::new();
+    for (path, name) in &schema.names {
+        let drystone::format::schema::Name::Variable(id) = name else { continue };
+        let (Some(usage), Some(variable)) = (usage.get(id), schema.variables.get(id)) else { continue };
+        let chains: Vec<String> = usage.transforms.iter().map(|chain| named(chain)).collect();
+        let declared = named(&variable.transform);
+        if !chains.is_empty() && (declared != "identity" || chains != ["identity"]) {
+            out.push(Applied { path: path.clone(), declared, chains });
+        }
+    }
+    Ok(out)
+}
+
+fn applied_json(applied: &[Applied]) -> Json {
+    let one = |a: &Applied| {
+        let chains = list(a.chains.iter().map(String::as_str));
+        Json::Object(vec![("declared", a.declared.as_str().into()), ("applied", chains)])
+    };
+    Json::Named(applied.iter().map(|a| (a.path.clone(), one(a))).collect())
 }
 
 fn writers_text(found: &Description) -> String {

@@ -1,6 +1,7 @@
 //! What a fragment wants, and what of it there is.
 
 use drystone_plan::selection::Axis;
+use drystone_transform::Precision;
 
 use super::FragmentHandle;
 use super::piece::Part;
@@ -39,7 +40,7 @@ impl FragmentHandle {
     /// What the fragment wants, what lies outside of the dataset, and what no block has written at the step.
     pub fn coverage(&self, step: Option<u64>) -> Result<Coverage> {
         self.check_step(step)?;
-        let (readings, pieces) = self.opened()?;
+        let (readings, pieces) = self.opened(Precision::Exact)?;
         let mut report = Coverage::default();
         for leaf in &self.leaves {
             let values = leaf.runs.iter().fold(1u64, |n, run| n.saturating_mul(run.count));
@@ -111,10 +112,10 @@ impl FragmentHandle {
 }
 
 /// Positions along each axis, as half-open ranges.
-type Region = Vec<(u64, u64)>;
+pub(crate) type Region = Vec<(u64, u64)>;
 
 /// The boxes without what they share with `taken`, which is not empty in any dimension.
-fn subtract(boxes: Vec<Region>, taken: &Region) -> Vec<Region> {
+pub(crate) fn subtract(boxes: Vec<Region>, taken: &Region) -> Vec<Region> {
     let mut out = Vec::with_capacity(boxes.len());
     for mut rest in boxes {
         if rest.iter().zip(taken).any(|(r, t)| r.1 <= t.0 || t.1 <= r.0) {

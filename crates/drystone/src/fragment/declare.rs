@@ -6,7 +6,7 @@ use drystone_dataset::{Diagnostics, Fill, Prim, Program, Type, Variable};
 use drystone_format::schema::{Declaration, MAX_DECLARATIONS, MAX_DECLARED, MAX_VALUES, Schema};
 
 use super::column;
-use crate::{Container, Error, NewVariable, Result, SchemaOp};
+use crate::{Container, Error, NewVariable, Result, SchemaOp, layout};
 
 impl Container {
     /// Declares a text in the dataset language: creates the variables of its datasets and keeps the text for
@@ -65,6 +65,7 @@ pub(crate) fn keep(schema: &mut Schema, new: &Declaration) -> Result<bool> {
             )));
         }
     }
+    layout::check(schema, new, &program)?;
     schema.declarations.push(new.clone());
     Ok(true)
 }

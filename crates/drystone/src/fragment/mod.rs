@@ -11,7 +11,7 @@
 //! - bytes of a fragment that stand for nothing in the dataset are neither read nor written;
 //! - a write has checked everything that can be wrong with it before its first put.
 
-mod column;
+pub(crate) mod column;
 mod coverage;
 mod declare;
 mod pairs;
@@ -26,6 +26,7 @@ use drystone_dataset::{Fragment, Leaf};
 use drystone_format::schema::{Declaration, Variable};
 use drystone_plan::read_plan::ReadPlan;
 use drystone_plan::selection::{Axis, Selection};
+use drystone_transform::Precision;
 
 use crate::array::Target;
 use crate::read::{ReadReport, Reading};
@@ -33,7 +34,8 @@ use crate::{Container, Error, Result};
 
 use column::Column;
 pub use coverage::{Coverage, Missing};
-pub(crate) use declare::keep;
+pub(crate) use coverage::{Region, subtract};
+pub(crate) use declare::{keep, parsed};
 use piece::Piece;
 
 /// A dense buffer between a member and a fragment's memory is at most this large.
@@ -139,7 +141,7 @@ impl Container {
 }
 
 /// Messages and advice of diagnostics without places, which are in a text that the caller does not see.
-fn said(diagnostics: &drystone_dataset::Diagnostics) -> String {
+pub(crate) fn said(diagnostics: &drystone_dataset::Diagnostics) -> String {
     let one = |d: &drystone_dataset::Diagnostic| match &d.help {
         Some(help) => format!("{} ({help})", d.message),
         None => d.message.clone(),
@@ -209,12 +211,13 @@ impl FragmentHandle {
     }
 
     /// The columns to be read from one snapshot, and the pieces of the fragment that lie inside of their variables.
-    fn opened(&self) -> Result<(Vec<Reading>, Vec<Piece>)> {
+    fn opened(&self, precision: Precision) -> Result<(Vec<Reading>, Vec<Piece>)> {
         let mut readings = Vec::with_capacity(self.columns.len());
         let mut bounds = Vec::with_capacity(self.columns.len());
         for shown in &self.columns {
             self.stored(shown)?;
             let reading = self.container.reading(&shown.declared.name, shown.column.field.as_deref())?;
+            let reading = reading.with_precision(precision)?;
             bounds.push(reading.variable().shape.clone());
             readings.push(reading);
         }
@@ -229,9 +232,14 @@ impl FragmentHandle {
     /// Fills `out`, which has the fragment's size, from a step (`None` if no variable has steps). Cells that nobody wrote are
     /// the fill value; bytes that stand for nothing in the dataset are left alone. [`coverage`](Self::coverage) tells both.
     pub fn read(&self, step: Option<u64>, out: &mut [u8]) -> Result<ReadReport> {
+        self.read_within(step, out, Precision::Exact)
+    }
+
+    /// The same, only as exactly as asked; the report tells the largest error.
+    pub fn read_within(&self, step: Option<u64>, out: &mut [u8], precision: Precision) -> Result<ReadReport> {
         self.check_step(step)?;
         self.check_memory(out.len())?;
-        let (readings, pieces) = self.opened()?;
+        let (readings, pieces) = self.opened(precision)?;
         let mut total = ReadReport::default();
         let mut buffer = Vec::new();
         for piece in pieces {
@@ -277,7 +285,7 @@ impl FragmentHandle {
     /// What [`read`](Self::read) would do.
     pub fn explain(&self, step: Option<u64>) -> Result<FragmentPlan> {
         self.check_step(step)?;
-        let (readings, pieces) = self.opened()?;
+        let (readings, pieces) = self.opened(Precision::Exact)?;
         let mut reads = Vec::with_capacity(pieces.len());
         for piece in &pieces {
             let shown = self.column(piece)?;
@@ -320,6 +328,7 @@ fn add(total: &mut ReadReport, one: ReadReport) {
     total.read_bytes += one.read_bytes;
     total.requests += one.requests;
     total.blocks += one.blocks;
+    total.bound = total.bound.max(one.bound);
 }
 
 /// Every element of a strided array lies inside `0..len`.

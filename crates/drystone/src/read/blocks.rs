@@ -37,6 +37,8 @@ pub struct BlockInfo {
     pub nans: u64,
     /// Codec chain; empty is raw.
     pub transform: String,
+    /// How its cells are arranged (those of its first member); empty is dense row-major.
+    pub layout: String,
     /// Members of the record it wrote; empty for a primitive.
     pub members: Vec<String>,
 }
@@ -77,11 +79,18 @@ impl Reading {
             return Err(Error::not_found(format!("there is no step {s}; see steps")));
         }
         let mut entries: Vec<Entry> = self.entries(&steps, None)?.into_values().flatten().collect();
-        entries.sort_by(|a, b| newest_cmp(a, b).then(a.member.cmp(&b.member)));
+        entries.retain(|entry| entry.encoding.replica == 0);
+        // A put that was cut into tiles is several blocks.
+        let place = |e: &Entry| (e.offset, e.count, e.member);
+        entries.sort_by(|a, b| newest_cmp(a, b).then_with(|| place(a).cmp(&place(b))));
         let mut blocks: Vec<Vec<Entry>> = Vec::new();
         for entry in entries {
             match blocks.last_mut() {
-                Some(block) if newest_cmp(&block[0], &entry).is_eq() && block[0].member != entry.member => {
+                Some(block)
+                    if newest_cmp(&block[0], &entry).is_eq()
+                        && (block[0].offset, block[0].count) == (entry.offset, entry.count)
+                        && block[0].member != entry.member =>
+                {
                     block.push(entry)
                 }
                 _ => blocks.push(vec![entry]),
@@ -110,7 +119,7 @@ impl Reading {
                         .iter()
                         .fold(0, |n: u64, s| n.saturating_add(s.piece.length)),
                 };
-                stored_bytes = stored_bytes.saturating_add(bytes);
+                stored_bytes = stored_bytes.saturating_add(share(entry, bytes));
             }
             let simple = block.len() == 1 && self.leaves.len() == 1;
             out.push(BlockInfo {
@@ -125,6 +134,7 @@ impl Reading {
                 min_max: if simple { e.stats.min_max } else { None },
                 nans: block.iter().fold(0, |n: u64, e| n.saturating_add(e.stats.nans)),
                 transform: e.encoding.chain.clone(),
+                layout: e.encoding.layout.to_string(),
                 members: block
                     .iter()
                     .filter_map(|e| self.leaves.iter().find(|(m, _)| *m == e.member))
@@ -222,6 +232,13 @@ impl Reading {
         }
         Ok(out)
     }
+}
+
+/// The bytes of a piece that are a member's, where several share it.
+pub(crate) fn share(entry: &Entry, bytes: u64) -> u64 {
+    let (item, room) = (entry.encoding.item, entry.encoding.room().max(1));
+    let share = u128::from(bytes) * u128::from(item) / u128::from(room);
+    u64::try_from(share).unwrap_or(bytes)
 }
 
 /// One value or array per writer (and step): of several puts of one member the newest holds. Members that were put apart are joined

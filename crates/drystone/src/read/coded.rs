@@ -60,8 +60,8 @@ impl Job<'_> {
             return Err(self.damaged(work, work.piece.position, "a subchunk claims more than 16 MiB"));
         }
         let entry = self.entry(work);
-        let logical = self.logical(work);
-        let ranges = wanted(&work.part, usize::from(entry.ndim), logical.item as u64);
+        let logical = self.logical(work)?;
+        let ranges = wanted(&work.part, &self.form(work)?);
         let want = Want { ranges: &ranges, precision: self.reading.precision };
         let meta = self.trailer(work).map_or(&[][..], |trailer| trailer.meta.as_slice());
         let stored = Stored { len: work.piece.length, meta, decoded_len: len as usize };
@@ -72,6 +72,6 @@ impl Job<'_> {
             .decode_part(&stored, fetched, &logical, &want, &mut buffers.decoded, &mut buffers.scratch)
             .map_err(|e| self.undecodable(work, &e))?;
         buffers.keep_chain(&entry.encoding.chain, chain);
-        self.scatter(work, &work.part, &buffers.decoded, 0)
+        self.place_whole(&[work], &buffers.decoded, &mut buffers.unrolled)
     }
 }

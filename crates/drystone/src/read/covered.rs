@@ -14,7 +14,8 @@ impl Reading {
     pub(crate) fn covered(&self, step: Option<u64>) -> Result<Vec<Vec<Region>>> {
         let steps = Axis { start: step.unwrap_or(0), step: 1, count: 1 };
         let mut out = vec![Vec::new(); self.leaves.len()];
-        for entry in self.entries(&steps, None)?.into_values().flatten() {
+        let all = self.entries(&steps, None)?.into_values().flatten();
+        for entry in all.filter(|entry| entry.encoding.replica == 0) {
             let n = usize::from(entry.ndim);
             let limit = self.limit(&entry);
             let offset = entry.offset[..n].to_vec();

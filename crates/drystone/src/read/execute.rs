@@ -11,11 +11,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use drystone_format::dtype::Leaf;
-use drystone_format::entry::{Entry, Piece};
+use drystone_format::entry::{Encoding, Entry, Piece};
+use drystone_format::layout::Order;
 use drystone_format::piece::Trailer;
 use drystone_format::source::Source;
 use drystone_plan::clip::within;
 use drystone_plan::coalesce::Fetch;
+use drystone_plan::form::Form;
 use drystone_plan::parts::Part;
 use drystone_plan::read_plan::Work;
 use drystone_rules::{Dim, StridedCopy};
@@ -28,6 +30,7 @@ use super::{Prepared, Reading, segment_key, threads, trailers};
 use crate::array::Target;
 use crate::container::{Inner, lock};
 use crate::error::must_exist;
+use crate::layout::Table;
 use crate::put::{MAX_SUBCHUNK, logical, rule_error};
 use crate::segment::crc32;
 use crate::snapshot::Snapshot;
@@ -92,6 +95,8 @@ pub(super) struct Buffers {
     pub(super) decoded: Vec<u8>,
     /// Of which piece `decoded` is the whole.
     pub(super) holds: Option<(u32, Piece)>,
+    /// Cells of a curve, row by row.
+    pub(super) unrolled: Vec<u8>,
     /// The chain last used, by its text.
     chain: Option<(String, Chain)>,
     pub(super) scratch: Scratch,
@@ -164,8 +169,14 @@ impl Job<'_> {
     }
 
     pub(super) fn chunk_bytes(&self, work: &Work) -> u64 {
-        let item = u64::from(self.leaf(work.slot).size);
-        work.part.chunk_shape.iter().fold(item, |b, n| b.saturating_mul(*n))
+        let room = u64::from(self.entry(work).encoding.room());
+        work.part.chunk_shape.iter().fold(room, |b, n| b.saturating_mul(*n))
+    }
+
+    /// Where the cells of the subchunk lie. The plan has only works whose layout is known.
+    pub(super) fn form(&self, work: &Work) -> Result<Form> {
+        Form::of(self.entry(work))
+            .ok_or_else(|| Error::unsupported("a layout that this program does not know"))
     }
 
     /// Offset of a slot's first element in the target's bytes, and the strides of its axes.
@@ -233,6 +244,25 @@ impl Job<'_> {
         }
     }
 
+    /// Whether two items of a request are the same cells of members that stand side by side in them.
+    fn is_beside(
+        &self,
+        a: &(Range<u64>, (usize, Range<u64>)),
+        b: &(Range<u64>, (usize, Range<u64>)),
+    ) -> bool {
+        let ((range, (n, payload)), (other, (m, also))) = (a, b);
+        let (a, b) = (&self.prepared.plan.works[*n], &self.prepared.plan.works[*m]);
+        let leaves = self.reading.leaves.len();
+        let (first, second) = (&self.entry(a).encoding, &self.entry(b).encoding);
+        fn shared(e: &Encoding) -> Option<(u32, &Order)> {
+            e.layout.order().map(|order| (e.room(), order)).filter(|(room, _)| *room > e.item)
+        }
+        (range, payload, a.piece, a.part, a.whole) == (other, also, b.piece, b.part, b.whole)
+            && (a.slot / leaves, &first.chain) == (b.slot / leaves, &second.chain)
+            && shared(first).is_some_and(|one| Some(one) == shared(second))
+            && (a.whole || first.chain.is_empty())
+    }
+
     /// Carries out one request.
     fn fetch(&self, fetch: &Fetch<(usize, Range<u64>)>, buffers: &mut Buffers) -> Result<()> {
         if let [(range, (number, payload))] = fetch.items.as_slice()
@@ -242,14 +272,17 @@ impl Job<'_> {
         }
         let mut bytes = std::mem::take(&mut buffers.read);
         self.reading.read_range(self.sources, fetch.source, &fetch.range, &mut bytes)?;
-        for (range, (number, payload)) in &fetch.items {
+        for items in fetch.items.chunk_by(|a, b| self.is_beside(a, b)) {
+            let works: Vec<&Work> = items.iter().map(|(_, (n, _))| &self.prepared.plan.works[*n]).collect();
+            let (Some((range, (number, payload))), Some(work)) = (items.first(), works.first()) else {
+                continue;
+            };
             let from = (range.start - fetch.range.start) as usize;
             let item = &bytes[from..from + (range.end - range.start) as usize];
-            let work = &self.prepared.plan.works[*number];
             if work.whole {
-                self.whole(work, item, buffers)?;
+                self.whole(&works, item, buffers)?;
             } else if self.entry(work).encoding.chain.is_empty() {
-                self.part(work, item, payload)?;
+                self.part(&works, item, payload)?;
             } else {
                 self.verify_units(work, item, payload)?;
                 let arrived = self.waiting.arrived(*number, work.ranges.len(), payload.start, item);
@@ -270,13 +303,15 @@ impl Job<'_> {
         payload: &Range<u64>,
         buffers: &mut Buffers,
     ) -> Result<bool> {
-        let entry = self.entry(work);
+        let (entry, form) = (self.entry(work), self.form(work)?);
         let len = payload.end - payload.start;
-        if !entry.encoding.chain.is_empty() || len < DIRECT || work.ranges.len() != 1 || work.cells.is_some()
-        {
+        if form.curve.is_some() || form.room != form.item || work.cells.is_some() {
             return Ok(false);
         }
-        let copy = self.copy(work, &work.part, payload.start)?;
+        if !entry.encoding.chain.is_empty() || len < DIRECT || work.ranges.len() != 1 {
+            return Ok(false);
+        }
+        let copy = self.copy(work, &work.part, &form, payload.start)?;
         if !copy.dims().is_empty() || copy.src_offset() != 0 || copy.bytes() != len {
             return Ok(false);
         }
@@ -303,8 +338,9 @@ impl Job<'_> {
         Ok(true)
     }
 
-    /// A whole stored piece, trailer included.
-    fn whole(&self, work: &Work, item: &[u8], buffers: &mut Buffers) -> Result<()> {
+    /// A whole stored piece, trailer included, for the works that are beside one another in it.
+    fn whole(&self, works: &[&Work], item: &[u8], buffers: &mut Buffers) -> Result<()> {
+        let Some(&work) = works.first() else { return Ok(()) };
         let entry = self.entry(work);
         let piece = work.piece;
         let raw = entry.encoding.chain.is_empty();
@@ -316,7 +352,7 @@ impl Job<'_> {
             self.verify_whole(work, &item[payload.len()..], payload, &mut buffers.sums)?;
         }
         if raw {
-            return self.scatter(work, &work.part, payload, 0);
+            return self.place_whole(works, payload, &mut buffers.unrolled);
         }
         if fresh {
             buffers.holds = None;
@@ -324,7 +360,7 @@ impl Job<'_> {
             if len > MAX_SUBCHUNK {
                 return Err(self.damaged(work, piece.position, "a subchunk claims more than 16 MiB"));
             }
-            let logical = self.logical(work);
+            let logical = self.logical(work)?;
             let chain = self.chain(work, buffers)?;
             buffers.decoded.resize(len as usize, 0);
             chain
@@ -333,7 +369,41 @@ impl Job<'_> {
             buffers.keep_chain(&entry.encoding.chain, chain);
             buffers.holds = Some((entry.source, piece));
         }
-        self.scatter(work, &work.part, &buffers.decoded, 0)
+        self.place_whole(works, &buffers.decoded, &mut buffers.unrolled)
+    }
+
+    /// Places a part of a subchunk that is there as a whole; one that follows a curve is unrolled first.
+    pub(super) fn place_whole(&self, works: &[&Work], cells: &[u8], unrolled: &mut Vec<u8>) -> Result<()> {
+        let Some(&first) = works.first() else { return Ok(()) };
+        let Some(curve) = self.form(first)?.curve else {
+            return self.scatter_all(works, &first.part, cells, 0);
+        };
+        let shape = &first.part.chunk_shape[..usize::from(self.entry(first).ndim)];
+        let table = Table::new(curve, shape)?;
+        works.iter().try_for_each(|work| {
+            let form = self.form(work)?;
+            table.unroll(cells, &form, unrolled).ok_or_else(|| {
+                self.damaged(work, work.piece.position, "a subchunk does not fit its curve")
+            })?;
+            self.scatter(work, &work.part, &form.unrolled(), unrolled, 0)
+        })
+    }
+
+    /// Copies a part's cells for each of the works that are beside one another in them. Members that are neighbours in the cells
+    /// as well as in the target go as one.
+    fn scatter_all(&self, works: &[&Work], part: &Part, bytes: &[u8], base: u64) -> Result<()> {
+        let mut runs = works.iter().map(|work| Ok((*work, self.form(work)?))).collect::<Result<Vec<_>>>()?;
+        runs.sort_by_key(|(_, form)| form.at);
+        let place = |work: &Work, form: &Form| u64::from(self.leaf(work.slot).offset) + form.item;
+        runs.dedup_by(|(next, form), (work, run)| {
+            let inner = u64::from(self.leaf(next.slot).offset);
+            let touches = form.at == run.at + run.item && inner == place(work, run);
+            if touches {
+                run.item += form.item;
+            }
+            touches
+        });
+        runs.iter().try_for_each(|(work, form)| self.scatter(work, part, form, bytes, base))
     }
 
     /// The chain of a work's block; given back to `buffers` by the caller.
@@ -350,9 +420,9 @@ impl Job<'_> {
         }
     }
 
-    pub(super) fn logical(&self, work: &Work) -> Logical {
+    pub(super) fn logical(&self, work: &Work) -> Result<Logical> {
         let ndim = usize::from(self.entry(work).ndim);
-        logical(self.leaf(work.slot), &work.part.chunk_shape[..ndim])
+        Ok(self.form(work)?.logical(&logical(self.leaf(work.slot), &work.part.chunk_shape[..ndim])))
     }
 
     pub(super) fn undecodable(&self, work: &Work, error: &TransformError) -> Error {
@@ -401,45 +471,53 @@ impl Job<'_> {
     }
 
     /// A range of a raw piece, at check units: places the cells that it holds.
-    fn part(&self, work: &Work, item: &[u8], payload: &Range<u64>) -> Result<()> {
+    fn part(&self, works: &[&Work], item: &[u8], payload: &Range<u64>) -> Result<()> {
+        let Some(&work) = works.first() else { return Ok(()) };
         self.verify_units(work, item, payload)?;
-        if work.ranges.len() == 1 {
-            return self.scatter(work, &work.part, item, payload.start);
+        if work.ranges.len() == 1 && works.iter().all(|work| work.ranges.len() == 1) {
+            return self.scatter_all(works, &work.part, item, payload.start);
         }
-        let ndim = usize::from(self.entry(work).ndim);
-        let size = u64::from(self.leaf(work.slot).size);
-        within(&work.part, ndim, size, payload)
-            .iter()
-            .try_for_each(|part| self.scatter(work, part, item, payload.start))
+        works.iter().try_for_each(|work| {
+            let form = self.form(work)?;
+            within(&work.part, &form, payload)
+                .iter()
+                .try_for_each(|part| self.scatter(work, part, &form, item, payload.start))
+        })
     }
 
     /// Copies a part's cells from decoded bytes, of which `bytes` begins at `base`, to their places in the target.
-    pub(super) fn scatter(&self, work: &Work, part: &Part, bytes: &[u8], base: u64) -> Result<()> {
+    pub(super) fn scatter(
+        &self,
+        work: &Work,
+        part: &Part,
+        form: &Form,
+        bytes: &[u8],
+        base: u64,
+    ) -> Result<()> {
         if let Some(cells) = &work.cells {
-            return self.scatter_listed(work, cells, bytes, base);
+            return self.scatter_listed(work, cells, form, bytes, base);
         }
-        let copy = self.copy(work, part, base)?;
+        let copy = self.copy(work, part, form, base)?;
         let (out, len) = self.out.raw();
         // SAFETY: visible boxes are disjoint, so no other thread writes these cells; the copy checks its bounds.
         unsafe { copy.run_raw(bytes.as_ptr(), bytes.len(), out, len) }.map_err(rule_error)
     }
 
-    /// The copy of a part's cells from decoded bytes that begin at `base` to the target.
-    fn copy(&self, work: &Work, part: &Part, base: u64) -> Result<StridedCopy> {
-        let item = u64::from(self.leaf(work.slot).size);
+    /// The copy of a part's cells, which lie as `form` says, from decoded bytes that begin at `base` to the target.
+    fn copy(&self, work: &Work, part: &Part, form: &Form, base: u64) -> Result<StridedCopy> {
+        let item = form.item;
         let (mut dst, strides) = self.place(work.slot);
         let ndim = strides.len();
-        let mut src = 0i64;
+        let mut src = form.at as i64;
         let mut dims = Vec::with_capacity(ndim);
-        let mut dense = item as i64;
-        for d in (0..ndim).rev() {
+        let stored = form.strides(&part.chunk_shape);
+        for d in 0..ndim {
             let (first, step, count) = part.chunk[d];
-            src += first as i64 * dense;
+            let apart = stored[d] as i64;
+            src += first as i64 * apart;
             dst = (dst as i64 + strides[d] * part.dest[d] as i64) as u64;
-            dims.push(Dim::new(count, step * dense, strides[d]));
-            dense *= part.chunk_shape[d] as i64;
+            dims.push(Dim::new(count, step * apart, strides[d]));
         }
-        dims.reverse();
         let src = u64::try_from(src - base as i64)
             .map_err(|_| Error::corrupt("a plan reaches before its bytes"))?;
         StridedCopy::new(src, dst, item as usize, dims).map_err(rule_error)

@@ -185,7 +185,10 @@ impl Reading {
         }
         let (mut slots, mut listings): (Vec<Slot>, Vec<Listing>) = (Vec::new(), Vec::new());
         for ((key, listing), cells) in wanted.into_iter().zip(boxes) {
-            self.slots_of(entries.remove(&key).unwrap_or_default(), &cells, &mut slots);
+            // Replicas are for boxes: of listed cells what was put is read.
+            let mut put: Vec<Entry> = entries.remove(&key).unwrap_or_default();
+            put.retain(|entry| entry.encoding.replica == 0);
+            self.slots_of(put, &cells, &mut slots);
             listings.resize(slots.len(), listing);
         }
         let sources = Sources::new(&self.inner, &self.snapshot);

@@ -10,11 +10,15 @@ mod coded;
 mod covered;
 mod execute;
 mod listing;
+mod replicas;
+mod search;
 mod strings;
 mod trailers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::Leaf;
@@ -24,7 +28,7 @@ use drystone_format::schema::Variable;
 use drystone_format::source::Source;
 use drystone_format::table::{self, Subchunk};
 use drystone_plan::listing::Listing;
-use drystone_plan::read_plan::{self, Options, PlanError, ReadPlan, Slot};
+use drystone_plan::read_plan::{self, Choice, Options, PlanError, ReadPlan, Slot};
 use drystone_plan::resolve::{Candidate, Resolved};
 use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tree::{self, Query, StepSet};
@@ -40,9 +44,11 @@ use crate::segment::crc32;
 use crate::snapshot::Snapshot;
 use crate::{Error, Result};
 
+pub(crate) use blocks::share;
 pub use blocks::{BlockInfo, Written};
 use execute::Sources;
 pub use listing::{Planned, Wanted};
+pub use search::Hits;
 
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
 /// request; wider ones are left out, since the store is told of many requests ahead and a device then serves them together.
@@ -50,13 +56,23 @@ const OPTIONS: Options = Options { gap: 16 << 10, max_request: 1 << 20, precisio
 /// Candidates planned at a time: bounds the memory of plans.
 const BATCH: usize = 20_000;
 
-/// Threads a read or an encoding may use: `DRYSTONE_THREADS`, else the processors, at most 8.
+/// Threads that a configuration allows; 0 where none was found.
+static CONFIGURED: AtomicUsize = AtomicUsize::new(0);
+
+/// Threads a read or an encoding may use: `DRYSTONE_THREADS`, else as configured, else the processors, at most 8.
 pub(crate) fn threads() -> usize {
-    static THREADS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    *THREADS.get_or_init(|| {
-        let given = std::env::var("DRYSTONE_THREADS").ok().and_then(|v| v.parse().ok()).filter(|n| *n > 0);
-        given.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(8)))
+    static GIVEN: OnceLock<Option<usize>> = OnceLock::new();
+    static FOUND: OnceLock<usize> = OnceLock::new();
+    let parsed = || std::env::var("DRYSTONE_THREADS").ok().and_then(|v| v.parse().ok()).filter(|n| *n > 0);
+    let configured = Some(CONFIGURED.load(Ordering::Relaxed)).filter(|n| *n > 0);
+    GIVEN.get_or_init(parsed).or(configured).unwrap_or_else(|| {
+        *FOUND.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(8)))
     })
+}
+
+/// What a configuration says of threads; it holds for the process.
+pub(crate) fn set_threads(threads: usize) {
+    CONFIGURED.store(threads, Ordering::Relaxed);
 }
 
 /// What a read cost.
@@ -122,6 +138,18 @@ impl Container {
         };
         let (inner, path, precision) = (self.inner.clone(), path.to_string(), Precision::Exact);
         Ok(Reading { inner, snapshot, path, variable, leaves, item, precision })
+    }
+
+    /// One leaf member of a variable by its number: also those that no path leads to, inside arrays of records.
+    pub(crate) fn leaf_reading(&self, path: &str, leaf: u32) -> Result<Reading> {
+        let mut reading = self.reading(path, None)?;
+        reading.leaves.retain(|(number, _)| *number == leaf);
+        let Some((_, only)) = reading.leaves.first_mut() else {
+            return Err(Error::not_found(format!("\"{path}\" has no member number {leaf}")));
+        };
+        only.offset = 0;
+        reading.item = only.size;
+        Ok(reading)
     }
 }
 
@@ -347,7 +375,32 @@ impl Reading {
         }
     }
 
+    /// Plans by way of the replica that costs least; where there is none, what was put.
     fn plan(&self, slots: Vec<Slot>) -> Result<Prepared> {
+        let replicas = read_plan::numbers(&slots);
+        if replicas.is_empty() {
+            return self.plan_one(slots);
+        }
+        let mut best: Option<(u64, Prepared)> = None;
+        let mut choices = Vec::with_capacity(replicas.len() + 1);
+        for replica in std::iter::once(0).chain(replicas) {
+            let prepared = self.plan_one(read_plan::offered(&slots, replica))?;
+            let choice = Choice::of(replica, &prepared.plan);
+            let cost = choice.cost(OPTIONS.gap);
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                choices.iter_mut().for_each(|c: &mut Choice| c.chosen = false);
+                choices.push(Choice { chosen: true, ..choice });
+                best = Some((cost, prepared));
+            } else {
+                choices.push(choice);
+            }
+        }
+        let Some((_, mut prepared)) = best else { return self.plan_one(slots) };
+        prepared.plan.choices = choices;
+        Ok(prepared)
+    }
+
+    fn plan_one(&self, slots: Vec<Slot>) -> Result<Prepared> {
         let sources = Sources::new(&self.inner, &self.snapshot);
         let resolved = read_plan::resolve_slots(&slots).map_err(|e| self.plan_error(&slots, &sources, e))?;
         let tables = self.tables(&slots, &resolved, &sources)?;
@@ -357,8 +410,7 @@ impl Reading {
         let mut plan = read_plan::plan(&slots, &resolved, get, |_, _| None, &options).map_err(error)?;
         if !plan.unknown.is_empty() {
             let known = trailers::for_plan(self, &sources, &plan.unknown, options.gap, options.max_request)?;
-            let meta =
-                |source: u32, piece: &Piece| Some(known.get(&(source, piece.position))?.meta.as_slice());
+            let meta = |source: u32, piece: &Piece| Some(known.get(source, piece)?.meta.as_slice());
             plan = read_plan::plan(&slots, &resolved, get, meta, &options).map_err(error)?;
         }
         Ok(Prepared { slots, listings: Vec::new(), resolved, plan })

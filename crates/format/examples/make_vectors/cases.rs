@@ -9,6 +9,7 @@ use drystone_format::dtype::{DType, Member, Record, Scalar};
 use drystone_format::entry::{Encoding, Entry, Piece, Stats, encode_block};
 use drystone_format::frame::{self, Kind};
 use drystone_format::identity::{Durability, Identity, encode_hint, encode_mark};
+use drystone_format::layout::{Cells, Layout, Order};
 use drystone_format::log::{FileHeader, FileKind, GroupHead, Rank, encode_group};
 use drystone_format::manifest::{Manifest, Root, Section};
 use drystone_format::piece::{BlobRef, Trailer};
@@ -172,8 +173,8 @@ fn place(dims: &[u64]) -> [u64; 8] {
 
 /// A box in three dimensions, a box cut into 2 × 3 subchunks, a single value; all of step 41.
 fn three_entries() -> Vec<Entry> {
-    let raw = Arc::new(Encoding { chain: String::new(), item: 8, layout: 0 });
-    let zstd = Arc::new(Encoding { chain: "shuffle,zstd:1".into(), item: 4, layout: 0 });
+    let raw = Arc::new(Encoding { chain: String::new(), item: 8, ..Encoding::default() });
+    let zstd = Arc::new(Encoding { chain: "shuffle,zstd:1".into(), item: 4, ..Encoding::default() });
     let cube = Entry {
         step: 42,
         variable: 1,
@@ -215,6 +216,34 @@ fn three_entries() -> Vec<Entry> {
     vec![cube, cut, single]
 }
 
+/// A box of records stored whole: three members with one piece; the same box of the first member as replica 2, column-major;
+/// and along both curves.
+fn layouts() -> Vec<Entry> {
+    let with = |member, at, room, order, replica| Entry {
+        member,
+        ndim: 2,
+        offset: place(&[4, 0]),
+        count: place(&[16, 8]),
+        cut: place(&[16, 8]),
+        piece: Piece { position: 96 + 8192 * u64::from(replica), length: 128 * u64::from(room), ..piece() },
+        encoding: Arc::new(Encoding {
+            chain: String::new(),
+            item: 8,
+            layout: Layout::Cells(Cells { room, at, order }),
+            replica,
+        }),
+        ..three_entries().remove(0)
+    };
+    vec![
+        with(0, 0, 24, Order::Dims(vec![0, 1]), 0),
+        with(0, 0, 8, Order::Dims(vec![1, 0]), 2),
+        with(0, 0, 8, Order::Morton, 3),
+        with(1, 8, 24, Order::Dims(vec![0, 1]), 0),
+        with(1, 0, 8, Order::Hilbert, 3),
+        with(2, 16, 24, Order::Dims(vec![0, 1]), 0),
+    ]
+}
+
 fn blocks(n: u64, check: impl Fn(u64) -> u32) -> Vec<Entry> {
     let block = |i: u64| Entry {
         step: 1,
@@ -224,7 +253,7 @@ fn blocks(n: u64, check: impl Fn(u64) -> u32) -> Vec<Entry> {
         offset: place(&[i / 8 * 16, i % 8 * 16]),
         count: place(&[16, 16]),
         cut: place(&[16, 16]),
-        encoding: Arc::new(Encoding { chain: String::new(), item: 8, layout: 0 }),
+        encoding: Arc::new(Encoding { chain: String::new(), item: 8, ..Encoding::default() }),
         subchunks: 1,
         source: i as u32,
         piece: Piece { position: 104, length: 2048, check: check(i), ..Piece::default() },
@@ -251,6 +280,7 @@ fn index() -> Vec<Case> {
         ("entry_block_empty", "entry_block", encode_block(&[])),
         ("entry_block_one", "entry_block", encode_block(&[one])),
         ("entry_block_three", "entry_block", encode_block(&three_entries())),
+        ("entry_block_layouts", "entry_block", encode_block(&layouts())),
         ("entry_block_regular", "entry_block", encode_block(&regular)),
         ("entry_block_padded", "entry_block", encode_block(&blocks(400, |_| 5))),
         ("branch", "branch", branch.encode()),

@@ -329,7 +329,11 @@ fn put(schema: &Schema, model: &mut Model, w: &mut Writer, step: Option<u64>, id
             offset: if v.local { [0; 8] } else { padded(put.offset) },
             count: padded(put.count),
             cut: padded(put.cut),
-            encoding: Arc::new(Encoding { chain: v.transform.clone(), item: leaf.size, layout: 0 }),
+            encoding: Arc::new(Encoding {
+                chain: v.transform.clone(),
+                item: leaf.size,
+                ..Encoding::default()
+            }),
             subchunks,
             piece,
             ..Entry::default()
@@ -375,7 +379,7 @@ fn put_strings(model: &mut Model, w: &mut Writer, id: u32, first: u64, strings: 
         offset: padded(&[first]),
         count,
         cut: count,
-        encoding: Arc::new(Encoding { chain: String::new(), item: 16, layout: 0 }),
+        encoding: Arc::new(Encoding { chain: String::new(), item: 16, ..Encoding::default() }),
         subchunks: 1,
         piece,
         ..Entry::default()

@@ -7,6 +7,7 @@ use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, Piece, Stats, decode_block};
 use drystone_format::frame::{Next, next};
 use drystone_format::identity::{Identity, decode_hint, decode_mark};
+use drystone_format::layout::{Layout, Order};
 use drystone_format::log::{FileHeader, decode_group};
 use drystone_format::manifest::{Manifest, Section};
 use drystone_format::piece::{BlobRef, Trailer};
@@ -128,13 +129,33 @@ fn stored(piece: &Piece, stats: &Stats) -> Vec<(String, Json)> {
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
+/// 0, or room, place and order of cells.
+fn layout(layout: &Layout) -> Json {
+    match layout {
+        Layout::Dense => 0u64.into(),
+        Layout::Unknown(number) => (*number).into(),
+        Layout::Cells(cells) => {
+            let order = match &cells.order {
+                Order::Dims(dims) => numbers(&dims.iter().map(|d| u64::from(*d)).collect::<Vec<_>>()),
+                Order::Morton => Json::Text("morton".into()),
+                Order::Hilbert => Json::Text("hilbert".into()),
+            };
+            Json::object([("room", cells.room.into()), ("at", cells.at.into()), ("order", order)])
+        }
+    }
+}
+
 fn entry(e: &Entry) -> Json {
     let ndim = usize::from(e.ndim);
-    let encoding = Json::object([
-        ("chain", Json::Text(e.encoding.chain.clone())),
-        ("item", e.encoding.item.into()),
-        ("layout", e.encoding.layout.into()),
-    ]);
+    let mut encoding = vec![
+        ("chain".to_owned(), Json::Text(e.encoding.chain.clone())),
+        ("item".to_owned(), e.encoding.item.into()),
+        ("layout".to_owned(), layout(&e.encoding.layout)),
+    ];
+    if e.encoding.replica > 0 {
+        encoding.push(("replica".to_owned(), e.encoding.replica.into()));
+    }
+    let encoding = Json::Object(encoding);
     let members = [
         ("step", e.step.into()),
         ("variable", e.variable.into()),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use drystone_format::branch::{Branch, Child, PageRef};
 use drystone_format::dtype::{DType, Member, Record, Scalar};
 use drystone_format::entry::{Encoding, Entry, Piece, Stats, key_cmp};
+use drystone_format::layout::{Cells, Layout, Order};
 use drystone_format::log::{FileHeader, FileKind, GroupHead, Rank};
 use drystone_format::manifest::{Manifest, Root, Section};
 use drystone_format::schema::{Attrs, Declaration, Name, Schema, Variable};
@@ -176,6 +177,18 @@ fn stats() -> impl Strategy<Value = Stats> {
     (option::of(any::<(u64, u64)>()), 0u64..10).prop_map(|(min_max, nans)| Stats { min_max, nans })
 }
 
+/// A layout of elements of 8 bytes.
+fn layout(ndim: u8) -> impl Strategy<Value = Layout> {
+    let dims = Just((0..ndim).collect::<Vec<u8>>()).prop_shuffle().prop_map(Order::Dims);
+    let order = match ndim {
+        0 => dims.boxed(),
+        _ => prop_oneof![dims, Just(Order::Morton), Just(Order::Hilbert)].boxed(),
+    };
+    let cells = (order, 0u32..20, 0u32..20);
+    let cells = cells.prop_map(|(order, at, more)| Layout::Cells(Cells { room: at + 8 + more, at, order }));
+    prop_oneof![Just(Layout::Dense), cells, (2u32..9).prop_map(Layout::Unknown)]
+}
+
 pub(crate) fn entry() -> impl Strategy<Value = Entry> {
     let axes = vec((0u64..1000, 0u64..20, 1u64..8), 0..5);
     let chain = select(vec!["", "zstd:3", "shuffle,zstd:1"]);
@@ -187,12 +200,15 @@ pub(crate) fn entry() -> impl Strategy<Value = Entry> {
             for (d, &(offset, count, cut)) in axes.iter().enumerate() {
                 (entry.offset[d], entry.count[d], entry.cut[d]) = (offset, count, cut);
             }
-            entry.encoding = Arc::new(Encoding { chain: chain.into(), item: 8, layout: 0 });
             entry.subchunks = entry.grid_len().unwrap_or(0);
-            (piece(entry.subchunks), stats()).prop_map(move |(piece, stats)| Entry {
-                piece,
-                stats,
-                ..entry.clone()
+            let layout = (layout(entry.ndim), 0u32..3);
+            (piece(entry.subchunks), stats(), layout).prop_map(move |(piece, stats, (layout, replica))| {
+                Entry {
+                    piece,
+                    stats,
+                    encoding: Arc::new(Encoding { chain: chain.into(), item: 8, layout, replica }),
+                    ..entry.clone()
+                }
             })
         },
     )

@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::length;
 use crate::ranges::MAX_RANGES;
 
-/// Positions in one subchunk as a product of picks, one per leg of the listing. The sum of what each leg adds is the number of an
-/// element in the row-major subchunk; leg `l` says where it goes along axis `l` of the result.
+/// Positions in one subchunk as a product of picks, one per leg of the listing. The sum of what each leg adds is the number of a
+/// cell in stored order (row by row, if that follows a curve); leg `l` says where it goes along axis `l` of the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cells {
     /// One per leg; none is empty.

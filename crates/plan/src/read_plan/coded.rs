@@ -7,6 +7,7 @@ use drystone_transform::{Bound, Chain, Logical, MAX_DECODED_LEN, Precision, Stor
 
 use super::piece::Unfit;
 use super::{Options, Slot};
+use crate::form::Form;
 use crate::parts::Part;
 use crate::ranges::{decoded_len, wanted};
 
@@ -50,21 +51,22 @@ impl Chains {
     ) -> Result<Coded, Unfit> {
         let whole = || Coded { ranges: std::iter::once(0..piece.length).collect(), bound: Bound::EXACT };
         let ndim = usize::from(entry.ndim);
-        let len = decoded_len(part, slot.item);
+        let Some(form) = Form::of(entry) else { return Ok(whole()) };
+        let len = decoded_len(part, form.room);
         let (Ok(chain), Some(shape)) = (self.get(&entry.encoding.chain), part.chunk_shape.get(..ndim)) else {
             return Ok(whole()); // whoever reads it says what is not known
         };
         if len > MAX_DECODED_LEN as u64 {
             return Err(Unfit::Corrupt(format!("subchunk {}: {len} bytes when decoded", part.subchunk)));
         }
-        let logical = Logical {
+        let logical = form.logical(&Logical {
             item: slot.item as usize,
             scalar: slot.scalar as usize,
             kind: slot.kind,
             shape: shape.to_vec(),
-        };
+        });
         let stored = Stored { len: piece.length, meta, decoded_len: len as usize };
-        let want = Want { ranges: &wanted(part, ndim, slot.item), precision: options.precision };
+        let want = Want { ranges: &wanted(part, &form), precision: options.precision };
         let planned = chain.plan_read(&stored, &logical, &want).map_err(|error| match error {
             TransformError::Unsupported { .. } => Unfit::Unsupported(error.to_string()),
             _ => Unfit::Corrupt(format!("subchunk {}: {error}", part.subchunk)),

@@ -12,6 +12,7 @@ use drystone_format::table::Subchunk;
 use super::cells::{Cells, Picks, bytes, merged};
 use super::piece::{Stored, Unfit};
 use super::{Block, Options, PlanError, Planner, ReadPlan, Slot, resolve_slots};
+use crate::form::Form;
 use crate::listing::{Leg, Listing, locate};
 use crate::parts::Part;
 use crate::resolve::{Candidate, Resolved, Visible};
@@ -126,8 +127,9 @@ pub fn plan_listings<'t>(
             let stored = Stored::check(entry, &slot.selection, slot.item).map_err(fail)?;
             let table = if entry.subchunks > 1 { tables(number, candidate) } else { &[] };
             stored.check_table(entry, table).map_err(fail)?;
+            let form = &stored.form;
             let mut made: Vec<(Part, Cells)> =
-                visible.iter().flat_map(|(_, picked)| by_subchunk(entry, listing, picked)).collect();
+                visible.iter().flat_map(|(_, picked)| by_subchunk(entry, form, listing, picked)).collect();
             made.sort_by_key(|(part, _)| part.subchunk);
             planner.plan.blocks += 1;
             planner.plan.subchunks += made.chunk_by(|a, b| a.0.subchunk == b.0.subchunk).count();
@@ -150,13 +152,13 @@ impl Planner<'_> {
     fn add_cells(&mut self, block: &Block<'_>, part: Part, cells: Cells, piece: Piece, again: bool) {
         let (gap, most) = (self.options.gap, self.options.max_request);
         let stored_len = piece.end() - piece.position;
-        let (unit, item) = (block.stored.unit(&piece), block.stored.item);
+        let (unit, room) = (block.stored.unit(&piece), block.stored.form.room);
         if unit == 0 || unit >= piece.length {
             return self.add_whole(block, part, Some(Box::new(cells)), piece);
         }
-        let groups = cells.clone().divided(item, gap.max(unit), most);
+        let groups = cells.clone().divided(room, gap.max(unit), most);
         let ranges: Vec<Range<u64>> =
-            groups.iter().map(|group| bytes(group, item, unit, piece.length)).collect();
+            groups.iter().map(|group| bytes(group, room, unit, piece.length)).collect();
         let (read, requests) = merged(ranges.clone(), gap);
         let cost = read.saturating_add(piece.trailer).saturating_add((requests + 1).saturating_mul(gap));
         if stored_len <= most && stored_len.saturating_add(gap) <= cost {
@@ -187,7 +189,7 @@ enum Inside {
 }
 
 /// The picked cells, by subchunk of a block. The entry was found sound, and holds all of them.
-fn by_subchunk(entry: &Entry, listing: &Listing, picked: &[Picked]) -> Vec<(Part, Cells)> {
+fn by_subchunk(entry: &Entry, form: &Form, listing: &Listing, picked: &[Picked]) -> Vec<(Part, Cells)> {
     let ndim = usize::from(entry.ndim).min(MAX_NDIM);
     let mut stride = [0u64; MAX_NDIM];
     let mut grid = 1u64;
@@ -204,7 +206,7 @@ fn by_subchunk(entry: &Entry, listing: &Listing, picked: &[Picked]) -> Vec<(Part
     let mut at = vec![0; classes.len()];
     loop {
         let chosen: Vec<&Class> = classes.iter().zip(&at).map(|(classes, &i)| &classes[i]).collect();
-        out.push(joined(entry, ndim, &chosen));
+        out.push(joined(entry, form, &chosen));
         let Some(l) = (0..at.len()).rev().find(|&l| at[l] + 1 < classes[l].len()) else { return out };
         at[l] += 1;
         at[l + 1..].fill(0);
@@ -273,7 +275,7 @@ fn classes(entry: &Entry, stride: &[u64; MAX_NDIM], leg: &Leg, picked: &Picked) 
 }
 
 /// One subchunk and its cells, from the row that each leg has it in.
-fn joined(entry: &Entry, ndim: usize, chosen: &[&Class]) -> (Part, Cells) {
+fn joined(entry: &Entry, form: &Form, chosen: &[&Class]) -> (Part, Cells) {
     let mut part =
         Part { subchunk: 0, chunk_shape: [1; MAX_NDIM], chunk: [(0, 1, 1); MAX_NDIM], dest: [0; MAX_NDIM] };
     for class in chosen {
@@ -286,10 +288,13 @@ fn joined(entry: &Entry, ndim: usize, chosen: &[&Class]) -> (Part, Cells) {
         }
     }
     let mut stride = [0u64; MAX_NDIM];
-    let mut dense = 1u64;
-    for d in (0..ndim).rev() {
-        stride[d] = dense;
-        dense = dense.saturating_mul(part.chunk_shape[d]);
+    let mut cells = 1u64;
+    // A curve is unrolled before its cells are placed.
+    let rows = form.unrolled();
+    let stored = if form.curve.is_some() { &rows } else { form };
+    for d in stored.dims().rev() {
+        stride[d] = cells;
+        cells = cells.saturating_mul(part.chunk_shape[d]);
     }
     let legs = chosen.iter().map(|class| match &class.cells {
         Inside::Run(first, step, count, place) => {

@@ -15,6 +15,7 @@ mod cells;
 mod coded;
 mod listing;
 mod piece;
+mod replica;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -28,12 +29,14 @@ use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Bound, Precision};
 
 use crate::coalesce::{Fetch, coalesce};
+use crate::form::Form;
 use crate::parts::{Part, parts};
 use crate::ranges::touched;
 use crate::resolve::{Candidate, Resolved, resolve};
 use crate::selection::Selection;
 use coded::{Chains, Coded};
 use piece::Stored;
+pub use replica::{Choice, numbers, offered};
 
 pub use cells::{Cells, Picks};
 pub use listing::{Found, find, plan_listings};
@@ -118,6 +121,8 @@ pub struct ReadPlan {
     pub blocks: usize,
     /// Number of subchunks that are touched.
     pub subchunks: usize,
+    /// Where there are replicas: what each would cost, in the order of their numbers; the one with `chosen` is read.
+    pub choices: Vec<Choice>,
     /// Guaranteed largest error of all values.
     pub bound: Bound,
     /// Encoded pieces, with their source, of which the metadata was not given though it could make the read smaller. They are
@@ -254,8 +259,7 @@ impl<'a> Planner<'a> {
         if indivisible || (stored_len <= most && part.is_whole()) {
             return self.add_whole(block, part, None, piece);
         }
-        let ndim = usize::from(block.entry.ndim);
-        let touch = |part: &Part| touched(part, ndim, block.stored.item, unit, piece.length, gap);
+        let touch = |part: &Part| touched(part, &block.stored.form, unit, piece.length, gap);
         let ranges = touch(&part);
         // Each request counts as `gap` bytes; the trailer is one more.
         let read = length(&ranges).saturating_add(piece.trailer);
@@ -270,7 +274,7 @@ impl<'a> Planner<'a> {
             // Rounding to units may add one at either end, which is no reason to split again.
             let tolerated = most.saturating_add(unit.saturating_mul(2));
             if length(&ranges) > tolerated
-                && let Some((first, second)) = halves(&part)
+                && let Some((first, second)) = halves(&part, &block.stored.form)
             {
                 rest.extend([second, first].map(|half| (half, touch(&half))));
                 continue;
@@ -352,9 +356,9 @@ fn length(ranges: &[Range<u64>]) -> u64 {
     ranges.iter().map(|range| range.end - range.start).sum()
 }
 
-/// Cuts a part in two along its outermost axis of more than one cell.
-fn halves(part: &Part) -> Option<(Part, Part)> {
-    let d = part.chunk.iter().position(|&(_, _, count)| count > 1)?;
+/// Cuts a part in two along the slowest dimension, as stored, of more than one cell.
+fn halves(part: &Part, form: &Form) -> Option<(Part, Part)> {
+    let d = form.dims().find(|d| part.chunk[*d].2 > 1)?;
     let (first, step, count) = part.chunk[d];
     let taken = count / 2;
     let (mut a, mut b) = (*part, *part);

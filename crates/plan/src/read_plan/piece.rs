@@ -4,13 +4,14 @@ use drystone_format::entry::{Entry, Piece};
 use drystone_format::table::Subchunk;
 
 use super::PlanError;
+use crate::form::Form;
 use crate::parts::Part;
 use crate::selection::Selection;
 
 /// A block's own way of being stored, found sound.
 pub(super) struct Stored {
     raw: bool,
-    pub(super) item: u64,
+    pub(super) form: Form,
 }
 
 /// A finding, not yet tied to a place.
@@ -36,9 +37,9 @@ impl Stored {
         if ndim != selection.axes.len() {
             return corrupt(format!("it has {ndim} dimensions where {} are selected", selection.axes.len()));
         }
-        if entry.encoding.layout != 0 {
-            return Err(Unfit::Unsupported(format!("layout {}", entry.encoding.layout)));
-        }
+        let Some(form) = Form::of(entry) else {
+            return Err(Unfit::Unsupported(format!("layout {:?}", entry.encoding.layout)));
+        };
         if u64::from(entry.encoding.item) != item {
             return corrupt(format!(
                 "its elements have {} bytes where {item} are wanted",
@@ -46,7 +47,7 @@ impl Stored {
             ));
         }
         entry.validate().map_err(Unfit::Corrupt)?;
-        Ok(Stored { raw: entry.encoding.chain.is_empty(), item })
+        Ok(Stored { raw: entry.encoding.chain.is_empty(), form })
     }
 
     /// Checks that the table of a cut block lists its subchunks. An uncut block has none.
@@ -66,7 +67,7 @@ impl Stored {
             return corrupt(what);
         }
         let cells = part.chunk_shape.iter().try_fold(1u64, |cells, &edge| cells.checked_mul(edge));
-        let decoded = cells.and_then(|cells| cells.checked_mul(self.item));
+        let decoded = cells.and_then(|cells| cells.checked_mul(self.form.room));
         if piece.length == 0 || (self.raw && decoded != Some(piece.length)) {
             let cells = cells.map_or("2^64 or more".into(), |cells| cells.to_string());
             return corrupt(format!("{cells} cells stored in {} bytes", piece.length));
@@ -76,7 +77,7 @@ impl Stored {
 
     /// Bytes of a raw piece that can be read and verified alone; 0 if the piece has to be read whole.
     pub(super) fn unit(&self, piece: &Piece) -> u64 {
-        if self.raw { Stored::any_unit(piece) } else { 0 }
+        if self.raw && self.form.curve.is_none() { Stored::any_unit(piece) } else { 0 }
     }
 
     /// The same of an encoded piece, if its transform agrees.

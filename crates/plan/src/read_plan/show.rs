@@ -24,6 +24,9 @@ impl Display for ReadPlan {
         if filled > 0 {
             write!(f, "; cells without data in {filled} of {}", counted(self.fill.len(), "slot"))?;
         }
+        for choice in &self.choices {
+            write!(f, "\n  {choice}")?;
+        }
         if self.bound != Bound::EXACT {
             let Bound { absolute, relative } = self.bound;
             write!(

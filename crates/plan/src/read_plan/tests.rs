@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use drystone_format::entry::Encoding;
+use drystone_format::layout::Layout;
 
 use super::*;
 use crate::listing::{Leg, Listing};
@@ -54,7 +55,7 @@ impl Store {
         entry.put = self.tables.len() as u64;
         entry.source = random.below(3) as u32;
         let chain = if random.below(3) == 0 { "mirror" } else { "" };
-        entry.encoding = Arc::new(Encoding { chain: chain.into(), item: ITEM as u32, layout: 0 });
+        entry.encoding = Arc::new(Encoding { chain: chain.into(), item: ITEM as u32, ..Encoding::default() });
         let cutting = random.below(2) == 0;
         entry.subchunks = 1;
         for (d, &count) in count.iter().enumerate() {
@@ -328,7 +329,8 @@ fn shuffled_row() -> Slot {
     let row = vec![Axis { start: 100, step: 1, count: 1 }, Axis::full(1024)];
     let mut slot = raw_slot(&[512, 1024], row);
     let entry = &mut slot.candidates[0].entry;
-    entry.encoding = Arc::new(Encoding { chain: "shuffle".into(), item: 4, layout: 0 });
+    entry.encoding =
+        Arc::new(Encoding { chain: "shuffle".into(), item: 4, layout: Layout::Dense, replica: 0 });
     entry.piece = Piece { length: (2 << 20) + 1, trailer: 129 * 4 + 5, ..entry.piece };
     slot
 }
@@ -399,7 +401,8 @@ fn numbers_that_do_not_fit_are_errors() {
         assert!(matches!(error, PlanError::Corrupt { slot: 0, candidate: 0, .. }));
     }
     let mut slot = raw_slot(&[64], vec![Axis::full(64)]);
-    slot.candidates[0].entry.encoding = Arc::new(Encoding { item: 4, layout: 7, ..Encoding::default() });
+    slot.candidates[0].entry.encoding =
+        Arc::new(Encoding { item: 4, layout: Layout::Unknown(7), ..Encoding::default() });
     assert!(matches!(plan_of(&[slot]), Err(PlanError::Unsupported { .. })));
 }
 

@@ -8,7 +8,7 @@
 //! vectors hold two such groups, one in each half.
 
 /// Appends the shuffled form of `data` to `out`.
-pub(super) fn shuffle(data: &[u8], item: usize, out: &mut Vec<u8>) {
+pub(crate) fn shuffle(data: &[u8], item: usize, out: &mut Vec<u8>) {
     let start = out.len();
     out.reserve(data.len());
     let count = data.len() / item;
@@ -34,7 +34,7 @@ pub(super) fn shuffle(data: &[u8], item: usize, out: &mut Vec<u8>) {
 }
 
 /// Writes to `out` the data of which `shuffled`, of the same length, is the shuffled form.
-pub(super) fn unshuffle(shuffled: &[u8], item: usize, out: &mut [u8]) {
+pub(crate) fn unshuffle(shuffled: &[u8], item: usize, out: &mut [u8]) {
     assert_eq!(shuffled.len(), out.len());
     let count = shuffled.len() / item;
     let body = count * item;

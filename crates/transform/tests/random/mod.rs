@@ -13,6 +13,7 @@ impl Random {
     }
 
     /// Below `limit`, which is not 0.
+    #[allow(dead_code, reason = "not every test asks")]
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
     }

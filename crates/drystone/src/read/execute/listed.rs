@@ -1,5 +1,6 @@
 //! Placing listed cells: what a listing takes from a subchunk, and fill values where no block holds a cell.
 
+use drystone_plan::form::Form;
 use drystone_plan::listing::{Leg, Listing};
 use drystone_plan::read_plan::{Cells, Picks, Work};
 use drystone_rules::{Dim, ListedCopy};
@@ -10,10 +11,17 @@ use crate::{Error, Result};
 
 impl Job<'_> {
     /// Copies the cells of a work from decoded bytes, of which `bytes` begins at `base`, to their places.
-    pub(super) fn scatter_listed(&self, work: &Work, cells: &Cells, bytes: &[u8], base: u64) -> Result<()> {
-        let item = i64::from(self.leaf(work.slot).size);
+    pub(super) fn scatter_listed(
+        &self,
+        work: &Work,
+        cells: &Cells,
+        form: &Form,
+        bytes: &[u8],
+        base: u64,
+    ) -> Result<()> {
+        let room = form.room as i64;
         let (at, strides) = self.place(work.slot);
-        let (mut from, mut to) = (-(base as i64), at as i64);
+        let (mut from, mut to) = (form.at as i64 - base as i64, at as i64);
         let (mut lists, mut dims) = (Vec::new(), Vec::new());
         let too_far = || Error::corrupt("a plan reaches beyond 2^63 bytes");
         let offset =
@@ -21,18 +29,21 @@ impl Job<'_> {
         for (picks, &stride) in cells.legs.iter().zip(strides) {
             match picks {
                 Picks::Run { from: first, step, count, place } => {
-                    from += offset(*first, item)?;
+                    from += offset(*first, room)?;
                     to += offset(*place, stride)?;
-                    dims.push(Dim::new(*count, step.checked_mul(item).ok_or_else(too_far)?, stride));
+                    dims.push(Dim::new(*count, step.checked_mul(room).ok_or_else(too_far)?, stride));
                 }
                 Picks::List(picks) => {
                     let pair =
-                        |&(element, place): &(u64, u64)| Ok((offset(element, item)?, offset(place, stride)?));
+                        |&(element, place): &(u64, u64)| Ok((offset(element, room)?, offset(place, stride)?));
                     lists.push(picks.iter().map(pair).collect::<Result<Vec<_>>>()?);
                 }
             }
         }
-        self.copy_listed(ListedCopy::new(from, to, item as usize, lists, dims).map_err(rule_error)?, bytes)
+        self.copy_listed(
+            ListedCopy::new(from, to, form.item as usize, lists, dims).map_err(rule_error)?,
+            bytes,
+        )
     }
 
     /// Writes `value` to every cell of a listing within one slot.

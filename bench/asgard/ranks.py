@@ -1,0 +1,55 @@
+"""What ranks of an MPI program share here: acts that all begin together, their costs, and values compared on every rank."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from measure import Cost, Meter
+
+WORLD = MPI.COMM_WORLD
+RANK, RANKS = WORLD.rank, WORLD.size
+
+
+def together(act: Callable[[], object]) -> Cost:
+    """Let all ranks act at once: the cost of all, from the first that begins to the last that is done; the same on every rank."""
+    WORLD.Barrier()
+    with Meter() as meter:
+        act()
+    meters: list[Meter] = WORLD.allgather(meter)
+    total = sum((m.cost for m in meters), Cost())
+    return total.within(max(m.end for m in meters) - min(m.begin for m in meters))
+
+
+def all_agree(good: bool, what: str) -> None:
+    """End the run on every rank if one of them found a wrong value."""
+    if not WORLD.allreduce(bool(good), MPI.LAND):
+        raise SystemExit(f"{what}: a value is not what was written; the benchmark is void")
+
+
+def sync(path: Path) -> None:
+    """Bring what anyone wrote to a file to the device."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def on_first(act: Callable[[], object]) -> None:
+    """Let rank 0 act while the others wait."""
+    if RANK == 0:
+        act()
+    WORLD.Barrier()
+
+
+def same_bits(found: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> bool:
+    """Equal in shape, type and every value."""
+    return found.shape == expected.shape and found.dtype == expected.dtype and np.array_equal(found, expected)

@@ -1,0 +1,281 @@
+"""`auto` beside the frontier of the lossless compressors that people use: on or above it, or not.
+
+Ratio, encoding and decoding speed of whole arrays, written to and read from files in memory (`/dev/shm`), with 1 and 2 threads:
+Drystone's chains and `auto` beside blosc2 (shuffle, bitshuffle, bytedelta; zstd and lz4), zarr, h5py with hdf5plugin, and
+pcodec. Each peer through its own arrays, files and chunking of about 2 MiB. Every value read is compared.
+
+    python -m venv .bench && .bench/bin/pip install -r bench/transforms/requirements.txt
+    PYTHONPATH=python .bench/bin/python bench/transforms/pareto.py --out build/pareto.json
+
+The bar: no peer's point may have both a better ratio and a better speed than the best of our `auto` points (1 % of ratio and
+5 % of speed are noise).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import blosc2
+import drystone as dry
+import fields as simulated
+import h5py
+import hdf5plugin
+import numpy as np
+import numpy.typing as npt
+import pcodec.standalone as pco
+import zarr
+from pcodec import ChunkConfig
+from zarr.codecs import BloscCodec, BloscShuffle
+
+Array = npt.NDArray[Any]
+AUTO = ("auto", "auto:size", "auto:speed")
+CHAINS = (
+    "shuffle,lz4",
+    "shuffle,zstd:1",
+    "shuffle,zstd:9",
+    "shuffle,bytedelta,zstd:1",
+    "lorenzo,shuffle,zstd:1",
+    "pcodec:8",
+)
+
+
+@dataclass
+class Point:
+    """One compressor on one field."""
+
+    field: str
+    name: str
+    ours: bool
+    threads: int
+    ratio: float
+    encode: float
+    decode: float
+    note: str = ""
+
+
+Act = tuple[Callable[[], Any], Callable[[], Array], Callable[[], int]]
+
+
+def chunk_of(array: Array) -> tuple[int, ...]:
+    """Near-cubic chunks of about 2 MiB."""
+    edges = list(array.shape)
+    while np.prod(edges) * array.itemsize > 2 << 20:
+        edges[int(np.argmax(edges))] //= 2
+    return tuple(edges)
+
+
+def drystone(transform: str, array: Array, folder: Path, threads: int) -> Act:
+    """Drystone with a transform."""
+    path = folder / "a.dry"
+    (folder / "drystone.toml").write_text(f"threads = {threads}\n")
+
+    def write() -> str:
+        shutil.rmtree(path, ignore_errors=True)
+        with dry.create(path, durability="memory") as c:
+            c.create_variable("x", array.dtype, array.shape, transform=transform)
+            with c.writer() as w:
+                w.put("x", array)
+                return ", ".join(choice.transform for choice in w.choices().values())
+
+    def size() -> int:
+        with dry.open(path) as c:
+            return sum(block.nbytes for block in c["x"].blocks())
+
+    def read() -> Array:
+        with dry.open(path) as c:
+            return c["x"][:]
+
+    return write, read, size
+
+
+def blosc(codec: str, filters: list[Any], level: int, array: Array, folder: Path, threads: int) -> Act:
+    """A b2nd file of python-blosc2."""
+    path = str(folder / "a.b2nd")
+    cparams = {
+        "codec": getattr(blosc2.Codec, codec),
+        "clevel": level,
+        "nthreads": threads,
+        "typesize": array.itemsize,
+    }
+    cparams |= {"filters": filters, "filters_meta": [0] * len(filters)}
+
+    def write() -> None:
+        blosc2.asarray(array, urlpath=path, mode="w", cparams=cparams, chunks=chunk_of(array))
+
+    def read() -> Array:
+        return blosc2.open(path, dparams={"nthreads": threads})[:]
+
+    return write, read, lambda: Path(path).stat().st_size
+
+
+def zarr_blosc(cname: str, level: int, array: Array, folder: Path, threads: int) -> Act:
+    """A Zarr v3 array in a folder, with its Blosc codec."""
+    path = folder / "a.zarr"
+    zarr.config.set({"threading.max_workers": threads, "async.concurrency": threads})
+    codec = BloscCodec(cname=cname, clevel=level, shuffle=BloscShuffle.shuffle)
+
+    def write() -> None:
+        made = zarr.create_array(
+            path,
+            shape=array.shape,
+            dtype=array.dtype,
+            chunks=chunk_of(array),
+            compressors=[codec],
+            overwrite=True,
+        )
+        made[...] = array
+
+    def size() -> int:
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+    return write, lambda: zarr.open_array(path, mode="r")[...], size
+
+
+def hdf5(options: Any, array: Array, folder: Path, threads: int) -> Act:
+    """An HDF5 dataset, with filters of HDF5 or hdf5plugin."""
+    path = folder / "a.h5"
+
+    def write() -> None:
+        with h5py.File(path, "w") as file:
+            file.create_dataset("x", data=array, chunks=chunk_of(array), **options)
+
+    def read() -> Array:
+        with h5py.File(path) as file:
+            return file["x"][...]
+
+    return write, read, lambda: path.stat().st_size
+
+
+def pcodec(level: int, array: Array, folder: Path, threads: int) -> Act:
+    """One standalone pcodec file."""
+    path = folder / "a.pco"
+    config = ChunkConfig(compression_level=level)
+
+    def write() -> None:
+        path.write_bytes(pco.simple_compress(array.ravel(), config))
+
+    def read() -> Array:
+        out = np.empty(array.size, array.dtype)
+        pco.simple_decompress_into(path.read_bytes(), out)
+        return out.reshape(array.shape)
+
+    return write, read, lambda: path.stat().st_size
+
+
+def contenders(threads: int) -> dict[str, tuple[bool, Callable[..., Act]]]:
+    """Name to (ours, how it writes and reads)."""
+    from functools import partial
+
+    shuffles = {
+        "shuffle": [blosc2.Filter.SHUFFLE],
+        "bitshuffle": [blosc2.Filter.BITSHUFFLE],
+        "bytedelta": [blosc2.Filter.SHUFFLE, blosc2.Filter.BYTEDELTA],
+    }
+    out: dict[str, tuple[bool, Callable[..., Act]]] = {}
+    for text in (*AUTO, *CHAINS):
+        out[text] = (True, partial(drystone, text))
+    for name, filters in shuffles.items():
+        for codec, level in ("LZ4", 5), ("ZSTD", 1), ("ZSTD", 5), ("ZSTD", 9):
+            if level != 9 or name != "bytedelta":
+                out[f"blosc2 {name} {codec.lower()}:{level}"] = (False, partial(blosc, codec, filters, level))
+    out["zarr blosc lz4:5"] = (False, partial(zarr_blosc, "lz4", 5))
+    out["zarr blosc zstd:3"] = (False, partial(zarr_blosc, "zstd", 3))
+    if threads == 1:
+        out["h5py gzip:4 shuffle"] = (
+            False,
+            partial(hdf5, {"compression": "gzip", "compression_opts": 4, "shuffle": True}),
+        )
+        out["hdf5plugin blosc zstd:5"] = (False, partial(hdf5, dict(hdf5plugin.Blosc("zstd", 5))))
+        out["hdf5plugin bitshuffle lz4"] = (False, partial(hdf5, dict(hdf5plugin.Bitshuffle())))
+        out["hdf5plugin zstd shuffle"] = (False, partial(hdf5, dict(hdf5plugin.Zstd()) | {"shuffle": True}))
+        for level in (4, 8):
+            out[f"pcodec:{level} "] = (False, partial(pcodec, level))
+    return out
+
+
+def measured(act: Act, array: Array, rounds: int) -> tuple[float, float, int, str]:
+    """Best MB/s of writing and reading, stored bytes, and a note; every value is compared."""
+    write, read, size = act
+    encode = decode = float("inf")
+    note = ""
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        note = write() or ""
+        encode = min(encode, time.perf_counter() - begin)
+        begin = time.perf_counter()
+        found = read()
+        decode = min(decode, time.perf_counter() - begin)
+        if found.tobytes() != array.tobytes():
+            raise SystemExit(f"wrong values: {note}")
+    return array.nbytes / 1e6 / encode, array.nbytes / 1e6 / decode, size(), note
+
+
+def above(points: list[Point], speed: str) -> list[Point]:
+    """Peers' points that no `auto` point matches in both ratio and speed."""
+    ours = [p for p in points if p.name in AUTO]
+    worth = [p for p in points if not p.ours and p.ratio > 1.01]
+    return [
+        peer
+        for peer in worth
+        if not any(
+            p.ratio >= 0.99 * peer.ratio and getattr(p, speed) >= 0.95 * getattr(peer, speed) for p in ours
+        )
+    ]
+
+
+def main() -> None:
+    """Measure what the command line asks for."""
+    options = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    options.add_argument("--n", type=int, default=128, help="cells per axis (default %(default)s)")
+    options.add_argument("--steps", type=int, default=300, help="time steps of Gray-Scott")
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--only", nargs="*", help="fields")
+    options.add_argument("--threads", type=int, nargs="*", default=[1, 2])
+    options.add_argument("--folder", type=Path, default=Path("/dev/shm/drystone-pareto"))
+    options.add_argument("--out", type=Path)
+    arguments = options.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    points: list[Point] = []
+    try:
+        for name, array in simulated.fields(arguments.n, arguments.steps).items():
+            if arguments.only and name not in arguments.only:
+                continue
+            array = np.ascontiguousarray(array)
+            for threads in arguments.threads:
+                print(f"\n{name}, {array.nbytes / 1e6:.1f} MB, {threads} thread(s)")
+                print(f"  {'':34} {'ratio':>7} {'encode':>8} {'decode':>8} MB/s")
+                here = []
+                for label, (ours, make) in contenders(threads).items():
+                    encode, decode, size, note = measured(
+                        make(array, arguments.folder, threads), array, arguments.rounds
+                    )
+                    here.append(Point(name, label, ours, threads, array.nbytes / size, encode, decode, note))
+                    print(
+                        f"  {label:34} {here[-1].ratio:7.3f} {encode:8.0f} {decode:8.0f}  {note}", flush=True
+                    )
+                for speed in ("encode", "decode"):
+                    ahead = above(here, speed)
+                    said = ", ".join(p.name for p in ahead) or "none"
+                    print(f"  peers above auto in ratio and {speed}: {said}")
+                points += here
+    finally:
+        shutil.rmtree(arguments.folder, ignore_errors=True)
+    for speed in ("encode", "decode"):
+        groups = {(p.field, p.threads) for p in points}
+        ahead = {g: above([p for p in points if (p.field, p.threads) == g], speed) for g in groups}
+        total = sum(1 for p in points if not p.ours and p.ratio > 1.01)
+        print(f"{speed}: {sum(map(len, ahead.values()))} of {total} points of peers lie above auto")
+    if arguments.out:
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        arguments.out.write_text(json.dumps([asdict(p) for p in points], indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+//! Stored layouts: in which order, in which cells and in which tiles the blocks of a variable are laid down.
+//!
+//! `default` fragments of the declared texts say how what is put is stored, `replica(k)` ones what is stored besides. A [`Form`] is
+//! one variable of one instance of such a fragment: a box of the variable, and how its cells are arranged. A put is cut along the
+//! boxes it meets.
+//!
+//! Invariants
+//! - every cell of every member that is put is in exactly one part of replica 0: what no default fragment shows is stored as
+//!   without declarations;
+//! - the parts of a replica are inside of what is put, and disjoint.
+
+mod curve;
+mod derive;
+
+use drystone_format::dtype::Leaf;
+use drystone_format::layout::{Layout, Order};
+
+pub(crate) use curve::{MOST_CELLS, Table};
+pub(crate) use derive::{Layouts, check};
+
+use crate::fragment::{Region, subtract};
+
+/// Members side by side in cells of an order of their own, in a box of the variable.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Form {
+    /// Half-open ranges of cells; `u64::MAX` ends one that grows.
+    region: Region,
+    /// Bytes of a cell.
+    room: u32,
+    /// `None` is row-major.
+    order: Option<Order>,
+    /// Numbers of leaf members, and where in the cell each stands.
+    members: Vec<(u32, u32)>,
+}
+
+/// All forms of one replica of a variable (0: the default).
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Set {
+    pub(crate) replica: u32,
+    pub(crate) forms: Vec<Form>,
+}
+
+/// A part of a put, to be stored as one block.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Laid {
+    pub(crate) offset: Vec<u64>,
+    pub(crate) count: Vec<u64>,
+    /// Positions in the list of leaves that are put, and where in the cell each stands.
+    pub(crate) members: Vec<(usize, u32)>,
+    pub(crate) room: u32,
+    pub(crate) order: Option<Order>,
+    pub(crate) replica: u32,
+}
+
+impl Laid {
+    pub(crate) fn is_curved(&self) -> bool {
+        matches!(self.order, Some(Order::Morton | Order::Hilbert))
+    }
+
+    /// The layout that the entry of a member names.
+    pub(crate) fn layout(&self, at: u32, item: u32) -> Layout {
+        if self.order.is_none() && (at, item) == (0, self.room) {
+            return Layout::Dense;
+        }
+        let rows = || Order::Dims((0..self.count.len() as u8).collect());
+        let order = self.order.clone().unwrap_or_else(rows);
+        Layout::Cells(drystone_format::layout::Cells { room: self.room, at, order })
+    }
+
+    fn of(
+        region: &Region,
+        members: Vec<(usize, u32)>,
+        room: u32,
+        order: Option<Order>,
+        replica: u32,
+    ) -> Laid {
+        let (offset, count) = region.iter().map(|(from, to)| (*from, to - from)).unzip();
+        Laid { offset, count, members, room, order, replica }
+    }
+}
+
+/// Cuts a put of some leaves of a variable in parts.
+pub(crate) fn laid(sets: &[Set], leaves: &[(u32, Leaf)], offset: &[u64], count: &[u64]) -> Vec<Laid> {
+    let all: Region = offset.iter().zip(count).map(|(from, n)| (*from, from + n)).collect();
+    let plain = |n: usize, region: &Region, leaf: &Leaf| Laid::of(region, vec![(n, 0)], leaf.size, None, 0);
+    if sets.is_empty() || count.contains(&0) {
+        return leaves.iter().enumerate().map(|(n, (_, leaf))| plain(n, &all, leaf)).collect();
+    }
+    let mut out = Vec::new();
+    let mut left: Vec<Vec<Region>> = vec![vec![all.clone()]; leaves.len()];
+    if let Some(set) = sets.iter().find(|set| set.replica == 0) {
+        set.lay(leaves, &mut left, &mut out);
+    }
+    for (n, ((_, leaf), regions)) in leaves.iter().zip(&left).enumerate() {
+        out.extend(regions.iter().map(|region| plain(n, region, leaf)));
+    }
+    for set in sets.iter().filter(|set| set.replica > 0) {
+        set.lay(leaves, &mut vec![vec![all.clone()]; leaves.len()], &mut out);
+    }
+    out
+}
+
+impl Set {
+    /// Takes out of `left`, the regions of each leaf that are still to be stored, what the forms hold.
+    fn lay(&self, leaves: &[(u32, Leaf)], left: &mut [Vec<Region>], out: &mut Vec<Laid>) {
+        for form in &self.forms {
+            let known =
+                |(member, at): &(u32, u32)| Some((leaves.iter().position(|(m, _)| m == member)?, *at));
+            let members: Vec<(usize, u32)> = form.members.iter().filter_map(known).collect();
+            let Some((first, rest)) = members.split_first() else { continue };
+            let regions = |n: usize| left.get(n).map_or(&[][..], Vec::as_slice);
+            let together = members.len() == form.members.len()
+                && rest.iter().all(|(n, _)| regions(*n) == regions(first.0));
+            if together {
+                for region in met(regions(first.0), &form.region) {
+                    out.push(Laid::of(&region, members.clone(), form.room, form.order.clone(), self.replica));
+                }
+            } else {
+                // Cells with members that are not put would have holes: each member is stored by itself.
+                for (n, _) in &members {
+                    let Some((_, leaf)) = leaves.get(*n) else { continue };
+                    for region in met(regions(*n), &form.region) {
+                        out.push(Laid::of(
+                            &region,
+                            vec![(*n, 0)],
+                            leaf.size,
+                            form.order.clone(),
+                            self.replica,
+                        ));
+                    }
+                }
+            }
+            for (n, _) in members {
+                if let Some(regions) = left.get_mut(n) {
+                    *regions = subtract(std::mem::take(regions), &form.region);
+                }
+            }
+        }
+    }
+}
+
+fn common(a: &Region, b: &Region) -> Option<Region> {
+    let both = a.iter().zip(b).map(|(a, b)| (a.0.max(b.0), a.1.min(b.1)));
+    both.map(|(from, to)| (from < to).then_some((from, to))).collect()
+}
+
+fn met<'a>(regions: &'a [Region], form: &'a Region) -> impl Iterator<Item = Region> + 'a {
+    regions.iter().filter_map(|region| common(region, form))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use drystone_format::dtype::{DType, Scalar};
+
+    struct Dice(u64);
+
+    impl Dice {
+        fn below(&mut self, n: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) % n
+        }
+
+        fn range(&mut self, n: u64) -> (u64, u64) {
+            let from = self.below(n);
+            (from, from + 1 + self.below(n - from))
+        }
+    }
+
+    fn leaf(number: u32) -> (u32, Leaf) {
+        let dtype = DType::Scalar(Scalar::F32);
+        (number, Leaf { path: format!("m{number}"), dtype, repeat: 1, offset: 4 * number, size: 4 })
+    }
+
+    #[test]
+    fn every_cell_of_what_is_put_is_laid_down_once_and_replicas_stay_inside_of_it() {
+        let mut dice = Dice(1);
+        for _ in 0..500 {
+            let form = |dice: &mut Dice| {
+                let members: Vec<(u32, u32)> = (0..3).filter(|_| dice.below(2) == 0).zip([0, 4, 8]).collect();
+                let order = (dice.below(2) == 0).then_some(Order::Hilbert);
+                Form { region: vec![dice.range(9), dice.range(7)], room: 12, order, members }
+            };
+            let set = |replica, dice: &mut Dice| {
+                let forms = (0..dice.below(5)).map(|_| form(dice)).collect();
+                Set { replica, forms }
+            };
+            let sets = [set(0, &mut dice), set(4, &mut dice)];
+            let leaves: Vec<(u32, Leaf)> = (0..3).filter(|_| dice.below(3) > 0).map(leaf).collect();
+            let (rows, cols) = (dice.range(9), dice.range(7));
+            let (offset, count) = ([rows.0, cols.0], [rows.1 - rows.0, cols.1 - cols.0]);
+            let mut seen: HashMap<(u32, usize, u64, u64), u32> = HashMap::new();
+            for part in laid(&sets, &leaves, &offset, &count) {
+                assert!(part.members.iter().all(|(n, at)| at + leaves[*n].1.size <= part.room));
+                for (n, _) in &part.members {
+                    for i in part.offset[0]..part.offset[0] + part.count[0] {
+                        for j in part.offset[1]..part.offset[1] + part.count[1] {
+                            assert!((rows.0..rows.1).contains(&i) && (cols.0..cols.1).contains(&j));
+                            *seen.entry((part.replica, *n, i, j)).or_default() += 1;
+                        }
+                    }
+                }
+            }
+            assert!(seen.values().all(|times| *times == 1));
+            let put = seen.keys().filter(|(replica, ..)| *replica == 0).count() as u64;
+            assert_eq!(put, leaves.len() as u64 * count[0] * count[1]);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Whether replicas hold what they are replicas of.
+
+use std::collections::BTreeMap;
+
+use drystone_format::MAX_NDIM;
+use drystone_format::dtype::DType;
+use drystone_format::entry::Entry;
+use drystone_plan::resolve::Candidate;
+use drystone_plan::selection::{Axis, Selection};
+
+use super::execute::{self, Sources};
+use super::{Reading, slot};
+use crate::array::Target;
+use crate::put::MAX_SUBCHUNK;
+use crate::{Error, ErrorKind, Result};
+
+/// Member, commit, rank or writer, put: what a replica shares with what it is one of.
+type Age = (u32, u64, u64, u64);
+
+impl Reading {
+    /// What is wrong with the replicas at a step: cells that differ from what was put. Pieces that cannot be read are not
+    /// reported here.
+    pub(crate) fn compare_replicas(&self, step: Option<u64>) -> Result<Vec<String>> {
+        let mut wrong = Vec::new();
+        if self.variable.dtype == DType::String || self.variable.local {
+            return Ok(wrong);
+        }
+        let steps = Axis { start: step.unwrap_or(0), step: 1, count: 1 };
+        let (mut put, mut replicas) = (BTreeMap::<Age, Vec<Entry>>::new(), Vec::new());
+        for entry in self.entries(&steps, None)?.into_values().flatten() {
+            if entry.encoding.replica > 0 {
+                replicas.push(entry);
+            } else {
+                put.entry(age(&entry)).or_default().push(entry);
+            }
+        }
+        for replica in replicas {
+            let originals = put.get(&age(&replica)).map_or(&[][..], Vec::as_slice);
+            match self.differs(&replica, originals) {
+                Ok(None) => {}
+                Ok(Some(what)) => wrong.push(format!("replica {}: {what}", replica.encoding.replica)),
+                Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(wrong)
+    }
+
+    /// Reads every subchunk of a replica both ways.
+    fn differs(&self, replica: &Entry, originals: &[Entry]) -> Result<Option<String>> {
+        let Some((number, leaf)) = self.leaves.iter().find(|(number, _)| *number == replica.member) else {
+            return Ok(None);
+        };
+        let mut leaf = leaf.clone();
+        leaf.offset = 0;
+        let one = Reading { item: leaf.size, leaves: vec![(*number, leaf)], ..self.clone() };
+        let sources = Sources::new(&self.inner, &self.snapshot);
+        let ndim = usize::from(replica.ndim);
+        let (grid, mut place) = (replica.grid(), [0; MAX_NDIM]);
+        for _ in 0..replica.subchunks {
+            let (low, count) = replica.subchunk_box(&place);
+            let first: Vec<u64> = (0..ndim).map(|d| replica.offset[d].saturating_add(low[d])).collect();
+            let cells = Selection::boxed(&first, &count[..ndim]);
+            let bytes =
+                cells.cells().and_then(|n| n.checked_mul(one.item.into())).filter(|n| *n <= MAX_SUBCHUNK);
+            let bytes = bytes.ok_or_else(|| Error::corrupt("a subchunk claims more than 16 MiB"))? as usize;
+            let read = |entries: &[Entry]| {
+                let whole = |entry: &Entry| Candidate { entry: entry.clone(), limit: [u64::MAX; MAX_NDIM] };
+                let candidates = entries.iter().map(whole).collect();
+                let prepared = one.plan_one(vec![slot(&one.leaves[0].1, candidates, cells.clone())])?;
+                if prepared.plan.fill.contains(&true) {
+                    return Ok(None);
+                }
+                let (mut out, mut shape) = (vec![0; bytes], count[..ndim].to_vec());
+                if one.variable.steps {
+                    shape.insert(0, 1);
+                }
+                execute::run(
+                    &one,
+                    &prepared,
+                    0,
+                    &Target::dense(&mut out, &shape, one.item as usize)?,
+                    &sources,
+                )?;
+                Ok::<_, Error>(Some(out))
+            };
+            if read(originals)? != read(std::slice::from_ref(replica))? {
+                return Ok(Some(format!("cells from {first:?} on are not what was put")));
+            }
+            for d in (0..ndim).rev() {
+                place[d] += 1;
+                if place[d] < grid[d] {
+                    break;
+                }
+                place[d] = 0;
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn age(entry: &Entry) -> Age {
+    (entry.member, entry.commit, entry.order, entry.put)
+}

@@ -1,0 +1,178 @@
+//! How the cells of a decoded subchunk follow one another (docs/format/index.md, Layouts).
+//!
+//! A cell is `room` bytes: one element of a member, or elements of several members of a record side by side, each with an entry of
+//! its own that says where in the cell it stands. The piece is then the same in all these entries.
+
+use std::fmt;
+
+use crate::cbor::{Sink, Source};
+use crate::{Corrupt, MAX_NDIM};
+
+/// Bytes of a cell, at most.
+pub const MAX_ROOM: u32 = 1 << 16;
+
+/// The arrangement of a subchunk's elements.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub enum Layout {
+    /// Dense row-major.
+    #[default]
+    Dense,
+    /// Cells in an order of their own.
+    Cells(Cells),
+    /// One that this version does not know: the entry cannot be read.
+    Unknown(u32),
+}
+
+/// Cells of `room` bytes, of which the member's element is the bytes from `at` on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Cells {
+    /// Bytes from one cell to the next, 1..=[`MAX_ROOM`].
+    pub room: u32,
+    /// Bytes from the beginning of the cell to the element.
+    pub at: u32,
+    /// How cells follow one another.
+    pub order: Order,
+}
+
+/// An order of cells.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// The dimensions from the slowest to the contiguous one.
+    Dims(Vec<u8>),
+    /// Along the Morton curve through the smallest enclosing cube of a power-of-two side, without gaps.
+    Morton,
+    /// The same along the Hilbert curve.
+    Hilbert,
+}
+
+impl fmt::Display for Layout {
+    /// As a person reads it; nothing for dense row-major.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Layout::Dense => Ok(()),
+            Layout::Unknown(number) => write!(f, "layout {number}"),
+            Layout::Cells(cells) => {
+                match &cells.order {
+                    Order::Morton => f.write_str("morton")?,
+                    Order::Hilbert => f.write_str("hilbert")?,
+                    Order::Dims(dims) if dims.is_sorted() => f.write_str("row")?,
+                    Order::Dims(dims) => {
+                        let dims: Vec<String> = dims.iter().map(u8::to_string).collect();
+                        write!(f, "perm({})", dims.join(", "))?;
+                    }
+                }
+                write!(f, ", cells of {} bytes", cells.room)
+            }
+        }
+    }
+}
+
+impl Layout {
+    /// The order of cells, if it is not dense row-major.
+    pub fn order(&self) -> Option<&Order> {
+        if let Layout::Cells(cells) = self { Some(&cells.order) } else { None }
+    }
+
+    /// What stands for the layout in a dictionary item: number of pairs after key 2.
+    pub(crate) fn pairs(&self) -> usize {
+        if matches!(self, Layout::Cells(_)) { 3 } else { 0 }
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        match self {
+            Layout::Dense => 0,
+            Layout::Cells(_) => 1,
+            Layout::Unknown(number) => *number,
+        }
+    }
+
+    /// Writes keys 3 to 6.
+    pub(crate) fn encode(&self, out: &mut Sink) {
+        let Layout::Cells(cells) = self else { return };
+        out.u64(3).u64(cells.room.into()).u64(4).u64(cells.at.into());
+        match &cells.order {
+            Order::Dims(dims) => {
+                out.u64(5).array(dims.len());
+                for d in dims {
+                    out.u64((*d).into());
+                }
+            }
+            Order::Morton => drop(out.u64(6).u64(1)),
+            Order::Hilbert => drop(out.u64(6).u64(2)),
+        }
+    }
+
+    /// Checks the layout against the entry it is in.
+    pub(crate) fn validate(&self, item: u32, ndim: usize) -> Result<(), String> {
+        let Layout::Cells(cells) = self else { return Ok(()) };
+        if cells.room == 0
+            || cells.room > MAX_ROOM
+            || cells.at.checked_add(item).is_none_or(|end| end > cells.room)
+        {
+            return Err(format!("{item} bytes at {} of a cell of {}", cells.at, cells.room));
+        }
+        if ndim == 0 && !matches!(cells.order, Order::Dims(_)) {
+            return Err("a single value along a curve".into());
+        }
+        if let Order::Dims(dims) = &cells.order {
+            let mut seen = [false; MAX_NDIM];
+            for d in dims {
+                match seen.get_mut(usize::from(*d)) {
+                    Some(seen) if !*seen => *seen = true,
+                    _ => return Err(format!("an order of dimensions {dims:?}")),
+                }
+            }
+            if dims.len() != ndim || !seen.iter().take(ndim).all(|seen| *seen) {
+                return Err(format!("an order of dimensions {dims:?} for {ndim}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What of a layout was read so far.
+#[derive(Default)]
+pub(crate) struct Parts {
+    room: Option<u32>,
+    at: Option<u32>,
+    order: Option<Order>,
+}
+
+impl Parts {
+    /// Reads the value of key 3, 4, 5 or 6 of layout 1.
+    pub(crate) fn take(&mut self, source: &mut Source<'_>, key: u64) -> Result<(), Corrupt> {
+        match key {
+            3 => self.room = Some(source.u32()?),
+            4 => self.at = Some(source.u32()?),
+            5 => {
+                let n = source.array()?;
+                if n > MAX_NDIM as u64 {
+                    return Err(source.corrupt(format!("an order of {n} dimensions")));
+                }
+                let dims = (0..n).map(|_| source.u8()).collect::<Result<_, _>>()?;
+                self.order = Some(Order::Dims(dims));
+            }
+            _ if self.order.is_some() => return Err(source.corrupt("two orders of cells")),
+            _ => {
+                self.order = Some(match source.u64()? {
+                    1 => Order::Morton,
+                    2 => Order::Hilbert,
+                    other => return Err(source.corrupt(format!("a curve {other}"))),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(self, number: u32, source: &Source<'_>) -> Result<Layout, Corrupt> {
+        Ok(match number {
+            0 => Layout::Dense,
+            1 => Layout::Cells(Cells {
+                room: source.need(self.room, "room of a cell")?,
+                at: source.need(self.at, "place in a cell")?,
+                order: source.need(self.order, "order of cells")?,
+            }),
+            number => Layout::Unknown(number),
+        })
+    }
+}

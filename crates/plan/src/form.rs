@@ -1,0 +1,98 @@
+//! Where the cells of a decoded subchunk lie, as its entry's layout says.
+//!
+//! Whoever asks for byte ranges or strides of a part goes through the dimensions in stored order, from the slowest on; cells are
+//! `room` bytes apart in the contiguous one, and the element is `item` bytes at `at` of each.
+
+use drystone_format::MAX_NDIM;
+use drystone_format::entry::Entry;
+use drystone_format::layout::{Layout, Order};
+use drystone_transform::Logical;
+use drystone_transform::stats::ScalarKind;
+
+/// A curve that cells follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Curve {
+    Morton,
+    Hilbert,
+}
+
+/// The arrangement of the cells of one entry's subchunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Form {
+    /// Bytes of an element.
+    pub item: u64,
+    /// Bytes from one cell to the next.
+    pub room: u64,
+    /// Bytes from the beginning of a cell to the element.
+    pub at: u64,
+    /// The curve; strides then say nothing.
+    pub curve: Option<Curve>,
+    ndim: u8,
+    order: [u8; MAX_NDIM],
+}
+
+impl Form {
+    /// Dense row-major elements of `item` bytes.
+    pub fn dense(ndim: usize, item: u64) -> Form {
+        let order = std::array::from_fn(|d| d as u8);
+        Form { item, room: item, at: 0, curve: None, ndim: ndim.min(MAX_NDIM) as u8, order }
+    }
+
+    /// That of an entry, which was validated; `None` if its layout is not known.
+    pub fn of(entry: &Entry) -> Option<Form> {
+        let dense = Form::dense(entry.ndim.into(), entry.encoding.item.into());
+        let cells = match &entry.encoding.layout {
+            Layout::Dense => return Some(dense),
+            Layout::Cells(cells) => cells,
+            Layout::Unknown(_) => return None,
+        };
+        Some(dense.arranged(cells.room.into(), cells.at.into(), Some(&cells.order)))
+    }
+
+    /// The same elements at `at` of cells of `room` bytes, in another order (`None`: row-major).
+    pub fn arranged(mut self, room: u64, at: u64, order: Option<&Order>) -> Form {
+        (self.room, self.at) = (room, at);
+        match order {
+            None => {}
+            Some(Order::Dims(dims)) => self.order.iter_mut().zip(dims).for_each(|(to, d)| *to = *d),
+            Some(Order::Morton) => self.curve = Some(Curve::Morton),
+            Some(Order::Hilbert) => self.curve = Some(Curve::Hilbert),
+        }
+        self
+    }
+
+    /// The same cells row by row, this element alone: what is left of a curve when it has been unrolled.
+    pub fn unrolled(&self) -> Form {
+        Form::dense(self.ndim.into(), self.item)
+    }
+
+    /// A subchunk as transforms see it, from what it is row by row: its cells in stored order, extents from the slowest; along a
+    /// curve it has one axis. Cells that hold more than one element are bytes.
+    pub fn logical(&self, rows: &Logical) -> Logical {
+        let shape = match self.curve {
+            Some(_) => vec![rows.shape.iter().fold(1u64, |cells, n| cells.saturating_mul(*n))],
+            None => self.dims().filter_map(|d| rows.shape.get(d)).copied().collect(),
+        };
+        if self.room == self.item {
+            return Logical { shape, ..rows.clone() };
+        }
+        Logical { item: self.room as usize, scalar: 1, kind: ScalarKind::Other, shape }
+    }
+
+    /// Dimensions from the slowest to the contiguous one.
+    pub fn dims(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        self.order.iter().take(self.ndim.into()).map(|d| usize::from(*d).min(MAX_NDIM - 1))
+    }
+
+    /// Bytes between neighbours along each dimension of a subchunk of this shape; saturating.
+    pub fn strides(&self, shape: &[u64; MAX_NDIM]) -> [u64; MAX_NDIM] {
+        let mut strides = [0; MAX_NDIM];
+        let mut row = self.room;
+        for d in self.dims().rev() {
+            strides[d] = row;
+            row = row.saturating_mul(shape[d]);
+        }
+        strides
+    }
+}

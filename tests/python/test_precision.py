@@ -1,0 +1,129 @@
+"""Precision on demand: fewer bytes for values within an error that is guaranteed and told."""
+
+import drystone as dry
+import numpy as np
+import pytest
+
+
+def field(dtype):
+    z, y, x = np.meshgrid(*(np.linspace(0, 3, n) for n in (48, 40, 64)), indexing="ij")
+    noise = np.random.default_rng(5).standard_normal(z.shape) * 1e-4
+    values = np.sin(z * 2 + y) * np.exp(x) + 20 + noise
+    return (values * 1000 if np.dtype(dtype).kind in "iu" else values).astype(dtype)
+
+
+def written(tmp_path, dtype, transform, chunks=None):
+    values = field(dtype)
+    c = dry.create(tmp_path / "c.dry")
+    T = c.create_variable(
+        "t", dtype=dtype, shape=values.shape, steps=True, transform=transform, chunks=chunks
+    )
+    with c.writer(rank=0, nranks=1) as w, w.step():
+        w.put("t", values)
+    return c, T, values
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i4", "u2", "c8", "c16"])
+@pytest.mark.parametrize("chunks", [None, (16, 40, 32)])
+def test_values_are_within_the_error_that_was_asked_for(tmp_path, dtype, chunks):
+    c, T, values = written(tmp_path, dtype, "aplod", chunks)
+    with c:
+        for asked in (1e-1, 1e-3, 1e-6, 0.0):
+            for relative in (False, True):
+                got, bound = T.read(step=0, max_error=asked, relative=relative, return_bound=True)
+                parts = [np.real, np.imag] if got.dtype.kind == "c" else [np.asarray]
+                off = np.max([np.abs(part(got).astype("f8") - part(values)).max() for part in parts])
+                assert off <= bound.absolute
+                assert (bound.relative if relative else bound.absolute) <= asked
+        assert np.array_equal(T.read(step=0), values)
+        assert np.array_equal(T[0], values)
+
+
+def test_less_precision_costs_fewer_bytes_through_every_way_of_reading(tmp_path):
+    c, T, values = written(tmp_path, "f8", "aplod:2,1,1,4")
+    with c:
+        exact = T.explain[0].read_bytes
+        coarse = T.within(0.04, relative=True)
+        plan = coarse.explain[0]
+        assert plan.read_bytes < exact / 3
+        assert 0 < plan.max_errors[1] <= 0.04
+        assert "within" in str(plan)
+        assert "within" not in str(T.explain[0])
+        got = coarse[0]
+        assert np.all(np.abs(got - values) <= plan.max_errors[1] * np.abs(values))
+        assert np.all(np.abs(got - values) <= plan.max_errors[0])
+        part = coarse[0, 5:20:3, ::-1, 7]
+        assert np.array_equal(part, got[5:20:3, ::-1, 7])
+        levels = [T.within(precision=k).explain[0].read_bytes for k in (1, 2, 3, 4, 9)]
+        assert levels == sorted(levels)
+        assert levels[0] < levels[1] < levels[2] < levels[3] == levels[4]
+        assert T.within(precision=4).explain[0].max_errors == (0.0, 0.0)
+        box, bound = T.read(
+            step=0,
+            offset=(1, 2, 3),
+            count=(4, 5, 6),
+            max_error=1.0,
+            return_bound=True,
+            out=np.empty((4, 5, 6)),
+        )
+        assert isinstance(bound, dry.ErrorBound)
+        assert np.abs(box - values[1:5, 2:7, 3:9]).max() <= bound.absolute <= 1.0
+
+
+def test_fragments_are_read_with_less_precision_too(tmp_path):
+    values = field("f8")
+    text = """
+        dataset { var t[48, 40, 64] float64 transform "aplod" }
+        fragment slab { var s[i:8, j:40, k:64] = t[i+3, j, k] }
+    """
+    with dry.create(tmp_path / "c.dry") as c:
+        c.declare(text)
+        with c.writer() as w:
+            w.put("t", values)
+        slab = c.fragment("slab")
+        off = np.abs(slab.read(max_error=0.5) - values[3:11]).max()
+        assert 0 < off <= 0.5
+        assert np.array_equal(slab.read(), values[3:11])
+
+
+def test_special_values_stay_what_they_are_at_every_level(tmp_path):
+    values = field("f4")
+    flat = values.reshape(-1)
+    flat[::97] = np.nan
+    flat[1::97] = np.inf
+    flat[2::97] = -np.inf
+    flat[3::97] = -0.0
+    flat[4::97] = 1e-41
+    with dry.create(tmp_path / "c.dry") as c:
+        T = c.create_variable("t", dtype="f4", shape=values.shape, transform="aplod")
+        with c.writer() as w:
+            w.put("t", values)
+        for k in (1, 2, 3):
+            got, bound = T.read(precision=k, return_bound=True)
+            assert np.array_equal(np.isnan(got), np.isnan(values))
+            assert np.array_equal(
+                np.isinf(got) * np.sign(got), np.isinf(values) * np.sign(values), equal_nan=True
+            )
+            zero = values == 0
+            assert np.array_equal(got[zero].view("u4"), values[zero].view("u4"))
+            finite = np.isfinite(values)
+            assert np.abs(got[finite].astype("f8") - values[finite]).max() <= bound.absolute
+        assert bound.exact
+
+
+def test_where_no_codec_can_do_better_the_read_is_exact(tmp_path):
+    c, T, values = written(tmp_path, "f4", "shuffle,zstd:1")
+    with c:
+        got, bound = T.read(step=0, max_error=10.0, return_bound=True)
+        assert bound == (0.0, 0.0)
+        assert np.array_equal(got, values)
+
+
+def test_a_wrong_precision_is_refused(tmp_path):
+    c, T, _ = written(tmp_path, "f4", "aplod")
+    with c:
+        for wrong in ({"max_error": -1.0}, {"max_error": float("nan")}, {"precision": 0}, {"relative": True}):
+            with pytest.raises(dry.InvalidArgumentError):
+                T.within(**wrong)
+        with pytest.raises(dry.InvalidArgumentError, match="not both"):
+            T.read(step=0, max_error=1.0, precision=2)
