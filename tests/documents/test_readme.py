@@ -30,6 +30,7 @@ def test_what_a_document_shows_runs(document, tmp_path, monkeypatch, capsys):
         assert line in said
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
     """Python and shell as they stand there, one after the other."""
     monkeypatch.chdir(tmp_path)
