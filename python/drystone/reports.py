@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Self, final
 
+import numpy as np
+import numpy.typing as npt
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_RANKS = 1 << 24
 
@@ -44,6 +47,19 @@ class ErrorBound(NamedTuple):
     def exact(self) -> bool:
         """Whether every bit is as it was stored."""
         return self == (0.0, 0.0)
+
+
+class Found(NamedTuple):
+    """Cells whose values lie in a range, in row-major order."""
+
+    coords: npt.NDArray[np.int64]
+    """One row per cell, one column per dimension; the step axis is left out."""
+    values: npt.NDArray[Any]
+    """The value of each cell."""
+    read_bytes: int
+    """Bytes that were read to find them."""
+    requests: int
+    """Requests to the store for them."""
 
 
 @final

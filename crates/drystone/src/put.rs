@@ -62,6 +62,18 @@ pub(crate) fn logical(leaf: &Leaf, shape: &[u64]) -> Logical {
     Logical { item: leaf.size as usize, scalar, kind, shape: shape.to_vec() }
 }
 
+/// What a codec is told of a subchunk of this shape, of a variable of this type.
+///
+/// `Unsupported` for records and strings of any length: their cells are stored member by member, or as references.
+pub fn logical_of(dtype: &DType, shape: &[u64]) -> Result<Logical> {
+    match &dtype.leaves()[..] {
+        [leaf] if leaf.path.is_empty() && leaf.dtype != DType::String => Ok(logical(leaf, shape)),
+        _ => Err(Error::unsupported(format!(
+            "a subchunk of {dtype} by itself; numbers and fixed-size text have them"
+        ))),
+    }
+}
+
 /// The subchunk grid of a block: `chunks` if given, else cut so that no subchunk is too large. `item` is the size of a cell.
 pub(crate) fn cut(count: &[u64], chunks: Option<&[u64]>, item: u64, coded: bool, curved: bool) -> Vec<u64> {
     let mut edges: Vec<u64> = match chunks {

@@ -5,6 +5,7 @@
 //!
 //! Invariant: the interpreter lock is released whenever the engine is called, and never taken by the engine but for progress.
 
+mod codec;
 mod container;
 mod dtype;
 mod error;
@@ -41,6 +42,8 @@ fn cli_main(py: Python<'_>, args: Vec<std::ffi::OsString>) -> i32 {
 mod _core {
     #[pymodule_export]
     use super::cli_main;
+    #[pymodule_export]
+    use super::codec::{chain_text, decode_subchunk, encode_subchunk};
     #[pymodule_export]
     use super::container::ContainerHandle;
     #[pymodule_export]

@@ -72,8 +72,8 @@ impl Grid {
             return Some(Vec::new());
         }
         let along = |d: usize| cells.lo[d] / self.shard[d]..=(cells.hi[d] - 1) / self.shard[d];
-        let each = (0..self.shard.len()).map(|d| along(d).end() - along(d).start() + 1);
-        each.fold(Some(1u64), |n, more| n?.checked_mul(more)).filter(|n| *n <= most)?;
+        let mut each = (0..self.shard.len()).map(|d| along(d).end() - along(d).start() + 1);
+        each.try_fold(1u64, u64::checked_mul).filter(|n| *n <= most)?;
         let mut numbers = vec![0u64];
         for (axis, many) in self.shards().into_iter().enumerate() {
             let range = along(axis);

@@ -174,11 +174,11 @@ fn decide(
 ) -> Result<(Grid, Codec, Option<Layout>, bool)> {
     let codec = options.compressor.of(&array.transform)?;
     let asked = options.chunks.get(&array.variable);
-    if let Some((grid, kept)) = known.and_then(|d| d.layout_of(array)) {
-        if asked.is_none_or(|chunk| *chunk == grid.chunk) {
-            let codec = if options.compressor == Compressor::Auto { kept } else { codec };
-            return Ok((grid, codec, None, codec == kept));
-        }
+    if let Some((grid, kept)) = known.and_then(|d| d.layout_of(array))
+        && asked.is_none_or(|chunk| *chunk == grid.chunk)
+    {
+        let codec = if options.compressor == Compressor::Auto { kept } else { codec };
+        return Ok((grid, codec, None, codec == kept));
     }
     let bounds = Bounds { max_shard: Bounds::PORTABLE.max_shard.min(options.memory / 4), ..Bounds::PORTABLE };
     let cells = layout::Array { shape: &array.shape, item: array.item, steps: array.steps };

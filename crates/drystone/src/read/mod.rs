@@ -11,6 +11,7 @@ mod covered;
 mod execute;
 mod listing;
 mod replicas;
+mod search;
 mod strings;
 mod trailers;
 
@@ -47,6 +48,7 @@ pub(crate) use blocks::share;
 pub use blocks::{BlockInfo, Written};
 use execute::Sources;
 pub use listing::{Planned, Wanted};
+pub use search::Hits;
 
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
 /// request; wider ones are left out, since the store is told of many requests ahead and a device then serves them together.
@@ -408,8 +410,7 @@ impl Reading {
         let mut plan = read_plan::plan(&slots, &resolved, get, |_, _| None, &options).map_err(error)?;
         if !plan.unknown.is_empty() {
             let known = trailers::for_plan(self, &sources, &plan.unknown, options.gap, options.max_request)?;
-            let meta =
-                |source: u32, piece: &Piece| Some(known.get(&(source, piece.position))?.meta.as_slice());
+            let meta = |source: u32, piece: &Piece| Some(known.get(source, piece)?.meta.as_slice());
             plan = read_plan::plan(&slots, &resolved, get, meta, &options).map_err(error)?;
         }
         Ok(Prepared { slots, listings: Vec::new(), resolved, plan })

@@ -1,0 +1,63 @@
+//! One subchunk by itself: what the Zarr codec of the package is made of.
+
+use drystone::transform::{Chain, Scratch};
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::dtype;
+use crate::error::{Result, invalid};
+
+/// The canonical text of a chain; an error if it is none.
+#[pyfunction]
+pub(crate) fn chain_text(transform: &str) -> Result<String> {
+    let chain = Chain::parse(transform).map_err(|e| invalid(format!("transform: {e}")))?;
+    Ok(chain.canonical())
+}
+
+/// The stored form of one subchunk: `data` dense and little-endian, of elements of `dtype` in `shape`.
+#[pyfunction]
+pub(crate) fn encode_subchunk<'py>(
+    py: Python<'py>,
+    transform: &str,
+    dtype: &Bound<'py, PyAny>,
+    shape: Vec<u64>,
+    data: &Bound<'py, PyAny>,
+) -> Result<Bound<'py, PyBytes>> {
+    let chain = Chain::parse(transform).map_err(|e| invalid(format!("transform: {e}")))?;
+    let logical = drystone::logical_of(&dtype::parse(dtype)?, &shape)?;
+    let data = PyBuffer::<u8>::get(data)?.to_vec(py)?;
+    let stored = py.detach(|| {
+        let mut stored = Vec::new();
+        chain.encode(&data, &logical, &mut stored, &mut Scratch::new()).map(|()| stored)
+    });
+    Ok(PyBytes::new(py, &stored.map_err(|e| invalid(format!("encoding with {transform}: {e}")))?))
+}
+
+/// The data of which `stored` is the stored form.
+#[pyfunction]
+pub(crate) fn decode_subchunk<'py>(
+    py: Python<'py>,
+    transform: &str,
+    dtype: &Bound<'py, PyAny>,
+    shape: Vec<u64>,
+    stored: &Bound<'py, PyAny>,
+) -> Result<Bound<'py, PyBytes>> {
+    let chain = Chain::parse(transform).map_err(|e| invalid(format!("transform: {e}")))?;
+    let logical = drystone::logical_of(&dtype::parse(dtype)?, &shape)?;
+    let stored = PyBuffer::<u8>::get(stored)?.to_vec(py)?;
+    let len = shape.iter().try_fold(logical.item as u64, |len, n| len.checked_mul(*n));
+    let len = len.and_then(|len| usize::try_from(len).ok()).unwrap_or(usize::MAX);
+    if len > drystone::transform::MAX_DECODED_LEN {
+        return Err(invalid("a subchunk has at most 16 MiB; use smaller chunks".to_owned()));
+    }
+    let data = py.detach(|| {
+        let mut data = vec![0; len];
+        chain.decode(&stored, &logical, &mut data, &mut Scratch::new()).map(|()| data)
+    });
+    let data = data.map_err(|e| {
+        let what = format!("decoding with {transform}: {e}");
+        drystone::Error::new(drystone::ErrorKind::Corrupt, what)
+    })?;
+    Ok(PyBytes::new(py, &data))
+}
