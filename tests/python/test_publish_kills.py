@@ -1,6 +1,6 @@
 """Publishers killed at any moment: readers see each array as it was or as it will be, and the next publication completes it.
 
-`DRYSTONE_LONG=1` kills two hundred times instead of some.
+`DRYSTONE_LONG=1` kills two hundred times instead of a few.
 """
 
 import os
@@ -13,7 +13,7 @@ import numpy as np
 import zarr
 from actors import PROCESSES, WAIT
 
-KILLS = 200 if os.environ.get("DRYSTONE_LONG") == "1" else 10
+KILLS = 200 if os.environ.get("DRYSTONE_LONG") == "1" else 6
 VARIABLES = [f"v{i:02}" for i in range(24)]
 SHAPE = (96, 96)
 
