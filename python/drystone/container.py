@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from html import escape
 from types import TracebackType
-from typing import Any, Literal, Self, SupportsIndex
+from typing import Any, Literal, Self, SupportsIndex, cast
 
 from drystone import html
 from drystone._core import ContainerHandle
@@ -323,10 +323,10 @@ class Container(Group):
             progress if callable(progress) else shown,
         )
         published = (
-            PublishedArray(path, variable, member, tuple(shape), tuple(chunk), tuple(shard), *rest)
+            PublishedArray(path, variable, member, tuple(shape), tuple(chunk), tuple(shard), *cast(Any, rest))
             for path, variable, member, shape, chunk, shard, *rest in arrays
         )
-        return PublishReport(os.path.join(self._location, "zarr"), snapshot, tuple(published), dict(skipped))
+        return PublishReport(f"{self._location}/zarr", snapshot, tuple(published), dict(skipped))
 
     def verify(self, progress: Callable[[int, int], object] | bool | None = None) -> VerifyReport:
         """Read and check every byte that the snapshot refers to.
