@@ -61,7 +61,7 @@ lint: setup ## formatters, lints and types
 	@$(BIN)/ruff format --check
 	@$(BIN)/ruff check
 	@$(BIN)/mypy
-	@$(BIN)/stubtest drystone
+	@$(BIN)/stubtest drystone --mypy-config-file pyproject.toml
 
 check: lint ## lint and the quick tests: under 5 minutes when warm
 	@echo "==> check: quick tests"

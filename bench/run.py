@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 DOCUMENT = HERE.parent / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
-QUESTIONS = ("checkpoint", "restart", "planes", "many_blocks", "many_steps", "appends", "memory")
+QUESTIONS = ("checkpoint", "restart", "planes", "points", "many_blocks", "many_steps", "appends", "memory")
 
 
 def main() -> int:

@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "examples" / "gray_scott"))
 
-from job import mpi_environment
+from job import mpi_environment  # noqa: E402
 
 BIN = Path(sys.executable).parent
 

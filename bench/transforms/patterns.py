@@ -1,4 +1,4 @@
-"""What does a part of a transformed array cost, by pattern, chunking and transform?
+"""What a part of a transformed array costs, by pattern, chunking and transform.
 
 The bar: a transform that reads parts fetches fewer bytes than the whole subchunks that opaque ones need, and less precision
 fewer still; with cold caches fewer bytes are less time. One domain is written once per transform and chunking; a subvolume of

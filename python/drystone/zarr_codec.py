@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from zarr.abc.codec import ArrayBytesCodec
@@ -38,7 +38,7 @@ class DrystoneCodec(ArrayBytesCodec):
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Make it from the object in `zarr.json`."""
         _, configuration = parse_named_configuration(data, "drystone")
-        return cls(**configuration)
+        return cls(**cast(dict[str, Any], configuration))
 
     def to_dict(self) -> dict[str, Any]:
         """The object for `zarr.json`."""
@@ -57,9 +57,8 @@ class DrystoneCodec(ArrayBytesCodec):
     def _decoded(self, stored: Buffer, spec: ArraySpec) -> NDBuffer:
         dtype = self._native(spec)
         data = _core.decode_subchunk(self.transform, dtype, spec.shape, stored.to_bytes())
-        return spec.prototype.nd_buffer.from_ndarray_like(
-            np.frombuffer(data, dtype).reshape(spec.shape).copy()
-        )
+        array: Any = np.frombuffer(data, dtype).reshape(spec.shape).copy()
+        return spec.prototype.nd_buffer.from_ndarray_like(array)
 
     def _encoded(self, array: NDBuffer, spec: ArraySpec) -> Buffer:
         dtype = self._native(spec)
