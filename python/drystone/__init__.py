@@ -38,7 +38,6 @@ from drystone.writer import Writer
 __all__ = [
     "Attributes",
     "Block",
-    "ErrorBound",
     "CancelledError",
     "ConflictError",
     "Container",
@@ -47,6 +46,7 @@ __all__ = [
     "Damage",
     "DrystoneError",
     "DrystoneWarning",
+    "ErrorBound",
     "Fragment",
     "Group",
     "IncompleteStep",
