@@ -1,5 +1,6 @@
 # Everything a developer runs. Each target may be repeated: what is done and unchanged is not done again.
-# Variables: PYTHON (interpreter for .venv), CARGO_TARGET_DIR, PYTEST (more arguments for pytest), DEMO (for the demo).
+# Variables: PYTHON (interpreter for .venv), CARGO_TARGET_DIR, PYTEST (more arguments for pytest), DEMO (for the demo),
+# PREFIX (where `make install` puts the C library).
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -10,6 +11,7 @@ BIN := .venv/bin
 STAMPS := build/stamps
 export PATH := $(PATH):$(HOME)/.cargo/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+PREFIX ?= /usr/local
 
 # More ranks than cores, as any user, and ROMIO where MPI-IO is the baseline: its rival is many times slower.
 export OMPI_ALLOW_RUN_AS_ROOT := 1
@@ -19,7 +21,7 @@ export OMPI_MCA_io := romio341
 
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup test lint check bench demo clean
+.PHONY: help setup test lint check bench demo install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -73,6 +75,11 @@ demo: setup ## kill a simulation, restart it on other ranks, compare bit for bit
 bench: setup ## measure, against raw files and h5py
 	@echo "==> bench"
 	@$(BIN)/python bench/run.py $(BENCH)
+
+install: ## the C library and its headers into PREFIX (default /usr/local); needs only Rust and a C compiler
+	@echo "==> install: the C library into $(PREFIX)"
+	@cargo build --release --quiet --package drystone-capi
+	@tools/install_c.sh "$(or $(CARGO_TARGET_DIR),target)/release" "$(PREFIX)"
 
 clean: ## remove everything that these targets made
 	rm -rf build .venv .pytest_cache .mypy_cache .ruff_cache python/drystone/*.so

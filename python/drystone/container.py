@@ -1,4 +1,4 @@
-"""Containers: create, open, commit, look at earlier snapshots, recover, verify."""
+"""Containers: create, open, commit, look at earlier snapshots, recover, publish, verify."""
 
 from __future__ import annotations
 
@@ -8,17 +8,27 @@ import sys
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Literal, Self, SupportsIndex
 
 from drystone._core import ContainerHandle
+from drystone.assigning import Assigned
 from drystone.errors import DrystoneWarning, InvalidArgumentError, NotFoundError
 from drystone.fragments import Fragment
 from drystone.group import Group
 from drystone.location import local_path, remove_container
-from drystone.reports import Damage, IncompleteStep, RecoverReport, Snapshot, VerifyReport, moment
+from drystone.reports import (
+    Damage,
+    IncompleteStep,
+    PublishedArray,
+    PublishReport,
+    RecoverReport,
+    Snapshot,
+    VerifyReport,
+    moment,
+)
 from drystone.writer import Writer
 
 Path = str | os.PathLike[str]
@@ -59,11 +69,17 @@ class Container(Group):
         self._location = path
         self._path = ""
         self._writers: weakref.WeakSet[Writer] = weakref.WeakSet()
+        self._assigned = Assigned(self)
         self._warn()
 
     @property
     def _container(self) -> Container:
         return self
+
+    def _settle(self) -> None:
+        """Makes visible what was assigned."""
+        if self._assigned.pending:
+            self._assigned.settle()
 
     def _warn(self) -> None:
         for text in self._handle.take_warnings():
@@ -97,6 +113,7 @@ class Container(Group):
     def close(self) -> None:
         """Close it, and the writers that were opened from it. Closing again does nothing."""
         try:
+            self._settle()
             for writer in list(self._writers):
                 writer.close()
         finally:
@@ -113,6 +130,7 @@ class Container(Group):
     @property
     def steps(self) -> list[int]:
         """The committed steps, ascending."""
+        self._settle()
         return self._handle.steps()
 
     def writer(
@@ -142,6 +160,8 @@ class Container(Group):
 
         Steps that some ranks have not closed stay invisible: they are in `.incomplete`, and a warning names the ranks.
         """
+        if self._assigned.pending:
+            self._assigned.settle(commit=False)
         version, time, changed, incomplete, notes = self._handle.commit()
         snapshot = Snapshot(version, moment(time), changed, _incomplete(incomplete), tuple(notes))
         for step in snapshot.incomplete:
@@ -172,6 +192,7 @@ class Container(Group):
 
     def refresh(self) -> bool:
         """Show the newest snapshot; True if it is another one."""
+        self._settle()
         changed = self._handle.refresh()
         self._warn()
         return changed
@@ -265,6 +286,46 @@ class Container(Group):
             Snapshot(version, self.snapshot.time, True),
         )
 
+    def publish(
+        self,
+        variables: str | Iterable[str] | None = None,
+        progress: Callable[[int, int], object] | bool | None = True,
+        *,
+        chunks: Mapping[str, Sequence[SupportsIndex]] | None = None,
+        compressor: str | None = "auto",
+        memory: SupportsIndex = 512 << 20,
+    ) -> PublishReport:
+        """Write the committed steps as an ordinary Zarr v3 hierarchy, in `zarr` below the container's path.
+
+        It may run while steps arrive, and be killed: readers of the hierarchy see whole steps, and another call completes what
+        is missing and writes only what has changed. Records become a group with one array per member. One process
+        publishes at a time (`ConflictError`). See docs/publishing.md.
+
+        Args:
+            variables: Paths; by default everything that has a portable form, and what is no longer there is removed.
+            progress: Called as `progress(done, total)` in bytes after each file, and stops by giving False
+                (`CancelledError`). True shows a line where standard error is a terminal.
+            chunks: Extents of chunks by variable, steps first, instead of those that the model chooses.
+            compressor: `"auto"` (zstd where the variable has a transform), `"zstd:LEVEL"`, or None.
+            memory: Bytes that it may use, at least 128 MiB.
+
+        """
+        if isinstance(variables, str):
+            variables = [variables]
+        shown = _print_published if progress is True and sys.stderr.isatty() else None
+        snapshot, arrays, skipped = self._handle.publish(
+            None if variables is None else list(variables),
+            memory,
+            "none" if compressor is None else compressor,
+            {name: list(extents) for name, extents in (chunks or {}).items()},
+            progress if callable(progress) else shown,
+        )
+        published = (
+            PublishedArray(path, variable, member, tuple(shape), tuple(chunk), tuple(shard), *rest)
+            for path, variable, member, shape, chunk, shard, *rest in arrays
+        )
+        return PublishReport(os.path.join(self._location, "zarr"), snapshot, tuple(published), dict(skipped))
+
     def verify(self, progress: Callable[[int, int], object] | bool | None = None) -> VerifyReport:
         """Read and check every byte that the snapshot refers to.
 
@@ -276,7 +337,8 @@ class Container(Group):
         return VerifyReport(entries, nbytes, manifests, [Damage(*found) for found in damage])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self._location, self.uuid, int(self.snapshot))
+        self._settle()
+        return _reopen, (self._location, self.uuid, int(self.snapshot), self._handle.writable)
 
     def __repr__(self) -> str:
         if self.closed:
@@ -300,8 +362,11 @@ def _orders(
 _reopened: weakref.WeakValueDictionary[tuple[str, str, int], Container] = weakref.WeakValueDictionary()
 
 
-def _reopen(path: str, uuid: str, version: int) -> Container:
-    """The container of a pickle; many variables unpickled in one process share it."""
+def _reopen(path: str, uuid: str, version: int, writable: bool = False) -> Container:
+    """The container of a pickle; many variables unpickled in one process share it.
+
+    It is for reading; what is assigned to its variables goes to the container at its path, if the pickled one was writable.
+    """
     known = _reopened.get((path, uuid, version))
     if known is not None and not known.closed:
         return known
@@ -309,6 +374,7 @@ def _reopen(path: str, uuid: str, version: int) -> Container:
     if newest.uuid != uuid:
         raise NotFoundError(f"the container at {path} is not the one that was pickled: it has been replaced")
     container = newest.at(version)
+    container._assigned.elsewhere = path if writable else None
     _reopened[path, uuid, version] = container
     return container
 
@@ -329,3 +395,9 @@ def _print_progress(done: int, total: int) -> None:
     with suppress(OSError):
         end = "\n" if done >= total else ""
         print(f"\rverifying: {done} of {total} entries", end=end, file=sys.stderr, flush=True)
+
+
+def _print_published(done: int, total: int) -> None:
+    with suppress(OSError):
+        end = "\n" if done >= total else ""
+        print(f"\rpublishing: {done >> 20} of {total >> 20} MiB", end=end, file=sys.stderr, flush=True)

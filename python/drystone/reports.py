@@ -1,10 +1,13 @@
-"""What calls report: snapshots, blocks, recoveries, verifications."""
+"""What calls report: snapshots, blocks, recoveries, publications, verifications."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Self, final
+
+import numpy as np
+import numpy.typing as npt
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_RANKS = 1 << 24
@@ -44,6 +47,19 @@ class ErrorBound(NamedTuple):
     def exact(self) -> bool:
         """Whether every bit is as it was stored."""
         return self == (0.0, 0.0)
+
+
+class Found(NamedTuple):
+    """Cells whose values lie in a range, in row-major order."""
+
+    coords: npt.NDArray[np.int64]
+    """One row per cell, one column per dimension; the step axis is left out."""
+    values: npt.NDArray[Any]
+    """The value of each cell."""
+    read_bytes: int
+    """Bytes that were read to find them."""
+    requests: int
+    """Requests to the store for them."""
 
 
 @final
@@ -208,3 +224,49 @@ class VerifyReport:
         if self.ok:
             return f"sound: {seen}"
         return "\n".join([f"damaged in {len(self.damage)} places: {seen}", *map(str, self.damage)])
+
+
+@dataclass(frozen=True)
+class PublishedArray:
+    """One Zarr array of a publication."""
+
+    path: str
+    """Its path in the hierarchy."""
+    variable: str
+    member: str
+    """Which member of a record it is; empty for a whole variable."""
+    shape: tuple[int, ...]
+    """Its shape in cells, steps first."""
+    chunks: tuple[int, ...]
+    """Extents in cells of what is read and decoded at a time."""
+    shards: tuple[int, ...]
+    """Extents in cells of a file."""
+    written: int
+    """Files written by this call."""
+    kept: int
+    """Files that were right already."""
+    nbytes: int
+    """Bytes written by this call."""
+    why: str | None
+    """What the layout model weighed; None where the layout was fixed by an earlier publication."""
+
+
+@dataclass(frozen=True)
+class PublishReport:
+    """What a publication did."""
+
+    path: str
+    """The Zarr hierarchy: what `zarr.open_group` and `xarray.open_zarr` take."""
+    snapshot: int
+    """The commit that is published."""
+    arrays: tuple[PublishedArray, ...]
+    skipped: dict[str, str]
+    """Variables that have no portable form in Zarr, with the reason."""
+
+    def __str__(self) -> str:
+        written, nbytes = sum(a.written for a in self.arrays), sum(a.nbytes for a in self.arrays)
+        lines = [
+            f"snapshot {self.snapshot} published: {len(self.arrays)} arrays, {written} shards written, {nbytes} bytes"
+        ]
+        lines.extend(f"not published: {name} ({reason})" for name, reason in self.skipped.items())
+        return "\n".join(lines)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from zarr.abc.codec import ArrayBytesCodec
@@ -38,7 +38,7 @@ class DrystoneCodec(ArrayBytesCodec):
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Make it from the object in `zarr.json`."""
         _, configuration = parse_named_configuration(data, "drystone")
-        return cls(**configuration)
+        return cls(**cast("dict[str, str]", configuration))
 
     def to_dict(self) -> dict[str, Any]:
         """The object for `zarr.json`."""

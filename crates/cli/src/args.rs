@@ -39,6 +39,9 @@ pub(crate) enum Command {
     /// Check every stored byte against its checksums; exit code 1 if something is damaged
     #[command(after_help = CODES)]
     Verify(Place),
+    /// Write committed steps as Zarr, which other tools read, under CONTAINER/zarr; again: only what is new
+    #[command(after_help = CODES)]
+    Publish(Publish),
     /// Settle what a dead run left: commit or drop its complete steps, drop the others, fence its writers
     #[command(after_help = CODES)]
     Recover(Recover),
@@ -143,6 +146,24 @@ pub(crate) struct Explain {
     pub(crate) selection: Option<String>,
     #[command(flatten)]
     pub(crate) part: Part,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Publish {
+    /// The container's directory
+    pub(crate) path: PathBuf,
+    /// Only these variables; all that have a form in Zarr if none is given
+    #[arg(value_name = "VARIABLE")]
+    pub(crate) variables: Vec<String>,
+    /// Memory to use, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 512)]
+    pub(crate) memory: u64,
+    /// How chunks are compressed: auto (as the variable), none, or zstd:LEVEL
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    pub(crate) compressor: String,
+    /// Print why the arrays are cut as they are
+    #[arg(long)]
+    pub(crate) why: bool,
 }
 
 #[derive(Debug, Args)]

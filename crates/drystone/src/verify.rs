@@ -266,7 +266,7 @@ impl<'a> Checker<'a> {
         let range = stored_range(piece)
             .ok_or_else(|| damaged(piece.position, "a stored piece's numbers are out of range"))?;
         let len = range.end - range.start;
-        if len > MAX_SUBCHUNK + MAX_SUBCHUNK / 256 + (1 << 17) || piece.length > len {
+        if len > 3 * MAX_SUBCHUNK + (1 << 18) || piece.length > len {
             return Err(damaged(piece.position, "a stored piece is too long"));
         }
         self.buffer.resize(len as usize, 0);

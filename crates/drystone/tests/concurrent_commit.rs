@@ -251,6 +251,10 @@ impl Store for Yielding {
         self.turn();
         self.inner.delete(key)
     }
+    fn sweep(&self, prefix: &str) -> StoreResult<u64> {
+        self.turn();
+        self.inner.sweep(prefix)
+    }
     fn sync(&self, keys: &[&str]) -> StoreResult<()> {
         self.turn();
         self.inner.sync(keys)

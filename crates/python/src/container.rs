@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use drystone::format::schema::Name;
 use drystone::{
-    Adopt, Container, CreateOptions, Durability, Error, ErrorKind, Incomplete, Mode, NewVariable, SchemaOp,
-    WriterOptions,
+    Adopt, Compressor, Container, CreateOptions, Durability, Error, ErrorKind, Incomplete, Mode, NewVariable,
+    PublishOptions, SchemaOp, WriterOptions,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
@@ -26,6 +26,42 @@ type RecoverResult = (Vec<u64>, Vec<u64>, Vec<IncompleteStep>, Vec<String>, u64,
 type DamageItem = (String, Option<String>, Option<u64>, String);
 /// (entries, bytes, manifests, damage)
 type VerifyResult = (u64, u64, u64, Vec<DamageItem>);
+
+/// (node, variable, member, shape, chunk, shard, shards written, shards kept, bytes written, why it is cut so)
+type PublishedItem = (String, String, String, Vec<u64>, Vec<u64>, Vec<u64>, u64, u64, u64, Option<String>);
+/// (snapshot, arrays, variables that were not published, with the reason)
+type PublishResult = (u64, Vec<PublishedItem>, Vec<(String, String)>);
+
+/// Runs long work without the interpreter lock, and lets Python hear of its progress: `False` from `progress`, an exception
+/// from it, or a signal stops the work. What was raised is raised.
+fn watched<T: Send>(
+    py: Python<'_>,
+    progress: Option<&Py<PyAny>>,
+    work: impl FnOnce(&mut dyn FnMut(u64, u64) -> bool) -> drystone::Result<T> + Send,
+) -> Result<T> {
+    let mut raised: Option<PyErr> = None;
+    let done = py.detach(|| {
+        work(&mut |done, total| {
+            Python::attach(|py| {
+                let called = py.check_signals().and_then(|()| match progress {
+                    Some(callback) => {
+                        let answer = callback.call1(py, (done, total))?;
+                        Ok(!answer.bind(py).is(PyBool::new(py, false)))
+                    }
+                    None => Ok(true),
+                });
+                called.unwrap_or_else(|error| {
+                    raised = Some(error);
+                    false
+                })
+            })
+        })
+    });
+    match raised {
+        Some(error) => Err(Failure::Python(error)),
+        None => Ok(done?),
+    }
+}
 
 /// An open container.
 #[pyclass(frozen, name = "ContainerHandle", module = "drystone._core")]
@@ -346,30 +382,41 @@ impl ContainerHandle {
         Ok((report.adopted, report.discarded, rest, report.notes, report.run, report.version))
     }
 
+    /// `progress(done, total)` is called now and then, in bytes; `False` from it, or an exception, stops.
+    #[pyo3(signature = (variables, memory, compressor, chunks, progress))]
+    fn publish(
+        &self,
+        py: Python<'_>,
+        variables: Option<Vec<String>>,
+        memory: &Bound<'_, PyAny>,
+        compressor: &str,
+        chunks: &Bound<'_, PyDict>,
+        progress: Option<Py<PyAny>>,
+    ) -> Result<PublishResult> {
+        let mut given = BTreeMap::new();
+        for (name, extents) in chunks {
+            let name: String = name.extract()?;
+            given.insert(normal(&name).to_owned(), key::extents(&extents, "chunks")?);
+        }
+        let options = PublishOptions {
+            variables,
+            memory: key::unsigned(memory, "memory")?,
+            compressor: Compressor::parse(compressor)?,
+            chunks: given,
+            ..PublishOptions::default()
+        };
+        let report = watched(py, progress.as_ref(), |progress| self.container.publish(&options, progress))?;
+        let arrays = report.arrays.into_iter().map(|a| {
+            let why = a.layout.map(|l| l.to_string());
+            (a.node, a.variable, a.member, a.shape, a.chunk, a.shard, a.written, a.kept, a.stored_bytes, why)
+        });
+        let skipped = report.skipped.into_iter().map(|s| (s.variable, s.reason));
+        Ok((report.snapshot, arrays.collect(), skipped.collect()))
+    }
+
     /// `progress(done, total)` is called now and then; `False` from it, or an exception, stops.
     fn verify(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> Result<VerifyResult> {
-        let mut raised: Option<PyErr> = None;
-        let done = py.detach(|| {
-            self.container.verify(&mut |done, total| {
-                Python::attach(|py| {
-                    let called = py.check_signals().and_then(|()| match &progress {
-                        Some(callback) => {
-                            let answer = callback.call1(py, (done, total))?;
-                            Ok(!answer.bind(py).is(PyBool::new(py, false)))
-                        }
-                        None => Ok(true),
-                    });
-                    called.unwrap_or_else(|error| {
-                        raised = Some(error);
-                        false
-                    })
-                })
-            })
-        });
-        if let Some(error) = raised {
-            return Err(Failure::Python(error));
-        }
-        let report = done?;
+        let report = watched(py, progress.as_ref(), |progress| self.container.verify(progress))?;
         let damage = report.damage.into_iter().map(|d| (d.key, d.variable, d.step, d.message)).collect();
         Ok((report.entries, report.bytes, report.manifests, damage))
     }

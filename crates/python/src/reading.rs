@@ -4,7 +4,7 @@ use drystone::array::Target;
 use drystone::format::dtype::{DType, Scalar};
 use drystone::member::{Found, member};
 use drystone::plan::selection::{Axis, Selection};
-use drystone::{BlockInfo, Error, ErrorKind, Precision, ReadReport, Reading, Wanted, Written};
+use drystone::{BlockInfo, Error, ErrorKind, Limit, Precision, ReadReport, Reading, Wanted, Written};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
@@ -385,6 +385,23 @@ impl ReadingHandle {
         Ok((array.into_any(), report.bound.absolute, report.bound.relative))
     }
 
+    /// Coordinates and values of the cells between two values.
+    #[pyo3(signature = (step, low, high))]
+    fn value_range<'py>(
+        &self,
+        py: Python<'py>,
+        step: Option<&Bound<'py, PyAny>>,
+        low: &Bound<'py, PyAny>,
+        high: &Bound<'py, PyAny>,
+    ) -> Result<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, u64, u64)> {
+        let step = self.block_step(step)?;
+        let (low, high) = (limit(low)?, limit(high)?);
+        let hits = py.detach(|| self.reading.value_range(step, low, high))?;
+        let coords: Vec<u8> = hits.coords.iter().flat_map(|c| c.to_ne_bytes()).collect();
+        let report = hits.report;
+        Ok((PyBytes::new(py, &coords), PyBytes::new(py, &hits.values), report.read_bytes, report.requests))
+    }
+
     /// Plans the read of a product of legs (see `listing::listing`), to be carried out once or more often.
     #[pyo3(signature = (legs))]
     fn plan(slf: &Bound<'_, Self>, legs: &Bound<'_, PyAny>) -> Result<PlannedHandle> {
@@ -463,6 +480,14 @@ impl ReadingHandle {
         }
         blocks.iter().map(|block| self.block_value(py, block)).collect()
     }
+}
+
+/// An end of a range of values.
+fn limit(value: &Bound<'_, PyAny>) -> Result<Limit> {
+    if let Ok(whole) = value.extract::<i128>() {
+        return Ok(Limit::Int(whole));
+    }
+    Ok(Limit::Float(value.extract::<f64>()?))
 }
 
 /// What `max_error=`, `relative=` and `precision=` of a read say together.

@@ -155,6 +155,10 @@ impl<S: Store> Store for CountingStore<S> {
         self.inner.delete(key)
     }
 
+    fn sweep(&self, prefix: &str) -> Result<u64> {
+        self.inner.sweep(prefix)
+    }
+
     fn sync(&self, keys: &[&str]) -> Result<()> {
         add(&self.tally.syncs, 1);
         self.inner.sync(keys)

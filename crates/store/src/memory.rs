@@ -154,6 +154,11 @@ impl Store for MemoryStore {
         writing(&self.objects).remove(key).map(drop).ok_or_else(|| self.not_found(key))
     }
 
+    fn sweep(&self, prefix: &str) -> Result<u64> {
+        validate_prefix(prefix)?;
+        Ok(0)
+    }
+
     fn sync(&self, keys: &[&str]) -> Result<()> {
         keys.iter().try_for_each(|key| self.object(key).map(drop))
     }

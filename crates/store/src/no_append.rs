@@ -56,6 +56,10 @@ impl<S: Store> Store for NoAppendStore<S> {
         self.0.delete(key)
     }
 
+    fn sweep(&self, prefix: &str) -> Result<u64> {
+        self.0.sweep(prefix)
+    }
+
     fn sync(&self, keys: &[&str]) -> Result<()> {
         self.0.sync(keys)
     }

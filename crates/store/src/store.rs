@@ -86,6 +86,12 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Removes the object, or [`StoreError::NotFound`]. Reads under way finish with the old bytes or fail.
     fn delete(&self, key: &str) -> Result<()>;
 
+    /// Clears away what `put`s of processes that were killed have left at the keys that begin with `prefix`, and folders that
+    /// hold nothing; how many things were removed. No object is touched.
+    ///
+    /// The caller knows that nobody puts or appends to such keys meanwhile: what is under way would fail.
+    fn sweep(&self, prefix: &str) -> Result<u64>;
+
     /// Makes the present bytes and the names of these objects survive a power cut. An absent one is
     /// [`StoreError::NotFound`]; after any error none of them may be taken as safe.
     fn sync(&self, keys: &[&str]) -> Result<()>;
@@ -187,6 +193,9 @@ macro_rules! forward_to_pointee {
             }
             fn delete(&self, key: &str) -> Result<()> {
                 (**self).delete(key)
+            }
+            fn sweep(&self, prefix: &str) -> Result<u64> {
+                (**self).sweep(prefix)
             }
             fn sync(&self, keys: &[&str]) -> Result<()> {
                 (**self).sync(keys)

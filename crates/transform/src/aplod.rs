@@ -14,6 +14,7 @@ mod level;
 
 use std::ops::Range;
 
+use crate::class::Class;
 use crate::columns::{Runs, gather};
 use crate::scratch::set_len_reusing;
 use crate::section::{self, Method};
@@ -23,7 +24,6 @@ use crate::{
     Want, Zstd,
 };
 use head::{Component, Layout, MAX_COMPONENTS, MAX_HEAD};
-use level::Class;
 
 /// The level-of-detail codec.
 #[derive(Clone, Debug)]

@@ -6,15 +6,15 @@
 //! subchunk is never more than one byte longer than its data, and its parts
 //! stay readable by themselves; unless the codec is one that may grow.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use crate::codec::built_in;
 use crate::scratch::set_len_reusing;
 use crate::text::{CodecSpec, ListItem};
 use crate::{
-    Bound, Codec, Fetched, Logical, MAX_DECODED_LEN, MAX_META_LEN, Pieces, Planned, Scratch, Stored,
-    TransformError, Transparent, Want,
+    Bound, Codec, Fetched, Found, Indexed, Logical, MAX_DECODED_LEN, MAX_META_LEN, Pieces, Planned, Scratch,
+    Stored, TransformError, Transparent, Want,
 };
 
 const MAX_CODECS: usize = 8;
@@ -270,6 +270,53 @@ impl Chain {
         let mut pieces = Pieces::new(out);
         codec.decode_part(&encoded, &fetched.after(HEADER_LEN), logical, want, &mut pieces, scratch)?;
         pieces.hold(want.ranges)
+    }
+
+    /// Whether its subchunks may keep an index of their values.
+    pub fn has_index(&self) -> bool {
+        self.transparent().is_some_and(|codec| codec.indexed().is_some())
+    }
+
+    /// Which stored bytes finding the elements between two keys needs; `None` where there is no index.
+    pub fn plan_search(
+        &self,
+        stored: &Stored<'_>,
+        logical: &Logical,
+        keys: &RangeInclusive<u64>,
+    ) -> Result<Option<Vec<Range<u64>>>, TransformError> {
+        self.check(stored)?;
+        let Some((index, encoded)) = self.index(stored) else { return Ok(None) };
+        let ranges = index.plan_search(&encoded, logical, keys)?;
+        Ok(Some(ranges.into_iter().map(|r| r.start + HEADER_LEN..r.end + HEADER_LEN).collect()))
+    }
+
+    /// Adds the elements between two keys to `found`, from what `plan_search` asked for. Positions are below the number of
+    /// elements; each comes with the bytes of a scalar.
+    pub fn search(
+        &self,
+        stored: &Stored<'_>,
+        fetched: &Fetched<'_>,
+        logical: &Logical,
+        keys: &RangeInclusive<u64>,
+        found: &mut Found,
+    ) -> Result<(), TransformError> {
+        self.check(stored)?;
+        match self.index(stored) {
+            Some((index, encoded)) => {
+                index.search(&encoded, &fetched.after(HEADER_LEN), logical, keys, found)
+            }
+            None => Err(TransformError::InvalidArgument("there is no index to search".into())),
+        }
+    }
+
+    fn index<'a, 'm>(&'a self, stored: &Stored<'m>) -> Option<(&'a dyn Indexed, Stored<'m>)> {
+        match self.reading(stored.meta) {
+            Reading::Parts(codec, meta) => Some((
+                codec.indexed()?,
+                Stored { len: stored.len.saturating_sub(HEADER_LEN), meta, ..*stored },
+            )),
+            _ => None,
+        }
     }
 
     /// How a subchunk with this metadata is read.

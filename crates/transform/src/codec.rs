@@ -19,7 +19,8 @@ use crate::pcodec::Pcodec;
 use crate::szip::Szip;
 use crate::text::{CodecSpec, nearest};
 use crate::{
-    Aplod, Fetched, Isobar, Logical, Pieces, Planned, Scratch, Shuffle, Stored, TransformError, Want, Zstd,
+    Alacrity, Aplod, Fetched, Indexed, Isobar, Logical, Multilevel, Pieces, Planned, Scratch, Shuffle,
+    Stored, TransformError, Want, Zstd,
 };
 
 /// One reversible encoding of a subchunk's bytes.
@@ -71,9 +72,14 @@ pub trait Transparent {
     fn meta_len(&self, encoded: &[u8]) -> usize;
 
     /// Whether the encoded form is worth keeping though it is longer than the data, for what it lets readers do. Then
-    /// [`Codec::max_encoded_len`] is the limit, which must be below three times the data; else data is stored raw instead.
+    /// [`Codec::max_encoded_len`] is the limit, which is below three times the data; else data is stored raw instead.
     fn may_grow(&self) -> bool {
         false
+    }
+
+    /// The side that finds elements by their values, or `None`.
+    fn indexed(&self) -> Option<&dyn Indexed> {
+        None
     }
 
     /// Which of the `stored.len` encoded bytes the want needs. Pure arithmetic: nothing is fetched yet, and what it allocates
@@ -98,7 +104,7 @@ pub trait Transparent {
     ) -> Result<(), TransformError>;
 }
 
-const KNOWN: [&str; 17] = [
+const KNOWN: [&str; 19] = [
     "identity",
     "shuffle",
     "bitshuffle",
@@ -116,6 +122,8 @@ const KNOWN: [&str; 17] = [
     "blosc",
     "aplod",
     "isobar",
+    "alacrity",
+    "multilevel",
 ];
 
 /// Finds a built-in codec and checks its parameters. `None` is identity: it does nothing.
@@ -128,6 +136,8 @@ pub(crate) fn built_in(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, Trans
             }
         },
         "aplod" => Ok(Some(Arc::new(Aplod::from_params(&spec.params)?))),
+        "alacrity" => Ok(Some(Arc::new(Alacrity::from_params(&spec.params)?))),
+        "multilevel" => Ok(Some(Arc::new(Multilevel::from_params(&spec.params)?))),
         "isobar" => Ok(Some(Arc::new(Isobar::from_params(&spec.params)?))),
         "shuffle" => Ok(Some(Arc::new(Shuffle::from_params(&spec.params)?))),
         "bitshuffle" => Ok(Some(Arc::new(BitShuffle::from_params(&spec.params)?))),

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use crate::histogram::Histogram;
 use crate::stats::ScalarKind;
-use crate::{Chain, Fetched, Logical, Precision, Scratch, Stored, Want};
+use crate::{Chain, Fetched, Found, Limit, Logical, Precision, Scratch, Stored, Want, key_of, keys_between};
 
-const CHAINS: [&str; 9] = [
+const CHAINS: [&str; 12] = [
     "identity",
     "zstd:1",
     "shuffle",
@@ -16,6 +16,9 @@ const CHAINS: [&str; 9] = [
     "aplod",
     "aplod:1,1,1,1",
     "isobar",
+    "alacrity",
+    "alacrity:data=1",
+    "multilevel",
 ];
 
 /// Elements of a size that some kind of number has are such numbers.
@@ -61,6 +64,7 @@ pub fn fuzz_decode(data: &[u8]) {
             }
         }
     }
+    search(data);
     if let Ok(histogram) = Histogram::decode(body) {
         let mut again = Vec::new();
         histogram.encode(&mut again);
@@ -74,9 +78,29 @@ pub fn fuzz_decode(data: &[u8]) {
     }
 }
 
+/// Searches arbitrary bytes as an index; what is found lies in the subchunk and in the range.
+fn search(data: &[u8]) {
+    let Some((&[_, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
+    let len = usize::from(u16::from_le_bytes([low, high]));
+    let logical = numbers(usize::from(item), 1);
+    let Ok(chain) = Chain::parse("alacrity") else { return };
+    let stored = Stored { len: body.len() as u64, meta: chain.meta(body), decoded_len: len };
+    let keys = keys_between(logical.kind, Limit::Float(-3.0), Limit::Float(40.0));
+    let Ok(Some(plan)) = chain.plan_search(&stored, &logical, &keys) else { return };
+    let bytes = |r: &Range<u64>| (r.start, body.get(r.start as usize..r.end as usize).unwrap_or_default());
+    let fetched = Fetched::new(plan.iter().map(bytes).collect());
+    let mut found = Found::default();
+    if chain.search(&stored, &fetched, &logical, &keys, &mut found).is_ok() {
+        assert_eq!(found.values.len(), found.positions.len() * logical.scalar);
+        assert!(found.positions.iter().all(|&p| (p as usize) < len / logical.scalar));
+        let values = found.values.chunks_exact(logical.scalar);
+        assert!(values.map(|v| key_of(logical.kind, v)).all(|key| keys.contains(&key)));
+    }
+}
+
 /// The chains that [`fuzz_codec`] picks from by its first byte.
 #[doc(hidden)]
-pub const FUZZED_CODECS: [&str; 20] = [
+pub const FUZZED_CODECS: [&str; 23] = [
     "lz4",
     "zlib:6",
     "gzip:6",
@@ -97,6 +121,9 @@ pub const FUZZED_CODECS: [&str; 20] = [
     "bitshuffle,lz4",
     "aplod",
     "isobar:1",
+    "alacrity",
+    "alacrity:bits=7,data=1",
+    "multilevel",
 ];
 
 /// Gives arbitrary bytes to the decoder of one codec, which must not panic; what it gives, it must take and give again.

@@ -17,6 +17,7 @@
     reason = "lists of one byte range are what reading parts is about"
 )]
 
+mod alacrity;
 mod aplod;
 mod auto;
 mod bit_round;
@@ -25,6 +26,7 @@ mod blosc;
 mod bzip2;
 mod chain;
 pub mod checks;
+mod class;
 mod codec;
 mod columns;
 mod deflate;
@@ -37,11 +39,13 @@ mod isobar;
 mod logical;
 mod lorenzo;
 mod lz4;
+mod multilevel;
 mod number;
 mod params;
 mod part;
 mod pcodec;
 mod scratch;
+mod search;
 mod section;
 mod shuffle;
 pub mod stats;
@@ -50,16 +54,20 @@ mod text;
 mod zarr;
 mod zstandard;
 
+pub use alacrity::Alacrity;
 pub use aplod::Aplod;
 pub use auto::{Auto, Choice, Goal, Sample, Transform, Trial};
 pub use chain::Chain;
+pub use class::{Limit, key_of, keys_between, meets};
 pub use codec::{Codec, Transparent};
 pub use error::TransformError;
 pub use fuzzing::{FUZZED_CODECS, fuzz_codec, fuzz_decode};
 pub use isobar::Isobar;
 pub use logical::{Logical, MAX_DECODED_LEN};
+pub use multilevel::Multilevel;
 pub use part::{Bound, Fetched, MAX_META_LEN, Pieces, Planned, Precision, Stored, Want};
 pub use scratch::Scratch;
+pub use search::{Found, Indexed};
 pub use shuffle::Shuffle;
 pub use text::{CodecSpec, ConfigValue, ListItem, Param};
 pub use zstandard::Zstd;

@@ -83,6 +83,9 @@ fn a_hundred_thousand_mutations_do_no_harm() {
         "aplod",
         "aplod:1,1,1,1",
         "isobar",
+        "alacrity",
+        "alacrity:data=1",
+        "multilevel",
     ]
     .into_iter()
     .enumerate()

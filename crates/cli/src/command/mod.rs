@@ -7,6 +7,7 @@ mod fmt;
 mod header;
 mod info;
 mod ls;
+mod publish;
 mod recover;
 mod verify;
 
@@ -32,6 +33,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
         Command::Dump(dump) => dump::run(dump, json, output),
         Command::Explain(explain) => explain::run(explain, json, output),
         Command::Verify(place) => verify::run(place, json, output),
+        Command::Publish(publish) => publish::run(publish, json, output),
         Command::Recover(recover) => recover::run(recover, json, output),
         Command::Check(texts) => check::run(texts, json, output),
         Command::Fmt(fmt) => fmt::run(fmt, output),

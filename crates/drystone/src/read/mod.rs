@@ -11,6 +11,7 @@ mod covered;
 mod execute;
 mod listing;
 mod replicas;
+mod search;
 mod strings;
 mod trailers;
 
@@ -47,6 +48,7 @@ pub(crate) use blocks::share;
 pub use blocks::{BlockInfo, Written};
 use execute::Sources;
 pub use listing::{Planned, Wanted};
+pub use search::Hits;
 
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
 /// request; wider ones are left out, since the store is told of many requests ahead and a device then serves them together.
@@ -136,6 +138,18 @@ impl Container {
         };
         let (inner, path, precision) = (self.inner.clone(), path.to_string(), Precision::Exact);
         Ok(Reading { inner, snapshot, path, variable, leaves, item, precision })
+    }
+
+    /// One leaf member of a variable by its number: also those that no path leads to, inside arrays of records.
+    pub(crate) fn leaf_reading(&self, path: &str, leaf: u32) -> Result<Reading> {
+        let mut reading = self.reading(path, None)?;
+        reading.leaves.retain(|(number, _)| *number == leaf);
+        let Some((_, only)) = reading.leaves.first_mut() else {
+            return Err(Error::not_found(format!("\"{path}\" has no member number {leaf}")));
+        };
+        only.offset = 0;
+        reading.item = only.size;
+        Ok(reading)
     }
 }
 
@@ -396,8 +410,7 @@ impl Reading {
         let mut plan = read_plan::plan(&slots, &resolved, get, |_, _| None, &options).map_err(error)?;
         if !plan.unknown.is_empty() {
             let known = trailers::for_plan(self, &sources, &plan.unknown, options.gap, options.max_request)?;
-            let meta =
-                |source: u32, piece: &Piece| Some(known.get(&(source, piece.position))?.meta.as_slice());
+            let meta = |source: u32, piece: &Piece| Some(known.get(source, piece)?.meta.as_slice());
             plan = read_plan::plan(&slots, &resolved, get, meta, &options).map_err(error)?;
         }
         Ok(Prepared { slots, listings: Vec::new(), resolved, plan })

@@ -23,8 +23,19 @@ const UNCHECKED: usize = 5 << 20;
 /// Trailers loaded for one plan; pieces beyond are read whole.
 const FOR_A_PLAN: usize = 8 << 20;
 
-/// Trailers of pieces by source and position.
-pub(super) type Known = HashMap<(u32, u64), Arc<Trailer>>;
+/// Trailers of pieces, and what loading them costs where none is in the cache.
+#[derive(Default)]
+pub(super) struct Known {
+    by_place: HashMap<(u32, u64), Arc<Trailer>>,
+    pub(super) requests: u64,
+    pub(super) bytes: u64,
+}
+
+impl Known {
+    pub(super) fn get(&self, source: u32, piece: &Piece) -> Option<&Arc<Trailer>> {
+        self.by_place.get(&(source, piece.position))
+    }
+}
 
 /// The trailer that `bytes` end with, verified; they may begin with padding of the payload.
 pub(super) fn decode(piece: &Piece, bytes: &[u8]) -> Option<Trailer> {
@@ -45,7 +56,7 @@ pub(super) fn for_plan(
     gap: u64,
     max: u64,
 ) -> Result<Known> {
-    let mut known = Known::new();
+    let mut known = Known::default();
     let mut seen = HashSet::new();
     let mut wanted = Vec::new();
     let mut bytes = 0;
@@ -59,10 +70,12 @@ pub(super) fn for_plan(
     let mut buffer = Vec::new();
     for fetch in coalesce(wanted, gap, max) {
         let mut have = false;
+        known.requests += 1;
+        known.bytes += fetch.len();
         for (range, piece) in &fetch.items {
             let place = (fetch.source, &fetch.range);
             let trailer = load(reading, sources, place, (range, piece, 0), &mut have, &mut buffer)?;
-            known.insert((fetch.source, piece.position), trailer);
+            known.by_place.insert((fetch.source, piece.position), trailer);
         }
     }
     Ok(known)

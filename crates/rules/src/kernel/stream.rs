@@ -6,6 +6,7 @@
 //!
 //! Measured: worse than plain stores up to 1 MiB, equal at 4 MiB, 1.6 times faster from 16 MiB on.
 
+use stores::ask;
 pub(super) use stores::{copy_aligned, pack};
 
 /// A destination buffer of at least this many bytes does not stay in the cache, so copies into it bypass
@@ -56,6 +57,35 @@ pub(super) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
+/// [`copy`] of a run, while the lines of a later one at `ahead` are asked for: the processor sees that a run is sequential only
+/// when it is half over, and fetches beyond its end. `ahead` may be any address.
+///
+/// Measured with runs of 512 bytes out of memory: 82 to 84 % of memcpy in place of 66, and 62 in place of 49 where they are 4 KiB
+/// apart.
+///
+/// # Safety
+/// As for [`copy`].
+#[inline(always)]
+pub(super) unsafe fn copy_asking(src: *const u8, dst: *mut u8, len: usize, ahead: *const u8) {
+    let head = dst.align_offset(LINE).min(len);
+    let lines = head + (len - head) / LINE * LINE;
+    ask(ahead);
+    // SAFETY: head, lines and tail make up `len`, and each line begins at a multiple of LINE.
+    unsafe {
+        std::ptr::copy_nonoverlapping(src, dst, head);
+        let mut at = head;
+        while at < lines {
+            ask(ahead.wrapping_add(at));
+            copy_aligned(src.add(at), dst.add(at), LINE);
+            at += LINE;
+        }
+        if lines < len {
+            ask(ahead.wrapping_add(lines));
+            std::ptr::copy_nonoverlapping(src.add(lines), dst.add(lines), len - lines);
+        }
+    }
+}
+
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod stores {
     use std::arch::x86_64::*;
@@ -82,6 +112,13 @@ mod stores {
                 at += 16;
             }
         }
+    }
+
+    /// Asks for a line, into the second-level cache.
+    #[inline(always)]
+    pub(in super::super) fn ask(line: *const u8) {
+        // SAFETY: asking for a line touches no memory, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) }
     }
 
     /// Gathers 16 bytes of elements of `W` bytes (4 or 8) and writes them in one store.
@@ -113,6 +150,9 @@ mod stores {
         // SAFETY: by the caller.
         unsafe { std::ptr::copy_nonoverlapping(src, dst, len) }
     }
+
+    /// Nothing to ask.
+    pub(in super::super) fn ask(_line: *const u8) {}
 
     /// # Safety
     /// `16 / W` elements are readable from `src` on, 16 bytes are writable at `dst`.

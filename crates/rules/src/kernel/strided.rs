@@ -64,14 +64,37 @@ pub(super) fn kernel(elem: usize) -> Kernel {
 ///
 /// Short elements go past the caches only where they follow each other without gaps, so that lines are
 /// written whole (`packed`: the inner loop is dense and every row begins at a multiple of 16 bytes);
-/// elements of two lines and more always do.
-pub(super) fn far_kernel(elem: usize, packed: bool) -> Kernel {
+/// elements of two lines and more always do. `apart`: there are holes between the elements of a row in the source.
+pub(super) fn far_kernel(elem: usize, packed: bool, apart: bool) -> Kernel {
     match elem {
+        _ if apart && (2 * stream::LINE..=LONGEST_ASKED).contains(&elem) => run_asking,
         4 if packed => run_packed::<4>,
         8 if packed => run_packed::<8>,
         _ if packed && elem.is_multiple_of(16) => run::<Packed>,
         _ if elem >= 2 * stream::LINE => run::<Streamed>,
         _ => kernel(elem),
+    }
+}
+
+/// Runs up to this long are asked for ahead; longer ones are seen to be sequential in time.
+const LONGEST_ASKED: usize = 4096;
+/// How many runs ahead.
+const AHEAD: isize = 2;
+
+/// Runs that lie apart in the source, past the caches, each asked for before its turn.
+///
+/// # Safety
+/// As [`Kernel`] says.
+unsafe fn run_asking(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
+    let Plane { outer, inner } = plane;
+    for row in 0..outer.count as isize {
+        let (mut src, mut dst) = (src.wrapping_offset(row * outer.src), dst.wrapping_offset(row * outer.dst));
+        for _ in 0..inner.count {
+            // SAFETY: by the caller, for this run of the plane.
+            unsafe { stream::copy_asking(src, dst, elem, src.wrapping_offset(AHEAD * inner.src)) }
+            src = src.wrapping_offset(inner.src);
+            dst = dst.wrapping_offset(inner.dst);
+        }
     }
 }
 

@@ -103,3 +103,17 @@ pub(super) fn exec_is_refused_where_it_is_not_offered(store: &dyn Store) {
         expect_error!(store.exec("k", "anything", b""), Unsupported { .. }, "exec without the feature");
     }
 }
+
+pub(super) fn sweeping_touches_no_object(store: &dyn Store) {
+    for key in ["a/b/c", "a/d", "ab"] {
+        store.put(key, key.as_bytes(), PutMode::IfAbsent, false).expect("an absent object can be put");
+    }
+    let before = store.list("").expect("listing");
+    store.delete("a/b/c").expect("an object can be deleted");
+    for prefix in ["", "a/", "a", "none/", "a/d"] {
+        store.sweep(prefix).expect("any prefix can be swept");
+    }
+    expect_error!(store.sweep("../"), InvalidKey { .. }, "sweeping outside the store");
+    store.put("a/b/c", b"a/b/c", PutMode::IfAbsent, true).expect("what was swept can be put again");
+    assert_eq!(store.list("").expect("listing"), before, "objects are where they were");
+}

@@ -15,7 +15,7 @@ use crate::{PutMode, Store};
 /// # Panics
 /// When a promise is broken, with the promise and what was found.
 pub fn check(make: impl Fn() -> Box<dyn Store>) {
-    let checks: [fn(&dyn Store); 18] = [
+    let checks: [fn(&dyn Store); 19] = [
         reads::a_missing_object_is_not_found,
         reads::reads_are_exact,
         reads::reading_past_the_end_is_a_short_read,
@@ -29,6 +29,7 @@ pub fn check(make: impl Fn() -> Box<dyn Store>) {
         changes::without_append_nothing_is_appended,
         changes::deleted_objects_are_gone_and_can_be_made_again,
         changes::sync_accepts_what_exists_only,
+        changes::sweeping_touches_no_object,
         changes::exec_is_refused_where_it_is_not_offered,
         concurrent::of_racing_creators_exactly_one_wins,
         concurrent::a_replaced_object_is_never_seen_in_part,

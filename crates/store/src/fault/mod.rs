@@ -349,6 +349,11 @@ impl<S: Store> Store for FaultStore<S> {
         self.change(key, "delete", 0, apply, tear)
     }
 
+    fn sweep(&self, prefix: &str) -> Result<u64> {
+        let _state = self.admit()?;
+        self.inner.sweep(prefix)
+    }
+
     fn sync(&self, keys: &[&str]) -> Result<()> {
         add(&self.tally.syncs, 1);
         keys.iter().try_for_each(|key| validate_key(key))?;

@@ -5,7 +5,7 @@
 //! also keep. Where there are no hard links, Linux's `RENAME_NOREPLACE` takes its place.
 //!
 //! Temporary names contain `~`, which no key does. A process that is killed leaves its temporary file; it is
-//! never listed, and removing it is for whoever collects garbage.
+//! never listed, and `sweep` removes it.
 
 use std::fs::File;
 use std::io;
@@ -93,7 +93,7 @@ fn create_temporary(path: &Path, opening: Opening<'_>) -> io::Result<(File, Path
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
     for _ in 0..1000 {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let temporary = folder.join(format!("~{}-{serial}-{time:x}", std::process::id()));
+        let temporary = folder.join(format!("{}{}-{serial}-{time:x}", tree::TEMPORARY, std::process::id()));
         match opening(&|| tree::create_new(&temporary)) {
             Ok(file) => return Ok((file, temporary)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

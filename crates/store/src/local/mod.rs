@@ -344,6 +344,12 @@ impl Store for Folder {
         Ok(())
     }
 
+    fn sweep(&self, prefix: &str) -> Result<u64> {
+        validate_prefix(prefix)?;
+        self.may_write(&format!("{prefix}x"), "sweep")?;
+        tree::sweep(&self.root, prefix).map_err(|error| self.write_error(prefix, "sweep", error))
+    }
+
     fn sync(&self, keys: &[&str]) -> Result<()> {
         // All files of one turn stay open until their names are synced: few enough for any limit of open files.
         keys.chunks(handles::CAPACITY / 2).try_for_each(|keys| self.sync_some(keys))
@@ -392,6 +398,10 @@ impl Store for LocalStore {
         self.folder.delete(key)
     }
 
+    fn sweep(&self, prefix: &str) -> Result<u64> {
+        self.folder.sweep(prefix)
+    }
+
     fn sync(&self, keys: &[&str]) -> Result<()> {
         self.folder.sync(keys)
     }
@@ -431,6 +441,27 @@ mod tests {
             store.read(&format!("f{i}"), 0, &mut out).unwrap();
             assert_eq!(usize::from_le_bytes(out), i);
         }
+    }
+
+    #[test]
+    fn a_sweep_clears_what_killed_puts_left_below_its_prefix_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalStore::create(dir.path()).unwrap();
+        for key in ["zarr/a/c/0", "zarr/b", "log/w"] {
+            store.put(key, b"1", PutMode::IfAbsent, false).unwrap();
+        }
+        for left in ["zarr/~1-0-a", "zarr/a/c/~1-1-a", "log/~1-2-a", "zarr/a/mine.txt~"] {
+            std::fs::write(dir.path().join(left), "half").unwrap();
+        }
+        for folder in ["zarr/old/c/0", "log/empty"] {
+            std::fs::create_dir_all(dir.path().join(folder)).unwrap();
+        }
+        assert_eq!(store.sweep("zarr/").unwrap(), 2 + 3);
+        assert!(!dir.path().join("zarr/old").exists() && dir.path().join("log/empty").exists());
+        assert!(dir.path().join("log/~1-2-a").exists() && dir.path().join("zarr/a/mine.txt~").exists());
+        assert_eq!(store.list("").unwrap().len(), 3);
+        let reader = LocalStore::open(dir.path(), true).unwrap();
+        assert!(matches!(reader.sweep("log/"), Err(StoreError::ReadOnly { .. })));
     }
 
     #[test]

@@ -10,6 +10,9 @@ use std::path::Path;
 use crate::ListEntry;
 use crate::key::{MAX_KEY_LEN, is_component};
 
+/// What the names of temporary files begin with; no component of a key does.
+pub(crate) const TEMPORARY: char = '~';
+
 /// Creates a file that must not exist, to be read and written.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).open(path)
@@ -79,6 +82,50 @@ fn visit(root: &Path, folder: &str, prefix: &str, found: &mut Vec<ListEntry>) ->
         }
     }
     Ok(())
+}
+
+/// Removes temporary files of keys that begin with `prefix`, and folders of such keys that hold nothing; how many.
+pub(crate) fn sweep(root: &Path, prefix: &str) -> io::Result<u64> {
+    let folder = prefix.rfind('/').map_or("", |slash| &prefix[..slash]);
+    let mut removed = 0;
+    sweep_folder(root, folder, prefix, &mut removed)?;
+    Ok(removed)
+}
+
+/// Whether nothing is left in the folder.
+fn sweep_folder(root: &Path, folder: &str, prefix: &str, removed: &mut u64) -> io::Result<bool> {
+    let entries = match std::fs::read_dir(root.join(folder)) {
+        Err(error) if is_gone(&error) => return Ok(false),
+        other => other?,
+    };
+    let inside = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+    let ours = inside.starts_with(prefix);
+    let mut empty = true;
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let kind = entry.file_type()?;
+        let Some(name) = name.to_str() else {
+            empty = false;
+            continue;
+        };
+        let gone = if kind.is_dir() && is_component(name) {
+            let below = format!("{inside}{name}");
+            let reaches = format!("{below}/").starts_with(prefix) || prefix.starts_with(&format!("{below}/"));
+            reaches
+                && below.len() <= MAX_KEY_LEN
+                && sweep_folder(root, &below, prefix, removed)?
+                && format!("{below}/").starts_with(prefix)
+                && std::fs::remove_dir(entry.path()).is_ok()
+        } else {
+            ours && kind.is_file()
+                && name.starts_with(TEMPORARY)
+                && std::fs::remove_file(entry.path()).is_ok()
+        };
+        *removed += u64::from(gone);
+        empty &= gone;
+    }
+    Ok(empty)
 }
 
 fn is_gone(error: &io::Error) -> bool {

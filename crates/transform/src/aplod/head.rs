@@ -1,10 +1,11 @@
 //! The head of APLOD bytes: components, how each is stored, and what each level is good for (docs/transforms.md).
 
+use crate::class::Class;
 use crate::head::Head;
 use crate::section::Method;
 use crate::{Bound, Precision, TransformError};
 
-use super::level::{Class, Level};
+use super::level::Level;
 
 pub(super) const VERSION: u8 = 1;
 pub(super) const MAX_COMPONENTS: usize = 8;
@@ -96,6 +97,7 @@ impl Layout {
         for (i, level) in self.levels.iter().enumerate() {
             let bound = Bound { absolute: level.absolute, relative: level.relative };
             let enough = match precision {
+                Precision::Exact => false,
                 Precision::Level(least) => i + 1 >= least as usize,
                 precision => precision.allows(&bound),
             };

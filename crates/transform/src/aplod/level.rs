@@ -5,20 +5,8 @@
 //! bits and nothing else. Errors are measured on the data at every level; where a level would make a number of what is none, or
 //! none of a number, it is marked by an infinite error and never used.
 
-use crate::stats::{Bf16, F16, ScalarKind, vectorised};
-
-/// What the bits of a scalar mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
-    /// Nothing is known: no level but the last.
-    Opaque,
-    Signed,
-    Unsigned,
-    Half,
-    BFloat,
-    Single,
-    Double,
-}
+use crate::class::Class;
+use crate::stats::{Bf16, F16, vectorised};
 
 /// A level before the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,45 +19,6 @@ pub(super) struct Level {
 }
 
 impl Class {
-    pub(super) fn of(kind: ScalarKind, width: usize) -> Class {
-        use ScalarKind::*;
-        let class = match kind {
-            I8 | I16 | I32 | I64 => Class::Signed,
-            Bool | U8 | U16 | U32 | U64 => Class::Unsigned,
-            F16 => Class::Half,
-            BF16 => Class::BFloat,
-            F32 => Class::Single,
-            F64 => Class::Double,
-            Other => Class::Opaque,
-        };
-        if kind.size() == width { class } else { Class::Opaque }
-    }
-
-    pub(super) fn code(self) -> u8 {
-        self as u8
-    }
-
-    pub(super) fn from_code(code: u8, width: usize) -> Option<Class> {
-        let class = [
-            Class::Opaque,
-            Class::Signed,
-            Class::Unsigned,
-            Class::Half,
-            Class::BFloat,
-            Class::Single,
-            Class::Double,
-        ];
-        let class = *class.get(usize::from(code))?;
-        let fits = match class {
-            Class::Opaque => true,
-            Class::Signed | Class::Unsigned => matches!(width, 1 | 2 | 4 | 8),
-            Class::Half | Class::BFloat => width == 2,
-            Class::Single => width == 4,
-            Class::Double => width == 8,
-        };
-        fits.then_some(class)
-    }
-
     /// Measures a level at which `kept` leading bytes are known.
     pub(super) fn measure(self, data: &[u8], width: usize, kept: usize) -> Level {
         let cut = Cut::new(width, kept, true);
@@ -166,12 +115,15 @@ vectorised! {
 }
 
 vectorised! {
-    /// Largest absolute and relative error, and whether a number became none or none a number.
+    /// Largest absolute and relative error, and whether a number became none or none a number. Where the numbers are right but
+    /// some bits are not, as of NaNs, the error is the least there is instead of 0.
     fn errors<B: Bits>(data: &[u8], cut: Cut) -> (f64, f64, bool) {
         let (mut absolute, mut relative, mut lost) = (0f64, 0f64, false);
+        let mut differ = 0;
         for element in data.chunks_exact(B::WIDTH) {
             let bits = load(element);
             let made = read_as::<B>(bits, cut);
+            differ |= bits ^ made;
             let special = bits & B::EXPONENT == B::EXPONENT;
             let made_special = made & B::EXPONENT == B::EXPONENT;
             let mantissa = !B::SIGN & !B::EXPONENT & (u64::MAX >> (64 - 8 * B::WIDTH));
@@ -184,7 +136,8 @@ vectorised! {
             absolute = if error > absolute { error } else { absolute };
             relative = if part > relative { part } else { relative };
         }
-        (absolute, relative, lost)
+        let least = if differ == 0 { 0.0 } else { f64::from_bits(1) };
+        (absolute.max(least), relative.max(least), lost)
     }
 }
 

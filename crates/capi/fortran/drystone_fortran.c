@@ -1,0 +1,190 @@
+/*
+ * What the Fortran module needs from C: arrays of any type, rank and memory layout, by the descriptors of Fortran 2018.
+ * Compile it with the C compiler that belongs to your Fortran compiler, whose ISO_Fortran_binding.h it uses.
+ *
+ * Fortran's first index runs fastest, so its dimensions are drystone's from the last to the first: everything is reversed here.
+ */
+#include <drystone.h>
+
+#include <ISO_Fortran_binding.h>
+
+enum { RANKS = CFI_MAX_RANK };
+
+/* An array as drystone.h takes it. */
+struct array {
+    dry_type type;
+    uint32_t ndim;
+    uint64_t size;
+    uint64_t shape[RANKS];
+    int64_t strides[RANKS];
+};
+
+static dry_type type_of(CFI_type_t type) {
+    if (type == CFI_type_double) return DRY_FLOAT64;
+    if (type == CFI_type_float) return DRY_FLOAT32;
+    if (type == CFI_type_int32_t) return DRY_INT32;
+    if (type == CFI_type_int64_t) return DRY_INT64;
+    if (type == CFI_type_int16_t) return DRY_INT16;
+    if (type == CFI_type_int8_t) return DRY_INT8;
+    if (type == CFI_type_double_Complex) return DRY_COMPLEX128;
+    if (type == CFI_type_float_Complex) return DRY_COMPLEX64;
+    if (type == CFI_type_Bool) return DRY_BOOL;
+    return 0; /* none: the library says so */
+}
+
+static struct array describe(const CFI_cdesc_t *given) {
+    struct array out;
+    int d;
+    memset(&out, 0, sizeof out);
+    out.type = type_of(given->type);
+    out.ndim = (uint32_t)given->rank;
+    out.size = given->elem_len;
+    for (d = 0; d < given->rank; d++) {
+        const int last = given->rank - 1 - d;
+        const int64_t stride = (int64_t)given->dim[last].sm;
+        out.shape[d] = given->dim[last].extent > 0 ? (uint64_t)given->dim[last].extent : 0;
+        out.strides[d] = stride;
+        if (out.shape[d] > 1) out.size += (uint64_t)(stride < 0 ? -stride : stride) * (out.shape[d] - 1);
+    }
+    for (d = 0; d < given->rank; d++)
+        if (out.shape[d] == 0) out.size = 0;
+    return out;
+}
+
+/* Bytes of an array that lies in one piece; of others 0, which the library refuses by its size. */
+static uint64_t dense_size(const CFI_cdesc_t *given) {
+    const struct array a = describe(given);
+    int64_t next = (int64_t)given->elem_len;
+    uint32_t d;
+    for (d = a.ndim; d-- > 0;) {
+        if (a.shape[d] > 1 && a.strides[d] != next) return 0;
+        next *= (int64_t)a.shape[d];
+    }
+    return a.size;
+}
+
+/* `values`, one per dimension of the array, from the last to the first. */
+static const uint64_t *reversed(const int64_t *values, uint32_t ndim, uint64_t *out) {
+    uint32_t d;
+    if (values == NULL) return NULL;
+    for (d = 0; d < ndim; d++) out[d] = (uint64_t)values[ndim - 1 - d];
+    return out;
+}
+
+dry_status dry_fortran_put(dry_writer *writer, const char *path, const CFI_cdesc_t *data, int32_t offset_count,
+                           const int64_t *offset) {
+    const struct array a = describe(data);
+    uint64_t place[RANKS];
+    dry_put_options options = dry_put_options_new();
+    options.strides = a.strides;
+    /* An offset of another length is as wrong as an array of another rank: the library says which. */
+    return dry_put(writer, path, a.type, data->base_addr, a.size, offset_count >= 0 ? (uint32_t)offset_count : a.ndim,
+                   reversed(offset, (uint32_t)(offset_count >= 0 ? offset_count : 0), place),
+                   offset_count >= 0 && (uint32_t)offset_count != a.ndim ? NULL : a.shape, &options);
+}
+
+/* The box at `offset` of the array's shape, every `stride`-th cell of it; for a variable with steps of one step. */
+dry_status dry_fortran_read(dry_variable *variable, int64_t step, CFI_cdesc_t *data, int32_t offset_count,
+                            const int64_t *offset, int32_t stride_count, const int64_t *stride) {
+    const struct array a = describe(data);
+    dry_axis axes[RANKS + 1];
+    int64_t strides[RANKS + 1] = {0};
+    uint32_t first = step == DRY_NO_STEP ? 0 : 1, d;
+    dry_read_options options = dry_read_options_new();
+    if ((offset_count >= 0 && (uint32_t)offset_count != a.ndim) || (stride_count >= 0 && (uint32_t)stride_count != a.ndim))
+        return dry_read(variable, a.type, data->base_addr, 0, (uint32_t)(offset_count >= 0 ? offset_count : stride_count),
+                        NULL, NULL);
+    memset(axes, 0, sizeof axes);
+    axes[0].start = (uint64_t)step;
+    axes[0].count = 1;
+    for (d = 0; d < a.ndim; d++) {
+        axes[first + d].start = offset == NULL ? 0 : (uint64_t)offset[a.ndim - 1 - d];
+        axes[first + d].count = a.shape[d];
+        axes[first + d].step = stride == NULL ? 1 : stride[a.ndim - 1 - d];
+        strides[first + d] = a.strides[d];
+    }
+    options.strides = strides;
+    return dry_read(variable, a.type, data->base_addr, a.size, first + a.ndim, axes, &options);
+}
+
+dry_status dry_fortran_set_attribute(dry_container *container, const char *owner, const char *name,
+                                     const CFI_cdesc_t *value) {
+    const struct array a = describe(value);
+    return dry_set_attribute(container, owner, name, a.type, a.ndim, a.shape, value->base_addr, dense_size(value));
+}
+
+dry_status dry_fortran_get_attribute(dry_container *container, const char *owner, const char *name, CFI_cdesc_t *value) {
+    return dry_get_attribute(container, owner, name, type_of(value->type), value->base_addr, dense_size(value));
+}
+
+dry_status dry_fortran_fragment_read(dry_fragment *fragment, int64_t step, CFI_cdesc_t *memory) {
+    return dry_fragment_read(fragment, step, memory->base_addr, dense_size(memory), NULL);
+}
+
+dry_status dry_fortran_fragment_write(dry_fragment *fragment, dry_writer *writer, const CFI_cdesc_t *memory) {
+    return dry_fragment_write(fragment, writer, memory->base_addr, dense_size(memory));
+}
+
+/* `extents`, `dims` and `chunks` in Fortran's order. */
+dry_status dry_fortran_create_variable(dry_container *container, const char *path, dry_type type, int32_t ndim,
+                                       const int64_t *extents, const char *const *dims, int32_t has_steps,
+                                       const char *transform, int32_t chunk_ndim, const int64_t *chunks) {
+    dry_variable_options options = dry_variable_options_new();
+    uint64_t shape[RANKS], cut[RANKS];
+    const char *names[RANKS];
+    int32_t d;
+    if (ndim > RANKS || chunk_ndim > RANKS) ndim = RANKS + 1; /* refused below */
+    options.type = type;
+    options.ndim = (uint32_t)ndim;
+    options.shape = ndim > RANKS ? NULL : reversed(extents, (uint32_t)ndim, shape);
+    if (dims != NULL && ndim <= RANKS) {
+        for (d = 0; d < ndim; d++) names[d] = dims[ndim - 1 - d];
+        options.dims = names;
+    }
+    options.has_steps = has_steps != 0;
+    options.transform = transform;
+    if (chunks != NULL && ndim <= RANKS) {
+        options.chunk_ndim = (uint32_t)chunk_ndim;
+        options.chunks = reversed(chunks, (uint32_t)chunk_ndim, cut);
+    }
+    return dry_create_variable(container, path, &options);
+}
+
+dry_status dry_fortran_create(const char *path, int32_t durability, dry_container **container) {
+    dry_create_options options = dry_create_options_new();
+    options.durability = durability;
+    return dry_create(path, &options, container);
+}
+
+dry_status dry_fortran_writer_open(dry_container *container, int32_t rank, int32_t nranks, dry_writer **writer) {
+    dry_writer_options options = dry_writer_options_new();
+    options.rank = (uint32_t)rank;
+    options.nranks = (uint32_t)nranks;
+    return dry_writer_open(container, &options, writer);
+}
+
+/* The extents of a variable in Fortran's order, of at most 8 dimensions, and the length of its step axis. */
+dry_status dry_fortran_shape(dry_variable *variable, int32_t *ndim, int64_t *extents, int64_t *step_axis) {
+    dry_variable_info info = dry_variable_info_new();
+    const dry_status status = dry_variable_describe(variable, &info);
+    uint32_t d;
+    if (status != DRY_OK) return status;
+    *ndim = (int32_t)info.ndim;
+    *step_axis = info.has_steps ? (int64_t)info.step_axis : -1;
+    for (d = 0; d < info.ndim; d++) extents[d] = (int64_t)info.shape[info.ndim - 1 - d];
+    return status;
+}
+
+dry_status dry_fortran_commit(dry_container *container, int64_t *snapshot) {
+    dry_commit_report report = dry_commit_report_new();
+    const dry_status status = dry_commit(container, &report);
+    *snapshot = (int64_t)report.snapshot;
+    return status;
+}
+
+dry_status dry_fortran_recover(dry_container *container, int32_t decision, int64_t *adopted) {
+    dry_recover_report report = dry_recover_report_new();
+    const dry_status status = dry_recover(container, decision, NULL, 0, &report);
+    *adopted = (int64_t)report.adopted;
+    return status;
+}

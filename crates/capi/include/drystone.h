@@ -1,0 +1,681 @@
+/*
+ * Drystone in C: an array store for simulations and for the people who analyse them. docs/c.md is the guide to this header.
+ *
+ * What holds everywhere
+ * - Functions return a dry_status: DRY_OK, or what kind of failure it was; dry_last_error() is then its message.
+ * - Handles (dry_container *, dry_writer *, ...) are opaque and never followed. NULL, closed and foreign handles, and those
+ *   of another kind, are DRY_INVALID_ARGUMENT. Every handle that was given out is closed once; closing NULL does nothing.
+ *   On failure a handle that would have been given out is NULL.
+ * - Structures begin with struct_size: set it to sizeof of the structure and what you do not need to 0; the inline functions
+ *   dry_..._new() do so. Header and library may so be of different versions. NULL in place of options: all as usual. A field
+ *   named `reserved` is 0.
+ * - Memory is the caller's. `size` is in bytes, from the first byte the library may touch to the last; what does not fit is
+ *   refused before a byte moves. Nothing is kept after a function has returned.
+ * - Results of unknown size go into (buffer, capacity, place for the number needed). To ask for the number give NULL and 0.
+ *   A capacity that is too small is DRY_BUFFER_TOO_SMALL, and the number needed is stored all the same. Texts end with NUL:
+ *   they need one char more than the length that is stored.
+ * - Any thread may call any function, also with the same handle. A writer takes its calls one after the other.
+ * - After fork() a child opens handles of its own; it may close those of its parent.
+ * - Texts are UTF-8. Steps are numbers from 0 on; DRY_NO_STEP stands for none.
+ */
+#ifndef DRYSTONE_H
+#define DRYSTONE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- statuses and messages -------------------------------------------------------------------------------------- */
+
+/** DRY_OK or a kind of failure. */
+typedef int32_t dry_status;
+enum {
+    DRY_OK = 0,
+    DRY_NOT_FOUND = 1,        /* a container, variable, step, block, snapshot or attribute that is not there */
+    DRY_CORRUPT = 2,          /* stored bytes are not what was written */
+    DRY_CONFLICT = 3,         /* somebody else did something that excludes this */
+    DRY_UNSUPPORTED = 4,      /* this version, or this store, cannot do it */
+    DRY_INVALID_ARGUMENT = 5, /* an argument is wrong: handles, sizes, types, names */
+    DRY_OUT_OF_RANGE = 6,     /* cells outside of the array */
+    DRY_IO = 7,               /* the medium failed */
+    DRY_CANCELLED = 8,        /* the caller asked to stop */
+    DRY_BUFFER_TOO_SMALL = 9, /* ask for the size, and give a larger buffer */
+    DRY_INTERNAL = 10         /* a mistake in drystone: please report it */
+};
+
+/** Message of this thread's last failure: what was attempted, what was found, what to do. Empty before the first; it stays
+ *  where it is until the next failure in this thread. */
+const char *dry_last_error(void);
+
+/** The same, copied. It does not change the message itself. */
+dry_status dry_error_message(char *text, size_t capacity, size_t *length);
+
+/** The name of a status, such as "DRY_NOT_FOUND". */
+const char *dry_status_name(dry_status status);
+
+/** The interface of this header; it is counted up by what older programs would not survive. */
+#define DRY_ABI 1u
+
+/** The version of the library, such as "0.1.0". */
+const char *dry_version(void);
+
+/** DRY_UNSUPPORTED if the library does not serve programs compiled with that header: dry_check_abi(DRY_ABI). */
+dry_status dry_check_abi(uint32_t header);
+
+enum {
+    DRY_LOG_NOTE = 1,   /* such as a step that waits for some ranks */
+    DRY_LOG_WARNING = 2 /* such as a snapshot that a power cut took */
+};
+
+/** Is told what a person should know although nothing failed. It is called by the thread whose call has something to tell,
+ *  perhaps by several at once, must not throw or jump out, and may call the library. `message` is gone afterwards. */
+typedef void (*dry_log_callback)(void *context, int32_t level, const char *message);
+
+/** Sets who is told, for the whole process. NULL, as in the beginning: warnings go to standard error, notes nowhere. */
+dry_status dry_set_log(dry_log_callback callback, void *context);
+
+/* ---- element types ---------------------------------------------------------------------------------------------- */
+
+/** The type of an element. In memory numbers are as the processor has them; complex numbers are real, imaginary. */
+typedef int32_t dry_type;
+enum {
+    DRY_BOOL = 1, /* one byte, 0 or 1 */
+    DRY_INT8 = 2,
+    DRY_INT16 = 3,
+    DRY_INT32 = 4,
+    DRY_INT64 = 5,
+    DRY_UINT8 = 6,
+    DRY_UINT16 = 7,
+    DRY_UINT32 = 8,
+    DRY_UINT64 = 9,
+    DRY_FLOAT16 = 10,
+    DRY_BFLOAT16 = 11,
+    DRY_FLOAT32 = 12,
+    DRY_FLOAT64 = 13,
+    DRY_COMPLEX64 = 14,
+    DRY_COMPLEX128 = 15,
+    DRY_BYTES = 16,   /* `length` bytes, filled up with 0 */
+    DRY_UNICODE = 17, /* `length` code points of 4 bytes (UTF-32), filled up with 0 */
+    DRY_STRING = 18,  /* UTF-8 of any length */
+    DRY_RECORD = 19   /* members at offsets, as in a C struct */
+};
+
+typedef struct dry_record dry_record;
+
+/** A member of a record: `ndim` = 0 for one element, else an array of `shape`. */
+typedef struct dry_member {
+    const char *name;
+    dry_type type;
+    uint32_t length;          /* of DRY_BYTES and DRY_UNICODE, else 0 */
+    uint64_t offset;          /* offsetof */
+    const dry_record *record; /* of DRY_RECORD, else NULL */
+    const uint64_t *shape;
+    uint32_t ndim;
+    uint32_t reserved;
+} dry_member;
+
+/** A record: the members of a C struct. */
+struct dry_record {
+    uint32_t struct_size;
+    uint32_t member_size; /* sizeof(dry_member) */
+    uint64_t item_size;   /* sizeof of the C struct */
+    const dry_member *members;
+    uint32_t member_count;
+    uint32_t reserved;
+};
+
+/* ---- containers ------------------------------------------------------------------------------------------------- */
+
+typedef struct dry_container dry_container;
+
+/** What is promised about crashes; chosen once, for ever. */
+enum {
+    DRY_ASYNC = 0,   /* nothing committed is lost by a kill; a power cut may take what came after the last flush */
+    DRY_DURABLE = 1, /* what is committed is on stable storage */
+    DRY_MEMORY = 2   /* never synced */
+};
+
+enum {
+    DRY_READ = 0,       /* to read; the container exists */
+    DRY_READ_WRITE = 1, /* to read and write; the container exists */
+    DRY_APPEND = 2      /* to read and write; created if it is not there */
+};
+
+typedef struct dry_create_options {
+    uint32_t struct_size;
+    int32_t durability;
+} dry_create_options;
+
+/** A container at the snapshot of its handle. */
+typedef struct dry_container_info {
+    uint32_t struct_size;
+    int32_t durability;
+    uint64_t snapshot;       /* its number; 0 before the first commit */
+    uint64_t time;           /* nanoseconds since 1970 at which it was committed */
+    uint64_t step_axis;      /* last step + 1; 0 before any */
+    uint64_t step_count;     /* steps that are present */
+    uint64_t variable_count;
+    uint8_t uuid[16];
+    uint32_t writable;
+    uint32_t reserved;
+} dry_container_info;
+
+typedef struct dry_commit_report {
+    uint32_t struct_size;
+    uint32_t changed;    /* was anything new? */
+    uint64_t snapshot;   /* which now holds it */
+    uint64_t incomplete; /* steps that some ranks have closed and others not; the log tells which */
+} dry_commit_report;
+
+/** Creates a container: a folder. DRY_CONFLICT if there is one. */
+dry_status dry_create(const char *path, const dry_create_options *options, dry_container **container);
+
+/** Opens a container. DRY_NOT_FOUND if there is none, DRY_UNSUPPORTED if a newer version wrote it. */
+dry_status dry_open(const char *path, int32_t mode, dry_container **container);
+
+/** Opens an earlier snapshot for reading; it never changes. 0 is the empty one before the first commit. */
+dry_status dry_open_snapshot(dry_container *container, uint64_t snapshot, dry_container **earlier);
+
+/** Closes the handle. Variables, fragments and writers opened from it go on until they are closed. */
+dry_status dry_container_close(dry_container *container);
+
+dry_status dry_container_describe(dry_container *container, dry_container_info *info);
+
+/** Moves the handle to the newest snapshot; `changed` (or NULL) gets 1 if it is another one. Handles of variables and
+ *  fragments stay at theirs. */
+dry_status dry_refresh(dry_container *container, int32_t *changed);
+
+/** Numbers of the snapshots that can be read, ascending. */
+dry_status dry_snapshots(dry_container *container, uint64_t *snapshots, size_t capacity, size_t *count);
+
+/** Committed steps of the handle's snapshot, ascending. */
+dry_status dry_steps(dry_container *container, uint64_t *steps, size_t capacity, size_t *count);
+
+/** Makes visible what writers have closed: steps that all their ranks have closed, and all steps of writers without ranks.
+ *  One process does it. With nothing new the snapshot stays. DRY_CONFLICT if one rank of a step was closed twice. */
+dry_status dry_commit(dry_container *container, dry_commit_report *report);
+
+/** Makes everything committed so far survive a power cut; `snapshot` (or NULL) gets its number. */
+dry_status dry_flush(dry_container *container, uint64_t *snapshot);
+
+/** What to do with steps that a dead run completed but did not commit. */
+enum {
+    DRY_ADOPT_ALL = 0,
+    DRY_ADOPT_NONE = 1,
+    DRY_ADOPT_THESE = 2,
+    DRY_ADOPT_OTHERS = 3 /* all but these */
+};
+
+typedef struct dry_recover_report {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t run;        /* that begins now */
+    uint64_t snapshot;
+    uint64_t adopted;    /* steps that became visible */
+    uint64_t discarded;  /* complete steps that were dropped as asked */
+    uint64_t incomplete; /* steps dropped because some rank had not closed them */
+} dry_recover_report;
+
+/** Settles what a dead run left, shuts its writers out, and begins a new run, on any number of ranks. */
+dry_status dry_recover(dry_container *container, int32_t decision, const uint64_t *steps, size_t step_count,
+                       dry_recover_report *report);
+
+typedef struct dry_verify_report {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t entries;   /* of the index */
+    uint64_t bytes;     /* of payload */
+    uint64_t manifests;
+    uint64_t damaged;   /* places that cannot be read as they were written; the log tells which */
+} dry_verify_report;
+
+/** Is told how far it is; anything but 0 stops (DRY_CANCELLED). */
+typedef int32_t (*dry_progress)(void *context, uint64_t done, uint64_t total);
+
+/** Checks every byte the handle's snapshot refers to. Damage is counted, not a failure of this call. */
+dry_status dry_verify(dry_container *container, dry_progress progress, void *context, dry_verify_report *report);
+
+/* ---- schema ----------------------------------------------------------------------------------------------------- */
+
+/** An extent that grows as blocks are put. */
+#define DRY_GROWS UINT64_MAX
+
+typedef struct dry_variable_options {
+    uint32_t struct_size;
+    dry_type type;
+    uint32_t length;          /* of DRY_BYTES and DRY_UNICODE */
+    uint32_t ndim;            /* without the step axis; at most 8 */
+    const dry_record *record; /* of DRY_RECORD */
+    const uint64_t *shape;    /* ndim extents, or DRY_GROWS */
+    const char *const *dims;  /* ndim names, or NULL */
+    const char *transform;    /* such as "shuffle,zstd:1", or NULL */
+    const uint64_t *chunks;   /* into which blocks are cut, or NULL */
+    uint32_t chunk_ndim;      /* entries of chunks */
+    uint32_t has_steps;       /* one array per output time */
+    uint32_t local;           /* one value or array of any shape per writer and step; ndim is 0 */
+    uint32_t reserved;
+    const void *fill;         /* one element, or NULL for zeros */
+    uint64_t fill_size;
+} dry_variable_options;
+
+/** Creates a variable and the groups above it; "group/name" is a path. The identical one again changes nothing, another one
+ *  is DRY_CONFLICT. Committed on return. */
+dry_status dry_create_variable(dry_container *container, const char *path, const dry_variable_options *options);
+
+dry_status dry_create_group(dry_container *container, const char *path);
+
+/** Sets the shape, without the step axis. Cells that are cut off and grow back read as fill. */
+dry_status dry_resize(dry_container *container, const char *path, uint32_t ndim, const uint64_t *shape);
+
+dry_status dry_rename(dry_container *container, const char *from, const char *to);
+
+/** Removes a name; of a group, everything below. Earlier snapshots keep it. */
+dry_status dry_delete(dry_container *container, const char *path);
+
+/** Makes `path` stand for `target`. */
+dry_status dry_link(dry_container *container, const char *path, const char *target);
+
+/** Collects the changes of the schema that follow on this handle, until dry_end_batch makes them one commit. */
+dry_status dry_begin_batch(dry_container *container);
+
+/** `commit` 0 forgets what was collected. */
+dry_status dry_end_batch(dry_container *container, int32_t commit);
+
+enum { DRY_NOTHING = 0, DRY_VARIABLE = 1, DRY_GROUP = 2 };
+
+/** What stands at a path (links are followed); DRY_NOTHING is no failure. */
+dry_status dry_kind_of(dry_container *container, const char *path, int32_t *kind);
+
+/** Paths of all variables (DRY_VARIABLE) or groups (DRY_GROUP), sorted, each followed by NUL; `length` counts the bytes. */
+dry_status dry_names(dry_container *container, int32_t kind, char *names, size_t capacity, size_t *length, size_t *count);
+
+/* ---- attributes ------------------------------------------------------------------------------------------------- */
+/* `owner` is the path of a variable or group; "" is the container itself.                                           */
+
+typedef struct dry_attribute_info {
+    uint32_t struct_size;
+    dry_type type;     /* DRY_STRING: a text, or with ndim 1 a list of texts */
+    uint32_t length;   /* of DRY_BYTES and DRY_UNICODE */
+    uint32_t ndim;
+    uint64_t shape[8];
+    uint64_t size;     /* bytes that a buffer needs; of texts with their NULs */
+} dry_attribute_info;
+
+/** Sets a text. */
+dry_status dry_set_text_attribute(dry_container *container, const char *owner, const char *name, const char *value);
+
+/** Sets a list of texts. */
+dry_status dry_set_texts_attribute(dry_container *container, const char *owner, const char *name,
+                                   const char *const *values, size_t count);
+
+/** Sets a number (ndim 0) or a dense row-major array of numbers. */
+dry_status dry_set_attribute(dry_container *container, const char *owner, const char *name, dry_type type, uint32_t ndim,
+                             const uint64_t *shape, const void *data, uint64_t size);
+
+dry_status dry_remove_attribute(dry_container *container, const char *owner, const char *name);
+
+/** Names, sorted, each followed by NUL; `length` counts the bytes. */
+dry_status dry_attribute_names(dry_container *container, const char *owner, char *names, size_t capacity, size_t *length,
+                               size_t *count);
+
+/** DRY_UNSUPPORTED for what only other languages have: nested lists and dictionaries. */
+dry_status dry_attribute_describe(dry_container *container, const char *owner, const char *name,
+                                  dry_attribute_info *info);
+
+/** Copies a text; a list of texts one after the other, each with its NUL, all counted by `length`. */
+dry_status dry_get_text_attribute(dry_container *container, const char *owner, const char *name, char *text,
+                                  size_t capacity, size_t *length);
+
+/** Copies numbers of exactly this type and size. */
+dry_status dry_get_attribute(dry_container *container, const char *owner, const char *name, dry_type type, void *data,
+                             uint64_t size);
+
+/* ---- writers ---------------------------------------------------------------------------------------------------- */
+
+typedef struct dry_writer dry_writer;
+
+typedef struct dry_writer_options {
+    uint32_t struct_size;
+    uint32_t rank;          /* of this process, below nranks */
+    uint32_t nranks;        /* 0: a writer without ranks, which waits for nobody */
+    uint32_t has_run;       /* is `run` given? */
+    uint64_t run;           /* of these ranks together; by default the number of the last recovery */
+    uint64_t segment_limit; /* bytes after which a new file begins; 0: as usual */
+} dry_writer_options;
+
+/** No step; where a step begins, the next. */
+#define DRY_NO_STEP ((int64_t)-1)
+
+typedef struct dry_put_options {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t item_size;     /* bytes of an element; needed for DRY_BYTES, DRY_UNICODE, DRY_RECORD and member arrays */
+    const int64_t *strides; /* bytes between neighbours per dimension; NULL: dense, row-major */
+    const char *member;     /* of a record, as "velocity.x"; NULL: the whole element */
+} dry_put_options;
+
+/** Opens a writer. Each has a log of its own, so writers never wait for each other. DRY_CONFLICT where a dead run left steps
+ *  of other ranks: dry_recover settles them. */
+dry_status dry_writer_open(dry_container *container, const dry_writer_options *options, dry_writer **writer);
+
+/** Closes the writer and commits its values without step. An open step is dropped, which is DRY_INVALID_ARGUMENT; the handle
+ *  is closed whatever is returned. */
+dry_status dry_writer_close(dry_writer *writer);
+
+/** Begins a step: the given one, or with DRY_NO_STEP the next. `replace` 1 hides what the step held before; 0 lays over it.
+ *  `begun` (or NULL) gets the number. */
+dry_status dry_begin_step(dry_writer *writer, int64_t step, int32_t replace, uint64_t *begun);
+
+/** Ends the step. With one rank it is committed; with several, one of them calls dry_commit when all have ended it. */
+dry_status dry_end_step(dry_writer *writer, dry_commit_report *report);
+
+/** Drops the open step: nothing of it will be visible. */
+dry_status dry_abort_step(dry_writer *writer);
+
+/** Writes a block: `count` cells per dimension from `offset` on (NULL: from 0). `data` is its first element, and `size` the
+ *  bytes between its lowest and highest. When it returns, the memory may be changed. Needs a step if the variable has steps. */
+dry_status dry_put(dry_writer *writer, const char *path, dry_type type, const void *data, uint64_t size, uint32_t ndim,
+                   const uint64_t *offset, const uint64_t *count, const dry_put_options *options);
+
+/** Writes a block of a DRY_STRING variable, row-major. `lengths` in bytes, or NULL: each text ends with NUL. */
+dry_status dry_put_strings(dry_writer *writer, const char *path, const char *const *values, const uint64_t *lengths,
+                           uint32_t ndim, const uint64_t *offset, const uint64_t *count);
+
+/** Hands everything staged to the system. Nothing becomes visible by it. */
+dry_status dry_writer_flush(dry_writer *writer);
+
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
+
+typedef struct dry_variable dry_variable;
+
+typedef struct dry_variable_info {
+    uint32_t struct_size;
+    dry_type type;
+    uint32_t length;          /* of DRY_BYTES and DRY_UNICODE */
+    uint32_t ndim;            /* without the step axis */
+    uint64_t item_size;       /* bytes of an element as it is read */
+    uint64_t snapshot;
+    uint64_t step_axis;       /* length of the step axis: last step + 1; 0 without steps */
+    uint64_t shape[8];        /* without the step axis */
+    uint64_t chunks[8];
+    uint64_t member_shape[8]; /* of the member that is read, if it is an array */
+    uint64_t member_offset;
+    uint64_t fill_size;       /* 0: zeros */
+    uint32_t chunk_ndim;      /* 0: blocks are cut as the library sees fit */
+    uint32_t member_ndim;
+    uint32_t has_steps;
+    uint32_t local;
+    uint32_t grows;           /* bit d: dimension d grows */
+    uint32_t reserved;
+} dry_variable_info;
+
+/** The cells start, start + step, ..., `count` of them; a step of 0 is 1. */
+typedef struct dry_axis {
+    uint64_t start;
+    uint64_t count;
+    int64_t step;
+} dry_axis;
+
+typedef struct dry_read_report {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t wanted_bytes; /* of the selected cells that blocks hold */
+    uint64_t read_bytes;   /* from storage */
+    uint64_t requests;     /* to storage */
+    uint64_t blocks;       /* that show */
+    double max_error;      /* guaranteed; 0 unless less than exact was asked for */
+    double max_relative_error;
+} dry_read_report;
+
+/** How close to what was written; less may need fewer bytes, where the transform has levels (docs/transforms.md). */
+enum {
+    DRY_EXACT = 0,
+    DRY_WITHIN = 1,          /* no value further from the exact one than max_error */
+    DRY_WITHIN_RELATIVE = 2, /* the same times the magnitude of the exact value */
+    DRY_LEVEL = 3            /* the levels 1 to `level` of the transform */
+};
+
+typedef struct dry_read_options {
+    uint32_t struct_size;
+    uint32_t accuracy;
+    uint64_t item_size;      /* as in dry_put_options */
+    const int64_t *strides;  /* as in dry_put_options; no two elements may share a byte */
+    dry_read_report *report; /* what it cost, or NULL */
+    double max_error;
+    uint32_t level;
+    uint32_t reserved;
+} dry_read_options;
+
+/** A written block. */
+typedef struct dry_block {
+    uint32_t struct_size;
+    uint32_t ndim;
+    int64_t step;
+    uint64_t offset[8];
+    uint64_t count[8];
+    uint64_t cut[8];       /* shape of the pieces that are encoded by themselves */
+    uint64_t snapshot;     /* by whose commit it became visible */
+    uint64_t writer;       /* rank, or the number of a writer without rank */
+    uint64_t put;          /* which put of its writer */
+    uint64_t stored_bytes;
+    uint64_t nans;
+    uint64_t min, max;     /* bytes of an int64_t, uint64_t or double, as the type is signed, unsigned or floating */
+    uint32_t has_min_max;
+    uint32_t reserved;
+} dry_block;
+
+/** Opens a variable of the snapshot that the container's handle has now, or one member of its records (else NULL). */
+dry_status dry_variable_open(dry_container *container, const char *path, const char *member, dry_variable **variable);
+
+dry_status dry_variable_close(dry_variable *variable);
+
+dry_status dry_variable_describe(dry_variable *variable, dry_variable_info *info);
+
+enum {
+    DRY_TEXT_TYPE = 0,      /* such as "float32" or "record{x: float64, y: float64}" */
+    DRY_TEXT_TRANSFORM = 1  /* empty: none */
+};
+dry_status dry_variable_text(dry_variable *variable, int32_t which, char *text, size_t capacity, size_t *length);
+
+enum {
+    DRY_NAMES_DIMS = 0,   /* of the dimensions, if they have names */
+    DRY_NAMES_MEMBERS = 1 /* of the record's members */
+};
+/** Names, each followed by NUL; `length` counts the bytes. */
+dry_status dry_variable_names(dry_variable *variable, int32_t which, char *names, size_t capacity, size_t *length,
+                              size_t *count);
+
+/** Bytes of one element where nothing was written; none for zeros. */
+dry_status dry_variable_fill(dry_variable *variable, void *fill, size_t capacity, size_t *size);
+
+/** Committed steps in which the variable has a block. */
+dry_status dry_variable_steps(dry_variable *variable, uint64_t *steps, size_t capacity, size_t *count);
+
+/** Reads a box of one step (DRY_NO_STEP for a variable without). `offset` NULL: from 0; `count` NULL: to the end. Cells that
+ *  nobody wrote read as fill. */
+dry_status dry_read_box(dry_variable *variable, int64_t step, dry_type type, void *data, uint64_t size, uint32_t ndim,
+                        const uint64_t *offset, const uint64_t *count, const dry_read_options *options);
+
+/** Reads one cell, slice or strided slice per axis; for a variable with steps the first axis is the step. `data` has the
+ *  counts of the axes as its shape. */
+dry_status dry_read(dry_variable *variable, dry_type type, void *data, uint64_t size, uint32_t naxes, const dry_axis *axes,
+                    const dry_read_options *options);
+
+/** Reads texts of a DRY_STRING variable, one after the other without NULs, into `text`; `ends` (or NULL), of `cells` entries,
+ *  gets for each cell where its text ends. */
+dry_status dry_read_strings(dry_variable *variable, uint32_t naxes, const dry_axis *axes, char *text, size_t capacity,
+                            size_t *length, uint64_t *ends, size_t cells);
+
+/** What dry_read would do: ranges, requests, bytes. */
+dry_status dry_explain(dry_variable *variable, uint32_t naxes, const dry_axis *axes, char *text, size_t capacity,
+                       size_t *length);
+
+/** The blocks written in a step, oldest first. `struct_size` is sizeof(dry_block). */
+dry_status dry_blocks(dry_variable *variable, int64_t step, dry_block *blocks, size_t struct_size, size_t capacity,
+                      size_t *count);
+
+/** Reads block `number` of dry_blocks as it was written; `count` is its count. The only way to read local variables. */
+dry_status dry_read_block(dry_variable *variable, int64_t step, size_t number, dry_type type, void *data, uint64_t size,
+                          uint32_t ndim, const uint64_t *count, const dry_read_options *options);
+
+/** The same for texts, as dry_read_strings gives them. */
+dry_status dry_read_block_strings(dry_variable *variable, int64_t step, size_t number, char *text, size_t capacity,
+                                  size_t *length, uint64_t *ends, size_t cells);
+
+/* ---- fragments: declared memory layouts (docs/language.md) ------------------------------------------------------ */
+
+typedef struct dry_fragment dry_fragment;
+
+/** A parameter of a text or fragment, such as "rank" or "nranks". */
+typedef struct dry_parameter {
+    const char *name;
+    int64_t value;
+} dry_parameter;
+
+typedef struct dry_fragment_info {
+    uint32_t struct_size;
+    uint32_t has_steps;
+    uint64_t size;        /* bytes of its memory */
+    uint64_t align;
+    uint64_t array_count;
+} dry_fragment_info;
+
+typedef struct dry_fragment_array {
+    uint32_t struct_size;
+    dry_type type;
+    uint32_t length;        /* of DRY_BYTES */
+    uint32_t ndim;
+    uint64_t offset;        /* bytes from the fragment's beginning */
+    uint64_t item_size;
+    uint64_t shape[16];
+    uint64_t strides[16];   /* bytes */
+    int64_t iteration;      /* value of the counter, if a `for` made it */
+    uint32_t has_iteration;
+    uint32_t has_strides;   /* 0: the elements lie along a curve */
+} dry_fragment_array;
+
+typedef struct dry_coverage {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t wanted;   /* values of the fragment */
+    uint64_t covered;  /* those that a block has written */
+    uint64_t unmapped; /* those without counterpart in the dataset */
+    uint64_t missing;  /* those that nobody wrote */
+} dry_coverage;
+
+/** Declares a text in the dataset language: creates its variables and keeps its fragments, in one commit. */
+dry_status dry_declare(dry_container *container, const char *text, const dry_parameter *parameters, size_t count);
+
+/** Opens an instance of a declared fragment, at the snapshot that the container's handle has now. */
+dry_status dry_fragment_open(dry_container *container, const char *name, const dry_parameter *parameters, size_t count,
+                             dry_fragment **fragment);
+
+dry_status dry_fragment_close(dry_fragment *fragment);
+
+dry_status dry_fragment_describe(dry_fragment *fragment, dry_fragment_info *info);
+
+/** Array `number` in the order of memory, and (unless both are NULL) its name. */
+dry_status dry_fragment_array_at(dry_fragment *fragment, size_t number, dry_fragment_array *array, char *name,
+                                 size_t capacity, size_t *length);
+
+/** Fills `size` bytes, which are the fragment's. Bytes that stand for nothing in the dataset are left alone. */
+dry_status dry_fragment_read(dry_fragment *fragment, int64_t step, void *data, uint64_t size, dry_read_report *report);
+
+/** Puts the fragment's memory through a writer, into its open step where variables have steps. */
+dry_status dry_fragment_write(dry_fragment *fragment, dry_writer *writer, const void *data, uint64_t size);
+
+dry_status dry_fragment_coverage(dry_fragment *fragment, int64_t step, dry_coverage *coverage);
+
+dry_status dry_fragment_explain(dry_fragment *fragment, int64_t step, char *text, size_t capacity, size_t *length);
+
+/* ---- rules: conversions between memory layouts (docs/rules.md) -------------------------------------------------- */
+
+typedef struct dry_rule dry_rule;
+
+/** A box of an array of numbers, and how it lies in memory. */
+typedef struct dry_layout {
+    dry_type type;
+    uint32_t ndim;
+    const int64_t *start;   /* the box's first cell in the array; NULL: 0 */
+    const uint64_t *shape;  /* of the box */
+    const int64_t *strides; /* bytes, not negative; NULL: dense, row-major */
+    uint64_t offset;        /* bytes from the memory's beginning to the box's first element */
+} dry_layout;
+
+typedef struct dry_rule_info {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t src_size; /* bytes the source has */
+    uint64_t dst_size; /* bytes the destination has */
+    uint64_t moved;    /* bytes written */
+    uint8_t hash[16];  /* which equal rules share, in every process */
+} dry_rule_info;
+
+/** What becomes of numbers that do not fit the destination's type. */
+enum { DRY_REFUSE = 0, DRY_SATURATE = 1, DRY_WRAP = 2 };
+
+/** Compiles the conversion of the boxes in one memory to those in another: cells that both hold are moved. */
+dry_status dry_rule_compile(const dry_layout *src, size_t src_count, const dry_layout *dst, size_t dst_count,
+                            int32_t narrowing, dry_rule **rule);
+
+/** A rule that dry_rule_encode made, perhaps elsewhere; checked against the sizes of both memories. */
+dry_status dry_rule_decode(const void *encoded, uint64_t size, uint64_t src_size, uint64_t dst_size, dry_rule **rule);
+
+dry_status dry_rule_close(dry_rule *rule);
+
+dry_status dry_rule_encode(dry_rule *rule, void *encoded, size_t capacity, size_t *size);
+
+dry_status dry_rule_describe(dry_rule *rule, dry_rule_info *info);
+
+dry_status dry_rule_text(dry_rule *rule, char *text, size_t capacity, size_t *length);
+
+/** Runs the rule. Both memories are at least as large as it says, and apart from each other. */
+dry_status dry_rule_apply(dry_rule *rule, const void *src, uint64_t src_size, void *dst, uint64_t dst_size);
+
+/* ---- structures with struct_size set and everything else 0 ------------------------------------------------------ */
+
+#define DRY_NEW(name)                                                                                                      \
+    static inline name name##_new(void) {                                                                                  \
+        name made;                                                                                                         \
+        memset(&made, 0, sizeof made);                                                                                     \
+        made.struct_size = (uint32_t)sizeof made;                                                                          \
+        return made;                                                                                                       \
+    }
+DRY_NEW(dry_create_options)
+DRY_NEW(dry_container_info)
+DRY_NEW(dry_commit_report)
+DRY_NEW(dry_recover_report)
+DRY_NEW(dry_verify_report)
+DRY_NEW(dry_variable_options)
+DRY_NEW(dry_attribute_info)
+DRY_NEW(dry_writer_options)
+DRY_NEW(dry_put_options)
+DRY_NEW(dry_variable_info)
+DRY_NEW(dry_read_options)
+DRY_NEW(dry_read_report)
+DRY_NEW(dry_fragment_info)
+DRY_NEW(dry_fragment_array)
+DRY_NEW(dry_coverage)
+DRY_NEW(dry_rule_info)
+
+/** The record of a C struct. */
+static inline dry_record dry_record_new(uint64_t item_size, const dry_member *members, uint32_t member_count) {
+    dry_record made;
+    memset(&made, 0, sizeof made);
+    made.struct_size = (uint32_t)sizeof made;
+    made.member_size = (uint32_t)sizeof(dry_member);
+    made.item_size = item_size;
+    made.members = members;
+    made.member_count = member_count;
+    return made;
+}
+#undef DRY_NEW
+
+#ifdef __cplusplus
+}
+#endif
+#endif

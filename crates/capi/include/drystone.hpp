@@ -1,0 +1,672 @@
+// Drystone in C++17: drystone.h with objects that close themselves, views of memory, and element types by template.
+//
+// What holds everywhere
+// - A failure throws drystone::error, whose status() is the C code; destructors throw nothing. What must not be lost is closed
+//   by close(), which throws.
+// - Objects can be moved, not copied; get() gives the C handle, for what is only in C.
+// - A view is memory of the caller: a pointer, a shape, and strides in elements. Nothing is kept after a call.
+// - Everything may be used from several threads, as in C.
+#ifndef DRYSTONE_HPP
+#define DRYSTONE_HPP
+
+#include "drystone.h"
+
+#include <array>
+#include <complex>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace drystone {
+
+/// A failure: what() is its message.
+class error : public std::runtime_error {
+  public:
+    error(dry_status status, const char *message) : std::runtime_error(message), status_(status) {}
+    dry_status status() const noexcept { return status_; }
+
+  private:
+    dry_status status_;
+};
+
+namespace detail {
+inline void check(dry_status status) {
+    if (status != DRY_OK) throw error(status, dry_last_error());
+}
+
+/// A text from a function that takes (buffer, capacity, place for the length).
+template <class Ask> std::string text(Ask ask) {
+    std::size_t length = 0;
+    check(ask(nullptr, std::size_t{0}, &length));
+    for (;;) {
+        std::string out(length + 1, '\0');
+        const dry_status status = ask(out.data(), out.size(), &length);
+        if (status == DRY_BUFFER_TOO_SMALL) continue; // it grew meanwhile
+        check(status);
+        out.resize(length);
+        return out;
+    }
+}
+
+/// A list from a function that takes (buffer, capacity, place for the count).
+template <class T, class Ask> std::vector<T> list(Ask ask) {
+    std::size_t count = 0;
+    check(ask(nullptr, std::size_t{0}, &count));
+    for (;;) {
+        std::vector<T> out(count);
+        const dry_status status = ask(out.empty() ? nullptr : out.data(), out.size(), &count);
+        if (status == DRY_BUFFER_TOO_SMALL) continue;
+        check(status);
+        out.resize(count);
+        return out;
+    }
+}
+
+/// Names that stand one after the other, each with its NUL.
+inline std::vector<std::string> split(const std::vector<char> &joined) {
+    std::vector<std::string> out;
+    for (std::size_t at = 0; at < joined.size(); at += out.back().size() + 1) out.emplace_back(joined.data() + at);
+    return out;
+}
+} // namespace detail
+
+/// The version of the library.
+inline std::string version() { return dry_version(); }
+
+/// The dry_type of a C++ type; other types have none.
+template <class T> constexpr dry_type type_of() {
+    using V = std::remove_cv_t<T>;
+    if constexpr (std::is_same_v<V, bool>) return DRY_BOOL;
+    else if constexpr (std::is_integral_v<V>) {
+        constexpr bool s = std::is_signed_v<V>;
+        if constexpr (sizeof(V) == 1) return s ? DRY_INT8 : DRY_UINT8;
+        else if constexpr (sizeof(V) == 2) return s ? DRY_INT16 : DRY_UINT16;
+        else if constexpr (sizeof(V) == 4) return s ? DRY_INT32 : DRY_UINT32;
+        else return s ? DRY_INT64 : DRY_UINT64;
+    } else if constexpr (std::is_same_v<V, float>) return DRY_FLOAT32;
+    else if constexpr (std::is_same_v<V, double>) return DRY_FLOAT64;
+    else if constexpr (std::is_same_v<V, std::complex<float>>) return DRY_COMPLEX64;
+    else if constexpr (std::is_same_v<V, std::complex<double>>) return DRY_COMPLEX128;
+    else return DRY_RECORD;
+}
+
+/// Extents, offsets or counts.
+using extents = std::vector<std::uint64_t>;
+
+/// An n-dimensional array somewhere in memory, dense and row-major unless strides (in elements) are given.
+///
+/// A struct T stands for a record of its size.
+template <class T> class view {
+    static_assert(std::is_trivially_copyable_v<T>, "elements are moved as bytes");
+
+  public:
+    view(T *first, extents shape) : first_(first), shape_(std::move(shape)) { size_ = cells() * sizeof(T); }
+
+    view(T *first, extents shape, const std::vector<std::int64_t> &strides)
+        : first_(first), shape_(std::move(shape)), size_(cells() > 0 ? sizeof(T) : 0) {
+        if (strides.size() != shape_.size()) throw error(DRY_INVALID_ARGUMENT, "a view needs one stride per dimension");
+        for (std::size_t d = 0; d < shape_.size(); ++d) {
+            strides_.push_back(strides[d] * static_cast<std::int64_t>(sizeof(T)));
+            const auto reach = static_cast<std::uint64_t>(strides_[d] < 0 ? -strides_[d] : strides_[d]);
+            if (size_ > 0) size_ += reach * (shape_[d] - 1);
+        }
+    }
+
+    /// All of a std::vector, std::array, std::span or the like, as one dimension or in a shape of as many cells.
+    template <class C, class = decltype(std::declval<C &>().data() + std::declval<C &>().size())>
+    view(C &&memory) : view(memory.data(), {memory.size()}) {}
+    template <class C, class = decltype(std::declval<C &>().data() + std::declval<C &>().size())>
+    view(C &&memory, extents shape) : view(memory.data(), std::move(shape)) {
+        if (cells() != memory.size()) throw error(DRY_INVALID_ARGUMENT, "the memory has another size than the shape");
+    }
+
+    T *data() const noexcept { return first_; }
+    const extents &shape() const noexcept { return shape_; }
+    /// Bytes per dimension, or nullptr if dense.
+    const std::int64_t *strides() const noexcept { return strides_.empty() ? nullptr : strides_.data(); }
+    /// Bytes from the lowest to the highest.
+    std::uint64_t size() const noexcept { return size_; }
+
+  private:
+    std::uint64_t cells() const {
+        std::uint64_t n = 1;
+        for (const auto extent : shape_) n *= extent;
+        return n;
+    }
+    T *first_;
+    extents shape_;
+    std::vector<std::int64_t> strides_;
+    std::uint64_t size_ = 0;
+};
+
+namespace detail {
+/// A handle that closes itself.
+template <class H, dry_status (*Close)(H *)> class handle {
+  public:
+    explicit handle(H *raw) noexcept : raw_(raw) {}
+    handle(handle &&other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
+    handle &operator=(handle &&other) noexcept {
+        if (this != &other) {
+            (void)Close(raw_);
+            raw_ = std::exchange(other.raw_, nullptr);
+        }
+        return *this;
+    }
+    ~handle() { (void)Close(raw_); }
+    H *get() const noexcept { return raw_; }
+    void close() { check(Close(std::exchange(raw_, nullptr))); }
+
+  private:
+    H *raw_;
+};
+
+inline const std::uint64_t *pointer(const extents &values) { return values.empty() ? nullptr : values.data(); }
+
+inline std::uint32_t ndim(const extents &values) { return static_cast<std::uint32_t>(values.size()); }
+
+/// The offset of a block of so many dimensions; empty stands for the beginning.
+inline const std::uint64_t *offset_of(const extents &offset, std::size_t dimensions) {
+    if (!offset.empty() && offset.size() != dimensions)
+        throw error(DRY_INVALID_ARGUMENT, "the offset has another number of dimensions than the memory");
+    return pointer(offset);
+}
+} // namespace detail
+
+/// One axis of a selection: cells start, start + step, ..., count of them.
+struct axis {
+    axis(std::uint64_t cell) : start(cell), count(1) {}
+    axis(std::uint64_t first, std::uint64_t n, std::int64_t by = 1) : start(first), count(n), step(by) {}
+    std::uint64_t start;
+    std::uint64_t count;
+    std::int64_t step = 1;
+};
+
+/// A variable of a snapshot, or one member of its records.
+class variable : public detail::handle<dry_variable, dry_variable_close> {
+  public:
+    using handle::handle;
+
+    dry_variable_info info() const {
+        auto out = dry_variable_info_new();
+        detail::check(dry_variable_describe(get(), &out));
+        return out;
+    }
+
+    /// Without the step axis.
+    extents shape() const {
+        const auto found = info();
+        return extents(found.shape, found.shape + found.ndim);
+    }
+
+    std::string type() const {
+        return detail::text([&](auto... a) { return dry_variable_text(get(), DRY_TEXT_TYPE, a...); });
+    }
+
+    std::string transform() const {
+        return detail::text([&](auto... a) { return dry_variable_text(get(), DRY_TEXT_TRANSFORM, a...); });
+    }
+
+    std::vector<std::uint64_t> steps() const {
+        return detail::list<std::uint64_t>([&](auto... a) { return dry_variable_steps(get(), a...); });
+    }
+
+    /// Reads the box at `offset` that has the shape of `out`, of one step.
+    template <class T>
+    dry_read_report read(const view<T> &out, std::int64_t step = DRY_NO_STEP, const extents &offset = {}) const {
+        auto report = dry_read_report_new();
+        const auto given = options(out, report);
+        const auto *at = detail::offset_of(offset, out.shape().size());
+        detail::check(dry_read_box(get(), step, type_of<T>(), out.data(), out.size(), detail::ndim(out.shape()), at,
+                                   out.shape().data(), &given));
+        return report;
+    }
+
+    /// A whole box as a dense row-major array: everything from `offset` on, or `count` of it.
+    template <class T>
+    std::vector<T> read(std::int64_t step = DRY_NO_STEP, const extents &offset = {}, std::optional<extents> count = {}) const {
+        if (!count) {
+            count = shape();
+            for (std::size_t d = 0; d < offset.size() && d < count->size(); ++d)
+                (*count)[d] -= offset[d] < (*count)[d] ? offset[d] : (*count)[d];
+        }
+        std::uint64_t cells = 1;
+        for (const auto n : *count) cells *= n;
+        std::vector<T> out(cells);
+        read(view<T>(out.data(), *count), step, offset);
+        return out;
+    }
+
+    /// Reads one cell, slice or strided slice per axis, step axis first; `out` has the counts as its shape.
+    template <class T> dry_read_report select(const view<T> &out, const std::vector<axis> &axes) const {
+        auto report = dry_read_report_new();
+        const auto given = options(out, report);
+        const auto wanted = convert(axes);
+        bool same = wanted.size() == out.shape().size();
+        for (std::size_t d = 0; same && d < wanted.size(); ++d) same = wanted[d].count == out.shape()[d];
+        if (!same) throw error(DRY_INVALID_ARGUMENT, "the memory has another shape than the selection");
+        detail::check(dry_read(get(), type_of<T>(), out.data(), out.size(), static_cast<std::uint32_t>(wanted.size()),
+                               wanted.data(), &given));
+        return report;
+    }
+
+    /// What `select` would do.
+    std::string explain(const std::vector<axis> &axes) const {
+        const auto wanted = convert(axes);
+        return detail::text([&](auto... a) {
+            return dry_explain(get(), static_cast<std::uint32_t>(wanted.size()), wanted.data(), a...);
+        });
+    }
+
+    /// The blocks written in a step, oldest first.
+    std::vector<dry_block> blocks(std::int64_t step = DRY_NO_STEP) const {
+        return detail::list<dry_block>([&](dry_block *out, std::size_t capacity, std::size_t *count) {
+            return dry_blocks(get(), step, out, sizeof(dry_block), capacity, count);
+        });
+    }
+
+    /// Reads one of `blocks` as it was written.
+    template <class T>
+    dry_read_report read_block(const view<T> &out, std::size_t number, std::int64_t step = DRY_NO_STEP) const {
+        auto report = dry_read_report_new();
+        const auto given = options(out, report);
+        detail::check(dry_read_block(get(), step, number, type_of<T>(), out.data(), out.size(), detail::ndim(out.shape()),
+                                     detail::pointer(out.shape()), &given));
+        return report;
+    }
+
+    /// Texts of a selection of strings, row-major.
+    std::vector<std::string> strings(const std::vector<axis> &axes) const {
+        const auto wanted = convert(axes);
+        std::uint64_t cells = 1;
+        for (const auto &one : wanted) cells *= one.count;
+        std::vector<std::uint64_t> ends(cells);
+        const auto joined = detail::list<char>([&](char *text, std::size_t capacity, std::size_t *length) {
+            const bool asking = text == nullptr && capacity == 0;
+            char none;
+            const dry_status status = dry_read_strings(get(), static_cast<std::uint32_t>(wanted.size()), wanted.data(),
+                                                       asking ? &none : text, capacity, length, ends.data(), ends.size());
+            return asking && status == DRY_BUFFER_TOO_SMALL ? DRY_OK : status;
+        });
+        std::vector<std::string> out;
+        std::uint64_t from = 0;
+        for (const auto end : ends) {
+            out.emplace_back(joined.data() + from, joined.data() + end);
+            from = end;
+        }
+        return out;
+    }
+
+  private:
+    template <class T> static dry_read_options options(const view<T> &out, dry_read_report &report) {
+        static_assert(!std::is_const_v<T>, "memory to read into cannot be const");
+        auto given = dry_read_options_new();
+        given.item_size = sizeof(T);
+        given.strides = out.strides();
+        given.report = &report;
+        return given;
+    }
+
+    static std::vector<dry_axis> convert(const std::vector<axis> &axes) {
+        std::vector<dry_axis> out;
+        for (const auto &one : axes) out.push_back({one.start, one.count, one.step});
+        return out;
+    }
+};
+
+/// A writer: a log of its own, for one thread or process.
+class writer : public detail::handle<dry_writer, dry_writer_close> {
+  public:
+    using handle::handle;
+
+    /// An open step. Left without end(), as by an exception, it is dropped.
+    class step {
+      public:
+        step(writer &owner, std::int64_t wanted, bool replace) : writer_(owner.get()) {
+            detail::check(dry_begin_step(writer_, wanted, replace, &number_));
+        }
+        step(step &&other) noexcept : writer_(std::exchange(other.writer_, nullptr)), number_(other.number_) {}
+        step &operator=(step &&) = delete;
+        ~step() {
+            if (writer_ != nullptr) (void)dry_abort_step(writer_);
+        }
+        std::uint64_t number() const noexcept { return number_; }
+        dry_commit_report end() {
+            auto report = dry_commit_report_new();
+            detail::check(dry_end_step(std::exchange(writer_, nullptr), &report));
+            return report;
+        }
+
+      private:
+        dry_writer *writer_;
+        std::uint64_t number_ = 0;
+    };
+
+    /// Begins a step: the given one, or the next.
+    step begin_step(std::int64_t wanted = DRY_NO_STEP, bool replace = false) { return step(*this, wanted, replace); }
+
+    /// Writes a block at `offset`, or of one member of a record.
+    template <class T>
+    void put(const std::string &path, const view<T> &block, const extents &offset = {}, const char *member = nullptr) {
+        auto given = dry_put_options_new();
+        given.item_size = sizeof(T);
+        given.strides = block.strides();
+        given.member = member;
+        const auto *at = detail::offset_of(offset, block.shape().size());
+        detail::check(dry_put(get(), path.c_str(), type_of<T>(), block.data(), block.size(), detail::ndim(block.shape()), at,
+                              detail::pointer(block.shape()), &given));
+    }
+
+    /// The same for one value, or all of a std::vector, std::array or std::span as one dimension.
+    template <class C> void put(const std::string &path, const C &block, const extents &offset = {}) {
+        if constexpr (std::is_arithmetic_v<C>) put(path, view<const C>(&block, {}), offset);
+        else put(path, view<const std::remove_pointer_t<decltype(block.data())>>(block), offset);
+    }
+
+    /// A block of strings, row-major in `shape`.
+    void put_strings(const std::string &path, const std::vector<std::string> &texts, const extents &shape,
+                     const extents &offset = {}) {
+        std::vector<const char *> values;
+        std::vector<std::uint64_t> lengths;
+        std::uint64_t cells = 1;
+        for (const auto n : shape) cells *= n;
+        if (cells != texts.size()) throw error(DRY_INVALID_ARGUMENT, "the number of strings does not fit the shape");
+        for (const auto &text : texts) {
+            values.push_back(text.data());
+            lengths.push_back(text.size());
+        }
+        detail::check(dry_put_strings(get(), path.c_str(), values.data(), lengths.data(), detail::ndim(shape),
+                                      detail::offset_of(offset, shape.size()), detail::pointer(shape)));
+    }
+
+    void flush() { detail::check(dry_writer_flush(get())); }
+};
+
+/// Values of parameters.
+using parameters = std::vector<std::pair<std::string, std::int64_t>>;
+
+namespace detail {
+inline std::vector<dry_parameter> convert(const parameters &values) {
+    std::vector<dry_parameter> out;
+    for (const auto &[name, value] : values) out.push_back({name.c_str(), value});
+    return out;
+}
+} // namespace detail
+
+/// An instance of a declared fragment.
+class fragment : public detail::handle<dry_fragment, dry_fragment_close> {
+  public:
+    using handle::handle;
+
+    dry_fragment_info info() const {
+        auto out = dry_fragment_info_new();
+        detail::check(dry_fragment_describe(get(), &out));
+        return out;
+    }
+
+    /// Fills memory of the fragment's size.
+    template <class T> dry_read_report read(const view<T> &out, std::int64_t step = DRY_NO_STEP) const {
+        auto report = dry_read_report_new();
+        dense(out);
+        detail::check(dry_fragment_read(get(), step, out.data(), out.size(), &report));
+        return report;
+    }
+
+    /// Puts memory of the fragment's size through a writer.
+    template <class T> void write(const view<T> &data, const writer &through) const {
+        dense(data);
+        detail::check(dry_fragment_write(get(), through.get(), data.data(), data.size()));
+    }
+
+    dry_coverage coverage(std::int64_t step = DRY_NO_STEP) const {
+        auto out = dry_coverage_new();
+        detail::check(dry_fragment_coverage(get(), step, &out));
+        return out;
+    }
+
+    std::string explain(std::int64_t step = DRY_NO_STEP) const {
+        return detail::text([&](auto... a) { return dry_fragment_explain(get(), step, a...); });
+    }
+
+  private:
+    template <class T> static void dense(const view<T> &memory) {
+        if (memory.strides() != nullptr) throw error(DRY_INVALID_ARGUMENT, "a fragment's memory is dense");
+    }
+};
+
+/// What a variable is to be; the type is given apart.
+struct variable_options {
+    extents shape;                 ///< DRY_GROWS for an extent that grows
+    std::vector<std::string> dims; ///< names, or none
+    bool steps = false;
+    bool local = false;
+    std::string transform;
+    extents chunks;
+};
+
+/// An open container.
+class container : public detail::handle<dry_container, dry_container_close> {
+  public:
+    using handle::handle;
+
+    static container create(const std::string &path, std::int32_t durability = DRY_ASYNC) {
+        auto options = dry_create_options_new();
+        options.durability = durability;
+        dry_container *raw = nullptr;
+        detail::check(dry_create(path.c_str(), &options, &raw));
+        return container(raw);
+    }
+
+    static container open(const std::string &path, std::int32_t mode = DRY_READ) {
+        dry_container *raw = nullptr;
+        detail::check(dry_open(path.c_str(), mode, &raw));
+        return container(raw);
+    }
+
+    /// An earlier snapshot, to be read.
+    container at(std::uint64_t snapshot) const {
+        dry_container *raw = nullptr;
+        detail::check(dry_open_snapshot(get(), snapshot, &raw));
+        return container(raw);
+    }
+
+    dry_container_info info() const {
+        auto out = dry_container_info_new();
+        detail::check(dry_container_describe(get(), &out));
+        return out;
+    }
+
+    /// Moves to the newest snapshot; true if it is another one.
+    bool refresh() {
+        std::int32_t changed = 0;
+        detail::check(dry_refresh(get(), &changed));
+        return changed != 0;
+    }
+
+    std::vector<std::uint64_t> steps() const {
+        return detail::list<std::uint64_t>([&](auto... a) { return dry_steps(get(), a...); });
+    }
+
+    std::vector<std::uint64_t> snapshots() const {
+        return detail::list<std::uint64_t>([&](auto... a) { return dry_snapshots(get(), a...); });
+    }
+
+    std::vector<std::string> variables() const {
+        std::size_t count = 0;
+        return detail::split(detail::list<char>([&](char *names, std::size_t capacity, std::size_t *length) {
+            return dry_names(get(), DRY_VARIABLE, names, capacity, length, &count);
+        }));
+    }
+
+    dry_commit_report commit() {
+        auto report = dry_commit_report_new();
+        detail::check(dry_commit(get(), &report));
+        return report;
+    }
+
+    /// Makes what is committed survive a power cut; the number of its snapshot.
+    std::uint64_t flush() {
+        std::uint64_t snapshot = 0;
+        detail::check(dry_flush(get(), &snapshot));
+        return snapshot;
+    }
+
+    dry_recover_report recover(std::int32_t decision = DRY_ADOPT_ALL, const std::vector<std::uint64_t> &steps = {}) {
+        auto report = dry_recover_report_new();
+        detail::check(dry_recover(get(), decision, steps.data(), steps.size(), &report));
+        return report;
+    }
+
+    dry_verify_report verify() const {
+        auto report = dry_verify_report_new();
+        detail::check(dry_verify(get(), nullptr, nullptr, &report));
+        return report;
+    }
+
+    /// Creates a variable of a C++ type; a fill value is zero if not given.
+    template <class T>
+    void create_variable(const std::string &path, const variable_options &wanted, std::optional<T> fill = std::nullopt) {
+        static_assert(type_of<T>() != DRY_RECORD, "create a variable of records with its dry_record");
+        auto options = convert(wanted);
+        options.type = type_of<T>();
+        options.fill = fill ? &*fill : nullptr;
+        options.fill_size = fill ? sizeof(T) : 0;
+        create(path, wanted, options);
+    }
+
+    /// Creates a variable of records.
+    void create_variable(const std::string &path, const dry_record &record, const variable_options &wanted) {
+        auto options = convert(wanted);
+        options.type = DRY_RECORD;
+        options.record = &record;
+        create(path, wanted, options);
+    }
+
+    /// Creates a variable of strings.
+    void create_strings(const std::string &path, const variable_options &wanted) {
+        auto options = convert(wanted);
+        options.type = DRY_STRING;
+        create(path, wanted, options);
+    }
+
+    void create_group(const std::string &path) { detail::check(dry_create_group(get(), path.c_str())); }
+    void rename(const std::string &from, const std::string &to) {
+        detail::check(dry_rename(get(), from.c_str(), to.c_str()));
+    }
+    void remove(const std::string &path) { detail::check(dry_delete(get(), path.c_str())); }
+    void link(const std::string &path, const std::string &target) {
+        detail::check(dry_link(get(), path.c_str(), target.c_str()));
+    }
+    void resize(const std::string &path, const extents &shape) {
+        detail::check(dry_resize(get(), path.c_str(), detail::ndim(shape), detail::pointer(shape)));
+    }
+
+    /// Does what changes the schema as one commit; an exception forgets it all.
+    template <class Act> void batch(Act act) {
+        detail::check(dry_begin_batch(get()));
+        try {
+            act();
+        } catch (...) {
+            (void)dry_end_batch(get(), 0);
+            throw;
+        }
+        detail::check(dry_end_batch(get(), 1));
+    }
+
+    /// Sets an attribute of the variable or group at `owner`, or with "" of the container.
+    void set_attribute(const std::string &owner, const std::string &name, const std::string &value) {
+        detail::check(dry_set_text_attribute(get(), owner.c_str(), name.c_str(), value.c_str()));
+    }
+    void set_attribute(const std::string &owner, const std::string &name, const char *value) {
+        set_attribute(owner, name, std::string(value));
+    }
+    template <class T, class = std::enable_if_t<type_of<T>() != DRY_RECORD>>
+    void set_attribute(const std::string &owner, const std::string &name, T value) {
+        detail::check(dry_set_attribute(get(), owner.c_str(), name.c_str(), type_of<T>(), 0, nullptr, &value, sizeof value));
+    }
+    template <class T> void set_attribute(const std::string &owner, const std::string &name, const std::vector<T> &values) {
+        const std::uint64_t count = values.size();
+        detail::check(dry_set_attribute(get(), owner.c_str(), name.c_str(), type_of<T>(), 1, &count, values.data(),
+                                        count * sizeof(T)));
+    }
+
+    /// A number, or a std::string.
+    template <class T> T attribute(const std::string &owner, const std::string &name) const {
+        if constexpr (std::is_same_v<T, std::string>) {
+            return detail::text(
+                [&](auto... a) { return dry_get_text_attribute(get(), owner.c_str(), name.c_str(), a...); });
+        } else {
+            T value;
+            detail::check(dry_get_attribute(get(), owner.c_str(), name.c_str(), type_of<T>(), &value, sizeof value));
+            return value;
+        }
+    }
+
+    /// A variable of the current snapshot, or one member of its records.
+    drystone::variable variable(const std::string &path, const char *member = nullptr) const {
+        dry_variable *raw = nullptr;
+        detail::check(dry_variable_open(get(), path.c_str(), member, &raw));
+        return drystone::variable(raw);
+    }
+
+    /// A writer without ranks, which waits for nobody.
+    drystone::writer writer() {
+        dry_writer *raw = nullptr;
+        detail::check(dry_writer_open(get(), nullptr, &raw));
+        return drystone::writer(raw);
+    }
+
+    /// The writer of one of `nranks` processes.
+    drystone::writer writer(std::uint32_t rank, std::uint32_t nranks) {
+        auto options = dry_writer_options_new();
+        options.rank = rank;
+        options.nranks = nranks;
+        dry_writer *raw = nullptr;
+        detail::check(dry_writer_open(get(), &options, &raw));
+        return drystone::writer(raw);
+    }
+
+    /// Declares a text in the dataset language.
+    void declare(const std::string &text, const parameters &values = {}) {
+        const auto given = detail::convert(values);
+        detail::check(dry_declare(get(), text.c_str(), given.data(), given.size()));
+    }
+
+    /// An instance of a declared fragment.
+    drystone::fragment fragment(const std::string &name, const parameters &values = {}) const {
+        const auto given = detail::convert(values);
+        dry_fragment *raw = nullptr;
+        detail::check(dry_fragment_open(get(), name.c_str(), given.data(), given.size(), &raw));
+        return drystone::fragment(raw);
+    }
+
+  private:
+    static dry_variable_options convert(const variable_options &wanted) {
+        auto out = dry_variable_options_new();
+        out.ndim = detail::ndim(wanted.shape);
+        out.shape = detail::pointer(wanted.shape);
+        out.transform = wanted.transform.empty() ? nullptr : wanted.transform.c_str();
+        out.chunk_ndim = detail::ndim(wanted.chunks);
+        out.chunks = detail::pointer(wanted.chunks);
+        out.has_steps = wanted.steps;
+        out.local = wanted.local;
+        return out;
+    }
+
+    void create(const std::string &path, const variable_options &wanted, dry_variable_options &options) {
+        std::vector<const char *> names;
+        for (const auto &name : wanted.dims) names.push_back(name.c_str());
+        if (!names.empty() && names.size() != wanted.shape.size())
+            throw error(DRY_INVALID_ARGUMENT, "dims has another number of entries than the shape");
+        options.dims = names.empty() ? nullptr : names.data();
+        detail::check(dry_create_variable(get(), path.c_str(), &options));
+    }
+};
+
+} // namespace drystone
+#endif

@@ -1,0 +1,297 @@
+//! Arguments: texts, lists and structures from C, and those given back, within the sizes that came with them.
+//!
+//! Every `unsafe fn` here asks for the same: the pointer is what drystone.h says, or NULL.
+
+use std::ffi::{CStr, c_char};
+
+use crate::failure::{Failure, Result};
+
+/// Structures larger than this are taken for memory that was never set.
+const MAX_STRUCT: usize = 4096;
+/// Lists longer than this are refused before their memory is believed.
+const MAX_LIST: usize = 1 << 28;
+
+/// A structure whose first field is its size, so that header and library may differ in age.
+///
+/// # Safety
+/// `repr(C)`, a `u32` first, and valid where every byte is 0.
+pub(crate) unsafe trait Sized32: Copy {
+    /// Its name in the header.
+    const NAME: &'static str;
+    /// Its size in the first released header.
+    const FIRST: usize;
+    /// Fields without a meaning yet: what a program asks for there, this library would not do.
+    fn reserved(&self) -> u32 {
+        0
+    }
+}
+
+fn check_size<T: Sized32>(given: usize) -> Result<()> {
+    const { assert!(T::FIRST >= 4 && T::FIRST <= size_of::<T>()) };
+    if given < T::FIRST || given > MAX_STRUCT {
+        return Err(Failure::invalid(format!(
+            "{} has struct_size {given}: set it to sizeof({}), which is at least {}",
+            T::NAME,
+            T::NAME,
+            T::FIRST
+        )));
+    }
+    Ok(())
+}
+
+/// Options; all zero for NULL.
+pub(crate) unsafe fn options<T: Sized32>(given: *const T) -> Result<T> {
+    // SAFETY: Sized32 says that zeros are a value.
+    let mut value: T = unsafe { std::mem::zeroed() };
+    if given.is_null() {
+        return Ok(value);
+    }
+    aligned(given, T::NAME)?;
+    // SAFETY: the structure begins with its size, and that many bytes of it are there.
+    unsafe {
+        let size = given.cast::<u32>().read() as usize;
+        check_size::<T>(size)?;
+        let known = size.min(size_of::<T>());
+        let unknown = std::slice::from_raw_parts(given.cast::<u8>().add(known), size - known);
+        std::ptr::copy_nonoverlapping(given.cast::<u8>(), (&raw mut value).cast::<u8>(), known);
+        if value.reserved() != 0 || unknown.iter().any(|byte| *byte != 0) {
+            return Err(Failure::unsupported(format!(
+                "{} asks for something this library ({}) does not know: its fields were not set to 0, or the program was \
+                 compiled with a newer header",
+                T::NAME,
+                env!("CARGO_PKG_VERSION")
+            )));
+        }
+    }
+    Ok(value)
+}
+
+/// Fills a structure of the caller, as much of it as the caller knows; nothing for NULL.
+pub(crate) unsafe fn give<T: Sized32>(out: *mut T, value: &T) -> Result<()> {
+    if out.is_null() {
+        return Ok(());
+    }
+    aligned(out, T::NAME)?;
+    // SAFETY: the structure begins with its size, and that many bytes of it may be written.
+    unsafe {
+        let size = out.cast::<u32>().read() as usize;
+        check_size::<T>(size)?;
+        fill(out.cast(), size, value);
+    }
+    Ok(())
+}
+
+/// Fills a list of structures of `size` bytes each.
+pub(crate) unsafe fn give_structs<T: Sized32>(
+    values: &[T],
+    out: *mut T,
+    size: usize,
+    capacity: usize,
+    count: *mut usize,
+) -> Result<()> {
+    if !out.is_null() {
+        check_size::<T>(size)?;
+        aligned(out, T::NAME)?;
+    }
+    // SAFETY: what the caller of this promises.
+    if unsafe { announce(T::NAME, values.len(), out.is_null(), capacity, count)? } {
+        for (i, value) in values.iter().enumerate() {
+            // SAFETY: the list has room for `capacity` structures of `size` bytes, and there are no more values.
+            unsafe {
+                let place = out.cast::<u8>().add(i * size);
+                fill(place, size, value);
+                place.cast::<u32>().write_unaligned(size as u32);
+            }
+        }
+    }
+    Ok(())
+}
+
+unsafe fn fill<T: Sized32>(out: *mut u8, size: usize, value: &T) {
+    let known = size.min(size_of::<T>());
+    // SAFETY: `size` bytes may be written; the first four, the size, stay.
+    unsafe {
+        std::ptr::copy_nonoverlapping((&raw const *value).cast::<u8>().add(4), out.add(4), known - 4);
+        out.add(known).write_bytes(0, size - known);
+    }
+}
+
+fn aligned<T>(pointer: *const T, name: &str) -> Result<()> {
+    if pointer.is_aligned() {
+        return Ok(());
+    }
+    Err(Failure::invalid(format!("{name} is at an address that is not aligned for it")))
+}
+
+/// A text; `what` names it in messages.
+pub(crate) unsafe fn text<'a>(given: *const c_char, what: &str) -> Result<&'a str> {
+    // SAFETY: not NULL then, and a text that ends with NUL.
+    unsafe { optional_text(given, what)? }.ok_or_else(|| Failure::invalid(format!("{what} is NULL")))
+}
+
+/// A text that may be NULL.
+pub(crate) unsafe fn optional_text<'a>(given: *const c_char, what: &str) -> Result<Option<&'a str>> {
+    if given.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: a text that ends with NUL.
+    let text = unsafe { CStr::from_ptr(given) };
+    text.to_str().map(Some).map_err(|e| Failure::invalid(format!("{what} is not UTF-8: {e}")))
+}
+
+/// A list of `count`; NULL only if that is 0.
+pub(crate) unsafe fn list<'a, T>(given: *const T, count: usize, what: &str) -> Result<&'a [T]> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    // SAFETY: what the caller of this promises.
+    unsafe { optional_list(given, count, what)? }
+        .ok_or_else(|| Failure::invalid(format!("{what} is NULL, {count} entries are needed")))
+}
+
+/// A list of `count`, or NULL.
+pub(crate) unsafe fn optional_list<'a, T>(
+    given: *const T,
+    count: usize,
+    what: &str,
+) -> Result<Option<&'a [T]>> {
+    if given.is_null() {
+        return Ok(None);
+    }
+    if count > MAX_LIST {
+        return Err(Failure::invalid(format!("{what} cannot have {count} entries")));
+    }
+    aligned(given, what)?;
+    // SAFETY: aligned (checked), and `count` entries are there, which do not change during the call.
+    Ok(Some(unsafe { std::slice::from_raw_parts(given, count) }))
+}
+
+/// Bytes of a memory of the caller; NULL only if there are none.
+pub(crate) unsafe fn bytes<'a>(given: *const u8, size: u64, what: &str) -> Result<&'a [u8]> {
+    if size == 0 {
+        return Ok(&[]);
+    }
+    let size = byte_count(given, size, what)?;
+    // SAFETY: not NULL, `size` bytes are there, and they do not change during the call.
+    Ok(unsafe { std::slice::from_raw_parts(given, size) })
+}
+
+/// The same to be written, by nobody else meanwhile.
+pub(crate) unsafe fn bytes_mut<'a>(given: *mut u8, size: u64, what: &str) -> Result<&'a mut [u8]> {
+    if size == 0 {
+        return Ok(&mut []);
+    }
+    let size = byte_count(given, size, what)?;
+    // SAFETY: not NULL, `size` bytes are there, and nobody else uses them during the call.
+    Ok(unsafe { std::slice::from_raw_parts_mut(given, size) })
+}
+
+fn byte_count(given: *const u8, size: u64, what: &str) -> Result<usize> {
+    if given.is_null() {
+        return Err(Failure::invalid(format!("{what} is NULL, {size} bytes are needed")));
+    }
+    let fits =
+        isize::try_from(size).map_err(|_| Failure::invalid(format!("{what} cannot have {size} bytes")))?;
+    Ok(fits.unsigned_abs())
+}
+
+/// Where a result goes, which is not NULL.
+pub(crate) unsafe fn place<'a, T>(given: *mut T, what: &str) -> Result<&'a mut T> {
+    aligned(given, what)?;
+    // SAFETY: aligned (checked), NULL or a place that may be written.
+    unsafe { given.as_mut() }
+        .ok_or_else(|| Failure::invalid(format!("{what} is NULL: there is no place for the result")))
+}
+
+/// Writes a value where the caller wants it; nothing for NULL.
+pub(crate) unsafe fn set<T>(out: *mut T, value: T, what: &str) -> Result<()> {
+    if !out.is_null() {
+        // SAFETY: what the caller of this promises.
+        *unsafe { place(out, what)? } = value;
+    }
+    Ok(())
+}
+
+/// Tells how many there are; true if they are to be written.
+unsafe fn announce(
+    what: &str,
+    there: usize,
+    asking: bool,
+    capacity: usize,
+    count: *mut usize,
+) -> Result<bool> {
+    if asking && (capacity > 0 || count.is_null()) {
+        return Err(Failure::invalid(format!(
+            "the buffer for {what} is NULL; to ask for its size, give NULL, 0 and a place for the number"
+        )));
+    }
+    // SAFETY: what the caller of this promises.
+    unsafe { set(count, there, "the place for the number")? };
+    if !asking && capacity < there {
+        return Err(Failure::too_small(what, capacity, there));
+    }
+    Ok(!asking)
+}
+
+/// Copies a list into the caller's buffer of `capacity` entries and tells its length.
+pub(crate) unsafe fn give_list<T: Copy>(
+    values: &[T],
+    what: &str,
+    out: *mut T,
+    capacity: usize,
+    count: *mut usize,
+) -> Result<()> {
+    aligned(out, what)?;
+    // SAFETY: what the caller of this promises.
+    if unsafe { announce(what, values.len(), out.is_null(), capacity, count)? } {
+        // SAFETY: there is room for `capacity` entries, and there are no more values (announce checked).
+        unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), out, values.len()) };
+    }
+    Ok(())
+}
+
+/// Copies a text and its NUL into the caller's buffer and tells its length without the NUL.
+pub(crate) unsafe fn give_text(
+    text: &str,
+    out: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> Result<()> {
+    if !out.is_null() && capacity <= text.len() {
+        // SAFETY: what the caller of this promises.
+        unsafe { set(length, text.len(), "the place for the length")? };
+        return Err(Failure::too_small("a text with its NUL", capacity, text.len() + 1));
+    }
+    // SAFETY: what the caller of this promises.
+    if unsafe { announce("a text", text.len(), out.is_null(), capacity, length)? } {
+        // SAFETY: there is room for the text and its NUL (checked).
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr(), out.cast::<u8>(), text.len());
+            out.add(text.len()).write(0);
+        }
+    }
+    Ok(())
+}
+
+/// Copies names, each followed by a NUL; `length` counts the bytes, NULs included.
+pub(crate) unsafe fn give_names(
+    names: &[String],
+    out: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+    count: *mut usize,
+) -> Result<()> {
+    let mut joined = Vec::new();
+    for name in names {
+        if name.contains('\0') {
+            return Err(Failure::unsupported(format!("the name {name:?} holds a NUL, where C's texts end")));
+        }
+        joined.extend_from_slice(name.as_bytes());
+        joined.push(0);
+    }
+    // SAFETY: what the caller of this promises; a char is a byte.
+    unsafe {
+        set(count, names.len(), "the place for the number of names")?;
+        give_list(&joined, "names", out.cast::<u8>(), capacity, length)
+    }
+}

@@ -1,0 +1,272 @@
+//! Containers: created, opened, looked at, refreshed, committed, closed.
+
+use std::ffi::c_char;
+
+use drystone::{Committed, Container, CreateOptions, Durability, Mode};
+
+use crate::argument::{Sized32, give, give_list, options, place, set, text};
+use crate::failure::{Failure, Result, Status, guard};
+use crate::handle::{Handled, get, keep, take};
+use crate::log;
+
+/// The handle of a container.
+#[repr(C)]
+pub(crate) struct dry_container {
+    _private: [u8; 0],
+}
+
+impl Handled for Container {
+    type Opaque = dry_container;
+    const KIND: u64 = 1;
+}
+
+/// How to create a container.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct dry_create_options {
+    struct_size: u32,
+    durability: i32,
+}
+
+// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
+unsafe impl Sized32 for dry_create_options {
+    const NAME: &'static str = "dry_create_options";
+    const FIRST: usize = 8;
+}
+
+/// What a container is, at the snapshot of its handle.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct dry_container_info {
+    struct_size: u32,
+    durability: i32,
+    snapshot: u64,
+    time: u64,
+    step_axis: u64,
+    step_count: u64,
+    variable_count: u64,
+    uuid: [u8; 16],
+    writable: u32,
+    reserved: u32,
+}
+
+// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
+unsafe impl Sized32 for dry_container_info {
+    const NAME: &'static str = "dry_container_info";
+    const FIRST: usize = 72;
+}
+
+/// What a commit did.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct dry_commit_report {
+    struct_size: u32,
+    changed: u32,
+    snapshot: u64,
+    incomplete: u64,
+}
+
+// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
+unsafe impl Sized32 for dry_commit_report {
+    const NAME: &'static str = "dry_commit_report";
+    const FIRST: usize = 24;
+}
+
+const DURABILITIES: [Durability; 3] = [Durability::Async, Durability::Durable, Durability::Memory];
+
+/// Gives a container to C, with what it has to say.
+fn hand_out(container: Container, out: &mut *mut dry_container) {
+    log::tell_warnings(&container);
+    *out = keep(container);
+}
+
+/// The container of a handle.
+pub(crate) fn container(handle: *const dry_container) -> Result<std::sync::Arc<Container>> {
+    get(handle)
+}
+
+/// What a commit did, told and counted; without one the handle's snapshot stands.
+pub(crate) fn report(done: Option<&Committed>, container: &Container) -> dry_commit_report {
+    let Some(done) = done else {
+        let snapshot = container.snapshot().version();
+        return dry_commit_report { struct_size: 0, changed: 0, snapshot, incomplete: 0 };
+    };
+    done.notes.iter().for_each(|note| log::tell(log::WARNING, note));
+    done.incomplete.iter().for_each(|step| log::tell(log::NOTE, &step.to_string()));
+    dry_commit_report {
+        struct_size: 0,
+        changed: done.changed.into(),
+        snapshot: done.snapshot.version(),
+        incomplete: done.incomplete.len() as u64,
+    }
+}
+
+/// The durability of a number.
+pub(crate) fn durability(number: i32) -> Result<Durability> {
+    let found = usize::try_from(number).ok().and_then(|at| DURABILITIES.get(at)).copied();
+    found.ok_or_else(|| Failure::invalid(format!("{number} is no durability (dry_durability)")))
+}
+
+/// Creates a container in a folder.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_create(
+    path: *const c_char,
+    given: *const dry_create_options,
+    out: *mut *mut dry_container,
+) -> Status {
+    guard(|| {
+        // SAFETY: pointers as drystone.h says.
+        let (path, given, out) =
+            unsafe { (text(path, "the path")?, options(given)?, place(out, "the handle")?) };
+        *out = std::ptr::null_mut();
+        let options = CreateOptions { durability: durability(given.durability)? };
+        hand_out(Container::create_local(path, options)?, out);
+        Ok(())
+    })
+}
+
+/// Opens a container in a folder.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_open(
+    path: *const c_char,
+    mode: i32,
+    out: *mut *mut dry_container,
+) -> Status {
+    guard(|| {
+        // SAFETY: pointers as drystone.h says.
+        let (path, out) = unsafe { (text(path, "the path")?, place(out, "the handle")?) };
+        *out = std::ptr::null_mut();
+        let mode = match mode {
+            0 => Mode::Read,
+            1 => Mode::ReadWrite,
+            2 => Mode::Append,
+            other => return Err(Failure::invalid(format!("{other} is no mode (dry_mode)"))),
+        };
+        hand_out(Container::open_local(path, mode)?, out);
+        Ok(())
+    })
+}
+
+/// Opens an earlier snapshot of an open container, for reading.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_open_snapshot(
+    handle: *const dry_container,
+    snapshot: u64,
+    out: *mut *mut dry_container,
+) -> Status {
+    guard(|| {
+        // SAFETY: pointers as drystone.h says.
+        let out = unsafe { place(out, "the handle")? };
+        *out = std::ptr::null_mut();
+        hand_out(container(handle)?.at(snapshot)?, out);
+        Ok(())
+    })
+}
+
+/// Closes a container's handle.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn dry_container_close(handle: *mut dry_container) -> Status {
+    guard(|| {
+        if let Some(container) = take::<Container>(handle)? {
+            container.close();
+        }
+        Ok(())
+    })
+}
+
+/// Describes a container.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_container_describe(
+    handle: *const dry_container,
+    out: *mut dry_container_info,
+) -> Status {
+    guard(|| {
+        let container = container(handle)?;
+        let snapshot = container.snapshot();
+        let identity = container.identity();
+        let info = dry_container_info {
+            struct_size: 0,
+            durability: DURABILITIES
+                .iter()
+                .position(|d| *d == identity.durability)
+                .map_or(-1, |at| at as i32),
+            snapshot: snapshot.version(),
+            time: snapshot.time(),
+            step_axis: snapshot.step_axis(),
+            step_count: snapshot.steps.iter().count() as u64,
+            variable_count: snapshot.schema.variables.len() as u64,
+            uuid: identity.uuid,
+            writable: container.is_writable().into(),
+            reserved: 0,
+        };
+        // SAFETY: pointers as drystone.h says.
+        unsafe { give(out, &info) }
+    })
+}
+
+/// Moves the handle to the newest snapshot.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_refresh(handle: *const dry_container, changed: *mut i32) -> Status {
+    guard(|| {
+        let container = container(handle)?;
+        let moved = container.refresh()?;
+        log::tell_warnings(&container);
+        // SAFETY: pointers as drystone.h says.
+        unsafe { set(changed, moved.into(), "changed") }
+    })
+}
+
+/// Numbers of the snapshots that can be read.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_snapshots(
+    handle: *const dry_container,
+    out: *mut u64,
+    capacity: usize,
+    count: *mut usize,
+) -> Status {
+    guard(|| {
+        let snapshots = container(handle)?.snapshots()?;
+        // SAFETY: pointers as drystone.h says.
+        unsafe { give_list(&snapshots, "snapshots", out, capacity, count) }
+    })
+}
+
+/// Committed steps.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_steps(
+    handle: *const dry_container,
+    out: *mut u64,
+    capacity: usize,
+    count: *mut usize,
+) -> Status {
+    guard(|| {
+        let steps: Vec<u64> = container(handle)?.snapshot().steps.iter().collect();
+        // SAFETY: pointers as drystone.h says.
+        unsafe { give_list(&steps, "steps", out, capacity, count) }
+    })
+}
+
+/// Makes visible what writers have closed.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_commit(
+    handle: *const dry_container,
+    out: *mut dry_commit_report,
+) -> Status {
+    guard(|| {
+        let container = container(handle)?;
+        let done = container.commit()?;
+        log::tell_warnings(&container);
+        // SAFETY: pointers as drystone.h says.
+        unsafe { give(out, &report(Some(&done), &container)) }
+    })
+}
+
+/// Makes what is committed survive a power cut.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_flush(handle: *const dry_container, snapshot: *mut u64) -> Status {
+    guard(|| {
+        let version = container(handle)?.flush()?;
+        // SAFETY: pointers as drystone.h says.
+        unsafe { set(snapshot, version, "snapshot") }
+    })
+}

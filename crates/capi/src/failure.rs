@@ -1,0 +1,167 @@
+//! Failures as C sees them: a status, and for each thread the message of its last one.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use drystone::{Error, ErrorKind};
+
+use crate::argument::give_text;
+
+/// `dry_status` of the header; 0 is success.
+pub(crate) type Status = i32;
+
+/// Result of a function before it becomes a status.
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+const OK: Status = 0;
+const NOT_FOUND: Status = 1;
+const CORRUPT: Status = 2;
+const CONFLICT: Status = 3;
+const UNSUPPORTED: Status = 4;
+const INVALID_ARGUMENT: Status = 5;
+const OUT_OF_RANGE: Status = 6;
+const IO: Status = 7;
+const CANCELLED: Status = 8;
+const BUFFER_TOO_SMALL: Status = 9;
+const INTERNAL: Status = 10;
+
+/// The names of the statuses, by their numbers.
+const NAMES: [&str; 11] = [
+    "DRY_OK\0",
+    "DRY_NOT_FOUND\0",
+    "DRY_CORRUPT\0",
+    "DRY_CONFLICT\0",
+    "DRY_UNSUPPORTED\0",
+    "DRY_INVALID_ARGUMENT\0",
+    "DRY_OUT_OF_RANGE\0",
+    "DRY_IO\0",
+    "DRY_CANCELLED\0",
+    "DRY_BUFFER_TOO_SMALL\0",
+    "DRY_INTERNAL\0",
+];
+
+/// A status other than success, and its message.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    status: Status,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Failure { status: INVALID_ARGUMENT, message: message.into() }
+    }
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+        Failure { status: UNSUPPORTED, message: message.into() }
+    }
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Failure { status: NOT_FOUND, message: message.into() }
+    }
+    pub(crate) fn too_small(what: &str, given: usize, needed: usize) -> Self {
+        let message = format!("the buffer for {what} takes {given}, {needed} are needed");
+        Failure { status: BUFFER_TOO_SMALL, message }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let status = match error.kind() {
+            ErrorKind::NotFound => NOT_FOUND,
+            ErrorKind::Corrupt => CORRUPT,
+            ErrorKind::Conflict => CONFLICT,
+            ErrorKind::Unsupported => UNSUPPORTED,
+            ErrorKind::InvalidArgument => INVALID_ARGUMENT,
+            ErrorKind::OutOfRange => OUT_OF_RANGE,
+            ErrorKind::Io => IO,
+            ErrorKind::Cancelled => CANCELLED,
+        };
+        Failure { status, message: error.to_string() }
+    }
+}
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+/// Runs what a function does; a failure or panic becomes its status, and the thread's last message.
+pub(crate) fn guard(act: impl FnOnce() -> Result<()>) -> Status {
+    let failure = match catch_unwind(AssertUnwindSafe(act)) {
+        Ok(Ok(())) => return OK,
+        Ok(Err(failure)) => failure,
+        Err(panic) => Failure {
+            status: INTERNAL,
+            message: format!("drystone made a mistake, please report it: {}", said(panic.as_ref())),
+        },
+    };
+    // Messages quote names from containers, which may hold NUL; C's texts end there.
+    let message = CString::new(failure.message.replace('\0', "\\0")).unwrap_or_default();
+    let _ = LAST.try_with(|last| *last.borrow_mut() = message);
+    failure.status
+}
+
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without a message")
+}
+
+/// The message of this thread's last failure; empty before the first. It is there until the next failure in this thread.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn dry_last_error() -> *const c_char {
+    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+}
+
+/// The same copied into the caller's buffer.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_error_message(
+    text: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> Status {
+    let message = LAST.try_with(|last| last.borrow().clone()).unwrap_or_default();
+    // SAFETY: the caller gives a buffer of `capacity` and a place for the length, or NULL, as the header says.
+    match catch_unwind(|| unsafe { give_text(&message.to_string_lossy(), text, capacity, length) }) {
+        Ok(Ok(())) => OK,
+        Ok(Err(failure)) => failure.status, // the message stays: it is what is being asked for
+        Err(_) => INTERNAL,
+    }
+}
+
+/// The name of a status, as in the header.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn dry_status_name(status: Status) -> *const c_char {
+    let name = usize::try_from(status).ok().and_then(|at| NAMES.get(at));
+    name.copied().unwrap_or("an unknown status\0").as_ptr().cast()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    fn last() -> String {
+        // SAFETY: the pointer is of a text that stays until the next failure in this thread.
+        unsafe { CStr::from_ptr(dry_last_error()) }.to_string_lossy().into_owned()
+    }
+
+    #[test]
+    fn a_panic_becomes_a_status_and_a_message() {
+        assert_eq!(guard(|| panic!("the sky fell")), INTERNAL);
+        assert!(last().ends_with("the sky fell"), "{}", last());
+    }
+
+    #[test]
+    fn each_thread_has_its_own_last_message() {
+        guard(|| Err(Failure::invalid("here")));
+        std::thread::spawn(|| {
+            assert_eq!(last(), "");
+            guard(|| Err(Failure::invalid("there")));
+        })
+        .join()
+        .unwrap();
+        assert_eq!(last(), "here");
+        assert_eq!(guard(|| Err(Failure::invalid("a\0b"))), INVALID_ARGUMENT);
+        assert_eq!(last(), "a\\0b");
+    }
+}

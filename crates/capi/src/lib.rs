@@ -1,0 +1,58 @@
+//! The C library: what `include/drystone.h` declares, as conversion and error mapping, no decisions.
+//!
+//! The contract of every function, which a C program cannot be made to keep, stands in the header; docs/c.md is its guide.
+//!
+//! Invariants
+//! - no function unwinds into its caller, and each returns a status whose message [`failure`] keeps for its thread;
+//! - handles are looked up, never followed: a wrong, closed or foreign one is an error (`handle`);
+//! - memory of the caller is used only within the size that came with it, and only until the function returns.
+
+#![allow(non_camel_case_types, reason = "these are the names that C sees")]
+#![allow(
+    clippy::too_many_arguments,
+    reason = "C has no default arguments and no arrays that know their length"
+)]
+
+mod argument;
+mod attribute;
+mod container;
+mod dtype;
+mod failure;
+mod fragment;
+mod handle;
+mod log;
+mod memory;
+mod reading;
+mod recovery;
+mod rule;
+mod schema;
+mod strings;
+mod writer;
+
+use std::ffi::c_char;
+
+use failure::{Failure, Status, guard};
+
+/// Counts the incompatible changes of the header.
+const ABI: u32 = 1;
+
+/// The library's version, as text.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn dry_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+/// Fails if a program was compiled with a header that this library does not serve.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn dry_check_abi(header: u32) -> Status {
+    guard(|| {
+        if header == ABI {
+            return Ok(());
+        }
+        Err(Failure::unsupported(format!(
+            "the program was compiled with a header of interface {header}, this library ({}) has interface {ABI}; \
+             compile and run with one version of drystone",
+            env!("CARGO_PKG_VERSION")
+        )))
+    })
+}

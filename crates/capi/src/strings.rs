@@ -1,0 +1,102 @@
+//! Strings of any length: from texts of the caller, and one after the other into the caller's buffer.
+
+use std::ffi::{CStr, c_char};
+
+use drystone::plan::selection::Selection;
+
+use crate::argument::{bytes, give_list};
+use crate::failure::{Failure, Result, Status, guard};
+use crate::reading::{dry_axis, dry_variable, selection, variable};
+use crate::writer::optional_step;
+
+/// The bytes of texts; without lengths each ends with NUL.
+///
+/// # Safety
+/// Each is readable for its length, or ends with NUL.
+pub(crate) unsafe fn gather<'a>(values: &[*const c_char], lengths: Option<&[u64]>) -> Result<Vec<&'a [u8]>> {
+    let mut out: Vec<&[u8]> = Vec::with_capacity(values.len());
+    for (i, value) in values.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        let text: &[u8] = unsafe {
+            match lengths.and_then(|lengths| lengths.get(i)) {
+                Some(length) => bytes(value.cast(), *length, "a text of the block")?,
+                None if value.is_null() => {
+                    return Err(Failure::invalid(format!("text {i} of the block is NULL")));
+                }
+                None => CStr::from_ptr(*value).to_bytes(),
+            }
+        };
+        std::str::from_utf8(text)
+            .map_err(|e| Failure::invalid(format!("text {i} of the block is not UTF-8: {e}")))?;
+        out.push(text);
+    }
+    Ok(out)
+}
+
+/// One after the other, and where each ends.
+unsafe fn hand_out(
+    values: &[Vec<u8>],
+    out: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+    ends: *mut u64,
+    cells: usize,
+) -> Result<()> {
+    let mut at = 0;
+    let places: Vec<u64> = values
+        .iter()
+        .map(|value| {
+            at += value.len() as u64;
+            at
+        })
+        .collect();
+    // SAFETY: what the caller of this promises.
+    unsafe {
+        give_list(&values.concat(), "strings", out.cast::<u8>(), capacity, length)?;
+        if !ends.is_null() {
+            let mut count = 0;
+            give_list(&places, "the ends of strings", ends, cells, &raw mut count)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads strings of a selection.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_read_strings(
+    handle: *const dry_variable,
+    naxes: u32,
+    axes: *const dry_axis,
+    out: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+    ends: *mut u64,
+    cells: usize,
+) -> Status {
+    guard(|| {
+        // SAFETY: pointers as drystone.h says.
+        let selection: Selection = unsafe { selection(naxes, axes)? };
+        let (values, _) = variable(handle)?.reading.read_strings(&selection)?;
+        // SAFETY: pointers as drystone.h says.
+        unsafe { hand_out(&values, out, capacity, length, ends, cells) }
+    })
+}
+
+/// Reads the strings of a written block.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_read_block_strings(
+    handle: *const dry_variable,
+    step: i64,
+    number: usize,
+    out: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+    ends: *mut u64,
+    cells: usize,
+) -> Status {
+    guard(|| {
+        let values = variable(handle)?.reading.read_block_strings(optional_step(step)?, number)?;
+        // SAFETY: pointers as drystone.h says.
+        unsafe { hand_out(&values, out, capacity, length, ends, cells) }
+    })
+}

@@ -1,0 +1,255 @@
+//! Writers: steps, and blocks from the caller's memory.
+
+use std::ffi::c_char;
+
+use drystone::format::dtype::DType;
+use drystone::member::member;
+use drystone::{Container, ErrorKind, Writer, WriterOptions};
+
+use crate::argument::{Sized32, give, list, optional_list, optional_text, options, place, set};
+use crate::container::{container, dry_commit_report, dry_container, report};
+use crate::dtype::{Type, check_element};
+use crate::failure::{Failure, Result, Status, guard};
+use crate::handle::{Handled, get, keep, take};
+use crate::log;
+use crate::memory::{Memory, extents, optional_extents};
+use crate::schema::path;
+
+/// The handle of a writer.
+#[repr(C)]
+pub(crate) struct dry_writer {
+    _private: [u8; 0],
+}
+
+/// A writer, and the container that knows what its variables are.
+pub(crate) struct OpenWriter {
+    pub(crate) writer: Writer,
+    container: Container,
+}
+
+impl Handled for OpenWriter {
+    type Opaque = dry_writer;
+    const KIND: u64 = 2;
+}
+
+/// How to open a writer.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct dry_writer_options {
+    struct_size: u32,
+    rank: u32,
+    nranks: u32,
+    has_run: u32,
+    run: u64,
+    segment_limit: u64,
+}
+
+// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
+unsafe impl Sized32 for dry_writer_options {
+    const NAME: &'static str = "dry_writer_options";
+    const FIRST: usize = 32;
+}
+
+/// What is not usual about a block.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct dry_put_options {
+    struct_size: u32,
+    reserved: u32,
+    item_size: u64,
+    strides: *const i64,
+    member: *const c_char,
+}
+
+// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
+unsafe impl Sized32 for dry_put_options {
+    const NAME: &'static str = "dry_put_options";
+    const FIRST: usize = 32;
+    fn reserved(&self) -> u32 {
+        self.reserved
+    }
+}
+
+impl dry_writer_options {
+    /// As the engine takes them.
+    pub(crate) fn parse(&self) -> Result<WriterOptions> {
+        if self.nranks == 0 && self.rank > 0 {
+            return Err(Failure::invalid("dry_writer_options has a rank but no nranks"));
+        }
+        Ok(WriterOptions {
+            rank: (self.nranks > 0).then_some((self.rank, self.nranks)),
+            run: (self.has_run != 0).then_some(self.run),
+            segment_limit: (self.segment_limit > 0).then_some(self.segment_limit),
+        })
+    }
+}
+
+impl OpenWriter {
+    /// Type and axes of what a path and a member name; looks again if another process may have just created it.
+    fn element(&self, name: &str, field: Option<&str>) -> Result<(DType, Vec<u64>)> {
+        let reading = match self.container.reading(name, field) {
+            Err(e) if e.kind() == ErrorKind::NotFound && !self.container.is_closed() => {
+                self.container.refresh()?;
+                self.container.reading(name, field)?
+            }
+            other => other?,
+        };
+        let whole = &reading.variable().dtype;
+        Ok(match field.and_then(|field| member(whole, field)) {
+            Some(found) => (found.dtype, found.shape),
+            None => (whole.clone(), Vec::new()),
+        })
+    }
+}
+
+/// The writer of a handle.
+pub(crate) fn writer(handle: *const dry_writer) -> Result<std::sync::Arc<OpenWriter>> {
+    get(handle)
+}
+
+/// Opens a writer.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_writer_open(
+    handle: *const dry_container,
+    given: *const dry_writer_options,
+    out: *mut *mut dry_writer,
+) -> Status {
+    guard(|| {
+        // SAFETY: pointers as drystone.h says.
+        let (given, out) = unsafe { (options(given)?, place(out, "the handle")?) };
+        *out = std::ptr::null_mut();
+        let container = container(handle)?;
+        let writer = container.writer(given.parse()?)?;
+        log::tell_warnings(&container);
+        // A handle of its own on the same state: closing the container's leaves the writer able to look up its variables.
+        *out = keep(OpenWriter { writer, container: (*container).clone() });
+        Ok(())
+    })
+}
+
+/// Closes a writer.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn dry_writer_close(handle: *mut dry_writer) -> Status {
+    guard(|| {
+        if let Some(open) = take::<OpenWriter>(handle)? {
+            open.writer.close()?;
+        }
+        Ok(())
+    })
+}
+
+/// A step as the engine takes it: -1 is none.
+pub(crate) fn optional_step(step: i64) -> Result<Option<u64>> {
+    match step {
+        -1 => Ok(None),
+        step => u64::try_from(step).map(Some).map_err(|_| Failure::invalid(format!("{step} is no step"))),
+    }
+}
+
+/// Begins a step.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_begin_step(
+    handle: *const dry_writer,
+    step: i64,
+    replace: i32,
+    out: *mut u64,
+) -> Status {
+    guard(|| {
+        let begun = writer(handle)?.writer.begin_step(optional_step(step)?, replace != 0)?;
+        // SAFETY: pointers as drystone.h says.
+        unsafe { set(out, begun, "the step") }
+    })
+}
+
+/// Ends the step.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_end_step(
+    handle: *const dry_writer,
+    out: *mut dry_commit_report,
+) -> Status {
+    guard(|| {
+        let open = writer(handle)?;
+        let done = open.writer.end_step()?;
+        log::tell_warnings(&open.container);
+        // SAFETY: pointers as drystone.h says.
+        unsafe { give(out, &report(done.as_ref(), &open.container)) }
+    })
+}
+
+/// Drops the open step.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn dry_abort_step(handle: *const dry_writer) -> Status {
+    guard(|| Ok(writer(handle)?.writer.abort_step()?))
+}
+
+/// Hands everything staged to the store.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn dry_writer_flush(handle: *const dry_writer) -> Status {
+    guard(|| Ok(writer(handle)?.writer.flush()?))
+}
+
+/// Writes a block.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_put(
+    handle: *const dry_writer,
+    name: *const c_char,
+    type_: Type,
+    data: *const u8,
+    size: u64,
+    ndim: u32,
+    offset: *const u64,
+    count: *const u64,
+    given: *const dry_put_options,
+) -> Status {
+    guard(|| {
+        // SAFETY: pointers as drystone.h says.
+        let (name, offset, count, given) = unsafe {
+            (
+                path(name)?,
+                optional_extents(offset, ndim, "the offset")?,
+                extents(count, ndim, "the count")?,
+                options(given)?,
+            )
+        };
+        // SAFETY: pointers as drystone.h says.
+        let field = unsafe { optional_text(given.member, "the member")? };
+        let open = writer(handle)?;
+        let (dtype, inner) = open.element(name, field)?;
+        let what = field.map_or_else(|| format!("\"{name}\""), |f| format!("member \"{f}\" of \"{name}\""));
+        let item = check_element(&what, &dtype, &inner, type_, given.item_size)?;
+        // SAFETY: `strides` has an entry per dimension or is NULL, and the memory does not change until this returns.
+        let source = unsafe { Memory::new(data.cast_mut(), size, count, given.strides, item)?.source()? };
+        open.writer.put(name, &dtype, &source, offset, field)?;
+        Ok(())
+    })
+}
+
+/// Writes a block of strings.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_put_strings(
+    handle: *const dry_writer,
+    name: *const c_char,
+    values: *const *const c_char,
+    lengths: *const u64,
+    ndim: u32,
+    offset: *const u64,
+    count: *const u64,
+) -> Status {
+    guard(|| {
+        // SAFETY: pointers as drystone.h says.
+        let (name, offset, count) = unsafe {
+            (path(name)?, optional_extents(offset, ndim, "the offset")?, extents(count, ndim, "the count")?)
+        };
+        let cells = count.iter().try_fold(1u64, |cells, n| cells.checked_mul(*n));
+        let cells = cells.and_then(|cells| usize::try_from(cells).ok());
+        let cells = cells.ok_or_else(|| Failure::invalid("the count is too large"))?;
+        // SAFETY: as many texts, and if there are lengths as many lengths, as the count says.
+        let texts = unsafe {
+            let values = list(values, cells, "the texts")?;
+            let lengths = optional_list(lengths, cells, "the lengths")?;
+            crate::strings::gather(values, lengths)?
+        };
+        writer(handle)?.writer.put_strings(name, count, &texts, offset)?;
+        Ok(())
+    })
+}

@@ -1,0 +1,289 @@
+/* Values of every element type, dense and strided, whole and in parts, records and their members, strings. */
+#include "check.h"
+
+#include <math.h>
+
+static dry_container *container;
+
+/* Puts and reads six elements of a type, whose bytes are counted up. */
+static void check_number(dry_type type, size_t item) {
+    char name[32], text[64];
+    unsigned char out[6 * 16], back[6 * 16], fill[16];
+    uint64_t shape[2] = {2, 3}, all = 6 * item;
+    size_t i, length;
+    dry_variable_options options = dry_variable_options_new();
+    dry_variable_info info = dry_variable_info_new();
+    dry_variable *variable;
+    dry_writer *writer;
+
+    snprintf(name, sizeof name, "numbers/%d", (int)type);
+    for (i = 0; i < sizeof out; i++) out[i] = type == DRY_BOOL ? i % 2 : (unsigned char)(i * 37 + 1);
+    memset(fill, type == DRY_BOOL ? 1 : 3, sizeof fill);
+    options.type = type;
+    options.ndim = 2;
+    options.shape = shape;
+    options.fill = fill;
+    options.fill_size = item;
+    OK(dry_create_variable(container, name, &options));
+    OK(dry_writer_open(container, NULL, &writer));
+    OK(dry_put(writer, name, type, out, all, 2, NULL, shape, NULL));
+    OK(dry_writer_close(writer));
+
+    OK(dry_variable_open(container, name, NULL, &variable));
+    OK(dry_variable_describe(variable, &info));
+    REQUIRE(info.type == type && info.item_size == item && info.ndim == 2 && info.shape[1] == 3 && !info.has_steps);
+    OK(dry_variable_text(variable, DRY_TEXT_TYPE, text, sizeof text, &length));
+    REQUIRE(length == strlen(text) && length > 0);
+    OK(dry_read_box(variable, DRY_NO_STEP, type, back, all, 2, NULL, NULL, NULL));
+    REQUIRE(memcmp(out, back, all) == 0);
+    OK(dry_variable_fill(variable, back, sizeof back, &length));
+    REQUIRE(length == item && memcmp(back, fill, item) == 0);
+    FAILS(DRY_INVALID_ARGUMENT, "convert it first",
+          dry_read_box(variable, DRY_NO_STEP, type == DRY_INT8 ? DRY_UINT8 : DRY_INT8, back, all, 2, NULL, NULL, NULL));
+    OK(dry_variable_close(variable));
+}
+
+/* Any memory layout: transposed, backwards, with holes. */
+static void check_strides(void) {
+    double memory[4][5], back[3][4];
+    uint64_t shape[2] = {3, 4}, part[2] = {2, 2}, offset[2] = {1, 1};
+    int64_t transposed[2] = {sizeof(double), 5 * sizeof(double)};
+    int64_t backwards[2] = {-(int64_t)(4 * sizeof(double)), -(int64_t)sizeof(double)};
+    int i, j;
+    dry_variable_options options = dry_variable_options_new();
+    dry_put_options put = dry_put_options_new();
+    dry_read_options read = dry_read_options_new();
+    dry_read_report cost = dry_read_report_new();
+    dry_axis axes[2] = {{2, 2, -2}, {0, 2, 3}};
+    dry_variable *variable;
+    dry_writer *writer;
+
+    for (i = 0; i < 4; i++)
+        for (j = 0; j < 5; j++) memory[i][j] = 10 * i + j;
+    options.type = DRY_FLOAT64;
+    options.ndim = 2;
+    options.shape = shape;
+    options.transform = "shuffle,zstd:1";
+    OK(dry_create_variable(container, "strided", &options));
+    OK(dry_writer_open(container, NULL, &writer));
+    put.strides = transposed;
+    OK(dry_put(writer, "strided", DRY_FLOAT64, memory, sizeof memory, 2, NULL, shape, &put));
+    OK(dry_writer_close(writer));
+    OK(dry_variable_open(container, "/strided/", NULL, &variable));
+
+    OK(dry_read_box(variable, DRY_NO_STEP, DRY_FLOAT64, back, sizeof back, 2, NULL, NULL, NULL));
+    for (i = 0; i < 3; i++)
+        for (j = 0; j < 4; j++) REQUIRE(back[i][j] == 10 * j + i);
+
+    read.strides = backwards;
+    read.report = &cost;
+    OK(dry_read_box(variable, DRY_NO_STEP, DRY_FLOAT64, &back[2][3], sizeof back, 2, NULL, shape, &read));
+    for (i = 0; i < 3; i++)
+        for (j = 0; j < 4; j++) REQUIRE(back[2 - i][3 - j] == 10 * j + i);
+    REQUIRE(cost.wanted_bytes == sizeof back && cost.requests >= 1 && cost.blocks == 1);
+
+    memset(back, 0, sizeof back);
+    OK(dry_read_box(variable, DRY_NO_STEP, DRY_FLOAT64, back, 4 * sizeof(double), 2, offset, part, NULL));
+    REQUIRE((&back[0][0])[0] == 11 && (&back[0][0])[1] == 21 && (&back[0][0])[3] == 22 && (&back[0][0])[4] == 0);
+
+    read = dry_read_options_new();
+    read.level = 1;
+    FAILS(DRY_INVALID_ARGUMENT, "accuracy does not ask", dry_read(variable, DRY_FLOAT64, back, sizeof back, 2, axes, &read));
+    read.level = 0;
+    read.accuracy = DRY_WITHIN;
+    read.max_error = -1;
+    FAILS(DRY_INVALID_ARGUMENT, "-1", dry_read(variable, DRY_FLOAT64, back, sizeof back, 2, axes, &read));
+    read.max_error = 1e-3; /* this transform has no levels: the values are exact */
+    OK(dry_read(variable, DRY_FLOAT64, back, sizeof back, 2, axes, &read));
+    REQUIRE((&back[0][0])[0] == 2 && (&back[0][0])[1] == 32 && (&back[0][0])[2] == 0 && (&back[0][0])[3] == 30);
+    OK(dry_variable_close(variable));
+}
+
+struct particle {
+    uint32_t id;
+    double position[3];
+    struct {
+        float mass;
+        char name[6];
+    } body;
+};
+
+static void check_records(void) {
+    static const uint64_t three[1] = {3};
+    dry_member inner[2], members[3];
+    dry_record body, particle;
+    struct particle out[4], back[4];
+    double positions[4][3];
+    float masses[4];
+    uint64_t shape[1] = {4};
+    size_t count, length, i;
+    char names[64];
+    dry_variable_options options = dry_variable_options_new();
+    dry_variable_info info = dry_variable_info_new();
+    dry_put_options put = dry_put_options_new();
+    dry_read_options read = dry_read_options_new();
+    dry_variable *variable;
+    dry_writer *writer;
+
+    memset(inner, 0, sizeof inner);
+    inner[0].name = "mass";
+    inner[0].type = DRY_FLOAT32;
+    inner[1].name = "name";
+    inner[1].type = DRY_BYTES;
+    inner[1].length = 6;
+    inner[1].offset = offsetof(struct particle, body.name) - offsetof(struct particle, body);
+    body = dry_record_new(sizeof out[0].body, inner, 2);
+    memset(members, 0, sizeof members);
+    members[0].name = "id";
+    members[0].type = DRY_UINT32;
+    members[0].offset = offsetof(struct particle, id);
+    members[1].name = "position";
+    members[1].type = DRY_FLOAT64;
+    members[1].offset = offsetof(struct particle, position);
+    members[1].ndim = 1;
+    members[1].shape = three;
+    members[2].name = "body";
+    members[2].type = DRY_RECORD;
+    members[2].record = &body;
+    members[2].offset = offsetof(struct particle, body);
+    particle = dry_record_new(sizeof(struct particle), members, 3);
+
+    memset(out, 0, sizeof out);
+    for (i = 0; i < 4; i++) {
+        out[i].id = (uint32_t)i + 1;
+        out[i].position[0] = (double)i;
+        out[i].position[2] = 0.5 * (double)i;
+        out[i].body.mass = 2.5f * (float)i;
+        strcpy(out[i].body.name, "ab");
+    }
+    options.type = DRY_RECORD;
+    options.record = &particle;
+    options.ndim = 1;
+    options.shape = shape;
+    OK(dry_create_variable(container, "particles", &options));
+    OK(dry_writer_open(container, NULL, &writer));
+    FAILS(DRY_INVALID_ARGUMENT, "set item_size",
+          dry_put(writer, "particles", DRY_RECORD, out, sizeof out, 1, NULL, shape, NULL));
+    put.item_size = sizeof(struct particle);
+    OK(dry_put(writer, "particles", DRY_RECORD, out, sizeof out, 1, NULL, shape, &put));
+    for (i = 0; i < 4; i++) masses[i] = out[i].body.mass = 7.0f;
+    put = dry_put_options_new();
+    put.member = "body.mass";
+    OK(dry_put(writer, "particles", DRY_FLOAT32, masses, sizeof masses, 1, NULL, shape, &put));
+    OK(dry_writer_close(writer));
+
+    OK(dry_variable_open(container, "particles", NULL, &variable));
+    OK(dry_variable_names(variable, DRY_NAMES_MEMBERS, names, sizeof names, &length, &count));
+    REQUIRE(count == 3 && strcmp(names, "id") == 0 && strcmp(names + 3, "position") == 0);
+    memset(back, 0, sizeof back);
+    read.item_size = sizeof(struct particle);
+    OK(dry_read_box(variable, DRY_NO_STEP, DRY_RECORD, back, sizeof back, 1, NULL, NULL, &read));
+    for (i = 0; i < 4; i++) {
+        REQUIRE(back[i].id == out[i].id && back[i].position[2] == out[i].position[2]);
+        REQUIRE(back[i].body.mass == 7.0f && strcmp(back[i].body.name, "ab") == 0);
+    }
+    OK(dry_variable_close(variable));
+
+    OK(dry_variable_open(container, "particles", "position", &variable));
+    OK(dry_variable_describe(variable, &info));
+    REQUIRE(info.type == DRY_FLOAT64 && info.member_ndim == 1 && info.member_shape[0] == 3 && info.item_size == 24);
+    read.item_size = sizeof positions[0];
+    OK(dry_read_box(variable, DRY_NO_STEP, DRY_FLOAT64, positions, sizeof positions, 1, NULL, NULL, &read));
+    REQUIRE(positions[3][0] == 3.0 && positions[3][2] == 1.5);
+    OK(dry_variable_close(variable));
+    FAILS(DRY_NOT_FOUND, "no member \"speed\"", dry_variable_open(container, "particles", "speed", &variable));
+    REQUIRE(variable == NULL);
+
+    inner[0].type = DRY_RECORD; /* a record that holds itself */
+    inner[0].record = &body;
+    FAILS(DRY_INVALID_ARGUMENT, "nested deeper", dry_create_variable(container, "endless", &options));
+}
+
+static void check_strings(void) {
+    static const char *const words[4] = {"wall", "", "stein", "l\xc3\xa1mh"};
+    static const char *const broken[4] = {"a", "b", "\xff", "d"};
+    static const char *const missing[4] = {"a", "b", NULL, "d"};
+    uint64_t shape[2] = {2, 2}, ends[4], lengths[4] = {1, 0, 2, 5};
+    char text[32];
+    size_t length;
+    dry_axis axes[2] = {{0, 2, 1}, {0, 2, 1}};
+    dry_variable_options options = dry_variable_options_new();
+    dry_variable *variable;
+    dry_writer *writer;
+
+    options.type = DRY_STRING;
+    options.ndim = 2;
+    options.shape = shape;
+    OK(dry_create_variable(container, "words", &options));
+    OK(dry_writer_open(container, NULL, &writer));
+    OK(dry_put_strings(writer, "words", words, NULL, 2, NULL, shape));
+    FAILS(DRY_INVALID_ARGUMENT, "not UTF-8", dry_put_strings(writer, "words", broken, NULL, 2, NULL, shape));
+    FAILS(DRY_INVALID_ARGUMENT, "text 2 of the block is NULL",
+          dry_put_strings(writer, "words", missing, NULL, 2, NULL, shape));
+    FAILS(DRY_INVALID_ARGUMENT, "dry_put_strings",
+          dry_put(writer, "words", DRY_STRING, text, sizeof text, 2, NULL, shape, NULL));
+    OK(dry_writer_close(writer));
+    OK(dry_variable_open(container, "words", NULL, &variable));
+    FAILS(DRY_BUFFER_TOO_SMALL, "14 are needed", dry_read_strings(variable, 2, axes, text, 3, &length, ends, 4));
+    REQUIRE(length == 14);
+    OK(dry_read_strings(variable, 2, axes, text, sizeof text, &length, ends, 4));
+    REQUIRE(length == 14 && memcmp(text, "wallsteinl\xc3\xa1mh", 14) == 0);
+    REQUIRE(ends[0] == 4 && ends[1] == 4 && ends[2] == 9 && ends[3] == 14);
+    OK(dry_read_block_strings(variable, DRY_NO_STEP, 0, text, sizeof text, &length, NULL, 0));
+    REQUIRE(length == 14);
+    OK(dry_variable_close(variable));
+    OK(dry_writer_open(container, NULL, &writer));
+    OK(dry_put_strings(writer, "words", words, lengths, 2, NULL, shape));
+    OK(dry_writer_close(writer));
+    OK(dry_variable_open(container, "words", NULL, &variable));
+    OK(dry_read_strings(variable, 2, axes, text, sizeof text, &length, ends, 4));
+    REQUIRE(length == 8 && memcmp(text, "wstl\xc3\xa1mh", 8) == 0);
+    OK(dry_variable_close(variable));
+}
+
+static void check_local(void) {
+    float out[5] = {1, 2, 3, 4, NAN}, back[5];
+    uint64_t shape[1] = {5};
+    size_t count;
+    dry_block block;
+    dry_variable_options options = dry_variable_options_new();
+    dry_variable *variable;
+    dry_writer *writer;
+    double low;
+
+    options.type = DRY_FLOAT32;
+    options.local = 1;
+    OK(dry_create_variable(container, "local", &options));
+    OK(dry_writer_open(container, NULL, &writer));
+    OK(dry_put(writer, "local", DRY_FLOAT32, out, sizeof out, 1, NULL, shape, NULL));
+    OK(dry_writer_close(writer));
+    OK(dry_variable_open(container, "local", NULL, &variable));
+    OK(dry_blocks(variable, DRY_NO_STEP, NULL, 0, 0, &count));
+    REQUIRE(count == 1);
+    OK(dry_blocks(variable, DRY_NO_STEP, &block, sizeof block, 1, &count));
+    REQUIRE(block.struct_size == sizeof block && block.ndim == 1 && block.count[0] == 5 && block.step == DRY_NO_STEP);
+    REQUIRE(block.has_min_max && block.nans == 1);
+    memcpy(&low, &block.min, sizeof low);
+    REQUIRE(low == 1.0);
+    OK(dry_read_block(variable, DRY_NO_STEP, 0, DRY_FLOAT32, back, sizeof back, 1, block.count, NULL));
+    REQUIRE(memcmp(out, back, sizeof out) == 0);
+    FAILS(DRY_NOT_FOUND, "no block 1",
+          dry_read_block(variable, DRY_NO_STEP, 1, DRY_FLOAT32, back, sizeof back, 1, block.count, NULL));
+    OK(dry_variable_close(variable));
+}
+
+int main(void) {
+    static const size_t sizes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
+    dry_create_options options = dry_create_options_new();
+    dry_type type;
+
+    options.durability = DRY_MEMORY;
+    OK(dry_create("types.dry", &options, &container));
+    for (type = DRY_BOOL; type <= DRY_COMPLEX128; type++) check_number(type, sizes[type - 1]);
+    check_strides();
+    check_records();
+    check_strings();
+    check_local();
+    OK(dry_container_close(container));
+    return 0;
+}

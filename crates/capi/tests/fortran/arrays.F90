@@ -1,0 +1,203 @@
+! Arrays of every type, rank and memory layout; fragments; failures with and without `status`.
+program arrays
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: int64, error_unit
+  use drystone
+  implicit none
+  type(dry_container) :: c
+
+  call dry_create("arrays.dry", c, durability=DRY_MEMORY)
+  call types()
+  call sections()
+  call ranks()
+  call fragments()
+  call failures()
+  call c%close()
+
+contains
+
+  subroutine require(so, line)
+    logical, intent(in) :: so
+    integer, intent(in) :: line
+    if (so) return
+    write (error_unit, '(a,i0)') "arrays.f90: not so in line ", line
+    error stop 1
+  end subroutine require
+
+  subroutine types()
+    integer(c_int8_t) :: a(3) = [1_c_int8_t, -2_c_int8_t, 3_c_int8_t], a2(3)
+    integer(c_int16_t) :: b(3) = [1_c_int16_t, -2_c_int16_t, 3_c_int16_t], b2(3)
+    integer(c_int32_t) :: d(3) = [1, -2, 3], d2(3)
+    integer(c_int64_t) :: e(3) = [1_int64, -2_int64, 3_int64], e2(3)
+    real(c_float) :: f(3) = [1., -2., 3.], f2(3)
+    real(c_double) :: g(3) = [1.d0, -2.d0, 3.d0], g2(3)
+    complex(c_float_complex) :: h(3) = [(1., 2.), (3., 4.), (5., 6.)], h2(3)
+    complex(c_double_complex) :: z(3) = [(1.d0, 2.d0), (3.d0, 4.d0), (5.d0, 6.d0)], z2(3)
+    logical(c_bool) :: l(3) = [.true._c_bool, .false._c_bool, .true._c_bool], l2(3)
+    real(c_double) :: scalar = 2.5d0, scalar2
+    type(dry_writer) :: w
+    type(dry_variable) :: v
+
+    call c%create_variable("t/a", DRY_INT8, [3])
+    call c%create_variable("t/b", DRY_INT16, [3])
+    call c%create_variable("t/d", DRY_INT32, [3])
+    call c%create_variable("t/e", DRY_INT64, [3])
+    call c%create_variable("t/f", DRY_FLOAT32, [3])
+    call c%create_variable("t/g", DRY_FLOAT64, [3])
+    call c%create_variable("t/h", DRY_COMPLEX64, [3])
+    call c%create_variable("t/z", DRY_COMPLEX128, [3])
+    call c%create_variable("t/l", DRY_BOOL, [3])
+    call c%create_variable("t/s", DRY_FLOAT64, [integer ::])
+    call c%open_writer(w)
+    call w%put("t/a", a)
+    call w%put("t/b", b)
+    call w%put("t/d", d)
+    call w%put("t/e", e)
+    call w%put("t/f", f)
+    call w%put("t/g", g)
+    call w%put("t/h", h)
+    call w%put("t/z", z)
+    call w%put("t/l", l)
+    call w%put("t/s", scalar)
+    call w%close()
+    call c%open_variable(v, "t/a"); call v%read(a2); call v%close()
+    call c%open_variable(v, "t/b"); call v%read(b2); call v%close()
+    call c%open_variable(v, "t/d"); call v%read(d2); call v%close()
+    call c%open_variable(v, "t/e"); call v%read(e2); call v%close()
+    call c%open_variable(v, "t/f"); call v%read(f2); call v%close()
+    call c%open_variable(v, "t/g"); call v%read(g2); call v%close()
+    call c%open_variable(v, "t/h"); call v%read(h2); call v%close()
+    call c%open_variable(v, "t/z"); call v%read(z2); call v%close()
+    call c%open_variable(v, "t/l"); call v%read(l2); call v%close()
+    call c%open_variable(v, "t/s"); call v%read(scalar2); call v%close()
+    call require(all(a == a2) .and. all(b == b2) .and. all(d == d2) .and. all(e == e2), __LINE__)
+    call require(all(f == f2) .and. all(g == g2) .and. all(h == h2) .and. all(z == z2), __LINE__)
+    call require(all(l .eqv. l2) .and. scalar == scalar2, __LINE__)
+  end subroutine types
+
+  subroutine sections()
+    real(c_double) :: field(0:9, -2:5), back(10, 8), part(3, 2)
+    integer :: i, j
+    type(dry_writer) :: w
+    type(dry_variable) :: v
+
+    do j = -2, 5
+       do i = 0, 9
+          field(i, j) = 100*i + j
+       end do
+    end do
+    call c%create_variable("sections", DRY_FLOAT64, [5, 8], dims=["x   ", "long"], chunks=[5, 4])
+    call c%open_writer(w)
+    call w%put("sections", field(9:1:-2, :)) ! every other row, backwards
+    call w%close()
+    call c%open_variable(v, "sections")
+    back = -1
+    call v%read(back(2:10:2, 8:1:-1)) ! into every other row, columns backwards
+    call require(all(back(1::2, :) == -1) .and. back(2, 8) == 898 .and. back(10, 1) == 105, __LINE__)
+    call v%read(part, offset=[0, 3], stride=[2, -3])
+    call require(part(1, 1) == 901 .and. part(3, 1) == 101 .and. part(2, 2) == 498, __LINE__)
+    call v%close()
+  end subroutine sections
+
+  subroutine ranks()
+    real(c_float) :: half(4), whole(8)
+    integer(int64) :: begun
+    integer(int64), allocatable :: list(:)
+    integer :: r
+    logical :: changed
+    type(dry_container) :: reader
+    type(dry_writer) :: w(2)
+    type(dry_variable) :: v
+
+    call dry_open("arrays.dry", reader)
+    call c%create_variable("p", DRY_FLOAT32, [8], steps=.true.)
+    do r = 1, 2
+       call c%open_writer(w(r), rank=r - 1, nranks=2)
+       call w(r)%begin_step(begun=begun)
+       call require(begun == 0, __LINE__)
+       half = r
+       call w(r)%put("p", half, offset=[4*(r - 1)])
+       call w(r)%end_step()
+    end do
+    call c%commit()
+    call w(1)%begin_step(step=5)
+    call w(1)%put("p", half)
+    call w(1)%abort_step()
+    call w(1)%close()
+    call w(2)%close()
+    call reader%refresh(changed)
+    call reader%steps(list)
+    call require(changed .and. size(list) == 1 .and. list(1) == 0, __LINE__)
+    call reader%open_variable(v, "p")
+    call v%read(whole, step=0)
+    call require(all(whole(:4) == 1) .and. all(whole(5:) == 2) .and. v%step_axis() == 1, __LINE__)
+    call v%close()
+    call reader%close()
+    call c%recover()
+    call c%flush()
+  end subroutine ranks
+
+  subroutine fragments()
+    real(c_float) :: half(3) = [1., 2., 3.], back(3), apart(6)
+    integer :: status
+    type(dry_fragment) :: f
+    type(dry_writer) :: w
+
+    call c%declare_text("param n" // new_line("a") // "dataset { var u[2*n] float32 }" // new_line("a") // &
+         "fragment half(r) { var u[i:n] = u[i + n*r] }", names=["n"], values=[3])
+    call c%open_writer(w)
+    call c%open_fragment(f, "half", names=["r"], values=[1])
+    call f%write(half, w)
+    call f%close()
+    call w%close()
+    call c%refresh()
+    call c%open_fragment(f, "half", names=["r"], values=[1])
+    call f%read(back)
+    call require(all(half == back), __LINE__)
+    call f%read(apart(::2), status=status) ! the right number of values, but not in one piece
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call f%close()
+  end subroutine fragments
+
+  subroutine failures()
+    integer :: status
+    real(c_float) :: wrong(3)
+    real(c_double) :: numbers(2) = [1.5d0, 2.5d0], back(2)
+    logical :: odd(3) = .true.
+    character(:), allocatable :: text
+    type(dry_container) :: none
+    type(dry_variable) :: v
+    type(dry_writer) :: w
+
+    call dry_open("nowhere.dry", none, status=status)
+    call require(status == DRY_NOT_FOUND .and. index(dry_message(), "nowhere.dry") > 0, __LINE__)
+    call c%set_attribute("t", "numbers", numbers)
+    call c%get_attribute("t", "numbers", back)
+    call require(all(numbers == back), __LINE__)
+    call c%get_attribute("t", "numbers", wrong, status)
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call c%get_text_attribute("t", "nothing", text, status)
+    call require(status == DRY_NOT_FOUND .and. text == "", __LINE__)
+    call c%set_text_attribute("", "title", "a text", status)
+    call c%get_text_attribute("", "title", text)
+    call require(status == DRY_OK .and. text == "a text", __LINE__)
+    call c%open_variable(v, "t/g")
+    call v%read(wrong, status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "convert it first") > 0, __LINE__)
+    call v%read(back, offset=[2], status=status)
+    call require(status == DRY_OUT_OF_RANGE, __LINE__)
+    call v%read(back, offset=[0, 0], status=status)
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call v%close()
+    call v%read(back, status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "NULL") > 0, __LINE__)
+    call c%open_writer(w)
+    call w%put("t/l", odd, status=status) ! a logical of four bytes
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "0 is no element type") > 0, __LINE__)
+    call w%put("t/g", back, offset=[1, 2], status=status)
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call w%put("t/g", back, offset=[2], status=status)
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call w%close()
+  end subroutine failures
+end program arrays

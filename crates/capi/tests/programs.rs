@@ -1,0 +1,70 @@
+//! Programs in C that use every part of the library, and misuse it; two of them again under valgrind where that is installed, with
+//! DRYSTONE_LONG=1 all.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod build;
+
+use build::{Language, crate_folder, exists, program, succeeded, under_valgrind};
+
+fn runs(name: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let source = crate_folder().join("tests/c").join(name);
+    let mut run = program(Language::C, &[&source], folder.path(), &[]);
+    succeeded(&mut run);
+    let short = matches!(name, "types.c" | "misuse.c"); // the others under valgrind take most of a minute
+    if !short && std::env::var_os("DRYSTONE_LONG").is_none() {
+        return;
+    }
+    if exists("valgrind") {
+        for entry in std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().path()) {
+            if entry.extension().is_some_and(|e| e == "dry") {
+                std::fs::remove_dir_all(entry).unwrap();
+            }
+        }
+        succeeded(&mut under_valgrind(&run));
+    } else {
+        eprintln!("not run under valgrind, which is not installed");
+    }
+}
+
+#[test]
+fn values_of_every_type_come_back_from_any_memory() {
+    runs("types.c");
+}
+
+#[test]
+fn schema_attributes_and_snapshots_are_what_was_asked_for() {
+    runs("schema.c");
+}
+
+#[test]
+fn ranks_steps_and_recovery_keep_their_promises() {
+    runs("steps.c");
+}
+
+#[test]
+fn fragments_and_rules_convert_between_layouts() {
+    runs("fragments.c");
+}
+
+#[test]
+fn misuse_is_an_error_with_a_message() {
+    runs("misuse.c");
+}
+
+#[test]
+fn the_program_of_the_guide_prints_what_it_says() {
+    let guide = std::fs::read_to_string(crate_folder().join("../../docs/c.md")).unwrap();
+    let code = guide.split("```c\n").nth(1).unwrap().split("```").next().unwrap();
+    let said = code.split("/* ").find(|part| part.starts_with(char::is_numeric)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("guide.c");
+    std::fs::write(&source, code).unwrap();
+    let out = succeeded(&mut program(Language::C, &[&source], folder.path(), &[]));
+    assert_eq!(String::from_utf8(out.stdout).unwrap().trim(), said.split(" */").next().unwrap());
+}
+
+#[test]
+fn any_number_of_threads_may_call() {
+    runs("threads.c");
+}

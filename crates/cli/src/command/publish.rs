@@ -1,0 +1,115 @@
+//! `drystone publish`: committed steps as Zarr.
+
+use std::io::IsTerminal;
+
+use drystone::{Compressor, Container, Mode, PublishOptions, PublishReport, PublishedArray};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::{shape_text, warn};
+use crate::args::Publish;
+use crate::failure::{OK, Result};
+use crate::json::Json;
+use crate::output::{Output, plain};
+use crate::quantity::{bytes, counted};
+use crate::table::table;
+
+pub(super) fn run(publish: &Publish, json: bool, output: &mut Output) -> Result<i32> {
+    let options = PublishOptions {
+        variables: (!publish.variables.is_empty()).then(|| publish.variables.clone()),
+        memory: publish.memory.saturating_mul(1 << 20),
+        compressor: Compressor::parse(&publish.compressor)?,
+        ..PublishOptions::default()
+    };
+    let container = Container::open_local(&publish.path, Mode::ReadWrite)?;
+    warn(&container);
+    let bar = bar();
+    let published = container.publish(&options, &mut |done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+        true
+    });
+    bar.finish_and_clear();
+    let report = published?;
+    if json {
+        output.json(&report_json(&report));
+        return Ok(OK);
+    }
+    let rows: Vec<Vec<String>> = report.arrays.iter().map(row).collect();
+    if !rows.is_empty() {
+        let columns = [
+            ("array", false),
+            ("shape", true),
+            ("chunk", true),
+            ("shard", true),
+            ("written", true),
+            ("kept", true),
+        ];
+        output.text(&table(&columns, &rows));
+    }
+    for array in report.arrays.iter().filter(|_| publish.why) {
+        let why =
+            array.layout.as_ref().map_or_else(|| "as it was published before\n".into(), ToString::to_string);
+        output.text(&format!("{}: {}", plain(&array.node), why));
+    }
+    for skipped in &report.skipped {
+        output.text(&format!("not published: {} ({})\n", plain(&skipped.variable), skipped.reason));
+    }
+    let written: u64 = report.arrays.iter().map(|a| a.written).sum();
+    let stored: u64 = report.arrays.iter().map(|a| a.stored_bytes).sum();
+    output.text(&format!(
+        "snapshot {} published: {} written, {}\n",
+        report.snapshot,
+        counted(written, "shard"),
+        bytes(stored)
+    ));
+    Ok(OK)
+}
+
+/// A bar on standard error, if a person looks there.
+fn bar() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    match ProgressStyle::with_template("{bar:40} {binary_bytes} of {binary_total_bytes}, {eta} left") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+fn row(array: &PublishedArray) -> Vec<String> {
+    vec![
+        plain(&array.node),
+        shape_text(&array.shape, &[]),
+        shape_text(&array.chunk, &[]),
+        shape_text(&array.shard, &[]),
+        array.written.to_string(),
+        array.kept.to_string(),
+    ]
+}
+
+fn report_json(report: &PublishReport) -> Json {
+    let extents = |shape: &[u64]| Json::List(shape.iter().map(|&n| n.into()).collect());
+    let array = |array: &PublishedArray| {
+        Json::Object(vec![
+            ("array", array.node.clone().into()),
+            ("variable", array.variable.clone().into()),
+            ("member", array.member.clone().into()),
+            ("shape", extents(&array.shape)),
+            ("chunk", extents(&array.chunk)),
+            ("shard", extents(&array.shard)),
+            ("written", array.written.into()),
+            ("kept", array.kept.into()),
+            ("stored_bytes", array.stored_bytes.into()),
+            ("why", array.layout.as_ref().map_or(Json::Null, |l| l.to_string().into())),
+        ])
+    };
+    let skipped = report.skipped.iter().map(|s| {
+        Json::Object(vec![("variable", s.variable.clone().into()), ("reason", s.reason.clone().into())])
+    });
+    Json::Object(vec![
+        ("snapshot", report.snapshot.into()),
+        ("arrays", Json::List(report.arrays.iter().map(array).collect())),
+        ("skipped", Json::List(skipped.collect())),
+    ])
+}

@@ -1,0 +1,199 @@
+//! What each shard is made of: one fingerprint per shard, over the index entries that show in it.
+//!
+//! The entries are visited once, in any order, and only sums are kept, so memory grows with the shards and not with the blocks.
+//! Shards with the same fingerprint hold the same values; a shard without entries holds none and has no object.
+
+use std::collections::BTreeMap;
+
+use drystone_format::MAX_NDIM;
+use drystone_format::entry::Entry;
+use drystone_plan::tree::{self, Query, StepSet};
+
+use super::grid::Box;
+use super::{Target, document};
+use crate::container::Inner;
+use crate::snapshot::Snapshot;
+use crate::{Error, Result};
+
+/// Shards of one array, at most.
+const MOST_SHARDS: u64 = 1 << 24;
+
+/// Which shards have values, and their fingerprints.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    pub(super) shards: BTreeMap<u64, u128>,
+}
+
+/// Two lanes of 64 bits, stirred by a bijection: not against forgery, only against chance.
+#[derive(Clone, Copy)]
+struct Fingerprint(u64, u64);
+
+impl Fingerprint {
+    const fn new() -> Self {
+        Fingerprint(0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f)
+    }
+
+    fn absorb(&mut self, value: u64) {
+        self.0 = stir(self.0 ^ value);
+        self.1 = stir(self.1.rotate_left(23) ^ value.wrapping_mul(0x2545_f491_4f6c_dd1d));
+    }
+
+    fn absorb_bytes(&mut self, bytes: &[u8]) {
+        self.absorb(bytes.len() as u64);
+        bytes.iter().for_each(|&b| self.absorb(b.into()));
+    }
+
+    fn value(self) -> u128 {
+        u128::from(stir(self.0)) << 64 | u128::from(stir(self.1 ^ self.0))
+    }
+}
+
+fn stir(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Finds the fingerprints of all shards of all targets.
+pub(super) fn find(inner: &Inner, snapshot: &Snapshot, targets: &mut [Target]) -> Result<()> {
+    let mut from = 0;
+    while from < targets.len() {
+        let id = targets[from].array.id;
+        let many = targets[from..].iter().take_while(|t| t.array.id == id).count();
+        let group = &mut targets[from..from + many];
+        find_in(inner, snapshot, id, group)
+            .map_err(|e| e.while_doing(format!("variable \"{}\"", group[0].array.variable)))?;
+        from += many;
+    }
+    Ok(())
+}
+
+/// One variable; `targets` are its leaf members.
+fn find_in(inner: &Inner, snapshot: &Snapshot, id: u32, targets: &mut [Target]) -> Result<()> {
+    let steps = targets[0].array.steps;
+    let seeds: Vec<u128> = targets.iter().map(|t| seed(t, &inner.identity.uuid)).collect();
+    let too_many = || Error::unsupported(format!("more than {MOST_SHARDS} shards; give larger chunks"));
+    for target in targets.iter_mut().filter(|t| t.array.fill != t.array.missing) {
+        // Missing chunks would not read as its fill value, so every shard is there.
+        let all = target.grid.shards().iter().try_fold(1u64, |n, s| n.checked_mul(*s));
+        let all = all.filter(|n| *n <= MOST_SHARDS).ok_or_else(too_many)?;
+        target.changes.shards.extend((0..all).map(|shard| (shard, 0)));
+    }
+    if let Some(root) = &snapshot.manifest.root {
+        let set = match steps {
+            true => StepSet { first: 1, count: snapshot.step_axis(), stride: 1 },
+            false => StepSet::one(0),
+        };
+        let query = Query { steps: set, variable: id, member: None, bounds: None };
+        let mut overflow = false;
+        tree::find(&inner.pages, root, &query, &mut |entry| {
+            let hidden = entry.step > 0 && entry.commit < snapshot.steps.hidden_below(entry.step - 1);
+            let Some(target) = targets.iter_mut().find(|t| t.array.leaf == entry.member) else { return };
+            // Of a replica the same is known again.
+            if hidden || overflow || entry.encoding.replica > 0 {
+                return;
+            }
+            let Some(cells) = visible(entry, target) else { return };
+            let Some(meeting) = target.grid.meeting(&cells, MOST_SHARDS) else {
+                overflow = true;
+                return;
+            };
+            let value = fingerprint(entry, &cells);
+            for shard in meeting {
+                let sum = target.changes.shards.entry(shard).or_default();
+                *sum = sum.wrapping_add(value);
+            }
+            overflow |= target.changes.shards.len() as u64 > MOST_SHARDS;
+        })?;
+        if overflow {
+            return Err(too_many());
+        }
+    }
+    for (target, seed) in targets.iter_mut().zip(seeds) {
+        target.changes.shards.values_mut().for_each(|sum| *sum = sum.wrapping_add(seed));
+    }
+    Ok(())
+}
+
+/// The cells of an entry that the array shows, steps first.
+fn visible(entry: &Entry, target: &Target) -> Option<Box> {
+    let array = &target.array;
+    let ndim = usize::from(entry.ndim).min(MAX_NDIM);
+    let first = usize::from(array.steps);
+    if ndim + first != array.shape.len() {
+        return None;
+    }
+    let mut cells = Box { lo: Vec::with_capacity(ndim + 1), hi: Vec::with_capacity(ndim + 1) };
+    if array.steps {
+        cells.lo.push(entry.step.checked_sub(1)?);
+        cells.hi.push(entry.step);
+    }
+    for d in 0..ndim {
+        let mut end = entry.offset[d].saturating_add(entry.count[d]).min(array.shape[first + d]);
+        for (commit, shape) in &array.clips {
+            if entry.commit <= *commit {
+                end = end.min(shape.get(d).copied().unwrap_or(u64::MAX));
+            }
+        }
+        cells.lo.push(entry.offset[d]);
+        cells.hi.push(end);
+    }
+    (!cells.is_empty()).then_some(cells)
+}
+
+fn fingerprint(entry: &Entry, cells: &Box) -> u128 {
+    let mut sum = Fingerprint::new();
+    for value in [entry.commit, entry.order, entry.put, entry.source.into(), entry.piece.position] {
+        sum.absorb(value);
+    }
+    sum.absorb(u64::from(entry.piece.check));
+    cells.lo.iter().chain(&cells.hi).for_each(|&n| sum.absorb(n));
+    sum.value()
+}
+
+/// What decides a shard's bytes besides entries: which variable it is, how it is cut and encoded.
+fn seed(target: &Target, uuid: &[u8; 16]) -> u128 {
+    let mut json = document::describe(&target.array, &target.grid, &target.codec);
+    if let Some(members) = json.as_object_mut() {
+        members.remove("shape");
+        members.remove("dimension_names");
+    }
+    let mut sum = Fingerprint::new();
+    sum.absorb_bytes(uuid);
+    sum.absorb_bytes(&target.array.fill);
+    sum.absorb(target.array.id.into());
+    sum.absorb(target.array.uid);
+    sum.absorb(target.array.leaf.into());
+    sum.absorb_bytes(json.to_string().as_bytes());
+    sum.value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fingerprints_tell_entries_apart_in_every_number() {
+        let cells = Box { lo: vec![1, 2], hi: vec![3, 4] };
+        let base = Entry { ndim: 1, commit: 3, ..Entry::default() };
+        let mut all = vec![fingerprint(&base, &cells)];
+        for change in [
+            |e: &mut Entry| e.commit += 1,
+            |e: &mut Entry| e.order += 1,
+            |e: &mut Entry| e.put += 1,
+            |e: &mut Entry| e.source += 1,
+            |e: &mut Entry| e.piece.position += 1,
+            |e: &mut Entry| e.piece.check += 1,
+        ] {
+            let mut entry = base.clone();
+            change(&mut entry);
+            all.push(fingerprint(&entry, &cells));
+        }
+        all.push(fingerprint(&base, &Box { lo: vec![1, 2], hi: vec![3, 5] }));
+        all.push(fingerprint(&base, &Box { lo: vec![2, 1], hi: vec![3, 4] }));
+        let many = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), many);
+    }
+}

@@ -1,0 +1,106 @@
+//! What is under `zarr/` and should not be: arrays that are cut anew, variables that are gone, shards beyond the shape.
+//!
+//! An array is taken out of the root's metadata first, then its own document goes, then its shards: at no moment does a document
+//! describe shards of another layout. What others put there is left alone.
+
+use std::collections::BTreeSet;
+
+use drystone_store::{PutMode, Store};
+
+use super::convert::{remove, stamp_of};
+use super::document;
+use super::nodes::Nodes;
+use super::{Published, ROOT};
+use crate::{Error, Result};
+
+/// Removes arrays that will be published anew in another layout, or whose place a group takes.
+pub(super) fn replaced(store: &dyn Store, there: &Published, nodes: &[String], sync: bool) -> Result<()> {
+    if let Some(root) = there.documents.get("").filter(|root| root.json.is_object()) {
+        let text = serde_json::to_vec_pretty(&document::without(&root.json, nodes))
+            .map_err(|e| Error::invalid(e.to_string()))?;
+        store.put(&document::key(""), &text, PutMode::Replace, sync)?;
+    }
+    for node in nodes {
+        array(store, there, node)?;
+    }
+    Ok(())
+}
+
+/// Removes what belongs to no node any more; `keep` are the objects of the arrays just published. Whether there was anything.
+///
+/// Arrays whose variables are gone are removed only if everything was published (`whole`).
+pub(super) fn leftover(
+    store: &dyn Store,
+    there: &Published,
+    nodes: &Nodes,
+    keep: &BTreeSet<String>,
+    whole: bool,
+) -> Result<bool> {
+    let mut removed = false;
+    let published: BTreeSet<&str> = nodes.arrays.iter().map(|a| a.node.as_str()).collect();
+    if whole {
+        for (node, document) in &there.documents {
+            let gone = !published.contains(node.as_str()) && !nodes.groups.contains_key(node);
+            if gone && document.ours {
+                array(store, there, node)?;
+                removed = true;
+            }
+        }
+    }
+    for key in there.objects.keys().filter(|key| !keep.contains(*key)) {
+        let owner = owner(key, |node| published.contains(node) || there.documents.contains_key(node));
+        let stale = match owner {
+            Some(node) if published.contains(node) => true,
+            Some(_) => false, // of an array that was not chosen, of another's, or gone already
+            None => whole && stamp_of(store, key)?.is_some(),
+        };
+        if stale {
+            remove(store, key)?;
+            removed = true;
+        }
+    }
+    Ok(removed)
+}
+
+/// One array: its document, then its objects.
+fn array(store: &dyn Store, there: &Published, node: &str) -> Result<()> {
+    let prefix = format!("{ROOT}{node}/c/");
+    let single = format!("{ROOT}{node}/c");
+    // Without axes it is one object without a stamp, which nobody could tell to be ours once the document is gone.
+    if there.objects.contains_key(&single) {
+        remove(store, &single)?;
+    }
+    remove(store, &document::key(node))?;
+    for key in
+        there.objects.range(prefix.clone()..).map(|(key, _)| key).take_while(|k| k.starts_with(&prefix))
+    {
+        remove(store, key)?;
+    }
+    Ok(())
+}
+
+/// The node that an object belongs to: the nearest ancestor that is one.
+fn owner(key: &str, is_node: impl Fn(&str) -> bool) -> Option<&str> {
+    let path = key.strip_prefix(ROOT)?;
+    path.rmatch_indices("/c").map(|(at, _)| (&path[..at], &path[at + 2..])).find_map(|(node, rest)| {
+        let chunk = rest.is_empty() || rest.starts_with('/');
+        (chunk && is_node(node)).then_some(node)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::owner;
+
+    #[test]
+    fn an_object_belongs_to_the_array_whose_chunk_it_is() {
+        let nodes = ["a", "a/b", "x/c1"];
+        let owner = |key| owner(key, |node| nodes.contains(&node));
+        assert_eq!(owner("zarr/a/c/0/1"), Some("a"));
+        assert_eq!(owner("zarr/a/c"), Some("a"));
+        assert_eq!(owner("zarr/a/b/c/0"), Some("a/b"));
+        assert_eq!(owner("zarr/x/c1/c/5"), Some("x/c1"));
+        assert_eq!(owner("zarr/x/c/0"), None);
+        assert_eq!(owner("zarr/a/cc/0"), None);
+    }
+}

@@ -1,0 +1,373 @@
+//! From the log to shards: read, cut, encode, put. Several shards at a time, each by one thread, in bounded memory.
+//!
+//! A shard is read in slabs, so that decoded bytes never stand beside more than a slab of themselves; encoded chunks wait until
+//! the shard is whole, which then is one put.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use drystone_plan::layout::{Order, chunk_order};
+use drystone_plan::selection::Selection;
+use drystone_rules::{Dim, StridedCopy};
+use drystone_store::{PutMode, Store, StoreError, StoreExt};
+use drystone_transform::{Codec as _, Logical, Scratch, Zstd};
+
+use super::grid::{Box, place};
+use super::shard::{STAMP, Stamp, assemble};
+use super::{Target, document};
+use crate::array::{Target as Memory, dense_strides};
+use crate::container::Container;
+use crate::put::rule_error;
+use crate::read::{Reading, threads};
+use crate::segment::crc32;
+use crate::{Error, ErrorKind, Result};
+
+/// A slab is read at a time; at least one layer of chunks.
+const SLAB: u64 = 16 << 20;
+/// Buffers of one read and of one chunk.
+const READING: u64 = 32 << 20;
+
+/// One shard to look after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Task {
+    target: usize,
+    shard: u64,
+    /// What it shall hold; `None`: nothing, so that its object goes.
+    fingerprint: Option<u128>,
+    /// Whether there is an object now.
+    exists: bool,
+    /// Decoded bytes.
+    bytes: u64,
+}
+
+impl Task {
+    /// All shards of an array: those that have values, and those within its shape that have none any more.
+    pub(super) fn of(number: usize, target: &Target, objects: &BTreeMap<String, u64>) -> Vec<Task> {
+        let mut tasks: Vec<Task> = target
+            .changes
+            .shards
+            .iter()
+            .map(|(&shard, &fingerprint)| Task {
+                target: number,
+                shard,
+                fingerprint: Some(fingerprint),
+                exists: objects.contains_key(&target.key(shard)),
+                bytes: target.grid.cells_of(shard).cells().saturating_mul(target.array.item),
+            })
+            .collect();
+        for shard in target.objects(objects).filter_map(|(_, shard)| shard) {
+            if !target.changes.shards.contains_key(&shard) {
+                tasks.push(Task { target: number, shard, fingerprint: None, exists: true, bytes: 0 });
+            }
+        }
+        tasks
+    }
+}
+
+/// What was done for one array.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) written: u64,
+    pub(super) kept: u64,
+    pub(super) stored: u64,
+}
+
+/// What all threads share.
+pub(super) struct Run<'a> {
+    /// Pinned to the snapshot.
+    pub(super) container: &'a Container,
+    pub(super) store: &'a dyn Store,
+    pub(super) targets: &'a [Target],
+    pub(super) version: u64,
+    pub(super) sync: bool,
+}
+
+/// An array with what its shards need.
+struct Prepared {
+    reading: Reading,
+    order: Vec<u32>,
+    zstd: Option<Zstd>,
+    sharded: bool,
+}
+
+/// Buffers of one thread.
+#[derive(Default)]
+struct Buffers {
+    slab: Vec<u8>,
+    chunk: Vec<u8>,
+    scratch: Scratch,
+}
+
+/// What became of a task: number of its target, decoded bytes, bytes written (`None`: it was kept or removed).
+type Told = Result<(usize, u64, Option<u64>)>;
+
+impl Run<'_> {
+    /// Does all tasks; one tally per target. `progress` is called by this thread only.
+    pub(super) fn all(
+        &self,
+        tasks: &[Task],
+        memory: u64,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Vec<Tally>> {
+        let mut tallies = vec![Tally::default(); self.targets.len()];
+        let prepared = self.targets.iter().map(|t| self.prepare(t)).collect::<Result<Vec<_>>>()?;
+        let total = tasks.iter().fold(0u64, |n, t| n.saturating_add(t.bytes));
+        let workers = self.workers(tasks, memory)?;
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (tell, told) = mpsc::channel::<Told>();
+        let mut failed: Option<Error> = None;
+        std::thread::scope(|scope| {
+            for _ in 0..workers {
+                let tell = tell.clone();
+                let (next, stop, prepared) = (&next, &stop, &prepared);
+                scope.spawn(move || {
+                    let mut buffers = Buffers::default();
+                    while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if stop.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        let done = self.one(task, &prepared[task.target], &mut buffers);
+                        let failed = done.is_err();
+                        if tell.send(done).is_err() || failed {
+                            break;
+                        }
+                    }
+                });
+            }
+            drop(tell);
+            let mut done = 0u64;
+            while let Ok(one) = told.recv() {
+                match one {
+                    Ok((target, bytes, written)) => {
+                        done = done.saturating_add(bytes);
+                        let tally = &mut tallies[target];
+                        match written {
+                            Some(stored) => {
+                                (tally.written, tally.stored) = (tally.written + 1, tally.stored + stored)
+                            }
+                            None if bytes > 0 => tally.kept += 1,
+                            None => {}
+                        }
+                        if failed.is_none() && !progress(done, total) {
+                            failed = Some(Error::new(
+                                ErrorKind::Cancelled,
+                                "stopped by its caller; publish again to go on from here",
+                            ));
+                        }
+                    }
+                    Err(error) => _ = failed.get_or_insert(error),
+                }
+                stop.fetch_or(failed.is_some(), Ordering::Relaxed);
+            }
+        });
+        failed.map_or(Ok(tallies), Err)
+    }
+
+    /// As many threads as memory allows.
+    fn workers(&self, tasks: &[Task], memory: u64) -> Result<usize> {
+        let cost = |task: &Task| {
+            let target = &self.targets[task.target];
+            let layer = task.bytes / target.grid.chunks().into_iter().find(|n| *n > 1).unwrap_or(1);
+            task.bytes
+                .saturating_mul(2)
+                .saturating_add(layer.max(SLAB.min(task.bytes)))
+                .saturating_add(READING)
+        };
+        let Some(most) = tasks.iter().map(cost).max() else { return Ok(0) };
+        if most > memory {
+            return Err(Error::invalid(format!(
+                "publishing needs {most} bytes of memory for its largest shard, {memory} are allowed; allow more"
+            )));
+        }
+        Ok(((memory / most) as usize).clamp(1, threads()).min(tasks.len()))
+    }
+
+    fn prepare(&self, target: &Target) -> Result<Prepared> {
+        let array = &target.array;
+        let slow = usize::from(array.steps);
+        let order = chunk_order(&target.grid.chunks(), slow, Order::Hilbert);
+        Ok(Prepared {
+            reading: self.container.leaf_reading(&array.variable, array.leaf)?,
+            order: order.map_err(rule_error)?,
+            zstd: target.codec.zstd().map_err(|e| Error::invalid(e.to_string()))?,
+            sharded: document::is_sharded(array),
+        })
+    }
+
+    fn one(&self, task: &Task, prepared: &Prepared, buffers: &mut Buffers) -> Told {
+        let target = &self.targets[task.target];
+        let key = target.key(task.shard);
+        let doing = |e: Error| e.while_doing(format!("variable \"{}\", shard {key}", target.array.variable));
+        let Some(fingerprint) = task.fingerprint else {
+            remove(self.store, &key)?;
+            return Ok((task.target, 0, None));
+        };
+        if task.exists && prepared.sharded {
+            let there = stamp_of(self.store, &key)?;
+            if there.is_some_and(|s| s.fingerprint == fingerprint) {
+                return Ok((task.target, task.bytes, None));
+            }
+        }
+        let stamp = Stamp { fingerprint, version: self.version };
+        let chunks = encode(target, prepared, task.shard, buffers).map_err(doing)?;
+        let object = match (prepared.sharded, chunks) {
+            (true, chunks) => assemble(stamp, chunks, &prepared.order),
+            (false, mut chunks) => match chunks.pop().flatten() {
+                Some(chunk) => chunk,
+                None => {
+                    remove(self.store, &key)?;
+                    return Ok((task.target, task.bytes, None));
+                }
+            },
+        };
+        if task.exists && !prepared.sharded && self.store.read_all(&key, 1 << 20).is_ok_and(|o| o == object) {
+            return Ok((task.target, task.bytes, None));
+        }
+        self.store.put(&key, &object, PutMode::Replace, self.sync).map_err(|e| doing(e.into()))?;
+        Ok((task.target, task.bytes, Some(object.len() as u64)))
+    }
+}
+
+/// The stamp in front of an object, if it has one.
+pub(super) fn stamp_of(store: &dyn Store, key: &str) -> Result<Option<Stamp>> {
+    let mut bytes = [0; STAMP];
+    match store.read(key, 0, &mut bytes) {
+        Ok(()) => Ok(Stamp::decode(&bytes)),
+        Err(StoreError::ShortRead { .. } | StoreError::NotFound { .. }) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Deletes an object; that it is gone already is as well.
+pub(super) fn remove(store: &dyn Store, key: &str) -> Result<()> {
+    match store.delete(key) {
+        Ok(()) | Err(StoreError::NotFound { .. }) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// The encoded chunks of a shard by their number; `None` where all cells are what missing chunks read as.
+fn encode(
+    target: &Target,
+    prepared: &Prepared,
+    shard: u64,
+    buffers: &mut Buffers,
+) -> Result<Vec<Option<Vec<u8>>>> {
+    let grid = &target.grid;
+    let cells = grid.cells_of(shard);
+    let chunks = grid.chunks();
+    let many: u64 = chunks.iter().product();
+    let mut out: Vec<Option<Vec<u8>>> = vec![None; many as usize];
+    // Slabs lie across the first axis that is cut.
+    let axis = chunks.iter().position(|n| *n > 1).unwrap_or(0);
+    let layers = chunks.get(axis).copied().unwrap_or(1);
+    let layer = (cells.cells().saturating_mul(target.array.item) / layers).max(1);
+    let at_once = (SLAB / layer).clamp(1, layers);
+    let mut first = 0;
+    while first < layers {
+        let last = (first + at_once).min(layers);
+        let mut slab = cells.clone();
+        if let (Some(lo), Some(hi)) = (slab.lo.get_mut(axis), slab.hi.get_mut(axis)) {
+            let start = *lo;
+            *lo = start + first * grid.chunk[axis];
+            *hi = (start + last * grid.chunk[axis]).min(*hi);
+        }
+        if slab.is_empty() {
+            break;
+        }
+        read(target, prepared, &slab, &mut buffers.slab)?;
+        for number in 0..many {
+            let index = place(number, &chunks);
+            if !chunks.is_empty() && !(first..last).contains(&index[axis]) {
+                continue;
+            }
+            let lo: Vec<u64> =
+                cells.lo.iter().zip(&index).zip(&grid.chunk).map(|((l, i), c)| l + i * c).collect();
+            let hi = lo.iter().zip(&grid.chunk).zip(&slab.hi).map(|((l, c), h)| (l + c).min(*h)).collect();
+            let chunk = Box { lo, hi };
+            if !chunk.is_empty() {
+                out[number as usize] = encode_chunk(target, prepared, &slab, &chunk, buffers)?;
+            }
+        }
+        first = last;
+    }
+    Ok(out)
+}
+
+/// Reads a box of cells densely.
+fn read(target: &Target, prepared: &Prepared, cells: &Box, out: &mut Vec<u8>) -> Result<()> {
+    let len = cells.cells().saturating_mul(target.array.item);
+    let len = usize::try_from(len).map_err(|_| Error::invalid("the shard does not fit into memory"))?;
+    out.clear();
+    out.resize(len, 0);
+    let counts = cells.counts();
+    let memory = Memory::dense(out, &counts, target.array.item as usize)?;
+    prepared.reading.read(&Selection::boxed(&cells.lo, &counts), &memory).map(drop)
+}
+
+fn encode_chunk(
+    target: &Target,
+    prepared: &Prepared,
+    slab: &Box,
+    cells: &Box,
+    buffers: &mut Buffers,
+) -> Result<Option<Vec<u8>>> {
+    let (array, grid) = (&target.array, &target.grid);
+    let item = array.item;
+    let counts = cells.counts();
+    let len = grid.chunk.iter().product::<u64>().saturating_mul(item) as usize;
+    let Buffers { slab: from, chunk, scratch } = buffers;
+    if counts == grid.chunk {
+        chunk.resize(len, 0);
+    } else {
+        chunk.clear();
+        array.fill.iter().cycle().take(len).for_each(|&b| chunk.push(b));
+    }
+    let src = dense_strides(&slab.counts(), item)?;
+    let dst = dense_strides(&grid.chunk, item)?;
+    let offset: u64 =
+        cells.lo.iter().zip(&slab.lo).zip(&src).map(|((c, s), stride)| (c - s) * stride.unsigned_abs()).sum();
+    let dims = counts.iter().zip(src.iter().zip(&dst)).map(|(n, (s, d))| Dim::new(*n, *s, *d)).collect();
+    StridedCopy::new(offset, 0, item as usize, dims).and_then(|c| c.run(from, chunk)).map_err(rule_error)?;
+    if is_all(chunk, &array.missing) {
+        return Ok(None);
+    }
+    let mut out = Vec::new();
+    match &prepared.zstd {
+        Some(zstd) => zstd
+            .encode(chunk, &Logical::scalars(1, len as u64), &mut out, scratch)
+            .map_err(|e| Error::invalid(e.to_string()))?,
+        None => {
+            out.reserve_exact(len + 4);
+            out.extend_from_slice(chunk);
+        }
+    }
+    out.extend_from_slice(&crc32(&out).to_le_bytes());
+    out.shrink_to_fit();
+    Ok(Some(out))
+}
+
+/// Whether the bytes are one value again and again.
+fn is_all(bytes: &[u8], value: &[u8]) -> bool {
+    let n = value.len();
+    bytes.get(..n) == Some(value) && bytes[n..] == bytes[..bytes.len() - n]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_all;
+
+    #[test]
+    fn one_other_byte_makes_a_chunk_worth_storing() {
+        for value in [&[0u8][..], &[1, 2], &[0, 0, 0x80, 0x7f]] {
+            let mut bytes = value.repeat(100);
+            assert!(is_all(&bytes, value));
+            for at in [0, 1, 57, bytes.len() - 1] {
+                bytes[at] ^= 4;
+                assert!(!is_all(&bytes, value), "{at}");
+                bytes[at] ^= 4;
+            }
+        }
+    }
+}

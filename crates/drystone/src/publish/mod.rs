@@ -1,0 +1,298 @@
+//! Publishing: committed steps of the log become an ordinary Zarr v3 hierarchy under `zarr/` (docs/format/zarr.md).
+//!
+//! ```text
+//! schema -> nodes: which arrays and groups    index -> changes: what each shard is made of
+//! model or what is there -> grid              ─► convert: read, encode, put whole shards, on several threads
+//!                                             ─► documents: each array's zarr.json, last the root's
+//! ```
+//!
+//! Invariants
+//! - an object is put whole: whoever reads sees a shard as it was or as it is, also when this process is killed;
+//! - an array's `shape` is written behind its shards, the root's consolidated metadata behind all arrays: steps appear at once;
+//! - every shard begins with a stamp that says what it was made of, so a rerun writes only what changed, and what was left
+//!   half done is completed;
+//! - one publisher at a time works on a container ([`lock`]).
+
+mod attributes;
+mod changes;
+mod clear;
+mod convert;
+mod document;
+mod element;
+mod grid;
+mod lock;
+mod nodes;
+mod options;
+mod shard;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use drystone_format::identity::Durability;
+use drystone_plan::layout::{self, Bounds, Layout};
+use drystone_store::{PutMode, Store, StoreExt};
+use serde_json::Value as Json;
+
+use crate::container::Container;
+use crate::{Error, ErrorKind, Result};
+use changes::Changes;
+use convert::Task;
+use document::{Codec, Document};
+use grid::Grid;
+use nodes::{Array, Nodes};
+
+pub use options::{Compressor, PublishOptions, PublishReport, PublishedArray, Skipped};
+
+/// Where the hierarchy lies.
+pub(crate) const ROOT: &str = "zarr/";
+/// A metadata document is not longer than this.
+const MOST_JSON: u64 = 256 << 20;
+
+/// An array with all that is decided about it.
+struct Target {
+    array: Array,
+    grid: Grid,
+    codec: Codec,
+    /// Why it is cut so; `None` if it was published before and stays cut as it is.
+    layout: Option<Layout>,
+    changes: Changes,
+}
+
+impl Container {
+    /// Publishes what the newest commit shows: see [`PublishOptions`] for what can be chosen.
+    ///
+    /// `progress` gets (decoded bytes done, in all) after each shard and may return `false` to stop (`Cancelled`): what was
+    /// published is sound, and the next call goes on from there. `Conflict` if another process is publishing, or if something
+    /// that is not ours stands where an array would. Steps that are committed meanwhile are for the next call.
+    pub fn publish(
+        &self,
+        options: &PublishOptions,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<PublishReport> {
+        self.inner.require_writable()?;
+        options.check()?;
+        let done = lock::take(&self.inner).and_then(|lock| {
+            let done = self.publish_locked(options, progress);
+            let released = lock.release();
+            done.and_then(|report| released.map(|()| report))
+        });
+        done.map_err(|e| e.while_doing(format!("publishing {}", self.location())))
+    }
+
+    fn publish_locked(
+        &self,
+        options: &PublishOptions,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<PublishReport> {
+        let version = self.inner.newest()?.0.version();
+        let pinned = self.at(version)?;
+        let snapshot = pinned.snapshot();
+        let nodes = Nodes::of(&snapshot, options.variables.as_deref())?;
+        let store = self.inner.store.as_ref();
+        store.sweep(ROOT)?;
+        let there = Published::load(store, &self.inner.identity.uuid)?;
+        there.check_foreign(&nodes)?;
+
+        let mut targets = Vec::new();
+        let mut replaced = Vec::new();
+        for array in &nodes.arrays {
+            let known = there.documents.get(&array.node);
+            let (grid, codec, layout, kept) = decide(array, known, options)?;
+            if known.is_some() && !kept {
+                replaced.push(array.node.clone());
+            }
+            targets.push(Target { array: array.clone(), grid, codec, layout, changes: Changes::default() });
+        }
+        for node in nodes.groups.keys() {
+            if there.documents.get(node).is_some_and(|d| d.is_array()) {
+                replaced.push(node.clone());
+            }
+        }
+        let sync = self.inner.identity.durability != Durability::Memory;
+        let there = if replaced.is_empty() {
+            there
+        } else {
+            clear::replaced(store, &there, &replaced, sync)?;
+            Published::load(store, &self.inner.identity.uuid)?
+        };
+
+        changes::find(&pinned.inner, &snapshot, &mut targets)?;
+        let mut tasks = Vec::new();
+        for (number, target) in targets.iter().enumerate() {
+            tasks.extend(Task::of(number, target, &there.objects));
+        }
+        let run = convert::Run { container: &pinned, store, targets: &targets, version, sync };
+        let tallies = run.all(&tasks, options.memory, progress)?;
+
+        // What becomes visible from here on is complete.
+        let mut documents: BTreeMap<String, Json> = BTreeMap::new();
+        let whole = options.variables.is_none();
+        for (node, known) in &there.documents {
+            if nodes.known.contains(node) && known.ours && !whole {
+                documents.insert(node.clone(), known.json.clone());
+            }
+        }
+        let about = document::About { uuid: &self.inner.identity.uuid, version };
+        for (node, group) in &nodes.groups {
+            documents.insert(node.clone(), about.group(group));
+        }
+        for target in &targets {
+            documents
+                .insert(target.array.node.clone(), about.array(&target.array, &target.grid, &target.codec));
+        }
+        let root = about.root(&mut documents)?;
+        for (node, json) in &documents {
+            put_document(store, &there, node, json, sync)?;
+        }
+        put_document(store, &there, "", &root, sync)?;
+
+        let keep: BTreeSet<String> = targets.iter().flat_map(Target::keys).collect();
+        let cleared = clear::leftover(store, &there, &nodes, &keep, whole)?;
+        if cleared {
+            store.sweep(ROOT)?;
+        }
+        let arrays = targets.into_iter().zip(tallies).map(|(t, tally)| t.report(tally)).collect();
+        Ok(PublishReport { snapshot: version, arrays, skipped: nodes.skipped })
+    }
+}
+
+fn put_document(store: &dyn Store, there: &Published, node: &str, json: &Json, sync: bool) -> Result<()> {
+    if there.documents.get(node).is_some_and(|d| d.json == *json) {
+        return Ok(());
+    }
+    let mut text = serde_json::to_vec_pretty(json)
+        .map_err(|e| Error::new(ErrorKind::InvalidArgument, format!("the metadata of \"{node}\": {e}")))?;
+    text.push(b'\n');
+    Ok(store.put(&document::key(node), &text, PutMode::Replace, sync)?)
+}
+
+/// How an array is cut and encoded: as it is there, unless something else was asked for; else as the model says. And whether
+/// all is as it is there.
+fn decide(
+    array: &Array,
+    known: Option<&Document>,
+    options: &PublishOptions,
+) -> Result<(Grid, Codec, Option<Layout>, bool)> {
+    let codec = options.compressor.of(&array.transform)?;
+    let asked = options.chunks.get(&array.variable);
+    if let Some((grid, kept)) = known.and_then(|d| d.layout_of(array)) {
+        if asked.is_none_or(|chunk| *chunk == grid.chunk) {
+            let codec = if options.compressor == Compressor::Auto { kept } else { codec };
+            return Ok((grid, codec, None, codec == kept));
+        }
+    }
+    let bounds = Bounds { max_shard: Bounds::PORTABLE.max_shard.min(options.memory / 4), ..Bounds::PORTABLE };
+    let cells = layout::Array { shape: &array.shape, item: array.item, steps: array.steps };
+    let mix = layout::standard_mix(&array.shape, array.steps);
+    let mut layout = layout::choose(cells, &mix, &options.device, &bounds);
+    if let Some(chunk) = asked {
+        if chunk.len() != array.shape.len() || chunk.contains(&0) {
+            return Err(Error::invalid(format!(
+                "chunks of {chunk:?} for \"{}\", which has {} axes (the step is the first); each extent is at least 1",
+                array.variable,
+                array.shape.len()
+            )));
+        }
+        layout.chunk.clone_from(chunk);
+        layout.shard = layout::shard_of(cells, chunk, &bounds);
+        for (pattern, cost) in &mut layout.weighed {
+            *cost = layout::predict(&array.shape, array.item, chunk, &pattern.count, &options.device);
+        }
+    }
+    let grid = Grid::new(&array.shape, &layout.chunk, &layout.shard).ok_or_else(|| {
+        Error::invalid(format!("chunks of {:?} for \"{}\" are too large", layout.chunk, array.variable))
+    })?;
+    Ok((grid, codec, Some(layout), false))
+}
+
+/// What is under `zarr/` now.
+struct Published {
+    /// By node; the root is "".
+    documents: BTreeMap<String, Document>,
+    /// All other objects, by key.
+    objects: BTreeMap<String, u64>,
+}
+
+impl Published {
+    fn load(store: &dyn Store, uuid: &[u8; 16]) -> Result<Self> {
+        let mut documents = BTreeMap::new();
+        let mut objects = BTreeMap::new();
+        for entry in store.list(ROOT)? {
+            match document::node_of(&entry.key) {
+                Some(node) => {
+                    let bytes = store.read_all(&entry.key, MOST_JSON)?;
+                    documents.insert(node.to_owned(), Document::parse(&bytes, uuid));
+                }
+                None => _ = objects.insert(entry.key, entry.len),
+            }
+        }
+        Ok(Published { documents, objects })
+    }
+
+    /// Somebody else's node is never replaced.
+    fn check_foreign(&self, nodes: &Nodes) -> Result<()> {
+        let wanted = nodes.groups.keys().chain(nodes.arrays.iter().map(|a| &a.node));
+        for node in wanted {
+            if self.documents.get(node).is_some_and(|d| !d.ours) {
+                return Err(Error::conflict(format!(
+                    "{} was not published from this container; move it away, or rename the variable",
+                    document::key(node)
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Target {
+    /// The objects there are under the array's name, each with the shard that it is, if it is one of the present shape.
+    fn objects<'t>(
+        &'t self,
+        objects: &'t BTreeMap<String, u64>,
+    ) -> impl Iterator<Item = (&'t String, Option<u64>)> {
+        let prefix = format!("{ROOT}{}/c", self.array.node);
+        let shards = self.grid.shards();
+        let from = objects.range(prefix.clone()..).map(|(key, _)| key);
+        from.take_while(move |key| key.starts_with(&prefix)).map(move |key| {
+            let tail = format!("{ROOT}{}/c", self.array.node).len();
+            let index = key[tail..].split('/').skip(1).map(|part| part.parse::<u64>().ok());
+            let index: Option<Vec<u64>> = index.take(shards.len()).collect();
+            let inside =
+                index.filter(|i| i.len() == shards.len() && i.iter().zip(&shards).all(|(i, n)| i < n));
+            let number =
+                inside.map(|index| index.iter().zip(&shards).fold(0, |number, (i, n)| number * n + i));
+            (key, number.filter(|&number| self.key(number) == *key))
+        })
+    }
+
+    /// Keys of the objects that the array consists of now.
+    fn keys(&self) -> Vec<String> {
+        self.changes.shards.keys().map(|&shard| self.key(shard)).collect()
+    }
+
+    /// The key of a shard.
+    fn key(&self, shard: u64) -> String {
+        let mut key = format!("{ROOT}{}/c", self.array.node);
+        for index in self.grid.index_of(shard) {
+            key.push_str(&format!("/{index}"));
+        }
+        for _ in &self.array.element.tail {
+            key.push_str("/0");
+        }
+        key
+    }
+
+    fn report(self, tally: convert::Tally) -> PublishedArray {
+        PublishedArray {
+            node: self.array.node,
+            variable: self.array.variable,
+            member: self.array.member,
+            shape: self.grid.shape,
+            chunk: self.grid.chunk,
+            shard: self.grid.shard,
+            written: tally.written,
+            kept: tally.kept,
+            stored_bytes: tally.stored,
+            layout: self.layout,
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! What a snapshot's schema is as a Zarr hierarchy: one array per variable, of a record one per leaf member below a group.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use drystone_format::dtype::DType;
+use drystone_format::schema::{Name, Variable};
+use serde_json::{Map, Value as Json};
+
+use super::attributes;
+use super::element::Element;
+use super::options::Skipped;
+use crate::container::no_such;
+use crate::segment::crc32;
+use crate::snapshot::Snapshot;
+use crate::{Container, Error, Result};
+
+/// Name of the step axis.
+const STEP: &str = "step";
+/// A component of a node's path is not longer, so that keys stay within what stores take.
+const MOST_NAME: usize = 200;
+
+/// One Zarr array.
+#[derive(Debug, Clone)]
+pub(super) struct Array {
+    /// Its path below the root of the hierarchy.
+    pub(super) node: String,
+    /// Path of the variable.
+    pub(super) variable: String,
+    pub(super) id: u32,
+    pub(super) uid: u64,
+    /// Number and path of the leaf member.
+    pub(super) leaf: u32,
+    pub(super) member: String,
+    pub(super) steps: bool,
+    /// In cells, steps first.
+    pub(super) shape: Vec<u64>,
+    /// Bytes per cell.
+    pub(super) item: u64,
+    pub(super) element: Element,
+    /// What cells are that nobody wrote.
+    pub(super) fill: Vec<u8>,
+    /// What Zarr says that missing chunks are, per cell; the same as `fill` where Zarr can say that.
+    pub(super) missing: Vec<u8>,
+    pub(super) fill_value: Json,
+    /// One per axis of the Zarr array, unique.
+    pub(super) dims: Vec<String>,
+    pub(super) attributes: Map<String, Json>,
+    pub(super) transform: String,
+    pub(super) dtype: String,
+    pub(super) clips: Vec<(u64, Vec<u64>)>,
+}
+
+/// The hierarchy.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    /// Those to publish, by path of the variable and number of the member.
+    pub(super) arrays: Vec<Array>,
+    /// All groups with their attributes; the root is "".
+    pub(super) groups: BTreeMap<String, Map<String, Json>>,
+    /// Nodes of all variables that can be published, chosen or not.
+    pub(super) known: BTreeSet<String>,
+    pub(super) skipped: Vec<Skipped>,
+}
+
+impl Nodes {
+    /// Of the variables chosen, or all. `NotFound` and `Unsupported` are about variables that were chosen by name.
+    pub(super) fn of(snapshot: &Snapshot, chosen: Option<&[String]>) -> Result<Self> {
+        let schema = &snapshot.schema;
+        let mut wanted = BTreeSet::new();
+        for path in chosen.unwrap_or_default() {
+            let path = Container::normal_path(path);
+            let followed = schema.follow(path).filter(|p| schema.names.contains_key(p));
+            wanted.insert(followed.ok_or_else(|| no_such(schema, path))?);
+        }
+        let mut nodes = Nodes {
+            arrays: Vec::new(),
+            groups: BTreeMap::new(),
+            known: BTreeSet::new(),
+            skipped: Vec::new(),
+        };
+        for (path, attrs) in &schema.groups {
+            nodes.groups.insert(node_of(path), attributes::object(attrs));
+        }
+        for (path, name) in &schema.names {
+            let Name::Variable(id) = name else { continue };
+            let Some(variable) = schema.variables.get(id) else { continue };
+            let named = wanted.contains(path);
+            match arrays_of(path, variable, snapshot.step_axis()) {
+                Ok(arrays) => {
+                    nodes.known.extend(arrays.iter().map(|a| a.node.clone()));
+                    if matches!(variable.dtype, DType::Record(_)) {
+                        nodes.groups.insert(node_of(path), attributes::object(&variable.attrs));
+                    }
+                    if named || chosen.is_none() {
+                        nodes.arrays.extend(arrays);
+                    }
+                }
+                Err(reason) if named => {
+                    return Err(Error::unsupported(format!("\"{path}\" cannot be published: {reason}")));
+                }
+                Err(reason) => nodes.skipped.push(Skipped { variable: path.clone(), reason }),
+            }
+        }
+        nodes.with_ancestors();
+        nodes.check()?;
+        Ok(nodes)
+    }
+
+    /// Every node lies in groups.
+    fn with_ancestors(&mut self) {
+        let all: Vec<String> = self.groups.keys().chain(&self.known).cloned().collect();
+        for node in all {
+            for (at, _) in node.match_indices('/') {
+                self.groups.entry(node[..at].to_owned()).or_default();
+            }
+        }
+        self.groups.entry(String::new()).or_default();
+    }
+
+    /// Two names may be the same once they are written as Zarr nodes.
+    fn check(&self) -> Result<()> {
+        let mut seen: BTreeSet<&str> = self.groups.keys().map(String::as_str).collect();
+        match self.arrays.iter().find(|array| !seen.insert(&array.node)) {
+            Some(array) => Err(Error::conflict(format!(
+                "\"{}\" would be published as {}, which another node is; rename one of them",
+                array.variable, array.node
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The arrays of one variable, or why there are none.
+fn arrays_of(path: &str, variable: &Variable, steps: u64) -> std::result::Result<Vec<Array>, String> {
+    if variable.local {
+        return Err("it is local: its blocks are not one array".into());
+    }
+    let base = node_of(path);
+    let mut shapes = Vec::new();
+    leaf_shapes(&variable.dtype, &[], &mut shapes);
+    let zeros = vec![0; variable.dtype.item_size() as usize];
+    let fill = variable.fill.as_deref().unwrap_or(&zeros);
+    let record = matches!(variable.dtype, DType::Record(_));
+    let mut arrays = Vec::new();
+    for (number, (leaf, own)) in variable.dtype.leaves().into_iter().zip(shapes).enumerate() {
+        let element =
+            Element::of(&leaf.dtype, &own).ok_or("strings of any length have no portable form in Zarr")?;
+        let node = if record { format!("{base}/{}", component(&leaf.path)) } else { base.clone() };
+        let at = leaf.offset as usize;
+        let fill = fill.get(at..at + leaf.size as usize).ok_or("its fill value is too short")?.to_vec();
+        let (missing, fill_value) = match element.fill_value(&fill) {
+            Some(value) => (fill.clone(), value),
+            None => {
+                let zeros = vec![0; fill.len()];
+                let value = element.fill_value(&zeros).unwrap_or(Json::Null);
+                (zeros, value)
+            }
+        };
+        let mut shape = if variable.steps { vec![steps] } else { Vec::new() };
+        shape.extend(&variable.shape);
+        let name = node.rsplit('/').next().unwrap_or_default().to_owned();
+        arrays.push(Array {
+            dims: dims(variable, &name, element.tail.len()),
+            variable: path.to_owned(),
+            id: variable.id,
+            uid: variable.uid,
+            leaf: number as u32,
+            member: leaf.path,
+            steps: variable.steps,
+            shape,
+            item: u64::from(leaf.size),
+            element,
+            fill,
+            missing,
+            fill_value,
+            attributes: if record { Map::new() } else { attributes::object(&variable.attrs) },
+            transform: variable.transform.clone(),
+            dtype: leaf.dtype.to_string(),
+            clips: variable.clips.clone(),
+            node,
+        });
+    }
+    Ok(arrays)
+}
+
+/// Shapes of the leaves' own arrays, in the order of [`DType::leaves`].
+fn leaf_shapes(dtype: &DType, own: &[u64], out: &mut Vec<Vec<u64>>) {
+    match dtype {
+        DType::Record(record) => {
+            for _ in 0..own.iter().product::<u64>() {
+                for member in &record.members {
+                    leaf_shapes(&member.dtype, &member.shape, out);
+                }
+            }
+        }
+        _ => out.push(own.to_vec()),
+    }
+}
+
+/// Unique names of all axes; those that the variable does not name are named after it.
+fn dims(variable: &Variable, name: &str, tail: usize) -> Vec<String> {
+    let cells = variable.shape.len();
+    let mut names: Vec<String> = if variable.steps { vec![STEP.to_owned()] } else { Vec::new() };
+    for axis in 0..cells + tail {
+        let given = variable.dims.get(axis).filter(|given| !given.is_empty() && !names.contains(given));
+        let mut one = given.cloned().unwrap_or_else(|| format!("{name}_{axis}"));
+        while names.contains(&one) {
+            one.push('_');
+        }
+        names.push(one);
+    }
+    names
+}
+
+/// A path of the schema as one of the hierarchy.
+fn node_of(path: &str) -> String {
+    if path.is_empty() {
+        return String::new();
+    }
+    path.split('/').map(component).collect::<Vec<_>>().join("/")
+}
+
+/// A name as it is, if every Zarr reader and every store can take it; else as near as possible, with a checksum of the name.
+fn component(name: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    let usable = name.bytes().all(plain)
+        && name.len() <= MOST_NAME
+        && !name.starts_with("__")
+        && !name.bytes().all(|b| b == b'.')
+        && !matches!(name, "zarr.json" | "c");
+    if usable {
+        return name.to_owned();
+    }
+    let near =
+        name.chars().take(MOST_NAME - 16).map(|c| if c.is_ascii() && plain(c as u8) { c } else { '_' });
+    let near: String = near.collect();
+    format!("{}-{:08x}", near.trim_start_matches('_'), crc32(name.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drystone_format::dtype::{Member, Record, Scalar};
+
+    #[test]
+    fn ordinary_names_stay_and_others_become_usable_and_differ() {
+        for name in ["T", "velocity.x", "a-b_c", "2m_temperature", "._x"] {
+            assert_eq!(component(name), name);
+        }
+        let long = "x".repeat(900);
+        let odd =
+            ["größe", "grösse", "a b", "a%b", "__x", "..", "zarr.json", "c", "p[2].x", long.as_str(), "日本"];
+        let written: BTreeSet<String> = odd.iter().map(|name| component(name)).collect();
+        assert_eq!(written.len(), odd.len());
+        for name in &written {
+            assert!(drystone_store::validate_key(name).is_ok() && !name.starts_with("__"), "{name}");
+            assert_eq!(&component(name), name, "what is written is usable itself");
+        }
+        assert_eq!(node_of("fields/größe").split('/').count(), 2);
+    }
+
+    #[test]
+    fn every_leaf_has_its_own_shape() {
+        let scalar = DType::Scalar(Scalar::F32);
+        let member = |name: &str, dtype: &DType, shape: Vec<u64>, offset| Member {
+            name: name.into(),
+            dtype: dtype.clone(),
+            shape,
+            offset,
+        };
+        let inner = DType::Record(Record {
+            itemsize: 12,
+            members: vec![member("x", &scalar, vec![], 0), member("t", &scalar, vec![2], 4)],
+        });
+        let outer = DType::Record(Record {
+            itemsize: 40,
+            members: vec![
+                member("p", &inner, vec![2], 0),
+                member("m", &scalar, vec![2, 1], 24),
+                member("s", &DType::Bytes(4), vec![], 32),
+            ],
+        });
+        let mut shapes = Vec::new();
+        leaf_shapes(&outer, &[], &mut shapes);
+        let leaves = outer.leaves();
+        assert_eq!(shapes.len(), leaves.len());
+        for (leaf, shape) in leaves.iter().zip(&shapes) {
+            assert_eq!(leaf.repeat, shape.iter().product::<u64>(), "{}", leaf.path);
+        }
+        assert_eq!(shapes, [vec![], vec![2], vec![], vec![2], vec![2, 1], vec![]]);
+    }
+}

@@ -1,0 +1,154 @@
+//! What can be chosen about publishing, and what it reports.
+
+use std::collections::BTreeMap;
+
+use drystone_plan::layout::{Device, Layout};
+use drystone_transform::CodecSpec;
+
+use super::document::Codec;
+use crate::{Error, Result};
+
+/// Memory for a publication, unless said otherwise.
+const MEMORY: u64 = 512 << 20;
+/// Less than this does not hold what one thread needs.
+const LEAST_MEMORY: u64 = 128 << 20;
+
+/// How the chunks are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compressor {
+    /// Variables with a transform by zstd, at the transform's level if it has zstd; others not.
+    #[default]
+    Auto,
+    /// Not at all.
+    None,
+    /// zstd at a level from -7 to 22.
+    Zstd(i32),
+}
+
+impl Compressor {
+    /// `auto`, `none`, `zstd` or `zstd:LEVEL`; anything else is `InvalidArgument`.
+    pub fn parse(text: &str) -> Result<Self> {
+        match text.trim() {
+            "auto" => return Ok(Compressor::Auto),
+            "none" | "" => return Ok(Compressor::None),
+            _ => {}
+        }
+        let specs = CodecSpec::parse_all(text).map_err(|e| Error::invalid(e.to_string()))?;
+        match specs.as_slice() {
+            [spec] if spec.name == "zstd" => Ok(auto(text).map_or(Compressor::Auto, Compressor::Zstd)),
+            _ => Err(Error::invalid(format!(
+                "the compressor is \"auto\", \"none\" or \"zstd:LEVEL\", not \"{text}\""
+            ))),
+        }
+    }
+
+    /// Of a variable with this transform.
+    pub(super) fn of(self, transform: &str) -> Result<Codec> {
+        let level = match self {
+            Compressor::None => None,
+            Compressor::Zstd(level) => Some(level),
+            Compressor::Auto => auto(transform),
+        };
+        Codec::new(level)
+    }
+}
+
+fn auto(transform: &str) -> Option<i32> {
+    const USUAL: i32 = 3;
+    let specs = CodecSpec::parse_all(transform).unwrap_or_default();
+    if specs.is_empty() {
+        return None;
+    }
+    let zstd = specs.iter().find(|spec| spec.name == "zstd");
+    let level = zstd.and_then(|spec| {
+        spec.params.iter().find_map(|p| match p.key_and_value() {
+            (None | Some("level"), drystone_transform::Param::Int(level)) => i32::try_from(*level).ok(),
+            _ => None,
+        })
+    });
+    Some(level.unwrap_or(USUAL))
+}
+
+/// How to publish.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PublishOptions {
+    /// Paths of variables; `None` is all that can be published, and removes what is published and no longer there.
+    pub variables: Option<Vec<String>>,
+    /// Memory that may be used, in bytes; at least 128 MiB.
+    pub memory: u64,
+    /// What the model takes the store to cost.
+    pub device: Device,
+    /// Chunk extents by variable (steps first), instead of the model's.
+    pub chunks: BTreeMap<String, Vec<u64>>,
+    /// How chunks are compressed.
+    pub compressor: Compressor,
+}
+
+impl Default for PublishOptions {
+    fn default() -> Self {
+        PublishOptions {
+            variables: None,
+            memory: MEMORY,
+            device: Device::ASSUMED,
+            chunks: BTreeMap::new(),
+            compressor: Compressor::Auto,
+        }
+    }
+}
+
+impl PublishOptions {
+    pub(super) fn check(&self) -> Result<()> {
+        if self.memory < LEAST_MEMORY {
+            return Err(Error::invalid(format!(
+                "{} bytes of memory to publish with; at least {LEAST_MEMORY} are needed",
+                self.memory
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// What a publication did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PublishReport {
+    /// The commit that is published now.
+    pub snapshot: u64,
+    /// One per Zarr array, by path.
+    pub arrays: Vec<PublishedArray>,
+    /// Variables that have no form in the portable profile.
+    pub skipped: Vec<Skipped>,
+}
+
+/// One Zarr array of a publication.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PublishedArray {
+    /// Its path in the hierarchy.
+    pub node: String,
+    /// The variable's path in the container.
+    pub variable: String,
+    /// Which leaf member of a record it is; empty for a whole variable.
+    pub member: String,
+    /// Its shape in cells, steps first.
+    pub shape: Vec<u64>,
+    /// Extents of a chunk in cells.
+    pub chunk: Vec<u64>,
+    /// Extents of a shard in cells.
+    pub shard: Vec<u64>,
+    /// Shards written now.
+    pub written: u64,
+    /// Shards that were right already.
+    pub kept: u64,
+    /// Bytes of the shards written now.
+    pub stored_bytes: u64,
+    /// What the model weighed; `None` where the layout was fixed by an earlier publication.
+    pub layout: Option<Layout>,
+}
+
+/// A variable that was not published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// Its path.
+    pub variable: String,
+    /// Why.
+    pub reason: String,
+}

@@ -1,0 +1,104 @@
+//! The bytes of a shard object: a stamp, the chunks, the index (docs/format/zarr.md).
+//!
+//! To Zarr the stamp is a gap before the first chunk. It says what the shard was made of, so whether it still holds what it
+//! should is known from its first 40 bytes.
+
+use crate::segment::crc32;
+
+/// Bytes in front of the first chunk.
+pub(super) const STAMP: usize = 40;
+const MAGIC: &[u8; 8] = b"DRYSHARD";
+const MISSING: u64 = u64::MAX;
+
+/// What a shard was made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    /// Over everything that decides its content.
+    pub(super) fingerprint: u128,
+    /// The commit it was published from.
+    pub(super) version: u64,
+}
+
+impl Stamp {
+    pub(super) fn encode(&self) -> [u8; STAMP] {
+        let mut out = [0; STAMP];
+        out[..8].copy_from_slice(MAGIC);
+        out[8..24].copy_from_slice(&self.fingerprint.to_le_bytes());
+        out[24..32].copy_from_slice(&self.version.to_le_bytes());
+        let check = crc32(&out[..STAMP - 4]);
+        out[STAMP - 4..].copy_from_slice(&check.to_le_bytes());
+        out
+    }
+
+    /// `None` for anything that is not a stamp.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (body, check) = bytes.get(..STAMP)?.split_last_chunk::<4>()?;
+        let rest = body.strip_prefix(MAGIC)?;
+        let (fingerprint, rest) = rest.split_first_chunk::<16>()?;
+        let (version, reserved) = rest.split_first_chunk::<8>()?;
+        let sound = reserved == [0; 4] && u32::from_le_bytes(*check) == crc32(body);
+        sound.then(|| Stamp {
+            fingerprint: u128::from_le_bytes(*fingerprint),
+            version: u64::from_le_bytes(*version),
+        })
+    }
+}
+
+/// The whole object: `chunks` by their number in the grid, laid down in `order`. Chunks that are `None` read as fill.
+pub(super) fn assemble(stamp: Stamp, mut chunks: Vec<Option<Vec<u8>>>, order: &[u32]) -> Vec<u8> {
+    let bytes: usize = chunks.iter().flatten().map(Vec::len).sum();
+    let mut out = Vec::with_capacity(STAMP + bytes + 16 * chunks.len() + 4);
+    out.extend_from_slice(&stamp.encode());
+    let mut index = vec![[MISSING; 2]; chunks.len()];
+    for &number in order {
+        let number = number as usize;
+        // Each is freed when it is laid down, so that they are hardly ever in memory twice.
+        if let Some(chunk) = chunks.get_mut(number).and_then(Option::take) {
+            index[number] = [out.len() as u64, chunk.len() as u64];
+            out.extend_from_slice(&chunk);
+        }
+    }
+    let from = out.len();
+    for [offset, length] in index {
+        out.extend_from_slice(&offset.to_le_bytes());
+        out.extend_from_slice(&length.to_le_bytes());
+    }
+    let check = crc32(&out[from..]);
+    out.extend_from_slice(&check.to_le_bytes());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_read_back_and_no_flipped_bit_passes() {
+        let stamp = Stamp { fingerprint: 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10, version: 17 };
+        let bytes = stamp.encode();
+        assert_eq!(Stamp::decode(&bytes), Some(stamp));
+        for bit in 0..STAMP * 8 {
+            let mut other = bytes;
+            other[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Stamp::decode(&other), None, "bit {bit}");
+        }
+        for len in 0..STAMP {
+            assert_eq!(Stamp::decode(&bytes[..len]), None);
+        }
+    }
+
+    #[test]
+    fn chunks_stand_in_the_order_asked_for_and_the_index_finds_them() {
+        let stamp = Stamp { fingerprint: 1, version: 2 };
+        let chunks = vec![Some(vec![1; 3]), None, Some(vec![2; 5]), Some(vec![3; 1])];
+        let bytes = assemble(stamp, chunks, &[3, 2, 1, 0]);
+        assert_eq!(bytes.len(), STAMP + 9 + 4 * 16 + 4);
+        assert_eq!(&bytes[STAMP..STAMP + 9], [3, 2, 2, 2, 2, 2, 1, 1, 1]);
+        let index = &bytes[STAMP + 9..];
+        let number = |at: usize| u64::from_le_bytes(index[at * 8..at * 8 + 8].try_into().unwrap());
+        let entries: Vec<(u64, u64)> = (0..4).map(|i| (number(2 * i), number(2 * i + 1))).collect();
+        assert_eq!(entries, [(46, 3), (MISSING, MISSING), (41, 5), (40, 1)]);
+        let (covered, check) = index.split_at(64);
+        assert_eq!(check, crc32(covered).to_le_bytes());
+    }
+}

@@ -1,0 +1,289 @@
+//! Cells between two values: by the index of a subchunk where its transform keeps one, by a scan of it elsewhere.
+//!
+//! Statistics of blocks and subchunks come first: what cannot hold such a value is not looked at. Of an indexed subchunk only the
+//! bins that meet the range are read. Cells that nobody wrote are not found, whatever the fill value.
+
+use std::ops::{Range, RangeInclusive};
+
+use drystone_format::dtype::DType;
+use drystone_format::entry::{Entry, Piece};
+use drystone_format::layout::Layout;
+use drystone_format::piece::Trailer;
+use drystone_plan::parts::Part;
+use drystone_plan::ranges::decoded_len;
+use drystone_plan::read_plan::Work;
+use drystone_plan::selection::{Axis, Selection};
+use drystone_transform::checks::verify_units;
+use drystone_transform::{
+    Chain, Fetched, Found, Limit, MAX_DECODED_LEN, Precision, Stored, TransformError, key_of, keys_between,
+    meets,
+};
+
+use super::execute::Sources;
+use super::{OPTIONS, ReadReport, Reading, trailers};
+use crate::array::Target;
+use crate::put::{kind_of, logical};
+use crate::{Error, Result};
+
+/// Cells that hold values of a range, in row-major order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Hits {
+    /// Coordinates of the cells, one after the other, without the step axis.
+    pub coords: Vec<u64>,
+    /// Their elements, little-endian, one after the other.
+    pub values: Vec<u8>,
+    /// How many.
+    pub count: usize,
+    /// What finding them cost.
+    pub report: ReadReport,
+}
+
+/// What stays the same from subchunk to subchunk.
+struct Search<'a> {
+    sources: &'a Sources<'a>,
+    keys: RangeInclusive<u64>,
+    chain: Option<(String, Option<Chain>)>,
+    trailers: trailers::Known,
+    /// The piece searched last: several parts of it may show.
+    last: Option<((u32, Piece), Found)>,
+    hits: Hits,
+}
+
+impl Reading {
+    /// The cells of a step (`None` for a variable without steps) whose values lie between two limits, both included. NaN lies
+    /// nowhere.
+    ///
+    /// Errors: `InvalidArgument` for what has no order (records, complex numbers, text) and for NaN as a limit; those of `read`.
+    pub fn value_range(&self, step: Option<u64>, low: Limit, high: Limit) -> Result<Hits> {
+        let kind = match self.leaves.as_slice() {
+            [(_, leaf)] if leaf.repeat == 1 && matches!(leaf.dtype, DType::Scalar(_)) => kind_of(&leaf.dtype),
+            _ => drystone_transform::stats::ScalarKind::Other,
+        };
+        let nan = |limit| matches!(limit, Limit::Float(x) if f64::is_nan(x));
+        if kind.domain().is_none() || nan(low) || nan(high) {
+            let what =
+                if nan(low) || nan(high) { "a limit is NaN" } else { "it holds no single real numbers" };
+            return Err(Error::invalid(format!("no range of values of \"{}\": {what}", self.path)));
+        }
+        let mut axes: Vec<Axis> = self.variable.shape.iter().map(|&n| Axis::full(n)).collect();
+        match (self.variable.steps, step) {
+            (true, Some(step)) => axes.insert(0, Axis { start: step, step: 1, count: 1 }),
+            (false, None) => {}
+            (true, None) => return Err(Error::invalid(format!("\"{}\" has steps: say which", self.path))),
+            (false, Some(_)) => return Err(Error::invalid(format!("\"{}\" has no steps", self.path))),
+        }
+        let selection = Selection { axes };
+        self.check_selection(&selection)?;
+        let keys = keys_between(kind, low, high);
+        if selection.is_empty() || keys.is_empty() {
+            return Ok(Hits::default());
+        }
+        let exact = Reading { precision: Precision::Exact, ..self.clone() };
+        let (steps, cells) = exact.split(&selection);
+        let prepared = exact.plan(exact.slots(&steps, &cells)?)?;
+        let sources = Sources::new(&self.inner, &self.snapshot);
+        let mut works = Vec::new();
+        for work in &prepared.plan.works {
+            let entry = &prepared.slots[work.slot].candidates[work.entry].entry;
+            let mut stats = entry.stats;
+            if entry.subchunks > 1 {
+                let table = self.table(entry, &sources)?;
+                stats = usize::try_from(work.part.subchunk)
+                    .ok()
+                    .and_then(|i| table.get(i))
+                    .map_or(stats, |s| s.stats);
+            }
+            if stats.min_max.is_some_and(|extremes| meets(kind, extremes, low, high)) {
+                works.push((entry, work));
+            }
+        }
+        let mut indexed = Vec::new();
+        let mut last: Option<(&str, bool)> = None;
+        // An index counts cells as they are stored; where that is not row by row, what it covers is scanned.
+        let by_rows = |entry: &Entry| entry.encoding.layout == Layout::Dense;
+        let searchable =
+            |entry: &Entry, w: &Work| by_rows(entry) && w.piece.trailer > 0 && w.piece.unit_log2 > 0;
+        for (entry, work) in works.iter().filter(|(entry, work)| searchable(entry, work)) {
+            let text = entry.encoding.chain.as_str();
+            let known = last.filter(|(known, _)| *known == text);
+            let (_, has_index) = *last
+                .insert(known.unwrap_or_else(|| (text, Chain::parse(text).is_ok_and(|c| c.has_index()))));
+            if has_index {
+                indexed.push((entry.source, work.piece));
+            }
+        }
+        let trailers = trailers::for_plan(self, &sources, &indexed, OPTIONS.gap, OPTIONS.max_request)?;
+        let report =
+            ReadReport { requests: trailers.requests, read_bytes: trailers.bytes, ..ReadReport::default() };
+        let hits = Hits { report, ..Hits::default() };
+        let mut search = Search { sources: &sources, keys, chain: None, trailers, last: None, hits };
+        for (entry, work) in works {
+            if !exact.search_index(&mut search, entry, work)? {
+                exact.scan(&mut search, steps.start, &work.part, kind)?;
+            }
+        }
+        Ok(search.hits.sorted(self.variable.shape.len(), self.item as usize))
+    }
+
+    /// Finds cells of a part by the index of its subchunk; `false` where there is none.
+    fn search_index(&self, search: &mut Search<'_>, entry: &Entry, work: &Work) -> Result<bool> {
+        let piece = work.piece;
+        let Some(trailer) = search.trailers.get(entry.source, &piece).cloned() else {
+            return Ok(false);
+        };
+        if search.last.as_ref().is_none_or(|(known, _)| *known != (entry.source, piece)) {
+            let text = &entry.encoding.chain;
+            let chain = match search.chain.take() {
+                Some((known, chain)) if known == *text => chain,
+                _ => Chain::parse(text).ok(),
+            };
+            let found = match &chain {
+                Some(chain) => self.search_piece(search, entry, work, chain, &trailer)?,
+                None => None,
+            };
+            search.chain = Some((text.clone(), chain));
+            let Some(found) = found else { return Ok(false) };
+            search.last = Some(((entry.source, piece), found));
+        }
+        let item = self.item as usize;
+        let Some((_, found)) = &search.last else { return Ok(false) };
+        let ndim = usize::from(entry.ndim);
+        let part = &work.part;
+        for (position, value) in found.positions.iter().zip(found.values.chunks_exact(item)) {
+            let mut rest = u64::from(*position);
+            let mut cell = [0u64; drystone_format::MAX_NDIM];
+            let mut shows = true;
+            for d in (0..ndim).rev() {
+                let edge = part.chunk_shape[d].max(1);
+                let (first, _, count) = part.chunk[d];
+                let inside = (rest % edge).wrapping_sub(first);
+                shows &= inside < count;
+                cell[d] = part.dest[d].wrapping_add(inside);
+                rest /= edge;
+            }
+            if shows {
+                search.hits.push(&cell[..ndim], value);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads and searches the bins of a piece; `None` if it keeps no index.
+    fn search_piece(
+        &self,
+        search: &mut Search<'_>,
+        entry: &Entry,
+        work: &Work,
+        chain: &Chain,
+        trailer: &Trailer,
+    ) -> Result<Option<Found>> {
+        let piece = work.piece;
+        let damaged = |at: u64, what: &str| self.damaged(search.sources, entry.source, entry.step, at, what);
+        let undecodable = |e: TransformError| damaged(piece.position, &format!("searching: {e}"));
+        let leaf = &self.leaves[0].1;
+        let logical = logical(leaf, &work.part.chunk_shape[..usize::from(entry.ndim)]);
+        let len = decoded_len(&work.part, u64::from(leaf.size));
+        if len > MAX_DECODED_LEN as u64 {
+            return Err(damaged(piece.position, "a subchunk claims more than 16 MiB"));
+        }
+        let stored = Stored { len: piece.length, meta: &trailer.meta, decoded_len: len as usize };
+        let planned = chain.plan_search(&stored, &logical, &search.keys).map_err(undecodable)?;
+        let Some(planned) = planned else { return Ok(None) };
+        let unit = piece.unit();
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for range in planned {
+            if range.end > piece.length || range.start > range.end {
+                return Err(damaged(piece.position, "an index that leaves its subchunk"));
+            }
+            let low = range.start / unit * unit;
+            let high = range.end.div_ceil(unit).saturating_mul(unit).min(piece.length);
+            match ranges.last_mut() {
+                Some(last) if low <= last.end.saturating_add(OPTIONS.gap) => last.end = last.end.max(high),
+                _ => ranges.push(low..high),
+            }
+        }
+        let mut buffers = Vec::with_capacity(ranges.len());
+        for range in &ranges {
+            let mut bytes = Vec::new();
+            let place = piece.position + range.start..piece.position + range.end;
+            self.read_range(search.sources, entry.source, &place, &mut bytes)?;
+            let first = (range.start / unit) as usize;
+            let sums = first..first + bytes.len().div_ceil(unit as usize);
+            let sums = trailer.checks.get(sums).unwrap_or_default();
+            verify_units(&bytes, unit as usize, sums)
+                .map_err(|bad| damaged(place.start + bad as u64 * unit, "the data fails its checksum"))?;
+            buffers.push((range.start, bytes));
+        }
+        let fetched = Fetched::new(buffers.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect());
+        let mut found = Found::default();
+        chain.search(&stored, &fetched, &logical, &search.keys, &mut found).map_err(undecodable)?;
+        search.hits.report.requests += ranges.len() as u64;
+        search.hits.report.read_bytes += ranges.iter().map(|r| r.end - r.start).sum::<u64>();
+        Ok(Some(found))
+    }
+
+    /// Finds cells of a part by reading all of it.
+    fn scan(
+        &self,
+        search: &mut Search<'_>,
+        step: u64,
+        part: &Part,
+        kind: drystone_transform::stats::ScalarKind,
+    ) -> Result<()> {
+        let ndim = self.variable.shape.len();
+        let count: Vec<u64> = part.chunk[..ndim].iter().map(|(_, _, count)| *count).collect();
+        let mut selection = Selection::boxed(&part.dest[..ndim], &count);
+        if self.variable.steps {
+            selection.axes.insert(0, Axis { start: step, step: 1, count: 1 });
+        }
+        let item = self.item as usize;
+        let bytes = count.iter().fold(item as u64, |bytes, n| bytes.saturating_mul(*n));
+        if bytes > MAX_DECODED_LEN as u64 {
+            let name = &self.path;
+            return Err(Error::corrupt(format!(
+                "a block of \"{name}\" claims a subchunk of more than 16 MiB"
+            )));
+        }
+        let mut buffer = vec![0u8; bytes as usize];
+        let report = {
+            let target = Target::dense(&mut buffer, &selection.shape(), item)?;
+            self.read(&selection, &target)?
+        };
+        search.hits.report.requests += report.requests;
+        search.hits.report.read_bytes += report.read_bytes;
+        let mut cell = part.dest;
+        for value in buffer.chunks_exact(item) {
+            if search.keys.contains(&key_of(kind, value)) {
+                search.hits.push(&cell[..ndim], value);
+            }
+            for d in (0..ndim).rev() {
+                cell[d] += 1;
+                if cell[d] < part.dest[d] + count[d] {
+                    break;
+                }
+                cell[d] = part.dest[d];
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Hits {
+    fn push(&mut self, cell: &[u64], value: &[u8]) {
+        self.coords.extend_from_slice(cell);
+        self.values.extend_from_slice(value);
+        self.count += 1;
+    }
+
+    fn sorted(mut self, ndim: usize, item: usize) -> Hits {
+        let cell = |i: usize| self.coords.get(i * ndim..(i + 1) * ndim).unwrap_or_default();
+        let mut order: Vec<usize> = (0..self.count).collect();
+        order.sort_unstable_by(|&a, &b| cell(a).cmp(cell(b)));
+        let coords = order.iter().flat_map(|&i| cell(i).iter().copied()).collect();
+        let values =
+            order.iter().flat_map(|&i| self.values[i * item..(i + 1) * item].iter().copied()).collect();
+        (self.coords, self.values) = (coords, values);
+        self.report.wanted_bytes = (self.count * item) as u64;
+        self
+    }
+}

@@ -1,0 +1,98 @@
+//! The layout model: which chunks a published array is cut into, in which order they stand, and why.
+//!
+//! A request costs a time of its own besides its bytes. Small chunks cost requests, large ones cost bytes that nobody asked for;
+//! between lies the optimised chunk size, bandwidth times request time ([`Device::optimal_chunk`]). [`choose`] minimises what a
+//! mix of reads costs ([`Pattern`], [`predict`]) over the shapes whose size keeps the bounds.
+//!
+//! Invariants
+//! - the shard's extents are multiples of the chunk's;
+//! - along steps, chunk and shard are longer than one only where a step is small: what is there is not written again;
+//! - the same arguments give the same layout, and its text says what was weighed.
+
+mod cost;
+mod device;
+mod order;
+mod search;
+
+pub use cost::{Cost, Pattern, predict, standard_mix};
+pub use device::Device;
+pub use order::{Order, chunk_order};
+pub use search::{Array, Bounds, choose, shard_of};
+
+use std::fmt;
+
+/// How one array is cut, and what that is expected to cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layout {
+    /// Extents of a chunk in cells, the step axis first if there is one.
+    pub chunk: Vec<u64>,
+    /// Extents of a shard in cells.
+    pub shard: Vec<u64>,
+    /// In which order the chunks of a shard stand.
+    pub order: Order,
+    /// Bytes per cell.
+    pub item: u64,
+    /// What was assumed of the store.
+    pub device: Device,
+    /// The reads that were weighed, each with its predicted cost.
+    pub weighed: Vec<(Pattern, Cost)>,
+}
+
+impl Layout {
+    /// Bytes of a chunk, decoded.
+    pub fn chunk_bytes(&self) -> u64 {
+        bytes_of(&self.chunk, self.item)
+    }
+
+    /// Bytes of a shard, decoded.
+    pub fn shard_bytes(&self) -> u64 {
+        bytes_of(&self.shard, self.item)
+    }
+
+    /// Chunks per shard along each axis.
+    pub fn grid(&self) -> Vec<u64> {
+        self.shard.iter().zip(&self.chunk).map(|(s, c)| s / (*c).max(1)).collect()
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let chunks: u64 = self.grid().iter().product();
+        writeln!(
+            f,
+            "chunk {} of {}, shard {} of {}: {chunks} chunks in {} order",
+            extents(&self.chunk),
+            bytes(self.chunk_bytes() as f64),
+            extents(&self.shard),
+            bytes(self.shard_bytes() as f64),
+            self.order,
+        )?;
+        writeln!(f, "store: {}", self.device)?;
+        for (pattern, cost) in &self.weighed {
+            writeln!(f, "  {}: {cost}", pattern.name)?;
+        }
+        Ok(())
+    }
+}
+
+fn extents(shape: &[u64]) -> String {
+    if shape.is_empty() {
+        return "1".into();
+    }
+    shape.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
+}
+
+fn bytes(n: f64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let (mut n, mut unit) = (n, 0);
+    while n >= 1024.0 && unit + 1 < UNITS.len() {
+        n /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{n:.0} B") } else { format!("{n:.3} {}", UNITS[unit]) }
+}
+
+/// Saturates: a size that does not fit in 64 bits is too large for every bound.
+fn bytes_of(shape: &[u64], item: u64) -> u64 {
+    shape.iter().fold(item, |n, &extent| n.saturating_mul(extent.max(1)))
+}

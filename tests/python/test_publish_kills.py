@@ -1,0 +1,119 @@
+"""Publishers killed at any moment: readers see each array as it was or as it will be, and the next publication completes it.
+
+`DRYSTONE_LONG=1` kills two hundred times instead of some.
+"""
+
+import os
+from pathlib import Path
+from random import Random
+from time import perf_counter, sleep
+
+import drystone as dry
+import numpy as np
+import zarr
+from actors import PROCESSES, WAIT
+
+KILLS = 200 if os.environ.get("DRYSTONE_LONG") == "1" else 10
+VARIABLES = [f"v{i:02}" for i in range(24)]
+SHAPE = (96, 96)
+
+
+def value(variable, step, generation):
+    return VARIABLES.index(variable) * 1_000_000 + step * 1000 + generation
+
+
+def write(path, variable, step, generation):
+    with dry.open(path, "r+") as c, c.writer() as w:
+        with w.step(step):
+            w.put(variable, np.full(SHAPE, value(variable, step, generation), "i8"))
+        c.commit()
+
+
+def write_all(path, step, generation):
+    with dry.open(path, "r+") as c, c.writer() as w:
+        with w.step(step):
+            for variable in VARIABLES:
+                w.put(variable, np.full(SHAPE, value(variable, step, generation), "i8"))
+        c.commit()
+
+
+def publisher(pipe, path):
+    with dry.open(path, "r+") as c:
+        pipe.send("begin")
+        c.publish(progress=None)
+        pipe.send("end")
+
+
+def published(path, variable, consolidated):
+    root = zarr.open_group(path / "zarr", mode="r", use_consolidated=consolidated)
+    return root[variable][...]
+
+
+def leftovers(path):
+    return [f for f in path.rglob("*") if f.name.startswith("~") or f.suffix == ".lock"]
+
+
+def test_a_publisher_killed_anywhere_shows_old_or_new_and_the_next_completes(tmp_path):
+    random = Random(11)
+    path = tmp_path / "run.dry"
+    with dry.create(path) as c:
+        for variable in VARIABLES:
+            c.create_variable(variable, "i8", shape=SHAPE, steps=True, transform="zstd:1")
+    # What each variable has, step by step: of the last publication that ended, and now.
+    old = {variable: [] for variable in VARIABLES}
+    now = {variable: [] for variable in VARIABLES}
+    duration, killed, generation = 0.2, 0, 0
+    while killed < KILLS:
+        generation += 1
+        for variable in VARIABLES:
+            now[variable].append(generation)
+        write_all(path, len(now["v00"]) - 1, generation)
+        changed = random.choice(VARIABLES)
+        step = random.randrange(len(now[changed]))
+        now[changed][step] = generation
+        write(path, changed, step, generation)
+
+        mine, theirs = PROCESSES.Pipe()
+        process = PROCESSES.Process(target=publisher, args=(theirs, path))
+        process.start()
+        assert mine.poll(WAIT)
+        assert mine.recv() == "begin"
+        begin = perf_counter()
+        if generation > 1:
+            sleep(random.uniform(0, 1.2 * duration))
+            process.kill()
+        process.join(WAIT)
+        ended = mine.poll() and mine.recv() == "end"
+        if ended:
+            duration = duration / 2 + min(perf_counter() - begin, 1.0) / 2
+            old = {variable: list(steps) for variable, steps in now.items()}
+        else:
+            killed += 1
+        for consolidated in (True, False):
+            for variable in VARIABLES:
+                seen = published(path, variable, consolidated)
+                before, after = old[variable], now[variable]
+                assert len(before) <= len(seen) <= len(after)
+                steps = [int(seen[t].flat[0]) for t in range(len(seen))]
+                assert (seen == seen[:, :1, :1]).all()
+                as_after = [value(variable, t, g) for t, g in enumerate(after)][: len(seen)]
+                as_before = [value(variable, t, g) for t, g in enumerate(before)]
+                assert steps in (as_after, as_before), (variable, consolidated)
+        if random.random() < 0.3:
+            with dry.open(path, "r+") as c:
+                c.publish(progress=None)
+                assert all(a.written == 0 for a in c.publish(progress=None).arrays)
+            old = {variable: list(steps) for variable, steps in now.items()}
+            assert leftovers(path) == []
+            for variable in VARIABLES:
+                seen = published(path, variable, True)
+                assert [int(s.flat[0]) for s in seen] == [
+                    value(variable, t, g) for t, g in enumerate(now[variable])
+                ]
+    with dry.open(path, "r+") as c:
+        c.publish(progress=None)
+    assert leftovers(path) == []
+    objects = {str(f.relative_to(path / "zarr")) for f in Path(path / "zarr").rglob("*") if f.is_file()}
+    assert objects == {"zarr.json"} | {f"{v}/zarr.json" for v in VARIABLES} | {
+        f"{v}/c/0/0/0" for v in VARIABLES
+    }
