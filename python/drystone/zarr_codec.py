@@ -57,9 +57,8 @@ class DrystoneCodec(ArrayBytesCodec):
     def _decoded(self, stored: Buffer, spec: ArraySpec) -> NDBuffer:
         dtype = self._native(spec)
         data = _core.decode_subchunk(self.transform, dtype, spec.shape, stored.to_bytes())
-        return spec.prototype.nd_buffer.from_ndarray_like(
-            np.frombuffer(data, dtype).reshape(spec.shape).copy()
-        )
+        array = np.frombuffer(data, dtype).reshape(spec.shape).copy()
+        return spec.prototype.nd_buffer.from_ndarray_like(cast("Any", array))
 
     def _encoded(self, array: NDBuffer, spec: ArraySpec) -> Buffer:
         dtype = self._native(spec)
