@@ -137,6 +137,7 @@ impl Auto {
                 "shuffle,zstd:9",
                 "shuffle,bytedelta,zstd:9",
                 "lorenzo,shuffle,zstd:9",
+                "pcodec:4",
                 "pcodec:8",
                 "lorenzo:1,pcodec:8,dtype=u4,delta=0",
                 "lorenzo:2,pcodec:8,dtype=u4,delta=0",
@@ -147,6 +148,7 @@ impl Auto {
                 "shuffle,zstd:9",
                 "shuffle,bytedelta,zstd:9",
                 "lorenzo,shuffle,zstd:9",
+                "pcodec:4",
                 "pcodec:8",
                 "lorenzo:1,pcodec:8,dtype=u8,delta=0",
                 "lorenzo:2,pcodec:8,dtype=u8,delta=0",
@@ -155,17 +157,21 @@ impl Auto {
             (false, 1) => &["zstd:9", "zstd:19", "blosc:zstd:5:bitshuffle"],
             (false, _) => &["zstd:9", "zstd:19", "shuffle,zstd:9"],
         };
-        let slow = self.goal == Goal::Size || self.goal == Goal::Store && self.bandwidth(None) <= SLOW_STORE;
         let strong = if self.goal == Goal::Speed { &[] } else { strong };
-        let small = if slow { small } else { &[] };
+        let small = if self.takes_its_time() { small } else { &[] };
         let texts = fast.iter().chain(strong).chain(small);
         let known = texts.filter_map(|text| Chain::parse(text).ok());
         known.filter(|chain| chain.check_takes(logical).is_ok()).collect()
     }
 
-    /// Elements of one of three samples: more where time is no matter.
+    /// Whether codecs that are slower than most stores may win.
+    fn takes_its_time(&self) -> bool {
+        self.goal == Goal::Size || self.goal == Goal::Store && self.bandwidth(None) <= SLOW_STORE
+    }
+
+    /// Elements of one of three samples: more where slow codecs are tried, which need them to show what they can.
     pub fn sample_count(&self) -> u64 {
-        if self.goal == Goal::Size { 16 << 10 } else { 8 << 10 }
+        if self.takes_its_time() { 16 << 10 } else { 8 << 10 }
     }
 
     /// Tries every candidate on the samples. `now` is a clock; `measured` is the store's bandwidth in MB/s, if it is known.
