@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
 
 use drystone_transform::{Auto, Chain, Choice, Sample, Scratch};
 
@@ -14,8 +16,6 @@ use crate::container::lock;
 use crate::put::{BlockPart, Gathered};
 use crate::{Error, Result};
 
-/// Elements of a sample.
-const SAMPLE_COUNT: u64 = 16 << 10;
 /// Blocks after which a choice is made anew at the latest.
 const LONGEST: u64 = 64;
 
@@ -88,11 +88,15 @@ fn named(path: &str, part: &BlockPart<'_>) -> (u32, String) {
 fn choose(auto: &Auto, part: &BlockPart<'_>, data: &Source<'_>) -> Result<Choice> {
     let mut samples = Vec::new();
     let mut gathered = Gathered::default();
-    for (first, extent) in Auto::boxes(&part.laid.count, SAMPLE_COUNT) {
+    for (first, extent) in Auto::boxes(&part.laid.count, auto.sample_count()) {
         let bytes = part.stored(data, &first, &extent, &mut gathered)?.to_vec();
         samples.push(Sample { data: bytes, logical: part.logical(&extent) });
     }
-    let begin = Instant::now();
-    auto.choose(&samples, None, &mut || begin.elapsed(), &mut Scratch::new())
+    // The processor's time in this thread: the same however busy the machine is.
+    let mut clock = || {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)
+    };
+    auto.choose(&samples, None, &mut clock, &mut Scratch::new())
         .map_err(|e| Error::invalid(format!("choosing a transform: {e}")))
 }

@@ -18,10 +18,12 @@ use crate::text::CodecSpec;
 use crate::{Chain, ListItem, Logical, Param, Scratch, TransformError};
 
 const GOALS: [&str; 3] = ["store", "size", "speed"];
-/// What a store is taken for when nobody said or measured: a share of a parallel file system.
-const DEFAULT_BANDWIDTH: u64 = 500;
-/// What `auto:speed` takes every store for: memory.
-const MEMORY_BANDWIDTH: u64 = 5000;
+/// What a store is taken for when nobody said or measured, in MB/s: one process's share of a parallel file system.
+const DEFAULT_BANDWIDTH: u64 = 200;
+/// Stores up to this, in MB/s, are worth codecs that are slower than they.
+const SLOW_STORE: f64 = 100.0e6;
+/// What `auto:speed` demands of a codec: the share of the bytes that may remain.
+const WORTH_HAVING: f64 = 0.95;
 
 /// What `auto` minimises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +32,7 @@ pub enum Goal {
     Store,
     /// The stored bytes.
     Size,
-    /// The time to encode, store and decode in memory: only what costs next to nothing.
+    /// The time to encode and decode, of what saves a twentieth or more.
     Speed,
 }
 
@@ -106,35 +108,27 @@ impl Auto {
 
     /// Bytes per second that storing is reckoned with; `measured` counts where the text does not say.
     fn bandwidth(&self, measured: Option<u64>) -> f64 {
-        let mb = match self.goal {
-            Goal::Speed => self.bandwidth.unwrap_or(MEMORY_BANDWIDTH),
-            _ => self.bandwidth.or(measured).unwrap_or(DEFAULT_BANDWIDTH),
-        };
-        mb as f64 * 1e6
+        self.bandwidth.or(measured).unwrap_or(DEFAULT_BANDWIDTH) as f64 * 1e6
     }
 
     /// The chains that are worth trying on data of this kind. What this program does not know is left out.
     pub fn candidates(&self, logical: &Logical) -> Vec<Chain> {
         let number = logical.kind.size() > 1 && logical.kind != ScalarKind::Other;
         let fast: &[&str] = match (number, logical.scalar) {
+            (true, _) => &["identity", "blosc:lz4:5:shuffle", "blosc:zstd:1:shuffle", "zstd:1"],
+            (false, 1) => &["identity", "lz4", "zstd:1", "blosc:lz4:5:bitshuffle"],
+            (false, _) => &["identity", "lz4", "blosc:lz4:5:shuffle", "zstd:1"],
+        };
+        let strong: &[&str] = match (number, logical.scalar) {
             (true, _) => &[
-                "identity",
-                "shuffle,lz4",
-                "bitshuffle,lz4",
-                "zstd:1",
-                "shuffle,zstd:-3",
-                "shuffle,zstd:1",
-                "bitshuffle,zstd:1",
                 "shuffle,bytedelta,zstd:1",
                 "lorenzo:1,shuffle,zstd:1",
                 "lorenzo,shuffle,zstd:1",
-                "lorenzo,bitshuffle,zstd:1",
-                "lorenzo,bitshuffle,lz4",
+                "lorenzo,blosc:lz4:5:bitshuffle",
                 "isobar",
-                "pcodec:4",
             ],
-            (false, 1) => &["identity", "lz4", "zstd:1", "zstd:3", "bitshuffle,zstd:1", "delta,zstd:1"],
-            (false, _) => &["identity", "lz4", "shuffle,lz4", "zstd:1", "shuffle,zstd:1", "zstd:3"],
+            (false, 1) => &["zstd:3", "blosc:zstd:1:bitshuffle", "delta,zstd:1"],
+            (false, _) => &["blosc:zstd:1:shuffle", "zstd:3"],
         };
         let small: &[&str] = match (number, logical.scalar) {
             (true, 2) => &["zstd:9", "shuffle,zstd:9", "pcodec:8", "lorenzo,pcodec:8,dtype=u2,delta=0"],
@@ -143,6 +137,7 @@ impl Auto {
                 "shuffle,zstd:9",
                 "shuffle,bytedelta,zstd:9",
                 "lorenzo,shuffle,zstd:9",
+                "pcodec:4",
                 "pcodec:8",
                 "lorenzo:1,pcodec:8,dtype=u4,delta=0",
                 "lorenzo:2,pcodec:8,dtype=u4,delta=0",
@@ -153,17 +148,30 @@ impl Auto {
                 "shuffle,zstd:9",
                 "shuffle,bytedelta,zstd:9",
                 "lorenzo,shuffle,zstd:9",
+                "pcodec:4",
                 "pcodec:8",
                 "lorenzo:1,pcodec:8,dtype=u8,delta=0",
                 "lorenzo:2,pcodec:8,dtype=u8,delta=0",
                 "lorenzo,pcodec:8,dtype=u8,delta=0",
             ],
-            (false, 1) => &["zstd:9", "zstd:19", "bitshuffle,zstd:9"],
+            (false, 1) => &["zstd:9", "zstd:19", "blosc:zstd:5:bitshuffle"],
             (false, _) => &["zstd:9", "zstd:19", "shuffle,zstd:9"],
         };
-        let small = if self.goal == Goal::Speed { &[] } else { small };
-        let known = fast.iter().chain(small).filter_map(|text| Chain::parse(text).ok());
+        let strong = if self.goal == Goal::Speed { &[] } else { strong };
+        let small = if self.takes_its_time() { small } else { &[] };
+        let texts = fast.iter().chain(strong).chain(small);
+        let known = texts.filter_map(|text| Chain::parse(text).ok());
         known.filter(|chain| chain.check_takes(logical).is_ok()).collect()
+    }
+
+    /// Whether codecs that are slower than most stores may win.
+    fn takes_its_time(&self) -> bool {
+        self.goal == Goal::Size || self.goal == Goal::Store && self.bandwidth(None) <= SLOW_STORE
+    }
+
+    /// Elements of one of three samples: more where slow codecs are tried, which need them to show what they can.
+    pub fn sample_count(&self) -> u64 {
+        if self.takes_its_time() { 16 << 10 } else { 8 << 10 }
     }
 
     /// Tries every candidate on the samples. `now` is a clock; `measured` is the store's bandwidth in MB/s, if it is known.
@@ -175,12 +183,10 @@ impl Auto {
         scratch: &mut Scratch,
     ) -> Result<Choice, TransformError> {
         let mut resolved = *self;
-        if self.goal != Goal::Speed && self.bandwidth.is_none() {
-            resolved.bandwidth = measured;
-        }
+        resolved.bandwidth = self.bandwidth.or(measured);
         let sampled = samples.iter().map(|sample| sample.data.len()).sum();
         let mut choice = Choice { auto: resolved, sampled, trials: Vec::new(), best: 0 };
-        let candidates = samples.first().map_or(vec![Chain::identity()], |s| self.candidates(&s.logical));
+        let candidates = samples.first().map_or(vec![Chain::identity()], |s| resolved.candidates(&s.logical));
         let mut stored = Vec::new();
         let mut decoded = Vec::new();
         for chain in candidates {
@@ -208,14 +214,14 @@ impl Auto {
     }
 
     /// Places and extents of the samples of a block of this shape: up to three boxes of about `count` elements, long along
-    /// the fastest axis, at the beginning, in the middle and at the end. Together they are at most an eighth of the block,
-    /// or the whole of it where it is no larger than one box.
+    /// the fastest axis, at the beginning, in the middle and at the end. Together they are about a sixteenth of the block at most,
+    /// if it is not tiny.
     pub fn boxes(shape: &[u64], count: u64) -> Vec<(Vec<u64>, Vec<u64>)> {
         let total = shape.iter().fold(1u64, |n, extent| n.saturating_mul(*extent));
         if total == 0 {
             return Vec::new();
         }
-        let count = count.min((total / 24).max(4096));
+        let count = count.min((total / 48).max(1024));
         let mut extent = shape.to_vec();
         let mut left = count.max(1);
         // Each axis takes its share of what is left, the fastest four shares.
@@ -302,7 +308,8 @@ impl Choice {
         match self.auto.goal {
             Goal::Size => trial.bytes as f64,
             Goal::Store => encode + transfer,
-            Goal::Speed => encode + decode + 2.0 * transfer,
+            Goal::Speed if trial.bytes as f64 > WORTH_HAVING * self.sampled as f64 => f64::MAX,
+            Goal::Speed => encode + decode,
         }
     }
 }
@@ -312,7 +319,7 @@ impl fmt::Display for Choice {
         let goal = match self.auto.goal {
             Goal::Store => "least time to encode and store",
             Goal::Size => "fewest bytes",
-            Goal::Speed => "least time to encode, store and decode",
+            Goal::Speed => "least time to encode and decode of what saves a twentieth",
         };
         writeln!(
             f,

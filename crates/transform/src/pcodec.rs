@@ -64,21 +64,20 @@ impl Pcodec {
         let (words, tail) = data.as_chunks::<N>();
         let file = FileCompressor::default().with_n_hint(words.len());
         file.write_header(&mut *out).map_err(failed)?;
-        let mut numbers: Vec<T> = Vec::with_capacity(words.len().min(CHUNK_COUNT));
+        let mut numbers: Vec<T> = Vec::with_capacity(words.len().div_ceil(lag));
         for first in 0..lag.min(words.len()) {
-            let count = (words.len() - first).div_ceil(lag);
+            numbers.clear();
+            if lag == 1 {
+                numbers.extend(words.iter().map(|word| T::read(*word)));
+            } else {
+                numbers.extend(words.iter().skip(first).step_by(lag).map(|word| T::read(*word)));
+            }
             // Chunks of equal length, as a short last one would compress badly.
-            let per_chunk = count.div_ceil(count.div_ceil(CHUNK_COUNT).max(1)).max(1);
-            let mut rest = words.iter().skip(first).step_by(lag);
-            loop {
-                numbers.clear();
-                numbers.extend(rest.by_ref().take(per_chunk).map(|word| T::read(*word)));
-                if numbers.is_empty() {
-                    break;
-                }
+            let per_chunk = numbers.len().div_ceil(numbers.len().div_ceil(CHUNK_COUNT));
+            for chunk in numbers.chunks(per_chunk) {
                 let mut config = self.config();
-                config.paging_spec = PagingSpec::Exact(vec![numbers.len()]);
-                file.chunk_compressor(&numbers, &config)
+                config.paging_spec = PagingSpec::Exact(vec![chunk.len()]);
+                file.chunk_compressor(chunk, &config)
                     .and_then(|mut chunk| chunk.write(&mut *out))
                     .map_err(failed)?;
             }
@@ -132,7 +131,11 @@ impl Pcodec {
         if !rest.is_empty() {
             return Err(corrupt(format!("the pcodec file lacks {} numbers", rest.len())));
         }
-        let mut numbers = numbers.into_iter();
+        if lag == 1 {
+            words.iter_mut().zip(&numbers).for_each(|(word, number)| *word = number.write());
+            return Ok(());
+        }
+        let mut numbers = numbers.iter();
         for first in 0..lag.min(words.len()) {
             for (word, number) in words.iter_mut().skip(first).step_by(lag).zip(&mut numbers) {
                 *word = number.write();

@@ -63,7 +63,7 @@ fn noise_is_stored_as_it_is() {
 
 #[test]
 fn a_slow_store_is_worth_more_work_and_memory_is_worth_none() {
-    // Encoding takes a millisecond per trial here; 128 KiB take 0.26 ms at the default 500 MB/s.
+    // Encoding takes a millisecond per trial here; 128 KiB take 0.7 ms at the default bandwidth.
     let clock = |asked: &mut u64| {
         *asked += 1;
         Duration::from_millis(*asked)
