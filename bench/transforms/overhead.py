@@ -1,4 +1,4 @@
-"""What does the framework cost a checkpoint that does not use it? `identity` against no transform, by number of ranks.
+"""What the framework costs a checkpoint that does not use it: `identity` against no transform, by number of ranks.
 
 The bar: CPU time within 3 %. Each rank is a process that writes one block of a shared step; what counts is the CPU time of
 put and close, summed over ranks, the median of alternating rounds. Values are read back and compared once per case.
@@ -86,7 +86,10 @@ def main() -> None:
             none, identity = (median(pair[i] for pair in pairs) for i in (0, 1))
             ratios = sorted(b / a for a, b in pairs)
             middle = f"{ratios[len(ratios) // 4]:.3f} to {ratios[3 * len(ratios) // 4]:.3f}"
-            print(f"| {nranks} | {none * 1e3:.1f} | {identity * 1e3:.1f} | {identity / none:.3f} | {middle} |", flush=True)
+            print(
+                f"| {nranks} | {none * 1e3:.1f} | {identity * 1e3:.1f} | {identity / none:.3f} | {middle} |",
+                flush=True,
+            )
     finally:
         shutil.rmtree(folder)
 

@@ -1,4 +1,4 @@
-"""What does a part of a transformed array cost, by pattern, chunking and transform?
+"""What a part of a transformed array costs, by pattern, chunking and transform.
 
 The bar: a transform that reads parts fetches fewer bytes than the whole subchunks that opaque ones need, and less precision
 fewer still; with cold caches fewer bytes are less time. One domain is written once per transform and chunking; a subvolume of
@@ -35,8 +35,16 @@ CASES: dict[str, tuple[str | None, float | None]] = {
 
 def patterns(edge: int) -> dict[str, tuple[slice, slice, slice]]:
     """What is read."""
-    some, whole, place = slice(edge // 3, edge // 3 + edge // 4), slice(None), slice(edge // 2 + 1, edge // 2 + 2)
-    return {"subvolume": (some, some, some), "plane x": (whole, whole, place), "plane y": (whole, place, whole)}
+    some, whole, place = (
+        slice(edge // 3, edge // 3 + edge // 4),
+        slice(None),
+        slice(edge // 2 + 1, edge // 2 + 2),
+    )
+    return {
+        "subvolume": (some, some, some),
+        "plane x": (whole, whole, place),
+        "plane y": (whole, place, whole),
+    }
 
 
 def forget(folder: Path) -> None:
@@ -49,7 +57,9 @@ def forget(folder: Path) -> None:
             os.close(descriptor)
 
 
-def timed(path: Path, key: tuple[slice, slice, slice], error: float | None, expected: Array, cold: bool) -> float:
+def timed(
+    path: Path, key: tuple[slice, slice, slice], error: float | None, expected: Array, cold: bool
+) -> float:
     """Seconds from opening to values, which are then checked."""
     if cold:
         forget(path)
@@ -99,7 +109,7 @@ def main() -> None:
                     with dry.open(paths[transform]) as container:
                         variable = container["t"].within(error, relative=True) if error else container["t"]
                         plan = variable.explain[key]
-                        stored = sum(block.stored_bytes for block in variable.blocks())
+                        stored = sum(block.nbytes for block in variable.blocks())
                     print(
                         f"| {cut}^3 | {pattern} | {name} | {stored / values.nbytes:.2f} | {plan.requests:,} "
                         f"| {plan.read_bytes:,} | {plan.read_bytes / plan.wanted_bytes:.1f} "

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drystone import selection, views
-from drystone.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.group import Attributes
 from drystone.reports import Block, ErrorBound, Found
 from drystone.views import Indexer, IndexPlans, Lazy
