@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from drystone import selection, views
+from drystone import assigning, selection, views
 from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.group import Attributes
 from drystone.reports import Block, ErrorBound, Found
+from drystone.selection import Rule
 from drystone.views import Indexer, IndexPlans, Lazy
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Variable:
         self._precision = precision
 
     def _reading(self) -> ReadingHandle:
+        self._container._settle()
         reading = self._container._handle.reading(self._path, self._member)
         return reading.with_precision(*self._precision) if self._precision else reading
 
@@ -145,6 +147,18 @@ class Variable:
         if selection.is_basic(key):
             return reading.select(key)
         return views.read(reading, selection.select(key, reading.shape))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Write a block: `T[5:9, :] = array`, `T[step, ...] = array`.
+
+        The key has integers, `...`, and slices of step 1 or -1; on the step axis and axes that grow they may lie beyond the
+        end. Arrays are cast where `numpy.can_cast(..., "same_kind")` allows, and broadcast. Several threads may assign at once,
+        to any boxes (`dask.array.store(..., lock=False)`). What was assigned becomes visible, in one commit, with the next
+        read, `commit` or `close` of the container.
+        """
+        if isinstance(key, str):
+            raise InvalidArgumentError(f'a member is assigned with an index: T["{key}"][...] = array')
+        assigning.assign(self._container, self._path, self._member, key, value)
 
     def _member_named(self, name: str) -> Variable:
         if not self._reading().members:
@@ -256,12 +270,12 @@ class Variable:
     @property
     def oindex(self) -> Indexer:
         """`T.oindex[[3, 1], :, mask]`: each list, array or mask selects along its own axis."""
-        return Indexer(self, "outer")
+        return Indexer(self, Rule.OUTER)
 
     @property
     def vindex(self) -> Indexer:
         """`T.vindex[[3, 1], :, [0, 7]]`: arrays together name cells, as in NumPy, and their axes come first in the result."""
-        return Indexer(self, "vector")
+        return Indexer(self, Rule.VECTOR)
 
     @property
     def lazy(self) -> Lazy:

@@ -137,13 +137,13 @@ class Indexer:
 class IndexPlans:
     """Plans of reads: `T.explain[10, :, 256, :]`, `T.oindex.explain[[3, 1], :]`."""
 
-    def __init__(self, variable: Variable, rule: Rule = "plain") -> None:
+    def __init__(self, variable: Variable, rule: Rule = Rule.PLAIN) -> None:
         self._variable = variable
         self._rule = rule
 
     def __getitem__(self, key: Any) -> Plan:
         reading = self._variable._reading()
-        if self._rule == "plain" and selection.is_basic(key):
+        if self._rule is Rule.PLAIN and selection.is_basic(key):
             return reading.explain(key)
         return explain(reading, selection.select(key, reading.shape, self._rule))
 

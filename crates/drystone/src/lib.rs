@@ -14,6 +14,7 @@ mod adoption;
 pub mod array;
 mod cache;
 mod choose;
+pub mod collective;
 mod config;
 mod container;
 mod describe;

@@ -815,8 +815,30 @@ fn refuse_unfenced(inner: &Inner, base: &crate::Snapshot, rank: Rank) -> Result<
     Ok(())
 }
 
+/// `Conflict` if ranked writers left anything that no recovery has settled; else the number of the last fence.
+pub(crate) fn require_settled(container: &crate::Container) -> Result<u64> {
+    let inner = &container.inner;
+    inner.require_writable()?;
+    let (base, _) = inner.newest()?;
+    let (logs, _) = adoption::gather(inner, &base, Damaged::GiveUp)?;
+    let books = Books::new(&base, base.sources(&inner.pages)?);
+    let left = |log: &&crate::log_scan::WriterLog| {
+        !adoption::is_fenced(log, &base) && adoption::has_pending(log, &books)
+    };
+    if let Some((log, theirs)) = logs.iter().filter(left).find_map(|log| Some((log, log.header.rank?))) {
+        return Err(Error::conflict(format!(
+            "a run of {} ranks left uncommitted steps (rank {}, {}); call recover(adopt=True) to keep its complete steps, or \
+             recover(discard=True) to drop them, then open the writers again",
+            theirs.nranks, theirs.rank, log.header.origin
+        )));
+    }
+    let fence = base.manifest.fence;
+    inner.adopt_snapshot(base);
+    Ok(fence)
+}
+
 /// The leaf members to write, with offsets relative to an element of `dtype`.
-fn members(
+pub(crate) fn members(
     path: &str,
     variable: &Variable,
     field: Option<&str>,
@@ -867,7 +889,12 @@ fn members(
         .collect())
 }
 
-fn check_box(path: &str, variable: &Variable, shape: &[u64], offset: Option<&[u64]>) -> Result<Vec<u64>> {
+pub(crate) fn check_box(
+    path: &str,
+    variable: &Variable,
+    shape: &[u64],
+    offset: Option<&[u64]>,
+) -> Result<Vec<u64>> {
     let bad = |why: String| Error::invalid(format!("put to \"{path}\": {why}"));
     if variable.local {
         if offset.is_some_and(|o| o.iter().any(|n| *n != 0)) {

@@ -13,9 +13,11 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::single_range_in_vec_init, reason = "lists of one byte range are what this crate is about")]
 
+pub mod aggregation;
 pub mod clip;
 pub mod coalesce;
 pub mod form;
+pub mod joining;
 pub mod layout;
 pub mod listing;
 pub mod parts;

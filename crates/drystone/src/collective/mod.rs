@@ -1,0 +1,144 @@
+//! Programs of many ranks: a container that all open together, and steps that all write together.
+//!
+//! Ranks talk through two operations that the program gives ([`Communicator`]), so no message-passing library is linked. Where a
+//! step holds little, few ranks write for the others (`drystone_plan::aggregation`).
+//!
+//! Invariants
+//! - a collective call begins with a meeting, in which each rank says what it is calling and whether it failed; so a failure of
+//!   one is an error of all, and nobody waits for a rank that has given up;
+//! - what a rank does between two meetings cannot leave the call: failures, panics too, wait for the next meeting;
+//! - a step that failed on any rank is not committed.
+
+mod meeting;
+mod staged;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::container::{Container, CreateOptions, Mode};
+use crate::{Error, Result};
+
+use meeting::{Act, Meeting, attempt};
+pub use writer::{GroupWriter, GroupWriterOptions};
+
+/// How the ranks of a program reach each other. All ranks call the same operations in the same order.
+pub trait Communicator: Send + Sync {
+    /// This rank, below `size`.
+    fn rank(&self) -> u32;
+    /// How many ranks there are; at least 1.
+    fn size(&self) -> u32;
+    /// A number that the ranks on one machine share.
+    fn node(&self) -> u64;
+    /// Gives every rank what each of them sends, in their order. All send equally many bytes; `receive` has `size` times as many.
+    fn all_gather(&self, send: &[u8], receive: &mut [u8]) -> Result<()>;
+    /// Sends each rank its part of `send`, which holds `send_sizes` bytes for each, one after the other; receives likewise. What
+    /// one rank sends to another is what the other expects from it.
+    fn exchange(
+        &self,
+        send: &[u8],
+        send_sizes: &[u64],
+        receive: &mut [u8],
+        receive_sizes: &[u64],
+    ) -> Result<()>;
+}
+
+/// A container that the ranks of a program have opened together. Its calls are collective: all ranks make them, in one order.
+pub struct Group {
+    container: Container,
+    meeting: Meeting,
+    pinned: bool,
+}
+
+impl Group {
+    /// Creates a container in a directory: rank 0 does, then the others open it.
+    pub fn create_local(
+        path: impl AsRef<Path>,
+        options: CreateOptions,
+        communicator: Arc<dyn Communicator>,
+    ) -> Result<Self> {
+        let path = path.as_ref();
+        let first = || Container::create_local(path, options);
+        Self::meet(communicator, false, first, || Container::open_local(path, Mode::ReadWrite))
+    }
+
+    /// Opens a container in a directory, rank 0 before the others. Opened to read, all ranks see the same snapshot, for ever.
+    pub fn open_local(
+        path: impl AsRef<Path>,
+        mode: Mode,
+        communicator: Arc<dyn Communicator>,
+    ) -> Result<Self> {
+        let path = path.as_ref();
+        let others = if mode == Mode::Append { Mode::ReadWrite } else { mode };
+        let pinned = mode == Mode::Read;
+        Self::meet(
+            communicator,
+            pinned,
+            || Container::open_local(path, mode),
+            || Container::open_local(path, others),
+        )
+    }
+
+    fn meet(
+        communicator: Arc<dyn Communicator>,
+        pinned: bool,
+        first: impl FnOnce() -> Result<Container>,
+        other: impl FnOnce() -> Result<Container>,
+    ) -> Result<Self> {
+        let meeting = Meeting::new(communicator);
+        let is_first = meeting.rank() == 0;
+        let mut opened = if is_first { attempt(first).map(Some) } else { Ok(None) };
+        let version = |opened: &Result<Option<Container>>| match opened {
+            Ok(Some(container)) => container.snapshot().version(),
+            _ => 0,
+        };
+        let said = meeting.hold(
+            Act::Open,
+            [version(&opened), 0, 0, 0],
+            opened.as_ref().map(|_| ()).map_err(Clone::clone),
+        )?;
+        let agreed = said.first().map_or(0, |values| values[0]);
+        if !is_first {
+            opened = attempt(other).map(Some);
+        }
+        if pinned && version(&opened) != agreed {
+            opened = opened.and_then(|found| found.map(|container| container.at(agreed)).transpose());
+        }
+        meeting.hold(Act::Opened, [0; 4], opened.as_ref().map(|_| ()).map_err(Clone::clone))?;
+        let container = opened?.ok_or_else(|| Error::invalid("a rank did not open the container"))?;
+        Ok(Group { container, meeting, pinned })
+    }
+
+    /// This rank's handle of the container.
+    pub fn container(&self) -> &Container {
+        &self.container
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> u32 {
+        self.meeting.rank()
+    }
+
+    /// How many ranks there are.
+    pub fn size(&self) -> u32 {
+        self.meeting.size()
+    }
+
+    /// Tells all ranks how each has fared: the same error for all if one failed, naming the first that did. If none did, all move
+    /// to the newest snapshot, so they see what rank 0 has done in between (a variable it created, a recovery).
+    pub fn agree(&self, local: Result<()>) -> Result<()> {
+        self.meeting.hold(Act::Agree, [0; 4], local)?;
+        if self.pinned {
+            return Ok(());
+        }
+        let moved = attempt(|| self.container.refresh().map(|_| ()));
+        self.meeting.hold(Act::Agreed, [0; 4], moved).map(|_| ())
+    }
+
+    /// A writer for all ranks together.
+    ///
+    /// `Conflict` if a dead run left steps that nobody has decided about; recover on one rank, and [`agree`](Self::agree).
+    pub fn writer(&self, options: GroupWriterOptions) -> Result<GroupWriter> {
+        GroupWriter::open(self.container.clone(), self.meeting.clone(), options)
+    }
+}

@@ -1,0 +1,228 @@
+//! Blocks that wait for the end of a step: kept, sent to the rank that writes them, joined where they lie side by side, written.
+
+use std::collections::BTreeMap;
+
+use drystone_format::MAX_NDIM;
+use drystone_format::dtype::DType;
+use drystone_plan::joining::{self, Joined};
+use drystone_rules::{Dim, StridedCopy};
+
+use crate::array::{Source, dense_strides};
+use crate::container::Container;
+use crate::member::member;
+use crate::writer::Writer;
+use crate::{Error, Result};
+
+/// Joined blocks have at most this many bytes.
+const MAX_JOINED: u64 = 16 << 20;
+
+/// A block, dense and row-major.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Staged {
+    pub(super) path: String,
+    pub(super) field: Option<String>,
+    pub(super) offset: Vec<u64>,
+    pub(super) count: Vec<u64>,
+    pub(super) item: u32,
+    pub(super) data: Vec<u8>,
+}
+
+fn broken() -> Error {
+    Error::corrupt("a rank sent what is no block: is the communicator right?")
+}
+
+/// The elements of an array, one after the other.
+pub(super) fn dense(data: &Source<'_>) -> Result<Vec<u8>> {
+    let item = data.item();
+    let strides = dense_strides(data.shape(), item as u64)?;
+    let cells = data.shape().iter().product::<u64>() as usize; // as many as are in memory
+    let mut out = vec![0; cells * item];
+    copy(data.bytes(), data.start() as u64, data.strides(), &mut out, 0, &strides, data.shape(), item)?;
+    Ok(out)
+}
+
+#[expect(clippy::too_many_arguments, reason = "two arrays, each with its memory, first element and strides")]
+fn copy(
+    from: &[u8],
+    from_start: u64,
+    from_strides: &[i64],
+    to: &mut [u8],
+    to_start: u64,
+    to_strides: &[i64],
+    shape: &[u64],
+    item: usize,
+) -> Result<()> {
+    if item == 0 || shape.contains(&0) {
+        return Ok(());
+    }
+    let dims = shape.iter().zip(from_strides).zip(to_strides).map(|((n, s), d)| Dim::new(*n, *s, *d));
+    let copy = StridedCopy::new(from_start, to_start, item, dims.collect());
+    copy.and_then(|copy| copy.run(from, to)).map_err(|e| Error::invalid(e.to_string()))
+}
+
+impl Staged {
+    /// Bytes of it on the way.
+    pub(super) fn sent_len(&self) -> u64 {
+        let names = self.path.len() + self.field.as_ref().map_or(0, String::len);
+        (16 + names + 16 * self.offset.len() + 8 + self.data.len()) as u64
+    }
+
+    /// Appends it as bytes.
+    pub(super) fn send(&self, out: &mut Vec<u8>) {
+        let field = self.field.as_deref().unwrap_or("");
+        for n in [self.path.len() as u32, field.len() as u32, self.offset.len() as u32, self.item] {
+            out.extend_from_slice(&n.to_le_bytes());
+        }
+        out.extend_from_slice(self.path.as_bytes());
+        out.extend_from_slice(field.as_bytes());
+        for n in self.offset.iter().chain(&self.count) {
+            out.extend_from_slice(&n.to_le_bytes());
+        }
+        out.extend_from_slice(&(self.data.len() as u64).to_le_bytes());
+        out.extend_from_slice(&self.data);
+    }
+
+    /// Blocks from the bytes of several.
+    pub(super) fn receive(mut bytes: &[u8]) -> Result<Vec<Self>> {
+        let mut out = Vec::new();
+        while !bytes.is_empty() {
+            let (path_len, field_len, ndim, item) =
+                (number(&mut bytes)?, number(&mut bytes)?, number(&mut bytes)?, number(&mut bytes)?);
+            let path = text(&mut bytes, path_len)?;
+            let field = Some(text(&mut bytes, field_len)?).filter(|field| !field.is_empty());
+            let ndim = usize::try_from(ndim).ok().filter(|n| *n <= MAX_NDIM).ok_or_else(broken)?;
+            let mut places = Vec::with_capacity(2 * ndim);
+            for _ in 0..2 * ndim {
+                places.push(long(&mut bytes)?);
+            }
+            let count = places.split_off(ndim);
+            let len = long(&mut bytes)?;
+            let cells = count.iter().try_fold(u64::from(item), |n, c| n.checked_mul(*c));
+            let ends = places.iter().zip(&count).all(|(o, c)| o.checked_add(*c).is_some());
+            if cells != Some(len) || !ends {
+                return Err(broken());
+            }
+            let data = take(&mut bytes, usize::try_from(len).map_err(|_| broken())?)?.to_vec();
+            out.push(Staged { path, field, offset: places, count, item, data });
+        }
+        Ok(out)
+    }
+
+    fn strides(&self) -> Result<Vec<i64>> {
+        dense_strides(&self.count, u64::from(self.item))
+    }
+}
+
+fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Result<&'a [u8]> {
+    let (taken, rest) = bytes.split_at_checked(len).ok_or_else(broken)?;
+    *bytes = rest;
+    Ok(taken)
+}
+
+fn number(bytes: &mut &[u8]) -> Result<u32> {
+    Ok(u32::from_le_bytes(take(bytes, 4)?.try_into().map_err(|_| broken())?))
+}
+
+fn long(bytes: &mut &[u8]) -> Result<u64> {
+    Ok(u64::from_le_bytes(take(bytes, 8)?.try_into().map_err(|_| broken())?))
+}
+
+fn text(bytes: &mut &[u8], len: u32) -> Result<String> {
+    String::from_utf8(take(bytes, len as usize)?.to_vec()).map_err(|_| broken())
+}
+
+/// The type of what a block holds.
+fn element(container: &Container, block: &Staged) -> Result<DType> {
+    let dtype = container.variable(&block.path)?.dtype;
+    match &block.field {
+        None => Ok(dtype),
+        Some(field) => member(&dtype, field).map(|found| found.dtype).ok_or_else(|| {
+            Error::not_found(format!("\"{}\" has no member \"{field}\" any more", block.path))
+        }),
+    }
+}
+
+/// Puts the blocks of one or several ranks, given in the order of ranks and puts.
+pub(super) fn put_all(container: &Container, writer: &Writer, blocks: &[Staged]) -> Result<()> {
+    let mut arrays: BTreeMap<(&str, Option<&str>, u32), Vec<usize>> = BTreeMap::new();
+    for (i, block) in blocks.iter().enumerate() {
+        arrays.entry((&block.path, block.field.as_deref(), block.item)).or_default().push(i);
+    }
+    // A record whose members come apart keeps the order of its puts: none of its blocks is joined.
+    let apart = |path: &str| arrays.keys().filter(|(other, _, _)| *other == path).count() > 1;
+    let mut jobs: Vec<(usize, Joined, Vec<usize>)> = Vec::new();
+    for ((path, _, item), numbers) in &arrays {
+        let boxes: Vec<_> =
+            numbers.iter().map(|i| (blocks[*i].offset.clone(), blocks[*i].count.clone())).collect();
+        let most = if apart(path) { 0 } else { MAX_JOINED / u64::from((*item).max(1)) };
+        for one in joining::join(&boxes, most) {
+            let parts: Vec<usize> = one.parts.iter().map(|part| numbers[*part]).collect();
+            let first = parts.iter().copied().min().unwrap_or(0);
+            jobs.push((first, one, parts));
+        }
+    }
+    jobs.sort_by_key(|(first, _, _)| *first);
+    let mut buffer = Vec::new();
+    for (first, joined, parts) in jobs {
+        let block = &blocks[first];
+        let dtype = element(container, block)?;
+        let item = block.item as usize;
+        let data = if parts.len() == 1 {
+            &block.data
+        } else {
+            gather(blocks, &joined, &parts, item, &mut buffer)?;
+            &buffer
+        };
+        let source = Source::dense(data, &joined.count, item)?;
+        writer.put(&block.path, &dtype, &source, Some(&joined.offset), block.field.as_deref())?;
+    }
+    Ok(())
+}
+
+/// Lays the parts of a joined box where they belong in it.
+fn gather(blocks: &[Staged], joined: &Joined, parts: &[usize], item: usize, out: &mut Vec<u8>) -> Result<()> {
+    let strides = dense_strides(&joined.count, item as u64)?;
+    out.resize(joined.count.iter().product::<u64>() as usize * item, 0); // all of them are in memory
+    for part in parts {
+        let block = &blocks[*part];
+        let mut start = 0u64;
+        for ((at, from), stride) in block.offset.iter().zip(&joined.offset).zip(&strides) {
+            start += (at - from) * stride.unsigned_abs();
+        }
+        copy(&block.data, 0, &block.strides()?, out, start, &strides, &block.count, item)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_survive_the_way_and_other_bytes_are_refused() {
+        let block = Staged {
+            path: "a/b".into(),
+            field: Some("x".into()),
+            offset: vec![7, 0],
+            count: vec![1, 3],
+            item: 2,
+            data: vec![1, 2, 3, 4, 5, 6],
+        };
+        let mut sent = Vec::new();
+        block.send(&mut sent);
+        assert_eq!(sent.len() as u64, block.sent_len());
+        Staged { field: None, ..block.clone() }.send(&mut sent);
+        let received = Staged::receive(&sent).unwrap();
+        assert_eq!(received[0], block);
+        assert_eq!(received[1].field, None);
+        for len in 1..sent.len() {
+            let cut = Staged::receive(&sent[..len]);
+            assert!(cut.is_err() || len as u64 == block.sent_len(), "{len}");
+        }
+        for bit in 0..sent.len() * 8 {
+            let mut bent = sent.clone();
+            bent[bit / 8] ^= 1 << (bit % 8);
+            let _ = Staged::receive(&bent); // an error or other blocks, but no panic
+        }
+    }
+}

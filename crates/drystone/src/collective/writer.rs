@@ -1,0 +1,386 @@
+//! A writer of all ranks together: blocks wait until the step ends, and then as many ranks write as is cheapest.
+//!
+//! Blocks that would take more than [`STAGE`] on some rank do not wait: that rank writes for itself, and then all do.
+//!
+//! Invariant: the writers of a step are `0..n` of `n`, whoever they are, so a commit takes the step only when all have ended it.
+
+use std::sync::{Mutex, MutexGuard};
+
+use drystone_format::dtype::DType;
+use drystone_format::identity::Durability;
+use drystone_plan::aggregation::{Aggregation, Costs};
+
+use super::meeting::{Act, Meeting, attempt};
+use super::staged::{Staged, dense, put_all};
+use crate::array::Source;
+use crate::container::{Container, lock};
+use crate::writer::{Writer, WriterOptions, check_box, members, require_settled};
+use crate::{Error, ErrorKind, Result};
+
+/// Bytes of a step that wait on one rank.
+const STAGE: u64 = 8 << 20;
+
+/// How to open a writer of a group.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct GroupWriterOptions {
+    /// So many ranks write, whatever the model says (at most all); `None` leaves it to the model.
+    pub writers: Option<u32>,
+}
+
+/// The writer of one of a group's ranks. Steps and `close` are collective, `put` is not.
+pub struct GroupWriter {
+    container: Container,
+    meeting: Meeting,
+    run: u64,
+    options: GroupWriterOptions,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The open step, and whether it replaces.
+    step: Option<(u64, bool)>,
+    last: Option<u64>,
+    staged: Vec<Staged>,
+    bytes: u64,
+    /// This step cannot be written by others: something is written already, or belongs to its rank.
+    direct: bool,
+    /// The steps to come are large.
+    large: bool,
+    /// This rank's writer, its number among the step's writers and theirs, and whether the step has begun in it.
+    own: Option<Own>,
+    /// Values without steps.
+    loose: Option<Writer>,
+    failed: Option<Error>,
+    closed: bool,
+}
+
+struct Own {
+    writer: Writer,
+    rank: u32,
+    nranks: u32,
+    begun: bool,
+}
+
+fn costs(durability: Durability) -> Costs {
+    // Measured with bench/collective.py on two cores and one disk; a writer's part grows with the syncs of its step.
+    let per_writer = if durability == Durability::Durable { 3e-3 } else { 3e-4 };
+    Costs { per_writer, copy: 0.5e9, write: 1e9 }
+}
+
+impl GroupWriter {
+    pub(super) fn open(container: Container, meeting: Meeting, options: GroupWriterOptions) -> Result<Self> {
+        let checked = attempt(|| {
+            if options.writers == Some(0) {
+                return Err(Error::invalid("0 writers; at least one rank writes"));
+            }
+            if meeting.rank() == 0 { require_settled(&container) } else { Ok(0) }
+        });
+        let run = *checked.as_ref().unwrap_or(&0);
+        let said = meeting.hold(Act::OpenWriter, [run, 0, 0, 0], checked.map(|_| ()))?;
+        let run = said.first().map_or(0, |values| values[0]);
+        Ok(GroupWriter { container, meeting, run, options, state: Mutex::default() })
+    }
+
+    /// The run it belongs to.
+    pub fn run(&self) -> u64 {
+        self.run
+    }
+
+    fn state(&self) -> Result<MutexGuard<'_, State>> {
+        let state = lock(&self.state);
+        match &state.failed {
+            Some(failed) => Err(failed
+                .clone()
+                .while_doing("an earlier step of this writer failed: close it and open another")),
+            None if state.closed => Err(Error::invalid("the writer is closed")),
+            None => Ok(state),
+        }
+    }
+
+    /// Begins a step on all ranks: the given one, which is the same for all, or the one after the last. Returns its number.
+    pub fn begin_step(&self, step: Option<u64>, replace: bool) -> Result<u64> {
+        let state = self.state();
+        let checked = state.as_ref().map_err(Clone::clone).and_then(|state| match state.step {
+            Some((open, _)) => {
+                Err(Error::invalid(format!("step {open} is open in this writer; end it before the next")))
+            }
+            None if step.is_some_and(|s| s >= 1 << 62) => {
+                Err(Error::invalid("the step is too large; steps are below 2^62"))
+            }
+            None => Ok(self.container.snapshot().steps.last().max(state.last).map_or(0, |s| s + 1)),
+        });
+        let wanted = step.map_or(0, |s| s + 1);
+        let next = *checked.as_ref().unwrap_or(&0);
+        let said =
+            self.meeting.hold(Act::BeginStep, [wanted, next, replace.into(), 0], checked.map(|_| ()))?;
+        let first = *said.first().unwrap_or(&[0; 4]);
+        if let Some(rank) = said.iter().position(|v| v[0] != first[0] || v[2] != first[2]) {
+            return Err(Error::invalid(format!(
+                "ranks 0 and {rank} begin different steps, or replace differently"
+            )));
+        }
+        let number = first[0].checked_sub(1).unwrap_or(first[1]);
+        let mut state = state?;
+        state.step = Some((number, replace));
+        state.last = Some(number);
+        (state.bytes, state.direct) = (0, false);
+        if state.large {
+            // A failure here waits for the end of the step.
+            if let Err(e) = attempt(|| self.write_for_itself(&mut state)) {
+                state.failed = Some(e);
+            }
+        }
+        Ok(number)
+    }
+
+    /// Writes a block; as [`Writer::put`], but strings are `Unsupported`. Not collective.
+    pub fn put(
+        &self,
+        path: &str,
+        dtype: &DType,
+        data: &Source<'_>,
+        offset: Option<&[u64]>,
+        field: Option<&str>,
+    ) -> Result<()> {
+        let path = Container::normal_path(path);
+        let variable = match self.container.variable(path) {
+            Err(e) if e.kind() == ErrorKind::NotFound && !self.container.is_closed() => {
+                self.container.refresh()?;
+                self.container.variable(path)?
+            }
+            other => other?,
+        };
+        if variable.dtype == DType::String {
+            return Err(Error::unsupported(format!(
+                "\"{path}\" holds strings, which a writer of a group does not put; open a writer of this rank alone"
+            )));
+        }
+        members(path, &variable, field, dtype, data.item())?;
+        let place = check_box(path, &variable, data.shape(), offset)?;
+        let mut state = self.state()?;
+        if !variable.steps {
+            if state.loose.is_none() {
+                state.loose = Some(self.container.writer(WriterOptions::default())?);
+            }
+            let Some(loose) = &state.loose else { return Err(Error::invalid("no writer")) };
+            return loose.put(path, dtype, data, offset, field);
+        }
+        if state.step.is_none() {
+            return Err(Error::invalid(format!("\"{path}\" has steps: put belongs inside a step")));
+        }
+        let bytes = data.shape().iter().fold(data.item() as u64, |n, c| n.saturating_mul(*c));
+        state.bytes = state.bytes.saturating_add(bytes);
+        // A local variable keeps one value per writer: another rank cannot write it.
+        if !state.direct && (variable.local || state.bytes > STAGE) {
+            self.write_for_itself(&mut state)?;
+        }
+        if let (true, Some(own)) = (state.direct, &state.own) {
+            return own.writer.put(path, dtype, data, offset, field);
+        }
+        let count = data.shape().to_vec();
+        let block = Staged {
+            path: path.to_string(),
+            field: field.map(str::to_string),
+            offset: place,
+            count,
+            item: u32::try_from(data.item()).map_err(|_| Error::invalid("the elements are too large"))?,
+            data: dense(data)?,
+        };
+        state.staged.push(block);
+        Ok(())
+    }
+
+    /// Ends the step on all ranks, writes what waited, and commits. Returns the snapshot that holds the step.
+    ///
+    /// An error on one rank is an error on all, and nothing of the step becomes visible.
+    pub fn end_step(&self) -> Result<u64> {
+        let state = self.state();
+        let checked = state.as_ref().map_err(Clone::clone).and_then(|state| {
+            let step = state.step.ok_or_else(|| Error::invalid("no step is open in this writer"))?;
+            let sent = state.staged.iter().fold(0u64, |n, block| n + block.sent_len());
+            Ok((step, state.bytes, sent, state.direct))
+        });
+        let (bytes, sent, direct) = checked.as_ref().map_or((0, 0, false), |(_, b, s, d)| (*b, *s, *d));
+        let node = self.meeting.communicator.node();
+        let said = self.meeting.hold(
+            Act::EndStep,
+            [bytes, sent, direct.into(), node],
+            checked.as_ref().map(|_| ()).map_err(Clone::clone),
+        )?;
+        let mut state = state?;
+        let plan = self.plan(&said);
+        let any_direct = said.iter().any(|values| values[2] != 0);
+        state.large = plan.is_none() && bytes > STAGE / 4;
+        let written = if any_direct || plan.is_none() {
+            attempt(|| {
+                self.write_for_itself(&mut state)?;
+                self.end_own(&mut state)
+            })
+        } else {
+            self.write_for_others(&mut state, &plan, &said)
+        };
+        let outcome = self.meeting.hold(Act::Written, [0; 4], written).and_then(|_| self.commit());
+        state.step = None;
+        state.staged.clear();
+        if let Err(e) = &outcome {
+            if let Some(own) = state.own.as_mut().filter(|own| own.begun) {
+                let _ = own.writer.abort_step(); // it may have ended already; then it waits for a recovery
+                own.begun = false;
+            }
+            state.failed = Some(e.clone());
+        }
+        outcome
+    }
+
+    fn plan(&self, said: &[[u64; 4]]) -> Aggregation {
+        let loads: Vec<u64> = said.iter().map(|values| values[0]).collect();
+        let nodes: Vec<u64> = said.iter().map(|values| values[3]).collect();
+        match self.options.writers {
+            Some(writers) => Aggregation::of_writers(loads.len(), writers as usize),
+            None => Aggregation::cheapest(&loads, &nodes, &costs(self.container.identity().durability)),
+        }
+    }
+
+    fn commit(&self) -> Result<u64> {
+        let done = if self.meeting.rank() == 0 {
+            attempt(|| {
+                let done = self.container.commit()?;
+                match done.incomplete.first() {
+                    Some(step) => Err(Error::conflict(step.to_string())),
+                    None => Ok(done.snapshot.version()),
+                }
+            })
+        } else {
+            Ok(0)
+        };
+        let version = *done.as_ref().unwrap_or(&0);
+        let said = self.meeting.hold(Act::Committed, [version, 0, 0, 0], done.map(|_| ()))?;
+        if self.meeting.rank() != 0 && !self.container.is_closed() {
+            self.container.refresh()?;
+        }
+        Ok(said.first().map_or(0, |values| values[0]))
+    }
+
+    /// This rank's writer as number `rank` of `nranks`, with the step begun in it.
+    fn own(&self, state: &mut State, rank: u32, nranks: u32) -> Result<()> {
+        let (step, replace) = state.step.ok_or_else(|| Error::invalid("no step is open in this writer"))?;
+        if let Some(own) = state.own.take_if(|own| (own.rank, own.nranks) != (rank, nranks)) {
+            own.writer.close()?;
+        }
+        if state.own.is_none() {
+            let options =
+                WriterOptions { rank: Some((rank, nranks)), run: Some(self.run), segment_limit: None };
+            state.own = Some(Own { writer: self.container.writer(options)?, rank, nranks, begun: false });
+        }
+        if let Some(own) = state.own.as_mut().filter(|own| !own.begun) {
+            own.writer.begin_step(Some(step), replace)?;
+            own.begun = true;
+        }
+        Ok(())
+    }
+
+    /// This rank writes what it has, now and until the step ends.
+    fn write_for_itself(&self, state: &mut State) -> Result<()> {
+        if state.direct {
+            return Ok(());
+        }
+        self.own(state, self.meeting.rank(), self.meeting.size())?;
+        state.direct = true;
+        let staged = std::mem::take(&mut state.staged);
+        match &state.own {
+            Some(own) => put_all(&self.container, &own.writer, &staged),
+            None => Ok(()),
+        }
+    }
+
+    fn end_own(&self, state: &mut State) -> Result<()> {
+        if let Some(own) = state.own.as_mut() {
+            own.writer.end_step()?;
+            own.begun = false;
+        }
+        Ok(())
+    }
+
+    /// Sends what waits to the rank that writes it; writes what others sent, if this is such a rank.
+    fn write_for_others(&self, state: &mut State, plan: &Aggregation, said: &[[u64; 4]]) -> Result<()> {
+        let me = self.meeting.rank() as usize;
+        let number = plan.group_of(me);
+        let group = plan.groups.get(number).cloned().unwrap_or(me..me + 1);
+        let mut bytes = Vec::new();
+        for block in &state.staged {
+            block.send(&mut bytes);
+        }
+        let mut send_sizes = vec![0; said.len()];
+        let mut receive_sizes = vec![0; said.len()];
+        send_sizes[group.start] = bytes.len() as u64;
+        if group.start == me {
+            for rank in group {
+                receive_sizes[rank] = said[rank][1];
+            }
+        }
+        let mut received = vec![0; receive_sizes.iter().sum::<u64>() as usize];
+        self.meeting.communicator.exchange(&bytes, &send_sizes, &mut received, &receive_sizes)?;
+        drop(bytes);
+        state.staged.clear();
+        attempt(|| {
+            if receive_sizes[me] == 0 && group_start(plan, number) != me {
+                return match state.own.take() {
+                    Some(own) => own.writer.close(),
+                    None => Ok(()),
+                };
+            }
+            self.own(state, number as u32, plan.groups.len() as u32)?;
+            let blocks = Staged::receive(&received)?;
+            drop(received);
+            if let Some(own) = &state.own {
+                put_all(&self.container, &own.writer, &blocks)?;
+            }
+            self.end_own(state)
+        })
+    }
+
+    /// Drops the open step on all ranks.
+    pub fn abort_step(&self) -> Result<()> {
+        let mut state = lock(&self.state);
+        state.staged.clear();
+        let dropped = match state.own.as_mut().filter(|own| own.begun) {
+            Some(own) => {
+                own.begun = false;
+                attempt(|| own.writer.abort_step())
+            }
+            None => Ok(()),
+        };
+        state.step = None;
+        self.meeting.hold(Act::AbortStep, [0; 4], dropped).map(|_| ())
+    }
+
+    /// Closes on all ranks; commits values without step. An open step is dropped, which is an error.
+    pub fn close(&self) -> Result<()> {
+        let mut state = lock(&self.state);
+        if std::mem::replace(&mut state.closed, true) {
+            return Ok(());
+        }
+        let (own, loose, step) = (state.own.take(), state.loose.take(), state.step.take());
+        state.staged.clear();
+        let closed = attempt(|| {
+            let closed = own.map_or(Ok(()), |own| own.writer.close());
+            loose.map_or(Ok(()), |loose| loose.close())?;
+            match step {
+                Some((open, _)) => Err(Error::invalid(format!(
+                    "the writer was closed with step {open} open: its blocks are dropped; end the step before closing"
+                ))),
+                None => closed,
+            }
+        });
+        self.meeting.hold(Act::Close, [0; 4], closed)?;
+        if self.container.is_closed() {
+            return Ok(());
+        }
+        self.container.refresh().map(|_| ())
+    }
+}
+
+fn group_start(plan: &Aggregation, number: usize) -> usize {
+    plan.groups.get(number).map_or(usize::MAX, |group| group.start)
+}

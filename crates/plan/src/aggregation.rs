@@ -1,0 +1,147 @@
+//! Who writes for whom: how many of a program's ranks write a step, when each has only a little of it.
+//!
+//! Every rank that writes costs a log, a step record and, under `durable`, its syncs; sending blocks to another rank costs a
+//! copy. The cheapest number of writers is found by trying the powers of two per node.
+//!
+//! Invariant: the groups are ranges of ranks, in order, so what a later rank lays over an earlier one stays on top.
+
+use std::ops::Range;
+
+/// What writing costs on the machine at hand.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Costs {
+    /// Seconds that each writer adds to a step, whatever it writes.
+    pub per_writer: f64,
+    /// Bytes per second from a rank into the memory of the one that writes for it.
+    pub copy: f64,
+    /// Bytes per second that one writer writes.
+    pub write: f64,
+}
+
+/// Ranges of ranks, each of which is written by its first rank.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Aggregation {
+    /// One range per writer; together all ranks.
+    pub groups: Vec<Range<usize>>,
+}
+
+impl Aggregation {
+    /// Each rank writes for itself.
+    pub fn none(ranks: usize) -> Self {
+        Aggregation { groups: (0..ranks).map(|rank| rank..rank + 1).collect() }
+    }
+
+    /// The cheapest way to write `loads` bytes of each rank, whose nodes are given as equal numbers.
+    pub fn cheapest(loads: &[u64], nodes: &[u64], costs: &Costs) -> Self {
+        let mut best = Aggregation::none(loads.len());
+        let mut least = best.cost(loads, costs);
+        let mut per_node = 1;
+        while per_node < loads.len() {
+            let tried = Aggregation::grouped(nodes, per_node);
+            let cost = tried.cost(loads, costs);
+            if cost < least {
+                (best, least) = (tried, cost);
+            }
+            per_node *= 2;
+        }
+        best
+    }
+
+    /// At most so many writers, as even as ranges allow.
+    pub fn of_writers(ranks: usize, writers: usize) -> Self {
+        let writers = writers.clamp(1, ranks.max(1));
+        Aggregation { groups: parts(0..ranks, writers) }
+    }
+
+    /// `per_node` writers on each node; where ranks of a node do not follow each other, nodes are not looked at.
+    fn grouped(nodes: &[u64], per_node: usize) -> Self {
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        for (rank, node) in nodes.iter().enumerate() {
+            match runs.last_mut() {
+                Some(run) if nodes.get(run.start) == Some(node) => run.end = rank + 1,
+                _ => runs.push(rank..rank + 1),
+            }
+        }
+        let distinct: std::collections::BTreeSet<u64> = nodes.iter().copied().collect();
+        if runs.len() > distinct.len() {
+            return Aggregation::of_writers(nodes.len(), per_node.saturating_mul(distinct.len()));
+        }
+        let groups = runs.into_iter().flat_map(|run| {
+            let writers = per_node.min(run.len());
+            parts(run, writers)
+        });
+        Aggregation { groups: groups.collect() }
+    }
+
+    /// Seconds that a step takes.
+    pub fn cost(&self, loads: &[u64], costs: &Costs) -> f64 {
+        let (mut largest, mut moved) = (0u64, 0u64);
+        for group in &self.groups {
+            let bytes = |range: Range<usize>| {
+                loads.get(range).map_or(0, |loads| loads.iter().fold(0u64, |sum, n| sum.saturating_add(*n)))
+            };
+            largest = largest.max(bytes(group.clone()));
+            moved = moved.max(bytes(group.start + 1..group.end));
+        }
+        self.groups.len() as f64 * costs.per_writer + moved as f64 / costs.copy + largest as f64 / costs.write
+    }
+
+    /// Does every rank write for itself?
+    pub fn is_none(&self) -> bool {
+        self.groups.iter().all(|group| group.len() == 1)
+    }
+
+    /// The number of the group that a rank is in.
+    pub fn group_of(&self, rank: usize) -> usize {
+        self.groups.partition_point(|group| group.end <= rank)
+    }
+}
+
+/// A range in so many parts that differ by one at most.
+fn parts(range: Range<usize>, count: usize) -> Vec<Range<usize>> {
+    let at = |i: usize| range.start + range.len() * i / count;
+    (0..count).map(|i| at(i)..at(i + 1)).filter(|part| !part.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COSTS: Costs = Costs { per_writer: 1e-3, copy: 1e9, write: 1e9 };
+
+    fn writers(loads: &[u64]) -> usize {
+        Aggregation::cheapest(loads, &vec![0; loads.len()], &COSTS).groups.len()
+    }
+
+    #[test]
+    fn small_blocks_are_written_by_few_and_large_ones_by_all() {
+        assert_eq!(writers(&[1000; 16]), 1);
+        assert_eq!(writers(&[100_000_000; 16]), 16);
+        let between = writers(&[1_000_000; 16]);
+        assert!(between > 1 && between < 16, "{between}");
+        assert_eq!(writers(&[7]), 1);
+        assert_eq!(writers(&[]), 0);
+    }
+
+    #[test]
+    fn groups_keep_to_their_nodes_where_these_hold_neighbours() {
+        let nodes = [5, 5, 5, 5, 9, 9, 9];
+        let groups = Aggregation::grouped(&nodes, 2).groups;
+        assert_eq!(groups, [0..2, 2..4, 4..5, 5..7]);
+        assert_eq!(Aggregation::grouped(&nodes, 8).groups.len(), 7);
+        let scattered = [1, 2, 1, 2, 1, 2];
+        assert_eq!(Aggregation::grouped(&scattered, 1).groups, [0..3, 3..6]);
+    }
+
+    #[test]
+    fn every_rank_is_in_one_group() {
+        for ranks in 1..20 {
+            for writers in 1..24 {
+                let found = Aggregation::of_writers(ranks, writers);
+                let flat: Vec<usize> = found.groups.iter().cloned().flatten().collect();
+                assert_eq!(flat, (0..ranks).collect::<Vec<_>>());
+                assert!((0..ranks).all(|rank| found.groups[found.group_of(rank)].contains(&rank)));
+            }
+        }
+    }
+}
