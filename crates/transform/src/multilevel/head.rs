@@ -84,7 +84,7 @@ impl Layout {
         if digits > MAX_DIGITS || !scaled || !(-1000..=1000).contains(&scale) || u64::from(special) > count {
             return Err(head.corrupt(&format!("{digits} digits of scale {scale}, {special} special values")));
         }
-        if parts == 0 || count % u64::from(parts) > 0 || (count == 0 && parts > 1) {
+        if parts == 0 || !count.is_multiple_of(u64::from(parts)) || (count == 0 && parts > 1) {
             return Err(head.corrupt(&format!("{count} scalars in elements of {parts}")));
         }
         let mut section = |len: u64| -> Result<Section, TransformError> {
