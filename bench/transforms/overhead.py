@@ -1,4 +1,4 @@
-"""What does the framework cost a checkpoint that does not use it? `identity` against no transform, by number of ranks.
+"""What the framework costs a checkpoint that does not use it: `identity` against no transform, by number of ranks.
 
 The bar: CPU time within 3 %. Each rank is a process that writes one block of a shared step; what counts is the CPU time of
 put and close, summed over ranks, the median of alternating rounds. Values are read back and compared once per case.

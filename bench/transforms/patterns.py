@@ -109,7 +109,7 @@ def main() -> None:
                     with dry.open(paths[transform]) as container:
                         variable = container["t"].within(error, relative=True) if error else container["t"]
                         plan = variable.explain[key]
-                        stored = sum(block.stored_bytes for block in variable.blocks())
+                        stored = sum(block.nbytes for block in variable.blocks())
                     print(
                         f"| {cut}^3 | {pattern} | {name} | {stored / values.nbytes:.2f} | {plan.requests:,} "
                         f"| {plan.read_bytes:,} | {plan.read_bytes / plan.wanted_bytes:.1f} "

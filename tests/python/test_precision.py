@@ -25,8 +25,9 @@ def written(tmp_path, dtype, transform, chunks=None):
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i4", "u2", "c8", "c16"])
 @pytest.mark.parametrize("chunks", [None, (16, 40, 32)])
-def test_values_are_within_the_error_that_was_asked_for(tmp_path, dtype, chunks):
-    c, T, values = written(tmp_path, dtype, "aplod", chunks)
+@pytest.mark.parametrize("transform", ["aplod", "multilevel"])
+def test_values_are_within_the_error_that_was_asked_for(tmp_path, dtype, chunks, transform):
+    c, T, values = written(tmp_path, dtype, transform, chunks)
     with c:
         for asked in (1e-1, 1e-3, 1e-6, 0.0):
             for relative in (False, True):
@@ -109,6 +110,17 @@ def test_special_values_stay_what_they_are_at_every_level(tmp_path):
             finite = np.isfinite(values)
             assert np.abs(got[finite].astype("f8") - values[finite]).max() <= bound.absolute
         assert bound.exact
+
+
+def test_points_and_lists_are_read_with_less_precision(tmp_path):
+    c, T, values = written(tmp_path, "f8", "aplod")
+    with c:
+        coarse = T.within(1e-2)
+        rows = coarse[0, [3, 40, 11], :, 5]
+        assert np.abs(rows - values[[3, 40, 11], :, 5]).max() <= 1e-2
+        points = np.array([[0, 1, 2, 3], [0, 47, 39, 63]])
+        found = coarse.read_points(points)
+        assert np.abs(found - [values[1, 2, 3], values[47, 39, 63]]).max() <= 1e-2
 
 
 def test_where_no_codec_can_do_better_the_read_is_exact(tmp_path):

@@ -59,7 +59,7 @@ fn numbers(kind: ScalarKind, count: usize, random: &mut Random) -> Vec<u8> {
                 F32 => (value as f32).to_bits().into(),
                 BF16 => ((value as f32).to_bits() >> 16).into(),
                 F16 if random.below(9) == 0 => [0x7E00, 0xFC00, 0x8000, 0, 1][random.below(5)],
-                F16 => 0x3C00 | i as u64 / 7 & 0x3FF,
+                F16 => 0x3C00 | ((i as u64 / 7) & 0x3FF),
                 _ => value as i64 as u64,
             };
             bits.to_le_bytes()[..kind.size()].to_vec()
