@@ -10,9 +10,11 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from html import escape
 from types import TracebackType
 from typing import Any, Literal, Self, SupportsIndex
 
+from drystone import html
 from drystone._core import ContainerHandle
 from drystone.assigning import Assigned
 from drystone.errors import DrystoneWarning, InvalidArgumentError, NotFoundError
@@ -339,6 +341,20 @@ class Container(Group):
     def __reduce__(self) -> tuple[Any, ...]:
         self._settle()
         return _reopen, (self._location, self.uuid, int(self.snapshot), self._handle.writable)
+
+    def _repr_html_(self) -> str:
+        if self.closed:
+            return f"<p>{escape(repr(self))}</p>"
+        snapshot = self.snapshot
+        steps = self.steps
+        facts = {
+            "path": self._location,
+            "snapshot": f"{int(snapshot)} of {snapshot.time:%Y-%m-%d %H:%M:%S}",
+            "steps": f"{len(steps)}, the last is {steps[-1]}" if steps else "none",
+            "durability": self.durability,
+            "mode": self.mode,
+        }
+        return html.group(self, "container", facts)
 
     def __repr__(self) -> str:
         if self.closed:

@@ -101,8 +101,30 @@ pub(crate) fn report(done: Option<&Committed>, container: &Container) -> dry_com
     }
 }
 
+/// What the end of a group's step did.
+pub(crate) fn committed(snapshot: u64) -> dry_commit_report {
+    dry_commit_report { struct_size: 0, changed: 1, snapshot, incomplete: 0 }
+}
+
+/// The mode of a number.
+pub(crate) fn mode(number: i32) -> Result<Mode> {
+    match number {
+        0 => Ok(Mode::Read),
+        1 => Ok(Mode::ReadWrite),
+        2 => Ok(Mode::Append),
+        other => Err(Failure::invalid(format!("{other} is no mode (dry_mode)"))),
+    }
+}
+
+impl dry_create_options {
+    /// What is promised about crashes.
+    pub(crate) fn durability(&self) -> Result<Durability> {
+        durability(self.durability)
+    }
+}
+
 /// The durability of a number.
-pub(crate) fn durability(number: i32) -> Result<Durability> {
+fn durability(number: i32) -> Result<Durability> {
     let found = usize::try_from(number).ok().and_then(|at| DURABILITIES.get(at)).copied();
     found.ok_or_else(|| Failure::invalid(format!("{number} is no durability (dry_durability)")))
 }
@@ -119,7 +141,7 @@ pub(crate) unsafe extern "C" fn dry_create(
         let (path, given, out) =
             unsafe { (text(path, "the path")?, options(given)?, place(out, "the handle")?) };
         *out = std::ptr::null_mut();
-        let options = CreateOptions { durability: durability(given.durability)? };
+        let options = CreateOptions { durability: given.durability()? };
         hand_out(Container::create_local(path, options)?, out);
         Ok(())
     })
@@ -136,13 +158,7 @@ pub(crate) unsafe extern "C" fn dry_open(
         // SAFETY: pointers as drystone.h says.
         let (path, out) = unsafe { (text(path, "the path")?, place(out, "the handle")?) };
         *out = std::ptr::null_mut();
-        let mode = match mode {
-            0 => Mode::Read,
-            1 => Mode::ReadWrite,
-            2 => Mode::Append,
-            other => return Err(Failure::invalid(format!("{other} is no mode (dry_mode)"))),
-        };
-        hand_out(Container::open_local(path, mode)?, out);
+        hand_out(Container::open_local(path, self::mode(mode)?)?, out);
         Ok(())
     })
 }

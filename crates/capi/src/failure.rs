@@ -59,6 +59,21 @@ impl Failure {
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Failure { status: NOT_FOUND, message: message.into() }
     }
+    /// A status that a function gave back, with this thread's last message.
+    pub(crate) fn last(status: Status) -> Error {
+        let kind = match status {
+            NOT_FOUND => ErrorKind::NotFound,
+            CORRUPT => ErrorKind::Corrupt,
+            CONFLICT => ErrorKind::Conflict,
+            UNSUPPORTED => ErrorKind::Unsupported,
+            OUT_OF_RANGE => ErrorKind::OutOfRange,
+            IO | INTERNAL => ErrorKind::Io,
+            CANCELLED => ErrorKind::Cancelled,
+            _ => ErrorKind::InvalidArgument,
+        };
+        let message = LAST.try_with(|last| last.borrow().to_string_lossy().into_owned()).unwrap_or_default();
+        Error::new(kind, message)
+    }
     pub(crate) fn too_small(what: &str, given: usize, needed: usize) -> Self {
         let message = format!("the buffer for {what} takes {given}, {needed} are needed");
         Failure { status: BUFFER_TOO_SMALL, message }

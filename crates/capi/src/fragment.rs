@@ -235,7 +235,7 @@ pub(crate) unsafe extern "C" fn dry_fragment_write(
     guard(|| {
         // SAFETY: pointers as drystone.h says; the memory does not change until this returns.
         let data = unsafe { bytes(data, size, "the memory of the fragment")? };
-        Ok(fragment(handle)?.write(&writer(through)?.writer, data)?)
+        Ok(fragment(handle)?.write(writer(through)?.alone()?, data)?)
     })
 }
 

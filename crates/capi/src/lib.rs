@@ -19,6 +19,7 @@ mod container;
 mod dtype;
 mod failure;
 mod fragment;
+mod group;
 mod handle;
 mod log;
 mod memory;

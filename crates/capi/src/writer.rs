@@ -2,12 +2,13 @@
 
 use std::ffi::c_char;
 
+use drystone::collective::GroupWriter;
 use drystone::format::dtype::DType;
 use drystone::member::member;
 use drystone::{Container, ErrorKind, Writer, WriterOptions};
 
 use crate::argument::{Sized32, give, list, optional_list, optional_text, options, place, set};
-use crate::container::{container, dry_commit_report, dry_container, report};
+use crate::container::{committed, container, dry_commit_report, dry_container, report};
 use crate::dtype::{Type, check_element};
 use crate::failure::{Failure, Result, Status, guard};
 use crate::handle::{Handled, get, keep, take};
@@ -23,8 +24,14 @@ pub(crate) struct dry_writer {
 
 /// A writer, and the container that knows what its variables are.
 pub(crate) struct OpenWriter {
-    pub(crate) writer: Writer,
+    kind: Kind,
     container: Container,
+}
+
+/// Whose writer it is: C has one kind of handle for both, so a program of many ranks puts as one of a single rank does.
+enum Kind {
+    Alone(Writer),
+    Together(GroupWriter),
 }
 
 impl Handled for OpenWriter {
@@ -85,6 +92,21 @@ impl dry_writer_options {
 }
 
 impl OpenWriter {
+    /// The writer of a group's rank.
+    pub(crate) fn together(writer: GroupWriter, container: Container) -> Self {
+        OpenWriter { kind: Kind::Together(writer), container }
+    }
+
+    /// The writer, if it is no group's.
+    pub(crate) fn alone(&self) -> Result<&Writer> {
+        match &self.kind {
+            Kind::Alone(writer) => Ok(writer),
+            Kind::Together(_) => Err(Failure::unsupported(
+                "a writer of a group puts arrays only; open a writer of this rank alone (dry_writer_open)",
+            )),
+        }
+    }
+
     /// Type and axes of what a path and a member name; looks again if another process may have just created it.
     fn element(&self, name: &str, field: Option<&str>) -> Result<(DType, Vec<u64>)> {
         let reading = match self.container.reading(name, field) {
@@ -122,7 +144,7 @@ pub(crate) unsafe extern "C" fn dry_writer_open(
         let writer = container.writer(given.parse()?)?;
         log::tell_warnings(&container);
         // A handle of its own on the same state: closing the container's leaves the writer able to look up its variables.
-        *out = keep(OpenWriter { writer, container: (*container).clone() });
+        *out = keep(OpenWriter { kind: Kind::Alone(writer), container: (*container).clone() });
         Ok(())
     })
 }
@@ -132,7 +154,10 @@ pub(crate) unsafe extern "C" fn dry_writer_open(
 pub(crate) extern "C" fn dry_writer_close(handle: *mut dry_writer) -> Status {
     guard(|| {
         if let Some(open) = take::<OpenWriter>(handle)? {
-            open.writer.close()?;
+            match &open.kind {
+                Kind::Alone(writer) => writer.close()?,
+                Kind::Together(writer) => writer.close()?,
+            }
         }
         Ok(())
     })
@@ -155,7 +180,11 @@ pub(crate) unsafe extern "C" fn dry_begin_step(
     out: *mut u64,
 ) -> Status {
     guard(|| {
-        let begun = writer(handle)?.writer.begin_step(optional_step(step)?, replace != 0)?;
+        let (step, replace) = (optional_step(step)?, replace != 0);
+        let begun = match &writer(handle)?.kind {
+            Kind::Alone(writer) => writer.begin_step(step, replace)?,
+            Kind::Together(writer) => writer.begin_step(step, replace)?,
+        };
         // SAFETY: pointers as drystone.h says.
         unsafe { set(out, begun, "the step") }
     })
@@ -169,23 +198,32 @@ pub(crate) unsafe extern "C" fn dry_end_step(
 ) -> Status {
     guard(|| {
         let open = writer(handle)?;
-        let done = open.writer.end_step()?;
+        let done = match &open.kind {
+            Kind::Alone(writer) => report(writer.end_step()?.as_ref(), &open.container),
+            Kind::Together(writer) => committed(writer.end_step()?),
+        };
         log::tell_warnings(&open.container);
         // SAFETY: pointers as drystone.h says.
-        unsafe { give(out, &report(done.as_ref(), &open.container)) }
+        unsafe { give(out, &done) }
     })
 }
 
 /// Drops the open step.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn dry_abort_step(handle: *const dry_writer) -> Status {
-    guard(|| Ok(writer(handle)?.writer.abort_step()?))
+    guard(|| match &writer(handle)?.kind {
+        Kind::Alone(writer) => Ok(writer.abort_step()?),
+        Kind::Together(writer) => Ok(writer.abort_step()?),
+    })
 }
 
 /// Hands everything staged to the store.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn dry_writer_flush(handle: *const dry_writer) -> Status {
-    guard(|| Ok(writer(handle)?.writer.flush()?))
+    guard(|| match &writer(handle)?.kind {
+        Kind::Alone(writer) => Ok(writer.flush()?),
+        Kind::Together(_) => Ok(()), // its blocks go out when the step ends
+    })
 }
 
 /// Writes a block.
@@ -219,7 +257,10 @@ pub(crate) unsafe extern "C" fn dry_put(
         let item = check_element(&what, &dtype, &inner, type_, given.item_size)?;
         // SAFETY: `strides` has an entry per dimension or is NULL, and the memory does not change until this returns.
         let source = unsafe { Memory::new(data.cast_mut(), size, count, given.strides, item)?.source()? };
-        open.writer.put(name, &dtype, &source, offset, field)?;
+        match &open.kind {
+            Kind::Alone(writer) => writer.put(name, &dtype, &source, offset, field)?,
+            Kind::Together(writer) => writer.put(name, &dtype, &source, offset, field)?,
+        }
         Ok(())
     })
 }
@@ -249,7 +290,7 @@ pub(crate) unsafe extern "C" fn dry_put_strings(
             let lengths = optional_list(lengths, cells, "the lengths")?;
             crate::strings::gather(values, lengths)?
         };
-        writer(handle)?.writer.put_strings(name, count, &texts, offset)?;
+        writer(handle)?.alone()?.put_strings(name, count, &texts, offset)?;
         Ok(())
     })
 }

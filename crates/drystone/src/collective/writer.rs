@@ -63,7 +63,7 @@ struct Own {
 }
 
 fn costs(durability: Durability) -> Costs {
-    // Measured with bench/collective.py on two cores and one disk; a writer's part grows with the syncs of its step.
+    // Measured with bench/collective on two cores and one disk: under `durable` a writer adds its syncs to a step.
     let per_writer = if durability == Durability::Durable { 3e-3 } else { 3e-4 };
     Costs { per_writer, copy: 0.5e9, write: 1e9 }
 }

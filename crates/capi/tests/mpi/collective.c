@@ -1,0 +1,126 @@
+/* Any number of ranks write and read together; failures of one are errors of all:  collective CONTAINER [writers] */
+#include "../c/check.h"
+
+#include "drystone_mpi.h"
+
+enum { ROWS = 6, STEPS = 3 };
+
+static int rank, size;
+
+static double value(uint64_t step, int row, int column) { return 1000.0 * (double)step + 100.0 * row + column; }
+
+/* Ranks have different widths: 1, 2, 3, 1, 2, 3, ... columns. */
+static int width(int r) { return 1 + r % 3; }
+
+static int columns_before(int r) {
+    int n = 0, i;
+    for (i = 0; i < r; i++) n += width(i);
+    return n;
+}
+
+static void write_steps(dry_group *group, uint32_t writers) {
+    double block[ROWS * 3];
+    uint64_t offset[2] = {0, 0}, count[2] = {ROWS, 0}, begun, step;
+    int row, column;
+    dry_group_writer_options options = dry_group_writer_options_new();
+    dry_commit_report report = dry_commit_report_new();
+    dry_writer *writer;
+
+    offset[1] = (uint64_t)columns_before(rank);
+    count[1] = (uint64_t)width(rank);
+    options.writers = writers;
+    OK(dry_group_writer_open(group, &options, &writer));
+    for (step = 0; step < STEPS; step++) {
+        OK(dry_begin_step(writer, DRY_NO_STEP, 0, &begun));
+        REQUIRE(begun == step);
+        for (row = 0; row < ROWS; row++)
+            for (column = 0; column < width(rank); column++)
+                block[row * width(rank) + column] = value(step, row, columns_before(rank) + column);
+        OK(dry_put(writer, "u", DRY_FLOAT64, block, ROWS * count[1] * sizeof(double), 2, offset, count, NULL));
+        OK(dry_end_step(writer, &report));
+        REQUIRE(report.changed == 1 && report.snapshot >= step + 2);
+    }
+
+    /* Each rank begins a step of its own: all are told, and go on. */
+    if (size > 1) FAILS(DRY_INVALID_ARGUMENT, "begin different steps", dry_begin_step(writer, rank + 10, 0, NULL));
+    OK(dry_begin_step(writer, 90, 0, NULL));
+    OK(dry_abort_step(writer));
+    OK(dry_writer_close(writer));
+}
+
+static void read_all(const char *path, const dry_communicator *ranks) {
+    const int columns = columns_before(size);
+    double *all = malloc(sizeof(double) * ROWS * (size_t)columns);
+    uint64_t step;
+    int row, column;
+    dry_group *group;
+    dry_container *container;
+    dry_variable *u;
+
+    OK(dry_group_open(path, DRY_READ, ranks, &group));
+    OK(dry_group_container(group, &container));
+    OK(dry_variable_open(container, "u", NULL, &u));
+    for (step = 0; step < STEPS; step++) {
+        dry_status mine = dry_read_box(u, (int64_t)step, DRY_FLOAT64, all, sizeof(double) * ROWS * (size_t)columns, 2, NULL,
+                                       NULL, NULL);
+        OK(dry_group_agree(group, mine));
+        for (row = 0; row < ROWS; row++)
+            for (column = 0; column < columns; column++)
+                REQUIRE(all[row * columns + column] == value(step, row, column));
+    }
+    free(all);
+    OK(dry_variable_close(u));
+    OK(dry_container_close(container));
+    OK(dry_group_close(group));
+}
+
+int main(int argc, char **argv) {
+    uint64_t shape[2] = {ROWS, 0};
+    dry_variable_options options = dry_variable_options_new();
+    dry_communicator ranks, wrong;
+    dry_group *group;
+    dry_container *container;
+    dry_status status = DRY_OK;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    REQUIRE(argc >= 2);
+    OK(dry_mpi_communicator(MPI_COMM_WORLD, &ranks));
+    REQUIRE(ranks.rank == (uint32_t)rank && ranks.size == (uint32_t)size && ranks.node == 0);
+
+    /* What is wrong with the table itself is told before anybody meets. */
+    wrong = ranks;
+    wrong.exchange = NULL;
+    FAILS(DRY_INVALID_ARGUMENT, "callback", dry_group_open(argv[1], DRY_READ, &wrong, &group));
+    wrong = ranks;
+    wrong.rank = wrong.size;
+    FAILS(DRY_INVALID_ARGUMENT, "ranks are 0..size-1", dry_group_open(argv[1], DRY_READ, &wrong, &group));
+    FAILS(DRY_INVALID_ARGUMENT, "communicator is NULL", dry_group_open(argv[1], DRY_READ, NULL, &group));
+    FAILS(DRY_NOT_FOUND, "nothing at", dry_group_open(argv[1], DRY_READ, &ranks, &group));
+    REQUIRE(group == NULL);
+
+    OK(dry_group_create(argv[1], NULL, &ranks, &group));
+    OK(dry_group_container(group, &container));
+    if (rank == 0) {
+        shape[1] = (uint64_t)columns_before(size);
+        options.type = DRY_FLOAT64;
+        options.ndim = 2;
+        options.shape = shape;
+        options.has_steps = 1;
+        status = dry_create_variable(container, "u", &options);
+    }
+    OK(dry_group_agree(group, status));
+
+    /* The last rank fails at something of its own: all get its status, and the container goes on. */
+    status = rank == size - 1 ? dry_delete(container, "nothing") : DRY_OK;
+    FAILS(DRY_NOT_FOUND, "nothing", dry_group_agree(group, status));
+
+    write_steps(group, argc > 2 ? (uint32_t)atoi(argv[2]) : 0);
+    OK(dry_container_close(container));
+    OK(dry_group_close(group));
+    read_all(argv[1], &ranks);
+    dry_mpi_free(&ranks);
+    MPI_Finalize();
+    return 0;
+}
