@@ -71,7 +71,8 @@ impl Mover for Lines {
     }
 }
 
-/// Any length, by the platform's `memcpy`.
+/// Any length, by the platform's `memcpy`, which has wider moves than [`Lines`] can count on: from 192 bytes on it is 1.2 to 1.9
+/// times as fast in the cache.
 #[derive(Clone, Copy)]
 pub(super) struct Long(usize);
 

@@ -55,7 +55,7 @@ pub(super) fn kernel(elem: usize) -> Kernel {
         9..=15 => run::<Halves<8>>,
         17..=31 => run::<Halves<16>>,
         33..=63 => run::<Halves<32>>,
-        64..=2048 => run::<Lines>,
+        64..=191 => run::<Lines>,
         _ => run::<Long>,
     }
 }
