@@ -664,7 +664,7 @@ typedef struct dry_team dry_team;
 
 /** Creates a container: rank 0 does, then the others open it. */
 dry_status dry_team_create(const char *path, const dry_create_options *options, const dry_communicator *communicator,
-                            dry_team **team);
+                           dry_team **team);
 
 /** Opens a container, rank 0 before the others. With DRY_READ all ranks see the same snapshot, for ever. */
 dry_status dry_team_open(const char *path, int32_t mode, const dry_communicator *communicator, dry_team **team);
