@@ -109,7 +109,7 @@ fn begin(path: &Path, communicator: Arc<dyn Communicator>, cells: u64) -> Team {
     let options = CreateOptions { durability: Durability::Async };
     let team = Team::create_local(path, options, communicator).unwrap();
     let made = match team.rank() {
-        0 => group
+        0 => team
             .container()
             .apply(vec![
                 SchemaOp::CreateVariable("u".into(), Box::new(variable(&[4, cells], true, false))),
