@@ -41,8 +41,6 @@ from drystone.writer import Writer
 __all__ = [
     "Attributes",
     "Block",
-    "ErrorBound",
-    "Found",
     "CancelledError",
     "ConflictError",
     "Container",
@@ -51,6 +49,8 @@ __all__ = [
     "Damage",
     "DrystoneError",
     "DrystoneWarning",
+    "ErrorBound",
+    "Found",
     "Fragment",
     "Group",
     "IncompleteStep",

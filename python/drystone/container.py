@@ -10,10 +10,13 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from html import escape
 from types import TracebackType
 from typing import Any, Literal, Self, SupportsIndex
 
+from drystone import html
 from drystone._core import ContainerHandle
+from drystone.assigning import Assigned
 from drystone.errors import DrystoneWarning, InvalidArgumentError, NotFoundError
 from drystone.fragments import Fragment
 from drystone.group import Group
@@ -68,11 +71,17 @@ class Container(Group):
         self._location = path
         self._path = ""
         self._writers: weakref.WeakSet[Writer] = weakref.WeakSet()
+        self._assigned = Assigned(self)
         self._warn()
 
     @property
     def _container(self) -> Container:
         return self
+
+    def _settle(self) -> None:
+        """Makes visible what was assigned."""
+        if self._assigned.pending:
+            self._assigned.settle()
 
     def _warn(self) -> None:
         for text in self._handle.take_warnings():
@@ -106,6 +115,7 @@ class Container(Group):
     def close(self) -> None:
         """Close it, and the writers that were opened from it. Closing again does nothing."""
         try:
+            self._settle()
             for writer in list(self._writers):
                 writer.close()
         finally:
@@ -122,6 +132,7 @@ class Container(Group):
     @property
     def steps(self) -> list[int]:
         """The committed steps, ascending."""
+        self._settle()
         return self._handle.steps()
 
     def writer(
@@ -151,6 +162,8 @@ class Container(Group):
 
         Steps that some ranks have not closed stay invisible: they are in `.incomplete`, and a warning names the ranks.
         """
+        if self._assigned.pending:
+            self._assigned.settle(commit=False)
         version, time, changed, incomplete, notes = self._handle.commit()
         snapshot = Snapshot(version, moment(time), changed, _incomplete(incomplete), tuple(notes))
         for step in snapshot.incomplete:
@@ -181,6 +194,7 @@ class Container(Group):
 
     def refresh(self) -> bool:
         """Show the newest snapshot; True if it is another one."""
+        self._settle()
         changed = self._handle.refresh()
         self._warn()
         return changed
@@ -325,7 +339,22 @@ class Container(Group):
         return VerifyReport(entries, nbytes, manifests, [Damage(*found) for found in damage])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self._location, self.uuid, int(self.snapshot))
+        self._settle()
+        return _reopen, (self._location, self.uuid, int(self.snapshot), self._handle.writable)
+
+    def _repr_html_(self) -> str:
+        if self.closed:
+            return f"<p>{escape(repr(self))}</p>"
+        snapshot = self.snapshot
+        steps = self.steps
+        facts = {
+            "path": self._location,
+            "snapshot": f"{int(snapshot)} of {snapshot.time:%Y-%m-%d %H:%M:%S}",
+            "steps": f"{len(steps)}, the last is {steps[-1]}" if steps else "none",
+            "durability": self.durability,
+            "mode": self.mode,
+        }
+        return html.group(self, "container", facts)
 
     def __repr__(self) -> str:
         if self.closed:
@@ -349,8 +378,11 @@ def _orders(
 _reopened: weakref.WeakValueDictionary[tuple[str, str, int], Container] = weakref.WeakValueDictionary()
 
 
-def _reopen(path: str, uuid: str, version: int) -> Container:
-    """The container of a pickle; many variables unpickled in one process share it."""
+def _reopen(path: str, uuid: str, version: int, writable: bool = False) -> Container:
+    """The container of a pickle; many variables unpickled in one process share it.
+
+    It is for reading; what is assigned to its variables goes to the container at its path, if the pickled one was writable.
+    """
     known = _reopened.get((path, uuid, version))
     if known is not None and not known.closed:
         return known
@@ -358,6 +390,7 @@ def _reopen(path: str, uuid: str, version: int) -> Container:
     if newest.uuid != uuid:
         raise NotFoundError(f"the container at {path} is not the one that was pickled: it has been replaced")
     container = newest.at(version)
+    container._assigned.elsewhere = path if writable else None
     _reopened[path, uuid, version] = container
     return container
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from drystone import values
+from drystone import html, values
 from drystone._core import element_dtype
 from drystone.errors import InvalidArgumentError, NotFoundError
 
@@ -146,6 +146,9 @@ class Group:
         """Make a path stand for another, which need not be there yet."""
         self._container._handle.link(self._below(name), self._below(target))
         self._container._warn()
+
+    def _repr_html_(self) -> str:
+        return html.group(self, f"group {self._path or '/'}", {"container": self._container.path})
 
     def __repr__(self) -> str:
         return f"<drystone group {self._path or '/'} of {self._container.path}>"

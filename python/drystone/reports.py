@@ -265,6 +265,8 @@ class PublishReport:
 
     def __str__(self) -> str:
         written, nbytes = sum(a.written for a in self.arrays), sum(a.nbytes for a in self.arrays)
-        lines = [f"snapshot {self.snapshot} published: {len(self.arrays)} arrays, {written} shards written, {nbytes} bytes"]
+        lines = [
+            f"snapshot {self.snapshot} published: {len(self.arrays)} arrays, {written} shards written, {nbytes} bytes"
+        ]
         lines.extend(f"not published: {name} ({reason})" for name, reason in self.skipped.items())
         return "\n".join(lines)

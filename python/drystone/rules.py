@@ -144,7 +144,8 @@ def compile(src: Layout, dst: Layout, *, narrowing: Literal["refuse", "saturate"
     """The rule that fills, of `dst`, all that `src` holds.
 
     Numbers of different types are converted. `narrowing` says what becomes of values that do not fit: refuse types that could
-    lose something (now, not when it runs), take the nearest value, or keep the low bits of integers.
+    lose something (now, not when it runs), take the nearest value, or keep the low bits of integers. Of a complex number that
+    becomes a real one, the real part stays; short floats are rounded once, to nearest.
     """
     return Rule(RuleHandle.compile(src._handle, dst._handle, narrowing))
 

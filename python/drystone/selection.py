@@ -4,24 +4,30 @@ A leg is a progression along one axis, or a list of cells along some axes togeth
 reads. The result of an expression is that array in another shape: axes that integers drop and `None` adds have one cell, and
 those of index arrays of several dimensions are joined.
 
-Three rules differ only in what arrays mean: `"plain"` is NumPy's `a[...]`; `"vector"` the same, but with the axes of the arrays
-always first; `"outer"` takes each array for its own axis.
+Three rules differ only in what arrays mean: see `Rule`.
 """
 
 from __future__ import annotations
 
+import enum
 import math
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from drystone.errors import InvalidArgumentError, OutOfRangeError
 
-Rule: TypeAlias = Literal["plain", "vector", "outer"]
+
+class Rule(enum.Enum):
+    """What arrays in an expression mean."""
+
+    PLAIN = "NumPy's `a[...]`"
+    VECTOR = "the same, but the axes of the arrays always come first"
+    OUTER = "each array selects along its own axis"
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,7 @@ def points(coords: Any, shape: Sequence[int]) -> Wanted:
     return Wanted((Listed(tuple(range(len(shape))), cells),), where)
 
 
-def select(key: Any, shape: Sequence[int], rule: Rule = "plain") -> Wanted:
+def select(key: Any, shape: Sequence[int], rule: Rule = Rule.PLAIN) -> Wanted:
     """What an indexing expression selects from an array of `shape`."""
     return _Parser(shape, rule).parse(key)
 
@@ -133,7 +139,7 @@ class _Parser:
     def parse(self, key: Any) -> Wanted:
         items = list(self._items(key if isinstance(key, tuple) else (key,)))
         fancy = [item for item in items if item.fancy]
-        if self._rule == "outer" or not fancy:
+        if self._rule is Rule.OUTER or not fancy:
             return self._product(items, scalar=not fancy and Ellipsis not in _kinds(key))
         return self._joined(items, fancy)
 
@@ -217,7 +223,7 @@ class _Parser:
         # Integers count as index arrays where it is decided whether these stand together.
         advanced = [n for n, item in enumerate(items) if item.fancy or item.dropped]
         together = advanced[-1] - advanced[0] + 1 == len(advanced)
-        first = advanced[0] if self._rule == "plain" and together else -1
+        first = advanced[0] if self._rule is Rule.PLAIN and together else -1
         legs: list[Leg] = [leg] if axes and first < 0 else []
         shape: list[int] = list(where) if first < 0 else []
         for n, item in enumerate(items):

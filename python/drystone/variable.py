@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from drystone import selection, views
-from drystone.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from drystone import assigning, html, selection, views
+from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.group import Attributes
 from drystone.reports import Block, ErrorBound, Found
+from drystone.selection import Rule
 from drystone.views import Indexer, IndexPlans, Lazy
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Variable:
         self._precision = precision
 
     def _reading(self) -> ReadingHandle:
+        self._container._settle()
         reading = self._container._handle.reading(self._path, self._member)
         return reading.with_precision(*self._precision) if self._precision else reading
 
@@ -146,6 +148,18 @@ class Variable:
             return reading.select(key)
         return views.read(reading, selection.select(key, reading.shape))
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Write a block: `T[5:9, :] = array`, `T[step, ...] = array`.
+
+        The key has integers, `...`, and slices of step 1 or -1; on the step axis and axes that grow they may lie beyond the
+        end. Arrays are cast where `numpy.can_cast(..., "same_kind")` allows, and broadcast. Several threads may assign at once,
+        to any boxes (`dask.array.store(..., lock=False)`). What was assigned becomes visible, in one commit, with the next
+        read, `commit` or `close` of the container.
+        """
+        if isinstance(key, str):
+            raise InvalidArgumentError(f'a member is assigned with an index: T["{key}"][...] = array')
+        assigning.assign(self._container, self._path, self._member, key, value)
+
     def _member_named(self, name: str) -> Variable:
         if not self._reading().members:
             which = f'"{self._path}"' + (f' member "{self._member}"' if self._member else "")
@@ -180,7 +194,7 @@ class Variable:
         step: SupportsIndex | None = None,
         offset: Sequence[SupportsIndex] | SupportsIndex | None = None,
         count: Sequence[SupportsIndex] | SupportsIndex | None = None,
-        out: npt.NDArray[Any] | None = None,
+        out: Any = None,
         max_error: float | None = None,
         *,
         relative: bool = False,
@@ -190,14 +204,21 @@ class Variable:
         """Read a box: of one step, or (`step=None`) of a variable without steps.
 
         `offset` and `count` have an entry per dimension, without the step axis; left out, they mean the beginning and all
-        that follows. `out` may be any writable array of the right shape and dtype; it is filled and returned.
+        that follows. `out` may be any writable array of the right shape and dtype, of NumPy or in memory that DLPack shows;
+        it is filled and returned.
         `max_error`, `relative` and `precision` are as in `within`. With `return_bound` the result is the array and the
         `ErrorBound` that holds for it, which may be closer than what was asked.
         """
+        given = out
+        if out is not None and not isinstance(out, np.ndarray):
+            out = views.in_memory(out)
+            out = given if out is None else out
         reading = self._reading()
         if max_error is not None or relative or precision is not None:
             reading = reading.with_precision(max_error, relative, precision)
         values, *bound = reading.read_box(step, offset, count, out)
+        if given is not None:
+            values = given
         return (values, ErrorBound(*bound)) if return_bound else values
 
     def value_range(self, low: float, high: float, step: SupportsIndex | None = None) -> Found:
@@ -236,7 +257,7 @@ class Variable:
         """Every block of a step as it was written; for a local variable, the value of each writer."""
         return self._reading().read_blocks(step, None)
 
-    def read_points(self, coords: Any, out: npt.NDArray[Any] | None = None) -> Any:
+    def read_points(self, coords: Any, out: Any = None) -> Any:
         """Read single cells, in one plan.
 
         Args:
@@ -256,12 +277,12 @@ class Variable:
     @property
     def oindex(self) -> Indexer:
         """`T.oindex[[3, 1], :, mask]`: each list, array or mask selects along its own axis."""
-        return Indexer(self, "outer")
+        return Indexer(self, Rule.OUTER)
 
     @property
     def vindex(self) -> Indexer:
         """`T.vindex[[3, 1], :, [0, 7]]`: arrays together name cells, as in NumPy, and their axes come first in the result."""
-        return Indexer(self, "vector")
+        return Indexer(self, Rule.VECTOR)
 
     @property
     def lazy(self) -> Lazy:
@@ -306,6 +327,9 @@ class Variable:
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
         return type(self), (self._container, self._path, self._member, self._precision)
+
+    def _repr_html_(self) -> str:
+        return html.variable(self)
 
     def __repr__(self) -> str:
         name = self._path if self._member is None else f"{self._path}[{self._member!r}]"

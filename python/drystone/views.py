@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from drystone.variable import Variable
 
 
-def read(reading: ReadingHandle, wanted: Wanted, out: npt.NDArray[Any] | None = None) -> Any:
+def read(reading: ReadingHandle, wanted: Wanted, out: Any = None) -> Any:
     """Read what is wanted, into `out` if it is given."""
     outer, inner = _split(reading, wanted.legs)
 
@@ -28,6 +28,14 @@ def read(reading: ReadingHandle, wanted: Wanted, out: npt.NDArray[Any] | None = 
         return reading.read_listed([_handed(leg) for leg in outer], target)
 
     return _finish(reading, wanted, outer, inner, act, out)
+
+
+def in_memory(out: Any) -> npt.NDArray[Any] | None:
+    """The memory of an array of another library, by way of DLPack; None if it has none that the processor reaches."""
+    try:
+        return np.from_dlpack(out)
+    except (AttributeError, TypeError, RuntimeError, BufferError):
+        return None
 
 
 def explain(reading: ReadingHandle, wanted: Wanted) -> Plan:
@@ -64,9 +72,14 @@ def _finish(
     outer: list[Leg],
     inner: list[Leg],
     act: Callable[[npt.NDArray[Any] | None], Any],
-    out: npt.NDArray[Any] | None,
+    out: Any,
 ) -> Any:
     counts = (*(leg.count for leg in outer), *reading.inner)
+    if out is not None and not isinstance(out, np.ndarray):
+        array = in_memory(out)
+        if array is not None:
+            _finish(reading, wanted, outer, inner, act, array)
+            return out
     if out is not None:
         _check_out(reading, wanted, out)
     if not inner and out is not None:
@@ -86,7 +99,7 @@ def _finish(
 
 def _check_out(reading: ReadingHandle, wanted: Wanted, out: Any) -> None:
     if not isinstance(out, np.ndarray):
-        raise InvalidArgumentError(f"out is a NumPy array, not a {type(out).__name__}")
+        raise InvalidArgumentError(f"out is an array of NumPy or of DLPack, not a {type(out).__name__}")
     if out.dtype != reading.element:
         raise InvalidArgumentError(f"out has dtype {out.dtype}, the variable {reading.element}")
     if out.shape != wanted.shape:
@@ -123,7 +136,7 @@ class Indexer:
     def __getitem__(self, key: Any) -> Any:
         return self.read(key)
 
-    def read(self, key: Any, out: npt.NDArray[Any] | None = None) -> Any:
+    def read(self, key: Any, out: Any = None) -> Any:
         """The same as indexing; `out`, of the shape and dtype of the result, is filled and returned."""
         reading = self._variable._reading()
         return read(reading, selection.select(key, reading.shape, self._rule), out)
@@ -137,13 +150,13 @@ class Indexer:
 class IndexPlans:
     """Plans of reads: `T.explain[10, :, 256, :]`, `T.oindex.explain[[3, 1], :]`."""
 
-    def __init__(self, variable: Variable, rule: Rule = "plain") -> None:
+    def __init__(self, variable: Variable, rule: Rule = Rule.PLAIN) -> None:
         self._variable = variable
         self._rule = rule
 
     def __getitem__(self, key: Any) -> Plan:
         reading = self._variable._reading()
-        if self._rule == "plain" and selection.is_basic(key):
+        if self._rule is Rule.PLAIN and selection.is_basic(key):
             return reading.explain(key)
         return explain(reading, selection.select(key, reading.shape, self._rule))
 
@@ -203,7 +216,7 @@ class View:
         """Bytes of all elements in memory."""
         return self.size * self.dtype.itemsize
 
-    def read(self, out: npt.NDArray[Any] | None = None) -> Any:
+    def read(self, out: Any = None) -> Any:
         """Read it; `out`, of its shape and dtype, is filled and returned."""
         return _finish(self._reading, self._wanted, self._outer, self._inner, self._planned.read, out)
 

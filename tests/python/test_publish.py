@@ -69,7 +69,9 @@ def test_both_readers_give_every_dtype_value_for_value(container, dtype, transfo
 def test_the_whole_hierarchy_is_there_with_names_attributes_and_dimensions(container):
     container.attrs["title"] = "run 42"
     container.create_group("fields", attrs={"of": "atmosphere"})
-    container.create_variable("fields/T", "f4", shape=(4, 5), dims=("y", "x"), steps=True, attrs={"units": "K"})
+    container.create_variable(
+        "fields/T", "f4", shape=(4, 5), dims=("y", "x"), steps=True, attrs={"units": "K"}
+    )
     container.create_variable("fields/z", "f8", shape=(), steps=True)
     container.create_variable("größe", "i4", shape=(3,))
     container.create_variable("one", "i8", shape=())
@@ -102,7 +104,9 @@ def test_the_whole_hierarchy_is_there_with_names_attributes_and_dimensions(conta
 
 def test_records_become_a_group_with_one_array_per_member(container):
     inner = np.dtype([("x", "f4"), ("t", "i2", (2,))])
-    dtype = np.dtype([("id", "u8"), ("p", inner), ("q", inner, (2,)), ("m", "f8", (2, 3)), ("s", "S5"), ("u", "U3")])
+    dtype = np.dtype(
+        [("id", "u8"), ("p", inner), ("q", inner, (2,)), ("m", "f8", (2, 3)), ("s", "S5"), ("u", "U3")]
+    )
     rng = np.random.default_rng(3)
     array = random_array(rng, dtype, (6, 4))
     container.create_variable("P", dtype, shape=(6, 4), attrs={"long_name": "particles"})
@@ -133,7 +137,9 @@ def test_bfloat16_is_published_as_its_bits(container):
     publish(container)
     values[6:] = values[3]
     check(container, "b", values.view("u2"))
-    assert zarr.open_group(Path(container.path) / "zarr", mode="r")["b"].attrs["drystone"]["dtype"] == "bfloat16"
+    assert (
+        zarr.open_group(Path(container.path) / "zarr", mode="r")["b"].attrs["drystone"]["dtype"] == "bfloat16"
+    )
 
 
 def test_what_has_no_portable_form_is_named_and_refused_by_name(container):
@@ -221,7 +227,12 @@ def test_other_chunks_or_another_compressor_publish_an_array_anew(container):
         sizes.add((Path(container.path) / "zarr/v/c/0/0").stat().st_size)
     assert len(sizes) == 4
     assert zarr.open_group(Path(container.path) / "zarr", mode="r")["v"].chunks == (16, 64), "stays"
-    for wrong in ({"chunks": {"v": (0, 1)}}, {"chunks": {"v": (4,)}}, {"compressor": "lzma"}, {"memory": 1000}):
+    for wrong in (
+        {"chunks": {"v": (0, 1)}},
+        {"chunks": {"v": (4,)}},
+        {"compressor": "lzma"},
+        {"memory": 1000},
+    ):
         with pytest.raises(dry.InvalidArgumentError):
             publish(container, **wrong)
 
@@ -302,7 +313,9 @@ def test_any_history_of_puts_is_published_as_it_reads(tmp_path_factory, history,
     shape, steps, dtype, puts, chunks, cuts = history
     rng = np.random.default_rng(seed)
     with dry.create(tmp_path_factory.mktemp("h") / "c.dry", durability="memory") as c:
-        c.create_variable("g/v", dtype, shape=shape, steps=steps, transform="zstd:1" if seed % 2 else None, fill_value=3)
+        c.create_variable(
+            "g/v", dtype, shape=shape, steps=steps, transform="zstd:1" if seed % 2 else None, fill_value=3
+        )
         options = {"chunks": {"g/v": chunks}} if chunks else {}
         for number, (step, offset, count) in enumerate(puts):
             if number in cuts:
@@ -350,6 +363,8 @@ with dry.open(sys.argv[1], "r+") as c:
             for _ in range(32):
                 with w.step():
                     w.put("T", rng.integers(0, 99, (128, 128, 128)).astype("f4"))
-        told = subprocess.run([sys.executable, "-c", script, path], check=True, capture_output=True, text=True)
+        told = subprocess.run(
+            [sys.executable, "-c", script, path], check=True, capture_output=True, text=True
+        )
         assert int(told.stdout) << 10 < 128 << 20
         same(by_zarr(c, "T")[31, 5], c["T"][31, 5])

@@ -107,9 +107,13 @@ def test_a_publisher_killed_anywhere_shows_old_or_new_and_the_next_completes(tmp
             assert leftovers(path) == []
             for variable in VARIABLES:
                 seen = published(path, variable, True)
-                assert [int(s.flat[0]) for s in seen] == [value(variable, t, g) for t, g in enumerate(now[variable])]
+                assert [int(s.flat[0]) for s in seen] == [
+                    value(variable, t, g) for t, g in enumerate(now[variable])
+                ]
     with dry.open(path, "r+") as c:
         c.publish(progress=None)
     assert leftovers(path) == []
     objects = {str(f.relative_to(path / "zarr")) for f in Path(path / "zarr").rglob("*") if f.is_file()}
-    assert objects == {"zarr.json"} | {f"{v}/zarr.json" for v in VARIABLES} | {f"{v}/c/0/0/0" for v in VARIABLES}
+    assert objects == {"zarr.json"} | {f"{v}/zarr.json" for v in VARIABLES} | {
+        f"{v}/c/0/0/0" for v in VARIABLES
+    }

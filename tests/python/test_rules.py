@@ -53,6 +53,19 @@ def test_numbers_are_converted_as_told():
     )
 
 
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value", "ignore:Casting complex")
+@pytest.mark.parametrize("to", ["f2", ">f2", "f4", "f8", "c8", ">c16"])
+@pytest.mark.parametrize("kind", ["f2", ">f4", "f8", "i2", "u4", "i8", "c8", "c16"])
+def test_short_floats_and_complex_numbers_become_what_numpy_makes_of_them(kind, to):
+    rng = np.random.default_rng(8)
+    values = np.concatenate(
+        [rng.normal(size=500), rng.normal(size=500) * 10.0 ** rng.integers(-9, 9, 500), [0, 1, 65504, 65520]]
+    )
+    a = (values + (1j * values[::-1] if "c" in kind else 0)).astype(kind)
+    rule = compile(Layout.of(a.size, kind), Layout.of(a.size, to), narrowing="saturate")
+    np.testing.assert_array_equal(rule.apply(a, np.zeros(a.size, to)), a.astype(to))
+
+
 def test_rules_are_values():
     def make():
         return compile(Layout.of((8, 8), "f4"), Layout.of((4, 4), "f4", start=(2, 2)))

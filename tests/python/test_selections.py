@@ -446,3 +446,51 @@ def test_follow_gives_each_step_once_as_it_is_committed(path):
         assert sorted(seen[3:]) == [1, 6]
         assert list(reader.follow(after=5, timeout=0)) == [6]
         assert list(reader.follow(after=6, timeout=0.05)) == []
+
+
+class Tensor:
+    """An array of another library: NumPy sees its memory by DLPack alone."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, **options):
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+
+def test_arrays_of_other_libraries_are_filled_by_dlpack(container):
+    V = container.create_variable("v", "f4", shape=(4, 5))
+    with container.writer() as w:
+        w.put("v", cells("f4", (4, 5)))
+    for read, expected in [
+        (lambda out: V.read(offset=(1, 0), count=(2, 5), out=out), V[1:3]),
+        (lambda out: V.lazy[[3, 0]].read(out=out), V[[3, 0]]),
+        (lambda out: V.read_points([[0, 1], [2, 3]], out=out), V[[0, 2], [1, 3]]),
+    ]:
+        memory = np.zeros(expected.shape, "f4")
+        tensor = Tensor(memory)
+        assert read(tensor) is tensor
+        same(memory, expected)
+    with pytest.raises(dry.InvalidArgumentError, match="out is"):
+        V.read(out=[1, 2])
+
+
+def test_notebooks_show_tables_without_reading(container):
+    container.create_variable(
+        "a<b", "f4", shape=(3, 4), dims=("y", "x"), steps=True, transform="zstd:1", attrs={"units": "<K>"}
+    )
+    container.create_variable("g/s", str, shape=(2,))
+    container.attrs["title"] = "a & b"
+    shown = container._repr_html_()
+    assert "a&lt;b" in shown
+    assert "a &amp; b" in shown
+    assert "zstd:1" in shown
+    variable = container["a<b"]._repr_html_()
+    assert "0 x 3 x 4" in variable
+    assert "&lt;K&gt;" in variable
+    assert "g/s" not in container["g"]._repr_html_()
+    container.close()
+    assert "closed" in container._repr_html_()

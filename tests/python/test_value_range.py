@@ -1,9 +1,8 @@
 """Searches for values between two values find what NumPy finds, by index or by scan."""
 
+import drystone as dry
 import numpy as np
 import pytest
-
-import drystone as dry
 
 
 def expected(values, low, high):
@@ -33,7 +32,15 @@ def test_a_range_of_values_is_found_in_overlapping_and_cut_blocks(tmp_path, tran
                 w.put("t", values[:5])
         whole = values.copy()
         whole[3:13, 9:21] = newer
-        for low, high in [(120, 121), (0, 0), (-1e9, 1e9), (249.5, 260), (400, 500), (200, 100), (120, float("inf"))]:
+        for low, high in [
+            (120, 121),
+            (0, 0),
+            (-1e9, 1e9),
+            (249.5, 260),
+            (400, 500),
+            (200, 100),
+            (120, float("inf")),
+        ]:
             found = T.value_range(low, high, step=0)
             cells = expected(whole, low, high)
             assert np.array_equal(found.coords, cells), (low, high)

@@ -24,7 +24,10 @@ use drystone_store::{MemoryStore, PutMode, Store, StoreExt};
 
 use crate::array::{Source as Memory, Target};
 use crate::segment::crc32;
-use crate::{Adopt, Container, CreateOptions, Mode, NewVariable, Result, SchemaOp, Snapshot, WriterOptions};
+use crate::{
+    Adopt, Container, CreateOptions, Limit, Mode, NewVariable, Precision, Result, SchemaOp, Snapshot,
+    WriterOptions,
+};
 
 /// Cells that are read of any one variable or block: what a caller asks for is the caller's to bound.
 const CELLS: u64 = 1 << 16;
@@ -140,6 +143,18 @@ fn look_at(c: &Container, path: &str) -> Result<()> {
     };
     _ = target(&shape);
     _ = target(&shape.iter().map(|n| 3.min(*n)).collect::<Vec<_>>());
+    for (precision, step) in [(Precision::Level(1), Some(0)), (Precision::Relative(0.1), None)] {
+        let coarse = c.reading(path, None)?.with_precision(precision)?;
+        let some: Vec<u64> = shape.iter().map(|n| 1000.min(*n)).collect();
+        let cells = some.iter().try_fold(item as u64, |n, s| n.checked_mul(*s));
+        if let Some(len) = cells.filter(|n| *n <= bytes.len() as u64) {
+            _ = coarse.read(&Selection::all(&some), &Target::dense(&mut bytes[..len as usize], &some, item)?);
+        }
+        let cells = shape.iter().try_fold(1u64, |n, s| n.checked_mul(*s));
+        if cells.is_some_and(|n| n <= CELLS) {
+            _ = coarse.value_range(step, Limit::Int(-3), Limit::Float(1e9));
+        }
+    }
     _ = reading.explain(&Selection::all(&shape.iter().map(|n| 100.min(*n)).collect::<Vec<_>>()));
     if !shape.contains(&0) {
         let corners = shape.iter().map(|_| 0).chain(shape.iter().map(|n| n - 1)).collect();
@@ -285,6 +300,8 @@ fn variables() -> Vec<SchemaOp> {
         new("pair", &pair, &[5], &|_| {}),
         new("local", &f4, &[], &|v| v.local = true),
         new("large", &f4, &[9000], &|_| {}),
+        new("levels", &f4, &[9000], &|v| v.transform = "aplod".into()),
+        new("index", &f4, &[9000], &|v| v.transform = "alacrity".into()),
     ]
 }
 
@@ -311,7 +328,9 @@ impl Parts {
             w.put("pair", pair, &Memory::dense(&data[..60], &[5], 12)?, None, None)?;
             w.put("local", &f4, &Memory::dense(&data[..8], &[2], 4)?, None, None)?;
             if step == 0 {
-                w.put("large", &f4, &Memory::dense(&data, &[9000], 4)?, None, None)?;
+                for name in ["large", "levels", "index"] {
+                    w.put(name, &f4, &Memory::dense(&data, &[9000], 4)?, None, None)?;
+                }
             }
             w.end_step()?;
             if step < 3 {
@@ -552,7 +571,10 @@ fn change_entry(entry: &mut Entry, dice: &mut Dice<'_>) {
         _ => {
             let mut encoding = (*entry.encoding).clone();
             match dice.below(3) {
-                0 => encoding.chain = ["", "zstd:3", "shuffle", "unheard:9"][dice.below(4)].into(),
+                0 => {
+                    encoding.chain =
+                        ["", "zstd:3", "shuffle", "unheard:9", "aplod", "alacrity"][dice.below(6)].into()
+                }
                 1 => dice.nudge32(&mut encoding.item),
                 _ => encoding.layout = odd_layout(dice),
             }

@@ -105,7 +105,11 @@ fn kind(scalar: Scalar) -> Option<Kind> {
         Scalar::U64 => Kind::U64,
         Scalar::F32 => Kind::F32,
         Scalar::F64 => Kind::F64,
-        Scalar::Bool | Scalar::F16 | Scalar::BF16 | Scalar::C64 | Scalar::C128 => return None,
+        Scalar::F16 => Kind::F16,
+        Scalar::BF16 => Kind::BF16,
+        Scalar::C64 => Kind::C64,
+        Scalar::C128 => Kind::C128,
+        Scalar::Bool => return None,
     })
 }
 

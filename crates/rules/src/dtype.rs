@@ -17,11 +17,19 @@ pub enum Kind {
     I64 = 7,
     F32 = 8,
     F64 = 9,
+    /// IEEE 754 binary16.
+    F16 = 10,
+    /// The upper half of a binary32.
+    BF16 = 11,
+    /// Two `F32`: real and imaginary part.
+    C64 = 12,
+    /// Two `F64`.
+    C128 = 13,
 }
 
 impl Kind {
     /// Every kind, in the order of its number on the wire.
-    pub const ALL: [Kind; 10] = [
+    pub const ALL: [Kind; 14] = [
         Kind::U8,
         Kind::U16,
         Kind::U32,
@@ -32,31 +40,41 @@ impl Kind {
         Kind::I64,
         Kind::F32,
         Kind::F64,
+        Kind::F16,
+        Kind::BF16,
+        Kind::C64,
+        Kind::C128,
     ];
 
     /// Size of one number in bytes.
     pub fn bytes(self) -> usize {
         match self {
             Kind::U8 | Kind::I8 => 1,
-            Kind::U16 | Kind::I16 => 2,
+            Kind::U16 | Kind::I16 | Kind::F16 | Kind::BF16 => 2,
             Kind::U32 | Kind::I32 | Kind::F32 => 4,
-            Kind::U64 | Kind::I64 | Kind::F64 => 8,
+            Kind::U64 | Kind::I64 | Kind::F64 | Kind::C64 => 8,
+            Kind::C128 => 16,
         }
     }
 
     /// Whether every value of this kind has an equal value in `to`.
     pub fn widens_to(self, to: Kind) -> bool {
-        /// (bits of magnitude, signed, floating)
-        fn reach(kind: Kind) -> (usize, bool, bool) {
+        /// (bits of magnitude, bits of exponent, signed, complex)
+        fn reach(kind: Kind) -> (usize, usize, bool, bool) {
             match kind {
-                Kind::F32 => (24, true, true),
-                Kind::F64 => (53, true, true),
-                Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 => (8 * kind.bytes(), false, false),
-                Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => (8 * kind.bytes() - 1, true, false),
+                Kind::F16 => (11, 5, true, false),
+                Kind::BF16 => (8, 8, true, false),
+                Kind::F32 => (24, 8, true, false),
+                Kind::F64 => (53, 11, true, false),
+                Kind::C64 => (24, 8, true, true),
+                Kind::C128 => (53, 11, true, true),
+                Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 => (8 * kind.bytes(), 0, false, false),
+                Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => (8 * kind.bytes() - 1, 0, true, false),
             }
         }
-        let ((bits, signed, floating), (to_bits, to_signed, to_floating)) = (reach(self), reach(to));
-        bits <= to_bits && (to_signed || !signed) && (to_floating || !floating)
+        let ((bits, exponent, signed, complex), (to_bits, to_exponent, to_signed, to_complex)) =
+            (reach(self), reach(to));
+        bits <= to_bits && exponent <= to_exponent && (to_signed || !signed) && (to_complex || !complex)
     }
 }
 
@@ -108,7 +126,8 @@ pub enum Narrowing {
     #[default]
     Refuse,
     /// The nearest value that fits: integers stop at their limits, floats round to nearest and
-    /// overflow to infinity, fractions are cut towards zero, NaN becomes the integer 0.
+    /// overflow to infinity, fractions are cut towards zero, NaN becomes the integer 0. Of a complex
+    /// number that becomes a real one, the imaginary part is dropped.
     Saturate,
     /// Integers keep their low bits; everything else as [`Saturate`](Narrowing::Saturate).
     Wrap,

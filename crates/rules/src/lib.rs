@@ -21,6 +21,7 @@ mod fragment;
 mod hash;
 mod kernel;
 mod listed;
+mod number;
 mod optimise;
 mod progression;
 mod rule;

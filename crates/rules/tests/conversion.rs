@@ -47,9 +47,11 @@ fn what_can_lose_something_is_refused_unless_a_policy_is_chosen() {
         matches!(rule, Err(RuleError::Incompatible { .. }))
     };
     let lossy: usize = all.iter().map(|&from| all.iter().filter(|&&to| refused(from, to)).count()).sum();
-    // 10 identities; u8 and i8 widen to 8 and 5 others, u16 and i16 to 6 and 4, u32 and i32 to 3 and 2,
-    // f32 to 1.
-    assert_eq!(lossy, 100 - 10 - (8 + 5) - (6 + 4) - (3 + 2) - 1);
+    // 14 identities; u8 and i8 widen to 12 and 9 others, u16 and i16 to 8 and 6, u32 and i32 to 4 and 3, u64 and i64 to none;
+    // f16 and bf16 to f32, f64 and both complex ones, f32 to three, f64 to c128, c64 to c128.
+    assert_eq!(lossy, 196 - 14 - (12 + 9) - (8 + 6) - (4 + 3) - (4 + 4) - 3 - 1 - 1);
+    assert!(refused(Kind::BF16, Kind::F16) && refused(Kind::F16, Kind::BF16));
+    assert!(refused(Kind::C64, Kind::F64) && refused(Kind::U16, Kind::F16));
     assert!(refused(Kind::I64, Kind::F64));
     assert!(refused(Kind::I32, Kind::F32));
     assert!(!refused(Kind::U32, Kind::F64));
@@ -72,11 +74,39 @@ fn narrowing_follows_the_declared_policy() {
 }
 
 #[test]
+fn short_floats_and_complex_numbers_convert() {
+    let (half, brain) = (Dtype::little(Kind::F16), Dtype::big(Kind::BF16));
+    let halves = le!(0x3C00u16, 0xC100u16, 0x0001u16, 0x7C00u16);
+    let f32s = le!(1.0f32, -2.5f32, 2f32.powi(-24), f32::INFINITY);
+    assert_eq!(convert(half, Dtype::little(Kind::F32), Narrowing::Refuse, &halves), Ok(f32s.clone()));
+    assert_eq!(convert(Dtype::little(Kind::F32), half, Narrowing::Saturate, &f32s), Ok(halves.clone()));
+    let big = vec![0x3F, 0x80, 0xC0, 0x20, 0x33, 0x80, 0x7F, 0x80];
+    assert_eq!(convert(half, brain, Narrowing::Saturate, &halves), Ok(big.clone()));
+    let i8s = vec![1, 0xFE, 0, 127];
+    assert_eq!(convert(brain, Dtype::little(Kind::I8), Narrowing::Saturate, &big), Ok(i8s));
+    let (c64, c128) = (Dtype::little(Kind::C64), Dtype::big(Kind::C128));
+    let pairs = le!(1.5f32, -2.0f32, 3.0f32, 1e-3f32);
+    let wide: Vec<u8> =
+        [1.5f64, -2.0, 3.0, f64::from(1e-3f32)].iter().flat_map(|v| v.to_be_bytes()).collect();
+    assert_eq!(convert(c64, c128, Narrowing::Refuse, &pairs), Ok(wide.clone()));
+    assert_eq!(convert(c128, c64, Narrowing::Saturate, &wide), Ok(pairs.clone()));
+    assert_eq!(convert(c64, Dtype::little(Kind::I16), Narrowing::Wrap, &pairs), Ok(le!(1i16, 3i16)));
+    let reals = le!(7u32, 9u32);
+    let expected = le!(7f64, 0f64, 9f64, 0f64);
+    assert_eq!(
+        convert(Dtype::little(Kind::U32), Dtype::little(Kind::C128), Narrowing::Refuse, &reals),
+        Ok(expected)
+    );
+}
+
+#[test]
 fn byte_order_changes_on_the_way_in_both_directions() {
     for kind in Kind::ALL {
         let width = kind.bytes();
         let src: Vec<u8> = (0..width * 40).map(|k| (k * 7) as u8).collect();
-        let swapped: Vec<u8> = src.chunks(width).flat_map(|number| number.iter().rev().copied()).collect();
+        // A complex number is two numbers: each is turned round where it stands.
+        let part = if matches!(kind, Kind::C64 | Kind::C128) { width / 2 } else { width };
+        let swapped: Vec<u8> = src.chunks(part).flat_map(|number| number.iter().rev().copied()).collect();
         for (from, to) in [(Dtype::big(kind), Dtype::little(kind)), (Dtype::little(kind), Dtype::big(kind))] {
             assert_eq!(convert(from, to, Narrowing::Refuse, &src), Ok(swapped.clone()), "{kind:?}");
         }

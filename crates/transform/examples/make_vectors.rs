@@ -14,7 +14,7 @@ use drystone_transform::{Chain, Logical, Scratch};
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 /// Name, chain, bytes of a scalar, scalars in an element, shape.
-const CASES: [(&str, &str, Number, usize, &[u64]); 32] = [
+const CASES: [(&str, &str, Number, usize, &[u64]); 34] = [
     ("zlib_f4", "zlib:6", Number::F4, 1, &[200]),
     ("shuffle_zlib_zstd_f4", "shuffle,zlib:9,zstd:1", Number::F4, 1, &[200]),
     ("gzip_f8", "gzip:9", Number::F8, 1, &[10, 20]),
@@ -45,6 +45,8 @@ const CASES: [(&str, &str, Number, usize, &[u64]); 32] = [
     ("aplod_i4", "aplod:1,3", Number::I4, 1, &[300]),
     ("aplod_f4_pairs", "aplod", Number::F4, 2, &[300]),
     ("isobar_f8", "isobar", Number::F8, 1, &[300]),
+    ("multilevel_f4", "multilevel", Number::F4, 1, &[17, 20]),
+    ("multilevel_f8_pairs", "multilevel", Number::F8, 2, &[5, 6, 7]),
     ("alacrity_f4", "alacrity", Number::F4, 1, &[1500]),
     ("alacrity_i4_data", "alacrity:bits=9,data=1", Number::I4, 1, &[1500]),
 ];

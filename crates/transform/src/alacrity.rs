@@ -9,7 +9,7 @@
 //! DEXA 2012.
 
 mod head;
-mod lists;
+pub(crate) mod lists;
 
 use std::ops::{Range, RangeInclusive};
 

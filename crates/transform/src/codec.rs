@@ -19,8 +19,8 @@ use crate::pcodec::Pcodec;
 use crate::szip::Szip;
 use crate::text::{CodecSpec, nearest};
 use crate::{
-    Alacrity, Aplod, Fetched, Indexed, Isobar, Logical, Pieces, Planned, Scratch, Shuffle, Stored,
-    TransformError, Want, Zstd,
+    Alacrity, Aplod, Fetched, Indexed, Isobar, Logical, Multilevel, Pieces, Planned, Scratch, Shuffle,
+    Stored, TransformError, Want, Zstd,
 };
 
 /// One reversible encoding of a subchunk's bytes.
@@ -104,7 +104,7 @@ pub trait Transparent {
     ) -> Result<(), TransformError>;
 }
 
-const KNOWN: [&str; 18] = [
+const KNOWN: [&str; 19] = [
     "identity",
     "shuffle",
     "bitshuffle",
@@ -123,6 +123,7 @@ const KNOWN: [&str; 18] = [
     "aplod",
     "isobar",
     "alacrity",
+    "multilevel",
 ];
 
 /// Finds a built-in codec and checks its parameters. `None` is identity: it does nothing.
@@ -136,6 +137,7 @@ pub(crate) fn built_in(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, Trans
         },
         "aplod" => Ok(Some(Arc::new(Aplod::from_params(&spec.params)?))),
         "alacrity" => Ok(Some(Arc::new(Alacrity::from_params(&spec.params)?))),
+        "multilevel" => Ok(Some(Arc::new(Multilevel::from_params(&spec.params)?))),
         "isobar" => Ok(Some(Arc::new(Isobar::from_params(&spec.params)?))),
         "shuffle" => Ok(Some(Arc::new(Shuffle::from_params(&spec.params)?))),
         "bitshuffle" => Ok(Some(Arc::new(BitShuffle::from_params(&spec.params)?))),

@@ -6,7 +6,7 @@ use crate::histogram::Histogram;
 use crate::stats::ScalarKind;
 use crate::{Chain, Fetched, Found, Limit, Logical, Precision, Scratch, Stored, Want, key_of, keys_between};
 
-const CHAINS: [&str; 11] = [
+const CHAINS: [&str; 12] = [
     "identity",
     "zstd:1",
     "shuffle",
@@ -18,6 +18,7 @@ const CHAINS: [&str; 11] = [
     "isobar",
     "alacrity",
     "alacrity:data=1",
+    "multilevel",
 ];
 
 /// Elements of a size that some kind of number has are such numbers.
@@ -99,7 +100,7 @@ fn search(data: &[u8]) {
 
 /// The chains that [`fuzz_codec`] picks from by its first byte.
 #[doc(hidden)]
-pub const FUZZED_CODECS: [&str; 22] = [
+pub const FUZZED_CODECS: [&str; 23] = [
     "lz4",
     "zlib:6",
     "gzip:6",
@@ -122,6 +123,7 @@ pub const FUZZED_CODECS: [&str; 22] = [
     "isobar:1",
     "alacrity",
     "alacrity:bits=7,data=1",
+    "multilevel",
 ];
 
 /// Gives arbitrary bytes to the decoder of one codec, which must not panic; what it gives, it must take and give again.

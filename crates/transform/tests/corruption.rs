@@ -85,6 +85,7 @@ fn a_hundred_thousand_mutations_do_no_harm() {
         "isobar",
         "alacrity",
         "alacrity:data=1",
+        "multilevel",
     ]
     .into_iter()
     .enumerate()

@@ -238,8 +238,13 @@ impl Reading {
         }
         let item = self.item as usize;
         let bytes = count.iter().fold(item as u64, |bytes, n| bytes.saturating_mul(*n));
-        let mut buffer =
-            vec![0u8; usize::try_from(bytes).map_err(|_| Error::invalid("a block too large to scan"))?];
+        if bytes > MAX_DECODED_LEN as u64 {
+            let name = &self.path;
+            return Err(Error::corrupt(format!(
+                "a block of \"{name}\" claims a subchunk of more than 16 MiB"
+            )));
+        }
+        let mut buffer = vec![0u8; bytes as usize];
         let report = {
             let target = Target::dense(&mut buffer, &selection.shape(), item)?;
             self.read(&selection, &target)?

@@ -6,6 +6,7 @@
 use super::each;
 use crate::copy::Dim;
 use crate::dtype::{Dtype, Kind, Narrowing};
+use crate::number::{Bf16, Complex, F16, traced};
 
 /// Numbers per block.
 const BLOCK: usize = 256;
@@ -21,6 +22,57 @@ trait Cast<D> {
     fn wrap(self) -> D;
 }
 
+/// A conversion that knows no policy: an expression of the value.
+macro_rules! through {
+    ($from:ty => $to:ty, $convert:expr) => {
+        impl Cast<$to> for $from {
+            fn saturate(self) -> $to {
+                $convert(self)
+            }
+            fn wrap(self) -> $to {
+                $convert(self)
+            }
+        }
+    };
+}
+
+/// To complex numbers: the imaginary part is 0.
+macro_rules! complex {
+    ($from:ty) => {
+        through!($from => Complex<f32>, |value: $from| Complex(Cast::<f32>::saturate(value), 0.0));
+        through!($from => Complex<f64>, |value: $from| Complex(Cast::<f64>::saturate(value), 0.0));
+    };
+}
+
+/// Short floats go by way of a binary32, which holds all of them.
+macro_rules! short {
+    ($($short:ty),*) => {$(
+        impl Number for $short {
+            fn swapped(self) -> Self { Self(self.0.swap_bytes()) }
+        }
+        short!(@to $short => u8, u16, u32, u64, i8, i16, i32, i64, f32, f64);
+        complex!($short);
+    )*};
+    (@to $from:ty => $($to:ty),*) => {$(
+        through!($from => $to, |value: $from| value.to_f32() as $to);
+    )*};
+}
+
+/// From complex numbers: the real part, except to complex ones.
+macro_rules! from_complex {
+    ($($part:ty),*) => {$(
+        impl Number for Complex<$part> {
+            fn swapped(self) -> Self { Complex(self.0.swapped(), self.1.swapped()) }
+        }
+        from_complex!(@to $part => u8, u16, u32, u64, i8, i16, i32, i64, f32, f64, F16, Bf16);
+        through!(Complex<$part> => Complex<f32>, |value: Complex<$part>| Complex(value.0 as f32, value.1 as f32));
+        through!(Complex<$part> => Complex<f64>, |value: Complex<$part>| Complex(value.0 as f64, value.1 as f64));
+    )*};
+    (@to $part:ty => $($to:ty),*) => {$(
+        through!(Complex<$part> => $to, |value: Complex<$part>| Cast::<$to>::saturate(value.0));
+    )*};
+}
+
 macro_rules! integers {
     ($($int:ty),*) => {$(
         impl Number for $int {
@@ -28,6 +80,9 @@ macro_rules! integers {
         }
         integers!(@to $int => u8, u16, u32, u64, i8, i16, i32, i64);
         plain!($int => f32, f64);
+        through!($int => F16, |value: $int| F16::from_f64(traced(i128::from(value))));
+        through!($int => Bf16, |value: $int| Bf16::from_f64(traced(i128::from(value))));
+        complex!($int);
     )*};
     (@to $from:ty => $($to:ty),*) => {$(
         impl Cast<$to> for $from {
@@ -54,11 +109,21 @@ macro_rules! floats {
             fn swapped(self) -> Self { Self::from_bits(self.to_bits().swap_bytes()) }
         }
         plain!($float => u8, u16, u32, u64, i8, i16, i32, i64, f32, f64);
+        through!($float => F16, |value: $float| F16::from_f64(f64::from(value)));
+        complex!($float);
     )*};
 }
 
 integers!(u8, u16, u32, u64, i8, i16, i32, i64);
 floats!(f32, f64);
+short!(F16, Bf16);
+from_complex!(f32, f64);
+through!(f32 => Bf16, Bf16::from_f32);
+through!(f64 => Bf16, Bf16::from_f64);
+through!(F16 => F16, |value: F16| value);
+through!(Bf16 => Bf16, |value: Bf16| value);
+through!(F16 => Bf16, |value: F16| Bf16::from_f32(value.to_f32()));
+through!(Bf16 => F16, |value: Bf16| F16::from_f64(f64::from(value.to_f32())));
 
 /// One loop of numbers: how many, both strides, and whether each side is in foreign byte order.
 #[derive(Clone, Copy)]
@@ -113,6 +178,10 @@ fn convert_from(from: Kind, to: Kind, wrap: bool) -> Convert {
         Kind::I64 => convert_to::<i64>(to, wrap),
         Kind::F32 => convert_to::<f32>(to, wrap),
         Kind::F64 => convert_to::<f64>(to, wrap),
+        Kind::F16 => convert_to::<F16>(to, wrap),
+        Kind::BF16 => convert_to::<Bf16>(to, wrap),
+        Kind::C64 => convert_to::<Complex<f32>>(to, wrap),
+        Kind::C128 => convert_to::<Complex<f64>>(to, wrap),
     }
 }
 
@@ -129,6 +198,10 @@ trait CastAll:
     + Cast<i64>
     + Cast<f32>
     + Cast<f64>
+    + Cast<F16>
+    + Cast<Bf16>
+    + Cast<Complex<f32>>
+    + Cast<Complex<f64>>
 {
 }
 impl<S> CastAll for S where
@@ -143,6 +216,10 @@ impl<S> CastAll for S where
         + Cast<i64>
         + Cast<f32>
         + Cast<f64>
+        + Cast<F16>
+        + Cast<Bf16>
+        + Cast<Complex<f32>>
+        + Cast<Complex<f64>>
 {
 }
 
@@ -161,6 +238,10 @@ fn convert_to<S: CastAll>(to: Kind, wrap: bool) -> Convert {
         Kind::I64 => pick::<S, i64>(wrap),
         Kind::F32 => pick::<S, f32>(wrap),
         Kind::F64 => pick::<S, f64>(wrap),
+        Kind::F16 => pick::<S, F16>(wrap),
+        Kind::BF16 => pick::<S, Bf16>(wrap),
+        Kind::C64 => pick::<S, Complex<f32>>(wrap),
+        Kind::C128 => pick::<S, Complex<f64>>(wrap),
     }
 }
 

@@ -11,7 +11,7 @@ const BATCH: usize = 128;
 const EXCEPTION: usize = 5;
 
 /// Appends the list to `out`. `positions` ascends strictly.
-pub(super) fn pack(positions: &[u32], out: &mut Vec<u8>) {
+pub(crate) fn pack(positions: &[u32], out: &mut Vec<u8>) {
     for batch in positions.chunks(BATCH) {
         let Some((&first, rest)) = batch.split_first() else { continue };
         let mut gaps = [0u32; BATCH];
@@ -59,7 +59,7 @@ pub(super) fn pack(positions: &[u32], out: &mut Vec<u8>) {
 
 /// Gives every position of a list of `count` to `visit`. Refuses one that is not below `limit`, and a list that is longer or
 /// shorter than its bytes.
-pub(super) fn unpack(
+pub(crate) fn unpack(
     bytes: &[u8],
     count: usize,
     limit: u64,

@@ -97,6 +97,7 @@ impl Layout {
         for (i, level) in self.levels.iter().enumerate() {
             let bound = Bound { absolute: level.absolute, relative: level.relative };
             let enough = match precision {
+                Precision::Exact => false,
                 Precision::Level(least) => i + 1 >= least as usize,
                 precision => precision.allows(&bound),
             };

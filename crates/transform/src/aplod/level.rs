@@ -115,12 +115,15 @@ vectorised! {
 }
 
 vectorised! {
-    /// Largest absolute and relative error, and whether a number became none or none a number.
+    /// Largest absolute and relative error, and whether a number became none or none a number. Where the numbers are right but
+    /// some bits are not, as of NaNs, the error is the least there is instead of 0.
     fn errors<B: Bits>(data: &[u8], cut: Cut) -> (f64, f64, bool) {
         let (mut absolute, mut relative, mut lost) = (0f64, 0f64, false);
+        let mut differ = 0;
         for element in data.chunks_exact(B::WIDTH) {
             let bits = load(element);
             let made = read_as::<B>(bits, cut);
+            differ |= bits ^ made;
             let special = bits & B::EXPONENT == B::EXPONENT;
             let made_special = made & B::EXPONENT == B::EXPONENT;
             let mantissa = !B::SIGN & !B::EXPONENT & (u64::MAX >> (64 - 8 * B::WIDTH));
@@ -133,7 +136,8 @@ vectorised! {
             absolute = if error > absolute { error } else { absolute };
             relative = if part > relative { part } else { relative };
         }
-        (absolute, relative, lost)
+        let least = if differ == 0 { 0.0 } else { f64::from_bits(1) };
+        (absolute.max(least), relative.max(least), lost)
     }
 }
 

@@ -1,0 +1,80 @@
+"""Commands that need Python packages: `import`, `export`, `plot`, `diff`, `du`. The others are in Rust.
+
+A command gives a result, which is printed as a table or, with `--json`, as an object; errors are one line on standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from drystone import errors
+from drystone.commands import comparing, drawing, exporting, importing, usage
+from drystone.commands.outcome import Outcome
+
+COMMANDS = {
+    "import": (importing, "copy a file of another format into a container"),
+    "export": (exporting, "copy variables into a file of another format"),
+    "plot": (drawing, "draw a plane, a series, or where the blocks of a variable lie, as PNG"),
+    "diff": (comparing, "compare two containers, or two snapshots of one; exit code 1 if they differ"),
+    "du": (usage, "what variables take on disk"),
+}
+
+_CODES: list[tuple[type[BaseException], int]] = [
+    (errors.NotFoundError, 3),
+    (errors.CorruptError, 4),
+    (errors.ConflictError, 5),
+    (errors.IoError, 6),
+    (errors.DrystoneError, 2),
+    (OSError, 6),
+]
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise errors.InvalidArgumentError(f"{message} (drystone {self.prog.split()[-1]} --help)")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one of the commands with the arguments behind the program's name; gives its exit code."""
+    name = next(argument for argument in arguments if argument in COMMANDS)
+    module, help_text = COMMANDS[name]
+    rest = list(arguments)
+    rest.remove(name)
+    parser = _Parser(prog=f"drystone {name}", description=f"{help_text[0].upper()}{help_text[1:]}.")
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    module.arguments(parser)
+    run: Callable[[argparse.Namespace], Outcome] = module.run
+    try:
+        given = parser.parse_args(rest)
+        outcome = run(given)
+        for note in outcome.notes:
+            print(f"drystone: warning: {_plain(note)}", file=sys.stderr)
+        print(json.dumps(outcome.data, indent=2, default=_jsonable) if given.json else outcome.text)
+        sys.stdout.flush()
+        return outcome.code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except ModuleNotFoundError as error:
+        return _failed(f"this needs the package {error.name}: pip install {error.name}", 2)
+    except tuple(kind for kind, _ in _CODES) as error:
+        return _failed(str(error), next(code for kind, code in _CODES if isinstance(error, kind)))
+
+
+def _failed(message: str, code: int) -> int:
+    print(f"drystone: {_plain(message)}", file=sys.stderr)
+    return code
+
+
+def _plain(text: str) -> str:
+    """One line without control characters."""
+    return "".join(c if c.isprintable() else f"\\u{{{ord(c):x}}}" for c in text.replace("\n", "; "))
+
+
+def _jsonable(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else str(value)

@@ -1,0 +1,147 @@
+"""`drystone plot`: a plane or a series of a variable as PNG, or the map of its blocks."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from drystone.commands.outcome import Outcome, size
+from drystone.commands.selected import opened, parse, place, variable
+from drystone.errors import InvalidArgumentError
+from drystone.variable import Variable
+
+_MOST_CELLS = 50_000_000
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    place(parser)
+    parser.add_argument("variable", help="which variable")
+    parser.add_argument(
+        "selection", nargs="?", help="one or two axes of it, as in '[-1, :, :, 32]' or '[:, 5, 5]'"
+    )
+    parser.add_argument("-o", "--output", type=Path, help="the picture; VARIABLE.png if not given")
+    parser.add_argument(
+        "--layout", action="store_true", help="draw where its blocks lie, who wrote them, and their bytes"
+    )
+    parser.add_argument("--step", type=int, help="with --layout: of which step; the last one if not given")
+    parser.add_argument(
+        "--axes", type=int, nargs=2, metavar=("DOWN", "ACROSS"), help="with --layout: which axes to show"
+    )
+    parser.add_argument("--colours", default="viridis", help="a colour map of matplotlib")
+    parser.add_argument(
+        "--range", type=float, nargs=2, metavar=("LOW", "HIGH"), help="values of the ends of the colours"
+    )
+
+
+def run(given: argparse.Namespace) -> Outcome:
+    """Draw it."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    if given.colours not in mpl.colormaps:
+        raise InvalidArgumentError(
+            f"matplotlib has no colour map {given.colours!r}; viridis, plasma, gray are some"
+        )
+    figure = Figure(figsize=(8, 6), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    with opened(given) as c:
+        v = variable(c, given.variable)
+        said = _layout(v, given, figure, axes) if given.layout else _values(v, given, figure, axes)
+    out = given.output or Path(f"{given.variable.replace('/', '_')}.png")
+    figure.savefig(out, dpi=120)
+    return Outcome(f"{out}: {said}", {"file": str(out), "shows": said})
+
+
+def _values(v: Variable, given: argparse.Namespace, figure: Any, axes: Any) -> str:
+    if v.dtype.kind not in "biuf":
+        raise InvalidArgumentError(
+            f'"{given.variable}" holds {v.dtype}, which is not drawn; name a member: NAME.MEMBER'
+        )
+    view = v.lazy[parse(given.selection)]
+    if view.ndim not in (1, 2):
+        example = f"[{', '.join(['0'] * max(0, v.ndim - 2) + [':'] * min(2, v.ndim))}]"
+        raise InvalidArgumentError(
+            f'a picture has one or two axes, the selection of "{given.variable}" {view.ndim}: '
+            f"of shape {v.shape}, {example} is one"
+        )
+    if view.size > _MOST_CELLS:
+        raise InvalidArgumentError(
+            f"{view.size} cells are too many for a picture: take every n-th, as in '[::8, ::8]'"
+        )
+    values = np.asarray(view.read(), "f8")
+    fill = v.attrs.get("_FillValue", v.fill_value if v._reading().fill is not None else None)
+    if fill is not None:
+        values[values == fill] = np.nan
+    units = v.attrs.get("units")
+    label = f"{given.variable} [{units}]" if units else given.variable
+    if view.ndim == 1:
+        axes.plot(values)
+        axes.set_ylabel(label)
+        if given.range:
+            axes.set_ylim(*given.range)
+    else:
+        low, high = given.range or (None, None)
+        image = axes.imshow(
+            values, cmap=given.colours, vmin=low, vmax=high, aspect="auto", interpolation="nearest"
+        )
+        figure.colorbar(image, label=label)
+    axes.set_title(f"{given.variable} {given.selection or ''}".strip())
+    with np.errstate(all="ignore"):
+        finite = values[np.isfinite(values)]
+    span = f"from {finite.min():g} to {finite.max():g}" if finite.size else "nothing but missing values"
+    return f"{' x '.join(map(str, view.shape))} values, {span}"
+
+
+def _layout(v: Variable, given: argparse.Namespace, figure: Any, axes: Any) -> str:
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Rectangle
+
+    step = given.step
+    if v.has_steps and step is None:
+        steps = v.steps
+        if not steps:
+            raise InvalidArgumentError(f'"{given.variable}" has no steps yet')
+        step = steps[-1]
+    blocks = v.blocks(step)
+    shape = v.shape[v.has_steps :]
+    if v.local or not shape:
+        raise InvalidArgumentError(f'"{given.variable}" has no cells to lay out')
+    down, across = given.axes or ((len(shape) - 2, len(shape) - 1) if len(shape) > 1 else (0, 0))
+    if not (0 <= down < len(shape) and 0 <= across < len(shape)):
+        raise InvalidArgumentError(f"--axes are two of 0 to {len(shape) - 1}")
+    flat = len(shape) == 1
+    boxes = [
+        Rectangle(
+            (b.offset[across], 0 if flat else b.offset[down]), b.shape[across], 1 if flat else b.shape[down]
+        )
+        for b in blocks
+    ]
+    writers = sorted({b.writer for b in blocks})
+    drawn = PatchCollection(boxes, cmap=given.colours, edgecolor="black", linewidth=0.6, alpha=0.75)
+    drawn.set_array(np.array([writers.index(b.writer) for b in blocks], float))
+    axes.add_collection(drawn)
+    if len(blocks) <= 60:
+        for block, box in zip(blocks, boxes, strict=True):
+            x, y = box.get_x() + box.get_width() / 2, box.get_y() + box.get_height() / 2
+            axes.text(x, y, size(block.nbytes), ha="center", va="center", fontsize=7)
+    axes.set_xlim(0, max(1, shape[across]))
+    axes.set_ylim(1 if flat else max(1, shape[down]), 0)
+    names = v.dims or tuple(f"axis {d}" for d in range(len(shape)))
+    axes.set_xlabel(names[across])
+    axes.set_ylabel("" if flat else names[down])
+    if writers:
+        bar = figure.colorbar(drawn, ticks=range(len(writers)) if len(writers) <= 12 else None)
+        bar.set_label("writer (rank or number)")
+        if len(writers) <= 12:
+            bar.ax.set_yticklabels([str(w) if w < 1 << 20 else f"{w:x}"[:6] for w in writers])
+    stored = sum(b.nbytes for b in blocks)
+    axes.set_title(f"{given.variable}{f', step {step}' if v.has_steps else ''}: blocks")
+    cells = sum(math.prod(b.shape) for b in blocks)
+    return f"{len(blocks)} blocks by {len(writers)} writers, {size(stored)} stored, {cells} cells"

@@ -1,0 +1,329 @@
+"""`drystone export`: variables into HDF5 or netCDF-4, a selection of one into .npy or CSV; piece by piece."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone.commands.outcome import Outcome, size, table
+from drystone.commands.progress import Progress
+from drystone.commands.selected import opened, parse, place, variable
+from drystone.container import Container
+from drystone.errors import ConflictError, InvalidArgumentError
+from drystone.variable import Variable
+
+_SUFFIXES = {".h5": "hdf5", ".hdf5": "hdf5", ".nc": "netcdf", ".nc4": "netcdf", ".npy": "npy", ".csv": "csv"}
+_STEP_DIM = "_step_dim"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    place(parser)
+    parser.add_argument("file", type=Path, help="the file to write: .h5, .nc, .npy or .csv")
+    parser.add_argument("variable", nargs="*", help="which variables; all if none is named")
+    parser.add_argument(
+        "--select", metavar="SELECTION", help="for .npy and .csv: which cells, as in '[-1, :, 0:8]'"
+    )
+    parser.add_argument(
+        "--format", choices=sorted(set(_SUFFIXES.values())), help="if the name does not say it"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+
+
+def run(given: argparse.Namespace) -> Outcome:
+    """Write the file; what the format cannot hold is named, and the rest is written."""
+    kind = given.format or _SUFFIXES.get(given.file.suffix.lower())
+    if kind is None:
+        raise InvalidArgumentError(
+            f"{given.file}: the name says no format; --format is one of {', '.join(sorted(set(_SUFFIXES.values())))}"
+        )
+    if given.file.exists() and not given.overwrite:
+        raise ConflictError(f"{given.file} is there already; --overwrite replaces it")
+    lost: list[str] = []
+    with opened(given) as c:
+        names = given.variable or sorted(c.variables)
+        if kind in ("npy", "csv"):
+            if len(names) != 1:
+                raise InvalidArgumentError(f".{kind} takes one variable; name it: {', '.join(names[:20])}")
+            rows = [_one(kind, variable(c, names[0]), parse(given.select), given.file)]
+        elif given.select is not None:
+            raise InvalidArgumentError("--select is for .npy and .csv")
+        else:
+            rows = (_hdf5 if kind == "hdf5" else _netcdf)(
+                c, [variable(c, name) for name in names], given.file, lost
+            )
+    shown = [("name", "shape", "size"), *((name, str(shape), size(nbytes)) for name, shape, nbytes in rows)]
+    data = {"file": str(given.file), "format": kind, "lost": lost}
+    data["variables"] = [{"name": name, "shape": shape, "bytes": nbytes} for name, shape, nbytes in rows]
+    return Outcome(table(shown), data, [f"not taken over: {what}" for what in lost])
+
+
+_Row = tuple[str, tuple[int, ...], int]
+
+
+def _pieces(
+    v: Variable, key: Any, progress: Progress
+) -> Iterator[tuple[tuple[slice, ...], npt.NDArray[Any]]]:
+    for box, piece in v.chunks(key):
+        yield box, piece
+        progress.add(piece.nbytes)
+
+
+def _one(kind: str, v: Variable, key: Any, path: Path) -> _Row:
+    view = v.lazy[key]
+    if kind == "npy":
+        if view.dtype.hasobject:
+            raise InvalidArgumentError(
+                f'"{v.name}" holds texts of any length, which .npy cannot: take .csv, .h5 or .nc'
+            )
+        out = np.lib.format.open_memmap(path, "w+", view.dtype, view.shape)
+        with Progress(view.nbytes) as progress:
+            for box, piece in _pieces(v, key, progress):
+                out[box] = piece
+        out.flush()
+    else:
+        with Progress(view.nbytes) as progress, path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            names = v.dims or tuple(f"dim_{d}" for d in range(v.ndim - v.has_steps))
+            names = ("step", *names) if v.has_steps else names
+            whole = len(view.shape) == v.ndim == len(names)
+            axes = names if whole else tuple(f"axis_{d}" for d in range(len(view.shape)))
+            members = view.dtype.names or (v.name.rsplit("/", 1)[-1],)
+            writer.writerow([*axes, *members])
+            for box, piece in _pieces(v, key, progress):
+                first = [part.start for part in box]
+                for place in np.ndindex(piece.shape):
+                    value = piece[place]
+                    values = (
+                        value.tolist()
+                        if view.dtype.names
+                        else (value.item() if hasattr(value, "item") else value,)
+                    )
+                    writer.writerow([*(f + i for f, i in zip(first, place, strict=True)), *values])
+    return v.name, view.shape, view.nbytes
+
+
+def _dims(v: Variable) -> tuple[str, ...]:
+    """Names of the axes; those without are named by their length, so that equal ones are one dimension."""
+    own = v.shape[v.has_steps :]
+    names = v.dims or tuple(f"n{n}" for n in own[: len(own)])
+    names = (*names, *(f"n{n}" for n in own[len(names) :]))
+    return (str(v.attrs.get(_STEP_DIM, "step")), *names) if v.has_steps else names
+
+
+def _steps(v: Variable, all_steps: list[int]) -> list[slice]:
+    """The committed steps as slices."""
+    runs: list[slice] = []
+    for step in all_steps:
+        if runs and runs[-1].stop == step:
+            runs[-1] = slice(runs[-1].start, step + 1)
+        else:
+            runs.append(slice(step, step + 1))
+    return runs
+
+
+def _copy(c: Container, v: Variable, target: Any, progress: Progress) -> None:
+    """Every cell, where steps are packed: those that are not there are left out."""
+    if not v.has_steps:
+        for box, piece in _pieces(v, ..., progress):
+            target[box] = piece
+        return
+    done = 0
+    for run in _steps(v, c.steps):
+        for box, piece in _pieces(v, (run, ...), progress):
+            target[(slice(done + box[0].start, done + box[0].stop), *box[1:])] = piece
+        done += run.stop - run.start
+
+
+def _shape(c: Container, v: Variable) -> tuple[int, ...]:
+    return (len(c.steps), *v.shape[1:]) if v.has_steps else v.shape
+
+
+def _attrs(v: Variable) -> dict[str, Any]:
+    return {name: value for name, value in v.attrs.items() if name != _STEP_DIM}
+
+
+def _set(target: Any, attrs: dict[str, Any], where: str, lost: list[str]) -> None:
+    for name, value in attrs.items():
+        if isinstance(value, bool):
+            value = np.int8(value)
+        try:
+            target[name] = value
+        except (TypeError, ValueError, RuntimeError, KeyError) as error:
+            lost.append(f"attribute {name} of {where or '/'} ({error})")
+
+
+def _total(c: Container, variables: list[Variable]) -> int:
+    return sum(int(np.prod(_shape(c, v), dtype=float)) * v.dtype.itemsize for v in variables if not v.local)
+
+
+def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) -> list[_Row]:
+    import h5py
+
+    rows: list[_Row] = []
+    with h5py.File(path, "w") as file, Progress(_total(c, variables)) as progress:
+        _set(file.attrs, dict(c.attrs), "", lost)
+        for name, group in c.groups.items():
+            _set(file.require_group(name).attrs, dict(group.attrs), name, lost)
+        for v in variables:
+            if v.local:
+                lost.append(f"{v.name} (a local variable has no one array)")
+                continue
+            name, shape = v.name if v.member is None else f"{v.name}.{v.member}", _shape(c, v)
+            texts = v.dtype.hasobject
+            chunks = (1, *(v.chunk_shape or v.shape[1:])) if v.has_steps else v.chunk_shape
+            target = file.create_dataset(
+                name,
+                shape,
+                h5py.string_dtype() if texts else _of_h5py(v.dtype),
+                chunks=chunks if chunks and 0 not in shape and 0 not in chunks else None,
+                fillvalue=None if texts or v.dtype.names else v.fill_value,
+            )
+            for dim, label in zip(target.dims, _dims(v), strict=True):
+                dim.label = label
+            _set(target.attrs, _attrs(v), name, lost)
+            _copy(c, v, target, progress)
+            rows.append((name, shape, int(target.nbytes)))
+        if (
+            c.steps
+            and any(v.has_steps for v in variables)
+            and "step" not in file
+            and c.steps != list(range(len(c.steps)))
+        ):
+            file["step"] = np.array(c.steps, np.int64)
+    return rows
+
+
+def _of_h5py(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """U of NumPy is unknown to HDF5; bytes of UTF-8 are not."""
+    if dtype.kind == "U":
+        import h5py
+
+        text: np.dtype[Any] = h5py.string_dtype()
+        return text
+    return dtype
+
+
+def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]) -> list[_Row]:
+    import netCDF4
+
+    rows: list[_Row] = []
+    flat: list[tuple[str, Variable]] = []
+    for v in variables:
+        flat.extend(_members(v.name if v.member is None else f"{v.name}.{v.member}", v))
+    with netCDF4.Dataset(path, "w", format="NETCDF4") as file, Progress(_total(c, variables)) as progress:
+        _set(_Attributes(file), dict(c.attrs), "", lost)
+        for name, group in c.groups.items():
+            _set(_Attributes(file.createGroup(name)), dict(group.attrs), name, lost)
+        for name, v in flat:
+            kind = _of_netcdf(v, name, lost)
+            if kind is None:
+                continue
+            below: Any = file.createGroup(name.rpartition("/")[0]) if "/" in name else file
+            shape = _shape(c, v)
+            dims = [
+                _dimension(below, dim, n, v.has_steps and d == 0)
+                for d, (dim, n) in enumerate(zip(_dims(v), shape, strict=True))
+            ]
+            if v.dtype.kind == "S" and v.dtype.itemsize > 1:
+                dims.append(_dimension(below, f"string{v.dtype.itemsize}", v.dtype.itemsize, False))
+            attrs = _attrs(v)
+            fill = attrs.pop("_FillValue", None)
+            if fill is None and kind != "S1" and v._reading().fill is not None and kind is not str:
+                fill = v.fill_value
+            target = below.createVariable(
+                name.rpartition("/")[2], kind, dims, fill_value=fill if kind is not str else None
+            )
+            target.set_auto_maskandscale(False)
+            target.set_auto_chartostring(False)
+            if v.dtype.kind == "b":
+                attrs["dtype"] = "bool"
+            _set(_Attributes(target), attrs, name, lost)
+            _copy(c, v, _Cast(target, kind), progress)
+            rows.append((name, shape, int(np.prod(shape, dtype=float)) * v.dtype.itemsize))
+        if c.steps and "step" in file.dimensions and "step" not in file.variables:
+            file.createVariable("step", "i8", ("step",))[:] = np.array(c.steps)
+    return rows
+
+
+class _Cast:
+    """Values as the file has them."""
+
+    def __init__(self, target: Any, kind: Any) -> None:
+        self._target = target
+        self._kind = kind
+
+    def __setitem__(self, box: Any, piece: npt.NDArray[Any]) -> None:
+        values: Any = piece
+        if self._kind == "S1" and piece.dtype.itemsize > 1:
+            values = np.ascontiguousarray(piece)[..., None].view("S1")
+        elif self._kind is not str:
+            values = piece.astype(self._kind, copy=False)
+        self._target[box or ...] = (
+            values if np.ndim(values) else values.item() if self._kind is str else values
+        )
+
+
+class _Attributes:
+    """Attributes of netCDF4, set by item."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if isinstance(value, dict):
+            raise TypeError("a dictionary")
+        self._target.setncattr(name, value)
+
+
+def _members(name: str, v: Variable) -> Iterator[tuple[str, Variable]]:
+    if v.dtype.names is None:
+        yield name, v
+        return
+    for member in v.dtype.names:
+        yield from _members(f"{name}.{member}", v[member])
+
+
+def _of_netcdf(v: Variable, name: str, lost: list[str]) -> Any:
+    """The type there; None if there is none."""
+    if v.local:
+        lost.append(f"{name} (a local variable has no one array)")
+        return None
+    kind, itemsize = v.dtype.kind, v.dtype.itemsize
+    if kind in "OU":
+        return str
+    if kind == "b":
+        return "i1"
+    if kind == "S":
+        return "S1"
+    if (kind in "iu" and itemsize <= 8) or (kind == "f" and itemsize in (4, 8)):
+        return v.dtype
+    if kind == "f" and itemsize == 2:
+        lost.append(f"{name}: its type float16 (the values are kept as float32)")
+        return "f4"
+    lost.append(f"{name} (netCDF-4 has no {v.dtype})")
+    return None
+
+
+def _dimension(group: Any, name: str, length: int, grows: bool) -> str:
+    """A dimension of that name and length, seen from the group; of another name, if the name is taken by another length."""
+    tried, number = name, 1
+    while True:
+        above = group
+        found = None
+        while above is not None and found is None:
+            found = above.dimensions.get(tried)
+            above = above.parent
+        if found is None:
+            group.createDimension(tried, None if grows else length)
+            return tried
+        if found.isunlimited() == grows and (grows or found.size == length):
+            return tried
+        number += 1
+        tried = f"{name}_{number}"

@@ -1,0 +1,168 @@
+"""`drystone import`: a file of another format into a container, box by box."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone import container
+from drystone.commands.formats import READERS, Array, Box, Contents, boxes, format_of, reader
+from drystone.commands.outcome import Outcome, size, table
+from drystone.commands.progress import Progress
+from drystone.errors import InvalidArgumentError, UnsupportedError
+from drystone.values import fill_bytes
+
+_MOST = 8 << 20
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.add_argument("file", type=Path, help="an HDF5, netCDF, Zarr, .npy or ADIOS BP file")
+    parser.add_argument("container", type=Path, help="the container: created, or added to")
+    parser.add_argument("--format", choices=READERS, help="if neither contents nor name of the file say it")
+    parser.add_argument("--group", default="", help="put everything below this group")
+    parser.add_argument(
+        "--only", action="append", metavar="PATH", help="this array or group alone; may be repeated"
+    )
+    parser.add_argument(
+        "--steps", metavar="DIM", help="this dimension becomes the steps, where it comes first"
+    )
+    parser.add_argument("--transform", help="codecs for everything, as in shuffle,zstd:1")
+
+
+def run(given: argparse.Namespace) -> Outcome:
+    """Copy; what cannot be stored is named, and the rest is copied."""
+    name = given.format or format_of(given.file)
+    below = f"{given.group.strip('/')}/" if given.group.strip("/") else ""
+    copied: list[dict[str, Any]] = []
+    with reader(name).opened(given.file) as contents:
+        step_dim = given.steps or contents.step_dim
+        wanted = [a for a in contents.arrays if _is_wanted(a.path, given.only)]
+        if given.only and not wanted:
+            known = ", ".join(a.path for a in contents.arrays[:20])
+            raise InvalidArgumentError(f"{given.file} has nothing of that name; it has: {known}")
+        with container.open(given.container, "a") as c, Progress(sum(a.nbytes for a in wanted)) as progress:
+            _create(c, below, contents, wanted, given, step_dim)
+            with c.writer() as w, ThreadPoolExecutor(1) as ahead:
+                for array in wanted:
+                    steps = _has_steps(array, step_dim)
+                    for box, values in _read_ahead(array, ahead):
+                        _put(w, below + array.path, box, values, steps)
+                        progress.add(values.nbytes)
+                    copied.append(
+                        {
+                            "name": below + array.path,
+                            "dtype": str(array.dtype),
+                            "shape": array.shape,
+                            "bytes": array.nbytes,
+                        }
+                    )
+            c.commit()
+    rows = [("name", "dtype", "shape", "size")]
+    rows += [(c["name"], c["dtype"], str(c["shape"]), size(c["bytes"])) for c in copied]
+    data = {"format": name, "container": str(given.container), "variables": copied, "lost": contents.lost}
+    return Outcome(table(rows), data, [f"not taken over: {what}" for what in contents.lost])
+
+
+def _is_wanted(path: str, only: list[str] | None) -> bool:
+    return not only or any(path == o.strip("/") or path.startswith(o.strip("/") + "/") for o in only)
+
+
+def _has_steps(array: Array, dim: str | None) -> bool:
+    return dim is not None and bool(array.dims) and array.dims is not None and array.dims[0] == dim
+
+
+def _create(
+    c: Any,
+    below: str,
+    contents: Contents,
+    wanted: list[Array],
+    given: argparse.Namespace,
+    step_dim: str | None,
+) -> None:
+    """Groups and variables, as one commit."""
+    with c.batch():
+        for path, attrs in contents.groups.items():
+            if not given.only and (path or below or attrs):
+                _create_group(c, (below + path).strip("/"), attrs)
+        for array in list(wanted):
+            steps = _has_steps(array, step_dim)
+            own = slice(1 if steps else 0, None)
+            shape = [
+                None if grows else n for n, grows in zip(array.shape[own], array.grows[own], strict=True)
+            ]
+            chunks = _chunks(array, steps)
+            try:
+                c.create_variable(
+                    below + array.path,
+                    str if array.dtype.kind == "O" else array.dtype,
+                    shape,
+                    dims=array.dims[own] if array.dims else None,
+                    steps=steps,
+                    transform=given.transform,
+                    chunks=chunks,
+                    fill_value=_fill(array),
+                    attrs={
+                        **array.attrs,
+                        **({"_step_dim": step_dim} if steps and step_dim != "step" else {}),
+                    },
+                )
+            except UnsupportedError as error:
+                contents.lost.append(f"{array.path} ({error})")
+                wanted.remove(array)
+
+
+def _create_group(c: Any, path: str, attrs: dict[str, Any]) -> None:
+    if path:
+        c.create_group(path, attrs)
+    elif attrs:
+        c.attrs.update(attrs)
+
+
+def _chunks(array: Array, steps: bool) -> tuple[int, ...] | None:
+    """The chunks of the file, if one is neither the whole nor tiny."""
+    chunks = array.chunks[1:] if array.chunks and steps else array.chunks
+    shape = array.shape[1:] if steps else array.shape
+    if not chunks or all(c >= n for c, n in zip(chunks, shape, strict=True)):
+        return None
+    return chunks if math.prod(chunks) * array.dtype.itemsize >= 1 << 14 else None
+
+
+def _fill(array: Array) -> Any:
+    if array.fill is None:
+        return None
+    try:
+        fill_bytes(array.fill, array.dtype, False)
+    except InvalidArgumentError:
+        return None
+    return array.fill
+
+
+def _read_ahead(array: Array, ahead: ThreadPoolExecutor) -> Iterator[tuple[Box, npt.NDArray[Any]]]:
+    """Each box, while the next is being read."""
+    before = None
+    for box in boxes(array.shape, array.chunks, array.dtype.itemsize, _MOST):
+        coming = box, ahead.submit(array.read, box)
+        if before is not None:
+            yield before[0], before[1].result()
+        before = coming
+    if before is not None:
+        yield before[0], before[1].result()
+
+
+def _put(w: Any, name: str, box: Box, values: npt.NDArray[Any], steps: bool) -> None:
+    offset = [part.start for part in box]
+    values = np.ascontiguousarray(values) if values.dtype.kind != "O" else values
+    if not steps:
+        w.put(name, values.reshape([part.stop - part.start for part in box]), offset=offset)
+        return
+    for step, block in enumerate(values, offset[0]):
+        with w.step(step):
+            w.put(name, block, offset=offset[1:])

@@ -1,0 +1,37 @@
+"""What a command found or did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Outcome:
+    """Text for people, the same as data for programs, what could not be done, and the exit code."""
+
+    text: str
+    data: Any
+    notes: list[str] = field(default_factory=list)
+    code: int = 0
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Columns, the first aligned left; the first row is the header."""
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+
+    def line(row: Sequence[str]) -> str:
+        cells = [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
+        return "  ".join(cells).rstrip()
+
+    return "\n".join(line(row) for row in rows)
+
+
+def size(nbytes: float) -> str:
+    """Bytes for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if nbytes < 1024:
+            return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
+        nbytes /= 1024
+    return f"{nbytes:.1f} TiB"

@@ -1,0 +1,80 @@
+"""The part of a container that a command is about: container, variables, selection."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+from pathlib import Path
+from typing import Any
+
+from drystone import container
+from drystone.container import Container
+from drystone.errors import InvalidArgumentError, NotFoundError
+from drystone.variable import Variable
+
+
+def place(parser: argparse.ArgumentParser) -> None:
+    """The container, and which of its snapshots."""
+    parser.add_argument("container", type=Path, help="the container's directory")
+    parser.add_argument("--at", type=int, metavar="SNAPSHOT", help="an earlier snapshot, by its number")
+
+
+def opened(given: argparse.Namespace) -> Container:
+    """The container at the snapshot that was asked for."""
+    c = container.open(given.container)
+    return c if given.at is None else c.at(given.at)
+
+
+def variable(c: Container, name: str) -> Variable:
+    """A variable, or a member of one, as `name.member`."""
+    if name in c.variables:
+        return c.variables[name]
+    path, _, member = name.partition(".")
+    while member and path not in c.variables and "." in member:
+        more, _, member = member.partition(".")
+        path = f"{path}.{more}"
+    if member and path in c.variables:
+        found: Variable = c.variables[path][member]
+        return found
+    if name.strip("/") in c.groups:
+        raise NotFoundError(f'"{name}" is a group; it has: {", ".join(c.groups[name.strip("/")].variables)}')
+    return c.variables[name]
+
+
+def parse(text: str | None) -> Any:
+    """A selection as NumPy writes it, `[3, :, 0:8:2, [1, 5]]`, brackets optional."""
+    if text is None:
+        return ...
+    inner = text.strip()
+    for tried in (inner, f"[{inner}]"):
+        try:
+            tree = ast.parse(f"x{tried}", mode="eval").body
+        except SyntaxError:
+            continue
+        if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Name):
+            return _item(tree.slice, text)
+    raise InvalidArgumentError(f"bad selection {text!r}: write it as for NumPy, '[3, :, 0:8:2]'")
+
+
+def _item(node: ast.expr, text: str) -> Any:
+    if isinstance(node, ast.Tuple):
+        return tuple(_item(part, text) for part in node.elts)
+    if isinstance(node, ast.Slice):
+        return slice(
+            *(None if part is None else _number(part, text) for part in (node.lower, node.upper, node.step))
+        )
+    if isinstance(node, ast.List):
+        return [_number(part, text) for part in node.elts]
+    if isinstance(node, ast.Constant) and (node.value is None or node.value is Ellipsis):
+        return node.value
+    return _number(node, text)
+
+
+def _number(node: ast.expr, text: str) -> int:
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        value = None
+    if type(value) is not int:
+        raise InvalidArgumentError(f"bad selection {text!r}: {ast.unparse(node)} is no integer")
+    return value

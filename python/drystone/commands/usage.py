@@ -1,0 +1,54 @@
+"""`drystone du`: what each variable takes on disk, and what the container takes besides."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from drystone.commands.outcome import Outcome, size, table
+from drystone.commands.selected import opened, place
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    place(parser)
+    parser.add_argument("variable", nargs="*", help="only these")
+
+
+def run(given: argparse.Namespace) -> Outcome:
+    """Add up blocks; reads the whole index, no data."""
+    rows: list[dict[str, Any]] = []
+    with opened(given) as c:
+        for name in given.variable or sorted(c.variables):
+            v = c.variables[name]
+            stored = decoded = blocks = 0
+            for block in v.blocks():
+                blocks += 1
+                stored += block.nbytes
+                cells = 1
+                for n in block.shape:
+                    cells *= n
+                decoded += cells * v._reading().item
+            ratio = decoded / stored if stored else None
+            rows.append(
+                {"name": name, "blocks": blocks, "stored": stored, "decoded": decoded, "ratio": ratio}
+            )
+    rows.sort(key=lambda row: -row["stored"])
+    folders = {
+        folder: sum(file.stat().st_size for file in (given.container / folder).rglob("*") if file.is_file())
+        for folder in ("log", "index", "manifest")
+    }
+    shown = [("name", "blocks", "stored", "decoded", "ratio")]
+    shown += [
+        (
+            r["name"],
+            str(r["blocks"]),
+            size(r["stored"]),
+            size(r["decoded"]),
+            f"{r['ratio']:.2f}" if r["ratio"] else "-",
+        )
+        for r in rows
+    ]
+    total = ", ".join(f"{folder} {size(nbytes)}" for folder, nbytes in folders.items())
+    text = f"{table(shown)}\n{size(sum(folders.values()))} in files: {total}"
+    return Outcome(text, {"variables": rows, "files": folders})

@@ -1,0 +1,90 @@
+"""Containers, groups and variables in notebooks: what the schema says of them, in a table. Nothing else is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from drystone.group import Group
+    from drystone.variable import Variable
+
+_MOST = 60
+
+
+def variable(v: Variable) -> str:
+    """A variable: type, shape, dimensions, encoding, attributes."""
+    reading = v._reading()
+    kind = "str" if reading.strings else str(reading.element)
+    facts: dict[str, Any] = {"dtype": kind, "shape": _shape(v), "dims": ", ".join(v.dims or ()) or "-"}
+    if v.has_steps:
+        facts["steps"] = f"{v.shape[0]} along the first axis"
+    if v.local:
+        facts["local"] = "a value of its own for each writer"
+    else:
+        facts["size"] = _size(v.size * reading.element.itemsize)
+    facts["transform"] = v.transform or "none"
+    if v.chunk_shape:
+        facts["cut into"] = " x ".join(map(str, v.chunk_shape))
+    if reading.fill is not None:
+        facts["fill value"] = v.fill_value
+    name = v.name if v.member is None else f"{v.name}[{v.member!r}]"
+    return _box(f"variable {name}", _facts(facts) + _attrs(dict(v.attrs)))
+
+
+def group(g: Group, title: str, facts: Mapping[str, Any]) -> str:
+    """A container or group: its variables and attributes."""
+    names = list(g.variables)
+    rows = []
+    for name in names[:_MOST]:
+        v = g.variables[name]
+        reading = v._reading()
+        kind = "str" if reading.strings else str(reading.element)
+        rows.append(
+            (name, kind, "local" if v.local else _shape(v), "yes" if v.has_steps else "", v.transform or "")
+        )
+    table = _table(("variable", "dtype", "shape", "steps", "transform"), rows)
+    more = f"<p>… and {len(names) - _MOST} more</p>" if len(names) > _MOST else ""
+    return _box(
+        title, _facts(facts) + (table if rows else "<p>no variables</p>") + more + _attrs(dict(g.attrs))
+    )
+
+
+def _shape(v: Variable) -> str:
+    return " x ".join(map(str, v.shape)) or "one value"
+
+
+def _size(nbytes: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if nbytes < 1024:
+            return f"{nbytes:.4g} {unit}"
+        nbytes /= 1024
+    return f"{nbytes:.4g} TiB"
+
+
+def _box(title: str, inner: str) -> str:
+    return f"<div><p><b>{escape(title)}</b></p>{inner}</div>"
+
+
+def _facts(facts: Mapping[str, Any]) -> str:
+    return _table((), [(name, str(value)) for name, value in facts.items()])
+
+
+def _attrs(attrs: Mapping[str, Any]) -> str:
+    if not attrs:
+        return ""
+    shown = [
+        (name, text if len(text := repr(value)) <= 120 else f"{text[:116]} ...")
+        for name, value in attrs.items()
+    ]
+    return f"<details><summary>{len(attrs)} attributes</summary>{_table((), shown)}</details>"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th style='text-align:left'>{escape(cell)}</th>" for cell in header)
+    body = "".join(
+        "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in rows
+    )
+    return f"<table>{f'<tr>{head}</tr>' if head else ''}{body}</table>"

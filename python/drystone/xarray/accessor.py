@@ -1,0 +1,201 @@
+"""`ds.drystone.to_container(path)`."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Hashable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import xarray as xr
+from xarray import conventions
+from xarray.backends.common import ArrayWriter
+
+from drystone.container import Container, create
+from drystone.container import open as open_container
+from drystone.errors import InvalidArgumentError, NotFoundError
+from drystone.xarray.store import DrystoneStore
+
+# What decides which numbers stand for values.
+_OF_VALUES = {
+    "units",
+    "calendar",
+    "dtype",
+    "scale_factor",
+    "add_offset",
+    "_FillValue",
+    "missing_value",
+    "_Unsigned",
+}
+
+
+@xr.register_dataset_accessor("drystone")
+class DatasetAccessor:
+    """What Drystone adds to datasets."""
+
+    def __init__(self, dataset: xr.Dataset) -> None:
+        self._dataset = dataset
+
+    def to_container(
+        self,
+        path: str | os.PathLike[str] | Container,
+        mode: str | None = None,
+        *,
+        group: str | None = None,
+        step_dim: str | None = None,
+        append_dim: str | None = None,
+        region: Mapping[str, slice] | None = None,
+        encoding: Mapping[str, Mapping[str, Any]] | None = None,
+        unlimited_dims: Iterable[Hashable] | None = None,
+        durability: Literal["async", "durable", "memory"] = "async",
+        compute: bool = True,
+    ) -> Any:
+        """Write the dataset, with its coordinates and attributes.
+
+        Dask arrays are written chunk by chunk by several threads; chunks need not be aligned with anything, here or in other
+        processes that write other regions at the same time. Appended steps become visible together.
+
+        Args:
+            path: Where the container is or is to be; or a container that is open for writing.
+            mode: `"w-"` (the default) creates, `"w"` replaces a container, `"a"` adds to one or creates it, and replaces
+                variables, `"r+"` writes into variables that are there. With `append_dim` and `region` it is `"a"` or `"r+"`.
+            group: Which group the variables belong to.
+            step_dim: This dimension becomes the steps of the variables that have it, as their first one.
+            append_dim: The same, behind the steps that are there; what does not have the dimension is written over.
+            region: Write into a part of variables that are there: slices by dimension. Variables without any of these
+                dimensions are left out.
+            encoding: By variable: `transform`, `chunks`, and what the CF conventions know (`dtype`, `_FillValue`, …).
+            unlimited_dims: Dimensions that may grow.
+            durability: Of a container that is created.
+            compute: If False, gives a Dask object which does the writing of Dask arrays when it is computed.
+
+        """
+        if append_dim is not None and step_dim not in (None, append_dim):
+            raise InvalidArgumentError("append_dim= and step_dim= name different dimensions")
+        dataset = self._dataset
+        if append_dim is not None or step_dim is not None:
+            step_dim = append_dim or step_dim
+            if step_dim not in dataset.dims:
+                raise InvalidArgumentError(f'the dataset has no dimension "{step_dim}"')
+        if region is not None:
+            dataset = _part_of_region(dataset, region)
+        partly = append_dim is not None or region is not None
+        container, owned = _target(path, mode or ("a" if partly else "w-"), durability)
+        try:
+            below = container if group in (None, "", "/") else container.create_group(str(group))
+            store = DrystoneStore(below, step_dim=step_dim, append=append_dim is not None, region=region)
+            writer = ArrayWriter(lock=False)
+            _dump(dataset, store, writer, encoding or {}, unlimited_dims)
+            written = writer.sync(compute=compute)
+            if not compute:
+                from dask.delayed import delayed
+
+                return delayed(_finish)(written, container, owned)
+        except BaseException:
+            if owned:
+                container.close()
+            raise
+        _finish(None, container, owned)
+        return None
+
+
+@xr.register_datatree_accessor("drystone")
+class TreeAccessor:
+    """What Drystone adds to trees of datasets."""
+
+    def __init__(self, tree: xr.DataTree) -> None:
+        self._tree = tree
+
+    def to_container(
+        self,
+        path: str | os.PathLike[str],
+        mode: str = "w-",
+        *,
+        step_dim: str | None = None,
+        durability: Literal["async", "durable", "memory"] = "async",
+    ) -> None:
+        """Write every dataset of the tree into a group of its path; arguments are those of datasets."""
+        container, owned = _target(path, mode, durability)
+        try:
+            for node in self._tree.subtree:
+                dataset = node.to_dataset(inherit=False)
+                dim = step_dim if step_dim in dataset.dims else None
+                dataset.drystone.to_container(container, "a", group=node.path, step_dim=dim)
+        finally:
+            if owned:
+                container.close()
+
+
+def _target(path: Any, mode: str, durability: Any) -> tuple[Container, bool]:
+    """The container to write to, and whether it was opened here."""
+    if isinstance(path, Container):
+        return path, False
+    if mode == "w-":
+        return create(path, durability), True
+    if mode == "w":
+        return create(path, durability, overwrite=True), True
+    if mode == "a" and not (Path(path) / "drystone.json").exists():
+        return create(path, durability), True
+    return open_container(path, "r+"), True
+
+
+def _part_of_region(dataset: xr.Dataset, region: Mapping[str, slice]) -> xr.Dataset:
+    unknown = region.keys() - dataset.sizes.keys()
+    if unknown:
+        raise InvalidArgumentError(f"the region names dimensions that the dataset has not: {sorted(unknown)}")
+    return dataset.drop_vars(
+        [name for name, v in dataset.variables.items() if not region.keys() & set(v.dims)]
+    )
+
+
+def _dump(
+    dataset: xr.Dataset,
+    store: DrystoneStore,
+    writer: ArrayWriter,
+    encoding: Mapping[str, Mapping[str, Any]],
+    unlimited_dims: Iterable[Hashable] | None,
+) -> None:
+    variables, attrs = conventions.encode_dataset_coordinates(dataset)
+    for name in (*dataset.variables, *attrs):
+        if not isinstance(name, str | None):
+            raise TypeError(f"a name must be a string or None to be written, not {name!r}")
+        if name == "":
+            raise InvalidArgumentError("a name is '': the string must be length 1 or more to be written")
+    if store.adds_to_what_is_there:
+        # Values are encoded as those are that they join: times by the same units, and so on.
+        for name, there in store.get_variables().items():
+            if name in variables:
+                known = conventions.decode_cf_variable(name, there).encoding
+                variables[name] = variables[name].copy(deep=False)
+                variables[name].encoding = {key: known[key] for key in known.keys() & _OF_VALUES}
+    for name, given in encoding.items():
+        if not isinstance(given, Mapping):
+            raise InvalidArgumentError(
+                f"encoding of {name!r} must be castable to a dictionary, not {given!r}"
+            )
+        if name not in variables:
+            raise NotFoundError(f'encoding= names "{name}", which the dataset has not')
+        variables[name] = variables[name].copy(deep=False)
+        variables[name].encoding = dict(given)
+    named = dataset.encoding.get("unlimited_dims", ()) if unlimited_dims is None else unlimited_dims
+    grows = [named] if isinstance(named, str) else list(named)
+    missing = [dim for dim in grows if dim not in dataset.dims]
+    if missing and unlimited_dims is not None:
+        raise InvalidArgumentError(
+            f"Unlimited dimension(s) {missing} declared in 'unlimited_dims-kwarg' are not in the dataset"
+        )
+    if missing:
+        warnings.warn(
+            f"Unlimited dimension(s) {missing} declared in 'dataset.encoding' are not in the dataset",
+            UserWarning,
+            stacklevel=3,
+        )
+        grows = [dim for dim in grows if dim in dataset.dims]
+    store.store(variables, attrs, set(encoding), writer, unlimited_dims=grows)
+
+
+def _finish(_: Any, container: Container, owned: bool) -> None:
+    container._settle()
+    if owned:
+        container.close()

@@ -1,0 +1,344 @@
+"""A group of a container as a data store of xarray.
+
+Steps are the leading dimension of the variables that have them. Its name is kept in the attribute `_step_dim` of the
+variable, and is "step" where a simulation wrote the variable; its cells are the steps that are there, and if no variable has
+the dimension's name, their numbers are its coordinate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from xarray.backends.common import ArrayWriter, WritableCFDataStore, _encode_variable_name
+from xarray.coding.strings import EncodedStringCoder, check_vlen_dtype
+from xarray.core import indexing
+
+from drystone import values
+from drystone.container import Container
+from drystone.errors import ConflictError, InvalidArgumentError
+from drystone.group import Group
+from drystone.variable import Variable
+from drystone.xarray.arrays import StoredArray, Target
+
+STEP_DIM = "_step_dim"
+_CHUNK_BYTES = 16 << 20
+_ENCODINGS = {"transform", "chunks"}
+_OF_STRINGS = {"_FillValue", "char_dim_name", "_Encoding"}
+_MEANINGLESS = {"source", "original_shape", "preferred_chunks", "dtype", "unlimited_dims", "coordinates"}
+
+
+class DrystoneStore(WritableCFDataStore):
+    """Reads and writes the variables directly in a group."""
+
+    def __init__(
+        self,
+        group: Group,
+        *,
+        step_dim: str | None = None,
+        append: bool = False,
+        region: Mapping[str, slice] | None = None,
+        owned: bool = False,
+    ) -> None:
+        """A store; `owned` closes the container with it. The others are for writing: see `to_container`."""
+        self._group = group
+        self._step_dim = step_dim
+        self._append = append
+        self._region = dict(region or {})
+        self._owned = owned
+        self._appended: dict[str, int] = {}
+
+    @property
+    def container(self) -> Container:
+        """The container that the group is in."""
+        return self._group._container
+
+    @property
+    def adds_to_what_is_there(self) -> bool:
+        """Whether steps are appended or a region is written."""
+        return self._append or bool(self._region)
+
+    def close(self) -> None:
+        """Close the container, if it is the store's."""
+        if self._owned:
+            self.container.close()
+        else:
+            self.container._settle()
+
+    # What is there.
+
+    def get_variables(self) -> dict[str, xr.Variable]:
+        """Its variables; of arrays of records, the members. Local variables have no one array and are left out."""
+        stored = dict(self._stored())
+        steps = self._steps(stored.values())
+        out = {name: self._labelled(name, variable, steps) for name, variable in stored.items()}
+        for dim, numbers in steps.items():
+            if dim not in out and _step_dim(next(iter(self._with_dim(stored.values(), dim)))) is None:
+                out[dim] = xr.Variable((dim,), numbers)
+        return out
+
+    def _stored(self) -> Iterable[tuple[str, Variable]]:
+        for name, variable in self._group.variables.items():
+            if "/" not in name and not variable.local:
+                yield from _members(name, variable)
+
+    def _with_dim(self, variables: Iterable[Variable], dim: str) -> Iterable[Variable]:
+        return (v for v in variables if v.has_steps and (_step_dim(v) or "step") == dim)
+
+    def _steps(self, variables: Iterable[Variable]) -> dict[str, npt.NDArray[np.int64]]:
+        """The steps that are there, by dimension."""
+        found: dict[str, set[int]] = {}
+        for variable in variables:
+            if variable.has_steps:
+                found.setdefault(_step_dim(variable) or "step", set()).update(variable.steps)
+        return {dim: np.array(sorted(steps), np.int64) for dim, steps in found.items()}
+
+    def _labelled(
+        self, name: str, variable: Variable, steps: Mapping[str, npt.NDArray[np.int64]]
+    ) -> xr.Variable:
+        attrs = dict(variable.attrs)
+        attrs.pop(STEP_DIM, None)
+        dims: tuple[str, ...] = variable.dims or ()
+        numbers = None
+        if variable.has_steps:
+            own = _step_dim(variable) or "step"
+            numbers = steps[own]
+            dims = (own, *dims)
+        array = StoredArray(variable, numbers)
+        dims = (*dims, *(f"{name}_dim_{axis}" for axis in range(len(dims), len(array.shape))))
+        fill = variable._reading().fill
+        if fill is not None and "_FillValue" not in attrs and array.dtype.kind in "iufc":
+            attrs["_FillValue"] = variable.fill_value
+        if array.dtype.kind == "S" and isinstance(attrs.get("_FillValue"), str):
+            attrs["_FillValue"] = attrs["_FillValue"].encode()
+        encoding: dict[str, Any] = {
+            "source": self.container.path,
+            "original_shape": array.shape,
+            "dtype": array.dtype,
+        }
+        if variable.transform:
+            encoding["transform"] = variable.transform
+        if variable.chunk_shape:
+            encoding["chunks"] = variable.chunk_shape
+        encoding["preferred_chunks"] = _preferred(variable, dims, array)
+        return xr.Variable(dims, indexing.LazilyIndexedArray(array), attrs, encoding)
+
+    def get_attrs(self) -> dict[str, Any]:
+        """The attributes of the group."""
+        return dict(self._group.attrs)
+
+    def get_dimensions(self) -> dict[str, int]:
+        """Names and lengths of the dimensions."""
+        return {str(dim): n for v in self.get_variables().values() for dim, n in v.sizes.items()}
+
+    def get_encoding(self) -> dict[str, Any]:
+        """Which dimensions grow."""
+        growing = set()
+        for _, variable in self._stored():
+            if variable.has_steps:
+                growing.add(_step_dim(variable) or "step")
+            growing.update(
+                d for d, grows in zip(variable.dims or (), variable.growable, strict=False) if grows
+            )
+        return {"unlimited_dims": growing, "source": self.container.path}
+
+    # What is added.
+
+    def encode_variable(self, v: xr.Variable, name: Any = None) -> xr.Variable:
+        """Texts and bytes that are to be encoded are; bytes of any length become bytes of one length, as in netCDF."""
+        v = EncodedStringCoder(allows_unicode=True).encode(v, name)
+        if check_vlen_dtype(v.dtype) is bytes:
+            return v.copy(deep=False, data=np.asarray(v.values, "S"))
+        return v
+
+    def set_attributes(self, attributes: Mapping[str, Any]) -> None:
+        """Set all, as one commit."""
+        if attributes:
+            self._group.attrs.update({name: _attribute(value) for name, value in attributes.items()})
+
+    def set_dimensions(self, variables: Any, unlimited_dims: Any = None) -> None:
+        """Refuse dimensions of another length than that of variables that are there. They are not set: they belong to variables."""
+        if self._region or not len(self._group.variables):
+            return
+        sizes = self.get_dimensions()
+        for name, variable in variables.items():
+            for dim, n in variable.sizes.items():
+                if sizes.get(dim, n) != n and not (self._append and dim == self._step_dim):
+                    raise InvalidArgumentError(
+                        f'Unable to update size for existing dimension "{dim}" (of "{name}"): {n}, not {sizes[dim]}'
+                    )
+
+    def set_variables(
+        self,
+        variables: Mapping[Any, xr.Variable],
+        check_encoding_set: Any,
+        writer: ArrayWriter,
+        unlimited_dims: Any = None,
+    ) -> None:
+        """Create what is not there, as one commit, and hand the arrays to the writer."""
+        with self.container.batch():
+            made = [
+                self._created(
+                    _encode_variable_name(name), variable, name in check_encoding_set, unlimited_dims or ()
+                )
+                for name, variable in variables.items()
+            ]
+        for path, start, variable in made:
+            writer.add(variable.data, Target(self.container, path, start, variable.shape))
+
+    def _created(
+        self, name: str, variable: xr.Variable, check_encoding: bool, unlimited_dims: Iterable[Any]
+    ) -> tuple[str, list[int], xr.Variable]:
+        """Path and first cell of where a variable goes."""
+        path = self._group._below(name)
+        dims = tuple(str(dim) for dim in variable.dims)
+        steps = self._step_dim in dims
+        if steps and dims[0] != self._step_dim:
+            raise InvalidArgumentError(
+                f'"{name}" has the dimensions {dims}: steps come first; ds.transpose("{self._step_dim}", ...)'
+            )
+        there = self._group.variables.get(name)
+        if self._region or (self._append and there is not None and steps):
+            return path, self._place(name, there, variable, dims), variable
+        if there is not None and not _fits(there, dims, variable, self._step_dim):
+            self._group.delete(name)
+        encoding = _extracted(name, variable, check_encoding)
+        attrs = {key: _attribute(value) for key, value in variable.attrs.items()}
+        fill = attrs.get("_FillValue")
+        if steps:
+            attrs[STEP_DIM] = self._step_dim
+        text = check_vlen_dtype(variable.dtype) is str or variable.dtype.kind == "O"
+        dtype = str if text else variable.dtype
+        own = dims[1:] if steps else dims
+        shape = [None if dim in unlimited_dims else variable.sizes[dim] for dim in own]
+        chunks = encoding.get("chunks")
+        self._group.create_variable(
+            name,
+            dtype,
+            shape,
+            dims=own,
+            steps=steps,
+            transform=encoding.get("transform"),
+            chunks=chunks[1:] if chunks and steps and len(chunks) == len(dims) else chunks,
+            fill_value=None if text else _fill(fill, np.dtype(variable.dtype)),
+            attrs=attrs,
+        )
+        first = self._next_step(()) if steps else 0
+        return path, [first, *(0 for _ in own)] if steps else [0 for _ in own], variable
+
+    def _place(
+        self, name: str, there: Variable | None, variable: xr.Variable, dims: tuple[str, ...]
+    ) -> list[int]:
+        """The first cell of a region or of appended steps."""
+        if there is None:
+            raise ConflictError(f'there is no variable "{name}" to write a region of')
+        own = there.dims or ()
+        stored = ((_step_dim(there) or "step"), *own) if there.has_steps else own
+        if stored != dims:
+            raise ConflictError(f'"{name}" is stored with the dimensions {stored}, not {dims}')
+        if self._append and not there.has_steps:
+            raise ConflictError(f'"{name}" has no steps to append to')
+        sizes = dict(zip(own, there.shape[there.has_steps :], strict=True))
+        start = []
+        for dim, count in variable.sizes.items():
+            part = self._region.get(str(dim))
+            if there.has_steps and dim == stored[0]:
+                numbers = self._steps([there])[stored[0]]
+                if part is None:
+                    start.append(self._next_step(numbers) if self._append else 0)
+                else:
+                    start.append(int(numbers[part.start or 0]) if len(numbers) else part.start or 0)
+                continue
+            first = 0 if part is None else part.start or 0
+            wanted = count if part is None or part.stop is None else part.stop - first
+            if (
+                wanted != count
+                or (part is None and sizes[str(dim)] != count)
+                or first + count > sizes[str(dim)]
+            ):
+                raise ConflictError(
+                    f'"{name}" has {sizes[str(dim)]} cells along "{dim}", which {count} from {first} on do not fit'
+                )
+            start.append(first)
+        return start
+
+    def _next_step(self, own: Iterable[int]) -> int:
+        """Where the steps that are written now begin: behind those of the dimension."""
+        dim = str(self._step_dim)
+        if dim not in self._appended:
+            stored = [v for _, v in self._stored()] if self._append else []
+            numbers = self._steps(self._with_dim(stored, dim)).get(dim, np.empty(0, np.int64))
+            self._appended[dim] = int(numbers[-1]) + 1 if len(numbers) else 0
+        return self._appended[dim]
+
+
+def _step_dim(variable: Variable) -> str | None:
+    return variable.attrs.get(STEP_DIM)
+
+
+def _members(name: str, variable: Variable) -> Iterable[tuple[str, Variable]]:
+    """The variable, or its members where it holds records."""
+    names = variable.dtype.names
+    if names is None:
+        yield name, variable
+        return
+    for member in names:
+        yield from _members(f"{name}.{member}", variable[member])
+
+
+def _preferred(variable: Variable, dims: tuple[str, ...], array: StoredArray) -> dict[str, int]:
+    """Chunks for Dask: as blocks are cut where that was said, and of steps as many as 16 MiB hold."""
+    shape = list(array.shape)
+    own = int(variable.has_steps)
+    for axis, edge in enumerate(variable.chunk_shape or ()):
+        shape[own + axis] = min(shape[own + axis], edge)
+    if own:
+        cells = int(np.prod(shape[1:], dtype=np.float64)) * array.dtype.itemsize
+        shape[0] = max(1, min(shape[0], _CHUNK_BYTES // max(1, cells)))
+    return dict(zip(dims, shape, strict=True))
+
+
+def _fits(there: Variable, dims: tuple[str, ...], variable: xr.Variable, step_dim: str | None) -> bool:
+    """Whether a stored variable may take the values of another in its place: whole ones, not of steps."""
+    same = not there.has_steps and step_dim not in dims and (there.dims or ()) == dims
+    dtype = np.dtype(object) if variable.dtype.kind == "O" else variable.dtype
+    return (
+        same
+        and there.shape == variable.shape
+        and there.dtype == dtype
+        and dict(there.attrs) == variable.attrs
+    )
+
+
+def _extracted(name: str, variable: xr.Variable, check: bool) -> dict[str, Any]:
+    """Of an encoding, what is ours. What other formats left there is no mistake, unless it was asked for."""
+    given = {key for key, value in variable.encoding.items() if value is not None}
+    unknown = given - _ENCODINGS - _MEANINGLESS - (_OF_STRINGS if variable.dtype.kind in "OSU" else set())
+    if check and unknown:
+        raise ValueError(
+            f"unexpected encoding for variable {name!r}: {sorted(unknown)}; there are {sorted(_ENCODINGS)}"
+        )
+    encoding = {key: value for key, value in variable.encoding.items() if key in _ENCODINGS}
+    chunks = encoding.get("chunks")
+    if chunks is not None and not check and len(chunks) > variable.ndim:
+        del encoding["chunks"]
+    return encoding
+
+
+def _attribute(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode()
+    return value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind in "OU" else value
+
+
+def _fill(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A fill value as the variable can store it; None where it cannot."""
+    if value is None or dtype.kind not in "biufc":
+        return None
+    element = np.asarray(value)
+    with np.errstate(all="ignore"):
+        cast = element.astype(dtype)
+    return values.as_elements(cast[()], dtype, "_FillValue")[()] if element.shape == () else None

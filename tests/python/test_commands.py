@@ -1,0 +1,347 @@
+"""`drystone import`, `export`, `diff`, `plot` and `du` on files as their own packages write them."""
+
+import contextlib
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import drystone as dry
+import numpy as np
+import pytest
+import xarray as xr
+from drystone import commands
+from same_bits import commits_by_itself
+
+h5py = pytest.importorskip("h5py")
+netCDF4 = pytest.importorskip("netCDF4")
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def drystone(*arguments, code=0):
+    """Runs a command; what it printed."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        got = commands.main([str(a) for a in arguments])
+    assert got == code, err.getvalue()
+    return out.getvalue() if code in (0, 1) else err.getvalue()
+
+
+def as_json(*arguments, code=0):
+    return json.loads(drystone(*arguments, "--json", code=code))
+
+
+@pytest.fixture
+def hdf5(tmp_path):
+    path = tmp_path / "run.h5"
+    with h5py.File(path, "w") as f:
+        f.attrs["title"] = "a run"
+        f.attrs["numbers"] = np.array([1.5, 2.5])
+        g = f.create_group("fields/deep")
+        g.attrs["kind"] = np.bytes_(b"scalar")
+        T = g.create_dataset(
+            "T",
+            data=np.arange(3 * 70 * 80, dtype=">f4").reshape(3, 70, 80),
+            chunks=(1, 64, 64),
+            compression="gzip",
+            maxshape=(None, 70, 80),
+        )
+        T.attrs["units"] = "K"
+        for dim, name in zip(T.dims, ("time", "y", "x"), strict=True):
+            dim.label = name
+        f.create_dataset("names", data=["a", "größe", ""], dtype=h5py.string_dtype())
+        f.create_dataset("flags", data=np.array([[True, False]]))
+        f.create_dataset("z", data=np.array([1 + 2j, 3j], "c8"))
+        f.create_dataset("p", data=np.array([(1, 2.5), (3, 4.5)], [("id", "i4"), ("w", "f8")]))
+        f.create_dataset("sparse", (5, 6), "i2", fillvalue=-9)
+        f["sparse"][1:3] = 7
+        f.create_dataset("scalar", data=2.5)
+        f.create_dataset("empty", (0, 4), "f8")
+        f.create_dataset("ragged", (2,), dtype=h5py.vlen_dtype("i4"))
+        f.create_dataset("null", data=h5py.Empty("f4"))
+    return path
+
+
+def test_hdf5_is_imported_and_what_cannot_be_is_named(hdf5, path):
+    said = as_json("import", hdf5, path)
+    assert [what.split()[0] for what in said["lost"]] == ["null", "ragged"]
+    with dry.open(path) as c, h5py.File(hdf5) as f:
+        assert c.attrs["title"] == "a run"
+        assert list(c.attrs["numbers"]) == [1.5, 2.5]
+        assert c["fields/deep"].attrs["kind"] == "scalar"
+        T = c["fields/deep/T"]
+        assert (T.dims, T.chunk_shape, T.dtype, T.growable) == (
+            ("time", "y", "x"),
+            (1, 64, 64),
+            np.dtype("f4"),
+            (True, False, False),
+        )
+        for name in ("fields/deep/T", "flags", "z", "p", "sparse", "scalar", "empty"):
+            np.testing.assert_array_equal(c[name][...], f[name][()])
+        assert c["names"][...].tolist() == ["a", "größe", ""]
+        assert c["sparse"].fill_value == -9
+        assert len(c.snapshots) <= 3
+
+
+def test_a_dimension_becomes_steps(hdf5, path):
+    drystone(
+        "import",
+        hdf5,
+        path,
+        "--steps",
+        "time",
+        "--only",
+        "fields",
+        "--transform",
+        "shuffle,zstd:1",
+        "--group",
+        "raw",
+    )
+    with dry.open(path) as c, h5py.File(hdf5) as f:
+        T = c["raw/fields/deep/T"]
+        assert (T.has_steps, T.dims, T.transform, c.steps) == (True, ("y", "x"), "shuffle,zstd:1", [0, 1, 2])
+        np.testing.assert_array_equal(T[...], f["fields/deep/T"][()])
+        assert list(c.variables) == ["raw/fields/deep/T"]
+    with xr.open_dataset(path, engine="drystone", group="raw/fields/deep") as ds:
+        assert ds.T.dims == ("time", "y", "x")
+
+
+@pytest.mark.parametrize("kind", ["NETCDF4", "NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET"])
+def test_netcdf_is_imported_as_xarray_sees_it(tmp_path, path, kind):
+    ds = xr.Dataset(
+        {
+            "t": (
+                ("time", "y", "x"),
+                np.random.default_rng(1).normal(size=(4, 5, 6)).astype("f4"),
+                {"units": "K"},
+            ),
+            "packed": (("y", "x"), np.arange(30.0).reshape(5, 6)),
+            "label": (("y",), np.array(["a", "bb", "c", "", "e"], object)),
+        },
+        coords={
+            "time": np.datetime64("2026-01-01", "ns") + np.arange(4) * np.timedelta64(1, "D"),
+            "x": np.arange(6.0),
+        },
+        attrs={"title": "weather"},
+    )
+    encoding = {"packed": {"dtype": "i2", "scale_factor": 0.5, "_FillValue": -1}}
+    if kind != "NETCDF4":
+        ds["label"] = ds.label.astype("S")
+    ds.to_netcdf(tmp_path / "w.nc", format=kind, engine="netcdf4", encoding=encoding, unlimited_dims=["time"])
+    said = as_json("import", tmp_path / "w.nc", path)
+    assert said["lost"] == []
+    with (
+        xr.open_dataset(path, engine="drystone") as back,
+        xr.open_dataset(tmp_path / "w.nc", engine="netcdf4") as there,
+    ):
+        xr.testing.assert_identical(back.load(), there.load())
+    drystone("export", path, tmp_path / "again.nc")
+    with (
+        xr.open_dataset(tmp_path / "again.nc", engine="netcdf4") as again,
+        xr.open_dataset(tmp_path / "w.nc", engine="netcdf4") as there,
+    ):
+        xr.testing.assert_identical(again.load(), there.load())
+
+
+SAMPLES = sorted(Path(xr.__file__).parent.glob("tests/data/*.nc"))
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda p: p.name)
+def test_files_of_others_come_through_import_and_export(sample, path, tmp_path):
+    drystone("import", sample, path)
+    drystone("export", path, tmp_path / "back.nc")
+    options = {"decode_times": False, "engine": "netcdf4"}
+    with (
+        xr.open_dataset(sample, **options) as there,
+        xr.open_dataset(tmp_path / "back.nc", **options) as back,
+    ):
+        xr.testing.assert_identical(back.load(), there.load())
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_zarr_is_imported(tmp_path, path, version):
+    zarr = pytest.importorskip("zarr")
+    root = zarr.open_group(str(tmp_path / "a.zarr"), mode="w", zarr_format=version)
+    root.attrs["title"] = "published"
+    names = {"dimension_names": ("y", "x")} if version == 3 else {}
+    T = root.create_array("g/T", shape=(90, 100), chunks=(64, 64), dtype="f4", fill_value=-1, **names)
+    T.attrs["units"] = "m"
+    if version == 2:
+        T.attrs["_ARRAY_DIMENSIONS"] = ["y", "x"]
+    T[:50] = np.arange(5000, dtype="f4").reshape(50, 100)
+    drystone("import", tmp_path / "a.zarr", path)
+    with dry.open(path) as c:
+        np.testing.assert_array_equal(c["g/T"][...], T[...])
+        assert (c["g/T"].dims, c["g/T"].fill_value, dict(c["g/T"].attrs)) == (("y", "x"), -1, {"units": "m"})
+        assert c["g/T"].chunk_shape == (64, 64)
+        assert c.attrs["title"] == "published"
+
+
+def test_adios_steps_become_steps(tmp_path, path):
+    adios2 = pytest.importorskip("adios2")
+    with adios2.Stream(str(tmp_path / "a.bp"), "w") as s:
+        s.write_attribute("title", "a run")
+        for t in range(3):
+            s.begin_step()
+            s.write("T", np.arange(12.0).reshape(3, 4) + 100 * t, [3, 4], [0, 0], [3, 4])
+            s.write_attribute("units", "K", "T")
+            s.write("time", 0.5 * t)
+            s.write("name", f"step {t}")
+            if t == 0:
+                s.write("mesh", np.arange(5, dtype="f4"), [5], [0], [5])
+            if t < 2:
+                s.write("now and then", np.arange(2.0), [2], [0], [2])
+            s.end_step()
+    said = as_json("import", tmp_path / "a.bp", path)
+    assert said["lost"] == ["now and then (in 2 of 3 steps, and BP does not say which)"]
+    with dry.open(path) as c:
+        assert c.steps == [0, 1, 2]
+        np.testing.assert_array_equal(c["T"][2], np.arange(12.0).reshape(3, 4) + 200)
+        assert c["time"][...].tolist() == [0, 0.5, 1]
+        assert c["name"][...].tolist() == ["step 0", "step 1", "step 2"]
+        assert c["mesh"][...].tolist() == [0, 1, 2, 3, 4]
+        assert (c["T"].attrs["units"], c.attrs["title"]) == ("K", "a run")
+
+
+def test_npy_goes_in_and_out(tmp_path, path):
+    array = np.asfortranarray(np.arange(2000, dtype="i8").reshape(40, 50))
+    np.save(tmp_path / "a.npy", array)
+    drystone("import", tmp_path / "a.npy", path)
+    drystone("export", path, tmp_path / "b.npy", "a", "--select", "[::-2, 5:9]")
+    np.testing.assert_array_equal(np.load(tmp_path / "b.npy"), array[::-2, 5:9])
+    assert "there already" in drystone("export", path, tmp_path / "b.npy", "a", code=5)
+    drystone("export", path, tmp_path / "b.npy", "a", "--overwrite")
+
+
+@pytest.fixture
+def run(path):
+    with dry.create(path, durability="memory") as c:
+        c.create_variable(
+            "T", "f4", (20, 30), dims=("y", "x"), steps=True, attrs={"units": "K"}, fill_value=-1
+        )
+        c.create_variable("g/p", [("id", "i4"), ("w", "f8")], (3,))
+        c.create_variable("names", str, (2,))
+        c.create_variable("half", "f2", (4,))
+        c.create_variable("own", "f4", local=True)
+        with commits_by_itself(c) as w:
+            w.put("g/p", np.array([(1, 0.5), (2, 1.5), (3, 2.5)], [("id", "i4"), ("w", "f8")]))
+            w.put("names", ["a", "b,c"])
+            w.put("half", np.arange(4, dtype="f2"))
+            w.put("own", 3.0)
+            for t in (0, 1, 4):
+                with w.step(t):
+                    w.put("T", np.full((10, 30), t, "f4"))
+                    w.put("T", np.full((10, 30), t + 0.5, "f4"), offset=(10, 0))
+    return path
+
+
+def test_exported_hdf5_comes_back_the_same(run, tmp_path):
+    said = as_json("export", run, tmp_path / "out.h5")
+    assert said["lost"] == ["own (a local variable has no one array)"]
+    with h5py.File(tmp_path / "out.h5") as f:
+        assert [d.label for d in f["T"].dims] == ["step", "y", "x"]
+        assert f["step"][...].tolist() == [0, 1, 4]
+        assert f["T"][2, 15, 0] == 4.5
+        assert f["g/p"][1]["w"] == 1.5
+    drystone("import", tmp_path / "out.h5", tmp_path / "back.dry")
+    with dry.open(tmp_path / "back.dry") as back, dry.open(run) as c:
+        np.testing.assert_array_equal(back["T"][...], c["T"][[0, 1, 4]])
+        np.testing.assert_array_equal(back["g/p"][...], c["g/p"][...])
+        assert back["names"][...].tolist() == ["a", "b,c"]
+
+
+def test_exported_netcdf_is_what_xarray_shows(run, tmp_path):
+    said = as_json("export", run, tmp_path / "out.nc")
+    assert [what.split()[0].rstrip(":") for what in said["lost"]] == ["half", "own"]
+    with (
+        xr.open_dataset(tmp_path / "out.nc", engine="netcdf4") as out,
+        xr.open_dataset(run, engine="drystone") as ds,
+    ):
+        xr.testing.assert_equal(out["T"].load(), ds["T"].load())
+        assert out.step.values.tolist() == [0, 1, 4]
+
+
+def test_csv_has_a_row_per_cell(run, tmp_path):
+    drystone("export", run, tmp_path / "p.csv", "g/p")
+    drystone("export", run, tmp_path / "T.csv", "T", "--select", "-1, 9:11, 0")
+    with (tmp_path / "p.csv").open() as file:
+        assert list(csv.reader(file))[:2] == [["dim_0", "id", "w"], ["0", "1", "0.5"]]
+    assert (tmp_path / "T.csv").read_text().split() == ["axis_0,T", "0,4.0", "1,4.5"]
+
+
+def test_diff_finds_the_first_difference_and_says_how_much(run, tmp_path):
+    drystone("export", run, tmp_path / "T.npy", "T", "--select", "0")
+    assert drystone("diff", run, run) == "no difference\n"
+    with dry.open(run, mode="r+") as c:
+        before = int(c.snapshot)
+        c["T"][1, 3, 4] = 9
+        c["T"].attrs["units"] = "C"
+    found = as_json("diff", run, run, "--at", before, before + 2, code=1)["differences"]
+    assert [d["what"] for d in found] == [
+        "attribute units: 'K' and 'C'",
+        "1 of 3000 values, by up to 8, the first at (1, 3, 4)",
+    ]
+    assert "no difference" in drystone(
+        "diff", run, run, "--at", before, before + 2, "--no-attrs", "--atol", 10
+    )
+    assert "only in the first" in drystone("diff", run, _empty(tmp_path), code=1)
+
+
+def _empty(tmp_path):
+    with dry.create(tmp_path / "empty.dry"):
+        return tmp_path / "empty.dry"
+
+
+def test_pictures_are_drawn(run, tmp_path):
+    for arguments in (["T", "[-1]"], ["T", "[:, 3, 4]"], ["T", "--layout"], ["half", "--layout"], ["g/p.w"]):
+        out = tmp_path / "p.png"
+        said = as_json("plot", run, *arguments, "-o", out)
+        assert out.read_bytes().startswith(b"\x89PNG")
+        assert said["shows"]
+        out.unlink()
+    assert "2 blocks by 1 writers" in as_json("plot", run, "T", "--layout", "-o", tmp_path / "l.png")["shows"]
+
+
+def test_du_adds_up_blocks(run):
+    said = as_json("du", run)
+    assert said["variables"][0] == {"name": "T", "blocks": 6, "stored": 7200, "decoded": 7200, "ratio": 1.0}
+    assert said["files"]["log"] > 7200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["import", "nothing.h5", "x.dry"], 3, "there is nothing at nothing.h5"),
+        (["import"], 2, "required"),
+        (["import", __file__, "x.dry"], 2, "no format that is known"),
+        (["export", "nothing.dry", "x.h5"], 3, "nothing"),
+        (["export", "RUN", "x.what"], 2, "--format is one of"),
+        (["export", "RUN", "x.npy"], 2, "takes one variable; name it"),
+        (["export", "RUN", "x.npy", "U"], 3, "U"),
+        (["export", "RUN", "x.npy", "T", "--select", "[1, x]"], 2, "x is no integer"),
+        (["export", "RUN", "x.npy", "T", "--select", "[9]"], 2, "out of bounds"),
+        (["plot", "RUN", "T"], 2, "one or two axes"),
+        (["plot", "RUN", "names"], 2, "is not drawn"),
+        (["plot", "RUN", "T", "[0]", "--colours", "nope"], 2, "no colour map"),
+        (["diff", "RUN", "RUN", "--at", "1", "99"], 3, "99"),
+    ],
+)
+def test_wrong_input_gives_one_line_that_helps(run, tmp_path, monkeypatch, arguments, code, message):
+    monkeypatch.chdir(tmp_path)
+    said = drystone(*[run if a == "RUN" else a for a in arguments], code=code)
+    assert said.startswith("drystone: ")
+    assert message in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "x.dry").exists()
+
+
+def test_the_program_finds_both_kinds_of_commands(run):
+    for arguments in (["du", str(run)], ["ls", str(run)], ["--json", "du", str(run)]):
+        done = subprocess.run(
+            [sys.executable, "-m", "drystone", *arguments], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert "T" in done.stdout

@@ -1,0 +1,271 @@
+"""Containers as datasets: steps, groups, lazy reads, appends, regions, Dask."""
+
+import pickle
+import threading
+
+import dask
+import dask.array as da
+import drystone as dry
+import drystone.xarray  # registers ds.drystone
+import numpy as np
+import pytest
+import xarray as xr
+from same_bits import commits_by_itself
+from xarray.testing import assert_identical
+
+
+@pytest.fixture
+def run(path):
+    """What a simulation writes: steps with a gap, a record, a group, a variable without steps."""
+    with dry.create(path, durability="memory") as c:
+        c.create_variable("T", "f4", (4, 6), dims=("y", "x"), steps=True, chunks=(2, 6), attrs={"units": "K"})
+        c.create_variable("p", [("x", "f8"), ("id", "i4")], (3,), dims=("n",), steps=True)
+        c.create_variable("flags", "i2", (4, 6), dims=("y", "x"), fill_value=-1)
+        c.create_variable("mesh/lon", "f8", (6,), dims=("x",))
+        c.create_variable("names", str, (4,), dims=("y",))
+        c.create_variable("load", "f4", local=True, steps=True)
+        c.attrs["title"] = "a run"
+        with commits_by_itself(c) as w:
+            w.put("mesh/lon", np.arange(6.0))
+            w.put("names", ["a", "bb", "", "dé"])
+            w.put("flags", np.ones((2, 6), "i2"))
+            for t in (0, 1, 5, 7):
+                with w.step(t):
+                    w.put("T", np.full((4, 6), t, "f4") + np.arange(6, dtype="f4"))
+                    w.put("load", 3.0)
+                    if t != 1:
+                        w.put("p", np.array([(t, 1), (t, 2), (t, 3)], [("x", "f8"), ("id", "i4")]))
+    return path
+
+
+def test_steps_are_a_dimension_that_shows_those_that_are_there(run):
+    with xr.open_dataset(run, engine="drystone") as ds:
+        assert ds.T.dims == ("step", "y", "x")
+        assert ds.step.values.tolist() == [0, 1, 5, 7]
+        assert ds.sel(step=5).T.values[0].tolist() == [5, 6, 7, 8, 9, 10]
+        assert ds.T.isel(step=[3, 0], x=2).values[:, 0].tolist() == [9, 2]
+        assert ds.T.isel(step=slice(None, None, -2), y=0, x=0).values.tolist() == [7, 1]
+        assert ds["p.x"].sel(step=7).values.tolist() == [7, 7, 7]
+        assert ds["p.id"].sel(step=1).values.tolist() == [0, 0, 0]
+        assert ds.names.values.tolist() == ["a", "bb", "", "dé"]
+        assert ds.attrs == {"title": "a run"}
+        assert ds.T.attrs == {"units": "K"}
+        assert "load" not in ds
+        assert ds.T.encoding["preferred_chunks"] == {"step": 4, "y": 2, "x": 6}
+        points = ds.T.isel(step=xr.DataArray([3, 1], dims="k"), x=xr.DataArray([5, 0], dims="k"))
+        assert points.values[:, 0].tolist() == [12, 1]
+
+
+def test_cells_that_nobody_wrote_are_missing_where_there_is_a_fill_value(run):
+    with xr.open_dataset(run, engine="drystone") as ds:
+        assert np.isnan(ds.flags.values[2:]).all()
+        assert (ds.flags.values[:2] == 1).all()
+    with xr.open_dataset(run, engine="drystone", mask_and_scale=False) as ds:
+        assert ds.flags.dtype == np.int16
+        assert (ds.flags.values[2:] == -1).all()
+
+
+def test_groups_are_datasets_and_a_tree(run):
+    with xr.open_dataset(run, engine="drystone", group="mesh") as ds:
+        assert ds.lon.values.tolist() == [0, 1, 2, 3, 4, 5]
+    with xr.open_datatree(run, engine="drystone") as tree:
+        assert tree["mesh/lon"].values[5] == 5
+        assert tree["T"].shape == (4, 4, 6)
+    assert set(xr.open_groups(run, engine="drystone")) == {"/", "/mesh"}
+    with pytest.raises(dry.NotFoundError):
+        xr.open_dataset(run, engine="drystone", group="nothing")
+
+
+def test_nothing_is_read_before_it_is_asked_for(run, monkeypatch):
+    from drystone import views
+
+    reads = []
+    read = views.read
+    monkeypatch.setattr(views, "read", lambda *a: reads.append(1) or read(*a))
+    # Of arrays of objects xarray looks at the first.
+    with xr.open_dataset(run, engine="drystone", chunks={}, drop_variables="names") as ds:
+        ds.T.mean(), ds.T[0, 1:3]
+        assert not reads
+        assert ds.T.chunks == ((4,), (2, 2), (6,))
+        assert ds.T[0, 0, 0].compute() == 0
+        assert len(reads) == 1
+
+
+def test_a_container_is_recognised_and_opens_at_a_snapshot(run):
+    with dry.open(run, mode="r+") as c:
+        before = int(c.snapshot)
+        c["T"][7, :, :] = 0
+    with xr.open_dataset(run) as ds, xr.open_dataset(run, snapshot=before, engine="drystone") as old:
+        assert (ds.T.values[-1] == 0).all()
+        assert old.T.values[-1, 0, 0] == 7
+    with dry.open(run) as c:
+        assert xr.open_dataset(c, engine="drystone").T.shape == (4, 4, 6)
+
+
+def test_lazy_arrays_are_pickled_as_path_and_snapshot(run):
+    with xr.open_dataset(run, engine="drystone") as ds:
+        again = pickle.loads(pickle.dumps(ds))
+        assert_identical(again.load(), ds.load())
+
+
+def weather(first=0, times=3):
+    time = np.datetime64("2026-01-01", "ns") + np.arange(first, first + times) * np.timedelta64(6, "h")
+    t = np.random.default_rng(first).normal(size=(times, 5, 7)).astype("f4")
+    return xr.Dataset(
+        {"t": (("time", "y", "x"), t, {"units": "K"}), "mask": (("y", "x"), np.eye(5, 7, dtype=bool))},
+        coords={"time": time, "x": np.arange(7) * 0.5, "area": (("y",), np.arange(5.0))},
+        attrs={"title": "weather", "levels": [1, 2]},
+    )
+
+
+def test_what_is_written_comes_back_identical(path):
+    ds = weather()
+    ds.drystone.to_container(path, encoding={"t": {"transform": "shuffle,zstd:1", "chunks": (1, 5, 7)}})
+    with xr.open_dataset(path, engine="drystone") as back:
+        assert_identical(back.load(), ds)
+        assert back.t.encoding["transform"] == "shuffle,zstd:1"
+    with pytest.raises(dry.ConflictError):
+        ds.drystone.to_container(path)
+    ds.drystone.to_container(path, mode="w")
+
+
+def test_steps_are_appended_and_become_visible_together(path):
+    weather(0, 3).drystone.to_container(path, step_dim="time")
+    with dry.open(path) as reader:
+        assert reader["t"].has_steps
+        assert reader["t"].dims == ("y", "x")
+        before = len(reader.snapshots)
+        weather(3, 4).drop_vars(["mask", "area", "x"]).drystone.to_container(path, append_dim="time")
+        reader.refresh()
+        assert len(reader["t"]) == len(reader["time"]) == 7
+        steps = [len(reader.at(s).steps) for s in reader.snapshots[before - 1 :]]
+        assert set(steps) == {3, 7}
+    with xr.open_dataset(path, engine="drystone") as ds:
+        both = xr.concat(
+            [weather(0, 3), weather(3, 4)],
+            dim="time",
+            data_vars="minimal",
+            coords="minimal",
+            compat="override",
+        )
+        assert_identical(ds.load(), both)
+        assert ds.encoding["unlimited_dims"] == {"time"}
+
+
+def test_appending_to_nothing_creates_and_other_dimensions_are_refused(path):
+    weather(0, 2).drystone.to_container(path, append_dim="time")
+    with xr.open_dataset(path, engine="drystone") as ds:
+        assert_identical(ds.load(), weather(0, 2))
+    with pytest.raises(dry.InvalidArgumentError, match="steps come first"):
+        weather(2, 1).transpose("y", "x", "time").drystone.to_container(path, append_dim="time")
+    with pytest.raises(ValueError, match="size for existing"):
+        weather(2, 1).isel(y=slice(3)).drystone.to_container(path, append_dim="time")
+    with pytest.raises(dry.InvalidArgumentError, match="no dimension"):
+        weather().drystone.to_container(path, append_dim="when")
+
+
+def test_regions_that_are_not_aligned_with_anything_are_written_at_the_same_time(path):
+    whole = xr.Dataset({"f": (("y", "x"), np.arange(60 * 70.0).reshape(60, 70))})
+    empty = xr.zeros_like(whole)
+    empty.drystone.to_container(path, encoding={"f": {"chunks": (16, 16)}})
+    parts = [
+        (slice(y, min(y + 13, 60)), slice(x, min(x + 11, 70)))
+        for y in range(0, 60, 13)
+        for x in range(0, 70, 11)
+    ]
+
+    def write(mine):
+        for y, x in mine:
+            whole.isel(y=y, x=x).drystone.to_container(path, region={"y": y, "x": x})
+
+    threads = [threading.Thread(target=write, args=(parts[k::4],)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with xr.open_dataset(path, engine="drystone") as ds:
+        assert_identical(ds.load(), whole)
+    with pytest.raises(dry.ConflictError, match="do not fit"):
+        whole.drystone.to_container(path, region={"y": slice(1, 61)})
+
+
+@pytest.mark.parametrize("compute", [True, False])
+def test_dask_arrays_are_written_chunk_by_chunk(path, compute):
+    ds = weather(0, 8).chunk({"time": 3, "y": 2, "x": 4})
+    done = ds.drystone.to_container(path, step_dim="time", compute=compute)
+    if not compute:
+        dask.compute(done)
+    with xr.open_dataset(path, engine="drystone") as back:
+        assert_identical(back.load(), weather(0, 8))
+
+
+def test_a_tree_is_written_group_by_group(path):
+    tree = xr.DataTree.from_dict(
+        {"/fine": weather(), "/coarse": weather().isel(y=[0, 2]), "/other/deep": weather(5, 2)}
+    )
+    tree.drystone.to_container(path)
+    with xr.open_datatree(path, engine="drystone") as back:
+        xr.testing.assert_identical(back.load(), tree)
+
+
+def test_dask_reads_and_stores_variables_without_locks(path):
+    source = np.random.default_rng(5).normal(size=(50, 60))
+    with dry.create(path, durability="memory") as c:
+        V = c.create_variable("v", "f8", source.shape, chunks=(16, 16))
+        T = c.create_variable("t", "f8", source.shape, steps=True)
+        da.store(da.from_array(source, chunks=(7, 13)), V, lock=False)
+        assert (V[...] == source).all()
+        stack = da.stack([da.from_array(source * k, chunks=(30, 60)) for k in range(4)])
+        da.store(stack, T, lock=False)
+        assert T.shape == (4, 50, 60)
+        lazy = da.from_array(T, chunks=(1, 25, 30))
+        assert np.allclose(lazy.sum(axis=0).compute(), source * 6)
+
+
+def test_assignment_is_numpys_and_visible_with_the_next_read(path):
+    with dry.create(path, durability="memory") as c:
+        V = c.create_variable("v", "f4", (6, 5))
+        expected = np.zeros((6, 5), "f4")
+        for key, value in [
+            (..., 3),
+            ((slice(1, 4), slice(None)), np.arange(5)),
+            ((slice(4, 1, -1), 2), np.arange(3.0)),
+            ((-1, slice(2, 4)), [7, 8]),
+            ((0, 0), np.float32(9)),
+            ((slice(2, 2), slice(None)), 1),
+        ]:
+            V[key] = value
+            expected[key] = value
+            np.testing.assert_array_equal(V[...], expected)
+        for key, value, message in [
+            ([0, 1], 1, "only slices"),
+            (slice(None, None, 2), 1, "only slices"),
+            (9, 1, "out of bounds"),
+            (0, np.zeros(4), "does not fit"),
+            (0, "text", "does not fit"),
+            (0, np.zeros(5, "c8"), "convert it first"),
+        ]:
+            with pytest.raises(dry.DrystoneError, match=message):
+                V[key] = value
+        S = c.create_variable("s", str, (3,))
+        S[1:] = ["a", "b"]
+        assert S[...].tolist() == ["", "a", "b"]
+        P = c.create_variable("p", [("x", "f8"), ("y", "f8")], (3,))
+        P["x"][:] = [1, 2, 3]
+        assert P["x"][...].tolist() == [1, 2, 3]
+        G = c.create_variable("g", "i4", ("*",), steps=True)
+        G[3, 0:4] = [1, 2, 3, 4]
+        assert (G.shape, c.steps) == ((4, 4), [3])
+    with dry.open(path) as c:
+        np.testing.assert_array_equal(c["v"][...], expected)
+        with pytest.raises(dry.ConflictError, match="open for reading"):
+            c["v"][0] = 1
+
+
+def test_a_pickled_variable_of_a_writable_container_is_assigned_to_by_its_path(path):
+    with dry.create(path, durability="memory") as c:
+        V = c.create_variable("v", "i8", (4,))
+        far = pickle.loads(pickle.dumps(V))
+        far[1:3] = [5, 6]
+        c.refresh()
+        assert V[...].tolist() == [0, 5, 6, 0]
