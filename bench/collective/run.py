@@ -16,11 +16,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "examples" / "gray_scott"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "gray_scott"))
 
 from job import mpi_environment  # noqa: E402
 
+HERE = Path(__file__).resolve().parent
 BIN = Path(sys.executable).parent
 
 

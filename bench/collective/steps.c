@@ -44,9 +44,9 @@ static void with_drystone(const char *folder, int writers, uint64_t cells, int s
     int step;
     dry_create_options create = dry_create_options_new();
     dry_variable_options options = dry_variable_options_new();
-    dry_group_writer_options how = dry_group_writer_options_new();
+    dry_team_writer_options how = dry_team_writer_options_new();
     dry_communicator ranks;
-    dry_group *group;
+    dry_team *team;
     dry_container *c;
     dry_variable *u;
     dry_writer *w;
@@ -55,17 +55,17 @@ static void with_drystone(const char *folder, int writers, uint64_t cells, int s
     snprintf(path, sizeof path, "%s/run.dry", folder);
     create.durability = durable ? DRY_DURABLE : DRY_ASYNC;
     require(dry_mpi_communicator(MPI_COMM_WORLD, &ranks) == DRY_OK, "communicator");
-    require(dry_group_create(path, &create, &ranks, &group) == DRY_OK, "create");
-    require(dry_group_container(group, &c) == DRY_OK, "container");
+    require(dry_team_create(path, &create, &ranks, &team) == DRY_OK, "create");
+    require(dry_team_container(team, &c) == DRY_OK, "container");
     shape[0] = cells * (uint64_t)size;
     options.type = DRY_FLOAT64;
     options.ndim = 1;
     options.shape = shape;
     options.has_steps = 1;
     if (rank == 0) mine = dry_create_variable(c, "u", &options);
-    require(dry_group_agree(group, mine) == DRY_OK, "create variable");
+    require(dry_team_agree(team, mine) == DRY_OK, "create variable");
     how.writers = (uint32_t)writers;
-    require(dry_group_writer_open(group, &how, &w) == DRY_OK, "writer");
+    require(dry_team_writer_open(team, &how, &w) == DRY_OK, "writer");
     offset[0] = cells * (uint64_t)rank;
     count[0] = cells;
     for (step = 0; step < steps; step++) {
@@ -84,7 +84,7 @@ static void with_drystone(const char *folder, int writers, uint64_t cells, int s
     free(back);
     dry_variable_close(u);
     dry_container_close(c);
-    dry_group_close(group);
+    dry_team_close(team);
     dry_mpi_free(&ranks);
 }
 

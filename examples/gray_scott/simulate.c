@@ -301,7 +301,7 @@ int main(int argc, char **argv) {
     const char *transform = NULL;
     dry_create_options options = dry_create_options_new();
     dry_communicator communicator;
-    dry_group *group;
+    dry_team *team;
     dry_container *container;
     dry_writer *writer;
     dry_status status = DRY_OK;
@@ -327,14 +327,14 @@ int main(int argc, char **argv) {
 
     ok(dry_check_abi(DRY_ABI));
     ok(dry_mpi_communicator(MPI_COMM_WORLD, &communicator));
-    if (restarting) ok(dry_group_open(argv[1], DRY_READ_WRITE, &communicator, &group));
-    else ok(dry_group_create(argv[1], &options, &communicator, &group));
-    ok(dry_group_container(group, &container));
+    if (restarting) ok(dry_team_open(argv[1], DRY_READ_WRITE, &communicator, &team));
+    else ok(dry_team_create(argv[1], &options, &communicator, &team));
+    ok(dry_team_container(team, &container));
     if (rank == 0) {
         if (restarting) status = dry_recover(container, DRY_ADOPT_ALL, NULL, 0, NULL);
         else status = create_variables(container, grid, &m, transform);
     }
-    ok(dry_group_agree(group, status));
+    ok(dry_team_agree(team, status));
     if (restarting) first = restart(container, grid, &m);
 
     p = divide(grid);
@@ -344,7 +344,7 @@ int main(int argc, char **argv) {
     if (restarting) load(container, &p, first, fields);
     else initial_state(&p, &m, &u, &v);
 
-    ok(dry_group_writer_open(group, NULL, &writer));
+    ok(dry_team_writer_open(team, NULL, &writer));
     if (!restarting) store(writer, &p, 0, fields);
     for (step = first + 1; step <= outputs; step++) {
         for (i = 0; i < m.interval; i++) {
@@ -356,7 +356,7 @@ int main(int argc, char **argv) {
     }
     ok(dry_writer_close(writer));
     ok(dry_container_close(container));
-    ok(dry_group_close(group));
+    ok(dry_team_close(team));
     dry_mpi_free(&communicator);
     free(u.now), free(u.next), free(v.now), free(v.next), free(send), free(receive);
     MPI_Comm_free(&p.comm);

@@ -646,7 +646,7 @@ typedef int32_t (*dry_all_gather)(void *context, const void *send, uint64_t size
 typedef int32_t (*dry_exchange)(void *context, const void *send, const uint64_t *send_sizes, void *receive,
                                 const uint64_t *receive_sizes);
 
-/** How the ranks of a program reach each other. `context` and the callbacks serve until the group's handles are closed. */
+/** How the ranks of a program reach each other. `context` and the callbacks serve until the team's handles are closed. */
 typedef struct dry_communicator {
     uint32_t struct_size;
     uint32_t rank; /* of this process, below size */
@@ -660,35 +660,35 @@ typedef struct dry_communicator {
 
 /** A container that all ranks have opened. Its functions are collective: all ranks call them, in one order, and a failure of one
  *  is an error of all. */
-typedef struct dry_group dry_group;
+typedef struct dry_team dry_team;
 
 /** Creates a container: rank 0 does, then the others open it. */
-dry_status dry_group_create(const char *path, const dry_create_options *options, const dry_communicator *communicator,
-                            dry_group **group);
+dry_status dry_team_create(const char *path, const dry_create_options *options, const dry_communicator *communicator,
+                           dry_team **team);
 
 /** Opens a container, rank 0 before the others. With DRY_READ all ranks see the same snapshot, for ever. */
-dry_status dry_group_open(const char *path, int32_t mode, const dry_communicator *communicator, dry_group **group);
+dry_status dry_team_open(const char *path, int32_t mode, const dry_communicator *communicator, dry_team **team);
 
-/** Closes the group's handle and its container's; not collective. Writers are closed before. */
-dry_status dry_group_close(dry_group *group);
+/** Closes the team's handle and its container's; not collective. Writers are closed before. */
+dry_status dry_team_close(dry_team *team);
 
 /** A handle of this rank's container, to read, or on one rank to change the schema; it is closed by its own. Not collective. */
-dry_status dry_group_container(dry_group *group, dry_container **container);
+dry_status dry_team_container(dry_team *team, dry_container **container);
 
 /** Tells all ranks how each has fared: `mine` is the status of what this rank did last. All get the status of the first rank that
  *  failed. If none did, all move to the newest snapshot and so see what one of them did: variables it created, a recovery. */
-dry_status dry_group_agree(dry_group *group, dry_status mine);
+dry_status dry_team_agree(dry_team *team, dry_status mine);
 
-typedef struct dry_group_writer_options {
+typedef struct dry_team_writer_options {
     uint32_t struct_size;
     uint32_t writers; /* so many ranks write, at most all; 0: as many as are cheapest */
-} dry_group_writer_options;
+} dry_team_writer_options;
 
 /** Opens the writer of all ranks together. It is used as any other, with dry_begin_step, dry_put, dry_end_step, dry_abort_step and
  *  dry_writer_close; all but dry_put are collective. dry_end_step commits: when it returns, the step is visible, or it failed for
  *  all. Small blocks wait until then, and few ranks write them for the others. Strings and fragments are put by writers of their
- *  own. DRY_CONFLICT where a dead run left steps: dry_recover on one rank, and dry_group_agree. */
-dry_status dry_group_writer_open(dry_group *group, const dry_group_writer_options *options, dry_writer **writer);
+ *  own. DRY_CONFLICT where a dead run left steps: dry_recover on one rank, and dry_team_agree. */
+dry_status dry_team_writer_open(dry_team *team, const dry_team_writer_options *options, dry_writer **writer);
 
 /* ---- structures with struct_size set and everything else 0 ------------------------------------------------------ */
 
@@ -716,7 +716,7 @@ DRY_NEW(dry_fragment_array)
 DRY_NEW(dry_coverage)
 DRY_NEW(dry_rule_info)
 DRY_NEW(dry_communicator)
-DRY_NEW(dry_group_writer_options)
+DRY_NEW(dry_team_writer_options)
 
 /** The record of a C struct. */
 static inline dry_record dry_record_new(uint64_t item_size, const dry_member *members, uint32_t member_count) {

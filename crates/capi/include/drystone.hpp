@@ -668,5 +668,52 @@ class container : public detail::handle<dry_container, dry_container_close> {
     }
 };
 
+/// A container that the ranks of a program have opened together. All but get() and container() are collective.
+class team : public detail::handle<dry_team, dry_team_close> {
+  public:
+    using handle::handle;
+
+    static team create(const std::string &path, const dry_communicator &ranks, std::int32_t durability = DRY_ASYNC) {
+        auto options = dry_create_options_new();
+        options.durability = durability;
+        dry_team *raw = nullptr;
+        detail::check(dry_team_create(path.c_str(), &options, &ranks, &raw));
+        return team(raw);
+    }
+
+    static team open(const std::string &path, const dry_communicator &ranks, std::int32_t mode = DRY_READ) {
+        dry_team *raw = nullptr;
+        detail::check(dry_team_open(path.c_str(), mode, &ranks, &raw));
+        return team(raw);
+    }
+
+    /// This rank's container.
+    drystone::container container() const {
+        dry_container *raw = nullptr;
+        detail::check(dry_team_container(get(), &raw));
+        return drystone::container(raw);
+    }
+
+    /// Does something on this rank; if it throws on any, an error is thrown on all. Then all see what was done.
+    template <class Act> void agree(Act act) {
+        dry_status mine = DRY_OK;
+        try {
+            act();
+        } catch (const error &failure) {
+            mine = failure.status();
+        }
+        detail::check(dry_team_agree(get(), mine));
+    }
+
+    /// The writer of all ranks together; 0: as many ranks write as are cheapest.
+    drystone::writer writer(std::uint32_t writers = 0) {
+        auto options = dry_team_writer_options_new();
+        options.writers = writers;
+        dry_writer *raw = nullptr;
+        detail::check(dry_team_writer_open(get(), &options, &raw));
+        return drystone::writer(raw);
+    }
+};
+
 } // namespace drystone
 #endif

@@ -12,13 +12,13 @@
 extern "C" {
 #endif
 
-/** Makes a communicator for dry_group_create and dry_group_open from a duplicate of MPI's. Collective. */
+/** Makes a communicator for dry_team_create and dry_team_open from a duplicate of MPI's. Collective. */
 dry_status dry_mpi_communicator(MPI_Comm from, dry_communicator *communicator);
 
 /** The same for Fortran's integer handles. */
 dry_status dry_mpi_communicator_f(MPI_Fint from, dry_communicator *communicator);
 
-/** Frees the duplicate, after the group is closed and before MPI_Finalize. Collective. */
+/** Frees the duplicate, after the team is closed and before MPI_Finalize. Collective. */
 void dry_mpi_free(dry_communicator *communicator);
 
 #ifdef __cplusplus

@@ -101,7 +101,7 @@ pub(crate) fn report(done: Option<&Committed>, container: &Container) -> dry_com
     }
 }
 
-/// What the end of a group's step did.
+/// What the end of a team's step did.
 pub(crate) fn committed(snapshot: u64) -> dry_commit_report {
     dry_commit_report { struct_size: 0, changed: 1, snapshot, incomplete: 0 }
 }

@@ -19,7 +19,6 @@ mod container;
 mod dtype;
 mod failure;
 mod fragment;
-mod group;
 mod handle;
 mod log;
 mod memory;
@@ -28,6 +27,7 @@ mod recovery;
 mod rule;
 mod schema;
 mod strings;
+mod team;
 mod writer;
 
 use std::ffi::c_char;

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use drystone::collective::GroupWriter;
+use drystone::collective::TeamWriter;
 use drystone::format::dtype::DType;
 use drystone::member::member;
 use drystone::{Container, ErrorKind, Writer, WriterOptions};
@@ -31,7 +31,7 @@ pub(crate) struct OpenWriter {
 /// Whose writer it is: C has one kind of handle for both, so a program of many ranks puts as one of a single rank does.
 enum Kind {
     Alone(Writer),
-    Together(GroupWriter),
+    Together(TeamWriter),
 }
 
 impl Handled for OpenWriter {
@@ -92,17 +92,17 @@ impl dry_writer_options {
 }
 
 impl OpenWriter {
-    /// The writer of a group's rank.
-    pub(crate) fn together(writer: GroupWriter, container: Container) -> Self {
+    /// The writer of a team's rank.
+    pub(crate) fn together(writer: TeamWriter, container: Container) -> Self {
         OpenWriter { kind: Kind::Together(writer), container }
     }
 
-    /// The writer, if it is no group's.
+    /// The writer, if it is no team's.
     pub(crate) fn alone(&self) -> Result<&Writer> {
         match &self.kind {
             Kind::Alone(writer) => Ok(writer),
             Kind::Together(_) => Err(Failure::unsupported(
-                "a writer of a group puts arrays only; open a writer of this rank alone (dry_writer_open)",
+                "a writer of a team puts arrays only; open a writer of this rank alone (dry_writer_open)",
             )),
         }
     }

@@ -129,6 +129,9 @@ fn mirror() -> String {
 fn functions_and_structures_of_the_header_are_those_of_the_library() {
     let folder = tempfile::tempdir().unwrap();
     for (language, name) in [(Language::C, "mirror.c"), (Language::Cpp, "mirror.cpp")] {
+        if language == Language::Cpp && !build::exists("c++") {
+            continue;
+        }
         let source = folder.path().join(name);
         std::fs::write(&source, mirror()).unwrap();
         assert!(program(language, &[&source], folder.path(), &[]).status().unwrap().success());

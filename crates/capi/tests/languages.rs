@@ -9,6 +9,7 @@ use std::process::Command;
 use build::{Language, crate_folder, exists, program, succeeded};
 
 const NO_FORTRAN: &str = "not tried: gfortran is not installed";
+const NO_CPP: &str = "not tried: there is no C++ compiler";
 
 fn tour(name: &str) -> PathBuf {
     crate_folder().join("../../examples/native").join(name)
@@ -28,6 +29,9 @@ fn fortran(source: &Path, folder: &Path) -> Command {
 
 #[test]
 fn cpp_objects_close_themselves_and_fail_by_exception() {
+    if !exists("c++") {
+        return eprintln!("{NO_CPP}");
+    }
     let folder = tempfile::tempdir().unwrap();
     let source = crate_folder().join("tests/cpp/objects.cpp");
     let checked = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
@@ -48,10 +52,12 @@ fn fortran_arrays_of_any_type_rank_and_layout_come_back() {
 #[test]
 fn each_tour_reads_what_every_other_wrote() {
     let folder = tempfile::tempdir().unwrap();
-    let mut tours = vec![
-        program(Language::C, &[&tour("tour.c")], folder.path(), &[]),
-        program(Language::Cpp, &[&tour("tour.cpp")], folder.path(), &[]),
-    ];
+    let mut tours = vec![program(Language::C, &[&tour("tour.c")], folder.path(), &[])];
+    if exists("c++") {
+        tours.push(program(Language::Cpp, &[&tour("tour.cpp")], folder.path(), &[]));
+    } else {
+        eprintln!("{NO_CPP}");
+    }
     if exists("gfortran") {
         tours.push(fortran(&tour("tour.f90"), folder.path()));
     } else {

@@ -48,6 +48,11 @@ fn fragments_and_rules_convert_between_layouts() {
 }
 
 #[test]
+fn a_team_may_have_one_rank_and_a_communicator_of_its_own() {
+    runs("team.c");
+}
+
+#[test]
 fn misuse_is_an_error_with_a_message() {
     runs("misuse.c");
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};
 
 use drystone::array::{Source, Target};
-use drystone::collective::{Communicator, Group, GroupWriterOptions};
+use drystone::collective::{Communicator, Team, TeamWriterOptions};
 use drystone::format::dtype::{DType, Scalar};
 use drystone::format::schema::Attrs;
 use drystone::plan::selection::Selection;
@@ -105,11 +105,11 @@ fn bytes(values: &[f64]) -> Vec<u8> {
 }
 
 /// Rank 0 creates the variables, all see them.
-fn begin(path: &Path, communicator: Arc<dyn Communicator>, cells: u64) -> Group {
+fn begin(path: &Path, communicator: Arc<dyn Communicator>, cells: u64) -> Team {
     let options = CreateOptions { durability: Durability::Async };
-    let group = Group::create_local(path, options, communicator).unwrap();
-    let made = match group.rank() {
-        0 => group
+    let team = Team::create_local(path, options, communicator).unwrap();
+    let made = match team.rank() {
+        0 => team
             .container()
             .apply(vec![
                 SchemaOp::CreateVariable("u".into(), Box::new(variable(&[4, cells], true, false))),
@@ -119,8 +119,8 @@ fn begin(path: &Path, communicator: Arc<dyn Communicator>, cells: u64) -> Group 
             .map(|_| ()),
         _ => Ok(()),
     };
-    group.agree(made).unwrap();
-    group
+    team.agree(made).unwrap();
+    team
 }
 
 /// The column of a rank: four rows, one cell each.
@@ -149,16 +149,16 @@ fn small_blocks_of_many_ranks_are_written_by_few_and_read_as_they_were_put() {
     for (writers, files) in [(None, 1), (Some(3), 3), (Some(7), 7)] {
         let path = folder.path().join(format!("{files}.dry"));
         program(7, |communicator| {
-            let group = begin(&path, communicator, 7);
-            let writer = group.writer(GroupWriterOptions { writers }).unwrap();
+            let team = begin(&path, communicator, 7);
+            let writer = team.writer(TeamWriterOptions { writers }).unwrap();
             for step in 0..3 {
                 assert_eq!(writer.begin_step(None, false).unwrap(), step);
-                let data = column(step, group.rank());
+                let data = column(step, team.rank());
                 let source = Source::dense(&data, &[4, 1], 8).unwrap();
-                writer.put("/u", &F64, &source, Some(&[0, group.rank().into()]), None).unwrap();
+                writer.put("/u", &F64, &source, Some(&[0, team.rank().into()]), None).unwrap();
                 let version = writer.end_step().unwrap();
-                assert_eq!(version, group.container().snapshot().version());
-                assert_eq!(group.container().snapshot().steps.last(), Some(step));
+                assert_eq!(version, team.container().snapshot().version());
+                assert_eq!(team.container().snapshot().steps.last(), Some(step));
             }
             writer.close().unwrap();
         });
@@ -180,9 +180,9 @@ fn large_blocks_are_written_by_each_rank_and_steps_may_change_between() {
     let path = folder.path().join("large.dry");
     let cells = 600_000; // four rows of one rank's half are 9.6 MB
     program(2, |communicator| {
-        let group = begin(&path, communicator, cells);
-        let rank = u64::from(group.rank());
-        let writer = group.writer(GroupWriterOptions::default()).unwrap();
+        let team = begin(&path, communicator, cells);
+        let rank = u64::from(team.rank());
+        let writer = team.writer(TeamWriterOptions::default()).unwrap();
         let large = bytes(&vec![rank as f64 + 1.0; 4 * cells as usize / 2]);
         for step in 0..4 {
             writer.begin_step(Some(step), false).unwrap();
@@ -190,7 +190,7 @@ fn large_blocks_are_written_by_each_rank_and_steps_may_change_between() {
                 let source = Source::dense(&large, &[4, cells / 2], 8).unwrap();
                 writer.put("u", &F64, &source, Some(&[0, rank * cells / 2]), None).unwrap();
             } else {
-                let data = column(step, group.rank());
+                let data = column(step, team.rank());
                 writer
                     .put("u", &F64, &Source::dense(&data, &[4, 1], 8).unwrap(), Some(&[0, rank]), None)
                     .unwrap();
@@ -211,9 +211,9 @@ fn values_of_a_rank_stay_its_own_and_overlaps_show_the_later_rank() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("local.dry");
     program(4, |communicator| {
-        let group = begin(&path, communicator, 5);
-        let rank = u64::from(group.rank());
-        let writer = group.writer(GroupWriterOptions { writers: Some(2) }).unwrap();
+        let team = begin(&path, communicator, 5);
+        let rank = u64::from(team.rank());
+        let writer = team.writer(TeamWriterOptions { writers: Some(2) }).unwrap();
         writer
             .put("once", &F64, &Source::dense(&bytes(&[rank as f64]), &[1], 8).unwrap(), Some(&[rank]), None)
             .unwrap();
@@ -246,24 +246,24 @@ fn a_failure_of_one_rank_is_an_error_of_all() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("fails.dry");
     let said = program(3, |communicator| {
-        let group = begin(&path, communicator, 3);
+        let team = begin(&path, communicator, 3);
         let failed =
-            if group.rank() == 1 { Err(Error::new(ErrorKind::Io, "the disk is gone")) } else { Ok(()) };
-        let told = group.agree(failed).unwrap_err();
-        let writer = group.writer(GroupWriterOptions::default()).unwrap();
+            if team.rank() == 1 { Err(Error::new(ErrorKind::Io, "the disk is gone")) } else { Ok(()) };
+        let told = team.agree(failed).unwrap_err();
+        let writer = team.writer(TeamWriterOptions::default()).unwrap();
         // Different steps, calls in different order, a put that fails and is answered by dropping the step.
-        let different = writer.begin_step(Some(group.rank().into()), false).unwrap_err();
+        let different = writer.begin_step(Some(team.rank().into()), false).unwrap_err();
         assert_eq!(different.kind(), ErrorKind::InvalidArgument);
-        let order = match group.rank() {
+        let order = match team.rank() {
             0 => writer.begin_step(None, false).map(|_| ()),
-            _ => group.agree(Ok(())),
+            _ => team.agree(Ok(())),
         };
         assert!(order.unwrap_err().to_string().contains("in one order"));
         writer.begin_step(Some(5), false).unwrap();
-        let data = column(0, group.rank());
+        let data = column(0, team.rank());
         let source = Source::dense(&data, &[4, 1], 8).unwrap();
         assert!(writer.put("u", &F64, &source, Some(&[0, 9]), None).is_err());
-        writer.put("u", &F64, &source, Some(&[0, group.rank().into()]), None).unwrap();
+        writer.put("u", &F64, &source, Some(&[0, team.rank().into()]), None).unwrap();
         writer.abort_step().unwrap();
         assert!(writer.end_step().is_err());
         writer.begin_step(Some(6), false).unwrap();
@@ -274,10 +274,10 @@ fn a_failure_of_one_rank_is_an_error_of_all() {
     assert!(said[0].1.contains("on rank 1 of 3"));
     assert_eq!(Container::open_local(&path, Mode::Read).unwrap().snapshot().steps.last(), None);
     let nowhere = folder.path().join("nowhere.dry");
-    for failed in program(3, |communicator| Group::open_local(&nowhere, Mode::Read, communicator).err()) {
+    for failed in program(3, |communicator| Team::open_local(&nowhere, Mode::Read, communicator).err()) {
         assert_eq!(failed.unwrap().kind(), ErrorKind::NotFound);
     }
-    for failed in program(2, |c| Group::create_local(&path, CreateOptions::default(), c).err()) {
+    for failed in program(2, |c| Team::create_local(&path, CreateOptions::default(), c).err()) {
         assert_eq!(failed.unwrap().kind(), ErrorKind::Conflict);
     }
 }
@@ -287,31 +287,31 @@ fn a_writer_whose_log_is_taken_away_fails_the_step_for_all_and_a_recovery_goes_o
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("taken.dry");
     program(4, |communicator| {
-        let group = begin(&path, communicator, 4);
-        let writer = group.writer(GroupWriterOptions { writers: Some(2) }).unwrap();
+        let team = begin(&path, communicator, 4);
+        let writer = team.writer(TeamWriterOptions { writers: Some(2) }).unwrap();
         writer.begin_step(None, false).unwrap();
-        let data = column(0, group.rank());
+        let data = column(0, team.rank());
         let source = Source::dense(&data, &[4, 1], 8).unwrap();
-        let place = [0, u64::from(group.rank())];
+        let place = [0, u64::from(team.rank())];
         writer.put("u", &F64, &source, Some(&place), None).unwrap();
-        group.agree(Ok(())).unwrap();
-        if group.rank() == 3 {
+        team.agree(Ok(())).unwrap();
+        if team.rank() == 3 {
             // The folder of logs becomes a file: no writer can begin.
             let _ = std::fs::remove_dir_all(path.join("log"));
             std::fs::write(path.join("log"), b"").unwrap();
         }
-        group.agree(Ok(())).unwrap();
+        team.agree(Ok(())).unwrap();
         let failed = writer.end_step().unwrap_err();
         assert!(writer.begin_step(None, false).unwrap_err().to_string().contains("earlier step"), "{failed}");
         let _ = writer.close();
-        let settled = match group.rank() {
+        let settled = match team.rank() {
             0 => std::fs::remove_file(path.join("log"))
                 .map_err(|e| Error::new(ErrorKind::Io, e.to_string()))
-                .and_then(|()| group.container().recover(&drystone::Adopt::All).map(|_| ())),
+                .and_then(|()| team.container().recover(&drystone::Adopt::All).map(|_| ())),
             _ => Ok(()),
         };
-        group.agree(settled).unwrap();
-        let writer = group.writer(GroupWriterOptions::default()).unwrap();
+        team.agree(settled).unwrap();
+        let writer = team.writer(TeamWriterOptions::default()).unwrap();
         assert_eq!(writer.run(), 1);
         writer.begin_step(None, false).unwrap();
         writer.put("u", &F64, &source, Some(&place), None).unwrap();

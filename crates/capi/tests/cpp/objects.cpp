@@ -168,6 +168,34 @@ static void check_fragments(container &c) {
     REQUIRE(out[2] == 12 && second.coverage().missing == 0 && second.info().size == 12 && !second.explain().empty());
 }
 
+static std::int32_t all_gather(void *, const void *send, std::uint64_t size, void *receive) {
+    std::memcpy(receive, send, size);
+    return 0;
+}
+
+static std::int32_t exchange(void *, const void *send, const std::uint64_t *sizes, void *receive, const std::uint64_t *) {
+    std::memcpy(receive, send, sizes[0]);
+    return 0;
+}
+
+static void check_team() {
+    auto ranks = dry_communicator_new();
+    ranks.size = 1;
+    ranks.all_gather = all_gather;
+    ranks.exchange = exchange;
+    auto g = drystone::team::create("team.dry", ranks, DRY_MEMORY);
+    auto c = g.container();
+    g.agree([&] { c.create_variable<float>("u", {{4}, {}, true, false, "", {}}); });
+    fails(DRY_NOT_FOUND, "nothing", [&] { g.agree([&] { c.remove("nothing"); }); });
+    auto w = g.writer();
+    auto step = w.begin_step();
+    w.put("u", std::vector<float>{1, 2}, {2});
+    REQUIRE(step.end().changed == 1);
+    w.close();
+    REQUIRE(c.variable("u").read<float>(0)[3] == 2);
+    fails(DRY_NOT_FOUND, "nothing at", [&] { drystone::team::open("nowhere.dry", ranks); });
+}
+
 int main() {
     const std::string path = "objects.dry";
     {
@@ -177,6 +205,7 @@ int main() {
         check_handles(c, path);
         check_fragments(c);
     }
+    check_team();
     REQUIRE(container::open(path).steps().size() == 2);
     REQUIRE(!drystone::version().empty());
     return 0;

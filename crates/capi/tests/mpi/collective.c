@@ -18,18 +18,18 @@ static int columns_before(int r) {
     return n;
 }
 
-static void write_steps(dry_group *group, uint32_t writers) {
+static void write_steps(dry_team *team, uint32_t writers) {
     double block[ROWS * 3];
     uint64_t offset[2] = {0, 0}, count[2] = {ROWS, 0}, begun, step;
     int row, column;
-    dry_group_writer_options options = dry_group_writer_options_new();
+    dry_team_writer_options options = dry_team_writer_options_new();
     dry_commit_report report = dry_commit_report_new();
     dry_writer *writer;
 
     offset[1] = (uint64_t)columns_before(rank);
     count[1] = (uint64_t)width(rank);
     options.writers = writers;
-    OK(dry_group_writer_open(group, &options, &writer));
+    OK(dry_team_writer_open(team, &options, &writer));
     for (step = 0; step < STEPS; step++) {
         OK(dry_begin_step(writer, DRY_NO_STEP, 0, &begun));
         REQUIRE(begun == step);
@@ -53,17 +53,17 @@ static void read_all(const char *path, const dry_communicator *ranks) {
     double *all = malloc(sizeof(double) * ROWS * (size_t)columns);
     uint64_t step;
     int row, column;
-    dry_group *group;
+    dry_team *team;
     dry_container *container;
     dry_variable *u;
 
-    OK(dry_group_open(path, DRY_READ, ranks, &group));
-    OK(dry_group_container(group, &container));
+    OK(dry_team_open(path, DRY_READ, ranks, &team));
+    OK(dry_team_container(team, &container));
     OK(dry_variable_open(container, "u", NULL, &u));
     for (step = 0; step < STEPS; step++) {
         dry_status mine = dry_read_box(u, (int64_t)step, DRY_FLOAT64, all, sizeof(double) * ROWS * (size_t)columns, 2, NULL,
                                        NULL, NULL);
-        OK(dry_group_agree(group, mine));
+        OK(dry_team_agree(team, mine));
         for (row = 0; row < ROWS; row++)
             for (column = 0; column < columns; column++)
                 REQUIRE(all[row * columns + column] == value(step, row, column));
@@ -71,14 +71,14 @@ static void read_all(const char *path, const dry_communicator *ranks) {
     free(all);
     OK(dry_variable_close(u));
     OK(dry_container_close(container));
-    OK(dry_group_close(group));
+    OK(dry_team_close(team));
 }
 
 int main(int argc, char **argv) {
     uint64_t shape[2] = {ROWS, 0};
     dry_variable_options options = dry_variable_options_new();
     dry_communicator ranks, wrong;
-    dry_group *group;
+    dry_team *team;
     dry_container *container;
     dry_status status = DRY_OK;
 
@@ -92,16 +92,16 @@ int main(int argc, char **argv) {
     /* What is wrong with the table itself is told before anybody meets. */
     wrong = ranks;
     wrong.exchange = NULL;
-    FAILS(DRY_INVALID_ARGUMENT, "callback", dry_group_open(argv[1], DRY_READ, &wrong, &group));
+    FAILS(DRY_INVALID_ARGUMENT, "callback", dry_team_open(argv[1], DRY_READ, &wrong, &team));
     wrong = ranks;
     wrong.rank = wrong.size;
-    FAILS(DRY_INVALID_ARGUMENT, "ranks are 0..size-1", dry_group_open(argv[1], DRY_READ, &wrong, &group));
-    FAILS(DRY_INVALID_ARGUMENT, "communicator is NULL", dry_group_open(argv[1], DRY_READ, NULL, &group));
-    FAILS(DRY_NOT_FOUND, "nothing at", dry_group_open(argv[1], DRY_READ, &ranks, &group));
-    REQUIRE(group == NULL);
+    FAILS(DRY_INVALID_ARGUMENT, "ranks are 0..size-1", dry_team_open(argv[1], DRY_READ, &wrong, &team));
+    FAILS(DRY_INVALID_ARGUMENT, "communicator is NULL", dry_team_open(argv[1], DRY_READ, NULL, &team));
+    FAILS(DRY_NOT_FOUND, "nothing at", dry_team_open(argv[1], DRY_READ, &ranks, &team));
+    REQUIRE(team == NULL);
 
-    OK(dry_group_create(argv[1], NULL, &ranks, &group));
-    OK(dry_group_container(group, &container));
+    OK(dry_team_create(argv[1], NULL, &ranks, &team));
+    OK(dry_team_container(team, &container));
     if (rank == 0) {
         shape[1] = (uint64_t)columns_before(size);
         options.type = DRY_FLOAT64;
@@ -110,15 +110,15 @@ int main(int argc, char **argv) {
         options.has_steps = 1;
         status = dry_create_variable(container, "u", &options);
     }
-    OK(dry_group_agree(group, status));
+    OK(dry_team_agree(team, status));
 
     /* The last rank fails at something of its own: all get its status, and the container goes on. */
     status = rank == size - 1 ? dry_delete(container, "nothing") : DRY_OK;
-    FAILS(DRY_NOT_FOUND, "nothing", dry_group_agree(group, status));
+    FAILS(DRY_NOT_FOUND, "nothing", dry_team_agree(team, status));
 
-    write_steps(group, argc > 2 ? (uint32_t)atoi(argv[2]) : 0);
+    write_steps(team, argc > 2 ? (uint32_t)atoi(argv[2]) : 0);
     OK(dry_container_close(container));
-    OK(dry_group_close(group));
+    OK(dry_team_close(team));
     read_all(argv[1], &ranks);
     dry_mpi_free(&ranks);
     MPI_Finalize();

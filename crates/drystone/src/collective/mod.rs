@@ -20,7 +20,7 @@ use crate::container::{Container, CreateOptions, Mode};
 use crate::{Error, Result};
 
 use meeting::{Act, Meeting, attempt};
-pub use writer::{GroupWriter, GroupWriterOptions};
+pub use writer::{TeamWriter, TeamWriterOptions};
 
 /// How the ranks of a program reach each other. All ranks call the same operations in the same order.
 pub trait Communicator: Send + Sync {
@@ -44,13 +44,13 @@ pub trait Communicator: Send + Sync {
 }
 
 /// A container that the ranks of a program have opened together. Its calls are collective: all ranks make them, in one order.
-pub struct Group {
+pub struct Team {
     container: Container,
     meeting: Meeting,
     pinned: bool,
 }
 
-impl Group {
+impl Team {
     /// Creates a container in a directory: rank 0 does, then the others open it.
     pub fn create_local(
         path: impl AsRef<Path>,
@@ -106,7 +106,7 @@ impl Group {
         }
         meeting.hold(Act::Opened, [0; 4], opened.as_ref().map(|_| ()).map_err(Clone::clone))?;
         let container = opened?.ok_or_else(|| Error::invalid("a rank did not open the container"))?;
-        Ok(Group { container, meeting, pinned })
+        Ok(Team { container, meeting, pinned })
     }
 
     /// This rank's handle of the container.
@@ -138,7 +138,7 @@ impl Group {
     /// A writer for all ranks together.
     ///
     /// `Conflict` if a dead run left steps that nobody has decided about; recover on one rank, and [`agree`](Self::agree).
-    pub fn writer(&self, options: GroupWriterOptions) -> Result<GroupWriter> {
-        GroupWriter::open(self.container.clone(), self.meeting.clone(), options)
+    pub fn writer(&self, options: TeamWriterOptions) -> Result<TeamWriter> {
+        TeamWriter::open(self.container.clone(), self.meeting.clone(), options)
     }
 }

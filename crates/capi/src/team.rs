@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use drystone::collective::{Communicator, Group, GroupWriterOptions};
+use drystone::collective::{Communicator, Team, TeamWriterOptions};
 use drystone::{CreateOptions, Error, ErrorKind};
 
 use crate::argument::{Sized32, options, place, text};
@@ -13,14 +13,14 @@ use crate::handle::{Handled, get, keep, take};
 use crate::log;
 use crate::writer::{OpenWriter, dry_writer};
 
-/// The handle of a group.
+/// The handle of a team.
 #[repr(C)]
-pub(crate) struct dry_group {
+pub(crate) struct dry_team {
     _private: [u8; 0],
 }
 
-impl Handled for Group {
-    type Opaque = dry_group;
+impl Handled for Team {
+    type Opaque = dry_team;
     const KIND: u64 = 6;
 }
 
@@ -54,17 +54,17 @@ unsafe impl Sized32 for dry_communicator {
     }
 }
 
-/// How to open a writer of a group.
+/// How to open a writer of a team.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct dry_group_writer_options {
+pub(crate) struct dry_team_writer_options {
     struct_size: u32,
     writers: u32,
 }
 
 // SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_group_writer_options {
-    const NAME: &'static str = "dry_group_writer_options";
+unsafe impl Sized32 for dry_team_writer_options {
+    const NAME: &'static str = "dry_team_writer_options";
     const FIRST: usize = 8;
 }
 
@@ -77,7 +77,7 @@ struct Callbacks {
 
 // SAFETY: the header asks for callbacks and a context that may be used by the thread that makes a collective call, whichever that is.
 unsafe impl Send for Callbacks {}
-// SAFETY: as above; collective calls of one group are made one after the other.
+// SAFETY: as above; collective calls of one team are made one after the other.
 unsafe impl Sync for Callbacks {}
 
 impl Callbacks {
@@ -153,17 +153,17 @@ unsafe fn communicator(given: *const dry_communicator) -> Result<Arc<dyn Communi
     Ok(Arc::new(Callbacks::new(unsafe { options(given)? })?))
 }
 
-fn group(handle: *const dry_group) -> Result<Arc<Group>> {
+fn team(handle: *const dry_team) -> Result<Arc<Team>> {
     get(handle)
 }
 
 /// Creates a container; all ranks open it.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn dry_group_create(
+pub(crate) unsafe extern "C" fn dry_team_create(
     path: *const c_char,
     given: *const dry_create_options,
     ranks: *const dry_communicator,
-    out: *mut *mut dry_group,
+    out: *mut *mut dry_team,
 ) -> Status {
     guard(|| {
         // SAFETY: pointers as drystone.h says.
@@ -171,7 +171,7 @@ pub(crate) unsafe extern "C" fn dry_group_create(
             (text(path, "the path")?, options(given)?, communicator(ranks)?, place(out, "the handle")?)
         };
         *out = std::ptr::null_mut();
-        let created = Group::create_local(path, CreateOptions { durability: given.durability()? }, ranks)?;
+        let created = Team::create_local(path, CreateOptions { durability: given.durability()? }, ranks)?;
         log::tell_warnings(created.container());
         *out = keep(created);
         Ok(())
@@ -180,30 +180,30 @@ pub(crate) unsafe extern "C" fn dry_group_create(
 
 /// Opens a container on all ranks.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn dry_group_open(
+pub(crate) unsafe extern "C" fn dry_team_open(
     path: *const c_char,
     mode: i32,
     ranks: *const dry_communicator,
-    out: *mut *mut dry_group,
+    out: *mut *mut dry_team,
 ) -> Status {
     guard(|| {
         // SAFETY: pointers as drystone.h says.
         let (path, ranks, out) =
             unsafe { (text(path, "the path")?, communicator(ranks)?, place(out, "the handle")?) };
         *out = std::ptr::null_mut();
-        let opened = Group::open_local(path, crate::container::mode(mode)?, ranks)?;
+        let opened = Team::open_local(path, crate::container::mode(mode)?, ranks)?;
         log::tell_warnings(opened.container());
         *out = keep(opened);
         Ok(())
     })
 }
 
-/// Closes a group's handle.
+/// Closes a team's handle.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn dry_group_close(handle: *mut dry_group) -> Status {
+pub(crate) extern "C" fn dry_team_close(handle: *mut dry_team) -> Status {
     guard(|| {
-        if let Some(group) = take::<Group>(handle)? {
-            group.container().close();
+        if let Some(team) = take::<Team>(handle)? {
+            team.container().close();
         }
         Ok(())
     })
@@ -211,44 +211,44 @@ pub(crate) extern "C" fn dry_group_close(handle: *mut dry_group) -> Status {
 
 /// This rank's handle of the container.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn dry_group_container(
-    handle: *const dry_group,
+pub(crate) unsafe extern "C" fn dry_team_container(
+    handle: *const dry_team,
     out: *mut *mut dry_container,
 ) -> Status {
     guard(|| {
         // SAFETY: pointers as drystone.h says.
         let out = unsafe { place(out, "the handle")? };
         *out = std::ptr::null_mut();
-        *out = keep(group(handle)?.container().clone());
+        *out = keep(team(handle)?.container().clone());
         Ok(())
     })
 }
 
 /// Tells all ranks how each has fared.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn dry_group_agree(handle: *const dry_group, mine: Status) -> Status {
+pub(crate) extern "C" fn dry_team_agree(handle: *const dry_team, mine: Status) -> Status {
     guard(|| {
-        let group = group(handle)?;
+        let team = team(handle)?;
         let local = if mine == 0 { Ok(()) } else { Err(Failure::last(mine)) };
-        Ok(group.agree(local)?)
+        Ok(team.agree(local)?)
     })
 }
 
 /// Opens a writer on all ranks.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn dry_group_writer_open(
-    handle: *const dry_group,
-    given: *const dry_group_writer_options,
+pub(crate) unsafe extern "C" fn dry_team_writer_open(
+    handle: *const dry_team,
+    given: *const dry_team_writer_options,
     out: *mut *mut dry_writer,
 ) -> Status {
     guard(|| {
         // SAFETY: pointers as drystone.h says.
         let (given, out) = unsafe { (options(given)?, place(out, "the handle")?) };
         *out = std::ptr::null_mut();
-        let group = group(handle)?;
+        let team = team(handle)?;
         let writers = (given.writers > 0).then_some(given.writers);
-        let writer = group.writer(GroupWriterOptions { writers })?;
-        *out = keep(OpenWriter::together(writer, group.container().clone()));
+        let writer = team.writer(TeamWriterOptions { writers })?;
+        *out = keep(OpenWriter::together(writer, team.container().clone()));
         Ok(())
     })
 }
