@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "gray_scott"))
 
-from job import mpi_environment  # noqa: E402
+from job import mpi_environment
 
 HERE = Path(__file__).resolve().parent
 BIN = Path(sys.executable).parent
