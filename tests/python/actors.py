@@ -36,14 +36,14 @@ def blocks(step, who, salt=0):
 
 
 def value(step, who, put, salt=0):
-    return ((salt * 1000 + step) * 1000 + who) * 100 + put
+    return ((salt * 1_000_000 + step) * 1000 + who) * 100 + put
 
 
 def named(number):
     """The salt, step, writer and number of a put that a value names."""
     rest, put = divmod(int(number), 100)
     rest, who = divmod(rest, 1000)
-    return *divmod(rest, 1000), who, put
+    return *divmod(rest, 1_000_000), who, put
 
 
 def put_all(w, step, who, salt=0):
