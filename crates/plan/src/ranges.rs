@@ -8,6 +8,8 @@ use std::ops::Range;
 
 use drystone_format::MAX_NDIM;
 
+use drystone_transform::ranges::join;
+
 use crate::form::Form;
 use crate::parts::Part;
 
@@ -51,14 +53,23 @@ pub fn touched(part: &Part, form: &Form, unit: u64, payload_len: u64, gap: u64) 
         let start = (0..outer).fold(first, |start, d| start.saturating_add(at[d].saturating_mul(pace[d])));
         let low = (start / unit * unit).min(payload_len);
         let high = start.saturating_add(run).div_ceil(unit).saturating_mul(unit).min(payload_len);
-        match ranges.last_mut() {
-            Some(last) if low <= last.end.saturating_add(gap) => last.end = last.end.max(high),
-            _ => ranges.push(low..high),
-        }
+        join(&mut ranges, low..high, gap);
         let Some(d) = (0..outer).rev().find(|&d| at[d] + 1 < count[d]) else { return ranges };
         at[d] += 1;
         at[d + 1..outer].fill(0);
     }
+}
+
+/// Ascending ranges of a payload of `len` bytes, rounded outward to its check units of `unit` bytes, merged where they then lie at
+/// most `gap` apart.
+pub fn at_units(ranges: &[Range<u64>], unit: u64, len: u64, gap: u64) -> Vec<Range<u64>> {
+    let unit = unit.max(1);
+    let mut out = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        let high = range.end.div_ceil(unit).saturating_mul(unit).min(len);
+        join(&mut out, range.start / unit * unit..high, gap);
+    }
+    out
 }
 
 /// Holes of decoded bytes that are not worth telling apart: they rarely change which check units are read.

@@ -16,6 +16,7 @@ use std::ops::Range;
 
 use crate::class::Class;
 use crate::columns::{Runs, gather};
+use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::section::{self, Method};
 use crate::shuffle::kernel;
@@ -189,11 +190,7 @@ impl Transparent for Aplod {
         let runs = Runs::of(want.ranges, layout.width as u64, layout.count);
         let starts = layout.starts();
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        let mut add = |range: Range<u64>| match ranges.last_mut() {
-            _ if range.is_empty() => {}
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ => ranges.push(range),
-        };
+        let mut add = |range: Range<u64>| join(&mut ranges, range, 0);
         for (component, &start) in layout.components.iter().zip(&starts).take(level) {
             match component.method {
                 Method::Zstd if runs.elements.is_empty() => {}

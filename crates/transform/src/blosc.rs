@@ -15,6 +15,7 @@ use frame::{Compressor, Filter, Frame, HEADER_LEN};
 use crate::bit_shuffle::{bit_shuffle, bit_unshuffle};
 use crate::deflate::Zlib;
 use crate::params::{Params, named_int};
+use crate::ranges::join;
 use crate::{
     Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
     Transparent, Want, Zstd,
@@ -360,10 +361,7 @@ impl Transparent for Blosc {
                 let (first, last) = (blocks.start, blocks.end.saturating_sub(1));
                 frame.block_at(starts, first)?.start..frame.block_at(starts, last)?.end
             };
-            match ranges.last_mut() {
-                Some(last) if last.end >= needed.start => last.end = last.end.max(needed.end),
-                _ => ranges.push(needed),
-            }
+            join(&mut ranges, needed, 0);
         }
         Ok(Planned { ranges, bound: Bound::EXACT })
     }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::shuffle::kernel;
 use crate::{Pieces, TransformError};
@@ -21,10 +22,7 @@ impl Runs {
         let body = count * width;
         for range in wanted.iter().filter(|range| !range.is_empty() && range.start < body) {
             let run = range.start / width..range.end.min(body).div_ceil(width);
-            match elements.last_mut() {
-                Some(last) if run.start <= last.end => last.end = last.end.max(run.end),
-                _ => elements.push(run),
-            }
+            join(&mut elements, run, 0);
         }
         Runs { elements, tail: wanted.last().map_or(0, |last| last.end.saturating_sub(body)) }
     }

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use crate::columns::{Runs, gather};
 use crate::head::Head;
+use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::section::{self, Method};
 use crate::shuffle::kernel;
@@ -213,11 +214,7 @@ impl Transparent for Isobar {
         let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
         let runs = Runs::of(want.ranges, layout.width as u64, layout.count);
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        let mut add = |range: Range<u64>| match ranges.last_mut() {
-            _ if range.is_empty() => {}
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ => ranges.push(range),
-        };
+        let mut add = |range: Range<u64>| join(&mut ranges, range, 0);
         if !runs.elements.is_empty() {
             add(layout.head..layout.raw());
         }

@@ -44,6 +44,7 @@ mod number;
 mod params;
 mod part;
 mod pcodec;
+pub mod ranges;
 mod scratch;
 mod search;
 mod section;

@@ -18,6 +18,7 @@ use std::ops::Range;
 
 use crate::alacrity::lists;
 use crate::class::Class;
+use crate::ranges::join;
 use crate::section::{self, Method};
 use crate::shuffle::kernel;
 use crate::{
@@ -380,11 +381,7 @@ impl Transparent for Multilevel {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         if let (Some(&from), Some(&to), Some(&tail)) = (starts.get(from), starts.get(to), starts.last()) {
             for range in [from..to, tail..tail + layout.tail] {
-                match ranges.last_mut() {
-                    _ if range.is_empty() => {}
-                    Some(last) if last.end == range.start => last.end = range.end,
-                    _ => ranges.push(range),
-                }
+                join(&mut ranges, range, 0);
             }
         }
         Ok(Planned { ranges, bound })

@@ -10,6 +10,7 @@ pub(crate) use kernel::{shuffle as byte_shuffle, unshuffle as byte_unshuffle};
 
 use std::ops::Range;
 
+use crate::ranges::join;
 use crate::{
     Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
     Transparent, Want,
@@ -130,11 +131,7 @@ impl Transparent for Shuffle {
         let windows: Vec<Window> =
             want.ranges.iter().map(|wanted| window(stored.len, item, wanted)).collect();
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        let mut add = |range: Range<u64>| match ranges.last_mut() {
-            _ if range.is_empty() => {}
-            Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
-            _ => ranges.push(range),
-        };
+        let mut add = |range: Range<u64>| join(&mut ranges, range, 0);
         for plane in 0..item {
             for Window { elements, count, .. } in &windows {
                 add(plane * count + elements.start..plane * count + elements.end);

@@ -3,14 +3,14 @@
 //! Statistics of blocks and subchunks come first: what cannot hold such a value is not looked at. Of an indexed subchunk only the
 //! bins that meet the range are read. Cells that nobody wrote are not found, whatever the fill value.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 
 use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, Piece};
 use drystone_format::layout::Layout;
 use drystone_format::piece::Trailer;
 use drystone_plan::parts::Part;
-use drystone_plan::ranges::decoded_len;
+use drystone_plan::ranges::{at_units, decoded_len};
 use drystone_plan::read_plan::Work;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_transform::checks::verify_units;
@@ -189,19 +189,11 @@ impl Reading {
         let stored = Stored { len: piece.length, meta: &trailer.meta, decoded_len: len as usize };
         let planned = chain.plan_search(&stored, &logical, &search.keys).map_err(undecodable)?;
         let Some(planned) = planned else { return Ok(None) };
-        let unit = piece.unit();
-        let mut ranges: Vec<Range<u64>> = Vec::new();
-        for range in planned {
-            if range.end > piece.length || range.start > range.end {
-                return Err(damaged(piece.position, "an index that leaves its subchunk"));
-            }
-            let low = range.start / unit * unit;
-            let high = range.end.div_ceil(unit).saturating_mul(unit).min(piece.length);
-            match ranges.last_mut() {
-                Some(last) if low <= last.end.saturating_add(OPTIONS.gap) => last.end = last.end.max(high),
-                _ => ranges.push(low..high),
-            }
+        if planned.iter().any(|range| range.end > piece.length || range.start > range.end) {
+            return Err(damaged(piece.position, "an index that leaves its subchunk"));
         }
+        let unit = piece.unit();
+        let ranges = at_units(&planned, unit, piece.length, OPTIONS.gap);
         let mut buffers = Vec::with_capacity(ranges.len());
         for range in &ranges {
             let mut bytes = Vec::new();

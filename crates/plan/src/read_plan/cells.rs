@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use drystone_transform::ranges::join;
+
 use super::length;
 use crate::ranges::MAX_RANGES;
 
@@ -195,10 +197,7 @@ pub(super) fn merged(mut ranges: Vec<Range<u64>>, gap: u64) -> (u64, u64) {
     ranges.sort_by_key(|range| range.start);
     let mut joined: Vec<Range<u64>> = Vec::new();
     for range in ranges {
-        match joined.last_mut() {
-            Some(last) if range.start <= last.end.saturating_add(gap) => last.end = last.end.max(range.end),
-            _ => joined.push(range),
-        }
+        join(&mut joined, range, gap);
     }
     (length(&joined), joined.len() as u64)
 }

@@ -9,7 +9,7 @@ use super::piece::Unfit;
 use super::{Options, Slot};
 use crate::form::Form;
 use crate::parts::Part;
-use crate::ranges::{decoded_len, wanted};
+use crate::ranges::{at_units, decoded_len, wanted};
 
 /// What is read of a piece, and how exact it then is.
 pub(super) struct Coded {
@@ -71,16 +71,7 @@ impl Chains {
             TransformError::Unsupported { .. } => Unfit::Unsupported(error.to_string()),
             _ => Unfit::Corrupt(format!("subchunk {}: {error}", part.subchunk)),
         })?;
-        let unit = piece.unit();
-        let mut ranges: Vec<Range<u64>> = Vec::new();
-        for range in planned.ranges {
-            let low = range.start / unit * unit;
-            let high = range.end.div_ceil(unit).saturating_mul(unit).min(piece.length);
-            match ranges.last_mut() {
-                Some(last) if low <= last.end.saturating_add(options.gap) => last.end = last.end.max(high),
-                _ => ranges.push(low..high),
-            }
-        }
+        let ranges = at_units(&planned.ranges, piece.unit(), piece.length, options.gap);
         Ok(Coded { ranges, bound: planned.bound })
     }
 }
