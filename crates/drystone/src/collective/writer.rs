@@ -14,7 +14,8 @@ use super::meeting::{Act, Meeting, attempt};
 use super::staged::{Staged, dense, put_all};
 use crate::array::Source;
 use crate::container::{Container, lock};
-use crate::writer::{Writer, WriterOptions, check_box, members, require_settled};
+use crate::writer::accept::{check_box, members, require_settled};
+use crate::writer::{Writer, WriterOptions};
 use crate::{Error, ErrorKind, Result};
 
 /// Bytes of a step that wait on one rank.

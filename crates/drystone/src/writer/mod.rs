@@ -5,31 +5,34 @@
 //! - the final frame of a group is appended after everything it promises was handed to the store (`durable`: synced);
 //! - after a failed store operation the writer takes nothing more: what its log holds is no longer known.
 
+pub(crate) mod accept;
+mod encode;
+mod part;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use drystone_format::dtype::{DType, Leaf};
+use drystone_format::dtype::DType;
 use drystone_format::entry::Entry;
-use drystone_format::frame::{self, Kind};
+use drystone_format::frame::Kind;
 use drystone_format::identity::Durability;
 use drystone_format::keys;
-use drystone_format::log::{self, FileHeader, FileKind, GroupHead, Rank};
+use drystone_format::log::{self, GroupHead, Rank};
 use drystone_format::schema::Variable;
-use drystone_store::PutMode;
 use drystone_transform::{Chain, Choice, Scratch, Transform};
 
-use crate::adoption::{Books, Damaged};
 use crate::array::Source;
 use crate::choose::Choices;
-use crate::config::Config;
 use crate::container::{Inner, lock, no_such};
 use crate::layout::{Layouts, laid};
 use crate::log_scan::PartFrom;
-use crate::member::member;
-use crate::put::{self, BlockPart, Coded, Gathered, Place, StoredChunk};
-use crate::segment::Segment;
+use crate::put::{self, BlockPart, Gathered, Place, StoredChunk};
 use crate::transaction::Committed;
 use crate::{Error, Result, adoption, random};
+
+use accept::{check_box, members, refuse_unfenced, transform_of};
+use encode::{blob, encode_all, store_coded};
+use part::{Part, header};
 
 /// How to open a writer.
 #[derive(Debug, Clone, Default)]
@@ -59,16 +62,6 @@ struct OpenStep {
     frames: u64,
     written: u64,
     entries: Vec<Entry>,
-}
-
-struct Part {
-    number: u32,
-    segment: Segment,
-    idx_pending: Vec<u8>,
-    idx_len: u64,
-    idx_frames: u64,
-    /// The header of the idx is on stable storage.
-    header_synced: bool,
 }
 
 struct State {
@@ -734,265 +727,4 @@ impl State {
         }
         parts
     }
-}
-
-impl Part {
-    fn new(inner: &Inner, header: &FileHeader) -> Self {
-        let mut idx_pending = Vec::new();
-        frame::push(&mut idx_pending, Kind::File, 0, &header.encode());
-        let segment_header = FileHeader { kind: FileKind::Segment, ..header.clone() };
-        Part {
-            number: header.part,
-            segment: Segment::new(inner.store.clone(), &segment_header),
-            idx_pending,
-            idx_len: 0,
-            idx_frames: 1,
-            header_synced: false,
-        }
-    }
-
-    fn idx_push(&mut self, kind: Kind, payload: &[u8]) {
-        frame::push(&mut self.idx_pending, kind, self.idx_frames, payload);
-        self.idx_frames += 1;
-    }
-
-    /// Hands pending frames to the store (without append: puts the idx as one object).
-    fn idx_flush(&mut self, inner: &Inner, writer: u64) -> Result<()> {
-        if self.idx_pending.is_empty() {
-            return Ok(());
-        }
-        let key = keys::idx(writer, self.number);
-        if inner.store.features().append {
-            inner.store.append(&key, self.idx_len, &[&self.idx_pending])?;
-        } else {
-            let sync = inner.identity.durability == Durability::Durable;
-            inner.store.put(&key, &self.idx_pending, PutMode::IfAbsent, sync)?;
-        }
-        self.idx_len += self.idx_pending.len() as u64;
-        self.idx_pending.clear();
-        Ok(())
-    }
-}
-
-fn header(inner: &Inner, id: u64, part: u32, run: u64, rank: Option<Rank>, fence: u64) -> FileHeader {
-    FileHeader {
-        kind: FileKind::Idx,
-        uuid: inner.identity.uuid,
-        id,
-        part,
-        run,
-        rank,
-        fence,
-        time: random::now(),
-        origin: random::origin(),
-    }
-}
-
-/// Refuses a ranked writer where earlier writers left what it would mix with.
-fn refuse_unfenced(inner: &Inner, base: &crate::Snapshot, rank: Rank) -> Result<()> {
-    let (logs, _) = adoption::gather(inner, base, Damaged::GiveUp)?;
-    let books = Books::new(base, base.sources(&inner.pages)?);
-    for log in logs.iter().filter(|l| !adoption::is_fenced(l, base)) {
-        let Some(theirs) = log.header.rank else { continue };
-        if !adoption::has_pending(log, &books) {
-            continue;
-        }
-        let remedy = "call recover(adopt=True) to keep its complete steps, or recover(discard=True) to drop them, then open the \
-                      writers again";
-        if theirs.nranks != rank.nranks {
-            return Err(Error::conflict(format!(
-                "a run of {} ranks left uncommitted steps (rank {}, {}), this is one of {}; {remedy}",
-                theirs.nranks, theirs.rank, log.header.origin, rank.nranks
-            )));
-        }
-        if theirs.rank == rank.rank && !log.is_closed() {
-            return Err(Error::conflict(format!(
-                "another writer of rank {} ({}) left uncommitted steps and did not close; {remedy}",
-                rank.rank, log.header.origin
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// `Conflict` if ranked writers left anything that no recovery has settled; else the number of the last fence.
-pub(crate) fn require_settled(container: &crate::Container) -> Result<u64> {
-    let inner = &container.inner;
-    inner.require_writable()?;
-    let (base, _) = inner.newest()?;
-    let (logs, _) = adoption::gather(inner, &base, Damaged::GiveUp)?;
-    let books = Books::new(&base, base.sources(&inner.pages)?);
-    let left = |log: &&crate::log_scan::WriterLog| {
-        !adoption::is_fenced(log, &base) && adoption::has_pending(log, &books)
-    };
-    if let Some((log, theirs)) = logs.iter().filter(left).find_map(|log| Some((log, log.header.rank?))) {
-        return Err(Error::conflict(format!(
-            "a run of {} ranks left uncommitted steps (rank {}, {}); call recover(adopt=True) to keep its complete steps, or \
-             recover(discard=True) to drop them, then open the writers again",
-            theirs.nranks, theirs.rank, log.header.origin
-        )));
-    }
-    let fence = base.manifest.fence;
-    inner.adopt_snapshot(base);
-    Ok(fence)
-}
-
-/// The leaf members to write, with offsets relative to an element of `dtype`.
-pub(crate) fn members(
-    path: &str,
-    variable: &Variable,
-    field: Option<&str>,
-    dtype: &DType,
-    item: usize,
-) -> Result<Vec<(u32, Leaf)>> {
-    let leaves = variable.dtype.leaves();
-    let Some(field) = field else {
-        if *dtype != variable.dtype {
-            return Err(Error::invalid(format!(
-                "\"{path}\" has dtype {}, the array has {dtype}; convert it first (numpy: .astype)",
-                variable.dtype
-            )));
-        }
-        if item as u64 != u64::from(dtype.item_size()) {
-            return Err(Error::invalid(format!(
-                "the array has elements of {item} bytes, {dtype} has {}",
-                dtype.item_size()
-            )));
-        }
-        return Ok(leaves.into_iter().enumerate().map(|(i, l)| (i as u32, l)).collect());
-    };
-    let found = member(&variable.dtype, field).ok_or_else(|| {
-        let known: Vec<&str> = leaves.iter().map(|l| l.path.as_str()).collect();
-        Error::not_found(format!("\"{path}\" has no member \"{field}\"; it has: {}", known.join(", ")))
-    })?;
-    if *dtype != found.dtype {
-        return Err(Error::invalid(format!(
-            "member \"{field}\" of \"{path}\" has dtype {}, the array has {dtype}; convert it first",
-            found.dtype
-        )));
-    }
-    if item != found.size as usize {
-        return Err(Error::invalid(format!(
-            "member \"{field}\" of \"{path}\" has {} bytes per element (shape {:?}), the array {item}",
-            found.size, found.shape
-        )));
-    }
-    Ok(leaves
-        .into_iter()
-        .enumerate()
-        .skip(found.first_leaf)
-        .take(found.leaf_count)
-        .map(|(i, mut l)| {
-            l.offset -= found.offset;
-            (i as u32, l)
-        })
-        .collect())
-}
-
-pub(crate) fn check_box(
-    path: &str,
-    variable: &Variable,
-    shape: &[u64],
-    offset: Option<&[u64]>,
-) -> Result<Vec<u64>> {
-    let bad = |why: String| Error::invalid(format!("put to \"{path}\": {why}"));
-    if variable.local {
-        if offset.is_some_and(|o| o.iter().any(|n| *n != 0)) {
-            return Err(bad("a local variable's blocks have no offset".into()));
-        }
-        if shape.len() > drystone_format::MAX_NDIM {
-            return Err(bad(format!(
-                "{} dimensions; at most {} are supported",
-                shape.len(),
-                drystone_format::MAX_NDIM
-            )));
-        }
-        return Ok(vec![0; shape.len()]);
-    }
-    let ndim = variable.shape.len();
-    if shape.len() != ndim {
-        return Err(bad(format!(
-            "the block has {} dimensions {shape:?}, the variable {ndim} {:?} (the step axis aside)",
-            shape.len(),
-            variable.shape
-        )));
-    }
-    let offset = offset.map_or_else(|| vec![0; ndim], <[u64]>::to_vec);
-    if offset.len() != ndim {
-        return Err(bad(format!("the offset has {} entries for {ndim} dimensions", offset.len())));
-    }
-    for d in 0..ndim {
-        let end = offset[d].checked_add(shape[d]).filter(|e| i64::try_from(*e).is_ok());
-        let inside = end.is_some_and(|e| variable.growable[d] || e <= variable.shape[d]);
-        if !inside {
-            return Err(bad(format!(
-                "the block at offset {offset:?} with shape {shape:?} leaves the variable's shape {:?} in dimension {d}",
-                variable.shape
-            )));
-        }
-    }
-    Ok(offset)
-}
-
-fn store_coded(segment: &mut Segment, coded: &Coded) -> Result<StoredChunk> {
-    Ok((segment.push_coded(&coded.bytes, &coded.meta, &coded.histogram)?, coded.stats.clone()))
-}
-
-/// How blocks of a variable are encoded: as configured, else as declared.
-fn transform_of(path: &str, variable: &Variable, config: Option<&Config>) -> Result<Transform> {
-    let Some((config, transform)) = config.and_then(|c| Some((c, c.transform(path)?))) else {
-        return Transform::parse(&variable.transform).map_err(|e| {
-            Error::unsupported(format!("\"{path}\" has a transform this program cannot apply: {e}"))
-        });
-    };
-    for leaf in variable.dtype.leaves() {
-        transform.check_takes(&put::logical(&leaf, &[0])).map_err(|e| {
-            let file = config.path().display();
-            Error::invalid(format!("the transform that {file} gives \"{path}\": {e}"))
-        })?;
-    }
-    Ok(transform.clone())
-}
-
-/// Encodes subchunks, in parallel where it pays.
-fn encode_all(part: &BlockPart<'_>, data: &Source<'_>, grid: &[(Vec<u64>, Vec<u64>)]) -> Result<Vec<Coded>> {
-    let item = u64::from(part.laid.room);
-    let bytes: u64 = grid.iter().map(|(_, e)| e.iter().product::<u64>() * item).sum();
-    let threads = crate::read::threads().min(grid.len());
-    let run = |range: &[(Vec<u64>, Vec<u64>)]| -> Result<Vec<Coded>> {
-        let mut gathered = Gathered::default();
-        let mut scratch = Scratch::new();
-        range.iter().map(|(f, e)| part.encode(data, f, e, &mut gathered, &mut scratch)).collect()
-    };
-    if threads < 2 || bytes < 1 << 20 {
-        return run(grid);
-    }
-    let share = grid.len().div_ceil(threads);
-    let results: Vec<Result<Vec<Coded>>> = std::thread::scope(|scope| {
-        let handles: Vec<_> = grid.chunks(share).map(|range| scope.spawn(move || run(range))).collect();
-        handles
-            .into_iter()
-            .map(|h| {
-                h.join()
-                    .unwrap_or_else(|_| Err(Error::corrupt("an encoder thread panicked; please report it")))
-            })
-            .collect()
-    });
-    let mut out = Vec::with_capacity(grid.len());
-    for result in results {
-        out.extend(result?);
-    }
-    Ok(out)
-}
-
-/// Stores one string in the segment's blob heap; returns its 16-byte reference.
-fn blob(segment: &mut Segment, value: &[u8]) -> Result<[u8; 16]> {
-    let mut out = [0; 16];
-    if !value.is_empty() {
-        let piece = segment.push_coded(value, &[], &[])?;
-        out[..8].copy_from_slice(&piece.position.to_le_bytes());
-        out[8..12].copy_from_slice(&(value.len() as u32).to_le_bytes());
-        out[12..].copy_from_slice(&piece.check.to_le_bytes());
-    }
-    Ok(out)
 }

@@ -1,0 +1,80 @@
+//! One part of a writer's log: its segment, and the index file that is filled beside it.
+
+use drystone_format::frame::{self, Kind};
+use drystone_format::identity::Durability;
+use drystone_format::keys;
+use drystone_format::log::{FileHeader, FileKind, Rank};
+use drystone_store::PutMode;
+
+use crate::container::Inner;
+use crate::segment::Segment;
+use crate::{Result, random};
+
+pub(super) struct Part {
+    pub(super) number: u32,
+    pub(super) segment: Segment,
+    pub(super) idx_pending: Vec<u8>,
+    pub(super) idx_len: u64,
+    pub(super) idx_frames: u64,
+    /// The header of the idx is on stable storage.
+    pub(super) header_synced: bool,
+}
+
+impl Part {
+    pub(super) fn new(inner: &Inner, header: &FileHeader) -> Self {
+        let mut idx_pending = Vec::new();
+        frame::push(&mut idx_pending, Kind::File, 0, &header.encode());
+        let segment_header = FileHeader { kind: FileKind::Segment, ..header.clone() };
+        Part {
+            number: header.part,
+            segment: Segment::new(inner.store.clone(), &segment_header),
+            idx_pending,
+            idx_len: 0,
+            idx_frames: 1,
+            header_synced: false,
+        }
+    }
+
+    pub(super) fn idx_push(&mut self, kind: Kind, payload: &[u8]) {
+        frame::push(&mut self.idx_pending, kind, self.idx_frames, payload);
+        self.idx_frames += 1;
+    }
+
+    /// Hands pending frames to the store (without append: puts the idx as one object).
+    pub(super) fn idx_flush(&mut self, inner: &Inner, writer: u64) -> Result<()> {
+        if self.idx_pending.is_empty() {
+            return Ok(());
+        }
+        let key = keys::idx(writer, self.number);
+        if inner.store.features().append {
+            inner.store.append(&key, self.idx_len, &[&self.idx_pending])?;
+        } else {
+            let sync = inner.identity.durability == Durability::Durable;
+            inner.store.put(&key, &self.idx_pending, PutMode::IfAbsent, sync)?;
+        }
+        self.idx_len += self.idx_pending.len() as u64;
+        self.idx_pending.clear();
+        Ok(())
+    }
+}
+
+pub(super) fn header(
+    inner: &Inner,
+    id: u64,
+    part: u32,
+    run: u64,
+    rank: Option<Rank>,
+    fence: u64,
+) -> FileHeader {
+    FileHeader {
+        kind: FileKind::Idx,
+        uuid: inner.identity.uuid,
+        id,
+        part,
+        run,
+        rank,
+        fence,
+        time: random::now(),
+        origin: random::origin(),
+    }
+}
