@@ -213,9 +213,7 @@ class Variable:
         if out is not None and not isinstance(out, np.ndarray):
             out = views.in_memory(out)
             out = given if out is None else out
-        reading = self._reading()
-        if max_error is not None or relative or precision is not None:
-            reading = reading.with_precision(max_error, relative, precision)
+        reading = self._reading_to(max_error, relative, precision)
         values, *bound = reading.read_box(step, offset, count, out)
         if given is not None:
             values = given
@@ -257,17 +255,42 @@ class Variable:
         """Every block of a step as it was written; for a local variable, the value of each writer."""
         return self._reading().read_blocks(step, None)
 
-    def read_points(self, coords: Any, out: Any = None) -> Any:
+    def read_points(
+        self,
+        coords: Any,
+        out: Any = None,
+        max_error: float | None = None,
+        *,
+        relative: bool = False,
+        precision: SupportsIndex | None = None,
+        return_bound: bool = False,
+    ) -> Any:
         """Read single cells, in one plan.
+
+        Of an encoded subchunk that can be read in part, only what holds the cells is read.
 
         Args:
             coords: Integers of shape `(..., ndim)`: a coordinate per axis, that of the step first; negative ones count from
                 the end. One outside is an `IndexError`.
             out: An array of shape `(...)` and the variable's dtype, to be filled and returned.
+            max_error: No finite value is off by more; as in `within`, and so are the next two.
+            relative: `max_error` is a part of the magnitude of each value.
+            precision: Instead of an error, the number of components to read.
+            return_bound: Give the array and the `ErrorBound` that holds for it.
 
         """
+        reading = self._reading_to(max_error, relative, precision)
+        values, bound = views.read_bounded(reading, selection.points(coords, reading.shape), out)
+        return (values, bound) if return_bound else values
+
+    def _reading_to(
+        self, max_error: float | None, relative: bool, precision: SupportsIndex | None
+    ) -> ReadingHandle:
+        """How it is read, as exactly as asked."""
         reading = self._reading()
-        return views.read(reading, selection.points(coords, reading.shape), out)
+        if max_error is None and not relative and precision is None:
+            return reading
+        return reading.with_precision(max_error, relative, precision)
 
     @property
     def explain(self) -> IndexPlans:

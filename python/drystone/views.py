@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from drystone import selection
 from drystone.errors import InvalidArgumentError
+from drystone.reports import ErrorBound
 from drystone.selection import Leg, Listed, Rule, Run, Wanted
 
 if TYPE_CHECKING:
@@ -22,12 +23,21 @@ if TYPE_CHECKING:
 
 def read(reading: ReadingHandle, wanted: Wanted, out: Any = None) -> Any:
     """Read what is wanted, into `out` if it is given."""
+    return read_bounded(reading, wanted, out)[0]
+
+
+def read_bounded(reading: ReadingHandle, wanted: Wanted, out: Any = None) -> tuple[Any, ErrorBound]:
+    """The same, with the error that holds for the values."""
     outer, inner = _split(reading, wanted.legs)
+    bound = ErrorBound(0.0, 0.0)
 
     def act(target: npt.NDArray[Any] | None) -> Any:
-        return reading.read_listed([_handed(leg) for leg in outer], target)
+        nonlocal bound
+        values, *errors = reading.read_listed([_handed(leg) for leg in outer], target)
+        bound = ErrorBound(*errors)
+        return values
 
-    return _finish(reading, wanted, outer, inner, act, out)
+    return _finish(reading, wanted, outer, inner, act, out), bound
 
 
 def in_memory(out: Any) -> npt.NDArray[Any] | None:

@@ -123,6 +123,43 @@ def test_points_and_lists_are_read_with_less_precision(tmp_path):
         assert np.abs(found - [values[1, 2, 3], values[47, 39, 63]]).max() <= 1e-2
 
 
+@pytest.mark.parametrize("transform", ["aplod", "bitround:30,aplod", "multilevel"])
+def test_points_of_a_large_subchunk_take_fewer_bytes_the_less_exact_they_are(tmp_path, transform):
+    z, y, x = np.meshgrid(*(np.linspace(0, 3, n) for n in (64, 64, 64)), indexing="ij")
+    values = np.sin(z * 2 + y) * np.exp(x) + np.random.default_rng(5).standard_normal(z.shape) * 1e-4
+    points = np.array([[1, 2, 3], [1, 2, 9], [30, 5, 60], [63, 63, 63], [30, 5, 60]])
+    expected = values[tuple(points.T)]
+    with dry.create(tmp_path / "c.dry") as c:
+        T = c.create_variable("t", dtype="f8", shape=values.shape, transform=transform)
+        with c.writer() as w:
+            w.put("t", values)
+        rounded = T[...]
+        assert np.abs(rounded - values).max() <= 1e-7
+        read = []
+        for asked in (1.0, 1e-2, 0.0):
+            found, bound = T.read_points(points, max_error=asked, return_bound=True)
+            assert np.abs(found - expected).max() <= bound.absolute + 1e-7
+            assert bound.absolute <= asked
+            read.append(T.within(asked).explain[[1, 1, 30, 63], [2, 2, 5, 63], [3, 9, 60, 63]].read_bytes)
+        assert read[0] < read[2] / 2
+        assert np.array_equal(T.read_points(points), rounded[tuple(points.T)])
+
+
+@pytest.mark.parametrize("transform", ["blosc:lz4:5:shuffle,blocksize=16384", "shuffle", "isobar"])
+def test_points_read_the_parts_of_an_encoded_subchunk_that_hold_them(tmp_path, transform):
+    values = np.random.default_rng(5).standard_normal((64, 64, 64))
+    points = np.array([[1, 2, 3], [1, 3, 9], [60, 5, 60]])
+    with dry.create(tmp_path / "c.dry") as c:
+        T = c.create_variable("t", dtype="f8", shape=values.shape, transform=transform)
+        with c.writer() as w:
+            w.put("t", values)
+        stored = sum(block.nbytes for block in T.blocks())
+        assert T.explain[points[:, 0], points[:, 1], points[:, 2]].read_bytes < stored / 2
+        assert np.array_equal(T.read_points(points), values[tuple(points.T)])
+        rows = T[[1, 60], :, 5:9]
+        assert np.array_equal(rows, values[[1, 60], :, 5:9])
+
+
 def test_where_no_codec_can_do_better_the_read_is_exact(tmp_path):
     c, T, values = written(tmp_path, "f4", "shuffle,zstd:1")
     with c:

@@ -317,8 +317,8 @@ impl BlockPart<'_> {
         let logical = self.logical(extent);
         let mut bytes = Vec::new();
         let failed = |e| Error::invalid(format!("encoding with {}: {e}", self.chain.canonical()));
-        self.chain.encode(data, &logical, &mut bytes, scratch).map_err(failed)?;
-        let meta = self.chain.meta(&bytes).to_vec();
+        let mut meta = Vec::new();
+        self.chain.encode_keeping(data, &logical, &mut bytes, &mut meta, scratch).map_err(failed)?;
         // Statistics speak of what will be read, which rounding may have changed.
         let mut rounded = Vec::new();
         let data = if self.chain.is_lossy() {

@@ -73,7 +73,7 @@ pub fn at_units(ranges: &[Range<u64>], unit: u64, len: u64, gap: u64) -> Vec<Ran
 }
 
 /// Holes of decoded bytes that are not worth telling apart: they rarely change which check units are read.
-const DECODED_GAP: u64 = 512;
+pub(crate) const DECODED_GAP: u64 = 512;
 
 /// The decoded bytes that hold a part's cells, in whole cells, ascending and disjoint: what a transform is asked for. At most
 /// [`MAX_RANGES`].

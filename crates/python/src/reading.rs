@@ -1,5 +1,7 @@
 //! Reading a variable, or one member of a record: indexing, boxes, blocks.
 
+use std::sync::{Mutex, PoisonError};
+
 use drystone::array::Target;
 use drystone::format::dtype::{DType, Scalar};
 use drystone::member::{Found, member};
@@ -411,30 +413,38 @@ impl ReadingHandle {
         Ok(PlannedHandle::new(planned, slf.clone().unbind()))
     }
 
-    /// Reads a product of legs once, into `out` if it is given: an array with an axis per leg and those of the member.
+    /// Reads a product of legs once, into `out` if it is given: an array with an axis per leg and those of the member, and its
+    /// largest absolute and relative error.
     #[pyo3(signature = (legs, out))]
     fn read_listed<'py>(
         &self,
         py: Python<'py>,
         legs: &Bound<'py, PyAny>,
         out: Option<Bound<'py, PyAny>>,
-    ) -> Result<Bound<'py, PyAny>> {
+    ) -> Result<(Bound<'py, PyAny>, f64, f64)> {
         let wanted = Wanted::from(listing::listing(legs)?);
         let reading = &self.reading;
-        listing::read(
+        let report = Mutex::new(ReadReport::default());
+        let array = listing::read(
             self,
             py,
             &wanted.shape(),
             out,
-            &|out| match &wanted {
-                Wanted::Box(selection) => reading.read(selection, out),
-                Wanted::Listed(listing) => reading.read_listed(listing, out),
+            &|out| {
+                let found = match &wanted {
+                    Wanted::Box(selection) => reading.read(selection, out),
+                    Wanted::Listed(listing) => reading.read_listed(listing, out),
+                }?;
+                *report.lock().unwrap_or_else(PoisonError::into_inner) = found;
+                Ok(found)
             },
             &|| match &wanted {
                 Wanted::Box(selection) => Ok(reading.read_strings(selection)?.0),
                 Wanted::Listed(listing) => Ok(reading.listed_strings(listing)?.0),
             },
-        )
+        )?;
+        let bound = report.into_inner().unwrap_or_else(PoisonError::into_inner).bound;
+        Ok((array, bound.absolute, bound.relative))
     }
 
     /// Cuts a box, a (start, step, count) per axis, into pieces of at most `most` cells.

@@ -8,8 +8,12 @@
 
 use crate::number;
 use crate::params::Params;
+use crate::same_length::{self, SameLength};
 use crate::stats::ScalarKind;
-use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent};
+use crate::{
+    Bound, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError, Transparent,
+    Want,
+};
 
 /// The rounding codec.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,18 +70,14 @@ fn rounded(bits: u64, width: u32, mantissa: u32, drop: u32) -> u64 {
     bits & sign | kept
 }
 
-impl Codec for BitRound {
+impl SameLength for BitRound {
     fn spec(&self) -> CodecSpec {
         let mut params = vec![Param::Int(i64::from(self.keep_bits))];
         params.extend(self.kind.and_then(number::to_param));
         CodecSpec { name: "bitround".into(), params }
     }
 
-    fn max_encoded_len(&self, decoded_len: usize) -> usize {
-        decoded_len
-    }
-
-    fn encode(
+    fn apply(
         &self,
         data: &[u8],
         logical: &Logical,
@@ -91,7 +91,6 @@ impl Codec for BitRound {
             out.extend_from_slice(data);
             return Ok(());
         }
-        out.reserve(data.len());
         let tail = match kind.size() {
             2 => {
                 let (words, tail) = data.as_chunks::<2>();
@@ -118,19 +117,8 @@ impl Codec for BitRound {
         Ok(())
     }
 
-    fn decode(
-        &self,
-        encoded: &[u8],
-        _logical: &Logical,
-        out: &mut [u8],
-        _scratch: &mut Scratch,
-    ) -> Result<(), TransformError> {
-        if encoded.len() != out.len() {
-            let what = format!("{} rounded bytes, expected {}", encoded.len(), out.len());
-            return Err(TransformError::corrupt(what, 0));
-        }
+    fn undo(&self, encoded: &[u8], _logical: &Logical, out: &mut [u8], _scratch: &mut Scratch) {
         out.copy_from_slice(encoded);
-        Ok(())
     }
 
     fn is_lossy(&self) -> bool {
@@ -138,7 +126,43 @@ impl Codec for BitRound {
     }
 
     fn transparent(&self) -> Option<&dyn Transparent> {
-        None
+        Some(self)
+    }
+}
+
+/// Decoding changes nothing, so a part is the same part of what it gave.
+impl Transparent for BitRound {
+    fn meta_len(&self, _encoded: &[u8]) -> usize {
+        0
+    }
+
+    fn keeps_values(&self) -> bool {
+        true
+    }
+
+    fn plan_read(
+        &self,
+        stored: &Stored<'_>,
+        _logical: &Logical,
+        want: &Want<'_>,
+    ) -> Result<Planned, TransformError> {
+        same_length::check(stored.len, stored.decoded_len as u64, "bitround")?;
+        Ok(Planned { ranges: want.ranges.to_vec(), bound: Bound::EXACT })
+    }
+
+    fn decode_part(
+        &self,
+        _stored: &Stored<'_>,
+        fetched: &Fetched<'_>,
+        _logical: &Logical,
+        want: &Want<'_>,
+        pieces: &mut Pieces<'_>,
+        _scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        for range in want.ranges {
+            pieces.place(range.clone())?.copy_from_slice(fetched.get(range.clone())?);
+        }
+        Ok(())
     }
 }
 

@@ -5,9 +5,17 @@
 //! of Blosc. Only a multiple of eight elements takes part; the bytes after
 //! them stay at the end. The length does not change.
 
+use std::ops::Range;
+
 use crate::params::Params;
+use crate::ranges::join;
+use crate::same_length::{self, SameLength};
+use crate::scratch::set_len_reusing;
 use crate::shuffle;
-use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent};
+use crate::{
+    Bound, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError, Transparent,
+    Want,
+};
 
 /// The bit shuffle codec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,17 +33,13 @@ impl BitShuffle {
     }
 }
 
-impl Codec for BitShuffle {
+impl SameLength for BitShuffle {
     fn spec(&self) -> CodecSpec {
         let params = self.item.iter().map(|&size| Param::Int(size as i64)).collect();
         CodecSpec { name: "bitshuffle".into(), params }
     }
 
-    fn max_encoded_len(&self, decoded_len: usize) -> usize {
-        decoded_len
-    }
-
-    fn encode(
+    fn apply(
         &self,
         data: &[u8],
         logical: &Logical,
@@ -46,23 +50,88 @@ impl Codec for BitShuffle {
         Ok(())
     }
 
-    fn decode(
-        &self,
-        encoded: &[u8],
-        logical: &Logical,
-        out: &mut [u8],
-        scratch: &mut Scratch,
-    ) -> Result<(), TransformError> {
-        if encoded.len() != out.len() {
-            let what = format!("{} bit-shuffled bytes, expected {}", encoded.len(), out.len());
-            return Err(TransformError::corrupt(what, 0));
-        }
+    fn undo(&self, encoded: &[u8], logical: &Logical, out: &mut [u8], scratch: &mut Scratch) {
         bit_unshuffle(encoded, self.item(logical), out, &mut scratch.planes);
-        Ok(())
     }
 
     fn transparent(&self) -> Option<&dyn Transparent> {
-        None
+        Some(self)
+    }
+}
+
+/// Where a wanted part lies: groups of eight elements in every bit plane, then bytes behind the last group.
+struct Window {
+    groups: Range<u64>,
+    tail: Range<u64>,
+    /// Groups in the whole, which is the length of a plane.
+    count: u64,
+}
+
+impl Window {
+    fn of(wanted: &Range<u64>, len: u64, item: u64) -> Window {
+        let count = len / item / 8;
+        let body = count * 8 * item;
+        let (start, end) = (wanted.start.min(len), wanted.end.min(len));
+        Window {
+            groups: start.min(body) / (8 * item)..end.min(body).div_ceil(8 * item),
+            tail: start.max(body)..end.max(body),
+            count,
+        }
+    }
+
+    fn in_plane(&self, plane: u64) -> Range<u64> {
+        plane * self.count + self.groups.start..plane * self.count + self.groups.end
+    }
+}
+
+impl Transparent for BitShuffle {
+    fn meta_len(&self, _encoded: &[u8]) -> usize {
+        0
+    }
+
+    fn plan_read(
+        &self,
+        stored: &Stored<'_>,
+        logical: &Logical,
+        want: &Want<'_>,
+    ) -> Result<Planned, TransformError> {
+        same_length::check(stored.len, stored.decoded_len as u64, "bitshuffle")?;
+        let item = self.item(logical) as u64;
+        let windows: Vec<Window> = want.ranges.iter().map(|r| Window::of(r, stored.len, item)).collect();
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for plane in 0..8 * item {
+            windows.iter().for_each(|window| join(&mut ranges, window.in_plane(plane), 0));
+        }
+        windows.iter().for_each(|window| join(&mut ranges, window.tail.clone(), 0));
+        Ok(Planned { ranges, bound: Bound::EXACT })
+    }
+
+    fn decode_part(
+        &self,
+        stored: &Stored<'_>,
+        fetched: &Fetched<'_>,
+        logical: &Logical,
+        want: &Want<'_>,
+        pieces: &mut Pieces<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        let item = self.item(logical);
+        for wanted in want.ranges {
+            // The planes of just the groups touched are the bit-shuffled form of their elements.
+            let window = Window::of(wanted, stored.len, item as u64);
+            let mut own = std::mem::take(&mut scratch.whole);
+            own.clear();
+            for plane in 0..8 * item as u64 {
+                own.extend_from_slice(fetched.get(window.in_plane(plane))?);
+            }
+            let group = 8 * item as u64;
+            let place = pieces.place(window.groups.start * group..window.groups.end * group)?;
+            bit_unshuffle(&own, item, place, &mut scratch.planes);
+            scratch.whole = own;
+            let bytes = fetched.get(window.tail.clone())?;
+            pieces.place(window.tail)?.copy_from_slice(bytes);
+        }
+        Ok(())
     }
 }
 
@@ -90,7 +159,7 @@ pub(crate) fn bit_unshuffle(shuffled: &[u8], item: usize, out: &mut [u8], planes
     let at = body_len(shuffled.len().min(out.len()), item);
     let (body, tail) = shuffled.split_at(at);
     let (target, rest) = out.split_at_mut(at);
-    planes.resize(at, 0);
+    set_len_reusing(planes, at);
     let bytes = at / item;
     for (from, to) in body.chunks_exact(bytes.max(1)).zip(planes[..at].chunks_exact_mut(bytes.max(1))) {
         bytes_from_bits(from, to);

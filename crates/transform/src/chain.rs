@@ -6,16 +6,14 @@
 //! subchunk is never more than one byte longer than its data, and its parts
 //! stay readable by themselves; unless the codec is one that may grow.
 
-use std::ops::{Range, RangeInclusive};
+mod parts;
+
 use std::sync::Arc;
 
 use crate::codec::built_in;
 use crate::scratch::set_len_reusing;
 use crate::text::{CodecSpec, ListItem};
-use crate::{
-    Bound, Codec, Fetched, Found, Indexed, Logical, MAX_DECODED_LEN, MAX_META_LEN, Pieces, Planned, Scratch,
-    Stored, TransformError, Transparent, Want,
-};
+use crate::{Codec, Logical, MAX_DECODED_LEN, MAX_META_LEN, Scratch, TransformError};
 
 const MAX_CODECS: usize = 8;
 const VERSION: u8 = 1;
@@ -105,39 +103,42 @@ impl Chain {
 
     /// Longest stored form of `len` bytes.
     pub fn max_encoded_len(&self, len: usize) -> usize {
-        let body = match (self.codecs.as_slice(), self.transparent()) {
-            ([only], Some(parts)) if parts.may_grow() && len >= MAY_GROW => {
-                only.max_encoded_len(len).max(len)
-            }
-            _ => len,
+        let body = if len >= MAY_GROW && self.may_grow() {
+            let lengths = 4 * (self.codecs.len() - 1);
+            let all = self.codecs.iter().fold(len, |len, codec| codec.max_encoded_len(len));
+            all.saturating_add(lengths).max(len)
+        } else {
+            len
         };
         body.saturating_add(if self.is_identity() { 0 } else { HEADER_LEN as usize })
     }
 
-    /// The metadata of a stored subchunk: bytes at its head that are worth keeping beside it, since they let
-    /// [`Chain::plan_read`] ask for a part. Empty where only the whole can be read, and for identity, which needs none.
-    pub fn meta<'a>(&self, stored: &'a [u8]) -> &'a [u8] {
-        let len = match (stored.split_first(), self.transparent()) {
-            (Some((&RAW, _)), _) if !self.is_identity() => HEADER_LEN as usize,
-            (Some((&CODED, encoded)), Some(codec)) => {
-                codec.meta_len(encoded).saturating_add(HEADER_LEN as usize)
-            }
-            _ => 0,
-        };
-        if len > MAX_META_LEN { &[] } else { stored.get(..len).unwrap_or_default() }
-    }
-
-    /// The codec that can decode parts, if the chain is only that.
-    fn transparent(&self) -> Option<&dyn Transparent> {
-        match self.codecs.as_slice() {
-            [only] => only.transparent(),
-            _ => None,
-        }
+    /// Whether what is longer than the data is kept: every codec reads parts, and one of them is worth it.
+    fn may_grow(&self) -> bool {
+        let growing = |codec: &Arc<dyn Codec>| codec.transparent().is_some_and(|parts| parts.may_grow());
+        self.all_read_parts() && self.codecs.iter().filter(|codec| growing(codec)).count() == 1
     }
 
     /// Whether a part, or less than full precision, of some subchunks can be read without the whole.
     pub fn reads_parts(&self) -> bool {
-        self.is_identity() || self.transparent().is_some()
+        self.is_identity() || self.all_read_parts()
+    }
+
+    fn all_read_parts(&self) -> bool {
+        !self.is_identity() && self.codecs.iter().all(|codec| codec.transparent().is_some())
+    }
+
+    /// The metadata that stands at the head of a stored subchunk itself: of one codec, and of data stored raw. That of several
+    /// codecs only [`Chain::encode_keeping`] can give; here it is empty, as for what can only be read whole.
+    pub fn meta<'a>(&self, stored: &'a [u8]) -> &'a [u8] {
+        let len = match (stored.split_first(), self.codecs.as_slice()) {
+            (Some((&RAW, _)), [_, ..]) => HEADER_LEN as usize,
+            (Some((&CODED, encoded)), [only]) => only
+                .transparent()
+                .map_or(0, |parts| parts.meta_len(encoded).saturating_add(HEADER_LEN as usize)),
+            _ => 0,
+        };
+        if len > MAX_META_LEN { &[] } else { stored.get(..len).unwrap_or_default() }
     }
 
     /// Appends the stored form of one subchunk to `out`; on an error `out` is as it was.
@@ -148,14 +149,28 @@ impl Chain {
         out: &mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
+        self.encode_keeping(data, logical, out, &mut Vec::new(), scratch)
+    }
+
+    /// The same; `meta` becomes the metadata of the subchunk: what is worth keeping beside it, since it lets
+    /// [`Chain::plan_read`] ask for a part. It is empty where only the whole can be read, and for identity, which needs none.
+    pub fn encode_keeping(
+        &self,
+        data: &[u8],
+        logical: &Logical,
+        out: &mut Vec<u8>,
+        meta: &mut Vec<u8>,
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
         check_len(data.len())?;
+        meta.clear();
         if self.is_identity() {
             out.extend_from_slice(data);
             return Ok(());
         }
         let start = out.len();
         let mut stages = std::mem::take(&mut scratch.stages);
-        let result = self.encode_stages(data, logical, out, &mut stages, scratch);
+        let result = self.encode_stages(data, logical, (&mut *out, &mut *meta), &mut stages, scratch);
         scratch.stages = stages;
         if result.is_err() || out.len() - start > self.max_encoded_len(data.len()) {
             out.truncate(start);
@@ -164,6 +179,10 @@ impl Chain {
         if out.len() == start {
             out.push(RAW);
             out.extend_from_slice(data);
+            meta.clear();
+            meta.push(RAW);
+        } else if meta.len() > MAX_META_LEN {
+            meta.clear();
         }
         Ok(())
     }
@@ -172,168 +191,28 @@ impl Chain {
         &self,
         data: &[u8],
         logical: &Logical,
-        out: &mut Vec<u8>,
+        (out, meta): (&mut Vec<u8>, &mut Vec<u8>),
         stages: &mut [Vec<u8>; 2],
         scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
         let [from, to] = stages;
         let Some((last, before)) = self.codecs.split_last() else { return Ok(()) };
+        let mut heads = self.all_read_parts().then(|| parts::Heads::new(before.len()));
         out.push(CODED);
         for (i, codec) in before.iter().enumerate() {
             to.clear();
             codec.encode(if i == 0 { data } else { from }, logical, to, scratch)?;
             let len = u32::try_from(to.len()).map_err(|_| TransformError::TooLarge { len: to.len() })?;
             out.extend_from_slice(&len.to_le_bytes());
+            if let Some(heads) = &mut heads {
+                heads.stage(codec.as_ref(), to, meta);
+            }
             std::mem::swap(from, to);
         }
-        last.encode(if before.is_empty() { data } else { from }, logical, out, scratch)
-    }
-
-    /// Which of the stored bytes the want needs, and how exact the values will be. A subchunk without metadata, or of opaque
-    /// codecs, answers with the whole and is exact.
-    pub fn plan_read(
-        &self,
-        stored: &Stored<'_>,
-        logical: &Logical,
-        want: &Want<'_>,
-    ) -> Result<Planned, TransformError> {
-        self.check(stored)?;
-        let (len, mut last) = (stored.decoded_len as u64, 0);
-        for range in want.ranges {
-            if range.start < last || range.end < range.start || range.end > len {
-                let problem = format!("bytes {}..{} of {len}, after {last}", range.start, range.end);
-                return Err(TransformError::InvalidArgument(problem));
-            }
-            last = range.end;
-        }
-        let moved = |by: u64, ranges: &[Range<u64>]| -> Vec<Range<u64>> {
-            let move_one = |r: &Range<u64>| r.start.saturating_add(by)..r.end.saturating_add(by);
-            ranges.iter().filter(|r| !r.is_empty()).map(move_one).collect()
-        };
-        let mut planned = match self.reading(stored.meta) {
-            Reading::Raw(header) => Planned { ranges: moved(header, want.ranges), bound: Bound::EXACT },
-            Reading::Parts(codec, meta) => {
-                let encoded = Stored { len: stored.len.saturating_sub(HEADER_LEN), meta, ..*stored };
-                let Planned { ranges, bound } = codec.plan_read(&encoded, logical, want)?;
-                Planned { ranges: moved(HEADER_LEN, &ranges), bound }
-            }
-            Reading::Whole => {
-                Planned { ranges: moved(0, std::slice::from_ref(&(0..stored.len))), bound: Bound::EXACT }
-            }
-        };
-        if want.ranges.iter().all(Range::is_empty) {
-            planned.ranges.clear();
-        }
-        let mut last = 0;
-        for range in &planned.ranges {
-            if range.start < last || range.end > stored.len {
-                let what = format!("bytes {}..{} of {} are to be read", range.start, range.end, stored.len);
-                return Err(TransformError::corrupt(what, 0));
-            }
-            last = range.end;
-        }
-        Ok(planned)
-    }
-
-    /// Decodes what a planned read brought: on return `out`, as long as the whole decoded subchunk, holds what was wanted at its
-    /// place. Its other bytes are unspecified; on an error all are.
-    pub fn decode_part(
-        &self,
-        stored: &Stored<'_>,
-        fetched: &Fetched<'_>,
-        logical: &Logical,
-        want: &Want<'_>,
-        out: &mut [u8],
-        scratch: &mut Scratch,
-    ) -> Result<(), TransformError> {
-        self.check(stored)?;
-        if out.len() != stored.decoded_len {
-            let problem = format!("room for {} of {} decoded bytes", out.len(), stored.decoded_len);
-            return Err(TransformError::InvalidArgument(problem));
-        }
-        if want.ranges.iter().all(Range::is_empty) {
-            return Ok(());
-        }
-        let (codec, meta) = match self.reading(stored.meta) {
-            Reading::Whole => return self.decode(fetched.get(0..stored.len)?, logical, out, scratch),
-            Reading::Raw(header) => {
-                let mut pieces = Pieces::new(out);
-                for range in want.ranges {
-                    let bytes = fetched.get(range.start + header..range.end + header)?;
-                    pieces.place(range.clone())?.copy_from_slice(bytes);
-                }
-                return pieces.hold(want.ranges);
-            }
-            Reading::Parts(codec, meta) => (codec, meta),
-        };
-        let encoded = Stored { len: stored.len.saturating_sub(HEADER_LEN), meta, ..*stored };
-        let mut pieces = Pieces::new(out);
-        codec.decode_part(&encoded, &fetched.after(HEADER_LEN), logical, want, &mut pieces, scratch)?;
-        pieces.hold(want.ranges)
-    }
-
-    /// Whether its subchunks may keep an index of their values.
-    pub fn has_index(&self) -> bool {
-        self.transparent().is_some_and(|codec| codec.indexed().is_some())
-    }
-
-    /// Which stored bytes finding the elements between two keys needs; `None` where there is no index.
-    pub fn plan_search(
-        &self,
-        stored: &Stored<'_>,
-        logical: &Logical,
-        keys: &RangeInclusive<u64>,
-    ) -> Result<Option<Vec<Range<u64>>>, TransformError> {
-        self.check(stored)?;
-        let Some((index, encoded)) = self.index(stored) else { return Ok(None) };
-        let ranges = index.plan_search(&encoded, logical, keys)?;
-        Ok(Some(ranges.into_iter().map(|r| r.start + HEADER_LEN..r.end + HEADER_LEN).collect()))
-    }
-
-    /// Adds the elements between two keys to `found`, from what `plan_search` asked for. Positions are below the number of
-    /// elements; each comes with the bytes of a scalar.
-    pub fn search(
-        &self,
-        stored: &Stored<'_>,
-        fetched: &Fetched<'_>,
-        logical: &Logical,
-        keys: &RangeInclusive<u64>,
-        found: &mut Found,
-    ) -> Result<(), TransformError> {
-        self.check(stored)?;
-        match self.index(stored) {
-            Some((index, encoded)) => {
-                index.search(&encoded, &fetched.after(HEADER_LEN), logical, keys, found)
-            }
-            None => Err(TransformError::InvalidArgument("there is no index to search".into())),
-        }
-    }
-
-    fn index<'a, 'm>(&'a self, stored: &Stored<'m>) -> Option<(&'a dyn Indexed, Stored<'m>)> {
-        match self.reading(stored.meta) {
-            Reading::Parts(codec, meta) => Some((
-                codec.indexed()?,
-                Stored { len: stored.len.saturating_sub(HEADER_LEN), meta, ..*stored },
-            )),
-            _ => None,
-        }
-    }
-
-    /// How a subchunk with this metadata is read.
-    fn reading<'a, 'm>(&'a self, meta: &'m [u8]) -> Reading<'a, 'm> {
-        match (self.is_identity(), meta.split_first(), self.transparent()) {
-            (true, ..) => Reading::Raw(0),
-            (_, Some((&RAW, _)), _) => Reading::Raw(HEADER_LEN),
-            (_, Some((&CODED, meta)), Some(codec)) => Reading::Parts(codec, meta),
-            _ => Reading::Whole,
-        }
-    }
-
-    fn check(&self, stored: &Stored<'_>) -> Result<(), TransformError> {
-        check_len(stored.decoded_len)?;
-        if stored.len > self.max_encoded_len(stored.decoded_len) as u64 {
-            let what = format!("{} bytes stored for {} decoded ones", stored.len, stored.decoded_len);
-            return Err(TransformError::corrupt(what, 0));
+        let start = out.len();
+        last.encode(if before.is_empty() { data } else { from }, logical, out, scratch)?;
+        if let Some(heads) = heads {
+            heads.last(last.as_ref(), out, start, meta);
         }
         Ok(())
     }
@@ -418,16 +297,6 @@ impl Chain {
         }
         first.decode(encoded, logical, out, scratch)
     }
-}
-
-/// How the parts of a subchunk are read.
-enum Reading<'a, 'm> {
-    /// The data stands as it is, after so many bytes.
-    Raw(u64),
-    /// By a transparent codec, with its metadata.
-    Parts(&'a dyn Transparent, &'m [u8]),
-    /// Only as a whole.
-    Whole,
 }
 
 fn check_len(len: usize) -> Result<(), TransformError> {

@@ -77,6 +77,12 @@ pub trait Transparent {
         false
     }
 
+    /// Whether the encoded bytes hold every value in its place, so that a codec after this one sees values too: it can then be
+    /// asked for less precision, and searched.
+    fn keeps_values(&self) -> bool {
+        false
+    }
+
     /// The side that finds elements by their values, or `None`.
     fn indexed(&self) -> Option<&dyn Indexed> {
         None

@@ -4,7 +4,8 @@
 //! bits, so they are exact for every value. The length does not change.
 
 use crate::params::Params;
-use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent};
+use crate::same_length::SameLength;
+use crate::{CodecSpec, Logical, Param, Scratch, TransformError};
 
 /// Each scalar minus the one an element before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,17 +88,13 @@ fn sums<T: Integer<N>, const N: usize>(lag: usize, out: &mut [u8]) {
     }
 }
 
-impl Codec for Delta {
+impl SameLength for Delta {
     fn spec(&self) -> CodecSpec {
         let params = self.width.iter().map(|&width| Param::Int(width as i64)).collect();
         CodecSpec { name: "delta".into(), params }
     }
 
-    fn max_encoded_len(&self, decoded_len: usize) -> usize {
-        decoded_len
-    }
-
-    fn encode(
+    fn apply(
         &self,
         data: &[u8],
         logical: &Logical,
@@ -105,26 +102,14 @@ impl Codec for Delta {
         _scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
         let (width, lag) = self.width_and_lag(logical);
-        out.reserve(data.len());
         with_integer!(width, differences(data, lag, out));
         Ok(())
     }
 
-    fn decode(
-        &self,
-        encoded: &[u8],
-        logical: &Logical,
-        out: &mut [u8],
-        _scratch: &mut Scratch,
-    ) -> Result<(), TransformError> {
-        copy_of_same_length(encoded, out)?;
+    fn undo(&self, encoded: &[u8], logical: &Logical, out: &mut [u8], _scratch: &mut Scratch) {
+        out.copy_from_slice(encoded);
         let (width, lag) = self.width_and_lag(logical);
         with_integer!(width, sums(lag, out));
-        Ok(())
-    }
-
-    fn transparent(&self) -> Option<&dyn Transparent> {
-        None
     }
 }
 
@@ -150,17 +135,13 @@ impl ByteDelta {
     }
 }
 
-impl Codec for ByteDelta {
+impl SameLength for ByteDelta {
     fn spec(&self) -> CodecSpec {
         let params = self.item.iter().map(|&size| Param::Int(size as i64)).collect();
         CodecSpec { name: "bytedelta".into(), params }
     }
 
-    fn max_encoded_len(&self, decoded_len: usize) -> usize {
-        decoded_len
-    }
-
-    fn encode(
+    fn apply(
         &self,
         data: &[u8],
         logical: &Logical,
@@ -169,7 +150,6 @@ impl Codec for ByteDelta {
     ) -> Result<(), TransformError> {
         let plane = self.plane(data.len(), logical);
         let (body, tail) = data.split_at(plane * self.planes(data.len(), logical));
-        out.reserve(data.len());
         for plane in body.chunks_exact(plane) {
             differences::<u8, 1>(plane, 1, out);
         }
@@ -177,24 +157,13 @@ impl Codec for ByteDelta {
         Ok(())
     }
 
-    fn decode(
-        &self,
-        encoded: &[u8],
-        logical: &Logical,
-        out: &mut [u8],
-        _scratch: &mut Scratch,
-    ) -> Result<(), TransformError> {
-        copy_of_same_length(encoded, out)?;
+    fn undo(&self, encoded: &[u8], logical: &Logical, out: &mut [u8], _scratch: &mut Scratch) {
+        out.copy_from_slice(encoded);
         let plane = self.plane(out.len(), logical);
         let body = plane * self.planes(out.len(), logical);
         for plane in out[..body].chunks_exact_mut(plane) {
             byte_sums(plane);
         }
-        Ok(())
-    }
-
-    fn transparent(&self) -> Option<&dyn Transparent> {
-        None
     }
 }
 
@@ -221,13 +190,4 @@ fn byte_sums(plane: &mut [u8]) {
         last = last.wrapping_add(*byte);
         *byte = last;
     }
-}
-
-fn copy_of_same_length(encoded: &[u8], out: &mut [u8]) -> Result<(), TransformError> {
-    if encoded.len() != out.len() {
-        let what = format!("{} bytes of differences, expected {}", encoded.len(), out.len());
-        return Err(TransformError::corrupt(what, 0));
-    }
-    out.copy_from_slice(encoded);
-    Ok(())
 }

@@ -65,6 +65,7 @@ pub fn fuzz_decode(data: &[u8]) {
         }
     }
     search(data);
+    stages(data);
     if let Ok(histogram) = Histogram::decode(body) {
         let mut again = Vec::new();
         histogram.encode(&mut again);
@@ -76,6 +77,24 @@ pub fn fuzz_decode(data: &[u8]) {
         let canonical = chain.canonical();
         assert_eq!(Chain::parse(&canonical).map(|again| again.canonical()), Ok(canonical));
     }
+}
+
+/// Reads a part by arbitrary metadata of several codecs; what it asks for lies in the stored bytes.
+fn stages(data: &[u8]) {
+    let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
+    let text =
+        ["shuffle,isobar", "bitround:4,dtype=f4,alacrity", "bitshuffle,blosc,shuffle"][usize::from(pick) % 3];
+    let (Ok(chain), len) = (Chain::parse(text), usize::from(u16::from_le_bytes([low, high]))) else { return };
+    let logical = numbers(usize::from(item), 1);
+    let (meta, payload) = body.split_at(body.len() / 2);
+    let meta = [&[0x1F], meta].concat();
+    let stored = Stored { len: payload.len() as u64, meta: &meta, decoded_len: len };
+    let wanted = [len as u64 / 3..len as u64 / 2; 1];
+    let want = Want { ranges: &wanted, precision: Precision::Exact };
+    let Ok(plan) = chain.plan_read(&stored, &logical, &want) else { return };
+    let bytes = |r: &Range<u64>| (r.start, payload.get(r.start as usize..r.end as usize).unwrap_or_default());
+    let fetched = Fetched::new(plan.ranges.iter().map(bytes).collect());
+    drop(chain.decode_part(&stored, &fetched, &logical, &want, &mut vec![0; len], &mut Scratch::new()));
 }
 
 /// Searches arbitrary bytes as an index; what is found lies in the subchunk and in the range.

@@ -45,6 +45,7 @@ mod params;
 mod part;
 mod pcodec;
 pub mod ranges;
+mod same_length;
 mod scratch;
 mod search;
 mod section;

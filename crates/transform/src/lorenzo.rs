@@ -7,8 +7,9 @@
 //! `lorenzo,shuffle,zstd:1`. The length does not change.
 
 use crate::params::Params;
+use crate::same_length::SameLength;
 use crate::stats::Domain;
-use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent};
+use crate::{CodecSpec, Logical, Param, Scratch, TransformError};
 
 const MAX_AXES: usize = 3;
 
@@ -142,17 +143,13 @@ fn restore<T: Word<N>, const N: usize>(grid: &Grid, encoded: &[u8], out: &mut [u
     rest.copy_from_slice(tail);
 }
 
-impl Codec for Lorenzo {
+impl SameLength for Lorenzo {
     fn spec(&self) -> CodecSpec {
         let params = self.axes.iter().map(|&axes| Param::Int(axes as i64)).collect();
         CodecSpec { name: "lorenzo".into(), params }
     }
 
-    fn max_encoded_len(&self, decoded_len: usize) -> usize {
-        decoded_len
-    }
-
-    fn encode(
+    fn apply(
         &self,
         data: &[u8],
         logical: &Logical,
@@ -160,7 +157,6 @@ impl Codec for Lorenzo {
         _scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
         let grid = self.grid(data.len(), logical);
-        out.reserve(data.len());
         match grid.width {
             1 => predict::<u8, 1>(data, &grid, out),
             2 => predict::<u16, 2>(data, &grid, out),
@@ -170,17 +166,7 @@ impl Codec for Lorenzo {
         Ok(())
     }
 
-    fn decode(
-        &self,
-        encoded: &[u8],
-        logical: &Logical,
-        out: &mut [u8],
-        _scratch: &mut Scratch,
-    ) -> Result<(), TransformError> {
-        if encoded.len() != out.len() {
-            let what = format!("{} bytes of differences, expected {}", encoded.len(), out.len());
-            return Err(TransformError::corrupt(what, 0));
-        }
+    fn undo(&self, encoded: &[u8], logical: &Logical, out: &mut [u8], _scratch: &mut Scratch) {
         let grid = self.grid(out.len(), logical);
         match grid.width {
             1 => restore::<u8, 1>(&grid, encoded, out),
@@ -188,10 +174,5 @@ impl Codec for Lorenzo {
             4 => restore::<u32, 4>(&grid, encoded, out),
             _ => restore::<u64, 8>(&grid, encoded, out),
         }
-        Ok(())
-    }
-
-    fn transparent(&self) -> Option<&dyn Transparent> {
-        None
     }
 }

@@ -10,10 +10,12 @@ pub(crate) use kernel::{shuffle as byte_shuffle, unshuffle as byte_unshuffle};
 
 use std::ops::Range;
 
+use crate::params::Params;
 use crate::ranges::join;
+use crate::same_length::{self, SameLength};
 use crate::{
-    Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
-    Transparent, Want,
+    Bound, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError, Transparent,
+    Want,
 };
 
 /// The byte shuffle codec.
@@ -29,20 +31,7 @@ impl Shuffle {
     }
 
     pub(crate) fn from_params(params: &[Param]) -> Result<Shuffle, TransformError> {
-        let mut item = None;
-        for param in params {
-            match param.key_and_value() {
-                (None | Some("elementsize"), Param::Int(size @ 1..=65_535)) if item.is_none() => {
-                    item = Some(*size as usize);
-                }
-                _ => {
-                    let problem =
-                        format!("expected one element size, 1 to 65535, as in shuffle:8, found {param}");
-                    return Err(TransformError::bad_parameter("shuffle", problem));
-                }
-            }
-        }
-        Ok(Shuffle { item })
+        Ok(Shuffle { item: Params::read("shuffle", &["elementsize"], params)?.element_size()? })
     }
 
     fn item(&self, logical: &Logical) -> usize {
@@ -50,17 +39,13 @@ impl Shuffle {
     }
 }
 
-impl Codec for Shuffle {
+impl SameLength for Shuffle {
     fn spec(&self) -> CodecSpec {
         let params = self.item.iter().map(|&size| Param::Int(size as i64)).collect();
         CodecSpec { name: "shuffle".into(), params }
     }
 
-    fn max_encoded_len(&self, decoded_len: usize) -> usize {
-        decoded_len
-    }
-
-    fn encode(
+    fn apply(
         &self,
         data: &[u8],
         logical: &Logical,
@@ -71,19 +56,8 @@ impl Codec for Shuffle {
         Ok(())
     }
 
-    fn decode(
-        &self,
-        encoded: &[u8],
-        logical: &Logical,
-        out: &mut [u8],
-        _scratch: &mut Scratch,
-    ) -> Result<(), TransformError> {
-        if encoded.len() != out.len() {
-            let what = format!("{} shuffled bytes, expected {}", encoded.len(), out.len());
-            return Err(TransformError::corrupt(what, 0));
-        }
+    fn undo(&self, encoded: &[u8], logical: &Logical, out: &mut [u8], _scratch: &mut Scratch) {
         kernel::unshuffle(encoded, self.item(logical), out);
-        Ok(())
     }
 
     fn transparent(&self) -> Option<&dyn Transparent> {
@@ -124,10 +98,7 @@ impl Transparent for Shuffle {
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
         let item = self.item(logical) as u64;
-        if stored.len != stored.decoded_len as u64 {
-            let what = format!("{} shuffled bytes, expected {}", stored.len, stored.decoded_len);
-            return Err(TransformError::corrupt(what, 0));
-        }
+        same_length::check(stored.len, stored.decoded_len as u64, "shuffle")?;
         let windows: Vec<Window> =
             want.ranges.iter().map(|wanted| window(stored.len, item, wanted)).collect();
         let mut ranges: Vec<Range<u64>> = Vec::new();

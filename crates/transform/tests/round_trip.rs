@@ -10,13 +10,14 @@ mod random;
 use std::ops::Range;
 use std::sync::Arc;
 
+use drystone_transform::stats::ScalarKind;
 use drystone_transform::{
-    Bound, Chain, Codec, CodecSpec, Fetched, Logical, MAX_DECODED_LEN, Precision, Scratch, Shuffle, Stored,
-    TransformError, Transparent, Want, Zstd,
+    Bound, Chain, Codec, CodecSpec, Fetched, Found, Limit, Logical, MAX_DECODED_LEN, Precision, Scratch,
+    Shuffle, Stored, TransformError, Transparent, Want, Zstd, keys_between,
 };
 use random::Random;
 
-const CHAINS: [&str; 10] = [
+const CHAINS: [&str; 15] = [
     "identity",
     "shuffle",
     "shuffle:3",
@@ -27,6 +28,11 @@ const CHAINS: [&str; 10] = [
     "shuffle:2,shuffle:4,shuffle:8,zstd:1",
     "isobar",
     "shuffle:4,isobar:1",
+    "bitshuffle",
+    "bitshuffle:2,shuffle:3",
+    "shuffle,blosc:lz4:5:noshuffle,blocksize=256",
+    "blosc:zstd:1:shuffle,blocksize=512,shuffle:5,isobar:1",
+    "shuffle:8,bitshuffle:4,shuffle,blosc:zlib:1:noshuffle,blocksize=1024",
 ];
 
 /// Half noise, half a slow ramp: some of it compresses, at every length.
@@ -87,13 +93,14 @@ fn a_planned_part_holds_the_wanted_bytes_with_and_without_kept_metadata() {
                 let len = 1 + random.below(3000);
                 let data = if compressible { vec![3; len] } else { field(len, &mut random) };
                 let logical = Logical::scalars(item, (len / item) as u64);
-                let mut stored = Vec::new();
-                chain.encode(&data, &logical, &mut stored, &mut scratch).unwrap();
+                let (mut stored, mut kept) = (Vec::new(), Vec::new());
+                chain.encode_keeping(&data, &logical, &mut stored, &mut kept, &mut scratch).unwrap();
+                assert!(kept.starts_with(chain.meta(&stored)), "{text}");
                 for _ in 0..20 {
                     let mut cuts: Vec<u64> = (0..4).map(|_| random.below(len + 1) as u64).collect();
                     cuts.sort();
                     let ranges = [cuts[0]..cuts[1], cuts[2]..cuts[3]];
-                    for meta in [chain.meta(&stored), &[]] {
+                    for meta in [kept.as_slice(), &[]] {
                         let out = read_part(&chain, &stored, meta, len, &logical, &ranges);
                         for range in &ranges {
                             let range = range.start as usize..range.end as usize;
@@ -114,9 +121,9 @@ fn transparent_and_raw_subchunks_ask_only_for_what_a_part_needs() {
     let logical = Logical::scalars(4, 1000);
     let plan = |text: &str, data: &[u8], with_meta: bool, wanted: &[Range<u64>]| {
         let chain = Chain::parse(text).unwrap();
-        let mut stored = Vec::new();
-        chain.encode(data, &logical, &mut stored, &mut Scratch::new()).unwrap();
-        let meta = if with_meta { chain.meta(&stored) } else { &[] };
+        let (mut stored, mut kept) = (Vec::new(), Vec::new());
+        chain.encode_keeping(data, &logical, &mut stored, &mut kept, &mut Scratch::new()).unwrap();
+        let meta = if with_meta { kept.as_slice() } else { &[] };
         let form = Stored { len: stored.len() as u64, meta, decoded_len: data.len() };
         let plan = chain.plan_read(&form, &logical, &Want { ranges: wanted, precision: Precision::Exact });
         plan.unwrap().ranges.into_iter().map(|r| (r.start, r.end)).collect::<Vec<_>>()
@@ -133,6 +140,76 @@ fn transparent_and_raw_subchunks_ask_only_for_what_a_part_needs() {
     let noise: Vec<u8> = (0..4000).scan(Random(4), |r, _| Some(r.next() as u8)).collect();
     assert_eq!(plan("shuffle,zstd:3", &noise, true, &[10..20; 1]), [(11, 21)]);
     assert_eq!(plan("shuffle,zstd:3", &noise, false, &[10..20; 1]), [(0, 4001)]);
+}
+
+#[test]
+fn a_part_goes_through_every_codec_of_a_chain_and_costs_a_part() {
+    let numbers: Vec<u8> = (0..1u32 << 16).flat_map(|i| (i / 7).to_le_bytes()).collect();
+    let logical = Logical::numbers(ScalarKind::U32, 1 << 16);
+    for (text, most) in [
+        ("bitshuffle,blosc:lz4:5:noshuffle,blocksize=4096", 8),
+        ("shuffle,blosc:zstd:3:noshuffle,blocksize=4096", 8),
+        ("shuffle,shuffle:1,blosc:zstd:1:noshuffle,blocksize=2048", 8),
+    ] {
+        let chain = Chain::parse(text).unwrap();
+        let (mut stored, mut meta) = (Vec::new(), Vec::new());
+        chain.encode_keeping(&numbers, &logical, &mut stored, &mut meta, &mut Scratch::new()).unwrap();
+        let form = Stored { len: stored.len() as u64, meta: &meta, decoded_len: numbers.len() };
+        let want = Want { ranges: &[100_000..100_400; 1], precision: Precision::Exact };
+        let plan = chain.plan_read(&form, &logical, &want).unwrap();
+        let read: u64 = plan.ranges.iter().map(|r| r.end - r.start).sum();
+        assert!(read < stored.len() as u64 / most, "{text}: {read} of {}", stored.len());
+        let part = read_part(&chain, &stored, &meta, numbers.len(), &logical, want.ranges);
+        assert_eq!(part[100_000..100_400], numbers[100_000..100_400]);
+        // Damaged metadata of any stage is an error or right bytes of the wanted length, never a panic.
+        for bit in 0..meta.len() * 8 {
+            let mut damaged = meta.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let form = Stored { meta: &damaged, ..form };
+            let Ok(plan) = chain.plan_read(&form, &logical, &want) else { continue };
+            let run = |r: &Range<u64>| (r.start, &stored[r.start as usize..r.end as usize]);
+            let fetched = Fetched::new(plan.ranges.iter().map(run).collect());
+            let mut out = vec![0; numbers.len()];
+            drop(chain.decode_part(&form, &fetched, &logical, &want, &mut out, &mut Scratch::new()));
+        }
+    }
+}
+
+#[test]
+fn rounding_before_a_codec_of_components_or_bins_leaves_it_its_precision_and_its_index() {
+    let values: Vec<f32> = (0..1u32 << 15).map(|i| (i as f32 * 1e-3).sin() * 30.0).collect();
+    let data: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let logical = Logical::numbers(ScalarKind::F32, values.len() as u64);
+    let kept = |text: &str| {
+        let chain = Chain::parse(text).unwrap();
+        let (mut stored, mut meta) = (Vec::new(), Vec::new());
+        chain.encode_keeping(&data, &logical, &mut stored, &mut meta, &mut Scratch::new()).unwrap();
+        (chain, stored, meta)
+    };
+    let (chain, stored, meta) = kept("bitround:12,aplod");
+    let form = Stored { len: stored.len() as u64, meta: &meta, decoded_len: data.len() };
+    let all = [0..data.len() as u64; 1];
+    let bytes = |precision| {
+        let plan = chain.plan_read(&form, &logical, &Want { ranges: &all, precision }).unwrap();
+        (plan.ranges.iter().map(|r| r.end - r.start).sum::<u64>(), plan.bound)
+    };
+    let (exact, coarse) = (bytes(Precision::Exact), bytes(Precision::Absolute(0.2)));
+    assert!(
+        coarse.0 < exact.0 && coarse.1.absolute > 0.0 && coarse.1.absolute <= 0.2,
+        "{coarse:?} {exact:?}"
+    );
+    let (chain, stored, meta) = kept("bitround:12,alacrity");
+    assert!(chain.has_index());
+    let form = Stored { len: stored.len() as u64, meta: &meta, decoded_len: data.len() };
+    let keys = keys_between(ScalarKind::F32, Limit::Float(29.0), Limit::Float(31.0));
+    let plan = chain.plan_search(&form, &logical, &keys).unwrap().unwrap();
+    let run = |r: &Range<u64>| (r.start, &stored[r.start as usize..r.end as usize]);
+    let mut found = Found::default();
+    let fetched = Fetched::new(plan.iter().map(run).collect());
+    chain.search(&form, &fetched, &logical, &keys, &mut found).unwrap();
+    let expected = values.iter().filter(|v| **v >= 29.0).count();
+    assert!(found.positions.len().abs_diff(expected) < 40 && found.positions.len() > 100);
+    assert!(!Chain::parse("shuffle,alacrity").unwrap().has_index(), "shuffled bytes are no values");
 }
 
 #[test]

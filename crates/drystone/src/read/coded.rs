@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use drystone_plan::ranges::wanted;
 use drystone_plan::read_plan::Work;
 use drystone_transform::{Fetched, Stored, Want};
 
@@ -61,7 +60,7 @@ impl Job<'_> {
         }
         let entry = self.entry(work);
         let logical = self.logical(work)?;
-        let ranges = wanted(&work.part, &self.form(work)?);
+        let ranges = work.wanted(&self.form(work)?);
         let want = Want { ranges: &ranges, precision: self.reading.precision };
         let meta = self.trailer(work).map_or(&[][..], |trailer| trailer.meta.as_slice());
         let stored = Stored { len: work.piece.length, meta, decoded_len: len as usize };

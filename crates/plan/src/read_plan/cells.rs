@@ -5,7 +5,7 @@ use std::ops::Range;
 use drystone_transform::ranges::join;
 
 use super::length;
-use crate::ranges::MAX_RANGES;
+use crate::ranges::{DECODED_GAP, MAX_RANGES};
 
 /// Positions in one subchunk as a product of picks, one per leg of the listing. The sum of what each leg adds is the number of a
 /// cell in stored order (row by row, if that follows a curve); leg `l` says where it goes along axis `l` of the result.
@@ -135,6 +135,16 @@ impl Cells {
             }
             gap = (gap * 4).max(1);
         }
+    }
+
+    /// The decoded bytes that hold the cells of `room` bytes, ascending and disjoint, in a subchunk of `len` bytes.
+    pub(super) fn wanted(&self, room: u64, len: u64) -> Vec<Range<u64>> {
+        let groups = self.clone().divided(room, DECODED_GAP, u64::MAX);
+        let mut ranges: Vec<Range<u64>> = groups.iter().map(|group| bytes(group, room, room, len)).collect();
+        ranges.sort_by_key(|range| range.start);
+        let mut joined = Vec::with_capacity(ranges.len());
+        ranges.into_iter().for_each(|range| join(&mut joined, range, DECODED_GAP));
+        joined
     }
 
     fn with(&self, leg: usize, picks: Picks) -> Cells {

@@ -5,11 +5,12 @@ use std::ops::Range;
 use drystone_format::entry::{Entry, Piece};
 use drystone_transform::{Bound, Chain, Logical, MAX_DECODED_LEN, Precision, Stored, TransformError, Want};
 
+use super::cells::Cells;
 use super::piece::Unfit;
 use super::{Options, Slot};
 use crate::form::Form;
 use crate::parts::Part;
-use crate::ranges::{at_units, decoded_len, wanted};
+use crate::ranges::{at_units, decoded_len};
 
 /// What is read of a piece, and how exact it then is.
 pub(super) struct Coded {
@@ -20,9 +21,23 @@ pub(super) struct Coded {
 
 /// Whether to ask for less than the piece can pay at all: not where all cells are wanted exactly, nor where the piece costs
 /// hardly more than a request.
-pub(super) fn pays(piece: &Piece, part: &Part, options: &Options) -> bool {
-    let all = options.precision == Precision::Exact && part.is_whole();
+pub(super) fn pays(piece: &Piece, part: &Part, cells: Option<&Cells>, options: &Options) -> bool {
+    let all = options.precision == Precision::Exact && is_all(part, cells);
     !all && piece.length > options.gap
+}
+
+fn is_all(part: &Part, cells: Option<&Cells>) -> bool {
+    cells.map_or_else(|| part.is_whole(), |cells| cells.count() >= decoded_len(part, 1))
+}
+
+/// The decoded bytes that hold the cells of a part, or those listed: what a transform is asked for.
+pub(super) fn wanted(part: &Part, cells: Option<&Cells>, form: &Form) -> Vec<Range<u64>> {
+    let len = decoded_len(part, form.room);
+    match cells {
+        None => crate::ranges::wanted(part, form),
+        Some(_) if form.curve.is_some() => std::iter::once(0..len).collect(),
+        Some(cells) => cells.wanted(form.room, len),
+    }
 }
 
 /// The chain of the block last looked at: neighbours mostly share it.
@@ -44,7 +59,7 @@ impl Chains {
         &mut self,
         entry: &Entry,
         slot: &Slot,
-        part: &Part,
+        (part, cells): (&Part, Option<&Cells>),
         piece: &Piece,
         meta: &[u8],
         options: &Options,
@@ -66,7 +81,7 @@ impl Chains {
             shape: shape.to_vec(),
         });
         let stored = Stored { len: piece.length, meta, decoded_len: len as usize };
-        let want = Want { ranges: &wanted(part, &form), precision: options.precision };
+        let want = Want { ranges: &wanted(part, cells, &form), precision: options.precision };
         let planned = chain.plan_read(&stored, &logical, &want).map_err(|error| match error {
             TransformError::Unsupported { .. } => Unfit::Unsupported(error.to_string()),
             _ => Unfit::Corrupt(format!("subchunk {}: {error}", part.subchunk)),

@@ -10,6 +10,7 @@ use drystone_format::entry::{Entry, Piece};
 use drystone_format::table::Subchunk;
 
 use super::cells::{Cells, Picks, bytes, merged};
+use super::coded::{self, Chains};
 use super::piece::{Stored, Unfit};
 use super::{Block, Options, PlanError, Planner, ReadPlan, Slot, resolve_slots};
 use crate::form::Form;
@@ -105,15 +106,18 @@ fn picked(leg: &Leg, boxes: &[([u64; MAX_NDIM], [u64; MAX_NDIM])]) -> Vec<Picked
 }
 
 /// Plans the listings, each for the slot of its number. `found` is what [`find`] said; `tables` gives the decoded table of each
-/// block that [`needed_tables`](super::needed_tables) names for what was found, by slot and candidate.
-pub fn plan_listings<'t>(
+/// block that [`needed_tables`](super::needed_tables) names for what was found, by slot and candidate; `metas` the metadata of a
+/// piece in a source, as far as it is known.
+pub fn plan_listings<'t, 'm>(
     slots: &[Slot],
     listings: &[Listing],
     found: &Found,
     tables: impl Fn(usize, usize) -> &'t [Subchunk],
+    metas: impl Fn(u32, &Piece) -> Option<&'m [u8]>,
     options: &Options,
 ) -> Result<ReadPlan, PlanError> {
     let mut planner = Planner::new(options);
+    let mut chains = Chains::default();
     let each = slots.iter().zip(listings).zip(found.resolved.iter().zip(&found.picked));
     for (number, ((slot, listing), (resolved, picked))) in each.enumerate() {
         planner.plan.fill.push(listing.cells() != Some(resolved.covered));
@@ -140,7 +144,19 @@ pub fn plan_listings<'t>(
                 let piece = listed.map_or(entry.piece, |subchunk| subchunk.piece);
                 block.stored.check_piece(&piece, &part).map_err(fail)?;
                 let again = before.replace(part.subchunk) == Some(part.subchunk);
-                planner.add_cells(&block, part, cells, piece, again);
+                let unit = block.stored.coded_unit(&piece);
+                if unit == 0 || !coded::pays(&piece, &part, Some(&cells), options) {
+                    planner.add_cells(&block, part, cells, piece, again);
+                    continue;
+                }
+                match metas(entry.source, &piece) {
+                    None => planner.add_unknown(&block, part, Some(Box::new(cells)), piece),
+                    Some(meta) => {
+                        let what = (&part, Some(&cells));
+                        let asked = chains.ask(entry, slot, what, &piece, meta, options).map_err(fail)?;
+                        planner.add_coded(&block, (part, Some(Box::new(cells))), piece, again, asked);
+                    }
+                }
             }
         }
     }

@@ -95,6 +95,13 @@ pub struct Work {
     pub trailer: Option<usize>,
 }
 
+impl Work {
+    /// The decoded bytes that hold its cells, ascending and disjoint: what a transform is asked for. `form` is that of its block.
+    pub fn wanted(&self, form: &Form) -> Vec<Range<u64>> {
+        coded::wanted(&self.part, self.cells.as_deref(), form)
+    }
+}
+
 /// What an item of a request is for: the number of a work, and the bytes of its payload.
 pub type Payload = (usize, Range<u64>);
 
@@ -210,18 +217,16 @@ pub fn plan<'t, 'm>(
                 block.stored.check_piece(&piece, &part).map_err(fail)?;
                 let again = before.replace(part.subchunk) == Some(part.subchunk);
                 let unit = block.stored.coded_unit(&piece);
-                if unit == 0 || !coded::pays(&piece, &part, options) {
+                if unit == 0 || !coded::pays(&piece, &part, None, options) {
                     planner.add(&block, part, piece, again);
                     continue;
                 }
                 match metas(entry.source, &piece) {
-                    None => {
-                        planner.plan.unknown.push((entry.source, piece));
-                        planner.add_whole(&block, part, None, piece);
-                    }
+                    None => planner.add_unknown(&block, part, None, piece),
                     Some(meta) => {
-                        let asked = chains.ask(entry, slot, &part, &piece, meta, options).map_err(fail)?;
-                        planner.add_coded(&block, part, piece, again, asked);
+                        let what = (&part, None);
+                        let asked = chains.ask(entry, slot, what, &piece, meta, options).map_err(fail)?;
+                        planner.add_coded(&block, (part, None), piece, again, asked);
                     }
                 }
             }
@@ -284,14 +289,27 @@ impl<'a> Planner<'a> {
     }
 
     /// An encoded piece whose trailer was read for its metadata: what its transform asks for, or the whole where that is cheaper.
-    fn add_coded(&mut self, block: &Block<'_>, part: Part, piece: Piece, again: bool, asked: Coded) {
+    fn add_coded(
+        &mut self,
+        block: &Block<'_>,
+        what: (Part, Option<Box<Cells>>),
+        piece: Piece,
+        again: bool,
+        asked: Coded,
+    ) {
         let trailer = Some(self.trailer(block, &piece, again));
         let cost = length(&asked.ranges).saturating_add(self.options.gap * asked.ranges.len() as u64);
         if piece.end() - piece.position + self.options.gap <= cost {
-            return self.add_whole(block, part, None, piece);
+            return self.add_whole(block, what.0, what.1, piece);
         }
         self.plan.bound = self.plan.bound.max(asked.bound);
-        self.add_ranges(block, (part, None), piece, asked.ranges, trailer);
+        self.add_ranges(block, what, piece, asked.ranges, trailer);
+    }
+
+    /// An encoded piece whose metadata would help: planned to be read whole, and told.
+    fn add_unknown(&mut self, block: &Block<'_>, part: Part, cells: Option<Box<Cells>>, piece: Piece) {
+        self.plan.unknown.push((block.entry.source, piece));
+        self.add_whole(block, part, cells, piece);
     }
 
     fn add_whole(&mut self, block: &Block<'_>, part: Part, cells: Option<Box<Cells>>, piece: Piece) {

@@ -488,7 +488,7 @@ fn random_listings_show_what_a_painter_paints() {
             assert!(needed.contains(&(slot, candidate)), "a table that was not announced");
             &store.tables[&slots[slot].candidates[candidate].entry.put][..]
         };
-        let plan = plan_listings(&slots, &listings, &found, tables, &options).unwrap();
+        let plan = plan_listings(&slots, &listings, &found, tables, |_, _| None, &options).unwrap();
         let expected: Vec<Vec<Option<u32>>> = slots
             .iter()
             .zip(&listings)

@@ -1,0 +1,410 @@
+//! Reading a part of what a chain stored: each codec says which bytes of the next one it needs.
+//!
+//! Wanted ranges of the data become ranges of what the first codec made, these become ranges of what the second one made, and
+//! so on to the stored bytes; decoding goes back the same way, through buffers that hold just these ranges. So a chain reads
+//! parts if every codec of it does, and needs the metadata of each.
+//!
+//! Invariants
+//! - lengths of stages come from outside: each is bounded by what its codec can make of the one before;
+//! - only a codec before which the values are still values is asked for less than full precision, or searched.
+
+use std::ops::{Range, RangeInclusive};
+
+use super::{CODED, Chain, HEADER_LEN, RAW, check_len};
+use crate::head::Head;
+use crate::ranges::join;
+use crate::scratch::set_len_reusing;
+use crate::{
+    Bound, Codec, Fetched, Found, Indexed, Logical, Pieces, Planned, Precision, Scratch, Stored,
+    TransformError, Transparent, Want,
+};
+
+/// Gathers the metadata of a subchunk while it is encoded (docs/transforms.md).
+pub(super) struct Heads {
+    /// Codecs before the last one.
+    before: usize,
+    heads: Vec<u8>,
+}
+
+impl Heads {
+    pub(super) fn new(before: usize) -> Heads {
+        Heads { before, heads: Vec::new() }
+    }
+
+    /// Takes what a codec before the last one made.
+    pub(super) fn stage(&mut self, codec: &dyn Codec, encoded: &[u8], meta: &mut Vec<u8>) {
+        if meta.is_empty() {
+            meta.push(CODED);
+        }
+        meta.extend_from_slice(&(encoded.len() as u32).to_le_bytes());
+        self.add(codec, encoded);
+    }
+
+    fn add(&mut self, codec: &dyn Codec, encoded: &[u8]) {
+        let head = head_of(codec, encoded);
+        self.heads.extend_from_slice(&(head.len() as u32).to_le_bytes());
+        self.heads.extend_from_slice(head);
+    }
+
+    /// Takes what the last codec made, which stands in `out` from `start` on.
+    pub(super) fn last(mut self, codec: &dyn Codec, out: &[u8], start: usize, meta: &mut Vec<u8>) {
+        let encoded = out.get(start..).unwrap_or_default();
+        if self.before == 0 {
+            meta.push(CODED);
+            meta.extend_from_slice(head_of(codec, encoded));
+            return;
+        }
+        self.add(codec, encoded);
+        meta.append(&mut self.heads);
+    }
+}
+
+/// The codec's metadata at the head of its bytes.
+fn head_of<'a>(codec: &dyn Codec, encoded: &'a [u8]) -> &'a [u8] {
+    let len = codec.transparent().map_or(0, |parts| parts.meta_len(encoded));
+    encoded.get(..len).unwrap_or_default()
+}
+
+/// How the parts of a subchunk are read.
+enum Reading<'a, 'm> {
+    /// The data stands as it is, after so many bytes.
+    Raw(u64),
+    /// By codecs, the first one first; what the last made stands after so many bytes.
+    Parts(Vec<Stage<'a, 'm>>, u64),
+    /// Only as a whole.
+    Whole,
+}
+
+/// One codec, and what it made of what.
+struct Stage<'a, 'm> {
+    codec: &'a dyn Transparent,
+    stored: Stored<'m>,
+    /// How exact this codec is asked to be.
+    precision: Precision,
+}
+
+impl Stage<'_, '_> {
+    fn plan(&self, logical: &Logical, ranges: &[Range<u64>]) -> Result<Planned, TransformError> {
+        let want = Want { ranges, precision: self.precision };
+        let planned = self.codec.plan_read(&self.stored, logical, &want)?;
+        check_ranges(&planned.ranges, self.stored.len)?;
+        Ok(planned)
+    }
+}
+
+/// The ranges each stage is asked for; that of the last entry are of the encoded bytes of the last stage.
+struct Descent {
+    wanted: Vec<Vec<Range<u64>>>,
+    bound: Bound,
+}
+
+impl Descent {
+    fn through(
+        stages: &[Stage<'_, '_>],
+        logical: &Logical,
+        ranges: &[Range<u64>],
+    ) -> Result<Descent, TransformError> {
+        let mut descent = Descent { wanted: vec![ranges.to_vec()], bound: Bound::EXACT };
+        for stage in stages {
+            let above = descent.wanted.last().map_or(&[][..], Vec::as_slice);
+            let planned = stage.plan(logical, above)?;
+            descent.bound = descent.bound.max(planned.bound);
+            let mut ranges = Vec::with_capacity(planned.ranges.len());
+            planned.ranges.into_iter().for_each(|range| join(&mut ranges, range, 0));
+            descent.wanted.push(ranges);
+        }
+        Ok(descent)
+    }
+
+    /// Ranges of the encoded bytes of the last stage.
+    fn lowest(&self) -> &[Range<u64>] {
+        self.wanted.last().map_or(&[], Vec::as_slice)
+    }
+
+    /// Decodes from the last stage to the first, whose pieces go to `out`.
+    fn ascend(
+        &self,
+        stages: &[Stage<'_, '_>],
+        fetched: &Fetched<'_>,
+        logical: &Logical,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        let mut buffers = std::mem::take(&mut scratch.stages);
+        let result = self.decode(stages, fetched, logical, out, &mut buffers, scratch);
+        scratch.stages = buffers;
+        result
+    }
+
+    fn decode(
+        &self,
+        stages: &[Stage<'_, '_>],
+        fetched: &Fetched<'_>,
+        logical: &Logical,
+        out: &mut [u8],
+        [from, to]: &mut [Vec<u8>; 2],
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        let last = stages.len().saturating_sub(1);
+        for (i, (stage, ranges)) in stages.iter().zip(&self.wanted).enumerate().rev() {
+            let below: Fetched<'_>;
+            let source = if i == last {
+                fetched
+            } else {
+                below = held(from, self.wanted.get(i + 1).map_or(&[], Vec::as_slice));
+                &below
+            };
+            let place: &mut [u8] = if i == 0 {
+                &mut *out
+            } else {
+                set_len_reusing(to, stage.stored.decoded_len);
+                to
+            };
+            let mut pieces = Pieces::new(place);
+            let want = Want { ranges, precision: stage.precision };
+            stage.codec.decode_part(&stage.stored, source, logical, &want, &mut pieces, scratch)?;
+            pieces.hold(ranges)?;
+            std::mem::swap(from, to);
+        }
+        Ok(())
+    }
+}
+
+/// A view of a buffer of which only these ranges were filled.
+fn held<'a>(buffer: &'a [u8], ranges: &[Range<u64>]) -> Fetched<'a> {
+    let run = |range: &Range<u64>| {
+        let bytes = buffer.get(range.start as usize..range.end as usize).unwrap_or_default();
+        (range.start, bytes)
+    };
+    Fetched::new(ranges.iter().map(run).collect())
+}
+
+fn check_ranges(ranges: &[Range<u64>], len: u64) -> Result<(), TransformError> {
+    let mut last = 0;
+    for range in ranges {
+        if range.start < last || range.end < range.start || range.end > len {
+            let what = format!("bytes {}..{} of {len} are to be read", range.start, range.end);
+            return Err(TransformError::corrupt(what, 0));
+        }
+        last = range.end;
+    }
+    Ok(())
+}
+
+fn moved(by: u64, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+    let one = |r: &Range<u64>| r.start.saturating_add(by)..r.end.saturating_add(by);
+    ranges.iter().filter(|r| !r.is_empty()).map(one).collect()
+}
+
+impl Chain {
+    /// Which of the stored bytes the want needs, and how exact the values will be. A subchunk without metadata, or of opaque
+    /// codecs, answers with the whole and is exact.
+    pub fn plan_read(
+        &self,
+        stored: &Stored<'_>,
+        logical: &Logical,
+        want: &Want<'_>,
+    ) -> Result<Planned, TransformError> {
+        self.check(stored)?;
+        let (len, mut last) = (stored.decoded_len as u64, 0);
+        for range in want.ranges {
+            if range.start < last || range.end < range.start || range.end > len {
+                let problem = format!("bytes {}..{} of {len}, after {last}", range.start, range.end);
+                return Err(TransformError::InvalidArgument(problem));
+            }
+            last = range.end;
+        }
+        let mut planned = match self.reading(stored, want.precision)? {
+            Reading::Raw(header) => Planned { ranges: moved(header, want.ranges), bound: Bound::EXACT },
+            Reading::Parts(stages, header) => {
+                let descent = Descent::through(&stages, logical, want.ranges)?;
+                Planned { ranges: moved(header, descent.lowest()), bound: descent.bound }
+            }
+            Reading::Whole => {
+                Planned { ranges: moved(0, std::slice::from_ref(&(0..stored.len))), bound: Bound::EXACT }
+            }
+        };
+        if want.ranges.iter().all(Range::is_empty) {
+            planned.ranges.clear();
+        }
+        check_ranges(&planned.ranges, stored.len)?;
+        Ok(planned)
+    }
+
+    /// Decodes what a planned read brought: on return `out`, as long as the whole decoded subchunk, holds what was wanted at its
+    /// place. Its other bytes are unspecified; on an error all are.
+    pub fn decode_part(
+        &self,
+        stored: &Stored<'_>,
+        fetched: &Fetched<'_>,
+        logical: &Logical,
+        want: &Want<'_>,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        self.check(stored)?;
+        if out.len() != stored.decoded_len {
+            let problem = format!("room for {} of {} decoded bytes", out.len(), stored.decoded_len);
+            return Err(TransformError::InvalidArgument(problem));
+        }
+        if want.ranges.iter().all(Range::is_empty) {
+            return Ok(());
+        }
+        match self.reading(stored, want.precision)? {
+            Reading::Whole => self.decode(fetched.get(0..stored.len)?, logical, out, scratch),
+            Reading::Raw(header) => {
+                let mut pieces = Pieces::new(out);
+                for range in want.ranges {
+                    let bytes = fetched.get(range.start + header..range.end + header)?;
+                    pieces.place(range.clone())?.copy_from_slice(bytes);
+                }
+                pieces.hold(want.ranges)
+            }
+            Reading::Parts(stages, header) => {
+                let descent = Descent::through(&stages, logical, want.ranges)?;
+                descent.ascend(&stages, &fetched.after(header), logical, out, scratch)
+            }
+        }
+    }
+
+    /// Whether its subchunks may keep an index of their values.
+    pub fn has_index(&self) -> bool {
+        self.reads_parts() && self.index_at().is_some()
+    }
+
+    /// The first codec with an index, if what is before it leaves values as they are.
+    fn index_at(&self) -> Option<usize> {
+        for (i, codec) in self.codecs.iter().enumerate() {
+            let parts = codec.transparent()?;
+            if parts.indexed().is_some() {
+                return Some(i);
+            }
+            if !parts.keeps_values() {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Which stored bytes finding the elements between two keys needs; `None` where there is no index.
+    pub fn plan_search(
+        &self,
+        stored: &Stored<'_>,
+        logical: &Logical,
+        keys: &RangeInclusive<u64>,
+    ) -> Result<Option<Vec<Range<u64>>>, TransformError> {
+        self.check(stored)?;
+        let Some((index, stages, header)) = self.index(stored)? else { return Ok(None) };
+        let Some((at, below)) = stages.split_first() else { return Ok(None) };
+        let ranges = index.plan_search(&at.stored, logical, keys)?;
+        check_ranges(&ranges, at.stored.len)?;
+        Ok(Some(moved(header, Descent::through(below, logical, &ranges)?.lowest())))
+    }
+
+    /// Adds the elements between two keys to `found`, from what `plan_search` asked for. Positions are below the number of
+    /// elements; each comes with the bytes of a scalar.
+    pub fn search(
+        &self,
+        stored: &Stored<'_>,
+        fetched: &Fetched<'_>,
+        logical: &Logical,
+        keys: &RangeInclusive<u64>,
+        found: &mut Found,
+    ) -> Result<(), TransformError> {
+        self.check(stored)?;
+        let none = || TransformError::InvalidArgument("there is no index to search".into());
+        let (index, stages, header) = self.index(stored)?.ok_or_else(none)?;
+        let (at, below) = stages.split_first().ok_or_else(none)?;
+        let fetched = fetched.after(header);
+        if below.is_empty() {
+            return index.search(&at.stored, &fetched, logical, keys, found);
+        }
+        let ranges = index.plan_search(&at.stored, logical, keys)?;
+        check_ranges(&ranges, at.stored.len)?;
+        let descent = Descent::through(below, logical, &ranges)?;
+        let mut encoded = vec![0; usize::try_from(at.stored.len).unwrap_or(0)];
+        descent.ascend(below, &fetched, logical, &mut encoded, &mut Scratch::new())?;
+        let view = held(&encoded, descent.wanted.first().map_or(&[], Vec::as_slice));
+        index.search(&at.stored, &view, logical, keys, found)
+    }
+
+    /// The index with the stages from its own on, and where the stored bytes of the last one begin.
+    #[expect(clippy::type_complexity, reason = "used twice, a few lines above")]
+    fn index<'a, 'm>(
+        &'a self,
+        stored: &Stored<'m>,
+    ) -> Result<Option<(&'a dyn Indexed, Vec<Stage<'a, 'm>>, u64)>, TransformError> {
+        let Some(at) = self.index_at() else { return Ok(None) };
+        let Reading::Parts(mut stages, header) = self.reading(stored, Precision::Exact)? else {
+            return Ok(None);
+        };
+        let stages = stages.split_off(at.min(stages.len()));
+        let index = stages.first().and_then(|stage| stage.codec.indexed());
+        Ok(index.map(|index| (index, stages, header)))
+    }
+
+    /// How a subchunk is read.
+    fn reading<'a, 'm>(
+        &'a self,
+        stored: &Stored<'m>,
+        precision: Precision,
+    ) -> Result<Reading<'a, 'm>, TransformError> {
+        match (self.is_identity(), stored.meta.split_first()) {
+            (true, _) => Ok(Reading::Raw(0)),
+            (_, Some((&RAW, _))) => Ok(Reading::Raw(HEADER_LEN)),
+            (_, Some((&CODED, meta))) if self.all_read_parts() => self.stages(stored, meta, precision),
+            _ => Ok(Reading::Whole),
+        }
+    }
+
+    fn stages<'a, 'm>(
+        &'a self,
+        stored: &Stored<'m>,
+        meta: &'m [u8],
+        precision: Precision,
+    ) -> Result<Reading<'a, 'm>, TransformError> {
+        let before = self.codecs.len().saturating_sub(1);
+        let header = HEADER_LEN + 4 * before as u64;
+        let head = &mut Head::new(meta);
+        let mut lens = Vec::with_capacity(before + 1);
+        for _ in 0..before {
+            lens.push(u64::from(head.u32()?));
+        }
+        let short =
+            || TransformError::corrupt(format!("{} bytes are too few for the lengths", stored.len), 0);
+        lens.push(stored.len.checked_sub(header).ok_or_else(short)?);
+        let mut stages = Vec::with_capacity(lens.len());
+        let (mut decoded_len, mut precision) = (stored.decoded_len, precision);
+        for (i, (codec, len)) in self.codecs.iter().zip(lens).enumerate() {
+            let most = codec.max_encoded_len(decoded_len);
+            if len > most as u64 {
+                let what = format!("{len} bytes after codec {i}, at most {most} are possible");
+                return Err(TransformError::corrupt(what, 0));
+            }
+            let Some(parts) = codec.transparent() else { return Ok(Reading::Whole) };
+            let own = match before {
+                0 => meta,
+                _ => {
+                    let len = head.u32()? as usize;
+                    head.take(len)?
+                }
+            };
+            let stage = Stored { len, meta: own, decoded_len };
+            stages.push(Stage { codec: parts, stored: stage, precision });
+            if !parts.keeps_values() {
+                precision = Precision::Exact;
+            }
+            decoded_len = len as usize;
+        }
+        Ok(Reading::Parts(stages, header))
+    }
+
+    fn check(&self, stored: &Stored<'_>) -> Result<(), TransformError> {
+        check_len(stored.decoded_len)?;
+        if stored.len > self.max_encoded_len(stored.decoded_len) as u64 {
+            let what = format!("{} bytes stored for {} decoded ones", stored.len, stored.decoded_len);
+            return Err(TransformError::corrupt(what, 0));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! Codecs whose encoded form is as long as the data: they put bytes elsewhere, or take differences.
+
+use crate::{Codec, CodecSpec, Logical, Scratch, TransformError, Transparent};
+
+/// What such a codec has to say; [`Codec`] follows.
+pub(crate) trait SameLength: Send + Sync + std::fmt::Debug {
+    /// As [`Codec::spec`].
+    fn spec(&self) -> CodecSpec;
+
+    /// Appends the encoded form of `data`, which is as long.
+    fn apply(
+        &self,
+        data: &[u8],
+        logical: &Logical,
+        out: &mut Vec<u8>,
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError>;
+
+    /// Fills `out` from as many encoded bytes; any bytes are a valid encoded form.
+    fn undo(&self, encoded: &[u8], logical: &Logical, out: &mut [u8], scratch: &mut Scratch);
+
+    /// As [`Codec::is_lossy`].
+    fn is_lossy(&self) -> bool {
+        false
+    }
+
+    /// As [`Codec::transparent`].
+    fn transparent(&self) -> Option<&dyn Transparent> {
+        None
+    }
+}
+
+/// Refuses encoded bytes that are not as long as what they decode to.
+pub(crate) fn check(encoded: u64, decoded: u64, codec: &str) -> Result<(), TransformError> {
+    if encoded == decoded {
+        return Ok(());
+    }
+    Err(TransformError::corrupt(format!("{encoded} bytes of {codec}, expected {decoded}"), 0))
+}
+
+impl<T: SameLength> Codec for T {
+    fn spec(&self) -> CodecSpec {
+        SameLength::spec(self)
+    }
+
+    fn max_encoded_len(&self, decoded_len: usize) -> usize {
+        decoded_len
+    }
+
+    fn encode(
+        &self,
+        data: &[u8],
+        logical: &Logical,
+        out: &mut Vec<u8>,
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        out.reserve(data.len());
+        self.apply(data, logical, out, scratch)
+    }
+
+    fn decode(
+        &self,
+        encoded: &[u8],
+        logical: &Logical,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        check(encoded.len() as u64, out.len() as u64, &SameLength::spec(self).name)?;
+        self.undo(encoded, logical, out, scratch);
+        Ok(())
+    }
+
+    fn is_lossy(&self) -> bool {
+        SameLength::is_lossy(self)
+    }
+
+    fn transparent(&self) -> Option<&dyn Transparent> {
+        SameLength::transparent(self)
+    }
+}
