@@ -17,12 +17,12 @@ use drystone_format::identity::Durability;
 use drystone_transform::Transform;
 use toml::de::{DeTable, DeValue};
 
-use crate::{Error, Result};
+use crate::{Error, Result, plugin};
 
 const VARIABLE: &str = "DRYSTONE_CONFIG";
 const FILE: &str = "drystone.toml";
 const MAX_LEN: u64 = 1 << 20;
-const KEYS: &str = "durability, threads, variables";
+const KEYS: &str = "durability, plugins, threads, variables";
 const VARIABLE_KEYS: &str = "transform, chunks";
 
 /// What a configuration file says.
@@ -33,6 +33,8 @@ pub struct Config {
     pub durability: Option<Durability>,
     /// Threads that one read or one encoding may use, in this process.
     pub threads: Option<usize>,
+    /// Files of plug-ins, which were loaded before the transforms were read.
+    plugins: Vec<PathBuf>,
     /// Most specific pattern first.
     rules: Vec<Rule>,
 }
@@ -54,17 +56,26 @@ impl Config {
     /// Errors: a file that is named and cannot be read, or that says something unknown (`InvalidArgument`, with its place).
     pub(crate) fn find(container: Option<&Path>) -> Result<Option<Config>> {
         if let Some(named) = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) {
-            return Config::read(Path::new(&named)).map(Some);
+            return Config::read(Path::new(&named), true).map(Some);
         }
         let beside = container.and_then(|path| path.canonicalize().ok().or_else(|| Some(path.to_path_buf())));
         let beside = beside.and_then(|path| path.parent().map(|folder| folder.join(FILE)));
         match beside {
-            Some(path) if path.is_file() => Config::read(&path).map(Some),
+            Some(path) if path.is_file() => Config::read(&path, false).map(Some),
             _ => Ok(None),
         }
     }
 
-    fn read(path: &Path) -> Result<Config> {
+    /// Loads the plug-ins that the configuration named by `DRYSTONE_CONFIG` lists, for programs that use transforms without a container.
+    pub fn load_plugins() -> Result<()> {
+        match std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) {
+            Some(named) => Config::read(Path::new(&named), true).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// `named`: by the environment, and not found beside data; only then it may bring in code.
+    fn read(path: &Path, named: bool) -> Result<Config> {
         let failed = |e: std::io::Error| {
             let shown = path.display();
             Error::invalid(format!(
@@ -75,7 +86,18 @@ impl Config {
         if long {
             return Err(Error::invalid(format!("the configuration {} is over 1 MiB", path.display())));
         }
-        Config::parse(&std::fs::read_to_string(path).map_err(failed)?, path)
+        let text = std::fs::read_to_string(path).map_err(failed)?;
+        for file in listed_plugins(&text, path) {
+            if !named {
+                return Err(Error::invalid(format!(
+                    "the configuration {} lists plug-ins, which are code: only the file that {VARIABLE} names may do that",
+                    path.display()
+                )));
+            }
+            plugin::load(&file)
+                .map_err(|e| e.while_doing(format!("the configuration {}", path.display())))?;
+        }
+        Config::parse(&text, path)
     }
 
     /// Reads the text of a configuration file; `path` is for messages.
@@ -86,8 +108,13 @@ impl Config {
         };
         let document =
             DeTable::parse(text).map_err(|e| bad(e.span().map_or(0, |s| s.start), e.message().to_owned()))?;
-        let mut config =
-            Config { path: path.to_path_buf(), durability: None, threads: None, rules: Vec::new() };
+        let mut config = Config {
+            path: path.to_path_buf(),
+            durability: None,
+            threads: None,
+            rules: Vec::new(),
+            plugins: Vec::new(),
+        };
         for (key, value) in document.get_ref() {
             let at = value.span().start;
             match (key.get_ref().as_ref(), value.get_ref()) {
@@ -100,6 +127,11 @@ impl Config {
                     Some(n @ 1..=4096) => config.threads = Some(n as usize),
                     _ => return Err(bad(at, "threads is a number from 1 to 4096".into())),
                 },
+                ("plugins", value) => {
+                    config.plugins = files(value, path).ok_or_else(|| {
+                        bad(at, "plugins is a list of files, as [\"/opt/codecs/runs.so\"]".into())
+                    })?;
+                }
                 ("variables", DeValue::Table(patterns)) => {
                     for (pattern, value) in patterns {
                         let rule = rule(pattern.get_ref(), value.get_ref());
@@ -118,6 +150,11 @@ impl Config {
         let plain = |rule: &Rule| rule.pattern.chars().filter(|c| !matches!(c, '*' | '?')).count();
         config.rules.sort_by_key(|rule| (std::cmp::Reverse(plain(rule)), rule.pattern.clone()));
         Ok(config)
+    }
+
+    /// The files of plug-ins that it lists.
+    pub fn plugins(&self) -> &[PathBuf] {
+        &self.plugins
     }
 
     /// Where it was read.
@@ -153,6 +190,26 @@ impl fmt::Display for Rule {
         }
         Ok(())
     }
+}
+
+/// A list of files; those without a folder lie beside the configuration.
+fn files(value: &DeValue<'_>, configuration: &Path) -> Option<Vec<PathBuf>> {
+    let DeValue::Array(files) = value else { return None };
+    let folder = configuration.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let one = |file: &toml::Spanned<DeValue<'_>>| match file.get_ref() {
+        DeValue::String(name) if !name.is_empty() => Some(folder.join(name.as_ref())),
+        _ => None,
+    };
+    files.iter().map(one).collect()
+}
+
+/// The plug-ins of a configuration, which have to be there before its transforms are read; none where it is wrong, which reading
+/// it tells.
+fn listed_plugins(text: &str, path: &Path) -> Vec<PathBuf> {
+    let Ok(document) = DeTable::parse(text) else { return Vec::new() };
+    let listed = document.get_ref().iter().find(|(key, _)| key.get_ref().as_ref() == "plugins");
+    listed.and_then(|(_, value)| files(value.get_ref(), path)).unwrap_or_default()
 }
 
 fn integer(value: &DeValue<'_>) -> Option<u64> {
@@ -282,6 +339,8 @@ mod tests {
             ("variables.T.chunks = [0]", "positive numbers"),
             ("variables.T.chunk = [2]", "unknown key \"chunk\""),
             ("variables = [", "site.toml, line 1"),
+            ("plugins = \"x.so\"", "plugins is a list of files"),
+            ("plugins = [3]", "plugins is a list of files"),
         ] {
             let message = parse(text).unwrap_err().to_string();
             assert!(message.contains(part), "{text}: {message}");

@@ -296,6 +296,25 @@ impl<'a> Checker<'a> {
         Ok(len)
     }
 
+    /// Gives the stored bytes of every subchunk of an entry to `give`, verified and not decoded.
+    pub(crate) fn payloads(&mut self, entry: &Entry, give: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let source = self.snapshot.source(&self.inner.pages, entry.source)?;
+        let key = segment_key(&source);
+        let mut one = |piece: &Piece| -> Result<()> {
+            self.piece(&key, piece)?;
+            give(&self.buffer);
+            Ok(())
+        };
+        match entry.subchunks {
+            0 => Ok(()),
+            1 => one(&entry.piece),
+            _ => {
+                let table = load_table(self.inner, source.writer, source.part, entry)?;
+                table.iter().try_for_each(|subchunk| one(&subchunk.piece))
+            }
+        }
+    }
+
     /// Decodes the payload in `buffer`, and checks the blobs of strings.
     fn decode(
         &mut self,

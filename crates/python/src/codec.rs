@@ -11,6 +11,7 @@ use crate::error::{Result, invalid};
 /// The canonical text of a chain; an error if it is none.
 #[pyfunction]
 pub(crate) fn chain_text(transform: &str) -> Result<String> {
+    drystone::Config::load_plugins()?;
     let chain = Chain::parse(transform).map_err(|e| invalid(format!("transform: {e}")))?;
     Ok(chain.canonical())
 }

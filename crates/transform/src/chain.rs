@@ -10,7 +10,7 @@ mod parts;
 
 use std::sync::Arc;
 
-use crate::codec::built_in;
+use crate::codec;
 use crate::scratch::set_len_reusing;
 use crate::text::{CodecSpec, ListItem};
 use crate::{Codec, Logical, MAX_DECODED_LEN, MAX_META_LEN, Scratch, TransformError};
@@ -68,7 +68,7 @@ impl Chain {
     fn from_specs(specs: &[CodecSpec]) -> Result<Chain, TransformError> {
         let mut codecs = Vec::new();
         for spec in specs {
-            codecs.extend(built_in(spec)?);
+            codecs.extend(codec::find(spec)?);
         }
         Chain::from_codecs(codecs)
     }

@@ -16,6 +16,7 @@ use crate::delta::{ByteDelta, Delta};
 use crate::lorenzo::Lorenzo;
 use crate::lz4::Lz4;
 use crate::pcodec::Pcodec;
+use crate::registry;
 use crate::szip::Szip;
 use crate::text::{CodecSpec, nearest};
 use crate::{
@@ -132,8 +133,12 @@ const KNOWN: [&str; 19] = [
     "multilevel",
 ];
 
-/// Finds a built-in codec and checks its parameters. `None` is identity: it does nothing.
-pub(crate) fn built_in(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, TransformError> {
+pub(crate) fn is_built_in(name: &str) -> bool {
+    KNOWN.contains(&name)
+}
+
+/// Finds a codec, built in or registered, and checks its parameters. `None` is identity: it does nothing.
+pub(crate) fn find(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, TransformError> {
     match spec.name.as_str() {
         "identity" | "none" => match spec.params.first() {
             None => Ok(None),
@@ -159,10 +164,18 @@ pub(crate) fn built_in(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, Trans
         "szip" => Ok(Some(Arc::new(Szip::from_params(&spec.params)?))),
         "pcodec" => Ok(Some(Arc::new(Pcodec::from_params(&spec.params)?))),
         "blosc" => Ok(Some(Arc::new(Blosc::from_params(&spec.params)?))),
-        other => Err(TransformError::UnknownCodec {
-            name: other.into(),
-            suggestion: nearest(other, &KNOWN),
-            known: KNOWN.join(", "),
-        }),
+        other => match registry::make(spec) {
+            Some(made) => made.map(Some),
+            None => Err(TransformError::UnknownCodec {
+                name: other.into(),
+                suggestion: nearest(other, &KNOWN),
+                known: KNOWN
+                    .map(String::from)
+                    .into_iter()
+                    .chain(registry::registered())
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            }),
+        },
     }
 }

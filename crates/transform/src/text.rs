@@ -236,6 +236,11 @@ pub(crate) fn is_name(token: &str) -> bool {
         && token.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
 }
 
+/// Whether a token is a name as codecs have them: without capitals.
+pub(crate) fn is_codec_name(token: &str) -> bool {
+    is_name(token) && token.len() <= 64 && !token.contains(|c: char| c.is_ascii_uppercase())
+}
+
 /// Quotes appear as one pair around a whole value.
 fn quotes_are_whole(token: &str) -> bool {
     let value =

@@ -6,13 +6,14 @@ use drystone::array::Target;
 use drystone::format::dtype::DType;
 use drystone::member::member;
 use drystone::plan::selection::Selection;
+use drystone::transform::{Chain, TransformError};
 use drystone::{Container, Reading};
 
 use super::{Wanted, open, shape_text, step_number, wanted, warn};
 use crate::args::Dump;
 use crate::cells::{Slabs, result_shape};
 use crate::element;
-use crate::failure::{Failure, OK, Result, USAGE};
+use crate::failure::{DAMAGE, Failure, OK, Result, USAGE};
 use crate::json::{Json, list};
 use crate::nested::Nested;
 use crate::output::Output;
@@ -47,6 +48,11 @@ pub(super) fn run(dump: &Dump, json: bool, output: &mut Output) -> Result<i32> {
         return Err(Failure::usage(format!(
             "\"{path}\" holds strings of any length, which have no raw form; use --json"
         )));
+    }
+    if dump.raw
+        && let Some(code) = undecoded(&container, &reading, path, dump, output)?
+    {
+        return Ok(code);
     }
     if dump.block.is_some() || reading.variable().local {
         return blocks(&container, &reading, path, &style, output);
@@ -179,6 +185,53 @@ fn raw(wanted: &Wanted, output: &mut Output) -> Result<i32> {
         output.bytes(&read(&wanted.reading, &slab)?);
     }
     Ok(OK)
+}
+
+/// Where blocks were encoded by a codec that is not here, their stored bytes, one after the other, and a word about it; nothing
+/// where all can be decoded.
+fn undecoded(
+    container: &Container,
+    reading: &Reading,
+    path: &str,
+    dump: &Dump,
+    output: &mut Output,
+) -> Result<Option<i32>> {
+    let steps = match dump.part.step {
+        Some(step) => vec![Some(step_number(container, reading, path, step)?)],
+        None if reading.variable().steps => reading.steps()?.into_iter().map(Some).collect(),
+        None => vec![None],
+    };
+    let mut missing: Option<TransformError> = None;
+    let mut asked = Vec::new();
+    for step in steps {
+        for (number, block) in reading.blocks(step)?.into_iter().enumerate() {
+            if dump.block.is_none_or(|wanted| wanted == number) {
+                asked.push((step, number));
+                missing = missing.or(Chain::parse(&block.transform).err());
+            }
+        }
+    }
+    let Some(missing) = missing else { return Ok(None) };
+    if dump.selection.is_some() {
+        return Err(Failure::usage(format!(
+            "\"{path}\" cannot be decoded, so no cells can be selected: {missing}; without a selection, --raw gives its stored bytes"
+        )));
+    }
+    let mut bytes = 0;
+    for (step, number) in &asked {
+        reading.stored(*step, *number, &mut |stored| {
+            bytes += stored.len() as u64;
+            output.bytes(stored);
+        })?;
+    }
+    let blocks = counted(asked.len() as u64, "block");
+    let bytes = counted(bytes, "byte");
+    Failure::new(
+        DAMAGE,
+        format!("\"{path}\" cannot be decoded: {missing}; these {bytes} are what is stored of {blocks}, encoded as it is"),
+    )
+    .report();
+    Ok(Some(DAMAGE))
 }
 
 /// Blocks as they were written: one, or all of a local variable.

@@ -10,6 +10,7 @@ use super::execute::{self, Sources};
 use super::strings::empty_strings;
 use super::{Prepared, ReadReport, Reading};
 use crate::array::Target;
+use crate::verify::Checker;
 use crate::{Error, Result};
 
 /// One written block.
@@ -149,6 +150,14 @@ impl Reading {
     /// The blocks written in a step, in the order of `blocks`, each ready to be read.
     pub fn written(&self, step: Option<u64>) -> Result<Vec<Written>> {
         Ok(self.block_entries(step)?.into_iter().map(Written).collect())
+    }
+
+    /// Gives the stored bytes of the subchunks of a block to `give`, one after the other: verified, and as their codecs made them.
+    /// For blocks that this program cannot decode.
+    pub fn stored(&self, step: Option<u64>, number: usize, give: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let block = self.nth_block(step, number)?;
+        let mut checker = Checker::new(&self.inner, &self.snapshot);
+        block.0.iter().try_for_each(|entry| checker.payloads(entry, give))
     }
 
     fn nth_block(&self, step: Option<u64>, number: usize) -> Result<Written> {

@@ -1,0 +1,149 @@
+//! Plug-ins: codecs in shared libraries of others, by the interface of `drystone_transform.h`.
+//!
+//! A plug-in is code, so nothing that comes with data may bring one in: only the configuration that the environment names
+//! (`DRYSTONE_CONFIG`) lists files to load, and they are loaded by their paths, never looked for. docs/plugins.md is the guide.
+//!
+//! Invariants
+//! - a library is loaded once and stays, since chains made of its codecs are all around;
+//! - what a codec says of itself is checked before its name is known: version, size, functions, name;
+//! - what its functions give back is checked like bytes from outside.
+
+mod abi;
+mod foreign;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use drystone_transform::{CodecSpec, Maker, TransformError, register};
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+use crate::container::lock;
+use crate::{Error, Result};
+use foreign::Foreign;
+
+/// Codecs of one library at most.
+const MOST: u32 = 256;
+
+/// Files that were loaded, with the names of their codecs.
+static LOADED: Mutex<BTreeMap<PathBuf, Vec<String>>> = Mutex::new(BTreeMap::new());
+
+/// The files loaded so far, with the names of their codecs.
+pub fn plugins() -> Vec<(PathBuf, Vec<String>)> {
+    lock(&LOADED).iter().map(|(path, names)| (path.clone(), names.clone())).collect()
+}
+
+/// Loads a plug-in, unless it is there already, and makes its codecs known.
+pub(crate) fn load(path: &Path) -> Result<()> {
+    let named = |problem: String| Error::invalid(format!("the plug-in {}: {problem}", path.display()));
+    let file = path.canonicalize().map_err(|e| named(format!("cannot be found: {e}")))?;
+    let mut loaded = lock(&LOADED);
+    if loaded.contains_key(&file) {
+        return Ok(());
+    }
+    // SAFETY: loading runs the library's initialisers; whoever wrote the file into the configuration trusts it.
+    let library = unsafe { Library::open(Some(&file), RTLD_NOW | RTLD_LOCAL) }
+        .map_err(|e| named(format!("cannot be loaded: {e}")))?;
+    // SAFETY: the header gives the function of this name this type.
+    let entry = unsafe { library.get::<abi::Entry>(b"drystone_codec\0") }
+        .map(|symbol| *symbol)
+        .map_err(|_| named("does not export drystone_codec (see drystone_transform.h)".into()))?;
+    // The codecs point into it for as long as the process runs.
+    std::mem::forget(library);
+    let mut names = Vec::new();
+    for number in 0..MOST {
+        // SAFETY: a function of the plug-in, called as the header says.
+        let codec = unsafe { entry(abi::ABI, number) };
+        if codec.is_null() {
+            break;
+        }
+        // SAFETY: not null; the header has the plug-in keep it for ever.
+        let maker = unsafe { Plugin::of(codec) }.map_err(named)?;
+        let name = maker.name.clone();
+        register(&name, Arc::new(maker)).map_err(|e| named(e.to_string()))?;
+        names.push(name);
+    }
+    if names.is_empty() {
+        return Err(named(format!(
+            "has no codec for version {} of drystone_transform.h, which this program speaks",
+            abi::ABI
+        )));
+    }
+    loaded.insert(file, names);
+    Ok(())
+}
+
+/// A codec of a plug-in, without parameters yet.
+struct Plugin {
+    name: String,
+    table: abi::Codec,
+}
+
+// SAFETY: the pointers in the table are to functions and constants, which the header lets any thread use.
+unsafe impl Send for Plugin {}
+// SAFETY: the same.
+unsafe impl Sync for Plugin {}
+
+impl Plugin {
+    /// Copies as much of the codec's table as both sides know, and checks it.
+    ///
+    /// # Safety
+    /// `codec` points to a structure of as many bytes as its first field says, whose pointers are what the header says.
+    unsafe fn of(codec: *const abi::Codec) -> std::result::Result<Plugin, String> {
+        let mut table = abi::Codec {
+            struct_size: 0,
+            abi: 0,
+            name: std::ptr::null(),
+            flags: 0,
+            open: None,
+            close: None,
+            max_encoded_length: None,
+            encode: None,
+            decode: None,
+            meta_length: None,
+            plan_read: None,
+            decode_part: None,
+        };
+        // SAFETY: the first two fields are there in every version.
+        let (size, version) = unsafe { ((*codec).struct_size as usize, (*codec).abi) };
+        if version != abi::ABI {
+            return Err(format!(
+                "was made for version {version} of drystone_transform.h, this program speaks version {}: compile it anew",
+                abi::ABI
+            ));
+        }
+        if size < abi::LEAST {
+            return Err(format!("a codec whose struct_size is {size}; it has at least {} bytes", abi::LEAST));
+        }
+        let known = size.min(size_of::<abi::Codec>());
+        // SAFETY: both sides have `known` bytes; a function pointer that is not there reads as none.
+        unsafe { std::ptr::copy_nonoverlapping(codec.cast::<u8>(), (&raw mut table).cast::<u8>(), known) };
+        if table.name.is_null() {
+            return Err("a codec without a name".into());
+        }
+        // SAFETY: the header makes it a text that ends with NUL.
+        let name = unsafe { CStr::from_ptr(table.name) };
+        let name = name.to_str().map_err(|_| "a codec whose name is not UTF-8".to_owned())?.to_owned();
+        let lacks = |what: &str| Err(format!("the codec {name:?} lacks {what}"));
+        if table.max_encoded_length.is_none() || table.encode.is_none() || table.decode.is_none() {
+            return lacks("max_encoded_length, encode or decode");
+        }
+        let parts = [table.meta_length.is_some(), table.plan_read.is_some(), table.decode_part.is_some()];
+        if parts.contains(&true) && parts.contains(&false) {
+            return lacks("one of meta_length, plan_read and decode_part, which go together");
+        }
+        Ok(Plugin { name, table })
+    }
+}
+
+impl Maker for Plugin {
+    fn make(
+        &self,
+        spec: &CodecSpec,
+    ) -> std::result::Result<Arc<dyn drystone_transform::Codec>, TransformError> {
+        Ok(Arc::new(Foreign::open(&self.table, spec)?))
+    }
+}

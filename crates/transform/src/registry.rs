@@ -1,0 +1,49 @@
+//! Codecs that are not built in: whoever has some registers a maker, and their names are then known wherever transforms are read.
+//!
+//! This crate loads nothing; programs that embed it, and the engine for plug-ins, bring codecs in. What is registered stays for
+//! the life of the process, since chains made of it are all around.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::codec::is_built_in;
+use crate::text::is_codec_name;
+use crate::{Codec, CodecSpec, TransformError};
+
+/// Makes codecs of one name.
+pub trait Maker: Send + Sync {
+    /// The codec that a transform asks for by this name, with its parameters checked. Its
+    /// [`Codec::spec`] must make the same codec again.
+    fn make(&self, spec: &CodecSpec) -> Result<Arc<dyn Codec>, TransformError>;
+}
+
+static MAKERS: RwLock<BTreeMap<String, Arc<dyn Maker>>> = RwLock::new(BTreeMap::new());
+
+/// Makes a name known. An error if it is not a name, built in, `auto`, or registered before: what is stored under a name must not
+/// change its meaning.
+pub fn register(name: &str, maker: Arc<dyn Maker>) -> Result<(), TransformError> {
+    let refuse = |problem: &str| Err(TransformError::InvalidArgument(format!("codec {name:?}: {problem}")));
+    if !is_codec_name(name) {
+        return refuse("a name is a lower-case letter, then lower-case letters, digits, '_', '.' or '-'");
+    }
+    if is_built_in(name) || name == "auto" || name == "none" {
+        return refuse("a codec of this name is built in");
+    }
+    let mut makers = MAKERS.write().unwrap_or_else(PoisonError::into_inner);
+    if makers.contains_key(name) {
+        return refuse("a codec of this name is there already");
+    }
+    makers.insert(name.into(), maker);
+    Ok(())
+}
+
+/// The names that were registered.
+pub fn registered() -> Vec<String> {
+    MAKERS.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+}
+
+/// A codec that was registered; `None` if none has the name.
+pub(crate) fn make(spec: &CodecSpec) -> Option<Result<Arc<dyn Codec>, TransformError>> {
+    let maker = MAKERS.read().unwrap_or_else(PoisonError::into_inner).get(&spec.name).cloned();
+    maker.map(|maker| maker.make(spec))
+}
