@@ -10,7 +10,7 @@
 //! - the bytes are specified in docs/transforms.md.
 
 mod head;
-mod level;
+pub(crate) mod level;
 
 use std::ops::Range;
 

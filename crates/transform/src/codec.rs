@@ -15,6 +15,7 @@ use crate::deflate::{Gzip, Zlib};
 use crate::delta::{ByteDelta, Delta};
 use crate::lorenzo::Lorenzo;
 use crate::lz4::Lz4;
+use crate::mloc::Mloc;
 use crate::pcodec::Pcodec;
 use crate::registry;
 use crate::szip::Szip;
@@ -111,7 +112,7 @@ pub trait Transparent {
     ) -> Result<(), TransformError>;
 }
 
-const KNOWN: [&str; 19] = [
+const KNOWN: [&str; 20] = [
     "identity",
     "shuffle",
     "bitshuffle",
@@ -131,6 +132,7 @@ const KNOWN: [&str; 19] = [
     "isobar",
     "alacrity",
     "multilevel",
+    "mloc",
 ];
 
 pub(crate) fn is_built_in(name: &str) -> bool {
@@ -149,6 +151,7 @@ pub(crate) fn find(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, Transform
         "aplod" => Ok(Some(Arc::new(Aplod::from_params(&spec.params)?))),
         "alacrity" => Ok(Some(Arc::new(Alacrity::from_params(&spec.params)?))),
         "multilevel" => Ok(Some(Arc::new(Multilevel::from_params(&spec.params)?))),
+        "mloc" => Ok(Some(Arc::new(Mloc::from_params(&spec.params)?))),
         "isobar" => Ok(Some(Arc::new(Isobar::from_params(&spec.params)?))),
         "shuffle" => Ok(Some(Arc::new(Shuffle::from_params(&spec.params)?))),
         "bitshuffle" => Ok(Some(Arc::new(BitShuffle::from_params(&spec.params)?))),

@@ -6,7 +6,7 @@ use crate::histogram::Histogram;
 use crate::stats::ScalarKind;
 use crate::{Chain, Fetched, Found, Limit, Logical, Precision, Scratch, Stored, Want, key_of, keys_between};
 
-const CHAINS: [&str; 12] = [
+const CHAINS: [&str; 14] = [
     "identity",
     "zstd:1",
     "shuffle",
@@ -19,6 +19,8 @@ const CHAINS: [&str; 12] = [
     "alacrity",
     "alacrity:data=1",
     "multilevel",
+    "mloc",
+    "mloc:order=\"P:1.1,S:4,V:3\"",
 ];
 
 /// Elements of a size that some kind of number has are such numbers.
@@ -119,7 +121,7 @@ fn search(data: &[u8]) {
 
 /// The chains that [`fuzz_codec`] picks from by its first byte.
 #[doc(hidden)]
-pub const FUZZED_CODECS: [&str; 23] = [
+pub const FUZZED_CODECS: [&str; 25] = [
     "lz4",
     "zlib:6",
     "gzip:6",
@@ -143,6 +145,8 @@ pub const FUZZED_CODECS: [&str; 23] = [
     "alacrity",
     "alacrity:bits=7,data=1",
     "multilevel",
+    "mloc",
+    "mloc:order=\"S:4,V:5\"",
 ];
 
 /// Gives arbitrary bytes to the decoder of one codec, which must not panic; what it gives, it must take and give again.

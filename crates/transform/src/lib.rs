@@ -39,6 +39,7 @@ mod isobar;
 mod logical;
 mod lorenzo;
 mod lz4;
+mod mloc;
 mod multilevel;
 mod number;
 mod params;

@@ -57,6 +57,18 @@ impl<'a> Params<'a> {
         Err(TransformError::bad_parameter(self.codec, problem))
     }
 
+    /// A text, if given.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&'a str>, TransformError> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Param::Text(text)) => Ok(Some(text)),
+            Some(other) => {
+                let problem = format!("expected {name}, a text in quotes, found {other}");
+                Err(TransformError::bad_parameter(self.codec, problem))
+            }
+        }
+    }
+
     /// One of `allowed`, if given.
     pub(crate) fn word(
         &self,

@@ -5,7 +5,7 @@ use crate::head::Head;
 use crate::section::Method;
 use crate::{Bound, Precision, TransformError};
 
-use super::level::Level;
+use super::level::{self, Level};
 
 pub(super) const VERSION: u8 = 1;
 pub(super) const MAX_COMPONENTS: usize = 8;
@@ -63,11 +63,7 @@ impl Layout {
         }
         let mut levels = Vec::with_capacity(number);
         for _ in 1..number {
-            let middle = head.u8()?;
-            if middle > 1 {
-                return Err(head.corrupt("an unknown way to fill"));
-            }
-            levels.push(Level { middle: middle == 1, absolute: head.bound()?, relative: head.bound()? });
+            levels.push(Level::read(head)?);
         }
         let len = head.len();
         let stored: u64 = components.iter().map(|c| c.stored).sum();
@@ -85,27 +81,12 @@ impl Layout {
             out.extend([component.bytes as u8, component.method.code()]);
             out.extend((component.stored as u32).to_le_bytes());
         }
-        for level in &self.levels {
-            out.push(u8::from(level.middle));
-            out.extend(level.absolute.to_le_bytes());
-            out.extend(level.relative.to_le_bytes());
-        }
+        self.levels.iter().for_each(|level| level.write(out));
     }
 
     /// The fewest components that are exact enough, and how exact they are.
     pub(super) fn choose(&self, precision: Precision) -> (usize, Bound) {
-        for (i, level) in self.levels.iter().enumerate() {
-            let bound = Bound { absolute: level.absolute, relative: level.relative };
-            let enough = match precision {
-                Precision::Exact => false,
-                Precision::Level(least) => i + 1 >= least as usize,
-                precision => precision.allows(&bound),
-            };
-            if enough && level.absolute.is_finite() {
-                return (i + 1, bound);
-            }
-        }
-        (self.components.len(), Bound::EXACT)
+        level::choose(&self.levels, self.components.len(), precision)
     }
 
     /// Bytes of each element that the first `components` hold.

@@ -6,21 +6,56 @@
 //! none of a number, it is marked by an infinite error and never used.
 
 use crate::class::Class;
+use crate::head::Head;
 use crate::stats::{Bf16, F16, vectorised};
+use crate::{Bound, Precision, TransformError};
 
 /// A level before the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Level {
+pub(crate) struct Level {
     /// The unknown bits read as their middle; else as zeros.
-    pub(super) middle: bool,
+    pub(crate) middle: bool,
     /// Largest error; infinite if the level is not to be used.
-    pub(super) absolute: f64,
-    pub(super) relative: f64,
+    pub(crate) absolute: f64,
+    pub(crate) relative: f64,
+}
+
+impl Level {
+    /// Reads one as [`Level::write`] makes it.
+    pub(crate) fn read(head: &mut Head<'_>) -> Result<Level, TransformError> {
+        let middle = head.u8()?;
+        if middle > 1 {
+            return Err(head.corrupt("an unknown way to fill"));
+        }
+        Ok(Level { middle: middle == 1, absolute: head.bound()?, relative: head.bound()? })
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(self.middle));
+        out.extend(self.absolute.to_le_bytes());
+        out.extend(self.relative.to_le_bytes());
+    }
+}
+
+/// The fewest of `components` that are exact enough, and how exact they are. `levels` are of all but the last.
+pub(crate) fn choose(levels: &[Level], components: usize, precision: Precision) -> (usize, Bound) {
+    for (i, level) in levels.iter().enumerate() {
+        let bound = Bound { absolute: level.absolute, relative: level.relative };
+        let enough = match precision {
+            Precision::Exact => false,
+            Precision::Level(least) => i + 1 >= least as usize,
+            precision => precision.allows(&bound),
+        };
+        if enough && level.absolute.is_finite() {
+            return (i + 1, bound);
+        }
+    }
+    (components, Bound::EXACT)
 }
 
 impl Class {
     /// Measures a level at which `kept` leading bytes are known.
-    pub(super) fn measure(self, data: &[u8], width: usize, kept: usize) -> Level {
+    pub(crate) fn measure(self, data: &[u8], width: usize, kept: usize) -> Level {
         let cut = Cut::new(width, kept, true);
         match (self, width) {
             (Class::Opaque, _) => Level { middle: false, absolute: f64::INFINITY, relative: f64::INFINITY },
@@ -34,7 +69,7 @@ impl Class {
     }
 
     /// Sets right what the middle is wrong for, in elements whose unknown bytes hold it.
-    pub(super) fn mend(self, elements: &mut [u8], width: usize, kept: usize, middle: bool) {
+    pub(crate) fn mend(self, elements: &mut [u8], width: usize, kept: usize, middle: bool) {
         let cut = Cut::new(width, kept, middle);
         match self {
             Class::Half if middle => mend::<HalfBits>(elements, cut),
