@@ -76,3 +76,22 @@ def test_a_wrong_value_ends_the_run():
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode != 0
     assert "raw read back something else than was written" in ran.stderr
+
+
+@pytest.mark.slow
+def test_one_command_writes_the_page_about_transforms(tmp_path):
+    page = tmp_path / "page.md"
+    command = [sys.executable, str(ROOT / "bench/transforms/run.py"), "--quick", "--out", str(page)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert ran.returncode == 0, ran.stderr
+    text = page.read_text()
+    for title in (
+        "pattern, chunking",
+        "tipping point",
+        "checkpoint",
+        "Points and small boxes",
+        "other compressors",
+    ):
+        assert title in text, title
+    assert "| drystone blosc lz4 |" in text
+    assert "<polyline" in (tmp_path / "tipping.svg").read_text()

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import drystone as dry
+import numpy as np
 import pytest
 
 
@@ -38,6 +39,22 @@ def test_a_calibration_is_kept_for_other_containers_on_the_device(path: Path, ca
     Path(found.kept).write_text("damaged")
     with dry.open(path) as c:
         assert c.calibration is None
+
+
+def test_auto_reckons_with_the_measured_bandwidth_of_writes(path: Path, cache: Path):
+    values = np.arange(1 << 16, dtype="f4")
+    with dry.create(path) as c:
+        c.create_variable("x", "f4", values.shape, transform="auto")
+        c.create_variable("given", "f4", values.shape, transform="auto:bandwidth=50")
+        with c.writer() as w:
+            w.put("x", values)
+            assert "store 200 MB/s" in str(w.choices()["x"])
+        measured = int(c.calibrate(seconds=0.2, max_bytes=16 << 20).write / 1e6)
+        with c.writer() as w:
+            w.put("x", values)
+            w.put("given", values)
+            assert f"store {measured} MB/s" in str(w.choices()["x"])
+            assert "store 50 MB/s" in str(w.choices()["given"])
 
 
 def test_a_cache_folder_that_cannot_be_written_is_said_and_fails_nothing(path: Path, cache: Path):

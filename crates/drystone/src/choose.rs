@@ -36,7 +36,7 @@ pub(crate) struct Choices {
 }
 
 impl Choices {
-    /// The chain for a block, chosen from its data if it is time to.
+    /// The chain for a block, chosen from its data if it is time to. `bandwidth` is what was measured of the store, in MB/s.
     pub(crate) fn chain(
         &self,
         auto: &Auto,
@@ -44,6 +44,7 @@ impl Choices {
         variable: u32,
         part: &BlockPart<'_>,
         data: &Source<'_>,
+        bandwidth: Option<u64>,
     ) -> Result<Chain> {
         if part.laid.count.contains(&0) {
             return Ok(Chain::identity());
@@ -56,7 +57,7 @@ impl Choices {
                 return Ok(kept.choice.chain());
             }
         }
-        let choice = Arc::new(choose(auto, part, data)?);
+        let choice = Arc::new(choose(auto, part, data, bandwidth)?);
         let chain = choice.chain();
         let mut all = lock(&self.kept);
         let kept = all.entry(at).or_insert_with(|| Kept { path, choice: choice.clone(), puts: 1, next: 1 });
@@ -85,7 +86,7 @@ fn named(path: &str, part: &BlockPart<'_>) -> (u32, String) {
     (first.map_or(0, |(number, _)| *number), name)
 }
 
-fn choose(auto: &Auto, part: &BlockPart<'_>, data: &Source<'_>) -> Result<Choice> {
+fn choose(auto: &Auto, part: &BlockPart<'_>, data: &Source<'_>, bandwidth: Option<u64>) -> Result<Choice> {
     let mut samples = Vec::new();
     let mut gathered = Gathered::default();
     for (first, extent) in Auto::boxes(&part.laid.count, auto.sample_count()) {
@@ -97,6 +98,6 @@ fn choose(auto: &Auto, part: &BlockPart<'_>, data: &Source<'_>) -> Result<Choice
         let now = clock_gettime(ClockId::ThreadCPUTime);
         Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)
     };
-    auto.choose(&samples, None, &mut clock, &mut Scratch::new())
+    auto.choose(&samples, bandwidth, &mut clock, &mut Scratch::new())
         .map_err(|e| Error::invalid(format!("choosing a transform: {e}")))
 }

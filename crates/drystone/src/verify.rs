@@ -300,19 +300,19 @@ impl<'a> Checker<'a> {
     pub(crate) fn payloads(&mut self, entry: &Entry, give: &mut dyn FnMut(&[u8])) -> Result<()> {
         let source = self.snapshot.source(&self.inner.pages, entry.source)?;
         let key = segment_key(&source);
-        let mut one = |piece: &Piece| -> Result<()> {
-            self.piece(&key, piece)?;
-            give(&self.buffer);
-            Ok(())
-        };
-        match entry.subchunks {
-            0 => Ok(()),
-            1 => one(&entry.piece),
+        let pieces: Vec<Piece> = match entry.subchunks {
+            0 => Vec::new(),
+            1 => vec![entry.piece],
             _ => {
                 let table = load_table(self.inner, source.writer, source.part, entry)?;
-                table.iter().try_for_each(|subchunk| one(&subchunk.piece))
+                table.iter().map(|subchunk| subchunk.piece).collect()
             }
+        };
+        for piece in &pieces {
+            self.piece(&key, piece)?;
+            give(&self.buffer);
         }
+        Ok(())
     }
 
     /// Decodes the payload in `buffer`, and checks the blobs of strings.

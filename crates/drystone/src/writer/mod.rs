@@ -268,7 +268,8 @@ impl Writer {
                 Transform::Auto(auto) => {
                     let (chain, cut) = (&Chain::identity(), &laid.count[..]);
                     let part = BlockPart { laid: &laid, leaves: &leaves, chain, cut, from: &from };
-                    self.shared.choices.chain(auto, path, variable.id, &part, data)?
+                    let measured = self.shared.inner.profile().map(|p| (p.write / 1e6).max(1.0) as u64);
+                    self.shared.choices.chain(auto, path, variable.id, &part, data, measured)?
                 }
             };
             let coded = !chain.is_identity();
