@@ -69,7 +69,9 @@ def test_codecs_of_a_plug_in_are_transforms_like_any_other(site):
     assert written.returncode == 0, written.stderr
     read = python(site, CHECK, DRYSTONE_CONFIG="site.toml")
     assert read.returncode == 0, read.stderr
-    wrong = python(site, WRITE.replace("runs:64", "runs:999"), DRYSTONE_CONFIG="site.toml")
+    wrong = python(
+        site, WRITE.replace("runs:64", "runs:999").replace("c.dry", "d.dry"), DRYSTONE_CONFIG="site.toml"
+    )
     assert "takes the length of the longest run" in wrong.stderr
 
 

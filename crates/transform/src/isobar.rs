@@ -4,12 +4,17 @@
 //! A column is hard to compress if no byte value stands out in its histogram; since that misses what repeats in order only,
 //! such a column is also tried on a sample. Raw columns are byte planes, of which a part is read by itself.
 //!
+//! What compresses the chosen columns (the *solver*), and whether they go to it column by column or element by element, is given,
+//! or chosen on a sample of each subchunk (`prefer=ratio`; the paper's EUPA selector).
+//!
 //! Method: Schendel et al., "ISOBAR preconditioner for effective and high-throughput lossless data compression", ICDE 2012.
 
 use std::ops::Range;
 
 use crate::columns::{Runs, gather};
+use crate::deflate::Zlib;
 use crate::head::Head;
+use crate::params::{Params, named_text};
 use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::section::{self, Method};
@@ -19,7 +24,12 @@ use crate::{
     Transparent, Want, Zstd,
 };
 
-const VERSION: u8 = 1;
+/// Version 1: zstd, column by column. Version 2 has a byte that says how.
+const VERSION: u8 = 2;
+/// In that byte: element by element.
+const ROWS: u8 = 0x10;
+/// Of each chosen column, so much is tried.
+const TRIED: usize = 16 << 10;
 /// A column whose commonest byte is rarer than this many times the mean is hard to compress.
 const STANDS_OUT: f64 = 1.42;
 /// A hard column is compressed all the same if a sample of it shrinks below this.
@@ -27,32 +37,116 @@ const WORTH_IT: f64 = 0.95;
 const MAX_WIDTH: usize = 64;
 const DEFAULT_LEVEL: i64 = 3;
 
-/// The ISOBAR codec over zstd.
+/// What compresses the chosen columns. The codes are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Solver {
+    Zstd = 1,
+    Zlib = 2,
+}
+
+/// How the chosen columns are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Way {
+    solver: Solver,
+    /// Element by element.
+    rows: bool,
+}
+
+const PLAIN: Way = Way { solver: Solver::Zstd, rows: false };
+
+impl Way {
+    fn code(self) -> u8 {
+        self.solver as u8 | if self.rows { ROWS } else { 0 }
+    }
+
+    fn from_code(code: u8) -> Option<Way> {
+        let solver = match code & !ROWS {
+            1 => Solver::Zstd,
+            2 => Solver::Zlib,
+            _ => return None,
+        };
+        Some(Way { solver, rows: code & ROWS != 0 })
+    }
+}
+
+/// The ISOBAR codec.
 #[derive(Clone, Debug)]
 pub struct Isobar {
     level: i64,
     zstd: Zstd,
+    solver: Option<Solver>,
+    rows: Option<bool>,
+    /// What is not given is chosen for the least bytes; else for speed.
+    ratio: bool,
 }
 
 impl Isobar {
     /// Compresses what compresses with a level of zstd, -7 to 22.
     pub fn new(level: i32) -> Result<Isobar, TransformError> {
-        Ok(Isobar { level: level.into(), zstd: Zstd::new(level)? })
+        Ok(Isobar { level: level.into(), zstd: Zstd::new(level)?, solver: None, rows: None, ratio: false })
     }
 
     pub(crate) fn from_params(params: &[Param]) -> Result<Isobar, TransformError> {
-        let bad = |problem: String| TransformError::bad_parameter("isobar", problem);
-        match params {
-            [] => Isobar::new(DEFAULT_LEVEL as i32),
-            [one] => match one.key_and_value() {
-                (None | Some("level"), Param::Int(level)) => {
-                    let level =
-                        i32::try_from(*level).map_err(|_| bad(format!("level {level} is out of range")))?;
-                    Isobar::new(level)
+        let params = Params::read("isobar", &["level", "solver", "order", "prefer"], params)?;
+        let level = params.int("level", -7..=22)?.unwrap_or(DEFAULT_LEVEL);
+        let solver = params.word("solver", &["zstd", "zlib"])?;
+        let solver = solver.map(|name| if name == "zlib" { Solver::Zlib } else { Solver::Zstd });
+        let rows = params.word("order", &["column", "row"])?.map(|name| name == "row");
+        let ratio = params.word("prefer", &["speed", "ratio"])? == Some("ratio");
+        Ok(Isobar { solver, rows, ratio, ..Isobar::new(level as i32)? })
+    }
+
+    /// Zlib at the level that is given, where it has one.
+    fn zlib(&self) -> Zlib {
+        Zlib::new(self.level.clamp(1, 9) as u32)
+    }
+
+    /// How to compress columns of `count` bytes each: as given; of what is left open the fastest, or what makes a sample smallest.
+    fn way(&self, columns: &[u8], count: usize, scratch: &mut Scratch) -> Result<Way, TransformError> {
+        let fast = Way { solver: self.solver.unwrap_or(PLAIN.solver), rows: self.rows.unwrap_or(PLAIN.rows) };
+        if !self.ratio {
+            return Ok(fast);
+        }
+        let from = count.saturating_sub(TRIED) / 2;
+        let own = |column: &[u8]| column.get(from..from + count.min(TRIED)).unwrap_or_default().to_vec();
+        let sample: Vec<u8> = columns.chunks_exact(count.max(1)).flat_map(own).collect();
+        let mut best = (usize::MAX, fast);
+        for solver in [Solver::Zstd, Solver::Zlib] {
+            for rows in [false, true] {
+                let way = Way { solver, rows };
+                let given = self.solver.is_none_or(|s| s == solver) && self.rows.is_none_or(|r| r == rows);
+                if given {
+                    let mut made = Vec::new();
+                    self.solve(&sample, count.min(TRIED), way, &mut made, scratch)?;
+                    best = if made.len() < best.0 { (made.len(), way) } else { best };
                 }
-                _ => Err(bad(format!("expected a level as in isobar:3, found {one}"))),
-            },
-            [_, more, ..] => Err(bad(format!("takes one level, found {more} besides"))),
+            }
+        }
+        Ok(best.1)
+    }
+
+    /// Appends the compressed columns, of `count` bytes each.
+    fn solve(
+        &self,
+        columns: &[u8],
+        count: usize,
+        way: Way,
+        out: &mut Vec<u8>,
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        let logical = Logical::scalars(1, 0);
+        let mut by_rows = Vec::new();
+        let width = columns.len() / count.max(1);
+        let bytes = if way.rows && width > 1 {
+            by_rows.resize(columns.len(), 0);
+            kernel::unshuffle(columns, width, &mut by_rows);
+            &by_rows
+        } else {
+            columns
+        };
+        match way.solver {
+            Solver::Zstd => self.zstd.encode(bytes, &logical, out, scratch),
+            Solver::Zlib => self.zlib().encode(bytes, &logical, out, scratch),
         }
     }
 
@@ -79,6 +173,7 @@ struct Layout {
     compressed: Vec<bool>,
     /// Length of the frame that holds the compressed columns.
     frame: u64,
+    way: Way,
     head: u64,
     count: u64,
 }
@@ -86,7 +181,7 @@ struct Layout {
 impl Layout {
     fn read(bytes: &[u8], encoded_len: u64, decoded_len: u64) -> Result<Layout, TransformError> {
         let head = &mut Head::new(bytes);
-        head.version("isobar", VERSION)?;
+        let version = head.version("isobar", VERSION)?;
         let width = usize::from(head.u8()?);
         if width == 0 || width > MAX_WIDTH {
             return Err(head.corrupt(&format!("elements of {width} bytes")));
@@ -97,9 +192,13 @@ impl Layout {
         if width % 8 > 0 && bitmap.last().is_some_and(|bits| bits >> (width % 8) > 0) {
             return Err(head.corrupt("a column beyond the last byte"));
         }
+        let way = if version == 1 { PLAIN.code() } else { head.u8()? };
+        let Some(way) = Way::from_code(way) else {
+            return Err(TransformError::Unsupported { what: format!("isobar columns compressed by {way}") });
+        };
         let frame = u64::from(head.u32()?);
-        let layout =
-            Layout { width, compressed, frame, head: head.len() as u64, count: decoded_len / width as u64 };
+        let (head_len, count) = (head.len() as u64, decoded_len / width as u64);
+        let layout = Layout { width, compressed, frame, way, head: head_len, count };
         let columns = layout.columns() as u64;
         if columns == 0 && frame > 0 {
             return Err(head.corrupt("a frame without columns"));
@@ -134,11 +233,16 @@ impl Layout {
 
 impl Codec for Isobar {
     fn spec(&self) -> CodecSpec {
-        CodecSpec { name: "isobar".into(), params: vec![Param::Int(self.level)] }
+        let mut params = vec![Param::Int(self.level)];
+        let zlib = |solver| if solver == Solver::Zlib { "zlib" } else { "zstd" };
+        params.extend(self.solver.map(|solver| named_text("solver", zlib(solver))));
+        params.extend(self.rows.map(|rows| named_text("order", if rows { "row" } else { "column" })));
+        params.extend(self.ratio.then(|| named_text("prefer", "ratio")));
+        CodecSpec { name: "isobar".into(), params }
     }
 
     fn max_encoded_len(&self, decoded_len: usize) -> usize {
-        decoded_len.saturating_add(6 + MAX_WIDTH / 8)
+        decoded_len.saturating_add(7 + MAX_WIDTH / 8)
     }
 
     fn encode(
@@ -166,12 +270,19 @@ impl Codec for Isobar {
             }
         }
         let mut frame = Vec::new();
-        if !chosen.is_empty() && section::pack(&chosen, &self.zstd, &mut frame, scratch)? == Method::Raw {
-            (bitmap, compressed) = (vec![0; bitmap.len()], vec![false; width]);
-            frame.clear();
+        let mut way = PLAIN;
+        if !chosen.is_empty() {
+            way = self.way(&chosen, count, scratch)?;
+            self.solve(&chosen, count, way, &mut frame, scratch)?;
+            if frame.len() >= chosen.len() {
+                (bitmap, compressed) = (vec![0; bitmap.len()], vec![false; width]);
+                frame.clear();
+                way = PLAIN;
+            }
         }
-        out.extend([VERSION, width as u8]);
+        out.extend([if way == PLAIN { 1 } else { VERSION }, width as u8]);
         out.extend_from_slice(&bitmap);
+        out.extend(Some(way.code()).filter(|_| way != PLAIN));
         out.extend_from_slice(&(frame.len() as u32).to_le_bytes());
         out.extend_from_slice(&frame);
         for (column, _) in planes.chunks_exact(count.max(1)).zip(&compressed).filter(|(_, c)| !**c) {
@@ -202,7 +313,8 @@ impl Codec for Isobar {
 
 impl Transparent for Isobar {
     fn meta_len(&self, encoded: &[u8]) -> usize {
-        6 + usize::from(encoded.get(1).copied().unwrap_or(0)).div_ceil(8)
+        let way = usize::from(encoded.first().is_some_and(|version| *version > 1));
+        6 + way + usize::from(encoded.get(1).copied().unwrap_or(0)).div_ceil(8)
     }
 
     fn plan_read(
@@ -254,7 +366,16 @@ fn decode(
     if layout.columns() > 0 && total > 0 {
         let frame = fetched.get(layout.head..layout.raw())?;
         let len = layout.columns() * count as usize;
-        section::unpack_into(Method::Zstd, frame, len, &mut unpacked, scratch)?;
+        set_len_reusing(&mut unpacked, len);
+        match layout.way.solver {
+            Solver::Zstd => Method::Zstd.unpack(frame, &mut unpacked, scratch)?,
+            Solver::Zlib => Zlib::new(1).decode(frame, &Logical::scalars(1, 0), &mut unpacked, scratch)?,
+        }
+        if layout.way.rows && layout.columns() > 1 {
+            let mut columns = Vec::with_capacity(len);
+            kernel::shuffle(&unpacked, layout.columns(), &mut columns);
+            unpacked = columns;
+        }
     }
     let mut planes = std::mem::take(&mut scratch.planes);
     set_len_reusing(&mut planes, total * width);

@@ -54,6 +54,44 @@ fn a_part_takes_the_frame_and_a_part_of_each_raw_column() {
 }
 
 #[test]
+fn the_solver_and_its_order_are_given_or_chosen_for_the_least_bytes() {
+    let data = measured(50_000);
+    let logical = Logical::numbers(ScalarKind::F64, 50_000);
+    let mut sizes = Vec::new();
+    for text in [
+        "isobar:6,solver=zstd,order=column",
+        "isobar:6,solver=zlib",
+        "isobar:6,order=row",
+        "isobar:6,solver=zlib,order=row",
+    ] {
+        let bytes = stored(text, &data);
+        let chain = Chain::parse(text).unwrap();
+        assert_eq!(Chain::parse(&chain.canonical()).unwrap().canonical(), chain.canonical());
+        let mut back = vec![0; data.len()];
+        chain.decode(&bytes, &logical, &mut back, &mut Scratch::new()).unwrap();
+        assert!(back == data, "{text}");
+        let form = Stored { len: bytes.len() as u64, meta: chain.meta(&bytes), decoded_len: data.len() };
+        let want = Want { ranges: &[800..1600; 1], precision: Precision::Exact };
+        let plan = chain.plan_read(&form, &logical, &want).unwrap();
+        let run = |r: &std::ops::Range<u64>| (r.start, &bytes[r.start as usize..r.end as usize]);
+        let fetched = Fetched::new(plan.ranges.iter().map(run).collect());
+        let mut out = vec![0; data.len()];
+        chain.decode_part(&form, &fetched, &logical, &want, &mut out, &mut Scratch::new()).unwrap();
+        assert_eq!(out[800..1600], data[800..1600], "{text}");
+        // Any codec of the name reads it: the head says how.
+        Chain::parse("isobar").unwrap().decode(&bytes, &logical, &mut back, &mut Scratch::new()).unwrap();
+        sizes.push(bytes.len());
+        for len in 0..40.min(bytes.len()) {
+            assert!(chain.decode(&bytes[..len], &logical, &mut back, &mut Scratch::new()).is_err());
+        }
+    }
+    let chosen = stored("isobar:6,prefer=ratio", &data).len();
+    let least = *sizes.iter().min().unwrap();
+    assert!(chosen <= least + least / 50, "{chosen} of {sizes:?}");
+    assert_eq!(stored("isobar:6,prefer=speed", &data).len(), sizes[0]);
+}
+
+#[test]
 fn damaged_heads_are_refused() {
     let data = measured(5000);
     let bytes = stored("isobar", &data);

@@ -46,6 +46,30 @@ pub(super) fn encode_all(
     Ok(out)
 }
 
+/// Encodes batch after batch; while one is stored, by `store`, the next is encoded. With one thread they take turns.
+pub(super) fn encode_ahead<'g>(
+    part: &BlockPart<'_>,
+    data: &Source<'_>,
+    mut batches: impl Iterator<Item = &'g [(Vec<u64>, Vec<u64>)]>,
+    mut store: impl FnMut(Vec<Coded>) -> Result<()>,
+) -> Result<()> {
+    if crate::read::threads() < 2 {
+        return batches.try_for_each(|batch| store(encode_all(part, data, batch)?));
+    }
+    std::thread::scope(|scope| {
+        let begin = |batch: &'g [(Vec<u64>, Vec<u64>)]| scope.spawn(move || encode_all(part, data, batch));
+        let mut ahead = batches.next().map(begin);
+        while let Some(made) = ahead {
+            let coded = made
+                .join()
+                .unwrap_or_else(|_| Err(Error::corrupt("an encoder thread panicked; please report it")))?;
+            ahead = batches.next().map(begin);
+            store(coded)?;
+        }
+        Ok(())
+    })
+}
+
 /// Stores one string in the segment's blob heap; returns its 16-byte reference.
 pub(super) fn blob(segment: &mut Segment, value: &[u8]) -> Result<[u8; 16]> {
     let mut out = [0; 16];

@@ -31,7 +31,7 @@ use crate::transaction::Committed;
 use crate::{Error, Result, adoption, random};
 
 use accept::{check_box, members, refuse_unfenced, transform_of};
-use encode::{blob, encode_all, store_coded};
+use encode::{blob, encode_ahead, encode_all, store_coded};
 use part::{Part, header};
 
 /// How to open a writer.
@@ -50,7 +50,7 @@ const SEGMENT_LIMIT: u64 = 4 << 30;
 const WHOLE_PART_LIMIT: u64 = 24 << 20;
 /// Entries of an open group kept in memory before a part of the group is written.
 const SPILL: usize = 8192;
-/// Decoded bytes encoded at a time (and held in memory) before they are appended.
+/// Decoded bytes encoded at a time; twice as much is held in memory, as one batch is appended while the next is encoded.
 const ENCODE_BATCH: u64 = 8 << 20;
 
 struct OpenStep {
@@ -533,11 +533,12 @@ impl Writer {
         self.guard(&mut state, |w, state| {
             w.roll_if_full(state)?;
             let mut subchunks = Vec::with_capacity(grid.len());
-            for batch in batches {
-                for coded in encode_all(part, data, batch)? {
+            encode_ahead(part, data, batches, |coded| {
+                for coded in coded {
                     subchunks.push(store_coded(&mut state.part.segment, &coded)?);
                 }
-            }
+                Ok(())
+            })?;
             w.add_entry(state, part, place, &subchunks)
         })
     }
