@@ -92,6 +92,12 @@ impl Program {
         (0..self.symbols.vars.len()).filter_map(|n| self.symbols.var_at(n)).map(|v| &*v.name.text)
     }
 
+    /// The expected mix of reads of a dataset variable, as written; `None` if none is, or there is no such variable.
+    pub fn access(&self, name: &str) -> Option<&str> {
+        let var = self.symbols.var_at(*self.symbols.var_index.get(name)?)?;
+        var.access.as_ref().map(|text| &*text.text)
+    }
+
     /// A dataset variable: what is created in a container.
     pub fn variable(&self, name: &str, values: &[(&str, i64)]) -> Result<Arc<Variable>, Diagnostics> {
         let (id, span) = self.find_variable(name)?;

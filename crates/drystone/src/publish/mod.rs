@@ -28,7 +28,8 @@ mod shard;
 use std::collections::{BTreeMap, BTreeSet};
 
 use drystone_format::identity::Durability;
-use drystone_plan::layout::{self, Bounds, Device, Layout};
+use drystone_format::schema::Schema;
+use drystone_plan::layout::{self, Bounds, Device, Layout, Pattern};
 use drystone_store::{PutMode, Store, StoreExt};
 use serde_json::Value as Json;
 
@@ -78,6 +79,22 @@ impl Container {
         done.map_err(|e| e.while_doing(format!("publishing {}", self.location())))
     }
 
+    /// The reads that an array is shaped for: as configured or declared, of one step each; else the standard mix.
+    fn expected_of(&self, schema: &Schema, array: &Array) -> Result<Vec<Pattern>> {
+        let cells = array.shape.get(usize::from(array.steps)..).unwrap_or_default();
+        if let Some(variable) = schema.resolve(&array.variable) {
+            let expected = self.inner.expected(schema, &array.variable, variable, cells)?;
+            if expected.given {
+                let one_step = |mut p: Pattern| {
+                    p.count.splice(0..0, array.steps.then_some(1));
+                    p
+                };
+                return Ok(expected.patterns.into_iter().map(one_step).collect());
+            }
+        }
+        Ok(layout::standard_mix(&array.shape, array.steps))
+    }
+
     fn publish_locked(
         &self,
         options: &PublishOptions,
@@ -97,7 +114,8 @@ impl Container {
         let mut replaced = Vec::new();
         for array in &nodes.arrays {
             let known = there.documents.get(&array.node);
-            let (grid, codec, layout, kept) = decide(array, known, options, &device)?;
+            let (grid, codec, layout, kept) =
+                decide(array, known, options, &device, &self.expected_of(&snapshot.schema, array)?)?;
             if known.is_some() && !kept {
                 replaced.push(array.node.clone());
             }
@@ -173,6 +191,7 @@ fn decide(
     known: Option<&Document>,
     options: &PublishOptions,
     device: &Device,
+    mix: &[Pattern],
 ) -> Result<(Grid, Codec, Option<Layout>, bool)> {
     let codec = options.compressor.of(&array.transform)?;
     let asked = options.chunks.get(&array.variable);
@@ -184,8 +203,7 @@ fn decide(
     }
     let bounds = Bounds { max_shard: Bounds::PORTABLE.max_shard.min(options.memory / 4), ..Bounds::PORTABLE };
     let cells = layout::Array { shape: &array.shape, item: array.item, steps: array.steps };
-    let mix = layout::standard_mix(&array.shape, array.steps);
-    let mut layout = layout::choose(cells, &mix, device, &bounds);
+    let mut layout = layout::choose(cells, mix, device, &bounds);
     if let Some(chunk) = asked {
         if chunk.len() != array.shape.len() || chunk.contains(&0) {
             return Err(Error::invalid(format!(
