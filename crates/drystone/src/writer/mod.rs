@@ -281,7 +281,8 @@ impl Writer {
                 }
             };
             let coded = !chain.is_identity();
-            let by_model = chunks.is_none() && block_layout == BlockLayout::Model && !laid.is_curved();
+            // Declared layouts were chosen by somebody who knows what is read.
+            let by_model = chunks.is_none() && block_layout == BlockLayout::Model && layouts.is_empty();
             let cut = match by_model {
                 true => {
                     let inner = &self.shared.inner;

@@ -14,6 +14,7 @@ mod cost;
 mod device;
 mod mix;
 mod order;
+mod placement;
 mod profile;
 mod search;
 
@@ -22,6 +23,7 @@ pub use cost::{Cost, Pattern, predict, standard_mix};
 pub use device::Device;
 pub use mix::Mix;
 pub use order::{Order, chunk_order};
+pub use placement::{Placement, Spread};
 pub use profile::{AtDepth, Profile};
 pub use search::{Array, Bounds, choose, shard_of};
 
