@@ -1,53 +1,55 @@
 //! How a variable is expected to be read: as configured, else as declared, else every way equally.
 
-use drystone_format::schema::{Schema, Variable};
-use drystone_plan::layout::{Mix, Pattern, standard_mix};
+use drystone_dataset::{Access, Axes};
+use drystone_format::schema::Variable;
+use drystone_plan::layout::{Pattern, declared_mix, standard_mix};
 
 use crate::container::Inner;
-use crate::fragment::parsed;
+use crate::schema_op::expected_reads;
 use crate::{Error, Result};
 
-/// The reads that a layout is weighed for, and who says so.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Expected {
-    /// In cells of one step.
-    pub patterns: Vec<Pattern>,
-    /// For people: "configured", "declared", "nobody said".
-    pub from: String,
-    /// Whether anybody said so.
-    pub given: bool,
-}
-
 impl Inner {
-    /// The reads expected of a variable, in an array of `shape` (without the step axis).
+    /// What the configuration says of the reads of a variable; `InvalidArgument` if that does not fit it.
+    pub(crate) fn configured_access(&self, path: &str, axes: &Axes<'_>) -> Result<Option<Access>> {
+        let Some(text) = self.config.as_deref().and_then(|config| config.access(path)) else {
+            return Ok(None);
+        };
+        let access = Access::parse(text, axes);
+        access.map(Some).map_err(|e| {
+            Error::invalid(format!("the configured access \"{text}\" of \"{path}\": {}", e.message))
+        })
+    }
+
+    /// The reads expected of a variable, in an array of `shape` (without the step axis), and who says so.
     ///
-    /// `InvalidArgument` if the configuration names an axis that the variable has not. A declared text that is not understood
-    /// changes nothing but `from`: it may be for a later version.
+    /// A stored text that is not understood changes nothing but what is said: a later version may have written it.
     pub(crate) fn expected(
         &self,
-        schema: &Schema,
         path: &str,
         variable: &Variable,
         shape: &[u64],
-    ) -> Result<Expected> {
-        if let Some(mix) = self.config.as_deref().and_then(|config| config.access(path)) {
-            let patterns = mix.of(shape, &variable.dims);
-            let patterns =
-                patterns.map_err(|e| Error::invalid(format!("the configured access of \"{path}\": {e}")))?;
-            return Ok(Expected { patterns, from: "configured".into(), given: true });
-        }
-        let mut from = "nobody said".to_owned();
-        for declaration in &schema.declarations {
-            let program = parsed(declaration)?;
-            let Some(text) = program.access(path) else { continue };
-            match Mix::parse(text).and_then(|mix| mix.of(shape, &variable.dims)) {
-                Ok(patterns) => {
-                    return Ok(Expected { patterns, from: format!("declared: {text}"), given: true });
-                }
-                Err(e) => from = format!("nobody said; the declared \"{text}\" is not understood: {e}"),
+    ) -> Result<(Vec<Pattern>, String)> {
+        let names: Vec<&str> = variable.dims.iter().map(String::as_str).collect();
+        let axes = Axes { count: shape.len(), names: &names, steps: variable.steps };
+        let of_a_step = |access: &Access| {
+            let whole: Vec<u64> =
+                variable.steps.then_some(1).into_iter().chain(shape.iter().copied()).collect();
+            let mut mix = declared_mix(access, &whole, variable.steps);
+            for pattern in mix.iter_mut().filter(|_| variable.steps) {
+                pattern.count.remove(0);
             }
-            break;
+            mix
+        };
+        if let Some(access) = self.configured_access(path, &axes)? {
+            return Ok((of_a_step(&access), format!("configured: {access}")));
         }
-        Ok(Expected { patterns: standard_mix(shape, false), from, given: false })
+        Ok(match expected_reads(variable) {
+            Ok(Some(access)) => (of_a_step(&access), format!("declared: {access}")),
+            Ok(None) => (standard_mix(shape, false), "nobody said".into()),
+            Err(e) => {
+                let what = format!("nobody said; what is declared is not understood: {}", e.message);
+                (standard_mix(shape, false), what)
+            }
+        })
     }
 }

@@ -14,7 +14,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use drystone_format::identity::Durability;
-use drystone_plan::layout::Mix;
 use drystone_transform::Transform;
 use toml::de::{DeTable, DeValue};
 
@@ -51,7 +50,7 @@ pub struct Rule {
     /// Whether the model cuts them, or nobody.
     pub layout: Option<BlockLayout>,
     /// How they will be read.
-    pub access: Option<Mix>,
+    pub access: Option<String>,
 }
 
 impl Config {
@@ -153,8 +152,8 @@ impl Config {
     }
 
     /// How a variable will be read, of the most specific rule that says it.
-    pub(crate) fn access(&self, name: &str) -> Option<&Mix> {
-        self.rules.iter().filter(|rule| matches(&rule.pattern, name)).find_map(|rule| rule.access.as_ref())
+    pub(crate) fn access(&self, name: &str) -> Option<&str> {
+        self.rules.iter().filter(|rule| matches(&rule.pattern, name)).find_map(|rule| rule.access.as_deref())
     }
 }
 
@@ -172,8 +171,8 @@ impl fmt::Display for Rule {
             Some(BlockLayout::Model) => write!(f, " layout model")?,
             None => {}
         }
-        if self.access.is_some() {
-            write!(f, " access")?;
+        if let Some(access) = &self.access {
+            write!(f, " access {access}")?;
         }
         Ok(())
     }
@@ -213,8 +212,7 @@ fn rule(pattern: &str, value: &DeValue<'_>) -> std::result::Result<Rule, String>
                 })?);
             }
             ("access", DeValue::String(text)) => {
-                let mix = Mix::parse(text);
-                rule.access = Some(mix.map_err(|e| format!("variables.\"{pattern}\".access: {e}"))?);
+                rule.access = Some(text.to_string());
             }
             (key @ ("layout" | "access"), _) => {
                 return Err(format!("variables.\"{pattern}\".{key} is a text"));
@@ -316,7 +314,6 @@ mod tests {
             ("threads = \"two\"", "from 1 to 4096"),
             ("variables.T = 3", "holds transform, chunks"),
             ("variables.T.layout = \"blog\"", "\"model\" or \"log\""),
-            ("variables.T.access = \"plan:x\"", "is no read"),
             ("variables.T.access = 3", "access is a text"),
             ("variables.T.transform = \"zsdt\"", "did you mean \"zstd\""),
             ("variables.T.transform = 3", "is a text"),

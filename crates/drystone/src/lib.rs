@@ -41,7 +41,6 @@ mod transaction;
 mod verify;
 mod writer;
 
-pub use access::Expected;
 pub use adoption::{Incomplete, RunStep};
 pub use calibrate::{Calibration, Limits};
 pub use config::{Config, Rule};

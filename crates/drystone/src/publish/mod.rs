@@ -27,8 +27,8 @@ mod shard;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use drystone_dataset::Axes;
 use drystone_format::identity::Durability;
-use drystone_format::schema::Schema;
 use drystone_plan::layout::{self, Bounds, Device, Layout, Pattern};
 use drystone_store::{PutMode, Store, StoreExt};
 use serde_json::Value as Json;
@@ -79,20 +79,17 @@ impl Container {
         done.map_err(|e| e.while_doing(format!("publishing {}", self.location())))
     }
 
-    /// The reads that an array is shaped for: as configured or declared, of one step each; else the standard mix.
-    fn expected_of(&self, schema: &Schema, array: &Array) -> Result<Vec<Pattern>> {
+    /// The reads that an array is shaped for.
+    fn expected_of(&self, array: &Array) -> Result<Vec<Pattern>> {
         let cells = array.shape.get(usize::from(array.steps)..).unwrap_or_default();
-        if let Some(variable) = schema.resolve(&array.variable) {
-            let expected = self.inner.expected(schema, &array.variable, variable, cells)?;
-            if expected.given {
-                let one_step = |mut p: Pattern| {
-                    p.count.splice(0..0, array.steps.then_some(1));
-                    p
-                };
-                return Ok(expected.patterns.into_iter().map(one_step).collect());
-            }
-        }
-        Ok(layout::standard_mix(&array.shape, array.steps))
+        let names = array.dims.iter().skip(usize::from(array.steps)).take(cells.len());
+        let names: Vec<&str> = names.map(String::as_str).collect();
+        let axes = Axes { count: cells.len(), names: &names, steps: array.steps };
+        let configured = self.inner.configured_access(&array.variable, &axes)?;
+        Ok(match configured.as_ref().or(array.access.as_ref()) {
+            Some(access) => layout::declared_mix(access, &array.shape, array.steps),
+            None => layout::standard_mix(&array.shape, array.steps),
+        })
     }
 
     fn publish_locked(
@@ -115,7 +112,7 @@ impl Container {
         for array in &nodes.arrays {
             let known = there.documents.get(&array.node);
             let (grid, codec, layout, kept) =
-                decide(array, known, options, &device, &self.expected_of(&snapshot.schema, array)?)?;
+                decide(array, known, options, &device, &self.expected_of(array)?)?;
             if known.is_some() && !kept {
                 replaced.push(array.node.clone());
             }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use drystone_format::schema::{Schema, Variable};
+use drystone_format::schema::Variable;
 use drystone_plan::layout::{Cut, LOG, cut_block};
 use drystone_transform::Transform;
 
@@ -46,7 +46,7 @@ impl Cuts {
     pub(super) fn of(
         &self,
         inner: &Inner,
-        (schema, path, variable): (&Schema, &str, &Variable),
+        (path, variable): (&str, &Variable),
         count: &[u64],
         room: u32,
         coded: bool,
@@ -55,7 +55,7 @@ impl Cuts {
         if let Some(edges) = lock(&self.0).get(&shape) {
             return Ok(edges.clone());
         }
-        let edges = cut(inner, (schema, path, variable), count, room, coded)?.0.edges;
+        let edges = cut(inner, (path, variable), count, room, coded)?.0.edges;
         let mut known = lock(&self.0);
         if known.len() >= MOST {
             known.clear();
@@ -68,7 +68,7 @@ impl Cuts {
 /// How the model cuts a block, and who said what is read.
 fn cut(
     inner: &Inner,
-    (schema, path, variable): (&Schema, &str, &Variable),
+    (path, variable): (&str, &Variable),
     count: &[u64],
     room: u32,
     coded: bool,
@@ -78,8 +78,8 @@ fn cut(
         true => count.to_vec(),
         false => variable.shape.iter().zip(count).map(|(n, c)| *n.max(c)).collect(),
     };
-    let expected = inner.expected(schema, path, variable, &shape)?;
-    Ok((cut_block(count, u64::from(room), coded, &expected.patterns, &inner.device(), &LOG), expected.from))
+    let (mix, from) = inner.expected(path, variable, &shape)?;
+    Ok((cut_block(count, u64::from(room), coded, &mix, &inner.device(), &LOG), from))
 }
 
 impl Container {
@@ -98,6 +98,6 @@ impl Container {
             Transform::Chain(chain) => !chain.is_identity(),
             Transform::Auto(_) => true,
         };
-        cut(&self.inner, (&self.schema(), path, &variable), count, room, coded)
+        cut(&self.inner, (path, &variable), count, room, coded)
     }
 }

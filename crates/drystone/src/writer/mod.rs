@@ -286,7 +286,7 @@ impl Writer {
             let cut = match by_model {
                 true => {
                     let inner = &self.shared.inner;
-                    self.shared.cuts.of(inner, (schema, path, &variable), &laid.count, laid.room, coded)?
+                    self.shared.cuts.of(inner, (path, &variable), &laid.count, laid.room, coded)?
                 }
                 false => put::cut(&laid.count, chunks, u64::from(laid.room), laid.is_curved()),
             };

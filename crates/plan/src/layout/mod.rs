@@ -11,8 +11,8 @@
 
 mod block;
 mod cost;
+mod declared;
 mod device;
-mod mix;
 mod order;
 mod placement;
 mod profile;
@@ -20,8 +20,8 @@ mod search;
 
 pub use block::{Cut, LOG, closed_form, cut_block, predict_block, predict_read};
 pub use cost::{Cost, Pattern, predict, standard_mix};
+pub use declared::declared_mix;
 pub use device::Device;
-pub use mix::Mix;
 pub use order::{Order, chunk_order};
 pub use placement::{Placement, Spread};
 pub use profile::{AtDepth, Profile};
@@ -76,8 +76,13 @@ impl fmt::Display for Layout {
             self.order,
         )?;
         writeln!(f, "store: {}", self.device)?;
+        let total: f64 = self.weighed.iter().map(|(pattern, _)| pattern.weight).sum();
+        let equal = self.weighed.windows(2).all(|pair| pair[0].0.weight == pair[1].0.weight);
         for (pattern, cost) in &self.weighed {
-            writeln!(f, "  {}: {cost}", pattern.name)?;
+            match equal {
+                true => writeln!(f, "  {}: {cost}", pattern.name)?,
+                false => writeln!(f, "  {}, {:.0} %: {cost}", pattern.name, 100.0 * pattern.weight / total)?,
+            }
         }
         Ok(())
     }
