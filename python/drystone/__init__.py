@@ -24,6 +24,7 @@ from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
 from drystone.reports import (
     Block,
+    Calibration,
     Damage,
     ErrorBound,
     Found,
@@ -42,6 +43,7 @@ from drystone.writer import Writer
 __all__ = [
     "Attributes",
     "Block",
+    "Calibration",
     "CancelledError",
     "ConflictError",
     "Container",
