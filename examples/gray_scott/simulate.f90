@@ -328,7 +328,7 @@ contains
     a = 0
     call container%open_variable(field, name, status=status)
     call ok(status)
-    call field%read(a(1:p%count(1), 1:p%count(2), 1:p%count(3)), step=first, offset=p%offset, status=status)
+    call field%read(a(1:p%count(1), 1:p%count(2), 1:p%count(3)), step=first, offset=p%offset, team=team, status=status)
     call ok(status)
     call field%close()
   end subroutine load

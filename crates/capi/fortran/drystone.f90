@@ -505,20 +505,24 @@ contains
     call settle(c_variable_close(handle), status)
   end subroutine variable_close
 
-  !> Fills an array from the box behind `offset`, or from every `stride`-th cell; of one step if the variable has steps.
-  subroutine variable_read(self, data, step, offset, stride, status)
+  !> Fills an array from the box behind `offset`, or from every `stride`-th cell; of one step if the variable has steps. With
+  !> `team` all its ranks read together, each what it asks for.
+  subroutine variable_read(self, data, step, offset, stride, team, status)
     class(dry_variable), intent(in) :: self
     type(*), dimension(..), intent(inout) :: data
     integer, intent(in), optional :: step
     integer, intent(in), optional :: offset(:), stride(:)
+    type(dry_team), intent(in), optional :: team
     integer(int32), intent(out), optional :: status
     integer(c_int64_t), target :: place(8), by(8)
     integer(c_int32_t) :: places, bys
-    type(c_ptr) :: place_given, by_given
+    type(c_ptr) :: place_given, by_given, team_given
 
     call convert_place(offset, place, places, place_given)
     call convert_place(stride, by, bys, by_given)
-    call settle(c_read(c_null_ptr, self%handle, step_given(step), data, places, place_given, bys, by_given), status)
+    team_given = c_null_ptr
+    if (present(team)) team_given = team%handle
+    call settle(c_read(team_given, self%handle, step_given(step), data, places, place_given, bys, by_given), status)
   end subroutine variable_read
 
   !> The texts of a box of a DRY_STRING variable in the order of their elements, all as long as the longest, blanks behind.

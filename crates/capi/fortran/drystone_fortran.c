@@ -94,16 +94,18 @@ dry_status dry_fortran_put(dry_writer *writer, const char *path, const char *mem
 }
 
 /* The box at `offset` of the array's shape, every `stride`-th cell of it; for a variable with steps of one step. */
-dry_status dry_fortran_read(void *team, dry_variable *variable, int64_t step, CFI_cdesc_t *data, int32_t offset_count,
+dry_status dry_fortran_read(dry_team *team, dry_variable *variable, int64_t step, CFI_cdesc_t *data, int32_t offset_count,
                             const int64_t *offset, int32_t stride_count, const int64_t *stride) {
     const struct array a = describe(data);
     dry_axis axes[RANKS + 1];
     int64_t strides[RANKS + 1] = {0};
     uint32_t first = step == DRY_NO_STEP ? 0 : 1, d;
     dry_read_options options = dry_read_options_new();
-    if ((offset_count >= 0 && (uint32_t)offset_count != a.ndim) || (stride_count >= 0 && (uint32_t)stride_count != a.ndim))
-        return dry_read(variable, a.type, data->base_addr, 0, (uint32_t)(offset_count >= 0 ? offset_count : stride_count),
-                        NULL, NULL);
+    if ((offset_count >= 0 && (uint32_t)offset_count != a.ndim) || (stride_count >= 0 && (uint32_t)stride_count != a.ndim)) {
+        const uint32_t given = (uint32_t)(offset_count >= 0 ? offset_count : stride_count);
+        return team != NULL ? dry_team_read(team, variable, a.type, data->base_addr, 0, given, NULL, NULL)
+                            : dry_read(variable, a.type, data->base_addr, 0, given, NULL, NULL);
+    }
     memset(axes, 0, sizeof axes);
     axes[0].start = (uint64_t)step;
     axes[0].count = 1;
@@ -115,7 +117,7 @@ dry_status dry_fortran_read(void *team, dry_variable *variable, int64_t step, CF
     }
     options.strides = strides;
     options.item_size = item_size(&a, data);
-    (void)team;
+    if (team != NULL) return dry_team_read(team, variable, a.type, data->base_addr, a.size, first + a.ndim, axes, &options);
     return dry_read(variable, a.type, data->base_addr, a.size, first + a.ndim, axes, &options);
 }
 

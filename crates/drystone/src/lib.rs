@@ -61,4 +61,4 @@ pub use schema_op::{NewVariable, SchemaOp};
 pub use snapshot::Snapshot;
 pub use transaction::Committed;
 pub use verify::{Damage, VerifyReport};
-pub use writer::{Writer, WriterOptions};
+pub use writer::{BlockSink, Writer, WriterOptions};

@@ -323,6 +323,11 @@ contains
     call mine%open_variable(v, "u")
     call v%read(back, step=0)
     call require(all(back == u), __LINE__)
+    back = 0
+    call v%read(back(3:1:-2, :), step=0, stride=[2, 1], team=team)
+    call require(all(back(3, :) == u(1, :)) .and. all(back(1, :) == u(3, :)), __LINE__)
+    call v%read(back, step=1, team=team, status=status)
+    call require(status == DRY_OUT_OF_RANGE, __LINE__)
     call v%close()
     call team%agree(DRY_IO, status)
     call require(status == DRY_IO, __LINE__)

@@ -10,6 +10,7 @@
 //! - a step that failed on any rank is not committed.
 
 mod meeting;
+mod reader;
 mod staged;
 mod writer;
 
@@ -19,7 +20,9 @@ use std::sync::Arc;
 use crate::container::{Container, CreateOptions, Mode};
 use crate::{Error, Result};
 
+pub use meeting::Call;
 use meeting::{Act, Meeting, attempt};
+pub use reader::{Readers, TeamReadReport};
 pub use writer::{TeamWriter, TeamWriterOptions};
 
 /// How the ranks of a program reach each other. All ranks call the same operations in the same order.
@@ -107,6 +110,18 @@ impl Team {
         meeting.hold(Act::Opened, [0; 4], opened.as_ref().map(|_| ()).map_err(Clone::clone))?;
         let container = opened?.ok_or_else(|| Error::invalid("a rank did not open the container"))?;
         Ok(Team { container, meeting, pinned })
+    }
+
+    /// Takes part in a collective call that this rank cannot make, so that all ranks fail with it instead of waiting. Returns the
+    /// error of all, which is this rank's own unless another call was being made.
+    pub fn decline(communicator: Arc<dyn Communicator>, call: Call, error: Error) -> Error {
+        let declined = Meeting::new(communicator).hold(call.act(), [0; 4], Err(error.clone()));
+        declined.err().unwrap_or(error)
+    }
+
+    /// The same for a call of this team or of its writers.
+    pub fn declined(&self, call: Call, error: Error) -> Error {
+        Self::decline(self.meeting.communicator.clone(), call, error)
     }
 
     /// This rank's handle of the container.
