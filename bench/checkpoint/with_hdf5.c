@@ -1,4 +1,4 @@
-/* A file per checkpoint, by parallel HDF5: contiguous datasets, collective transfers and metadata. */
+/* A file per checkpoint, by parallel HDF5: contiguous datasets, collective transfers. */
 #include "kernel.h"
 
 #include <hdf5.h>
@@ -15,7 +15,6 @@ static hid_t access_list(void) {
     ok(H5Pset_fapl_mpio(list, MPI_COMM_WORLD, MPI_INFO_NULL), "hdf5: mpio");
     ok(H5Pset_libver_bounds(list, H5F_LIBVER_V18, H5F_LIBVER_LATEST), "hdf5: versions");
     ok(H5Pset_all_coll_metadata_ops(list, 1), "hdf5: collective metadata");
-    ok(H5Pset_coll_metadata_write(list, 1), "hdf5: collective metadata");
     return list;
 }
 

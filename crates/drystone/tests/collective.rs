@@ -480,3 +480,41 @@ fn texts_and_fragments_go_through_a_team_as_arrays_do() {
     let found: Vec<f32> = out.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
     assert_eq!(found, [0.0, 1.0, 2.0, 10.0, 11.0, 12.0, 20.0, 21.0, 22.0]);
 }
+
+/// Small changes of sound messages, and bytes from nowhere, into the decoders of what ranks send each other.
+#[test]
+fn what_a_broken_communicator_delivers_is_refused_or_harmless() {
+    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    let cases = if std::env::var_os("DRYSTONE_LONG").is_some() { 2_000_000 } else { 40_000 };
+    for case in 0..cases {
+        let mut data = Vec::new();
+        if case % 2 == 0 {
+            // Wishes of three axes, small numbers mostly.
+            data.push(3);
+            for _ in 0..1 + random() % 5 {
+                let mut wish = 3u64.to_le_bytes().to_vec();
+                for _ in 0..3 {
+                    let small = |n: u64| if n.is_multiple_of(31) { n } else { n % 50 };
+                    wish.extend_from_slice(&small(random()).to_le_bytes());
+                    wish.extend_from_slice(&((random() % 7) as i64 - 3).to_le_bytes());
+                    wish.extend_from_slice(&small(random()).to_le_bytes());
+                }
+                wish.resize(8 + 24 * 9, 0);
+                data.extend_from_slice(&wish);
+            }
+        } else {
+            // A block with a word of a few letters, or anything.
+            for n in [random() % 4, random() % 2, random() % 3, random() % 9] {
+                data.extend_from_slice(&(n as u32).to_le_bytes());
+            }
+            data.extend((0..random() % 120).map(|_| (random() % if case % 3 == 0 { 256 } else { 3 }) as u8));
+        }
+        drystone::fuzzing::fuzz_sent(&data);
+    }
+}

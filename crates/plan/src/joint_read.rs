@@ -20,6 +20,8 @@ const SHARE: u64 = 4 << 20;
 const REQUEST: u64 = 1 << 20;
 /// Boxes with more bytes than so many times what is wanted are mostly holes: all read alone.
 const MOST_HOLES: u64 = 4;
+/// Nor is a box read together that would be cut into more than about this many.
+const MOST_BOXES: u64 = 1 << 16;
 
 /// What reading costs on the machine at hand.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -133,6 +135,9 @@ impl JointRead {
         let readers: Vec<usize> = groups.groups.iter().map(|group| group.start).collect();
         let overlap = wanted.div_ceil(bytes.max(1)).max(readers.len() as u64);
         let most = (ROUND / overlap.max(1) / item.max(1)).max(1);
+        if cube.cells()? / most > MOST_BOXES {
+            return None;
+        }
         let mut shares: Vec<Vec<Selection>> = Vec::new();
         for slab in slabs(&cube, readers.len() as u64) {
             let mut boxes = Vec::new();

@@ -46,7 +46,7 @@ const COSTS: ReadCosts = ReadCosts { per_request: 3e-5, read: 1.5e9, copy: 1e9, 
 /// Axes of a selection on the way: those of a variable, and its step axis.
 const AXES: usize = MAX_NDIM + 1;
 /// Bytes of it: the number of axes, then start, step and count of each.
-const WISH: usize = 8 + 24 * AXES;
+pub(super) const WISH: usize = 8 + 24 * AXES;
 
 impl Team {
     /// Reads a selection (step axis first) of one variable, for every rank what it asks for. Collective: all ranks give a reading
