@@ -7,6 +7,7 @@ read with NumPy's rules. Everything that fails raises a `DrystoneError`.
 from drystone import rules
 from drystone._core import Plan, __version__
 from drystone.container import Container, create, open
+from drystone.described import Description, Files, Statistics, Usage, WriterLog
 from drystone.errors import (
     CancelledError,
     ConflictError,
@@ -23,6 +24,7 @@ from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
 from drystone.reports import (
     Block,
+    Calibration,
     Damage,
     ErrorBound,
     Found,
@@ -41,15 +43,18 @@ from drystone.writer import Writer
 __all__ = [
     "Attributes",
     "Block",
+    "Calibration",
     "CancelledError",
     "ConflictError",
     "Container",
     "CorruptError",
     "Coverage",
     "Damage",
+    "Description",
     "DrystoneError",
     "DrystoneWarning",
     "ErrorBound",
+    "Files",
     "Found",
     "Fragment",
     "Group",
@@ -64,12 +69,15 @@ __all__ = [
     "PublishedArray",
     "RecoverReport",
     "Snapshot",
+    "Statistics",
     "TransformChoice",
     "UnsupportedError",
+    "Usage",
     "Variable",
     "VerifyReport",
     "View",
     "Writer",
+    "WriterLog",
     "__version__",
     "create",
     "open",

@@ -1,4 +1,4 @@
-"""Containers: create, open, commit, look at earlier snapshots, recover, publish, verify."""
+"""Containers: create, open, commit, look at earlier snapshots, recover, publish, calibrate, verify."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from typing import Any, Literal, Self, SupportsIndex
 from drystone import html
 from drystone._core import ContainerHandle
 from drystone.assigning import Assigned
+from drystone.described import Description, Files, Usage, WriterLog
 from drystone.errors import DrystoneWarning, InvalidArgumentError, NotFoundError
 from drystone.fragments import Fragment
 from drystone.group import Group
 from drystone.location import local_path, remove_container
 from drystone.reports import (
+    Calibration,
     Damage,
     IncompleteStep,
     PublishedArray,
@@ -177,6 +179,27 @@ class Container(Group):
         """Make everything committed so far survive a power cut; gives the number of the last commit."""
         return self._handle.flush()
 
+    def describe(self) -> Description:
+        """What it consists of: files, writers, and what waits for a commit. Lists the store and reads the ends of logs."""
+        files, writers, run, entries, waiting, values, incomplete, notes = self._handle.describe()
+        return Description(
+            {folder: Files(*found) for folder, found in files.items()},
+            tuple(WriterLog(*found) for found in writers),
+            run,
+            entries,
+            tuple(waiting),
+            values,
+            _incomplete(incomplete),
+            tuple(notes),
+        )
+
+    def usage(self) -> dict[str, Usage]:
+        """What each variable takes, by path. Walks the whole index, reads no values."""
+        return {
+            path: Usage(blocks, subchunks, stored, decoded, tuple(chain or "identity" for chain in chains))
+            for path, (blocks, subchunks, stored, decoded, chains) in self._handle.usage().items()
+        }
+
     @property
     def snapshot(self) -> Snapshot:
         """The snapshot it shows."""
@@ -330,6 +353,27 @@ class Container(Group):
         )
         return PublishReport(f"{self._location}/zarr", snapshot, published, dict(skipped))
 
+    def calibrate(self, seconds: float = 3.0, max_bytes: SupportsIndex = 256 << 20) -> Calibration:
+        """Measure what this container's store costs, so that layouts and predicted costs fit it.
+
+        A probe of at most `max_bytes` is written, synced, read and removed again. The result is kept for 30 days for all
+        containers on the device, in the user's cache folder. Without it a local solid-state disk is assumed. See
+        docs/calibration.md.
+
+        Args:
+            seconds: About so long it takes.
+            max_bytes: Bytes that are written at most; at least 16 MiB.
+
+        """
+        profile, device, kept, not_kept = self._handle.calibrate(float(seconds), max_bytes)
+        return Calibration.of(profile, device, kept, not_kept)
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What was measured of this container's device in the last 30 days; None if nobody did."""
+        profile = self._handle.profile()
+        return None if profile is None else Calibration.of(profile)
+
     def verify(self, progress: Callable[[int, int], object] | bool | None = None) -> VerifyReport:
         """Read and check every byte that the snapshot refers to.
 
@@ -355,6 +399,7 @@ class Container(Group):
             "steps": f"{len(steps)}, the last is {steps[-1]}" if steps else "none",
             "durability": self.durability,
             "mode": self.mode,
+            **html.written(self),
         }
         return html.group(self, "container", facts)
 

@@ -13,6 +13,7 @@
 mod adoption;
 pub mod array;
 mod cache;
+pub mod calibrate;
 mod choose;
 pub mod collective;
 mod config;
@@ -40,6 +41,7 @@ mod verify;
 mod writer;
 
 pub use adoption::{Incomplete, RunStep};
+pub use calibrate::{Calibration, Limits};
 pub use config::{Config, Rule};
 pub use container::{Container, CreateOptions, Mode};
 pub use describe::{Description, FileCount, Pending, VariableUsage, WriterInfo, WriterState};
@@ -55,7 +57,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
 pub use publish::{Compressor, PublishOptions, PublishReport, PublishedArray, Skipped};
 pub use put::logical_of;
-pub use read::{BlockInfo, Hits, Planned, ReadReport, Reading, Wanted, Written};
+pub use read::{BlockInfo, Hits, Planned, ReadReport, Reading, StoredStatistics, Wanted, Written};
 pub use recover::{Adopt, RecoverReport};
 pub use schema_op::{NewVariable, SchemaOp};
 pub use snapshot::Snapshot;

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use drystone::format::schema::Name;
+use drystone::plan::layout::Profile;
 use drystone::{
-    Adopt, Compressor, Container, CreateOptions, Durability, Error, ErrorKind, Incomplete, Mode, NewVariable,
-    PublishOptions, SchemaOp, WriterOptions,
+    Adopt, Compressor, Container, CreateOptions, Durability, Error, ErrorKind, Incomplete, Limits, Mode,
+    NewVariable, PublishOptions, SchemaOp, VariableUsage, WriterOptions,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
@@ -22,6 +23,20 @@ type IncompleteStep = (u64, u64, u32, Vec<u32>);
 type CommitResult = (u64, u64, bool, Vec<IncompleteStep>, Vec<String>);
 /// (adopted, discarded, incomplete steps, notes, run, version)
 type RecoverResult = (Vec<u64>, Vec<u64>, Vec<IncompleteStep>, Vec<String>, u64, u64);
+/// (files and bytes by folder, writers as (id, state, parts, bytes), run, index entries, waiting steps, do values wait,
+/// incomplete steps, notes)
+type Described = (
+    BTreeMap<String, (u64, u64)>,
+    Vec<(u64, &'static str, u64, u64)>,
+    u64,
+    u64,
+    Vec<u64>,
+    bool,
+    Vec<IncompleteStep>,
+    Vec<String>,
+);
+/// (blocks, subchunks, stored bytes, decoded bytes, codec chains)
+type Used = (u64, u64, u64, u64, Vec<String>);
 /// (object, variable, step, message)
 type DamageItem = (String, Option<String>, Option<u64>, String);
 /// (entries, bytes, manifests, damage)
@@ -31,6 +46,16 @@ type VerifyResult = (u64, u64, u64, Vec<DamageItem>);
 type PublishedItem = (String, String, String, Vec<u64>, Vec<u64>, Vec<u64>, u64, u64, u64, Option<String>);
 /// (snapshot, arrays, variables that were not published, with the reason)
 type PublishResult = (u64, Vec<PublishedItem>, Vec<(String, String)>);
+
+/// ((depth, bandwidth, seconds per request) of reads, write bandwidth, seconds per sync, cold, bytes of the probe, time, as text)
+type ProfileItem = (Vec<(u32, f64, f64)>, f64, f64, Option<bool>, u64, u64, String);
+/// (profile, device, file it is kept in, why it is not)
+type CalibrationResult = (ProfileItem, Option<String>, Option<String>, Option<String>);
+
+fn profile(found: &Profile) -> ProfileItem {
+    let reads = found.reads.iter().map(|r| (r.depth, r.bandwidth, r.request)).collect();
+    (reads, found.write, found.sync, found.cold, found.probed, found.time, found.to_string())
+}
 
 /// Runs long work without the interpreter lock, and lets Python hear of its progress: `False` from `progress`, an exception
 /// from it, or a signal stops the work. What was raised is raised.
@@ -189,6 +214,37 @@ impl ContainerHandle {
         Ok((snapshot.version(), snapshot.time(), done.changed, incomplete(done.incomplete), done.notes))
     }
 
+    /// Files, writers, and what waits for a commit.
+    fn describe(&self, py: Python<'_>) -> Result<Described> {
+        let found = py.detach(|| self.container.describe())?;
+        let pending = found.pending;
+        Ok((
+            found.files.into_iter().map(|(folder, count)| (folder, (count.files, count.bytes))).collect(),
+            found.writers.into_iter().map(|w| (w.id, w.state.name(), w.parts, w.bytes)).collect(),
+            found.run,
+            found.entries,
+            pending.steps,
+            pending.values,
+            incomplete(pending.incomplete),
+            pending.notes,
+        ))
+    }
+
+    /// By path of each variable: blocks, subchunks, bytes stored and decoded, codec chains.
+    fn usage(&self, py: Python<'_>) -> Result<BTreeMap<String, Used>> {
+        let schema = self.open_container()?.schema();
+        let found = py.detach(|| self.container.usage())?;
+        let named = schema.names.iter().filter_map(|(path, name)| match name {
+            Name::Variable(id) => found.get(id).map(|u| (path.clone(), u)),
+            Name::Link(_) => None,
+        });
+        let numbers = |u: &VariableUsage| {
+            let chains = u.transforms.iter().cloned().collect();
+            (u.blocks, u.subchunks, u.stored_bytes, u.decoded_bytes, chains)
+        };
+        Ok(named.map(|(path, u)| (path, numbers(u))).collect())
+    }
+
     fn flush(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.container.flush())?)
     }
@@ -239,7 +295,7 @@ impl ContainerHandle {
         ReadingHandle::new(reading, member)
     }
 
-    #[pyo3(signature = (path, dtype, shape, dims, steps, local, transform, chunks, fill, attrs))]
+    #[pyo3(signature = (path, dtype, shape, dims, steps, local, transform, chunks, fill, attrs, access))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of create_variable")]
     fn create_variable(
         &self,
@@ -254,6 +310,7 @@ impl ContainerHandle {
         chunks: Option<&Bound<'_, PyAny>>,
         fill: Option<Vec<u8>>,
         attrs: Option<&Bound<'_, PyAny>>,
+        access: Option<String>,
     ) -> Result<bool> {
         let mut extents = Vec::new();
         for n in shape {
@@ -270,6 +327,7 @@ impl ContainerHandle {
             chunks: chunks.map(|c| key::extents(c, "chunks")).transpose()?,
             fill,
             attrs: value::attrs(attrs)?,
+            access: access.unwrap_or_default(),
         };
         self.apply(py, SchemaOp::CreateVariable(normal(path).into(), Box::new(new)))
     }
@@ -412,6 +470,21 @@ impl ContainerHandle {
         });
         let skipped = report.skipped.into_iter().map(|s| (s.variable, s.reason));
         Ok((report.snapshot, arrays.collect(), skipped.collect()))
+    }
+
+    /// Seconds and bytes that a calibration may use.
+    fn calibrate(&self, py: Python<'_>, seconds: f64, most: &Bound<'_, PyAny>) -> Result<CalibrationResult> {
+        let time = std::time::Duration::try_from_secs_f64(seconds)
+            .map_err(|_| invalid("seconds is a positive number"))?;
+        let limits = Limits { time, bytes: key::unsigned(most, "max_bytes")? };
+        let done = py.detach(|| self.container.calibrate(&limits))?;
+        let kept = done.kept.map(|path| path.to_string_lossy().into_owned());
+        Ok((profile(&done.profile), done.device, kept, done.not_kept))
+    }
+
+    /// What was measured of the store before.
+    fn profile(&self, py: Python<'_>) -> Option<ProfileItem> {
+        py.detach(|| self.container.profile()).map(|found| profile(&found))
     }
 
     /// `progress(done, total)` is called now and then; `False` from it, or an exception, stops.
