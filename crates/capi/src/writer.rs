@@ -100,10 +100,11 @@ impl OpenWriter {
 
     /// Puts the memory of a fragment.
     pub(crate) fn put_fragment(&self, fragment: &FragmentHandle, data: &[u8]) -> Result<()> {
-        Ok(match &self.kind {
+        match &self.kind {
             Kind::Alone(writer) => fragment.write(writer, data)?,
             Kind::Together(writer) => fragment.write(writer, data)?,
-        })
+        }
+        Ok(())
     }
 
     /// Type and axes of what a path and a member name; looks again if another process may have just created it.
@@ -294,9 +295,10 @@ pub(crate) unsafe extern "C" fn dry_put_strings(
             let lengths = optional_list(lengths, cells, "the lengths")?;
             crate::strings::gather(values, lengths)?
         };
-        Ok(match &writer(handle)?.kind {
+        match &writer(handle)?.kind {
             Kind::Alone(writer) => writer.put_strings(name, count, &texts, offset)?,
             Kind::Together(writer) => writer.put_strings(name, count, &texts, offset)?,
-        })
+        }
+        Ok(())
     })
 }
