@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from html import escape
 from types import TracebackType
-from typing import Any, Literal, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
 
 from drystone import html
 from drystone._core import ContainerHandle
@@ -32,6 +32,9 @@ from drystone.reports import (
     moment,
 )
 from drystone.writer import Writer
+
+if TYPE_CHECKING:
+    from drystone.zarr_store import DrystoneStore
 
 Path = str | os.PathLike[str]
 
@@ -329,6 +332,17 @@ class Container(Group):
             for path, variable, member, shape, chunk, shard, written, kept, nbytes, why in arrays
         )
         return PublishReport(f"{self._location}/zarr", snapshot, published, dict(skipped))
+
+    def zarr_store(self, *, read_only: bool = True) -> DrystoneStore:
+        """The container as a store of zarr-python, unpublished steps included: `zarr.open_group(store=c.zarr_store())`.
+
+        By default it shows the present snapshot, and can be read only. A writable one has a handle of its own: what is created
+        and written through it is committed at once, and seen here after `refresh`. See docs/zarr-store.md.
+        """
+        from drystone.zarr_store import DrystoneStore
+
+        self._settle()
+        return DrystoneStore(self, read_only=read_only)
 
     def verify(self, progress: Callable[[int, int], object] | bool | None = None) -> VerifyReport:
         """Read and check every byte that the snapshot refers to.

@@ -53,7 +53,7 @@ pub use drystone_transform as transform;
 pub use drystone_transform::{Bound, Limit, Precision};
 pub use error::{Error, ErrorKind, Result};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
-pub use publish::{Compressor, PublishOptions, PublishReport, PublishedArray, Skipped};
+pub use publish::{Compressor, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView};
 pub use put::logical_of;
 pub use read::{BlockInfo, Hits, Planned, ReadReport, Reading, Wanted, Written};
 pub use recover::{Adopt, RecoverReport};

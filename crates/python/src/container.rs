@@ -14,6 +14,7 @@ use crate::error::{Failure, Result, invalid};
 use crate::fragment::FragmentHandle;
 use crate::reading::ReadingHandle;
 use crate::writer::WriterHandle;
+use crate::zarr::ZarrHandle;
 use crate::{dtype, key, transform, value};
 
 /// (run, step, nranks, missing ranks)
@@ -336,6 +337,11 @@ impl ContainerHandle {
         let params = parameters(params)?;
         let params: Vec<(&str, i64)> = params.iter().map(|(n, v)| (n.as_str(), *v)).collect();
         Ok(FragmentHandle::new(py.detach(|| self.container.fragment(name, &params))?))
+    }
+
+    fn zarr_view(&self, py: Python<'_>, consolidated: bool) -> Result<ZarrHandle> {
+        let container = self.open_container()?;
+        Ok(ZarrHandle::new(py.detach(|| container.zarr_view(consolidated))?))
     }
 
     fn begin_batch(&self, py: Python<'_>) -> Result<()> {

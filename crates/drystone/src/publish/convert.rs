@@ -14,6 +14,7 @@ use drystone_store::{PutMode, Store, StoreError, StoreExt};
 use drystone_transform::{Codec as _, Logical, Scratch, Zstd};
 
 use super::grid::{Box, place};
+use super::nodes::Array;
 use super::shard::{STAMP, Stamp, assemble};
 use super::{Target, document};
 use crate::array::{Target as Memory, dense_strides};
@@ -276,7 +277,7 @@ fn encode(
         if slab.is_empty() {
             break;
         }
-        read(target, prepared, &slab, &mut buffers.slab)?;
+        read(&target.array, &prepared.reading, &slab, &mut buffers.slab)?;
         for number in 0..many {
             let index = place(number, &chunks);
             if !chunks.is_empty() && !(first..last).contains(&index[axis]) {
@@ -296,14 +297,39 @@ fn encode(
 }
 
 /// Reads a box of cells densely.
-fn read(target: &Target, prepared: &Prepared, cells: &Box, out: &mut Vec<u8>) -> Result<()> {
-    let len = cells.cells().saturating_mul(target.array.item);
+pub(super) fn read(array: &Array, reading: &Reading, cells: &Box, out: &mut Vec<u8>) -> Result<()> {
+    let len = cells.cells().saturating_mul(array.item);
     let len = usize::try_from(len).map_err(|_| Error::invalid("the shard does not fit into memory"))?;
     out.clear();
     out.resize(len, 0);
     let counts = cells.counts();
-    let memory = Memory::dense(out, &counts, target.array.item as usize)?;
-    prepared.reading.read(&Selection::boxed(&cells.lo, &counts), &memory).map(drop)
+    let memory = Memory::dense(out, &counts, array.item as usize)?;
+    reading.read(&Selection::boxed(&cells.lo, &counts), &memory).map(drop)
+}
+
+/// The chunk that begins where `cells` do, from a slab read densely; beyond `cells` it holds the fill value.
+pub(super) fn cut(
+    array: &Array,
+    extents: &[u64],
+    (slab, from): (&Box, &[u8]),
+    cells: &Box,
+    chunk: &mut Vec<u8>,
+) -> Result<()> {
+    let item = array.item;
+    let counts = cells.counts();
+    let len = extents.iter().product::<u64>().saturating_mul(item) as usize;
+    if counts == extents {
+        chunk.resize(len, 0);
+    } else {
+        chunk.clear();
+        array.fill.iter().cycle().take(len).for_each(|&b| chunk.push(b));
+    }
+    let src = dense_strides(&slab.counts(), item)?;
+    let dst = dense_strides(extents, item)?;
+    let offset: u64 =
+        cells.lo.iter().zip(&slab.lo).zip(&src).map(|((c, s), stride)| (c - s) * stride.unsigned_abs()).sum();
+    let dims = counts.iter().zip(src.iter().zip(&dst)).map(|(n, (s, d))| Dim::new(*n, *s, *d)).collect();
+    StridedCopy::new(offset, 0, item as usize, dims).and_then(|c| c.run(from, chunk)).map_err(rule_error)
 }
 
 fn encode_chunk(
@@ -313,23 +339,10 @@ fn encode_chunk(
     cells: &Box,
     buffers: &mut Buffers,
 ) -> Result<Option<Vec<u8>>> {
-    let (array, grid) = (&target.array, &target.grid);
-    let item = array.item;
-    let counts = cells.counts();
-    let len = grid.chunk.iter().product::<u64>().saturating_mul(item) as usize;
+    let array = &target.array;
     let Buffers { slab: from, chunk, scratch } = buffers;
-    if counts == grid.chunk {
-        chunk.resize(len, 0);
-    } else {
-        chunk.clear();
-        array.fill.iter().cycle().take(len).for_each(|&b| chunk.push(b));
-    }
-    let src = dense_strides(&slab.counts(), item)?;
-    let dst = dense_strides(&grid.chunk, item)?;
-    let offset: u64 =
-        cells.lo.iter().zip(&slab.lo).zip(&src).map(|((c, s), stride)| (c - s) * stride.unsigned_abs()).sum();
-    let dims = counts.iter().zip(src.iter().zip(&dst)).map(|(n, (s, d))| Dim::new(*n, *s, *d)).collect();
-    StridedCopy::new(offset, 0, item as usize, dims).and_then(|c| c.run(from, chunk)).map_err(rule_error)?;
+    cut(array, &target.grid.chunk, (slab, from), cells, chunk)?;
+    let len = chunk.len();
     if is_all(chunk, &array.missing) {
         return Ok(None);
     }

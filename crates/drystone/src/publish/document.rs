@@ -129,14 +129,19 @@ impl About<'_> {
     }
 
     pub(super) fn array(&self, array: &Array, grid: &Grid, codec: &Codec) -> Json {
+        let mut json = describe(array, grid, codec);
+        json["attributes"] = self.attributes(array);
+        json
+    }
+
+    /// The attributes of an array, with what we say of it.
+    pub(super) fn attributes(&self, array: &Array) -> Json {
         let mut ours = identity(array);
         ours.insert("container".into(), json!(hex(self.uuid)));
         ours.insert("variable".into(), json!(array.variable));
         let mut attributes = array.attributes.clone();
         attributes.insert(OURS.into(), Json::Object(ours));
-        let mut json = describe(array, grid, codec);
-        json["attributes"] = Json::Object(attributes);
-        json
+        Json::Object(attributes)
     }
 
     /// The root's document: that of its group, with all others in it. Takes the root from `documents`.
@@ -144,7 +149,9 @@ impl About<'_> {
         let mut root = documents
             .remove("")
             .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the hierarchy has no root".to_owned()))?;
-        root["attributes"][OURS]["snapshot"] = json!(self.version);
+        if let Some(ours) = root["attributes"].get_mut(OURS).and_then(Json::as_object_mut) {
+            ours.insert("snapshot".into(), json!(self.version));
+        }
         let mut all = Map::new();
         for (node, json) in documents {
             let mut json = json.clone();
@@ -180,11 +187,9 @@ fn identity(array: &Array) -> Map<String, Json> {
 
 /// An array's document without attributes.
 pub(super) fn describe(array: &Array, grid: &Grid, codec: &Codec) -> Json {
-    let tail = &array.element.tail;
-    let with_tail = |cells: &[u64]| -> Vec<u64> { cells.iter().chain(tail).copied().collect() };
     let codecs = if is_sharded(array) {
         json!([{"name": "sharding_indexed", "configuration": {
-            "chunk_shape": with_tail(&grid.chunk),
+            "chunk_shape": array.with_tail(&grid.chunk),
             "codecs": codec.json(),
             "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
             "index_location": "end",
@@ -192,12 +197,25 @@ pub(super) fn describe(array: &Array, grid: &Grid, codec: &Codec) -> Json {
     } else {
         codec.json()
     };
+    skeleton(array, grid, codecs)
+}
+
+/// The document of an array whose objects are single chunks, as a virtual hierarchy answers for them: values as they are.
+pub(super) fn virtual_array(array: &Array, grid: &Grid) -> Json {
+    let codecs = match array.element.is_text() {
+        true => json!([{"name": "vlen-utf8"}]),
+        false => json!([{"name": "bytes", "configuration": {"endian": "little"}}]),
+    };
+    skeleton(array, grid, codecs)
+}
+
+fn skeleton(array: &Array, grid: &Grid, codecs: Json) -> Json {
     json!({
         "zarr_format": 3,
         "node_type": "array",
-        "shape": with_tail(&grid.shape),
+        "shape": array.with_tail(&grid.shape),
         "data_type": array.element.name,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": with_tail(&grid.shard)}},
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": array.with_tail(&grid.shard)}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "fill_value": array.fill_value,
         "codecs": codecs,

@@ -24,6 +24,7 @@ mod lock;
 mod nodes;
 mod options;
 mod shard;
+mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,6 +42,7 @@ use grid::Grid;
 use nodes::{Array, Nodes};
 
 pub use options::{Compressor, PublishOptions, PublishReport, PublishedArray, Skipped};
+pub use view::ZarrView;
 
 /// Where the hierarchy lies.
 pub(crate) const ROOT: &str = "zarr/";
