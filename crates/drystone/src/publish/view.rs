@@ -151,6 +151,7 @@ impl Container {
         }
         let cells = layout::Array { shape: &array.shape, item: array.item, steps: array.steps };
         let mix = layout::standard_mix(&array.shape, array.steps);
+        // Not what was measured of the store: all processes that know this snapshot must cut it the same way.
         let chunk = layout::choose(cells, &mix, &Device::ASSUMED, &Bounds::PORTABLE).chunk;
         Grid::new(&array.shape, &chunk, &chunk).ok_or_else(too_large)
     }
