@@ -1,3 +1,5 @@
+import os
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, SupportsIndex, TypeAlias, final
 
@@ -101,8 +103,11 @@ class ContainerHandle:
         memory: SupportsIndex,
         compressor: str,
         chunks: dict[str, list[SupportsIndex]],
+        format: str | None,
+        path: str | os.PathLike[str] | None,
+        folder: str,
         progress: Callable[[int, int], object] | None,
-    ) -> tuple[int, list[_Published], list[tuple[str, str]]]: ...
+    ) -> tuple[int, list[_Published], list[tuple[str, str]], pathlib.Path | None]: ...
     def calibrate(
         self, seconds: float, most: SupportsIndex
     ) -> tuple[_Profile, str | None, str | None, str | None]: ...

@@ -102,7 +102,8 @@ def create_arguments(document: dict[str, Any]) -> dict[str, Any]:
     """What `create_variable` is given for an array that a client declares, but its attributes."""
     chunks = Chunks(document)
     array = chunks._array()[1]
-    dtype, fill = array.dtype, array.fill_value
+    dtype: Any = array.dtype
+    fill: Any = array.fill_value
     if dtype.kind in "TO":
         if document["data_type"] != "string":
             raise UnsupportedError(f"the Zarr data type {document['data_type']} has no form in Drystone")

@@ -31,7 +31,7 @@ pub(super) fn of_array(attrs: &Attrs, dtype: &DType) -> Map<String, Json> {
 }
 
 /// A number, also one that stands in an array alone.
-fn as_float(value: &Value) -> Option<f64> {
+pub(super) fn as_float(value: &Value) -> Option<f64> {
     match value {
         Value::Float(x) => Some(*x),
         Value::Int(i) => Some(*i as f64),
@@ -71,7 +71,7 @@ fn base64(bytes: &[u8]) -> String {
     out
 }
 
-fn json(value: &Value) -> Json {
+pub(super) fn json(value: &Value) -> Json {
     match value {
         Value::Null => Json::Null,
         Value::Bool(b) => json!(b),

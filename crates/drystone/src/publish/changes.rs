@@ -68,6 +68,13 @@ pub(super) fn find(inner: &Inner, snapshot: &Snapshot, targets: &mut [Target]) -
     Ok(())
 }
 
+/// Counts bytes that decide about a shard besides its values.
+pub(super) fn count(sum: &mut u128, bytes: &[u8]) {
+    let mut more = Fingerprint::new();
+    more.absorb_bytes(bytes);
+    *sum = sum.wrapping_add(more.value());
+}
+
 /// One variable; `targets` are its leaf members.
 fn find_in(inner: &Inner, snapshot: &Snapshot, id: u32, targets: &mut [Target]) -> Result<()> {
     let steps = targets[0].array.steps;

@@ -84,9 +84,10 @@ impl Container {
                 None => about.attributes(&array),
             };
             documents.insert(array.node.clone(), json);
-            let codec = Codec::new(None)?;
+            let codec = Codec::new(None, false)?;
             let node = array.node.clone();
-            let target = Target { array, grid, codec, layout: None, changes: Changes::default() };
+            let changes = Changes::default();
+            let target = Target { array, grid, codec, layout: None, changes, description: None };
             arrays.insert(node, Shown { target, declared: declared.is_some() });
         }
         let root = schema.groups.get("");
@@ -242,6 +243,7 @@ impl ZarrView {
             codec: target.codec,
             layout: None,
             changes: Changes::default(),
+            description: None,
         };
         let mut found = [copy];
         changes::find(&self.container.inner, &self.container.snapshot(), &mut found)?;
