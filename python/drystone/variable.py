@@ -88,6 +88,11 @@ class Variable:
         return self._reading().transform
 
     @property
+    def access(self) -> str | None:
+        """The mix of reads that is expected of it, every kind with its share; None if nobody said."""
+        return self._reading().access
+
+    @property
     def chunk_shape(self) -> tuple[int, ...] | None:
         """The shape into which blocks are cut, if it was given."""
         return self._reading().chunks

@@ -252,7 +252,7 @@ impl ContainerHandle {
         ReadingHandle::new(reading, member)
     }
 
-    #[pyo3(signature = (path, dtype, shape, dims, steps, local, transform, chunks, fill, attrs))]
+    #[pyo3(signature = (path, dtype, shape, dims, steps, local, transform, chunks, fill, attrs, access))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of create_variable")]
     fn create_variable(
         &self,
@@ -267,6 +267,7 @@ impl ContainerHandle {
         chunks: Option<&Bound<'_, PyAny>>,
         fill: Option<Vec<u8>>,
         attrs: Option<&Bound<'_, PyAny>>,
+        access: Option<String>,
     ) -> Result<bool> {
         let mut extents = Vec::new();
         for n in shape {
@@ -283,6 +284,7 @@ impl ContainerHandle {
             chunks: chunks.map(|c| key::extents(c, "chunks")).transpose()?,
             fill,
             attrs: value::attrs(attrs)?,
+            access: access.unwrap_or_default(),
         };
         self.apply(py, SchemaOp::CreateVariable(normal(path).into(), Box::new(new)))
     }

@@ -288,6 +288,11 @@ impl ReadingHandle {
     }
 
     #[getter]
+    fn access(&self) -> Option<&str> {
+        Some(self.reading.variable().access.as_str()).filter(|t| !t.is_empty())
+    }
+
+    #[getter]
     fn chunks<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyTuple>>> {
         Ok(self.reading.variable().chunks.as_ref().map(|c| PyTuple::new(py, c)).transpose()?)
     }
