@@ -60,7 +60,7 @@ pub use publish::{
     Compressor, Format, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView, netcdf_path,
 };
 pub use put::logical_of;
-pub use read::{BlockInfo, Hits, Planned, ReadReport, Reading, Wanted, Written};
+pub use read::{BlockInfo, Hits, Planned, ReadReport, Reading, StoredStatistics, Wanted, Written};
 pub use recover::{Adopt, RecoverReport};
 pub use schema_op::{NewVariable, SchemaOp};
 pub use snapshot::Snapshot;

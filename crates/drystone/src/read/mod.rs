@@ -12,6 +12,7 @@ mod execute;
 mod listing;
 mod replicas;
 mod search;
+mod statistics;
 mod strings;
 mod trailers;
 
@@ -49,6 +50,7 @@ pub use blocks::{BlockInfo, Written};
 use execute::Sources;
 pub use listing::{Planned, Wanted};
 pub use search::Hits;
+pub use statistics::StoredStatistics;
 
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
 /// request; wider ones are left out, since the store is told of many requests ahead and a device then serves them together.
