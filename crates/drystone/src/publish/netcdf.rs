@@ -64,7 +64,8 @@ impl Container {
         let mut targets = Vec::new();
         for array in &nodes.arrays {
             let known = there.documents.get(&array.node);
-            let (grid, codec, layout, _) = decide(array, known, &options, &device)?;
+            let (grid, codec, layout, _) =
+                decide(array, known, &options, &device, &self.expected_of(array)?)?;
             said::check(array, &grid)?;
             let description = Some(Description::of(&pinned, array)?);
             let array = array.clone();
