@@ -16,6 +16,7 @@ __all__ = [
     "RuleHandle",
     "TilesHandle",
     "WriterHandle",
+    "ZarrHandle",
     "__version__",
     "chain_text",
     "cli_main",

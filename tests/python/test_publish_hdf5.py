@@ -129,7 +129,10 @@ def test_dimensions_coordinates_and_attributes_are_there_on_both_sides(container
         assert f["lat"].units == "degrees_north"
         assert f["T"][:].mask[:, 4].all()
         same(f["lat"][...].data, np.linspace(-90, 90, 30))
-    with xr.open_dataset(file, engine="netcdf4") as ds, xr.open_zarr(Path(container.path) / "zarr/g") as zs:
+    with (
+        xr.open_dataset(file, engine="netcdf4") as ds,
+        xr.open_zarr(f"{container.path}/zarr", group="g") as zs,
+    ):
         assert ds["T"].dims == zs["T"].dims == ("step", "lat", "lon")
         np.testing.assert_array_equal(ds["T"].values, zs["T"].values)
         assert np.isnan(ds["T"].values[:, 4]).all()
