@@ -32,8 +32,6 @@ GATHERED = 8
 def _codec(layout: Layout) -> dict[str, Any]:
     if layout.codec is None:
         return {}
-    if hdf5plugin is None:
-        raise ImportError("hdf5plugin")
     return dict(hdf5plugin.Zstd(clevel=1)) | {"shuffle": True}
 
 
@@ -163,5 +161,6 @@ ENGINE = Engine(
     Reader,
     f"h5py {h5py.__version__} with HDF5 {h5py.version.hdf5_version}",
     shares=False,
+    codecs=hdf5plugin is not None,
     extras={"write_records": write_records, "read_member": read_member},
 )

@@ -1,4 +1,4 @@
-"""What do writing an array of many blocks, opening it, and reading planes and boxes of it cost one process?
+"""What one process pays for writing an array of many blocks, for opening it, for reading planes and boxes of it.
 
 Two tables. *Planes and boxes*: blocks of 1 MiB, of which readers want planes across each axis and boxes that no block has. *Many
 blocks*: blocks of 16 KiB, which come one at a time. Everything includes opening and closing, and `open` goes to the first value.
