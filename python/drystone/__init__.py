@@ -23,6 +23,7 @@ from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
 from drystone.reports import (
     Block,
+    Calibration,
     Damage,
     ErrorBound,
     Found,
@@ -41,6 +42,7 @@ from drystone.writer import Writer
 __all__ = [
     "Attributes",
     "Block",
+    "Calibration",
     "CancelledError",
     "ConflictError",
     "Container",

@@ -26,6 +26,7 @@ __version__: str
 
 _Extents: TypeAlias = Sequence[SupportsIndex] | SupportsIndex
 _Incomplete: TypeAlias = list[tuple[int, int, int, list[int]]]
+_Profile: TypeAlias = tuple[list[tuple[int, float, float]], float, float, bool | None, int, int, str]
 _Published: TypeAlias = tuple[str, str, str, list[int], list[int], list[int], int, int, int, str | None]
 
 def chain_text(transform: str) -> str: ...
@@ -101,6 +102,10 @@ class ContainerHandle:
         chunks: dict[str, list[SupportsIndex]],
         progress: Callable[[int, int], object] | None,
     ) -> tuple[int, list[_Published], list[tuple[str, str]]]: ...
+    def calibrate(
+        self, seconds: float, most: SupportsIndex
+    ) -> tuple[_Profile, str | None, str | None, str | None]: ...
+    def profile(self) -> _Profile | None: ...
     def verify(
         self, progress: Callable[[int, int], object] | None
     ) -> tuple[int, int, int, list[tuple[str, str | None, int | None, str]]]: ...

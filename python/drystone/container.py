@@ -1,4 +1,4 @@
-"""Containers: create, open, commit, look at earlier snapshots, recover, publish, verify."""
+"""Containers: create, open, commit, look at earlier snapshots, recover, publish, calibrate, verify."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from drystone.fragments import Fragment
 from drystone.group import Group
 from drystone.location import local_path, remove_container
 from drystone.reports import (
+    Calibration,
     Damage,
     IncompleteStep,
     PublishedArray,
@@ -329,6 +330,27 @@ class Container(Group):
             for path, variable, member, shape, chunk, shard, written, kept, nbytes, why in arrays
         )
         return PublishReport(f"{self._location}/zarr", snapshot, published, dict(skipped))
+
+    def calibrate(self, seconds: float = 3.0, max_bytes: SupportsIndex = 256 << 20) -> Calibration:
+        """Measure what this container's store costs, so that layouts and predicted costs fit it.
+
+        A probe of at most `max_bytes` is written, synced, read and removed again. The result is kept for 30 days for all
+        containers on the device, in the user's cache folder. Without it a local solid-state disk is assumed. See
+        docs/calibration.md.
+
+        Args:
+            seconds: About so long it takes.
+            max_bytes: Bytes that are written at most; at least 16 MiB.
+
+        """
+        profile, device, kept, not_kept = self._handle.calibrate(float(seconds), max_bytes)
+        return Calibration.of(profile, device, kept, not_kept)
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What was measured of this container's device in the last 30 days; None if nobody did."""
+        profile = self._handle.profile()
+        return None if profile is None else Calibration.of(profile)
 
     def verify(self, progress: Callable[[int, int], object] | bool | None = None) -> VerifyReport:
         """Read and check every byte that the snapshot refers to.

@@ -42,6 +42,9 @@ pub(crate) enum Command {
     /// Write committed steps as Zarr, which other tools read, under CONTAINER/zarr; again: only what is new
     #[command(after_help = CODES)]
     Publish(Publish),
+    /// Measure what a container's store, or any folder, costs, and keep it for the device: layouts and predictions then fit it
+    #[command(after_help = CODES)]
+    Calibrate(Calibrate),
     /// Settle what a dead run left: commit or drop its complete steps, drop the others, fence its writers
     #[command(after_help = CODES)]
     Recover(Recover),
@@ -164,6 +167,21 @@ pub(crate) struct Publish {
     /// Print why the arrays are cut as they are
     #[arg(long)]
     pub(crate) why: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Calibrate {
+    /// A container's directory, or any folder on the device
+    pub(crate) path: PathBuf,
+    /// About so long it takes
+    #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
+    pub(crate) seconds: f64,
+    /// So much is written at most (and removed again), in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    pub(crate) most: u64,
+    /// Only say what is known, measure nothing
+    #[arg(long, conflicts_with_all = ["seconds", "most"])]
+    pub(crate) show: bool,
 }
 
 #[derive(Debug, Args)]

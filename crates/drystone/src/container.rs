@@ -16,6 +16,7 @@ use drystone_format::{keys, schema};
 use drystone_store::{LocalStore, PutMode, Store, StoreError, StoreExt};
 
 use crate::cache::Cache;
+use crate::calibrate::Known;
 use crate::config::Config;
 use crate::error::must_exist;
 use crate::head::Look;
@@ -89,6 +90,8 @@ pub(crate) struct Inner {
     pub(crate) batch: Mutex<Option<Batch>>,
     /// The run-time configuration that was found when it was opened.
     pub(crate) config: Option<Arc<Config>>,
+    /// What was measured of the store.
+    pub(crate) known: Known,
 }
 
 /// An open container. Cheap to clone; clones share the snapshot.
@@ -255,6 +258,7 @@ impl Container {
             warnings: Mutex::new(head.warnings),
             batch: Mutex::new(None),
             config: config.map(Arc::new),
+            known: Known::default(),
             store,
         };
         Ok(Container { inner: Arc::new(inner) })
@@ -286,6 +290,7 @@ impl Container {
             current: RwLock::new(Arc::new(snapshot)),
             warnings: Mutex::new(Vec::new()),
             config: inner.config.clone(),
+            known: Known::default(),
             batch: Mutex::new(None),
         };
         Ok(Container { inner: Arc::new(pinned) })

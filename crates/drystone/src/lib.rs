@@ -13,6 +13,7 @@
 mod adoption;
 pub mod array;
 mod cache;
+pub mod calibrate;
 mod choose;
 pub mod collective;
 mod config;
@@ -40,6 +41,7 @@ mod verify;
 mod writer;
 
 pub use adoption::{Incomplete, RunStep};
+pub use calibrate::{Calibration, Limits};
 pub use config::{Config, Rule};
 pub use container::{Container, CreateOptions, Mode};
 pub use describe::{Description, FileCount, Pending, VariableUsage, WriterInfo, WriterState};

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use drystone::format::schema::Name;
+use drystone::plan::layout::Profile;
 use drystone::{
-    Adopt, Compressor, Container, CreateOptions, Durability, Error, ErrorKind, Incomplete, Mode, NewVariable,
-    PublishOptions, SchemaOp, WriterOptions,
+    Adopt, Compressor, Container, CreateOptions, Durability, Error, ErrorKind, Incomplete, Limits, Mode,
+    NewVariable, PublishOptions, SchemaOp, WriterOptions,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
@@ -31,6 +32,16 @@ type VerifyResult = (u64, u64, u64, Vec<DamageItem>);
 type PublishedItem = (String, String, String, Vec<u64>, Vec<u64>, Vec<u64>, u64, u64, u64, Option<String>);
 /// (snapshot, arrays, variables that were not published, with the reason)
 type PublishResult = (u64, Vec<PublishedItem>, Vec<(String, String)>);
+
+/// ((depth, bandwidth, seconds per request) of reads, write bandwidth, seconds per sync, cold, bytes of the probe, time, as text)
+type ProfileItem = (Vec<(u32, f64, f64)>, f64, f64, Option<bool>, u64, u64, String);
+/// (profile, device, file it is kept in, why it is not)
+type CalibrationResult = (ProfileItem, Option<String>, Option<String>, Option<String>);
+
+fn profile(found: &Profile) -> ProfileItem {
+    let reads = found.reads.iter().map(|r| (r.depth, r.bandwidth, r.request)).collect();
+    (reads, found.write, found.sync, found.cold, found.probed, found.time, found.to_string())
+}
 
 /// Runs long work without the interpreter lock, and lets Python hear of its progress: `False` from `progress`, an exception
 /// from it, or a signal stops the work. What was raised is raised.
@@ -412,6 +423,21 @@ impl ContainerHandle {
         });
         let skipped = report.skipped.into_iter().map(|s| (s.variable, s.reason));
         Ok((report.snapshot, arrays.collect(), skipped.collect()))
+    }
+
+    /// Seconds and bytes that a calibration may use.
+    fn calibrate(&self, py: Python<'_>, seconds: f64, most: &Bound<'_, PyAny>) -> Result<CalibrationResult> {
+        let time = std::time::Duration::try_from_secs_f64(seconds)
+            .map_err(|_| invalid("seconds is a positive number"))?;
+        let limits = Limits { time, bytes: key::unsigned(most, "max_bytes")? };
+        let done = py.detach(|| self.container.calibrate(&limits))?;
+        let kept = done.kept.map(|path| path.to_string_lossy().into_owned());
+        Ok((profile(&done.profile), done.device, kept, done.not_kept))
+    }
+
+    /// What was measured of the store before.
+    fn profile(&self, py: Python<'_>) -> Option<ProfileItem> {
+        py.detach(|| self.container.profile()).map(|found| profile(&found))
     }
 
     /// `progress(done, total)` is called now and then; `False` from it, or an exception, stops.

@@ -1,5 +1,6 @@
 //! The commands, one file each. Here is what they share: opening, and what is to be read.
 
+mod calibrate;
 mod check;
 mod dump;
 mod explain;
@@ -34,6 +35,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
         Command::Explain(explain) => explain::run(explain, json, output),
         Command::Verify(place) => verify::run(place, json, output),
         Command::Publish(publish) => publish::run(publish, json, output),
+        Command::Calibrate(calibrate) => calibrate::run(calibrate, json, output),
         Command::Recover(recover) => recover::run(recover, json, output),
         Command::Check(texts) => check::run(texts, json, output),
         Command::Fmt(fmt) => fmt::run(fmt, output),
