@@ -47,6 +47,8 @@ def run(arguments: argparse.Namespace, names: Sequence[str]) -> int:
             since = time.perf_counter()
             tables += importlib.import_module(f"questions.{name}").run(bench)
             took[name] = round(time.perf_counter() - since, 1)
+            # A run that is cut short leaves what it had.
+            (arguments.out / "so_far.md").write_text("\n".join(table.markdown() for table in tables))
         limits["after"] = Anchors.measure(settings)
     finally:
         bench.close()

@@ -64,7 +64,7 @@ def read(engine: Engine, path: Path, layout: Layout, case: str) -> Array:
 
 def run(bench: Bench) -> list[Question]:
     """One table."""
-    steps, few = (20, 20) if bench.settings.quick else (400, 80)
+    steps, few = (20, 20) if bench.settings.quick else (200, 40)
     values = values_of(steps)
     question = Question("many_steps", f"Many steps: {steps} steps of 10 variables of 32^2 floats")
     with bench.folder("steps") as folder:
