@@ -10,7 +10,88 @@ import re
 from report import Listing
 from rounds import LIMIT, OURS, Question
 
-REASONS: list[tuple[str, str, str, str]] = []
+_CHECKED = "Drystone verifies a checksum of every 16 KiB it reads and keeps one, with minimum and maximum, of what it writes"
+_COMMIT = "a step of Drystone becomes visible as a whole by an immutable manifest, a file of its own"
+
+REASONS: list[tuple[str, str, str, str]] = [
+    (
+        "checkpoint",
+        "KiB each, durable",
+        ".*",
+        f"{_COMMIT}: three syncs in turn (segment, manifest, folder) where a file per process has one",
+    ),
+    ("checkpoint", "KiB each, async", ".*", f"{_COMMIT}, and the peer makes nothing of the kind"),
+    ("checkpoint", "MiB each", ".*", f"{_CHECKED}; the peer does not"),
+    ("restart", "", ".*", f"{_CHECKED}; the peer does not"),
+    (
+        "many_blocks",
+        "write",
+        "ADIOS2|h5py",
+        f"{_CHECKED}: per block of 16 KiB that is an index entry; the peer stores the bytes",
+    ),
+    (
+        "many_blocks",
+        "write",
+        ".*",
+        "the peer's writer was given rows of blocks gathered before, and writes 16 files instead of 4,096 blocks",
+    ),
+    (
+        "many_blocks",
+        "plane|read all",
+        ".*",
+        f"{_CHECKED}; the peer's blocks lie in order, ours in the order in which they came",
+    ),
+    (
+        "many_blocks",
+        "open",
+        ".*",
+        "the peer reads nothing that says where blocks are until a read asks for it",
+    ),
+    (
+        "many_steps",
+        "durable",
+        ".*",
+        f"{_COMMIT}: three syncs in turn (segment, manifest, folder); the peer waits once, or for its files side by side",
+    ),
+    (
+        "many_steps",
+        "async",
+        "ADIOS2",
+        f"{_COMMIT}, with four changes of a folder; BP5 appends to files that are open",
+    ),
+    (
+        "many_steps",
+        "series|one variable",
+        ".*",
+        "all variables of a step lie together in the log; the peer's chunks or arrays hold one variable",
+    ),
+    (
+        "many_steps",
+        "open|last",
+        ".*",
+        "the manifest, then the index, then the values: the peer has fewer levels between",
+    ),
+    (
+        "boxes",
+        "",
+        "h5py|netCDF4|ADIOS2|tensorstore|blosc2|zarr|TileDB",
+        f"{_CHECKED}, so a plane across the last axis reads 16 KiB for each row",
+    ),
+    (
+        "records",
+        "write",
+        ".*",
+        "Drystone takes records apart, member by member, with statistics of each; the peer stores them as they come, or was given members",
+    ),
+    ("records", "read", ".*", f"{_CHECKED}; the peer reads a contiguous array"),
+    (
+        "codecs",
+        "write",
+        ".*",
+        "statistics, a histogram and checksums are made besides; cuts and threads differ",
+    ),
+    ("codecs", "read", ".*", "the peer decodes in other units or with more threads, and verifies nothing"),
+]
 """Key of the question, pattern of the case, pattern of the engine, the reason; the first that matches counts."""
 
 
