@@ -237,5 +237,5 @@ def _kill(path: Path, key: str, reader: Readers) -> str:
     last = outcomes[2 * ended :]
     said = f"{kept} of {ended}"
     if "unharmed" in last or "silent" in last:
-        said += ", and " + ("a part of" if last != ["unharmed"] * 2 else "") + " the one that never ended"
+        said += ", and " + ("a part of " if last != ["unharmed"] * 2 else "") + "the one that never ended"
     return said + (" (nothing can be read)" if not kept else "")

@@ -180,7 +180,11 @@ def run(bench: Bench) -> list[Listing]:
                 wrong, failures = total, [*failures, f"{type(error).__name__}: {error}"]
             if wrong and name == "drystone":
                 raise Mistake("Drystone lost values of unaligned writers")
-            text = failures[0].replace("|", "/").replace("\n", " ")[:90] if failures else "nothing"
+            text = (
+                failures[0].replace(str(folder), "…").replace("|", "/").replace("\n", " ")[:90]
+                if failures
+                else "nothing"
+            )
             refused = sum(1 for member in said if member)
             listing.rows.append([name, f"{wrong:,} ({wrong / total:.1%})", str(refused), text])
     listing.remarks.append(
