@@ -64,4 +64,4 @@ pub use schema_op::{NewVariable, SchemaOp};
 pub use snapshot::Snapshot;
 pub use transaction::Committed;
 pub use verify::{Damage, VerifyReport};
-pub use writer::{BlockLayout, Writer, WriterOptions};
+pub use writer::{BlockLayout, BlockSink, Writer, WriterOptions};
