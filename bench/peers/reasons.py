@@ -115,7 +115,7 @@ def where_ahead(questions: list[Question]) -> Listing:
             rows += 1
             for name in case.figures:
                 ratio = case.ratio(name)
-                if name in (OURS, "raw") or ratio is None or ratio >= LIMIT:
+                if name.startswith(OURS) or name == "raw" or ratio is None or ratio >= LIMIT:
                     continue
                 why = reason(question.key, case.name, name)
                 listing.rows.append([f"{question.key}: {case.name}", name, f"{ratio:.2f}", why])
