@@ -34,6 +34,7 @@ def run(given: argparse.Namespace) -> Outcome:
 def _text(text: str) -> str:
     """Text as roff takes it."""
     out = text.replace("\\", "\\e").replace("-", "\\-").replace("\n", " ")
+    out = "".join(c if c.isascii() else f"\\[u{ord(c):04X}]" for c in out)
     return f"\\&{out}" if out.startswith((".", "'")) else out
 
 
