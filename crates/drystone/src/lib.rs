@@ -24,6 +24,7 @@ mod error;
 mod fragment;
 #[doc(hidden)]
 pub mod fuzzing;
+mod hdf5;
 mod head;
 mod layout;
 mod log_scan;
@@ -58,7 +59,9 @@ pub use drystone_transform::{Bound, Limit, Precision};
 pub use error::{Error, ErrorKind, Result};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
 pub use plugin::plugins;
-pub use publish::{Compressor, PublishOptions, PublishReport, PublishedArray, Skipped};
+pub use publish::{
+    Compressor, Format, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView, netcdf_path,
+};
 pub use put::logical_of;
 pub use read::{BlockInfo, Hits, Planned, ReadReport, Reading, StoredStatistics, Wanted, Written};
 pub use recover::{Adopt, RecoverReport};
@@ -66,4 +69,4 @@ pub use schema_op::{NewVariable, SchemaOp};
 pub use snapshot::Snapshot;
 pub use transaction::Committed;
 pub use verify::{Damage, VerifyReport};
-pub use writer::{BlockLayout, Writer, WriterOptions};
+pub use writer::{BlockLayout, BlockSink, Writer, WriterOptions};

@@ -19,6 +19,7 @@ mod rules;
 mod transform;
 mod value;
 mod writer;
+mod zarr;
 
 use pyo3::prelude::*;
 
@@ -38,8 +39,16 @@ fn cli_main(py: Python<'_>, args: Vec<std::ffi::OsString>) -> i32 {
     py.detach(|| drystone_cli::run(args))
 }
 
+/// The commands of `cli_main` and their arguments, as JSON.
+#[pyfunction]
+fn cli_grammar() -> String {
+    drystone_cli::grammar()
+}
+
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::cli_grammar;
     #[pymodule_export]
     use super::cli_main;
     #[pymodule_export]
@@ -60,6 +69,8 @@ mod _core {
     use super::rules::{LayoutHandle, RuleHandle};
     #[pymodule_export]
     use super::writer::WriterHandle;
+    #[pymodule_export]
+    use super::zarr::ZarrHandle;
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
