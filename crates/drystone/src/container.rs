@@ -13,6 +13,7 @@ use drystone_format::piece::Trailer;
 use drystone_format::schema::{Name, Schema, Variable};
 use drystone_format::table::Subchunk;
 use drystone_format::{keys, schema};
+use drystone_plan::layout::Device;
 use drystone_store::{LocalStore, PutMode, Store, StoreError, StoreExt};
 
 use crate::cache::Cache;
@@ -21,6 +22,7 @@ use crate::error::must_exist;
 use crate::head::Look;
 use crate::pages::PageLoader;
 use crate::schema_op::SchemaOp;
+use crate::shards::Shards;
 use crate::snapshot::Snapshot;
 use crate::transaction::{self, Change, Committed, Decision};
 use crate::writer::{Writer, WriterOptions};
@@ -74,6 +76,7 @@ pub(crate) struct Inner {
     /// Subchunk tables by (source, position), trailers by (source, position of the piece).
     pub(crate) tables: Cache<(u64, u32, u64), Vec<Subchunk>>,
     pub(crate) trailers: Cache<(u64, u32, u64), Trailer>,
+    pub(crate) shards: Shards,
     writable: bool,
     pinned: bool,
     closed: AtomicBool,
@@ -242,6 +245,7 @@ impl Container {
         let inner = Inner {
             tables: Cache::new(TABLE_CACHE),
             trailers: Cache::new(TABLE_CACHE),
+            shards: Shards::default(),
             pages,
             identity,
             writable,
@@ -276,6 +280,7 @@ impl Container {
             pages: PageLoader::new(inner.store.clone()),
             tables: Cache::new(TABLE_CACHE),
             trailers: Cache::new(TABLE_CACHE),
+            shards: Shards::default(),
             writable: false,
             pinned: true,
             closed: AtomicBool::new(false),
@@ -484,6 +489,11 @@ impl Drop for Inner {
 }
 
 impl Inner {
+    /// What the store is taken to cost when replicas are compared.
+    pub(crate) fn device(&self) -> Device {
+        Device { bandwidth: 1e9, request: 3e-5 }
+    }
+
     pub(crate) fn require_open(&self) -> Result<()> {
         if self.closed.load(Ordering::SeqCst) {
             return Err(Error::invalid(format!("the container {} is closed", self.store.describe())));

@@ -34,6 +34,7 @@ mod read;
 mod recover;
 mod schema_op;
 mod segment;
+mod shards;
 mod snapshot;
 mod transaction;
 mod verify;

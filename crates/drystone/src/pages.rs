@@ -6,6 +6,7 @@ use drystone_format::branch::{Branch, PageRef};
 use drystone_format::entry::{self, Entry};
 use drystone_format::frame::{self, Kind};
 use drystone_format::manifest::Section;
+use drystone_format::published::{self, Shard};
 use drystone_format::source::{self, Source};
 use drystone_format::{Corrupt, keys};
 use drystone_plan::tree;
@@ -20,6 +21,7 @@ pub(crate) enum Page {
     Leaf(Arc<Vec<Entry>>),
     Branch(Arc<Branch>),
     Sources(Arc<Vec<Source>>),
+    Shards(Arc<Vec<Shard>>),
     Section(Arc<Vec<u8>>),
 }
 
@@ -80,6 +82,21 @@ impl PageLoader {
                 Ok((Page::Sources(Arc::new(sources)), cost))
             },
             |p| if let Page::Sources(s) = p { Some(s.clone()) } else { None },
+        )
+    }
+
+    /// A page of the record of what was published.
+    pub(crate) fn shards(&self, page: &PageRef) -> Result<Arc<Vec<Shard>>> {
+        self.load(
+            page,
+            Kind::Section,
+            3,
+            |bytes| {
+                let shards = published::decode_page(&bytes)?;
+                let cost = shards.len() * size_of::<Shard>();
+                Ok((Page::Shards(Arc::new(shards)), cost))
+            },
+            |p| if let Page::Shards(s) = p { Some(s.clone()) } else { None },
         )
     }
 

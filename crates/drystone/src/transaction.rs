@@ -14,6 +14,7 @@ use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::log::{FileHeader, FileKind};
 use drystone_format::manifest::{MAX_PAGES, Manifest, Root, Section};
+use drystone_format::published::{self, PAGE_SHARDS, ShardPage};
 use drystone_format::schema::Schema;
 use drystone_format::source::{self, PAGE_SOURCES, Source};
 use drystone_format::steps::Steps;
@@ -41,6 +42,8 @@ pub(crate) struct Change {
     pub(crate) sources: Option<Vec<Source>>,
     pub(crate) ahead: Option<Vec<(u32, u64)>>,
     pub(crate) fence: Option<u64>,
+    /// All that is published now: arrays without pages, each with its shards.
+    pub(crate) published: Option<Vec<(published::Array, Vec<published::Shard>)>>,
     /// Reported to the caller of the commit.
     pub(crate) incomplete: Vec<Incomplete>,
     pub(crate) notes: Vec<String>,
@@ -145,7 +148,7 @@ pub(crate) fn attempt(
     inner.hint.committed(store, version);
     let schema = change.schema.map_or_else(|| base.schema.clone(), Arc::new);
     let steps = change.steps.map_or_else(|| base.steps.clone(), Arc::new);
-    Ok(Some(Snapshot { manifest, schema, steps }))
+    Ok(Some(Snapshot::of(manifest, schema, steps)))
 }
 
 /// A manifest and the pages it adds.
@@ -186,6 +189,14 @@ impl Draft {
         } else {
             tree::insert(&inner.pages, old.root.as_ref(), change.entries.clone(), &mut pages)?
         };
+        let published = match &change.published {
+            Some(arrays) if arrays.is_empty() => None,
+            Some(arrays) => {
+                let arrays = pages.published(arrays, base, inner)?;
+                Some(pages.section(published::encode(&arrays)))
+            }
+            None => old.published.clone(),
+        };
         let manifest = Manifest {
             version,
             parent: base.version(),
@@ -201,6 +212,7 @@ impl Draft {
             source_count,
             root,
             ahead: change.ahead.clone().unwrap_or_else(|| old.ahead.clone()),
+            published,
         };
         Ok(Draft { pages, manifest })
     }
@@ -287,6 +299,32 @@ impl PageFile {
                 Some(old) => old,
                 None => self.push(Kind::Section, &source::encode_page(page)),
             });
+        }
+        Ok(out)
+    }
+
+    /// Pages of the records of shards; those that did not change are referred to again.
+    fn published(
+        &mut self,
+        arrays: &[(published::Array, Vec<published::Shard>)],
+        base: &Snapshot,
+        inner: &Inner,
+    ) -> Result<Vec<published::Array>> {
+        let before = base.published(&inner.pages)?;
+        let mut out = Vec::with_capacity(arrays.len());
+        for (array, shards) in arrays {
+            let known = before.iter().find(|a| a.node == array.node).map_or(&[][..], |a| a.pages.as_slice());
+            let mut array = array.clone();
+            for (i, page) in shards.chunks(PAGE_SHARDS).enumerate() {
+                let unchanged = match known.get(i) {
+                    Some(old) if inner.pages.shards(&old.page)?.as_slice() == page => Some(old.page),
+                    _ => None,
+                };
+                let at = unchanged.unwrap_or_else(|| self.push(Kind::Section, &published::encode_page(page)));
+                let first = page.first().map_or(0, |shard| shard.number);
+                array.pages.push(ShardPage { first, count: page.len() as u32, page: at });
+            }
+            out.push(array);
         }
         Ok(out)
     }

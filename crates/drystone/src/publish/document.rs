@@ -34,6 +34,10 @@ impl Codec {
         self.level.map(Zstd::new).transpose()
     }
 
+    pub(super) fn is_zstd(&self) -> bool {
+        self.level.is_some()
+    }
+
     fn json(&self) -> Json {
         let mut chain = vec![json!({"name": "bytes", "configuration": {"endian": "little"}})];
         chain.extend(
@@ -156,6 +160,16 @@ impl About<'_> {
         root["consolidated_metadata"] = inline(all);
         Ok(root)
     }
+}
+
+/// Whether two documents of the root differ in nothing but the number of the snapshot.
+pub(super) fn same_but_version(a: &Json, b: &Json) -> bool {
+    let plain = |json: &Json| {
+        let mut json = json.clone();
+        json["attributes"][OURS]["snapshot"].take();
+        json
+    };
+    a.is_object() && b.is_object() && plain(a) == plain(b)
 }
 
 /// The root's document without some nodes, which are about to go.

@@ -10,6 +10,7 @@ mod coded;
 mod covered;
 mod execute;
 mod listing;
+mod published;
 mod replicas;
 mod search;
 mod strings;
@@ -48,6 +49,7 @@ pub(crate) use blocks::share;
 pub use blocks::{BlockInfo, Written};
 use execute::Sources;
 pub use listing::{Planned, Wanted};
+use published::Shelf;
 pub use search::Hits;
 
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
@@ -102,6 +104,10 @@ pub struct Reading {
     item: u32,
     /// How exact the values have to be.
     precision: Precision,
+    /// What of it was published, where a read may use it.
+    shelf: Option<Arc<Shelf>>,
+    /// The replica to read, whatever it costs.
+    forced: Option<u32>,
 }
 
 impl Container {
@@ -115,7 +121,7 @@ impl Container {
             None => self.variable(path)?, // in the open batch, or the error
         };
         let all = variable.dtype.leaves();
-        let (leaves, item) = match field {
+        let (leaves, item): (Vec<(u32, Leaf)>, u32) = match field {
             None => (
                 all.into_iter().enumerate().map(|(i, l)| (i as u32, l)).collect(),
                 variable.dtype.item_size(),
@@ -137,7 +143,8 @@ impl Container {
             }
         };
         let (inner, path, precision) = (self.inner.clone(), path.to_string(), Precision::Exact);
-        Ok(Reading { inner, snapshot, path, variable, leaves, item, precision })
+        let shelf = Shelf::of(&inner, &snapshot, &variable, &leaves)?;
+        Ok(Reading { inner, snapshot, path, variable, leaves, item, precision, shelf, forced: None })
     }
 
     /// One leaf member of a variable by its number: also those that no path leads to, inside arrays of records.
@@ -149,7 +156,7 @@ impl Container {
         };
         only.offset = 0;
         reading.item = only.size;
-        Ok(reading)
+        Ok(reading.from_log())
     }
 }
 
@@ -175,6 +182,19 @@ impl Reading {
             _ => self.precision = precision,
         }
         Ok(self)
+    }
+
+    /// The same, to be read from the log alone, whatever was published.
+    pub fn from_log(mut self) -> Reading {
+        self.shelf = None;
+        self
+    }
+
+    /// The same, to be read by way of this replica wherever it has the cells, whatever that costs: 0 is what was put,
+    /// [`PUBLISHED`](read_plan::PUBLISHED) what was published. `None`: the cheapest.
+    pub fn by_way_of(mut self, replica: Option<u32>) -> Reading {
+        self.forced = replica;
+        self
     }
 
     /// The schema entry.
@@ -240,7 +260,7 @@ impl Reading {
             return Ok(report);
         }
         let (steps, cells) = self.split(selection);
-        let sources = Sources::new(&self.inner, &self.snapshot);
+        let sources = Sources::of(self);
         let mut from = 0;
         let mut batch = 64;
         while from < steps.count {
@@ -357,7 +377,13 @@ impl Reading {
         let mut slots = Vec::with_capacity(steps.count as usize * self.leaves.len());
         for i in 0..steps.count {
             let key = if self.variable.steps { steps.cell(i) + 1 } else { 0 };
+            let from = slots.len();
             self.slots_of(entries.remove(&key).unwrap_or_default(), cells, &mut slots);
+            if let Some(shelf) = &self.shelf {
+                for (leaf, slot) in slots.iter_mut().skip(from).enumerate() {
+                    shelf.offer(self, leaf, key, &mut slot.candidates, cells)?;
+                }
+            }
         }
         Ok(slots)
     }
@@ -381,19 +407,24 @@ impl Reading {
         if replicas.is_empty() {
             return self.plan_one(slots);
         }
-        let mut best: Option<(u64, Prepared)> = None;
-        let mut choices = Vec::with_capacity(replicas.len() + 1);
+        let device = self.inner.device();
+        let mut best: Option<(f64, Prepared)> = None;
+        let mut choices: Vec<Choice> = Vec::with_capacity(replicas.len() + 1);
         for replica in std::iter::once(0).chain(replicas) {
-            let prepared = self.plan_one(read_plan::offered(&slots, replica))?;
-            let choice = Choice::of(replica, &prepared.plan);
-            let cost = choice.cost(OPTIONS.gap);
-            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                choices.iter_mut().for_each(|c: &mut Choice| c.chosen = false);
-                choices.push(Choice { chosen: true, ..choice });
-                best = Some((cost, prepared));
-            } else {
-                choices.push(choice);
+            let mut prepared = self.plan_one(read_plan::offered(&slots, replica))?;
+            published::count_stamps(&mut prepared.plan);
+            let mut choice = Choice::of(replica, &prepared.plan, &prepared.slots, &device);
+            let better = match (self.forced, &best) {
+                (_, None) => true,
+                (Some(forced), _) => replica == forced,
+                (None, Some((least, _))) => choice.seconds < *least,
+            };
+            if better {
+                choices.iter_mut().for_each(|c| c.chosen = false);
+                choice.chosen = true;
+                best = Some((choice.seconds, prepared));
             }
+            choices.push(choice);
         }
         let Some((_, mut prepared)) = best else { return self.plan_one(slots) };
         prepared.plan.choices = choices;
@@ -401,7 +432,7 @@ impl Reading {
     }
 
     fn plan_one(&self, slots: Vec<Slot>) -> Result<Prepared> {
-        let sources = Sources::new(&self.inner, &self.snapshot);
+        let sources = Sources::of(self);
         let resolved = read_plan::resolve_slots(&slots).map_err(|e| self.plan_error(&slots, &sources, e))?;
         let tables = self.tables(&slots, &resolved, &sources)?;
         let get = |slot, candidate| tables.get(&(slot, candidate)).map_or(&[][..], |t| t.as_slice());
@@ -431,8 +462,7 @@ impl Reading {
             PlanError::Unsupported { slot, candidate, .. } => (*slot, *candidate, false),
         };
         let place = slots.get(slot).and_then(|s| s.candidates.get(candidate)).map_or_else(String::new, |c| {
-            let key =
-                sources.get(c.entry.source).map_or_else(|_| "an unknown source".into(), |s| segment_key(&s));
+            let key = sources.key(c.entry.source).unwrap_or_else(|_| "an unknown source".into());
             format!("{key} at byte {}: ", c.entry.piece.position)
         });
         let message = format!("variable \"{}\": {place}{error}", self.path);
