@@ -23,9 +23,11 @@ from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
 from drystone.reports import (
     Block,
+    Calibration,
     Damage,
     ErrorBound,
     Found,
+    GcReport,
     IncompleteStep,
     PublishedArray,
     PublishReport,
@@ -41,6 +43,7 @@ from drystone.writer import Writer
 __all__ = [
     "Attributes",
     "Block",
+    "Calibration",
     "CancelledError",
     "ConflictError",
     "Container",
@@ -52,6 +55,7 @@ __all__ = [
     "ErrorBound",
     "Found",
     "Fragment",
+    "GcReport",
     "Group",
     "IncompleteStep",
     "InvalidArgumentError",

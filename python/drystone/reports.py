@@ -1,4 +1,4 @@
-"""What calls report: snapshots, blocks, recoveries, publications, verifications."""
+"""What calls report: snapshots, blocks, recoveries, publications, calibrations, verifications."""
 
 from __future__ import annotations
 
@@ -210,6 +210,8 @@ class VerifyReport:
     """Stored bytes read and checked."""
     manifests: int
     damage: list[Damage] = field(default_factory=list)
+    shards: int = 0
+    """Published files checked."""
 
     @property
     def ok(self) -> bool:
@@ -224,6 +226,82 @@ class VerifyReport:
         if self.ok:
             return f"sound: {seen}"
         return "\n".join([f"damaged in {len(self.damage)} places: {seen}", *map(str, self.damage)])
+
+
+class AtDepth(NamedTuple):
+    """Reads with so many requests under way: a request costs a time, and its bytes."""
+
+    depth: int
+    """Requests under way at a time."""
+    bandwidth: float
+    """Bytes per second of all of them together."""
+    request: float
+    """Seconds per request besides its bytes: what one takes, divided by how many are under way."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was measured of a store."""
+
+    reads: tuple[AtDepth, ...]
+    """By ascending depth."""
+    write: float
+    """Bytes per second of large appends with a sync at the end."""
+    sync: float
+    """Seconds of a sync behind a small append."""
+    cold: bool | None
+    """Whether reads came from the medium: nothing was in this machine's memory (looked at), something was, or nobody can tell."""
+    probed: int
+    """Bytes that were written and read."""
+    time: datetime | None
+    """When it was measured."""
+    device: str | None = None
+    """What the store lies on, if it was measured by this call."""
+    kept: str | None = None
+    """The file it was kept in by this call."""
+    not_kept: str | None = None
+    """Why this call could not keep it."""
+    text: str = field(default="", repr=False, compare=False)
+
+    @classmethod
+    def of(
+        cls,
+        profile: tuple[list[tuple[int, float, float]], float, float, bool | None, int, int, str],
+        device: str | None = None,
+        kept: str | None = None,
+        not_kept: str | None = None,
+    ) -> Self:
+        """Make one of what the engine says."""
+        reads, write, sync, cold, probed, time, text = profile
+        depths = tuple(AtDepth(*read) for read in reads)
+        return cls(depths, write, sync, cold, probed, moment(time), device, kept, not_kept, text)
+
+    def __str__(self) -> str:
+        return self.text.rstrip("\n")
+
+
+@dataclass(frozen=True)
+class GcReport:
+    """What a collection of garbage removed, or would remove."""
+
+    kept: tuple[int, ...]
+    """Snapshots that can be read."""
+    expired: tuple[int, ...]
+    superseded: int
+    """Blocks (per member of a record) that the index does not list any more: they were overwritten or hidden whole."""
+    removed: dict[str, int]
+    """Files, with the bytes that they gave back."""
+    nbytes: int
+    """Bytes given back."""
+    dry_run: bool
+    """Whether nothing was done."""
+
+    def __str__(self) -> str:
+        would = "would be " if self.dry_run else ""
+        return (
+            f"{len(self.expired)} snapshots {would}expired, {len(self.kept)} kept: "
+            f"{len(self.removed)} files with {self.nbytes} bytes {would}freed"
+        )
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
 //! The `drystone` command as a library, so that the Python package installs the same command.
 //!
 //! ```text
-//! args ── command (info, ls, dump, explain, verify, publish, recover; check, fmt) ── engine
+//! args ── command (info, ls, dump, explain, verify, publish, calibrate, recover; check, fmt) ── engine
 //!              ├─ selection_text, cells: text to selections, selections to slabs of bounded size
 //!              └─ element, nested, json, table: values to text          output: where text goes
 //! ```
 //!
 //! Invariants
 //! - nothing is decided here: the engine is asked, and what it says is turned to text, JSON and exit codes;
-//! - only `recover` and `publish` write to a container, only `fmt` to a text;
+//! - only `recover`, `publish` and `calibrate` write to a container, only `fmt` to a text;
 //! - text that comes from a container reaches a terminal without control characters.
 
 mod args;

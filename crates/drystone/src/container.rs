@@ -13,10 +13,10 @@ use drystone_format::piece::Trailer;
 use drystone_format::schema::{Name, Schema, Variable};
 use drystone_format::table::Subchunk;
 use drystone_format::{keys, schema};
-use drystone_plan::layout::Device;
 use drystone_store::{LocalStore, PutMode, Store, StoreError, StoreExt};
 
 use crate::cache::Cache;
+use crate::calibrate::Known;
 use crate::config::Config;
 use crate::error::must_exist;
 use crate::head::Look;
@@ -92,6 +92,8 @@ pub(crate) struct Inner {
     pub(crate) batch: Mutex<Option<Batch>>,
     /// The run-time configuration that was found when it was opened.
     pub(crate) config: Option<Arc<Config>>,
+    /// What was measured of the store.
+    pub(crate) known: Known,
 }
 
 /// An open container. Cheap to clone; clones share the snapshot.
@@ -259,6 +261,7 @@ impl Container {
             warnings: Mutex::new(head.warnings),
             batch: Mutex::new(None),
             config: config.map(Arc::new),
+            known: Known::default(),
             store,
         };
         Ok(Container { inner: Arc::new(inner) })
@@ -291,6 +294,7 @@ impl Container {
             current: RwLock::new(Arc::new(snapshot)),
             warnings: Mutex::new(Vec::new()),
             config: inner.config.clone(),
+            known: Known::default(),
             batch: Mutex::new(None),
         };
         Ok(Container { inner: Arc::new(pinned) })
@@ -489,9 +493,9 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// What the store is taken to cost when replicas are compared.
-    pub(crate) fn device(&self) -> Device {
-        Device { bandwidth: 1e9, request: 3e-5 }
+    /// Whether there is a newer snapshot than the handle's.
+    pub(crate) fn is_outdated(&self) -> Result<bool> {
+        head::has_newer(self.store.as_ref(), self.snapshot().version())
     }
 
     pub(crate) fn require_open(&self) -> Result<()> {
@@ -608,7 +612,13 @@ impl Inner {
         }
         keys.push(keys::IDENTITY.into());
         let names: Vec<&str> = keys.iter().map(String::as_str).collect();
-        self.store.sync(&names).map_err(must_exist)?;
+        match self.store.sync(&names) {
+            // A collection removed what the snapshot needed: then there is a newer one.
+            Err(StoreError::NotFound { .. }) if head::has_newer(self.store.as_ref(), version)? => {
+                return self.flush();
+            }
+            other => other.map_err(must_exist)?,
+        }
         let mark = keys::mark(version);
         match self.store.put(&mark, format!("{version:012}").as_bytes(), PutMode::IfAbsent, true) {
             Ok(()) | Err(StoreError::AlreadyExists { .. }) => {}

@@ -13,6 +13,7 @@
 mod adoption;
 pub mod array;
 mod cache;
+pub mod calibrate;
 mod choose;
 pub mod collective;
 mod config;
@@ -22,6 +23,7 @@ mod error;
 mod fragment;
 #[doc(hidden)]
 pub mod fuzzing;
+mod gc;
 mod head;
 mod layout;
 mod log_scan;
@@ -38,9 +40,11 @@ mod shards;
 mod snapshot;
 mod transaction;
 mod verify;
+mod verify_published;
 mod writer;
 
 pub use adoption::{Incomplete, RunStep};
+pub use calibrate::{Calibration, Limits};
 pub use config::{Config, Rule};
 pub use container::{Container, CreateOptions, Mode};
 pub use describe::{Description, FileCount, Pending, VariableUsage, WriterInfo, WriterState};
@@ -54,6 +58,7 @@ pub use drystone_transform as transform;
 pub use drystone_transform::{Bound, Limit, Precision};
 pub use error::{Error, ErrorKind, Result};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
+pub use gc::{GcOptions, GcReport};
 pub use publish::{Compressor, PublishOptions, PublishReport, PublishedArray, Skipped};
 pub use put::logical_of;
 pub use read::{BlockInfo, Hits, Planned, ReadReport, Reading, Wanted, Written};

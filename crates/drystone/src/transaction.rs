@@ -23,8 +23,9 @@ use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
 use crate::adoption::Incomplete;
 use crate::container::Inner;
+use crate::gc::Dead;
 use crate::snapshot::Snapshot;
-use crate::{Error, Result, head, random};
+use crate::{Error, ErrorKind, Result, head, random};
 
 /// Sections up to this size stay in the manifest.
 const INLINE_SECTION: usize = 8 << 10;
@@ -42,6 +43,8 @@ pub(crate) struct Change {
     pub(crate) sources: Option<Vec<Source>>,
     pub(crate) ahead: Option<Vec<(u32, u64)>>,
     pub(crate) fence: Option<u64>,
+    /// Entries that go.
+    pub(crate) dead: Option<Dead>,
     /// All that is published now: arrays without pages, each with its shards.
     pub(crate) published: Option<Vec<(published::Array, Vec<published::Shard>)>>,
     /// Reported to the caller of the commit.
@@ -83,15 +86,25 @@ pub(crate) fn transact(
     for _ in 0..MAX_TRIES {
         let (base, top) = inner.newest()?;
         let version = top + 1;
-        let change = match decide(&base, version)? {
-            Decision::Keep { incomplete, notes } => {
+        let expired = |e: &Error| {
+            matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::NotFound)
+                && head::is_gone(inner.store.as_ref(), base.version())
+        };
+        let change = match decide(&base, version) {
+            Err(e) if expired(&e) => continue,
+            Err(e) => return Err(e),
+            Ok(Decision::Keep { incomplete, notes }) => {
                 return Ok(Committed { snapshot: base, changed: false, incomplete, notes });
             }
-            Decision::Apply(change) => *change,
+            Ok(Decision::Apply(change)) => *change,
         };
         let incomplete = change.incomplete.clone();
         let notes = change.notes.clone();
-        if let Some(snapshot) = attempt(inner, &base, version, change)? {
+        let done = match attempt(inner, &base, version, change) {
+            Err(e) if expired(&e) => continue,
+            other => other?,
+        };
+        if let Some(snapshot) = done {
             let snapshot = Arc::new(snapshot);
             inner.adopt_snapshot(snapshot.clone());
             return Ok(Committed { snapshot, changed: true, incomplete, notes });
@@ -184,7 +197,9 @@ impl Draft {
             Some(sources) => (pages.sources(sources, base, inner)?, sources.len() as u32),
             None => (old.source_pages.clone(), old.source_count),
         };
-        let root: Option<Root> = if change.entries.is_empty() {
+        let root: Option<Root> = if let (Some(dead), Some(root)) = (&change.dead, &old.root) {
+            tree::prune(&inner.pages, root, &|entry| dead.has(entry), &mut pages)?
+        } else if change.entries.is_empty() {
             old.root
         } else {
             tree::insert(&inner.pages, old.root.as_ref(), change.entries.clone(), &mut pages)?

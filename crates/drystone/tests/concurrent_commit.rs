@@ -218,6 +218,9 @@ impl Store for Yielding {
     fn describe(&self) -> String {
         self.inner.describe()
     }
+    fn device(&self) -> Option<String> {
+        self.inner.device()
+    }
     fn len(&self, key: &str) -> StoreResult<u64> {
         self.turn();
         self.inner.len(key)

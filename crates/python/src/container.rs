@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use drystone::format::schema::Name;
+use drystone::plan::layout::Profile;
 use drystone::{
-    Adopt, Compressor, Container, CreateOptions, Durability, Error, ErrorKind, Incomplete, Mode, NewVariable,
-    PublishOptions, SchemaOp, WriterOptions,
+    Adopt, Compressor, Container, CreateOptions, Durability, Error, ErrorKind, GcOptions, Incomplete, Limits,
+    Mode, NewVariable, PublishOptions, SchemaOp, WriterOptions,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
@@ -25,12 +26,24 @@ type RecoverResult = (Vec<u64>, Vec<u64>, Vec<IncompleteStep>, Vec<String>, u64,
 /// (object, variable, step, message)
 type DamageItem = (String, Option<String>, Option<u64>, String);
 /// (entries, bytes, manifests, damage)
-type VerifyResult = (u64, u64, u64, Vec<DamageItem>);
+type VerifyResult = (u64, u64, u64, u64, Vec<DamageItem>);
 
+/// (snapshots kept, expired, entries taken out, (file, bytes) removed, bytes)
+type GcResult = (Vec<u64>, Vec<u64>, u64, Vec<(String, u64)>, u64);
 /// (node, variable, member, shape, chunk, shard, shards written, shards kept, bytes written, why it is cut so)
 type PublishedItem = (String, String, String, Vec<u64>, Vec<u64>, Vec<u64>, u64, u64, u64, Option<String>);
 /// (snapshot, arrays, variables that were not published, with the reason)
 type PublishResult = (u64, Vec<PublishedItem>, Vec<(String, String)>);
+
+/// ((depth, bandwidth, seconds per request) of reads, write bandwidth, seconds per sync, cold, bytes of the probe, time, as text)
+type ProfileItem = (Vec<(u32, f64, f64)>, f64, f64, Option<bool>, u64, u64, String);
+/// (profile, device, file it is kept in, why it is not)
+type CalibrationResult = (ProfileItem, Option<String>, Option<String>, Option<String>);
+
+fn profile(found: &Profile) -> ProfileItem {
+    let reads = found.reads.iter().map(|r| (r.depth, r.bandwidth, r.request)).collect();
+    (reads, found.write, found.sync, found.cold, found.probed, found.time, found.to_string())
+}
 
 /// Runs long work without the interpreter lock, and lets Python hear of its progress: `False` from `progress`, an exception
 /// from it, or a signal stops the work. What was raised is raised.
@@ -414,11 +427,48 @@ impl ContainerHandle {
         Ok((report.snapshot, arrays.collect(), skipped.collect()))
     }
 
+    /// `older_than` in seconds; `progress(done, total)` is called per object; `False` from it, or an exception, stops.
+    fn gc(
+        &self,
+        py: Python<'_>,
+        keep: Option<&Bound<'_, PyAny>>,
+        older_than: Option<f64>,
+        dry_run: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> Result<GcResult> {
+        let age = |seconds: f64| {
+            let bad = |_| invalid("older_than is a time of 0 seconds or more");
+            std::time::Duration::try_from_secs_f64(seconds).map_err(bad)
+        };
+        let keep = keep.map(|keep| key::unsigned(keep, "keep")).transpose()?;
+        let options = GcOptions { keep, older_than: older_than.map(age).transpose()?, dry_run };
+        let report = watched(py, progress.as_ref(), |progress| self.container.gc(&options, progress))?;
+        Ok((report.kept, report.expired, report.superseded, report.removed, report.bytes))
+    }
+
+    /// Seconds and bytes that a calibration may use.
+    fn calibrate(&self, py: Python<'_>, seconds: f64, most: &Bound<'_, PyAny>) -> Result<CalibrationResult> {
+        let time = std::time::Duration::try_from_secs_f64(seconds)
+            .map_err(|_| invalid("seconds is a positive number"))?;
+        let limits = Limits { time, bytes: key::unsigned(most, "max_bytes")? };
+        let done = py.detach(|| self.container.calibrate(&limits))?;
+        let kept = done.kept.map(|path| path.to_string_lossy().into_owned());
+        Ok((profile(&done.profile), done.device, kept, done.not_kept))
+    }
+
+    /// What was measured of the store before.
+    fn profile(&self, py: Python<'_>) -> Option<ProfileItem> {
+        py.detach(|| self.container.profile()).map(|found| profile(&found))
+    }
+
     /// `progress(done, total)` is called now and then; `False` from it, or an exception, stops.
-    fn verify(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> Result<VerifyResult> {
-        let report = watched(py, progress.as_ref(), |progress| self.container.verify(progress))?;
+    fn verify(&self, py: Python<'_>, progress: Option<Py<PyAny>>, values: bool) -> Result<VerifyResult> {
+        let report = watched(py, progress.as_ref(), |progress| match values {
+            true => self.container.verify_values(progress),
+            false => self.container.verify(progress),
+        })?;
         let damage = report.damage.into_iter().map(|d| (d.key, d.variable, d.step, d.message)).collect();
-        Ok((report.entries, report.bytes, report.manifests, damage))
+        Ok((report.entries, report.bytes, report.manifests, report.shards, damage))
     }
 }
 

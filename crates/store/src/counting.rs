@@ -125,6 +125,10 @@ impl<S: Store> Store for CountingStore<S> {
         self.inner.describe()
     }
 
+    fn device(&self) -> Option<String> {
+        self.inner.device()
+    }
+
     fn len(&self, key: &str) -> Result<u64> {
         add(&self.tally.lens, 1);
         self.inner.len(key)
@@ -172,7 +176,7 @@ impl<S: Store> Store for CountingStore<S> {
     fn submit(&self, request: Request) -> Pending {
         match &request {
             Request::ReadMany { ranges, .. } => ranges.iter().for_each(|range| self.tally.read(range.1)),
-            Request::Expect { .. } => {}
+            Request::Expect { .. } | Request::Forget { .. } => {}
             Request::Append { data, .. } => self.tally.append(&[data]),
             Request::Put { data, sync, .. } => self.tally.put(data.len(), *sync),
             Request::Sync { .. } => add(&self.tally.syncs, 1),

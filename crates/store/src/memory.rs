@@ -73,6 +73,10 @@ impl Store for MemoryStore {
         "memory store".into()
     }
 
+    fn device(&self) -> Option<String> {
+        None
+    }
+
     fn len(&self, key: &str) -> Result<u64> {
         Ok(reading(&*self.object(key)?).len() as u64)
     }

@@ -32,6 +32,10 @@ impl<S: Store> Store for NoAppendStore<S> {
         format!("{} without append", self.0.describe())
     }
 
+    fn device(&self) -> Option<String> {
+        self.0.device()
+    }
+
     fn len(&self, key: &str) -> Result<u64> {
         self.0.len(key)
     }

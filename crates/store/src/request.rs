@@ -31,6 +31,11 @@ pub enum Request {
         /// Offset and length, in bytes, of each range.
         ranges: Vec<(u64, u64)>,
     },
+    /// The object's bytes need not stay in memory: what is read next shall come from the medium. For measurements.
+    Forget {
+        /// The object; what of it was not synced may stay.
+        key: String,
+    },
     /// See [`Store::append`].
     Append {
         /// The object.
@@ -68,6 +73,11 @@ pub enum Reply {
     },
     /// To [`Request::Expect`].
     Expected,
+    /// To [`Request::Forget`].
+    Forgotten {
+        /// Whether nothing of it was left in this machine's memory: looked at, not assumed. `None`: the store cannot tell.
+        cold: Option<bool>,
+    },
     /// To [`Request::Append`].
     Append {
         /// The caller's buffer.
@@ -91,7 +101,7 @@ impl Reply {
         match self {
             Reply::Read { buffers } => buffers,
             Reply::Append { data } | Reply::Put { data } => vec![data],
-            Reply::Expected | Reply::Sync { .. } => Vec::new(),
+            Reply::Expected | Reply::Forgotten { .. } | Reply::Sync { .. } => Vec::new(),
         }
     }
 }
@@ -105,7 +115,7 @@ impl Request {
     /// The objects whose other changes this request must wait for: none for reads.
     pub fn ordered_keys(&self) -> &[String] {
         match self {
-            Request::ReadMany { .. } | Request::Expect { .. } => &[],
+            Request::ReadMany { .. } | Request::Expect { .. } | Request::Forget { .. } => &[],
             Request::Append { key, .. } | Request::Put { key, .. } => std::slice::from_ref(key),
             Request::Sync { keys } => keys,
         }
@@ -120,6 +130,7 @@ impl Request {
                 Ok(Reply::Read { buffers })
             }
             Request::Expect { .. } => Ok(Reply::Expected),
+            Request::Forget { .. } => Ok(Reply::Forgotten { cold: None }),
             Request::Append { key, at, data } => {
                 store.append(&key, at, &[&data])?;
                 Ok(Reply::Append { data })

@@ -57,6 +57,10 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Where the bytes are, for messages to people: a path, a URL.
     fn describe(&self) -> String;
 
+    /// What the bytes lie on: the same text for stores whose requests cost the same, also in other processes and later. `None`
+    /// where that is not known, or nothing lies anywhere.
+    fn device(&self) -> Option<String>;
+
     /// Length of the object in bytes, or [`StoreError::NotFound`].
     fn len(&self, key: &str) -> Result<u64>;
 
@@ -175,6 +179,9 @@ macro_rules! forward_to_pointee {
             }
             fn describe(&self) -> String {
                 (**self).describe()
+            }
+            fn device(&self) -> Option<String> {
+                (**self).device()
             }
             fn len(&self, key: &str) -> Result<u64> {
                 (**self).len(key)

@@ -21,7 +21,7 @@ mod convert;
 mod document;
 mod element;
 pub(crate) mod grid;
-mod lock;
+pub(crate) mod lock;
 mod nodes;
 mod options;
 pub(crate) mod record;
@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use drystone_format::identity::Durability;
 use drystone_format::published::Shard;
-use drystone_plan::layout::{self, Bounds, Layout};
+use drystone_plan::layout::{self, Bounds, Device, Layout};
 use drystone_store::{PutMode, Store, StoreExt};
 use serde_json::Value as Json;
 
@@ -97,11 +97,12 @@ impl Container {
         let there = Published::load(store, &self.inner.identity.uuid)?;
         there.check_foreign(&nodes)?;
 
+        let device = options.device.unwrap_or_else(|| self.device());
         let mut targets = Vec::new();
         let mut replaced = Vec::new();
         for array in &nodes.arrays {
             let known = there.documents.get(&array.node);
-            let (grid, codec, layout, kept) = decide(array, known, options)?;
+            let (grid, codec, layout, kept) = decide(array, known, options, &device)?;
             if known.is_some() && !kept {
                 replaced.push(array.node.clone());
             }
@@ -184,6 +185,7 @@ fn decide(
     array: &Array,
     known: Option<&Document>,
     options: &PublishOptions,
+    device: &Device,
 ) -> Result<(Grid, Codec, Option<Layout>, bool)> {
     let codec = options.compressor.of(&array.transform)?;
     let asked = options.chunks.get(&array.variable);
@@ -196,7 +198,7 @@ fn decide(
     let bounds = Bounds { max_shard: Bounds::PORTABLE.max_shard.min(options.memory / 4), ..Bounds::PORTABLE };
     let cells = layout::Array { shape: &array.shape, item: array.item, steps: array.steps };
     let mix = layout::standard_mix(&array.shape, array.steps);
-    let mut layout = layout::choose(cells, &mix, &options.device, &bounds);
+    let mut layout = layout::choose(cells, &mix, device, &bounds);
     if let Some(chunk) = asked {
         if chunk.len() != array.shape.len() || chunk.contains(&0) {
             return Err(Error::invalid(format!(
@@ -208,7 +210,7 @@ fn decide(
         layout.chunk.clone_from(chunk);
         layout.shard = layout::shard_of(cells, chunk, &bounds);
         for (pattern, cost) in &mut layout.weighed {
-            *cost = layout::predict(&array.shape, array.item, chunk, &pattern.count, &options.device);
+            *cost = layout::predict(&array.shape, array.item, chunk, &pattern.count, device);
         }
     }
     let grid = Grid::new(&array.shape, &layout.chunk, &layout.shard).ok_or_else(|| {

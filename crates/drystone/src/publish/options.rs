@@ -76,8 +76,8 @@ pub struct PublishOptions {
     pub variables: Option<Vec<String>>,
     /// Memory that may be used, in bytes; at least 128 MiB.
     pub memory: u64,
-    /// What the model takes the store to cost.
-    pub device: Device,
+    /// What the model takes the store to cost; `None` is what was measured of it ([`crate::Container::device`]).
+    pub device: Option<Device>,
     /// Chunk extents by variable (steps first), instead of the model's.
     pub chunks: BTreeMap<String, Vec<u64>>,
     /// How chunks are compressed.
@@ -89,7 +89,7 @@ impl Default for PublishOptions {
         PublishOptions {
             variables: None,
             memory: MEMORY,
-            device: Device::ASSUMED,
+            device: None,
             chunks: BTreeMap::new(),
             compressor: Compressor::Auto,
         }

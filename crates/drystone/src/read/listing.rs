@@ -27,6 +27,10 @@ impl Reading {
     ///
     /// Errors: `OutOfRange`, `InvalidArgument` (shape or element size of `out`), `Corrupt` (naming file and offset), `Io`.
     pub fn read_listed(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
+        self.read_cells(listing, out).map_err(|e| self.or_expired(e))
+    }
+
+    fn read_cells(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
         self.check_listing(listing)?;
         self.check_target(&listing.shape(), out)?;
         self.require_no_strings()?;

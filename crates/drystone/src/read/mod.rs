@@ -28,6 +28,7 @@ use drystone_format::keys;
 use drystone_format::schema::Variable;
 use drystone_format::source::Source;
 use drystone_format::table::{self, Subchunk};
+use drystone_plan::layout::Device;
 use drystone_plan::listing::Listing;
 use drystone_plan::read_plan::{self, Choice, Options, PlanError, ReadPlan, Slot};
 use drystone_plan::resolve::{Candidate, Resolved};
@@ -55,6 +56,8 @@ pub use search::Hits;
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
 /// request; wider ones are left out, since the store is told of many requests ahead and a device then serves them together.
 const OPTIONS: Options = Options { gap: 16 << 10, max_request: 1 << 20, precision: Precision::Exact };
+/// What a store is taken to cost when replicas are compared and nobody has measured it: requests that go out together.
+const UNMEASURED: Device = Device { bandwidth: 1e9, request: 3e-5 };
 /// Candidates planned at a time: bounds the memory of plans.
 const BATCH: usize = 20_000;
 
@@ -212,6 +215,16 @@ impl Reading {
         &self.snapshot
     }
 
+    /// The element that cells read as which nobody wrote.
+    pub(crate) fn fill_bytes(&self) -> Vec<u8> {
+        let none = vec![0; self.item as usize];
+        let (Some(fill), Some((number, leaf))) = (self.variable.fill.as_deref(), self.leaves.first()) else {
+            return none;
+        };
+        let at = self.variable.dtype.leaves().get(*number as usize).map_or(0, |l| l.offset as usize);
+        fill.get(at..at + leaf.size as usize).map_or(none, <[u8]>::to_vec)
+    }
+
     fn require_array(&self) -> Result<()> {
         if self.variable.local {
             return Err(Error::invalid(format!(
@@ -252,6 +265,21 @@ impl Reading {
     ///
     /// Errors: `OutOfRange`, `InvalidArgument` (shape or element size of `out`), `Corrupt` (naming file and offset), `Io`.
     pub fn read(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
+        self.read_box(selection, out).map_err(|e| self.or_expired(e))
+    }
+
+    /// What looks like damage is the snapshot's end, if it has expired meanwhile.
+    fn or_expired(&self, error: Error) -> Error {
+        let version = self.snapshot.version();
+        match error.kind() {
+            crate::ErrorKind::Corrupt if crate::head::is_gone(self.inner.store.as_ref(), version) => {
+                Error::not_found(format!("snapshot {version} has expired: garbage collection removed it"))
+            }
+            _ => error,
+        }
+    }
+
+    fn read_box(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
         self.check_selection(selection)?;
         self.check_target(&selection.shape(), out)?;
         self.require_no_strings()?;
@@ -407,7 +435,7 @@ impl Reading {
         if replicas.is_empty() {
             return self.plan_one(slots);
         }
-        let device = self.inner.device();
+        let device = self.inner.profile().map_or(UNMEASURED, |profile| profile.device(threads()));
         let mut best: Option<(f64, Prepared)> = None;
         let mut choices: Vec<Choice> = Vec::with_capacity(replicas.len() + 1);
         for replica in std::iter::once(0).chain(replicas) {

@@ -12,11 +12,13 @@
 mod cost;
 mod device;
 mod order;
+mod profile;
 mod search;
 
 pub use cost::{Cost, Pattern, predict, standard_mix};
 pub use device::Device;
 pub use order::{Order, chunk_order};
+pub use profile::{AtDepth, Profile};
 pub use search::{Array, Bounds, choose, shard_of};
 
 use std::fmt;

@@ -34,15 +34,20 @@ impl Choice {
         let seconds = device.seconds(plan.requests as f64, plan.read_bytes as f64) + decoding(plan, slots);
         Choice { replica, bytes: plan.read_bytes, requests: plan.requests, seconds, chosen: false }
     }
+
+    /// What people call it.
+    pub fn name(&self) -> String {
+        match self.replica {
+            0 => "default".into(),
+            PUBLISHED => "published".into(),
+            number => format!("replica {number}"),
+        }
+    }
 }
 
 impl Display for Choice {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self.replica {
-            0 => f.write_str("default")?,
-            PUBLISHED => f.write_str("published")?,
-            number => write!(f, "replica {number}")?,
-        }
+        f.write_str(&self.name())?;
         let plural = if self.requests == 1 { "" } else { "s" };
         write!(
             f,

@@ -248,6 +248,10 @@ impl<S: Store> Store for FaultStore<S> {
         format!("{} with injected faults", self.inner.describe())
     }
 
+    fn device(&self) -> Option<String> {
+        self.inner.device()
+    }
+
     fn len(&self, key: &str) -> Result<u64> {
         add(&self.tally.lens, 1);
         let _state = self.admit()?;

@@ -11,8 +11,10 @@
 //!   is not silently begun anew.
 
 mod atomic_file;
+mod device;
 mod durability;
 mod early_writeback;
+mod forget;
 mod handles;
 mod per_process;
 mod pool;
@@ -279,6 +281,10 @@ impl Store for Folder {
         description(&self.root)
     }
 
+    fn device(&self) -> Option<String> {
+        device::identity(&self.root)
+    }
+
     fn len(&self, key: &str) -> Result<u64> {
         Ok(self.handle(key, "find the length of", false)?.1)
     }
@@ -374,6 +380,10 @@ impl Store for LocalStore {
         self.folder.describe()
     }
 
+    fn device(&self) -> Option<String> {
+        self.folder.device()
+    }
+
     fn len(&self, key: &str) -> Result<u64> {
         self.folder.len(key)
     }
@@ -415,8 +425,13 @@ impl Store for LocalStore {
         self.pool.get().submit(
             request,
             Arc::new(move |request: Request| -> Result<Reply> {
-                if let Request::Expect { key, ranges } = &request {
-                    folder.expect(key, ranges);
+                match &request {
+                    Request::Forget { key } => {
+                        let (handle, len) = folder.handle(key, "forget", false)?;
+                        return Ok(Reply::Forgotten { cold: forget::forget(&handle.file, len) });
+                    }
+                    Request::Expect { key, ranges } => folder.expect(key, ranges),
+                    _ => {}
                 }
                 request.execute_on(&*folder)
             }),
@@ -427,6 +442,7 @@ impl Store for LocalStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::StoreExt;
 
     #[test]
     fn few_files_stay_open_however_many_are_read() {
@@ -462,6 +478,31 @@ mod tests {
         assert_eq!(store.list("").unwrap().len(), 3);
         let reader = LocalStore::open(dir.path(), true).unwrap();
         assert!(matches!(reader.sweep("log/"), Err(StoreError::ReadOnly { .. })));
+    }
+
+    #[test]
+    fn what_was_synced_and_forgotten_is_not_in_memory_and_what_was_read_again_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalStore::create(dir.path()).unwrap();
+        store.append("k", 0, &[&[7; 1 << 20]]).unwrap();
+        store.sync(&["k"]).unwrap();
+        let forget = || match store.submit(Request::Forget { key: "k".into() }).wait().unwrap() {
+            Reply::Forgotten { cold } => cold,
+            other => panic!("{other:?}"),
+        };
+        let in_memory = rustix::fs::statfs(dir.path()).unwrap().f_type == 0x0102_1994; // tmpfs has no medium
+        assert!(in_memory || forget() != Some(false), "a synced file can be forgotten");
+        assert_eq!(store.read_vec("k", 9, 3).unwrap(), [7; 3]);
+        assert!(store.submit(Request::Forget { key: "absent".into() }).wait().is_err());
+    }
+
+    #[test]
+    fn a_device_is_the_same_for_all_folders_on_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let one = LocalStore::create(dir.path().join("a")).unwrap().device();
+        let other = LocalStore::create(dir.path().join("b/c")).unwrap().device();
+        assert!(one.as_ref().is_some_and(|text| text.len() > 3), "{one:?}");
+        assert_eq!(one, other);
     }
 
     #[test]

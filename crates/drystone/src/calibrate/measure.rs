@@ -1,0 +1,303 @@
+//! The measurement: a probe is written, synced, forgotten, and read at random places in two sizes, ever more at a time.
+//!
+//! Two sizes give the two numbers of a line: what a request costs by itself, and what its bytes cost. No place is read twice, and
+//! small reads lie apart, so that nothing is read ahead for another.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use drystone_plan::layout::{AtDepth, Profile};
+use drystone_store::{PutMode, Reply, Request, Store, StoreError};
+
+use crate::container::lock;
+use crate::random::{id64, now};
+use crate::{Error, Result};
+
+/// What a calibration may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// About so long it takes; a request that is under way is waited for.
+    pub time: Duration,
+    /// So many bytes are written at most; at least 16 MiB.
+    pub bytes: u64,
+}
+
+impl Default for Limits {
+    /// 3 seconds, 256 MiB.
+    fn default() -> Self {
+        Limits { time: Duration::from_secs(3), bytes: 256 << 20 }
+    }
+}
+
+/// The probe is written in pieces of this size.
+const PIECE: u64 = 4 << 20;
+/// With so many there are places for reads of both sizes at all depths.
+const FEWEST: u64 = 4;
+/// The two sizes of reads. The larger one is what the engine merges requests to.
+const SMALL: u64 = 16 << 10;
+const LARGE: u64 = 1 << 20;
+/// Small reads lie so far apart.
+const APART: u64 = 128 << 10;
+/// So many requests under way.
+const DEPTHS: [u32; 5] = [1, 2, 4, 8, 16];
+const SYNCS: usize = 16;
+const PREFIX: &str = "drystone-probe-";
+/// A probe that is older was left by a process that was killed.
+const STALE: u64 = 3600 * 1_000_000_000;
+
+pub(super) fn measure(store: &dyn Store, limits: &Limits) -> Result<Profile> {
+    if limits.bytes < FEWEST * PIECE || limits.time.is_zero() {
+        return Err(Error::invalid("a calibration needs at least 16 MiB and some time"));
+    }
+    remove_stale(store)?;
+    let mut probe =
+        Probe { store, prefix: format!("{PREFIX}{:016x}-{:016x}", now(), id64()), pieces: Vec::new() };
+    let write = probe.write(limits)?;
+    let sync = probe.syncs(limits.time / 6)?;
+    let cold = probe.forget()?;
+    let reads = probe.reads(limits.time / 2)?;
+    let probed = probe.pieces.len() as u64 * PIECE;
+    Ok(Profile { reads, write, sync, cold, probed, time: now() })
+}
+
+fn remove_stale(store: &dyn Store) -> Result<()> {
+    let now = now();
+    for entry in store.list(PREFIX)? {
+        let born =
+            entry.key.get(PREFIX.len()..PREFIX.len() + 16).and_then(|hex| u64::from_str_radix(hex, 16).ok());
+        if born.is_some_and(|born| now.saturating_sub(born) > STALE) {
+            gone(store.delete(&entry.key))?;
+        }
+    }
+    Ok(())
+}
+
+fn gone(deleted: std::result::Result<(), StoreError>) -> Result<()> {
+    match deleted {
+        Ok(()) | Err(StoreError::NotFound { .. }) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// What was written: one object in a store that appends, else one per piece.
+struct Probe<'a> {
+    store: &'a dyn Store,
+    prefix: String,
+    /// Key and offset of each piece.
+    pieces: Vec<(String, u64)>,
+}
+
+impl Drop for Probe<'_> {
+    fn drop(&mut self) {
+        if let Ok(entries) = self.store.list(&self.prefix) {
+            for entry in entries {
+                // What stays is removed by the next calibration.
+                let _ = self.store.delete(&entry.key);
+            }
+        }
+    }
+}
+
+impl Probe<'_> {
+    /// Writes as much as the limits allow; bytes per second, the sync at the end included.
+    fn write(&mut self, limits: &Limits) -> Result<f64> {
+        let mut data = vec![0u8; PIECE as usize];
+        let (mut spent, append) = (Duration::ZERO, self.store.features().append);
+        let most = limits.bytes / PIECE;
+        while (self.pieces.len() as u64) < most
+            && ((self.pieces.len() as u64) < FEWEST || spent < limits.time / 4)
+        {
+            fill(&mut data, id64());
+            let n = self.pieces.len() as u64;
+            let begun = Instant::now();
+            let piece =
+                if append { (self.prefix.clone(), n * PIECE) } else { (format!("{}-{n}", self.prefix), 0) };
+            let done = match append {
+                true => self.store.append(&piece.0, piece.1, &[&data]),
+                false => self.store.put(&piece.0, &data, PutMode::IfAbsent, false),
+            };
+            match done {
+                Ok(()) => self.pieces.push(piece),
+                // A nearly full disk can still be measured with what went onto it.
+                Err(StoreError::NoSpace { .. }) if n >= FEWEST => break,
+                Err(e) => return Err(e.into()),
+            }
+            spent += begun.elapsed();
+        }
+        let begun = Instant::now();
+        self.sync()?;
+        spent += begun.elapsed();
+        Ok((self.pieces.len() as u64 * PIECE) as f64 / spent.as_secs_f64().max(1e-9))
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        let mut keys: Vec<&str> = self.pieces.iter().map(|(key, _)| key.as_str()).collect();
+        keys.dedup();
+        keys
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(self.store.sync(&self.keys())?)
+    }
+
+    /// Seconds of a sync behind a small write; the median.
+    fn syncs(&self, time: Duration) -> Result<f64> {
+        let key = format!("{}-sync", self.prefix);
+        let (mut at, data) = (0, [0x5a; 4096]);
+        let (mut times, begun) = (Vec::new(), Instant::now());
+        while times.len() < SYNCS && (times.is_empty() || begun.elapsed() < time) {
+            let one = Instant::now();
+            if self.store.features().append {
+                self.store.append(&key, at, &[&data])?;
+                at += data.len() as u64;
+                self.store.sync(&[&key])?;
+            } else {
+                self.store.put(&key, &data, PutMode::Replace, true)?;
+            }
+            times.push(one.elapsed().as_secs_f64());
+        }
+        times.sort_by(f64::total_cmp);
+        Ok(times.get(times.len() / 2).copied().unwrap_or_default().max(1e-9))
+    }
+
+    fn forget(&self) -> Result<Option<bool>> {
+        let mut cold = Some(true);
+        for key in self.keys() {
+            let reply = self.store.submit(Request::Forget { key: key.to_owned() }).wait()?;
+            let one = if let Reply::Forgotten { cold } = reply { cold } else { None };
+            cold = match (cold, one) {
+                (Some(a), Some(b)) => Some(a && b),
+                _ => None,
+            };
+        }
+        Ok(cold)
+    }
+
+    fn reads(&self, time: Duration) -> Result<Vec<AtDepth>> {
+        // A quarter of the pieces for small reads, at least one; in no order, each place once.
+        let few = (self.pieces.len() / 4).max(1);
+        let places = |from: usize, to: usize, apart: u64| {
+            let mut all: Vec<(usize, u64)> =
+                (from..to).flat_map(|piece| (0..PIECE / apart).map(move |n| (piece, n * apart))).collect();
+            all.sort_by_cached_key(|_| id64());
+            all
+        };
+        let small = places(0, few, APART);
+        let large = places(few, self.pieces.len(), LARGE);
+        let each = time / (2 * DEPTHS.len() as u32);
+        let share = |places: &[(usize, u64)], turn: usize| {
+            let many = places.len() / DEPTHS.len();
+            places.get(turn * many..(turn + 1) * many).unwrap_or_default().to_vec()
+        };
+        let mut out = Vec::new();
+        for (turn, depth) in DEPTHS.into_iter().enumerate() {
+            let little = self.timed(&share(&small, turn), SMALL, depth, each)?;
+            let much = self.timed(&share(&large, turn), LARGE, depth, each)?;
+            if let (Some(little), Some(much)) = (little, much) {
+                out.push(line(depth, little, much));
+            }
+        }
+        if out.is_empty() {
+            return Err(Error::invalid("there was no time to read anything; allow more"));
+        }
+        Ok(out)
+    }
+
+    /// Seconds per request of `len` bytes, `depth` under way; `None` if there was nothing to read. The median: one that had to
+    /// wait for a processor says nothing of the store.
+    fn timed(&self, places: &[(usize, u64)], len: u64, depth: u32, time: Duration) -> Result<Option<f64>> {
+        let (next, times, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(None));
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..(depth as usize).min(places.len()) {
+                scope.spawn(|| {
+                    let mut out = vec![0; len as usize];
+                    while let Some(&(piece, at)) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let enough = begun.elapsed() > time && lock(&times).len() >= depth as usize;
+                        let Some((key, offset)) = self.pieces.get(piece).filter(|_| !enough) else { return };
+                        let one = Instant::now();
+                        if let Err(e) = self.store.read(key, offset + at, &mut out) {
+                            lock(&failed).get_or_insert(e);
+                            return;
+                        }
+                        lock(&times).push(one.elapsed().as_secs_f64());
+                    }
+                });
+            }
+        });
+        if let Some(error) = lock(&failed).take() {
+            return Err(error.into());
+        }
+        let mut times = times.into_inner().unwrap_or_else(PoisonError::into_inner);
+        times.sort_by(f64::total_cmp);
+        Ok(times.get(times.len() / 2).map(|median| median / f64::from(depth)))
+    }
+}
+
+/// The line through what a small and a large request took.
+fn line(depth: u32, small: f64, large: f64) -> AtDepth {
+    let slope = (large - small) / (LARGE - SMALL) as f64;
+    let (bandwidth, request) =
+        if slope > 0.0 { (1.0 / slope, small - SMALL as f64 * slope) } else { (LARGE as f64 / large, 0.0) };
+    AtDepth { depth, bandwidth: bandwidth.clamp(1.0, 1e15), request: request.clamp(1e-7, 1e4) }
+}
+
+/// Bytes that no device stores shorter.
+fn fill(data: &mut [u8], seed: u64) {
+    let mut state = seed | 1;
+    for word in data.chunks_exact_mut(8) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        word.copy_from_slice(&state.to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drystone_store::{LocalStore, MemoryStore, NoAppendStore};
+
+    const LITTLE: Limits = Limits { time: Duration::from_millis(200), bytes: 24 << 20 };
+
+    #[test]
+    fn a_calibration_measures_every_store_and_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let local = LocalStore::create(folder.path()).unwrap();
+        let stores: [&dyn Store; 3] = [&local, &MemoryStore::new(), &NoAppendStore::new(MemoryStore::new())];
+        for store in stores {
+            let profile = measure(store, &LITTLE).unwrap();
+            assert!(profile.is_sound(), "{profile}");
+            assert_eq!(profile.reads.len(), DEPTHS.len(), "{profile}");
+            assert!(profile.probed <= LITTLE.bytes && profile.probed >= FEWEST * PIECE);
+            assert_eq!(store.list("").unwrap(), [], "{}", store.describe());
+        }
+    }
+
+    #[test]
+    fn what_a_killed_calibration_left_is_removed_by_a_later_one() {
+        let store = MemoryStore::new();
+        let old = format!("{PREFIX}{:016x}-{:016x}", now() - 2 * STALE, 1);
+        let young = format!("{PREFIX}{:016x}-{:016x}", now(), 1);
+        for key in [&old, &young] {
+            store.put(key, b"x", PutMode::IfAbsent, false).unwrap();
+        }
+        measure(&store, &LITTLE).unwrap();
+        let left: Vec<String> = store.list("").unwrap().into_iter().map(|entry| entry.key).collect();
+        assert_eq!(left, [young], "another process may be at it");
+    }
+
+    #[test]
+    fn a_line_is_taken_through_both_sizes() {
+        // 100 us and 1 GB/s.
+        let took = |bytes: u64| 1e-4 + bytes as f64 / 1e9;
+        let found = line(4, took(SMALL), took(LARGE));
+        assert!(
+            (found.bandwidth / 1e9 - 1.0).abs() < 1e-6 && (found.request / 1e-4 - 1.0).abs() < 1e-6,
+            "{found:?}"
+        );
+        assert!(line(1, 1e-3, 1e-3).bandwidth > 0.0);
+        assert!(measure(&MemoryStore::new(), &Limits { bytes: 1, ..LITTLE }).is_err());
+    }
+}

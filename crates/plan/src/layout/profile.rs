@@ -1,0 +1,106 @@
+//! What was measured of a store, and the two numbers that a reader makes of it.
+
+use std::fmt;
+
+use super::{Device, bytes};
+
+/// Reads with so many requests under way, as a line: a time per request, and its bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AtDepth {
+    /// Requests under way at a time.
+    pub depth: u32,
+    /// Bytes per second of all requests together, as they grow.
+    pub bandwidth: f64,
+    /// Seconds per request besides its bytes: what one takes, divided by how many are under way.
+    pub request: f64,
+}
+
+/// What calibration found of a store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profile {
+    /// Reads, by ascending depth; at least one.
+    pub reads: Vec<AtDepth>,
+    /// Bytes per second of large appends, each followed by nothing but a sync at the end.
+    pub write: f64,
+    /// Seconds of a sync behind a small append.
+    pub sync: f64,
+    /// Whether the reads came from the medium: this machine held nothing in memory (looked at), did (`false`), or cannot tell.
+    pub cold: Option<bool>,
+    /// Bytes of the probe that was written and read.
+    pub probed: u64,
+    /// When, in nanoseconds since 1970.
+    pub time: u64,
+}
+
+impl Profile {
+    /// What a reader that keeps so many requests under way has to reckon with: what was measured at the greatest depth not above.
+    pub fn device(&self, depth: usize) -> Device {
+        let below = self.reads.iter().rev().find(|r| r.depth as usize <= depth.max(1));
+        let found = below.or(self.reads.first());
+        found.map_or(Device::ASSUMED, |r| Device { bandwidth: r.bandwidth, request: r.request })
+    }
+
+    /// Whether all numbers are ones that a store can have; what is read from a file may hold anything.
+    pub fn is_sound(&self) -> bool {
+        const RATE: std::ops::RangeInclusive<f64> = 1.0..=1e15;
+        const TIME: std::ops::RangeInclusive<f64> = 1e-9..=1e4;
+        let line = |r: &AtDepth| r.depth > 0 && RATE.contains(&r.bandwidth) && TIME.contains(&r.request);
+        !self.reads.is_empty()
+            && self.reads.iter().all(line)
+            && self.reads.windows(2).all(|pair| pair[0].depth < pair[1].depth)
+            && RATE.contains(&self.write)
+            && TIME.contains(&self.sync)
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let from = match self.cold {
+            Some(true) => "from the medium: nothing was in this machine's memory",
+            Some(false) => "from memory: the store could not be made to forget",
+            None => "with whatever was in memory: the store cannot tell",
+        };
+        writeln!(f, "reads {from}; a probe of {}", bytes(self.probed as f64))?;
+        for r in &self.reads {
+            let device = Device { bandwidth: r.bandwidth, request: r.request };
+            writeln!(f, "  {:2} under way: {device}", r.depth)?;
+        }
+        writeln!(f, "writes: {}/s, {:.3} ms per sync", bytes(self.write), self.sync * 1e3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile() -> Profile {
+        let at = |depth, request| AtDepth { depth, bandwidth: 1e9, request };
+        let reads = vec![at(1, 1e-3), at(4, 3e-4), at(16, 1e-4)];
+        Profile { reads, write: 5e8, sync: 2e-3, cold: Some(true), probed: 1 << 28, time: 0 }
+    }
+
+    #[test]
+    fn a_reader_takes_the_depth_that_it_reaches() {
+        let request = |depth| profile().device(depth).request;
+        assert_eq!([0, 1, 3, 4, 8, 16, 99].map(request), [1e-3, 1e-3, 1e-3, 3e-4, 3e-4, 1e-4, 1e-4]);
+        assert_eq!(Profile { reads: vec![], ..profile() }.device(4), Device::ASSUMED);
+    }
+
+    #[test]
+    fn numbers_that_no_store_has_are_not_sound() {
+        assert!(profile().is_sound());
+        for spoil in [
+            (|p: &mut Profile| p.reads.clear()) as fn(&mut Profile),
+            |p| p.reads[1].depth = 1,
+            |p| p.reads[0].bandwidth = f64::NAN,
+            |p| p.reads[0].request = 0.0,
+            |p| p.write = f64::INFINITY,
+            |p| p.sync = -1.0,
+        ] {
+            let mut spoilt = profile();
+            spoil(&mut spoilt);
+            assert!(!spoilt.is_sound(), "{spoilt:?}");
+        }
+        assert!(profile().to_string().contains("4 under way"));
+    }
+}

@@ -1,0 +1,70 @@
+"""Calibration: what a store costs is measured, kept for its device, and used; hints never fail anything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import drystone as dry
+import pytest
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("DRYSTONE_CACHE", str(folder))
+    return folder
+
+
+def test_a_calibration_is_kept_for_other_containers_on_the_device(path: Path, cache: Path):
+    with dry.create(path) as c:
+        assert c.calibration is None
+        before = {p.name for p in path.iterdir()}
+        found = c.calibrate(seconds=0.3, max_bytes=16 << 20)
+        assert {p.name for p in path.iterdir()} == before
+        assert found.kept is not None
+        assert Path(found.kept).parent == cache / "devices"
+        assert [read.depth for read in found.reads] == [1, 2, 4, 8, 16]
+        assert found.write > 0
+        assert found.sync > 0
+        assert found.time is not None
+        assert "under way" in str(found)
+        assert c.calibration is not None
+        assert c.calibration.reads == found.reads
+    with dry.create(path.with_name("other.dry")) as other:
+        assert other.calibration is not None
+        assert other.calibration.reads == found.reads
+    Path(found.kept).write_text("damaged")
+    with dry.open(path) as c:
+        assert c.calibration is None
+
+
+def test_a_cache_folder_that_cannot_be_written_is_said_and_fails_nothing(path: Path, cache: Path):
+    cache.write_text("a file where the folder should be")
+    with dry.create(path) as c:
+        found = c.calibrate(seconds=0.1, max_bytes=16 << 20)
+        assert found.kept is None
+        assert "cannot be written" in (found.not_kept or "")
+        assert c.calibration is not None, "this handle knows it"
+
+
+def test_a_reader_cannot_calibrate_and_limits_are_checked(path: Path, cache: Path):
+    with dry.create(path) as c, pytest.raises(dry.InvalidArgumentError):
+        c.calibrate(max_bytes=1000)
+    with dry.open(path) as c, pytest.raises(dry.DrystoneError):
+        c.calibrate()
+
+
+def test_the_command_measures_any_folder_and_shows_what_is_known(tmp_path: Path, cache: Path):
+    def run(*args: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "drystone", "calibrate", str(tmp_path), *args]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert run("--show").returncode == 3
+    measured = run("--seconds", "0.2", "--most", "16")
+    assert measured.returncode == 0, measured.stderr
+    assert "kept for 30 days" in measured.stdout
+    assert "per sync" in measured.stdout
+    assert "16 under way" in run("--show").stdout
+    assert run("--seconds", "-1").returncode == 2
