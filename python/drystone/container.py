@@ -18,6 +18,7 @@ from typing import Any, Literal, Self, SupportsIndex
 from drystone import html
 from drystone._core import ContainerHandle
 from drystone.assigning import Assigned
+from drystone.described import Description, Files, Usage, WriterLog
 from drystone.errors import DrystoneWarning, InvalidArgumentError, NotFoundError
 from drystone.fragments import Fragment
 from drystone.group import Group
@@ -179,6 +180,27 @@ class Container(Group):
     def flush(self) -> int:
         """Make everything committed so far survive a power cut; gives the number of the last commit."""
         return self._handle.flush()
+
+    def describe(self) -> Description:
+        """What it consists of: files, writers, and what waits for a commit. Lists the store and reads the ends of logs."""
+        files, writers, run, entries, waiting, values, incomplete, notes = self._handle.describe()
+        return Description(
+            {folder: Files(*found) for folder, found in files.items()},
+            tuple(WriterLog(*found) for found in writers),
+            run,
+            entries,
+            tuple(waiting),
+            values,
+            _incomplete(incomplete),
+            tuple(notes),
+        )
+
+    def usage(self) -> dict[str, Usage]:
+        """What each variable takes, by path. Walks the whole index, reads no values."""
+        return {
+            path: Usage(blocks, subchunks, stored, decoded, tuple(chain or "identity" for chain in chains))
+            for path, (blocks, subchunks, stored, decoded, chains) in self._handle.usage().items()
+        }
 
     @property
     def snapshot(self) -> Snapshot:
@@ -410,6 +432,7 @@ class Container(Group):
             "steps": f"{len(steps)}, the last is {steps[-1]}" if steps else "none",
             "durability": self.durability,
             "mode": self.mode,
+            **html.written(self),
         }
         return html.group(self, "container", facts)
 

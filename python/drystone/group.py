@@ -88,6 +88,7 @@ class Group:
         chunks: Sequence[int] | None = None,
         fill_value: Any = None,
         attrs: Mapping[str, Any] | None = None,
+        access: str | None = None,
     ) -> Variable:
         """Create a variable, and the groups above it.
 
@@ -104,6 +105,7 @@ class Group:
             chunks: Shape of the pieces that blocks are cut into and read by.
             fill_value: What cells read as that nobody wrote; zero if not given.
             attrs: Attributes.
+            access: The expected mix of reads, such as `"plane:z 60%, box:64"` (docs/language.md): `publish` cuts by it.
 
         """
         from drystone.variable import Variable
@@ -121,6 +123,7 @@ class Group:
             chunks,
             values.fill_bytes(fill_value, element, strings),
             None if attrs is None else dict(attrs),
+            access,
         )
         self._container._warn()
         return Variable(self._container, path)

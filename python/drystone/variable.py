@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from drystone import assigning, html, selection, views
+from drystone import assigning, described, html, selection, views
+from drystone.described import Statistics
 from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.group import Attributes
 from drystone.reports import Block, ErrorBound, Found
@@ -86,6 +87,11 @@ class Variable:
     def transform(self) -> str | None:
         """The codecs applied to what is written, as text; None for none."""
         return self._reading().transform
+
+    @property
+    def access(self) -> str | None:
+        """The mix of reads that is expected of it, every kind with its share; None if nobody said."""
+        return self._reading().access
 
     @property
     def chunk_shape(self) -> tuple[int, ...] | None:
@@ -247,6 +253,14 @@ class Variable:
         steps: Sequence[SupportsIndex | None]
         steps = reading.steps() if step is None and reading.has_steps else [step]
         return [Block(**block) for s in steps for block in reading.blocks(s)]
+
+    def statistics(self, step: SupportsIndex | None = None) -> Statistics:
+        """What is stored about the values of a step (None: of a variable without steps): extremes, NaNs, a histogram.
+
+        No value is read. Records are asked by member. The histogram is there where every subchunk has one: where they are
+        encoded and have 4096 elements or more.
+        """
+        return described.statistics(self._reading().statistics(step))
 
     def read_block(self, step: SupportsIndex | None, number: SupportsIndex) -> Any:
         """One block of a step (None: of a variable without steps) as it was written, whatever overlaps it."""

@@ -334,6 +334,36 @@ def test_any_history_of_puts_is_published_as_it_reads(tmp_path_factory, history,
         assert document["shape"] == list(c["g/v"].shape)
 
 
+def test_arrays_are_cut_for_the_reads_that_are_declared(container):
+    """Lines along z through 64 x 128 x 128: whichever face declares them, the chunks stand along z."""
+    container.declare('dataset { var u[64, 128, 128] float32 steps dims(z, y, x) access "line:z 90%" }')
+    container.create_variable(
+        "v", "f4", (64, 128, 128), dims=("z", "y", "x"), steps=True, access="line:x, plane:x"
+    )
+    container.create_variable("w", "f4", (64, 128, 128), steps=True)
+    accesses = [container[name].access for name in "uvw"]
+    assert accesses == ["line:z 90%, standard 10%", "line:x 50%, plane:x 50%", None]
+    array = np.random.default_rng(1).random((64, 128, 128), dtype="f4")
+    with commits_by_itself(container) as w, w.step():
+        for name in "uvw":
+            w.put(name, array)
+    u, v, w = publish(container).arrays
+    assert w.chunks[1] < u.chunks[1] == 64
+    for told in ["line:z, 90 %:", "box of 64 cells a side, 2 %:"]:
+        assert told in u.why
+    assert "line:x:" in v.why
+    assert "line:x" not in w.why
+    for name in "uvw":
+        check(container, name, array[None])
+    container.create_variable(
+        "v", "f4", (64, 128, 128), dims=("z", "y", "x"), steps=True, access="line:x 50%, plane:x"
+    )
+    with pytest.raises(dry.ConflictError, match="access"):
+        container.create_variable("v", "f4", (64, 128, 128), dims=("z", "y", "x"), steps=True)
+    with pytest.raises(dry.InvalidArgumentError, match="there is no axis `w`"):
+        container.create_variable("t", "f4", (8, 8), dims=("y", "x"), access="plane:w")
+
+
 def test_the_command_publishes_and_says_what_it_did(container):
     container.create_variable("T", "f4", shape=(64, 64), steps=True)
     with commits_by_itself(container) as w, w.step():

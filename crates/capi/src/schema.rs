@@ -78,6 +78,7 @@ unsafe fn new_variable(given: &dry_variable_options) -> Result<NewVariable> {
             chunks: (given.chunk_ndim > 0).then(|| chunks.to_vec()),
             fill: (given.fill_size > 0).then(|| fill.to_vec()),
             attrs: Attrs::new(),
+            access: String::new(),
         })
     }
 }

@@ -173,7 +173,7 @@ pub struct VarDecl {
     pub fill: Option<FillExpr>,
     /// `transform "zstd:3"`
     pub transform: Option<Text>,
-    /// `access "plane:x 90%"`
+    /// `access "plane:x 90%"`; [`Access`](crate::Access) says what it means
     pub access: Option<Text>,
 }
 

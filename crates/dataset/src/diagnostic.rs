@@ -74,11 +74,13 @@ pub struct Diagnostics {
     items: Vec<Diagnostic>,
 }
 
-impl Diagnostics {
-    pub(crate) fn one(diagnostic: Diagnostic) -> Self {
+impl From<Diagnostic> for Diagnostics {
+    fn from(diagnostic: Diagnostic) -> Self {
         Self { items: vec![diagnostic] }
     }
+}
 
+impl Diagnostics {
     /// Adds a mistake unless its place already has one or no more are taken.
     pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
         if !self.full() && self.items.iter().all(|d| d.span.start != diagnostic.span.start) {

@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 pub mod ast;
 mod check;
 mod diagnostic;
@@ -39,6 +40,7 @@ mod trial;
 mod types;
 mod variable;
 
+pub use access::{Access, Axes, Expected, MAX_READS, Read};
 pub use diagnostic::{Diagnostic, Diagnostics, MAX_DIAGNOSTICS, Note};
 pub use format::format;
 pub use fragment::{DatasetDim, FieldRef, Fragment, FragmentVar, Role};

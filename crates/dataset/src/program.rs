@@ -141,11 +141,11 @@ impl Program {
                 let known = own.iter().copied().chain(self.params().map(|(param, _)| param));
                 let help = did_you_mean(name, known);
                 let message = format!("a value is given for `{name}`, which is no parameter");
-                return Err(Diagnostics::one(Diagnostic::new(span, message).maybe_help(help)));
+                return Err(Diagnostics::from(Diagnostic::new(span, message).maybe_help(help)));
             }
             if values.iter().take(n).any(|(earlier, _)| earlier == name) {
                 let message = format!("two values are given for the parameter `{name}`");
-                return Err(Diagnostics::one(Diagnostic::new(span, message)));
+                return Err(Diagnostics::from(Diagnostic::new(span, message)));
             }
         }
         Ok(())
@@ -154,12 +154,12 @@ impl Program {
 
 fn unknown<'n>(what: &str, name: &str, known: impl Iterator<Item = &'n str>) -> Diagnostics {
     let message = format!("the text declares no {what} `{name}`");
-    Diagnostics::one(Diagnostic::new(Span::default(), message).maybe_help(did_you_mean(name, known)))
+    Diagnostics::from(Diagnostic::new(Span::default(), message).maybe_help(did_you_mean(name, known)))
 }
 
 fn explained<T>(value: Eval<T>, span: Span) -> Result<T, Diagnostics> {
     value.map_err(|stop| {
-        Diagnostics::one(match stop {
+        Diagnostics::from(match stop {
             Stop::Wrong(diagnostic) => *diagnostic,
             Stop::Missing(param, declared) => {
                 Diagnostic::new(span, format!("the parameter `{param}` has no value"))

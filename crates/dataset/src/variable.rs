@@ -25,7 +25,7 @@ pub struct Variable {
     pub fill: Option<Fill>,
     /// The transform, as written.
     pub transform: Option<Arc<str>>,
-    /// The expected mix of reads, as written.
+    /// The expected mix of reads, as written: [`Access::parse`](crate::Access::parse) reads it.
     pub access: Option<Arc<str>>,
 }
 

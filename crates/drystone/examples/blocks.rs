@@ -25,6 +25,7 @@ fn new_variable(shape: &[u64]) -> NewVariable {
         local: false,
         transform: String::new(),
         chunks: None,
+        access: String::new(),
         fill: None,
         attrs: Default::default(),
     }

@@ -21,6 +21,7 @@ fn variable(shape: &[u64], steps: bool) -> Box<NewVariable> {
         local: false,
         transform: String::new(),
         chunks: None,
+        access: String::new(),
         fill: None,
         attrs: Default::default(),
     })

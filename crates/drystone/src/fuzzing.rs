@@ -284,6 +284,7 @@ fn variables() -> Vec<SchemaOp> {
             local: false,
             transform: String::new(),
             chunks: None,
+            access: String::new(),
             fill: None,
             attrs: Default::default(),
         };

@@ -61,7 +61,7 @@ pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
 pub use gc::{GcOptions, GcReport};
 pub use publish::{Compressor, PublishOptions, PublishReport, PublishedArray, Skipped};
 pub use put::logical_of;
-pub use read::{BlockInfo, Hits, Planned, ReadReport, Reading, Wanted, Written};
+pub use read::{BlockInfo, Hits, Planned, ReadReport, Reading, StoredStatistics, Wanted, Written};
 pub use recover::{Adopt, RecoverReport};
 pub use schema_op::{NewVariable, SchemaOp};
 pub use snapshot::Snapshot;

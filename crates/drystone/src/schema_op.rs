@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use drystone_dataset::{Access, Axes, Diagnostic, Diagnostics};
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::DType;
-use drystone_format::schema::{Attrs, Declaration, Name, Schema, Variable, check_path};
+use drystone_format::schema::{Attrs, Declaration, MAX_ACCESS, Name, Schema, Variable, check_path};
 use drystone_format::value::Value;
 use drystone_transform::Transform;
 
@@ -34,6 +35,31 @@ pub struct NewVariable {
     pub fill: Option<Vec<u8>>,
     /// Attributes.
     pub attrs: Attrs,
+    /// The mix of reads that is expected (docs/language.md); empty if that is not known.
+    pub access: String,
+}
+
+impl NewVariable {
+    /// What `access` says, by its axes.
+    fn expected(&self) -> std::result::Result<Option<Access>, Diagnostic> {
+        access(&self.access, &self.dims, self.shape.len(), self.steps)
+    }
+}
+
+/// The mix of reads that a variable declares, if it does.
+pub(crate) fn expected_reads(variable: &Variable) -> std::result::Result<Option<Access>, Diagnostic> {
+    access(&variable.access, &variable.dims, variable.shape.len(), variable.steps)
+}
+
+fn access(
+    text: &str,
+    dims: &[String],
+    count: usize,
+    steps: bool,
+) -> std::result::Result<Option<Access>, Diagnostic> {
+    let names: Vec<&str> = dims.iter().map(String::as_str).collect();
+    let axes = Axes { count, names: &names, steps };
+    (!text.trim().is_empty()).then(|| Access::parse(text, &axes)).transpose()
 }
 
 /// One change of the schema.
@@ -147,6 +173,11 @@ fn validate(path: &str, new: &NewVariable) -> Result<Transform> {
         }
         _ => {}
     }
+    if new.access.len() > MAX_ACCESS {
+        return Err(bad(format!("access has {} bytes; at most {MAX_ACCESS} are possible", new.access.len())));
+    }
+    new.expected()
+        .map_err(|wrong| bad(format!("access \"{}\": {}", new.access, Diagnostics::from(wrong))))?;
     let chain = Transform::parse(&new.transform).map_err(|e| bad(format!("transform: {e}")))?;
     for leaf in new.dtype.leaves() {
         chain.check_takes(&logical(&leaf, &[0])).map_err(|e| bad(format!("transform: {e}")))?;
@@ -173,6 +204,7 @@ fn create_variable(schema: &mut Schema, path: &str, new: &NewVariable, version: 
         created: version,
         clips: Vec::new(),
         uid: random::id64(),
+        access: new.expected().ok().flatten().map(|access| access.to_string()).unwrap_or_default(),
     };
     if let Some(old) = schema.resolve(path) {
         return match difference(old, &variable) {
@@ -224,6 +256,9 @@ fn difference(old: &Variable, new: &Variable) -> Option<String> {
     }
     if old.fill != new.fill {
         return show("fill value", &old.fill, &new.fill);
+    }
+    if old.access != new.access {
+        return show("access", &old.access, &new.access);
     }
     let changed = new.attrs.iter().find(|(k, v)| old.attrs.get(*k) != Some(v))?;
     Some(format!("attribute \"{}\"", changed.0))

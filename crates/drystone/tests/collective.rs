@@ -95,6 +95,7 @@ fn variable(shape: &[u64], steps: bool, local: bool) -> NewVariable {
         local,
         transform: String::new(),
         chunks: None,
+        access: String::new(),
         fill: None,
         attrs: Attrs::new(),
     }

@@ -43,6 +43,8 @@ pub struct Variable {
     pub clips: Vec<(u64, Vec<u64>)>,
     /// Drawn at random when it was created: tells it from another of the same id whose creation a power cut took. 0: none.
     pub uid: u64,
+    /// The mix of reads that is expected, in the words of docs/language.md; empty if nobody said.
+    pub access: String,
 }
 
 /// The whole schema of one snapshot.
@@ -81,6 +83,9 @@ pub const MAX_LINKS: usize = 16;
 
 /// Bytes of a path.
 pub const MAX_PATH: usize = 1024;
+
+/// Bytes of the expected mix of reads of a variable.
+pub const MAX_ACCESS: usize = 4096;
 
 /// Components of a path.
 pub const MAX_COMPONENTS: usize = 64;
@@ -130,6 +135,9 @@ impl Variable {
         {
             return Err(format!("a fill value of {} bytes for {}", fill.len(), self.dtype));
         }
+        if self.access.len() > MAX_ACCESS {
+            return Err(format!("a mix of reads of {} bytes; {MAX_ACCESS} are possible", self.access.len()));
+        }
         let mut above = None;
         for (commit, shape) in &self.clips {
             if !fits(shape.len()) || above.is_some_and(|a| *commit < a) {
@@ -141,7 +149,10 @@ impl Variable {
     }
 
     fn write(&self, out: &mut Sink) {
-        out.map(13 + usize::from(self.uid != 0)).u64(0).u64(self.id.into()).u64(1);
+        out.map(13 + usize::from(self.uid != 0) + usize::from(!self.access.is_empty()))
+            .u64(0)
+            .u64(self.id.into())
+            .u64(1);
         self.dtype.write(out);
         write_extents(out.u64(2), &self.shape);
         out.u64(3).array(self.growable.len());
@@ -166,13 +177,16 @@ impl Variable {
         if self.uid != 0 {
             out.u64(13).u64(self.uid);
         }
+        if !self.access.is_empty() {
+            out.u64(14).text(&self.access);
+        }
     }
 
     fn read(source: &mut Source<'_>) -> Result<Self, Corrupt> {
         let at = source.position();
         let (mut id, mut dtype, mut shape, mut growable, mut dims) = (None, None, None, None, None);
         let (mut steps, mut local, mut transform, mut chunks, mut fill) = (None, None, None, None, None);
-        let (mut attrs, mut created, mut clips, mut uid) = (None, None, None, 0);
+        let (mut attrs, mut created, mut clips, mut uid, mut access) = (None, None, None, 0, String::new());
         source.fields(|source, key| {
             match key {
                 0 => id = Some(source.u32()?),
@@ -196,6 +210,7 @@ impl Variable {
                     })?)
                 }
                 13 => uid = source.u64()?,
+                14 => access = source.text()?.to_owned(),
                 _ => return Ok(false),
             }
             Ok(true)
@@ -215,6 +230,7 @@ impl Variable {
             created: created.unwrap_or_default(),
             clips: clips.unwrap_or_default(),
             uid,
+            access,
         };
         variable.validate().map_err(|e| Corrupt::new(format!("variable {}: {e}", variable.id), at))?;
         Ok(variable)

@@ -6,7 +6,7 @@ use drystone::format::schema::Name;
 use drystone::plan::layout::Profile;
 use drystone::{
     Adopt, Compressor, Container, CreateOptions, Durability, Error, ErrorKind, GcOptions, Incomplete, Limits,
-    Mode, NewVariable, PublishOptions, SchemaOp, WriterOptions,
+    Mode, NewVariable, PublishOptions, SchemaOp, VariableUsage, WriterOptions,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
@@ -23,6 +23,20 @@ type IncompleteStep = (u64, u64, u32, Vec<u32>);
 type CommitResult = (u64, u64, bool, Vec<IncompleteStep>, Vec<String>);
 /// (adopted, discarded, incomplete steps, notes, run, version)
 type RecoverResult = (Vec<u64>, Vec<u64>, Vec<IncompleteStep>, Vec<String>, u64, u64);
+/// (files and bytes by folder, writers as (id, state, parts, bytes), run, index entries, waiting steps, do values wait,
+/// incomplete steps, notes)
+type Described = (
+    BTreeMap<String, (u64, u64)>,
+    Vec<(u64, &'static str, u64, u64)>,
+    u64,
+    u64,
+    Vec<u64>,
+    bool,
+    Vec<IncompleteStep>,
+    Vec<String>,
+);
+/// (blocks, subchunks, stored bytes, decoded bytes, codec chains)
+type Used = (u64, u64, u64, u64, Vec<String>);
 /// (object, variable, step, message)
 type DamageItem = (String, Option<String>, Option<u64>, String);
 /// (entries, bytes, manifests, damage)
@@ -202,6 +216,37 @@ impl ContainerHandle {
         Ok((snapshot.version(), snapshot.time(), done.changed, incomplete(done.incomplete), done.notes))
     }
 
+    /// Files, writers, and what waits for a commit.
+    fn describe(&self, py: Python<'_>) -> Result<Described> {
+        let found = py.detach(|| self.container.describe())?;
+        let pending = found.pending;
+        Ok((
+            found.files.into_iter().map(|(folder, count)| (folder, (count.files, count.bytes))).collect(),
+            found.writers.into_iter().map(|w| (w.id, w.state.name(), w.parts, w.bytes)).collect(),
+            found.run,
+            found.entries,
+            pending.steps,
+            pending.values,
+            incomplete(pending.incomplete),
+            pending.notes,
+        ))
+    }
+
+    /// By path of each variable: blocks, subchunks, bytes stored and decoded, codec chains.
+    fn usage(&self, py: Python<'_>) -> Result<BTreeMap<String, Used>> {
+        let schema = self.open_container()?.schema();
+        let found = py.detach(|| self.container.usage())?;
+        let named = schema.names.iter().filter_map(|(path, name)| match name {
+            Name::Variable(id) => found.get(id).map(|u| (path.clone(), u)),
+            Name::Link(_) => None,
+        });
+        let numbers = |u: &VariableUsage| {
+            let chains = u.transforms.iter().cloned().collect();
+            (u.blocks, u.subchunks, u.stored_bytes, u.decoded_bytes, chains)
+        };
+        Ok(named.map(|(path, u)| (path, numbers(u))).collect())
+    }
+
     fn flush(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.container.flush())?)
     }
@@ -252,7 +297,7 @@ impl ContainerHandle {
         ReadingHandle::new(reading, member)
     }
 
-    #[pyo3(signature = (path, dtype, shape, dims, steps, local, transform, chunks, fill, attrs))]
+    #[pyo3(signature = (path, dtype, shape, dims, steps, local, transform, chunks, fill, attrs, access))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of create_variable")]
     fn create_variable(
         &self,
@@ -267,6 +312,7 @@ impl ContainerHandle {
         chunks: Option<&Bound<'_, PyAny>>,
         fill: Option<Vec<u8>>,
         attrs: Option<&Bound<'_, PyAny>>,
+        access: Option<String>,
     ) -> Result<bool> {
         let mut extents = Vec::new();
         for n in shape {
@@ -283,6 +329,7 @@ impl ContainerHandle {
             chunks: chunks.map(|c| key::extents(c, "chunks")).transpose()?,
             fill,
             attrs: value::attrs(attrs)?,
+            access: access.unwrap_or_default(),
         };
         self.apply(py, SchemaOp::CreateVariable(normal(path).into(), Box::new(new)))
     }

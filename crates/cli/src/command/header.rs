@@ -46,6 +46,9 @@ pub(super) fn run(dump: &Dump, json: bool, output: &mut Output) -> Result<i32> {
         if !variable.transform.is_empty() {
             output.text(&format!("\t\t// transform {}\n", plain(&variable.transform)));
         }
+        if !variable.access.is_empty() {
+            output.text(&format!("\t\t// access {}\n", plain(&variable.access)));
+        }
     }
     for (path, attrs) in &snapshot.schema.groups {
         if only.is_none() && !attrs.is_empty() {

@@ -1,5 +1,6 @@
 //! `drystone info`: what a container is.
 
+use drystone::format::schema::{Name, Schema};
 use drystone::{Description, Pending};
 
 use super::open;
@@ -7,7 +8,7 @@ use crate::args::Place;
 use crate::attributes;
 use crate::failure::{OK, Result};
 use crate::json::{Json, list};
-use crate::output::Output;
+use crate::output::{Output, plain};
 use crate::quantity::{bytes, counted, ranges, time};
 use crate::table::pairs;
 
@@ -47,6 +48,7 @@ pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32>
             ("files", files_json(&found)),
             ("configuration", container.config().map(|c| c.path().display().to_string()).into()),
             ("transforms", applied_json(&applied)),
+            ("access", expected_json(schema)),
             ("attributes", attrs.map_or(Json::Null, attributes::json)),
             ("pending", pending_json(&found.pending)),
             ("warnings", list(warnings)),
@@ -93,6 +95,9 @@ pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32>
         rows.push(("configured by", config.path().display().to_string()));
         rows.extend(config.rules().iter().map(|rule| ("", rule.to_string())));
     }
+    for (path, access) in expected(schema) {
+        rows.push(("expected", plain(&format!("{path} is read by {access}"))));
+    }
     for (name, value) in attrs.into_iter().flatten() {
         rows.push(("attribute", format!("{name} = {}", attributes::text(value))));
     }
@@ -137,7 +142,7 @@ fn applied(container: &drystone::Container, entries: u64) -> Result<Vec<Applied>
     let schema = container.schema();
     let mut out = Vec::new();
     for (path, name) in &schema.names {
-        let drystone::format::schema::Name::Variable(id) = name else { continue };
+        let Name::Variable(id) = name else { continue };
         let (Some(usage), Some(variable)) = (usage.get(id), schema.variables.get(id)) else { continue };
         let chains: Vec<String> = usage.transforms.iter().map(|chain| named(chain)).collect();
         let declared = named(&variable.transform);
@@ -154,6 +159,19 @@ fn applied_json(applied: &[Applied]) -> Json {
         Json::Object(vec![("declared", a.declared.as_str().into()), ("applied", chains)])
     };
     Json::Named(applied.iter().map(|a| (a.path.clone(), one(a))).collect())
+}
+
+/// Variables with the mix of reads that they are declared to see.
+fn expected(schema: &Schema) -> impl Iterator<Item = (&str, &str)> {
+    let variables = schema.names.iter().filter_map(|(path, name)| match name {
+        Name::Variable(id) => Some((path.as_str(), schema.variables.get(id)?.access.as_str())),
+        Name::Link(_) => None,
+    });
+    variables.filter(|(_, access)| !access.is_empty())
+}
+
+fn expected_json(schema: &Schema) -> Json {
+    Json::Named(expected(schema).map(|(path, access)| (path.to_owned(), access.into())).collect())
 }
 
 fn writers_text(found: &Description) -> String {

@@ -15,6 +15,7 @@ fn info_tells_what_the_container_is_and_writes_nothing() {
         "3 (0..2)",
         "11, 2 groups, 1 link",
         "title = \"a sample\"",
+        "fields/temperature is read by plane:y 100%",
         "step 3..4",
         "step 5 of run",
     ] {
@@ -25,6 +26,7 @@ fn info_tells_what_the_container_is_and_writes_nothing() {
     assert_eq!(info["steps"], json!([0, 1, 2]));
     assert_eq!(info["variables"], 11);
     assert_eq!(info["attributes"], json!({"title": "a sample"}));
+    assert_eq!(info["access"], json!({"fields/temperature": "plane:y 100%"}));
     assert_eq!(info["pending"]["steps"], json!([3, 4]));
     assert_eq!(info["pending"]["incomplete"][0]["missing"], json!([1]));
     assert_eq!(info["writers"].as_array().unwrap().len(), 4);

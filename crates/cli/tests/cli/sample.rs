@@ -23,6 +23,7 @@ pub(crate) fn variable(dtype: DType, shape: &[u64], steps: bool) -> Box<NewVaria
         local: false,
         transform: String::new(),
         chunks: None,
+        access: String::new(),
         fill: None,
         attrs: Default::default(),
     })
@@ -51,6 +52,7 @@ impl Sample {
         let mut temperature = variable(f4.clone(), &[4, 6], true);
         temperature.dims = vec!["y".into(), "x".into()];
         temperature.transform = "zstd:3".into();
+        temperature.access = "plane:y".into();
         temperature.attrs.insert("units".into(), Value::Text("K\u{1b}[31m".into()));
         let mut local = variable(DType::Scalar(Scalar::I32), &[], false);
         local.local = true;

@@ -1,10 +1,11 @@
-//! Dataset variables: extents, dimension names, fill values.
+//! Dataset variables: extents, dimension names, fill values, expected reads.
 
 use std::collections::HashMap;
 
 use super::Checker;
 use super::names::Scope;
-use crate::ast::{Extent, FillExpr, FillKind, Name, TypeExpr, TypeKind, VarDecl};
+use crate::access::{Access, Axes};
+use crate::ast::{Extent, FillExpr, FillKind, Name, Text, TypeExpr, TypeKind, VarDecl};
 use crate::diagnostic::Diagnostic;
 use crate::span::Span;
 use crate::types::Prim;
@@ -48,6 +49,25 @@ impl Checker<'_> {
         }
         if let Some(fill) = &var.fill {
             self.fill(fill, var);
+        }
+        if let Some(access) = &var.access {
+            self.access(access, var);
+        }
+    }
+
+    fn access(&mut self, access: &Text, var: &VarDecl) {
+        let names: Vec<&str> = var
+            .dims
+            .iter()
+            .flat_map(|(names, _)| names)
+            .map(|name| &*name.text)
+            .take(var.extents.len())
+            .collect();
+        let axes = Axes { count: var.extents.len(), names: &names, steps: var.steps.is_some() };
+        if let Err(mut wrong) = Access::parse(&access.text, &axes) {
+            let inside = access.span.start + 1;
+            wrong.span = Span { start: wrong.span.start + inside, end: wrong.span.end + inside };
+            self.report(wrong);
         }
     }
 

@@ -98,6 +98,7 @@ fn new_variable(variable: &Variable) -> Result<NewVariable> {
         transform: variable.transform.as_deref().unwrap_or_default().to_string(),
         chunks: None,
         attrs: BTreeMap::new(),
+        access: variable.access.as_deref().unwrap_or_default().to_string(),
     })
 }
 

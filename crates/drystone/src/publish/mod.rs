@@ -197,7 +197,10 @@ fn decide(
     }
     let bounds = Bounds { max_shard: Bounds::PORTABLE.max_shard.min(options.memory / 4), ..Bounds::PORTABLE };
     let cells = layout::Array { shape: &array.shape, item: array.item, steps: array.steps };
-    let mix = layout::standard_mix(&array.shape, array.steps);
+    let mix = match &array.access {
+        Some(access) => layout::declared_mix(access, &array.shape, array.steps),
+        None => layout::standard_mix(&array.shape, array.steps),
+    };
     let mut layout = layout::choose(cells, &mix, device, &bounds);
     if let Some(chunk) = asked {
         if chunk.len() != array.shape.len() || chunk.contains(&0) {

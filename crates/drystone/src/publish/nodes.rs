@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use drystone_dataset::Access;
 use drystone_format::dtype::DType;
 use drystone_format::schema::{Name, Variable};
 use serde_json::{Map, Value as Json};
@@ -10,6 +11,7 @@ use super::attributes;
 use super::element::Element;
 use super::options::Skipped;
 use crate::container::no_such;
+use crate::schema_op::expected_reads;
 use crate::segment::crc32;
 use crate::snapshot::Snapshot;
 use crate::{Container, Error, Result};
@@ -46,6 +48,8 @@ pub(super) struct Array {
     pub(super) dims: Vec<String>,
     pub(super) attributes: Map<String, Json>,
     pub(super) transform: String,
+    /// The mix of reads that is declared, unless a newer program wrote what this one cannot read: it is a hint.
+    pub(super) access: Option<Access>,
     pub(super) dtype: String,
     pub(super) clips: Vec<(u64, Vec<u64>)>,
 }
@@ -141,6 +145,7 @@ fn arrays_of(path: &str, variable: &Variable, steps: u64) -> std::result::Result
     let zeros = vec![0; variable.dtype.item_size() as usize];
     let fill = variable.fill.as_deref().unwrap_or(&zeros);
     let record = matches!(variable.dtype, DType::Record(_));
+    let access = expected_reads(variable).ok().flatten();
     let mut arrays = Vec::new();
     for (number, (leaf, own)) in variable.dtype.leaves().into_iter().zip(shapes).enumerate() {
         let element =
@@ -175,6 +180,7 @@ fn arrays_of(path: &str, variable: &Variable, steps: u64) -> std::result::Result
             fill_value,
             attributes: if record { Map::new() } else { attributes::object(&variable.attrs) },
             transform: variable.transform.clone(),
+            access: access.clone(),
             dtype: leaf.dtype.to_string(),
             clips: variable.clips.clone(),
             node,

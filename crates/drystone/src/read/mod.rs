@@ -13,6 +13,7 @@ mod listing;
 mod published;
 mod replicas;
 mod search;
+mod statistics;
 mod strings;
 mod trailers;
 
@@ -52,6 +53,7 @@ use execute::Sources;
 pub use listing::{Planned, Wanted};
 use published::Shelf;
 pub use search::Hits;
+pub use statistics::StoredStatistics;
 
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
 /// request; wider ones are left out, since the store is told of many requests ahead and a device then serves them together.

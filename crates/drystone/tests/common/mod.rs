@@ -22,6 +22,7 @@ pub fn create(path: &str, dtype: DType, shape: &[u64], set: impl FnOnce(&mut New
         local: false,
         transform: String::new(),
         chunks: None,
+        access: String::new(),
         fill: None,
         attrs: Default::default(),
     };

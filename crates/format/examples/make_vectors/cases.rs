@@ -319,6 +319,7 @@ fn record() -> DType {
 pub(crate) fn variable(id: u32, dtype: DType, shape: &[u64], steps: bool) -> Variable {
     Variable {
         uid: 0,
+        access: String::new(),
         id,
         dtype,
         shape: shape.to_vec(),

@@ -104,6 +104,7 @@ fn variable(id: u32) -> Variable {
         attrs: BTreeMap::new(),
         created: 1,
         uid: 0,
+        access: String::new(),
         clips: vec![],
     }
 }

@@ -128,6 +128,7 @@ fn variable() -> impl Strategy<Value = Variable> {
                 dims: axes.iter().filter(|_| named).map(|a| a.3.clone()).collect(),
                 steps,
                 local,
+                access: if created % 2 == 0 { transform.clone() } else { String::new() },
                 transform,
                 chunks: chunked.then(|| axes.iter().map(|a| a.2).collect()),
                 fill: fill.filter(|_| dtype != DType::String).map(|b| vec![b; dtype.item_size() as usize]),

@@ -10,12 +10,14 @@
 //! - the same arguments give the same layout, and its text says what was weighed.
 
 mod cost;
+mod declared;
 mod device;
 mod order;
 mod profile;
 mod search;
 
 pub use cost::{Cost, Pattern, predict, standard_mix};
+pub use declared::declared_mix;
 pub use device::Device;
 pub use order::{Order, chunk_order};
 pub use profile::{AtDepth, Profile};
@@ -70,8 +72,13 @@ impl fmt::Display for Layout {
             self.order,
         )?;
         writeln!(f, "store: {}", self.device)?;
+        let total: f64 = self.weighed.iter().map(|(pattern, _)| pattern.weight).sum();
+        let equal = self.weighed.windows(2).all(|pair| pair[0].0.weight == pair[1].0.weight);
         for (pattern, cost) in &self.weighed {
-            writeln!(f, "  {}: {cost}", pattern.name)?;
+            match equal {
+                true => writeln!(f, "  {}: {cost}", pattern.name)?,
+                false => writeln!(f, "  {}, {:.0} %: {cost}", pattern.name, 100.0 * pattern.weight / total)?,
+            }
         }
         Ok(())
     }
