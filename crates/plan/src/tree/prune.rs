@@ -11,7 +11,7 @@ use super::{Emit, Pages, Place};
 enum Outcome {
     Same,
     Gone,
-    New(Child),
+    New(Box<Child>),
 }
 
 /// The index without the entries that are `dead`; `None` if nothing is left. The old one stays what it was.
@@ -42,7 +42,7 @@ fn prune_below<P: Pages>(
             0 => Outcome::Gone,
             _ => {
                 let page = emit.leaf(&kept);
-                Outcome::New(Child::of_entries(&kept, page))
+                Outcome::New(Box::new(Child::of_entries(&kept, page)))
             }
         });
     }
@@ -54,7 +54,7 @@ fn prune_below<P: Pages>(
             Outcome::Gone => same = false,
             Outcome::New(new) => {
                 same = false;
-                children.push(new);
+                children.push(*new);
             }
         }
     }
@@ -64,7 +64,7 @@ fn prune_below<P: Pages>(
         (false, false) => {
             let branch = Branch { height: place.height, children };
             let page = emit.branch(&branch);
-            Outcome::New(Child::of_branch(&branch, page))
+            Outcome::New(Box::new(Child::of_branch(&branch, page)))
         }
     })
 }
