@@ -102,8 +102,13 @@ class ContainerHandle:
     def fragment(self, name: str, params: dict[str, Any]) -> FragmentHandle: ...
     def begin_batch(self) -> None: ...
     def end_batch(self, commit: bool) -> None: ...
+    def cut_of(self, path: str, block: list[SupportsIndex]) -> tuple[str, list[int], str]: ...
     def writer(
-        self, rank: SupportsIndex | None, nranks: SupportsIndex | None, run: SupportsIndex | None
+        self,
+        rank: SupportsIndex | None,
+        nranks: SupportsIndex | None,
+        run: SupportsIndex | None,
+        layout: str,
     ) -> WriterHandle: ...
     def recover(
         self, which: bool | list[SupportsIndex], but: bool
@@ -314,6 +319,10 @@ class Plan:
     @property
     def subchunks(self) -> int:
         """Subchunks that are touched."""
+
+    @property
+    def predicted(self) -> float | None:
+        """Seconds that it is expected to take on the store as calibrated, or as assumed. None for fragments."""
 
     @property
     def replica(self) -> int:

@@ -144,6 +144,8 @@ class Container(Group):
         rank: SupportsIndex | None = None,
         nranks: SupportsIndex | None = None,
         run: SupportsIndex | None = None,
+        *,
+        layout: Literal["model", "log"] = "model",
     ) -> Writer:
         """A writer, for this process alone.
 
@@ -154,9 +156,11 @@ class Container(Group):
             rank: Which of the ranks this is.
             nranks: How many write each step.
             run: The generation of writers this belongs to; by default the one that the last recovery began.
+            layout: `"model"` cuts blocks into the subchunks for which the expected reads cost least, `"log"` leaves them whole
+                up to 16 MiB. `chunks` of a variable decide before either, a configuration file before the argument.
 
         """
-        writer = Writer(self, self._handle.writer(rank, nranks, run))
+        writer = Writer(self, self._handle.writer(rank, nranks, run, layout))
         self._writers.add(writer)
         self._warn()
         return writer

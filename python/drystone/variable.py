@@ -319,6 +319,11 @@ class Variable:
         """
         return views.chunks(self._reading(), selection, max_bytes)
 
+    def why(self, block: Sequence[SupportsIndex]) -> str:
+        """How the model cuts a block of these extents, for which reads, and what it predicts that they cost: text for people."""
+        text, _, said = self._container._handle.cut_of(self._path, list(block))
+        return f"{text}reads: {said}"
+
     def resize(self, shape: Sequence[SupportsIndex] | SupportsIndex) -> None:
         """Set the extents, without the step axis. What is cut away and grows back reads as fill."""
         self._container._handle.resize(self._path, shape)

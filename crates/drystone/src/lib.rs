@@ -10,6 +10,7 @@
 //!
 //! Everything here may be called from several threads at once. Errors are [`Error`]; nothing panics on what a store holds.
 
+mod access;
 mod adoption;
 pub mod array;
 mod cache;
@@ -67,4 +68,4 @@ pub use schema_op::{NewVariable, SchemaOp};
 pub use snapshot::Snapshot;
 pub use transaction::Committed;
 pub use verify::{Damage, VerifyReport};
-pub use writer::{Writer, WriterOptions};
+pub use writer::{BlockLayout, Writer, WriterOptions};

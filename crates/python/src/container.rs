@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use drystone::format::schema::Name;
 use drystone::plan::layout::Profile;
 use drystone::{
-    Adopt, Compressor, Container, CreateOptions, Durability, Error, ErrorKind, GcOptions, Incomplete, Limits,
-    Mode, NewVariable, PublishOptions, SchemaOp, VariableUsage, WriterOptions,
+    Adopt, BlockLayout, Compressor, Container, CreateOptions, Durability, Error, ErrorKind, GcOptions,
+    Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, VariableUsage, WriterOptions,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
@@ -406,13 +406,26 @@ impl ContainerHandle {
         Ok(py.detach(|| self.container.end_batch(commit))?)
     }
 
-    #[pyo3(signature = (rank, nranks, run))]
+    /// How the model cuts a block, as text; the extents of a subchunk; who said how it is read.
+    fn cut_of(
+        &self,
+        py: Python<'_>,
+        path: &str,
+        block: &Bound<'_, PyAny>,
+    ) -> Result<(String, Vec<u64>, String)> {
+        let block = key::extents(block, "block")?;
+        let (cut, from) = py.detach(|| self.container.cut_of(normal(path), &block))?;
+        Ok((cut.to_string(), cut.edges, from))
+    }
+
+    #[pyo3(signature = (rank, nranks, run, layout))]
     fn writer(
         &self,
         py: Python<'_>,
         rank: Option<&Bound<'_, PyAny>>,
         nranks: Option<&Bound<'_, PyAny>>,
         run: Option<&Bound<'_, PyAny>>,
+        layout: &str,
     ) -> Result<WriterHandle> {
         let small = |given: &Bound<'_, PyAny>, what| -> Result<u32> {
             u32::try_from(key::unsigned(given, what)?).map_err(|_| invalid(format!("{what} is too large")))
@@ -423,7 +436,9 @@ impl ContainerHandle {
             _ => return Err(invalid("rank and nranks are given together, or neither")),
         };
         let run = run.map(|run| key::unsigned(run, "run")).transpose()?;
-        let options = WriterOptions { rank, run, ..WriterOptions::default() };
+        let layout = BlockLayout::parse(layout)
+            .ok_or_else(|| invalid(format!("layout is \"model\" or \"log\", not \"{layout}\"")))?;
+        let options = WriterOptions { rank, run, layout, ..WriterOptions::default() };
         let writer = py.detach(|| self.container.writer(options))?;
         Ok(WriterHandle::new(writer, self.container.clone()))
     }

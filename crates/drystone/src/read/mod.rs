@@ -29,7 +29,7 @@ use drystone_format::keys;
 use drystone_format::schema::Variable;
 use drystone_format::source::Source;
 use drystone_format::table::{self, Subchunk};
-use drystone_plan::layout::Device;
+use drystone_plan::layout::{Device, predict_read};
 use drystone_plan::listing::Listing;
 use drystone_plan::read_plan::{self, Choice, Options, PlanError, ReadPlan, Slot};
 use drystone_plan::resolve::{Candidate, Resolved};
@@ -331,6 +331,7 @@ impl Reading {
             })
             .collect();
         plan.title = format!("{} [{}]", self.path, axes.join(", "));
+        plan.predicted = Some(predict_read(&plan, &self.inner.device()));
         Ok(plan)
     }
 
