@@ -16,14 +16,13 @@ use drystone_store::{PutMode, Store};
 use drystone_transform::checks::crc_units;
 
 use crate::Result;
-use crate::read::threads;
 
 /// Bytes after which the staging area is handed to the store.
 const STAGE: usize = 1 << 20;
 /// Pieces of at least this size are written from the caller's memory without staging.
 const DIRECT: usize = 256 << 10;
-/// From this size on, checksums and statistics are computed beside the write, in a second thread.
-const OVERLAP: usize = 2 << 20;
+/// Such pieces are measured, checked and handed over in parts of this size, so that only the first of the three waits for memory.
+const PART: usize = 256 << 10;
 /// Raw pieces carry one checksum per this many bytes.
 pub(crate) const UNIT_LOG2: u8 = 14;
 
@@ -115,20 +114,10 @@ impl Segment {
             self.ordinal += 1;
             self.pending.extend_from_slice(&header);
             position = self.size();
-            let mut measure = |part: &[u8]| {
+            for part in payload.chunks(PART) {
                 crc_units(part, unit, &mut sums);
                 seen(part);
-            };
-            if payload.len() >= OVERLAP && threads() > 1 {
-                std::thread::scope(|scope| {
-                    scope.spawn(|| payload.chunks(STAGE).for_each(measure));
-                    payload.chunks(STAGE).try_for_each(|part| self.hand_over(part))
-                })?;
-            } else {
-                for part in payload.chunks(STAGE) {
-                    measure(part);
-                    self.hand_over(part)?;
-                }
+                self.hand_over(part)?;
             }
             trailer = le_bytes(&sums);
             self.pending.resize(payload.len().next_multiple_of(4) - payload.len(), 0);
@@ -294,8 +283,4 @@ fn le_bytes(sums: &[u32]) -> Vec<u8> {
 }
 
 /// CRC-32C of one byte string.
-pub(crate) fn crc32(bytes: &[u8]) -> u32 {
-    let mut out = Vec::with_capacity(1);
-    crc_units(bytes, bytes.len().max(1), &mut out);
-    out.first().copied().unwrap_or(0)
-}
+pub(crate) use drystone_transform::checks::crc32c as crc32;

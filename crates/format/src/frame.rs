@@ -74,14 +74,14 @@ pub fn header(kind: Kind, ordinal: u64, len: u64, payload_crc: u32) -> [u8; HEAD
     out[8..16].copy_from_slice(&len.to_le_bytes());
     out[16..24].copy_from_slice(&ordinal.to_le_bytes());
     out[24..28].copy_from_slice(&payload_crc.to_le_bytes());
-    let crc = crc32c::crc32c(&out[..28]);
+    let crc = crate::crc32c(&out[..28]);
     out[28..32].copy_from_slice(&crc.to_le_bytes());
     out
 }
 
 /// Appends a whole frame: header, payload, zeros to a multiple of 8 bytes (counted from the frame's beginning).
 pub fn push(out: &mut Vec<u8>, kind: Kind, ordinal: u64, payload: &[u8]) {
-    let crc = if kind == Kind::Extent { 0 } else { crc32c::crc32c(payload) };
+    let crc = if kind == Kind::Extent { 0 } else { crate::crc32c(payload) };
     out.extend_from_slice(&header(kind, ordinal, payload.len() as u64, crc));
     out.extend_from_slice(payload);
     out.resize(out.len() + payload.len().next_multiple_of(8) - payload.len(), 0);
@@ -102,7 +102,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<FrameHeader, Corrupt> {
     }
     let (kind, reserved) = (r.u16()?, r.u16()?);
     let (len, ordinal, payload_crc, crc) = (r.u64()?, r.u64()?, r.u32()?, r.u32()?);
-    if crc32c::crc32c(&raw[..28]) != crc {
+    if crate::crc32c(&raw[..28]) != crc {
         return Err(Corrupt::new("frame header fails its CRC", 0));
     }
     if reserved != 0 {
@@ -126,7 +126,7 @@ pub fn check_payload(header: &FrameHeader, payload: &[u8]) -> Result<(), Corrupt
             0,
         ));
     }
-    if header.kind != Kind::Extent && crc32c::crc32c(payload) != header.payload_crc {
+    if header.kind != Kind::Extent && crate::crc32c(payload) != header.payload_crc {
         return Err(Corrupt::new("frame payload fails its CRC", 0));
     }
     Ok(())

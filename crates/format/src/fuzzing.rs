@@ -152,7 +152,7 @@ pub fn fuzz_group(data: &[u8]) {
 pub fn fuzz_identity(data: &[u8]) {
     let _ = Identity::decode(data);
     let head = data.len().checked_sub(26).and_then(|n| data.get(..n)).unwrap_or(data);
-    let tail = format!("\"crc32c\": \"{:08x}\"\n}}\n", crc32c::crc32c(head));
+    let tail = format!("\"crc32c\": \"{:08x}\"\n}}\n", crate::crc32c(head));
     if let Ok(identity) = Identity::decode(&[head, tail.as_bytes()].concat()) {
         assert_eq!(Identity::decode(&identity.encode()), Ok(identity));
     }
@@ -180,8 +180,7 @@ pub fn fuzz_trailer(data: &[u8]) {
     let (Ok(length), Ok(unit_log2)) = (r.u32(), r.u8()) else { return };
     let Ok(bytes) = r.take(r.remaining()) else { return };
     let trailer = bytes.len() as u64;
-    let piece =
-        Piece { position: 0, length: length.into(), trailer, unit_log2, check: crc32c::crc32c(bytes) };
+    let piece = Piece { position: 0, length: length.into(), trailer, unit_log2, check: crate::crc32c(bytes) };
     if piece.validate().is_ok()
         && let Ok(trailer) = Trailer::decode(&piece, bytes)
     {

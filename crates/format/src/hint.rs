@@ -9,7 +9,7 @@ use crate::manifest::MAX_VERSION;
 /// The hint that names a version.
 pub fn encode_hint(version: u64) -> Vec<u8> {
     let mut out = encode_mark(version);
-    out.extend_from_slice(format!(" {:08x}", crc32c::crc32c(&out)).as_bytes());
+    out.extend_from_slice(format!(" {:08x}", crate::crc32c(&out)).as_bytes());
     out
 }
 

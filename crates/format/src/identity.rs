@@ -63,7 +63,7 @@ impl Identity {
             features.join(", "),
             quote(&self.created),
         );
-        let crc = crc32c::crc32c(head.as_bytes());
+        let crc = crate::crc32c(head.as_bytes());
         format!("{head}{CRC}: \"{crc:08x}\"\n}}\n").into_bytes()
     }
 
@@ -79,7 +79,7 @@ impl Identity {
         let last = members.last().filter(|m| m.name == "crc32c");
         let last = last.ok_or_else(|| corrupt("crc32c is not the last member"))?;
         let covered = bytes.get(..last.at).unwrap_or_default();
-        if text("crc32c")? != format!("{:08x}", crc32c::crc32c(covered)) {
+        if text("crc32c")? != format!("{:08x}", crate::crc32c(covered)) {
             return Err(corrupt("it fails its CRC"));
         }
         if text("format")? != "drystone" {

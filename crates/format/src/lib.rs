@@ -31,5 +31,10 @@ pub mod value;
 mod corrupt;
 pub use corrupt::Corrupt;
 
+/// CRC-32C (Castagnoli) of one byte string, with the widest instructions that the processor has.
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
 /// Largest number of dimensions of a variable.
 pub const MAX_NDIM: usize = 8;

@@ -65,7 +65,7 @@ impl Piece {
 
     /// Verifies the payload of a piece that has no trailer.
     pub fn check_payload(&self, payload: &[u8]) -> Result<(), Corrupt> {
-        if payload.len() as u64 != self.length || crc32c::crc32c(payload) != self.check {
+        if payload.len() as u64 != self.length || crate::crc32c(payload) != self.check {
             return Err(Corrupt::new(format!("a stored piece of {} bytes fails its CRC", self.length), 0));
         }
         Ok(())
@@ -90,7 +90,7 @@ impl Trailer {
             0 => payload.len().max(1),
             log2 => 1usize.checked_shl(log2.into()).unwrap_or(usize::MAX),
         };
-        Trailer { checks: payload.chunks(unit).map(crc32c::crc32c).collect(), meta: Vec::new(), histogram }
+        Trailer { checks: payload.chunks(unit).map(crate::crc32c).collect(), meta: Vec::new(), histogram }
     }
 
     /// With metadata; more than [`MAX_META`] bytes are left out.
@@ -112,7 +112,7 @@ impl Trailer {
 
     /// Verifies and reads the trailer of `piece`.
     pub fn decode(piece: &Piece, bytes: &[u8]) -> Result<Self, Corrupt> {
-        if bytes.len() as u64 != piece.trailer || crc32c::crc32c(bytes) != piece.check {
+        if bytes.len() as u64 != piece.trailer || crate::crc32c(bytes) != piece.check {
             return Err(Corrupt::new(
                 format!("the trailer of a piece at {} fails its CRC", piece.position),
                 0,
@@ -154,7 +154,7 @@ impl Trailer {
             usize::try_from(first).ok().and_then(|first| self.checks.get(first..)).unwrap_or_default();
         let mut checks = checks.iter();
         for (i, chunk) in bytes.chunks(unit).enumerate() {
-            if checks.next() != Some(&crc32c::crc32c(chunk)) {
+            if checks.next() != Some(&crate::crc32c(chunk)) {
                 let at = begin.saturating_add((i as u64).saturating_mul(piece.unit()));
                 return Err(Corrupt { what: "a unit of a stored piece fails its CRC".into(), at });
             }
@@ -177,7 +177,7 @@ impl BlobRef {
     pub fn of(position: u64, blob: &[u8]) -> Self {
         match blob {
             [] => BlobRef::default(),
-            blob => BlobRef { position, length: blob.len() as u32, crc: crc32c::crc32c(blob) },
+            blob => BlobRef { position, length: blob.len() as u32, crc: crate::crc32c(blob) },
         }
     }
 
@@ -206,8 +206,7 @@ impl BlobRef {
 
     /// Verifies the bytes of the blob.
     pub fn check(&self, blob: &[u8]) -> Result<(), Corrupt> {
-        if blob.len() as u64 != u64::from(self.length)
-            || (self.length > 0 && crc32c::crc32c(blob) != self.crc)
+        if blob.len() as u64 != u64::from(self.length) || (self.length > 0 && crate::crc32c(blob) != self.crc)
         {
             return Err(Corrupt::new(format!("a blob at {} fails its CRC", self.position), 0));
         }

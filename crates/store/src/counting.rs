@@ -139,6 +139,11 @@ impl<S: Store> Store for CountingStore<S> {
         self.inner.read(key, offset, out)
     }
 
+    fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.tally.read(out.len());
+        self.inner.read_seen(key, offset, out, seen)
+    }
+
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
         self.tally.append(parts);
         self.inner.append(key, at, parts)

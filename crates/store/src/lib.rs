@@ -32,4 +32,4 @@ pub use local::LocalStore;
 pub use memory::MemoryStore;
 pub use no_append::NoAppendStore;
 pub use request::{Completer, Pending, Reply, Request};
-pub use store::{Features, ListEntry, PutMode, Store, StoreExt};
+pub use store::{Features, ListEntry, PutMode, SEEN_LOG2, Store, StoreExt};

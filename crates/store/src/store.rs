@@ -69,6 +69,15 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// of an object that exists.
     fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()>;
 
+    /// [`read`](Store::read), and shows `seen` every byte once, in order, part by part: a store that copies from memory does so
+    /// while the part is in the processor's cache. Each part but the last is a multiple of 2^[`SEEN_LOG2`] bytes long. It is one
+    /// request.
+    fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.read(key, offset, out)?;
+        seen(out);
+        Ok(())
+    }
+
     /// Adds `parts`, one behind the other, to the end of the object, which is at byte `at`.
     ///
     /// `at == 0` creates the object and fails with [`StoreError::AlreadyExists`] if it is there, even if it is
@@ -110,6 +119,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// is the caller's to limit.
     fn submit(&self, request: Request) -> Pending;
 }
+
+/// What [`Store::read_seen`] shows are multiples of this many bytes, as a power of two.
+pub const SEEN_LOG2: u8 = 16;
 
 /// Comfort on top of [`Store`], for callers; implemented for every store.
 pub trait StoreExt: Store {
@@ -188,6 +200,15 @@ macro_rules! forward_to_pointee {
             }
             fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
                 (**self).read(key, offset, out)
+            }
+            fn read_seen(
+                &self,
+                key: &str,
+                offset: u64,
+                out: &mut [u8],
+                seen: &mut dyn FnMut(&[u8]),
+            ) -> Result<()> {
+                (**self).read_seen(key, offset, out, seen)
             }
             fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
                 (**self).append(key, at, parts)

@@ -46,6 +46,8 @@ const MANY_REQUESTS: usize = 16;
 const SMALL_REQUEST: u64 = 128 << 10;
 /// Less than this is read by the calling thread alone.
 const PARALLEL_BYTES: u64 = 2 << 20;
+/// Check units up to this size fill the parts in which a store shows what it read.
+const PARTS_LOG2: u8 = drystone_store::SEEN_LOG2;
 
 /// Sources by number, looked up once per read.
 pub(crate) struct Sources<'a> {
@@ -355,6 +357,10 @@ impl Job<'_> {
         if !entry.encoding.chain.is_empty() || len < DIRECT || work.ranges.len() != 1 {
             return Ok(false);
         }
+        // The bytes are checked as they arrive, in parts that hold whole units.
+        if !(1..=PARTS_LOG2).contains(&work.piece.unit_log2) || work.piece.trailer == 0 {
+            return Ok(false);
+        }
         let copy = self.copy(work, &work.part, &form, payload.start)?;
         if !copy.dims().is_empty() || copy.src_offset() != 0 || copy.bytes() != len {
             return Ok(false);
@@ -365,19 +371,18 @@ impl Job<'_> {
         let place =
             unsafe { std::slice::from_raw_parts_mut(out.add(copy.dst_offset() as usize), len as usize) };
         let source = self.sources.get(entry.source)?;
-        let read =
-            |at: u64, out: &mut [u8]| {
-                self.reading.inner.store.read(&segment_key(&source), at, out).map_err(|e| {
-                    must_exist(e).while_doing(format!("reading variable \"{}\"", self.reading.path))
-                })
-            };
-        read(range.start, place)?;
+        let (store, key) = (&self.reading.inner.store, segment_key(&source));
+        let failed = |e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.reading.path));
+        buffers.sums.clear();
+        let mut check = |part: &[u8]| crc_units(part, 1 << work.piece.unit_log2, &mut buffers.sums);
+        store.read_seen(&key, range.start, place, &mut check).map_err(failed)?;
         if work.whole {
             buffers.read.resize((range.end - range.start - len) as usize, 0);
-            read(range.start + len, &mut buffers.read)?;
-            self.verify_whole(work, &buffers.read, place, &mut buffers.sums)?;
+            store.read(&key, range.start + len, &mut buffers.read).map_err(failed)?;
+            self.compare_whole(work, &buffers.read, &buffers.sums)?;
         } else {
-            self.verify_units(work, place, payload)?;
+            let (first, stored) = self.checks(work, payload.start, buffers.sums.len());
+            self.compare(work, first, &buffers.sums, stored)?;
         }
         Ok(true)
     }
@@ -489,36 +494,51 @@ impl Job<'_> {
             }
             return Ok(());
         }
-        let at = piece.position + piece.length;
-        let Trailer { checks, .. } =
-            trailers::decode(piece, rest).ok_or_else(|| self.damaged(work, at, trailers::DAMAGED))?;
         let unit = if piece.unit_log2 == 0 { payload.len().max(1) } else { 1 << piece.unit_log2 };
         sums.clear();
         crc_units(payload, unit, sums);
-        match sums.iter().zip(&checks).position(|(a, b)| a != b) {
-            None if sums.len() == checks.len() => Ok(()),
-            bad => {
-                let at = piece.position + (bad.unwrap_or(0) * unit) as u64;
-                Err(self.damaged(work, at, "the data fails its checksum"))
-            }
+        self.compare_whole(work, rest, sums)
+    }
+
+    /// Compares the sums of a whole payload with those of its trailer, which `rest` ends with.
+    fn compare_whole(&self, work: &Work, rest: &[u8], sums: &[u32]) -> Result<()> {
+        let piece = &work.piece;
+        let at = piece.position + piece.length;
+        let Trailer { checks, .. } =
+            trailers::decode(piece, rest).ok_or_else(|| self.damaged(work, at, trailers::DAMAGED))?;
+        self.compare(work, 0, sums, &checks)
+    }
+
+    /// Compares the sums of units of a piece, the first of which is unit number `first`, with those that were stored.
+    fn compare(&self, work: &Work, first: usize, sums: &[u32], stored: &[u32]) -> Result<()> {
+        match sums.iter().zip(stored).position(|(a, b)| a != b) {
+            None if sums.len() == stored.len() => Ok(()),
+            bad => Err(self.fails_checksum(work, first + bad.unwrap_or(0))),
         }
+    }
+
+    fn fails_checksum(&self, work: &Work, unit: usize) -> Error {
+        let from = (unit as u64).saturating_mul(1 << work.piece.unit_log2);
+        let at = work.piece.position.saturating_add(from);
+        self.damaged(work, at, "the data fails its checksum")
     }
 
     pub(super) fn trailer(&self, work: &Work) -> Option<&Trailer> {
         Some(self.trailers.get(work.trailer?)?.as_ref())
     }
 
+    /// The stored sums of `count` units of a piece, from byte `start` of its payload on; none where some are missing.
+    fn checks(&self, work: &Work, start: u64, count: usize) -> (usize, &[u32]) {
+        let first = (start >> work.piece.unit_log2) as usize;
+        let checks = self.trailer(work).map_or(&[][..], |t| t.checks.as_slice());
+        (first, checks.get(first..first + count).unwrap_or_default())
+    }
+
     /// Checks a range of a piece, at check units.
     fn verify_units(&self, work: &Work, bytes: &[u8], payload: &Range<u64>) -> Result<()> {
-        let piece = &work.piece;
-        let unit = 1usize << piece.unit_log2;
-        let checks = self.trailer(work).map_or(&[][..], |t| t.checks.as_slice());
-        let first = (payload.start as usize) / unit;
-        let sums = checks.get(first..first + bytes.len().div_ceil(unit)).unwrap_or_default();
-        verify_units(bytes, unit, sums).map_err(|bad| {
-            let at = piece.position + payload.start + (bad * unit) as u64;
-            self.damaged(work, at, "the data fails its checksum")
-        })
+        let unit = 1usize << work.piece.unit_log2;
+        let (first, stored) = self.checks(work, payload.start, bytes.len().div_ceil(unit));
+        verify_units(bytes, unit, stored).map_err(|bad| self.fails_checksum(work, first + bad))
     }
 
     /// A range of a raw piece, at check units: places the cells that it holds.

@@ -54,6 +54,7 @@ pub fn predict(shape: &[u64], item: u64, chunk: &[u64], count: &[u64], device: &
 pub fn standard_mix(shape: &[u64], steps: bool) -> Vec<Pattern> {
     const BOX: u64 = 64;
     let first = usize::from(steps);
+    let shape: Vec<u64> = shape.iter().map(|n| (*n).max(1)).collect();
     let one_step = |mut count: Vec<u64>| {
         if steps && let Some(step) = count.first_mut() {
             *step = 1;
@@ -64,7 +65,7 @@ pub fn standard_mix(shape: &[u64], steps: bool) -> Vec<Pattern> {
     let mut mix = Vec::new();
     for axis in first..shape.len() {
         if shape[axis] > 1 && shape.len() - first > 1 {
-            let mut count = shape.to_vec();
+            let mut count = shape.clone();
             count[axis] = 1;
             mix.push(pattern(format!("plane across axis {axis}"), one_step(count)));
         }
@@ -72,7 +73,7 @@ pub fn standard_mix(shape: &[u64], steps: bool) -> Vec<Pattern> {
     if shape.len() > first {
         let edges = shape.iter().map(|&n| n.clamp(1, BOX)).collect();
         mix.push(pattern(format!("box of {BOX} cells a side"), one_step(edges)));
-        mix.push(pattern(if steps { "one step" } else { "everything" }.into(), one_step(shape.to_vec())));
+        mix.push(pattern(if steps { "one step" } else { "everything" }.into(), one_step(shape.clone())));
     }
     if steps {
         let mut count = vec![1; shape.len()];

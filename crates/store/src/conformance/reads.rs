@@ -1,7 +1,7 @@
 //! Promises about looking.
 
 use super::{expect_error, pattern, write};
-use crate::{ListEntry, PutMode, Store, StoreExt};
+use crate::{ListEntry, PutMode, SEEN_LOG2, Store, StoreExt};
 
 pub(super) fn a_missing_object_is_not_found(store: &dyn Store) {
     write(store, "folder/there", b"x");
@@ -63,6 +63,33 @@ pub(super) fn large_objects_come_back_whole(store: &dyn Store) {
     }
     let end = store.read_vec("put", (5 << 20) - 3, 3).expect("the end can be read");
     assert_eq!(end, bytes[bytes.len() - 3..]);
+}
+
+pub(super) fn what_is_read_is_shown_in_order_and_once(store: &dyn Store) {
+    let bytes = pattern(3 << 20, 4);
+    write(store, "k", &bytes);
+    for (offset, len) in [(0, 3 << 20), (7, 700_001), (1, 1), (0, 0)] {
+        let (mut out, mut shown, mut parts) = (vec![0; len], Vec::new(), Vec::new());
+        let mut see = |part: &[u8]| {
+            shown.extend_from_slice(part);
+            parts.push(part.len());
+        };
+        store.read_seen("k", offset as u64, &mut out, &mut see).expect("bytes that are there can be read");
+        assert!(out == bytes[offset..offset + len], "the bytes at {offset}+{len} are the ones written");
+        assert!(shown == out, "each byte is shown once, in order");
+        parts.pop();
+        assert!(
+            parts.iter().all(|n| n % (1 << SEEN_LOG2) == 0),
+            "only the last part is of any length: {parts:?}"
+        );
+    }
+    let short = store.read_seen("k", 1 << 20, &mut vec![0; (2 << 20) + 1], &mut |_| ());
+    expect_error!(short, ShortRead { .. }, "past the end");
+    expect_error!(
+        store.read_seen("no", 0, &mut [], &mut |_| ()),
+        NotFound { .. },
+        "nothing of what is missing"
+    );
 }
 
 pub(super) fn listing_is_sorted_and_by_prefix(store: &dyn Store) {
