@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from html import escape
 from types import TracebackType
-from typing import Any, Literal, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
 
 from drystone import html
 from drystone._core import ContainerHandle
@@ -36,6 +36,9 @@ from drystone.reports import (
     moment,
 )
 from drystone.writer import Writer
+
+if TYPE_CHECKING:
+    from drystone.zarr_store import DrystoneStore
 
 Path = str | os.PathLike[str]
 
@@ -325,6 +328,8 @@ class Container(Group):
         chunks: Mapping[str, Sequence[SupportsIndex]] | None = None,
         compressor: str | None = "auto",
         memory: SupportsIndex = 512 << 20,
+        format: Literal["zarr", "zarr+hdf5", "netcdf"] | None = None,
+        path: Path | None = None,
     ) -> PublishReport:
         """Write the committed steps as an ordinary Zarr v3 hierarchy, in `zarr` below the container's path.
 
@@ -337,18 +342,25 @@ class Container(Group):
             progress: Called as `progress(done, total)` in bytes after each file, and stops by giving False
                 (`CancelledError`). True shows a line where standard error is a terminal.
             chunks: Extents of chunks by variable, steps first, instead of those that the model chooses.
-            compressor: `"auto"` (zstd where the variable has a transform), `"zstd:LEVEL"`, or None.
+            compressor: `"auto"` (zstd, in HDF5 zlib, where the variable has a transform), `"zstd:LEVEL"`, `"zlib:LEVEL"`, or
+                None.
             memory: Bytes that it may use, at least 128 MiB.
+            format: `"zarr"`; `"zarr+hdf5"`, where each shard is an HDF5 (netCDF-4) file at the same time; `"netcdf"`, which writes
+                one netCDF-4 file instead. By default what an array was published as before, at first `"zarr"`.
+            path: Of the netCDF file; by default `netcdf/NAME.nc` below the container's path.
 
         """
         if isinstance(variables, str):
             variables = [variables]
         shown = _print_published if progress is True and sys.stderr.isatty() else None
-        snapshot, arrays, skipped = self._handle.publish(
+        snapshot, arrays, skipped, file = self._handle.publish(
             None if variables is None else list(variables),
             memory,
             "none" if compressor is None else compressor,
             {name: list(extents) for name, extents in (chunks or {}).items()},
+            format,
+            path,
+            self._location,
             progress if callable(progress) else shown,
         )
         published = tuple(
@@ -357,7 +369,19 @@ class Container(Group):
             )
             for path, variable, member, shape, chunk, shard, written, kept, nbytes, why in arrays
         )
-        return PublishReport(f"{self._location}/zarr", snapshot, published, dict(skipped))
+        where = f"{self._location}/zarr" if file is None else os.fspath(file)
+        return PublishReport(where, snapshot, published, dict(skipped))
+
+    def zarr_store(self, *, read_only: bool = True) -> DrystoneStore:
+        """The container as a store of zarr-python, unpublished steps included: `zarr.open_group(store=c.zarr_store())`.
+
+        By default it shows the present snapshot, and can be read only. A writable one has a handle of its own: what is created
+        and written through it is committed at once, and seen here after `refresh`. See docs/zarr-store.md.
+        """
+        from drystone.zarr_store import DrystoneStore
+
+        self._settle()
+        return DrystoneStore(self, read_only=read_only)
 
     def gc(
         self,

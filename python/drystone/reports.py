@@ -336,7 +336,7 @@ class PublishReport:
     """What a publication did."""
 
     path: str
-    """The Zarr hierarchy: what `zarr.open_group` and `xarray.open_zarr` take."""
+    """The Zarr hierarchy, which `zarr.open_group` and `xarray.open_zarr` take, or the netCDF file."""
     snapshot: int
     """The commit that is published."""
     arrays: tuple[PublishedArray, ...]

@@ -27,29 +27,60 @@ def prefix(tmp_path_factory):
     return folder
 
 
+def _c(prefix, mpicc, source, program, *flags):
+    share = prefix / "share" / "drystone"
+    warnings = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-D_POSIX_C_SOURCE=200809L"]
+    # What MPICH gives for "no statuses" is an address that gcc takes for memory.
+    warnings.append("-Wno-stringop-overflow")
+    include = [f"-I{prefix}/include", "-isystem", share]
+    sources = [source, share / "drystone_mpi.c"]
+    succeed(mpicc, "-O1", *warnings, *flags, *include, *sources, *_link(prefix), "-lm", "-o", program)
+    return program
+
+
+def _fortran(prefix, mpifort, source, folder, program):
+    share = prefix / "share" / "drystone"
+    succeed("cc", "-c", share / "drystone_fortran.c", f"-I{prefix}/include", "-o", folder / "fortran.o")
+    mpicc = mpifort.replace("mpifort", "mpicc")
+    succeed(mpicc, "-c", share / "drystone_mpi.c", f"-I{prefix}/include", "-o", folder / "mpi.o")
+    modules = [share / f"{name}.f90" for name in ("drystone_bindings", "drystone", "drystone_mpi")]
+    flags = [
+        "-O1",
+        "-std=f2018",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-ffp-contract=off",
+        "-fwrapv",
+        f"-J{folder}",
+    ]
+    objects = [folder / "fortran.o", folder / "mpi.o"]
+    succeed(mpifort, *flags, *modules, source, *objects, *_link(prefix), "-o", program)
+    return program
+
+
+def _link(prefix):
+    return [f"-L{prefix}/lib", "-ldrystone", f"-Wl,-rpath,{prefix}/lib"]
+
+
 @pytest.fixture(scope="session")
 def compiled(prefix, tmp_path_factory):
-    """Compiles a C program with the MPI shim; the program."""
+    """Compiles a C program with the MPI shim; the program. `mpicc` is the environment's, or a stack's."""
     folder = tmp_path_factory.mktemp("programs")
-    share = prefix / "share" / "drystone"
 
-    def build(source, *flags):
+    def build(source, *flags, mpicc=BIN / "mpicc"):
         program = folder / f"{source.stem}{len(list(folder.iterdir()))}"
-        warnings = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-D_POSIX_C_SOURCE=200809L"]
-        include = [f"-I{prefix}/include", f"-I{share}"]
-        link = [f"-L{prefix}/lib", "-ldrystone", f"-Wl,-rpath,{prefix}/lib"]
-        succeed(
-            BIN / "mpicc",
-            "-O1",
-            *warnings,
-            *flags,
-            *include,
-            source,
-            share / "drystone_mpi.c",
-            *link,
-            "-o",
-            program,
-        )
-        return program
+        return _c(prefix, mpicc, source, program, *flags)
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def compiled_fortran(prefix, tmp_path_factory):
+    """Compiles a Fortran program with the modules of the library, by the mpifort of a stack; the program."""
+
+    def build(source, stack):
+        folder = tmp_path_factory.mktemp(f"fortran_{stack.name}")
+        return _fortran(prefix, stack.mpifort, source, folder, folder / source.stem)
 
     return build

@@ -1,5 +1,7 @@
 """Containers for the tests of this folder."""
 
+import asyncio
+import inspect
 import sys
 from pathlib import Path
 
@@ -28,3 +30,13 @@ def path(tmp_path: Path) -> Path:
 def container(path: Path):
     with dry.create(path, durability="memory") as c:
         yield c
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs tests that are coroutines, which zarr-python's own tests of stores are."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True

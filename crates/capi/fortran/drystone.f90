@@ -1,30 +1,27 @@
-!> Drystone in Fortran: containers, writers, variables and fragments as derived types with procedures.
+!> Drystone in Fortran: containers, writers, variables, fragments, rules and teams as derived types with procedures.
 !>
 !> What holds everywhere
 !> - `status`, where it is given, gets a DRY_ code; where it is left out a failure ends the program with its message.
 !>   dry_message() is the message of this thread's last failure.
-!> - Arrays have any rank, memory layout and type that C knows: integer and real of c_ kinds, complex, logical(c_bool). Sections
-!>   are read and written where they lie.
+!> - Arrays have any rank, memory layout and type that C knows: integer and real of c_ kinds, complex, logical(c_bool), character
+!>   (DRY_BYTES of that length), and bind(c) types (records). Sections are read and written where they lie.
 !> - The first index runs fastest. An array (nx, ny, nz) here is (nz, ny, nx) in C and Python: the same bytes.
 !> - Offsets and steps count from 0: what lies before.
 module drystone
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: error_unit, int32, int64
+  use drystone_bindings
   implicit none
   private
 
-  integer(int32), parameter, public :: DRY_OK = 0, DRY_NOT_FOUND = 1, DRY_CORRUPT = 2, DRY_CONFLICT = 3, &
-       DRY_UNSUPPORTED = 4, DRY_INVALID_ARGUMENT = 5, DRY_OUT_OF_RANGE = 6, DRY_IO = 7, DRY_CANCELLED = 8, &
-       DRY_BUFFER_TOO_SMALL = 9, DRY_INTERNAL = 10
-  integer(int32), parameter, public :: DRY_BOOL = 1, DRY_INT8 = 2, DRY_INT16 = 3, DRY_INT32 = 4, DRY_INT64 = 5, &
-       DRY_UINT8 = 6, DRY_UINT16 = 7, DRY_UINT32 = 8, DRY_UINT64 = 9, DRY_FLOAT32 = 12, DRY_FLOAT64 = 13, &
-       DRY_COMPLEX64 = 14, DRY_COMPLEX128 = 15
-  integer(int32), parameter, public :: DRY_ASYNC = 0, DRY_DURABLE = 1, DRY_MEMORY = 2
-  integer(int32), parameter, public :: DRY_READ = 0, DRY_READ_WRITE = 1, DRY_APPEND = 2
-  integer(int32), parameter, public :: DRY_ADOPT_ALL = 0, DRY_ADOPT_NONE = 1
-  integer(int64), parameter, public :: DRY_NO_STEP = -1_int64, DRY_GROWS = -1_int64
-
-  public :: dry_create, dry_open, dry_message
+  public :: DRY_OK, DRY_NOT_FOUND, DRY_CORRUPT, DRY_CONFLICT, DRY_UNSUPPORTED, DRY_INVALID_ARGUMENT, DRY_OUT_OF_RANGE, DRY_IO, &
+       DRY_CANCELLED, DRY_BUFFER_TOO_SMALL, DRY_INTERNAL
+  public :: DRY_BOOL, DRY_INT8, DRY_INT16, DRY_INT32, DRY_INT64, DRY_UINT8, DRY_UINT16, DRY_UINT32, DRY_UINT64, DRY_FLOAT32, &
+       DRY_FLOAT64, DRY_COMPLEX64, DRY_COMPLEX128, DRY_BYTES, DRY_STRING, DRY_RECORD
+  public :: DRY_ASYNC, DRY_DURABLE, DRY_MEMORY, DRY_READ, DRY_READ_WRITE, DRY_APPEND, DRY_ADOPT_ALL, DRY_ADOPT_NONE, &
+       DRY_REFUSE, DRY_SATURATE, DRY_WRAP, DRY_NO_STEP, DRY_GROWS
+  public :: dry_communicator
+  public :: dry_create, dry_open, dry_team_create, dry_team_open, dry_rule_compile, dry_message, dry_offset
 
   !> An open container.
   type, public :: dry_container
@@ -32,6 +29,7 @@ module drystone
    contains
      procedure :: close => container_close
      procedure :: create_variable
+     procedure :: create_records
      procedure :: set_attribute
      procedure :: get_attribute
      procedure :: set_text_attribute
@@ -56,6 +54,7 @@ module drystone
      procedure :: end_step
      procedure :: abort_step
      procedure :: put
+     procedure :: put_strings
   end type dry_writer
 
   !> A variable of a snapshot.
@@ -64,6 +63,7 @@ module drystone
    contains
      procedure :: close => variable_close
      procedure :: read => variable_read
+     procedure :: read_strings
      procedure :: extents
      procedure :: step_axis
   end type dry_variable
@@ -77,209 +77,32 @@ module drystone
      procedure :: write => fragment_write
   end type dry_fragment
 
-  type, bind(c) :: parameter_t
-     type(c_ptr) :: name
-     integer(c_int64_t) :: value
-  end type parameter_t
+  !> The conversion of an array of one type and layout into another.
+  type, public :: dry_rule
+     type(c_ptr) :: handle = c_null_ptr
+   contains
+     procedure :: close => rule_close
+     procedure :: apply => rule_apply
+  end type dry_rule
 
-  interface
-     function c_create(path, durability, handle) result(status) bind(c, name="dry_fortran_create")
-       import
-       character(kind=c_char), intent(in) :: path(*)
-       integer(c_int32_t), value :: durability
-       type(c_ptr), intent(out) :: handle
-       integer(c_int32_t) :: status
-     end function c_create
-     function c_open(path, mode, handle) result(status) bind(c, name="dry_open")
-       import
-       character(kind=c_char), intent(in) :: path(*)
-       integer(c_int32_t), value :: mode
-       type(c_ptr), intent(out) :: handle
-       integer(c_int32_t) :: status
-     end function c_open
-     function c_container_close(handle) result(status) bind(c, name="dry_container_close")
-       import
-       type(c_ptr), value :: handle
-       integer(c_int32_t) :: status
-     end function c_container_close
-     function c_writer_close(handle) result(status) bind(c, name="dry_writer_close")
-       import
-       type(c_ptr), value :: handle
-       integer(c_int32_t) :: status
-     end function c_writer_close
-     function c_variable_close(handle) result(status) bind(c, name="dry_variable_close")
-       import
-       type(c_ptr), value :: handle
-       integer(c_int32_t) :: status
-     end function c_variable_close
-     function c_fragment_close(handle) result(status) bind(c, name="dry_fragment_close")
-       import
-       type(c_ptr), value :: handle
-       integer(c_int32_t) :: status
-     end function c_fragment_close
-     function c_create_variable(handle, path, kind, ndim, shape, dims, has_steps, transform, chunk_ndim, chunks) &
-          result(status) bind(c, name="dry_fortran_create_variable")
-       import
-       type(c_ptr), value :: handle, shape, dims, transform, chunks
-       character(kind=c_char), intent(in) :: path(*)
-       integer(c_int32_t), value :: kind, ndim, has_steps, chunk_ndim
-       integer(c_int32_t) :: status
-     end function c_create_variable
-     function c_set_attribute(handle, owner, name, val) result(status) bind(c, name="dry_fortran_set_attribute")
-       import
-       type(c_ptr), value :: handle
-       character(kind=c_char), intent(in) :: owner(*), name(*)
-       type(*), dimension(..), intent(in) :: val
-       integer(c_int32_t) :: status
-     end function c_set_attribute
-     function c_get_attribute(handle, owner, name, val) result(status) bind(c, name="dry_fortran_get_attribute")
-       import
-       type(c_ptr), value :: handle
-       character(kind=c_char), intent(in) :: owner(*), name(*)
-       type(*), dimension(..), intent(inout) :: val
-       integer(c_int32_t) :: status
-     end function c_get_attribute
-     function c_set_text(handle, owner, name, text) result(status) bind(c, name="dry_set_text_attribute")
-       import
-       type(c_ptr), value :: handle
-       character(kind=c_char), intent(in) :: owner(*), name(*), text(*)
-       integer(c_int32_t) :: status
-     end function c_set_text
-     function c_get_text(handle, owner, name, text, capacity, length) result(status) &
-          bind(c, name="dry_get_text_attribute")
-       import
-       type(c_ptr), value :: handle, text
-       character(kind=c_char), intent(in) :: owner(*), name(*)
-       integer(c_size_t), value :: capacity
-       integer(c_size_t), intent(inout) :: length
-       integer(c_int32_t) :: status
-     end function c_get_text
-     function c_message(text, capacity, length) result(status) bind(c, name="dry_error_message")
-       import
-       type(c_ptr), value :: text
-       integer(c_size_t), value :: capacity
-       integer(c_size_t), intent(inout) :: length
-       integer(c_int32_t) :: status
-     end function c_message
-     function c_declare(handle, text, values, count) result(status) bind(c, name="dry_declare")
-       import
-       type(c_ptr), value :: handle
-       character(kind=c_char), intent(in) :: text(*)
-       type(parameter_t), intent(in) :: values(*)
-       integer(c_size_t), value :: count
-       integer(c_int32_t) :: status
-     end function c_declare
-     function c_fragment_open(handle, name, values, count, out) result(status) bind(c, name="dry_fragment_open")
-       import
-       type(c_ptr), value :: handle
-       character(kind=c_char), intent(in) :: name(*)
-       type(parameter_t), intent(in) :: values(*)
-       integer(c_size_t), value :: count
-       type(c_ptr), intent(out) :: out
-       integer(c_int32_t) :: status
-     end function c_fragment_open
-     function c_fragment_read(handle, step, memory) result(status) bind(c, name="dry_fortran_fragment_read")
-       import
-       type(c_ptr), value :: handle
-       integer(c_int64_t), value :: step
-       type(*), dimension(..), intent(inout) :: memory
-       integer(c_int32_t) :: status
-     end function c_fragment_read
-     function c_fragment_write(handle, writer, memory) result(status) bind(c, name="dry_fortran_fragment_write")
-       import
-       type(c_ptr), value :: handle, writer
-       type(*), dimension(..), intent(in) :: memory
-       integer(c_int32_t) :: status
-     end function c_fragment_write
-     function c_writer_open(handle, rank, nranks, out) result(status) bind(c, name="dry_fortran_writer_open")
-       import
-       type(c_ptr), value :: handle
-       integer(c_int32_t), value :: rank, nranks
-       type(c_ptr), intent(out) :: out
-       integer(c_int32_t) :: status
-     end function c_writer_open
-     function c_variable_open(handle, path, member, out) result(status) bind(c, name="dry_variable_open")
-       import
-       type(c_ptr), value :: handle, member
-       character(kind=c_char), intent(in) :: path(*)
-       type(c_ptr), intent(out) :: out
-       integer(c_int32_t) :: status
-     end function c_variable_open
-     function c_commit(handle, snapshot) result(status) bind(c, name="dry_fortran_commit")
-       import
-       type(c_ptr), value :: handle
-       integer(c_int64_t), intent(out) :: snapshot
-       integer(c_int32_t) :: status
-     end function c_commit
-     function c_flush(handle, snapshot) result(status) bind(c, name="dry_flush")
-       import
-       type(c_ptr), value :: handle
-       integer(c_int64_t), intent(out) :: snapshot
-       integer(c_int32_t) :: status
-     end function c_flush
-     function c_refresh(handle, changed) result(status) bind(c, name="dry_refresh")
-       import
-       type(c_ptr), value :: handle
-       integer(c_int32_t), intent(out) :: changed
-       integer(c_int32_t) :: status
-     end function c_refresh
-     function c_recover(handle, decision, adopted) result(status) bind(c, name="dry_fortran_recover")
-       import
-       type(c_ptr), value :: handle
-       integer(c_int32_t), value :: decision
-       integer(c_int64_t), intent(out) :: adopted
-       integer(c_int32_t) :: status
-     end function c_recover
-     function c_steps(handle, out, capacity, count) result(status) bind(c, name="dry_steps")
-       import
-       type(c_ptr), value :: handle, out
-       integer(c_size_t), value :: capacity
-       integer(c_size_t), intent(inout) :: count
-       integer(c_int32_t) :: status
-     end function c_steps
-     function c_begin_step(handle, step, replace, begun) result(status) bind(c, name="dry_begin_step")
-       import
-       type(c_ptr), value :: handle
-       integer(c_int64_t), value :: step
-       integer(c_int32_t), value :: replace
-       integer(c_int64_t), intent(out) :: begun
-       integer(c_int32_t) :: status
-     end function c_begin_step
-     function c_end_step(handle, report) result(status) bind(c, name="dry_end_step")
-       import
-       type(c_ptr), value :: handle, report
-       integer(c_int32_t) :: status
-     end function c_end_step
-     function c_abort_step(handle) result(status) bind(c, name="dry_abort_step")
-       import
-       type(c_ptr), value :: handle
-       integer(c_int32_t) :: status
-     end function c_abort_step
-     function c_put(handle, path, data, offset_count, offset) result(status) bind(c, name="dry_fortran_put")
-       import
-       type(c_ptr), value :: handle, offset
-       character(kind=c_char), intent(in) :: path(*)
-       type(*), dimension(..), intent(in) :: data
-       integer(c_int32_t), value :: offset_count
-       integer(c_int32_t) :: status
-     end function c_put
-     function c_read(handle, step, data, offset_count, offset, stride_count, stride) result(status) &
-          bind(c, name="dry_fortran_read")
-       import
-       type(c_ptr), value :: handle, offset, stride
-       integer(c_int64_t), value :: step
-       type(*), dimension(..), intent(inout) :: data
-       integer(c_int32_t), value :: offset_count, stride_count
-       integer(c_int32_t) :: status
-     end function c_read
-     function c_shape(handle, ndim, extents, step_axis) result(status) bind(c, name="dry_fortran_shape")
-       import
-       type(c_ptr), value :: handle
-       integer(c_int32_t), intent(out) :: ndim
-       integer(c_int64_t), intent(out) :: extents(8), step_axis
-       integer(c_int32_t) :: status
-     end function c_shape
-  end interface
+  !> A container that all ranks of a program have opened. Its procedures but `close` and `container` are collective.
+  type, public :: dry_team
+     type(c_ptr) :: handle = c_null_ptr
+   contains
+     procedure :: close => team_close
+     procedure :: container => team_container
+     procedure :: agree => team_agree
+     procedure :: open_writer => team_open_writer
+  end type dry_team
+
+  !> A member of a record: its type, and where it lies in the bind(c) type (dry_offset tells).
+  type, public :: dry_member
+     character(64) :: name = ""
+     integer(int32) :: kind = 0
+     integer(int64) :: offset = 0
+     integer(int32) :: length = 0 !< characters, of DRY_BYTES
+     integer(int64) :: shape(4) = -1 !< of an array, in Fortran's order
+  end type dry_member
 
 contains
 
@@ -334,33 +157,34 @@ contains
   end subroutine container_close
 
   !> Creates a variable of a DRY_ type; `shape`, `dims` and `chunks` in Fortran's order, DRY_GROWS for an extent that grows.
-  subroutine create_variable(self, path, kind, shape, dims, steps, transform, chunks, status)
+  !> DRY_BYTES has a `length`. A `local` variable, of shape [integer ::], holds one value or array per rank and step.
+  subroutine create_variable(self, path, kind, shape, dims, steps, transform, chunks, length, local, status)
     class(dry_container), intent(in) :: self
     character(*), intent(in) :: path
     integer(int32), intent(in) :: kind
     integer, intent(in) :: shape(:)
     character(*), intent(in), optional :: dims(:), transform
-    logical, intent(in), optional :: steps
-    integer, intent(in), optional :: chunks(:)
+    logical, intent(in), optional :: steps, local
+    integer, intent(in), optional :: chunks(:), length
     integer(int32), intent(out), optional :: status
     integer(c_int64_t), target :: extents(size(shape)), cut(8)
     character(kind=c_char), allocatable, target :: names(:, :), chain(:)
     type(c_ptr), target :: name_pointers(size(shape))
     type(c_ptr) :: names_given, chain_given, cut_given
-    integer(c_int32_t) :: has_steps, cut_count
+    integer(c_int32_t) :: has_steps, is_local, bytes, cut_count
     integer :: d, i
 
     extents = int(shape, c_int64_t)
     names_given = c_null_ptr
-    chain_given = c_null_ptr
     cut_given = c_null_ptr
     has_steps = 0
+    is_local = 0
+    bytes = 0
     cut_count = 0
+    if (present(local)) is_local = merge(1, 0, local)
+    if (present(length)) bytes = int(length, c_int32_t)
     if (present(steps)) has_steps = merge(1, 0, steps)
-    if (present(transform)) then
-       chain = c_text(transform)
-       chain_given = c_loc(chain)
-    end if
+    call convert_text(transform, chain, chain_given)
     if (present(chunks)) then
        cut_count = min(size(chunks), size(cut))
        cut(:cut_count) = int(chunks(:cut_count), c_int64_t)
@@ -379,9 +203,56 @@ contains
        end do
        names_given = c_loc(name_pointers)
     end if
-    call settle(c_create_variable(self%handle, c_text(path), kind, int(size(shape), c_int32_t), c_loc(extents), &
-         names_given, has_steps, chain_given, cut_count, cut_given), status)
+    call settle(c_create_variable(self%handle, c_text(path), kind, bytes, int(size(shape), c_int32_t), c_loc(extents), &
+         names_given, has_steps, is_local, chain_given, cut_count, cut_given), status)
   end subroutine create_variable
+
+  !> Creates a variable of records: elements of a bind(c) type of `item_size` bytes (c_sizeof) with these members.
+  subroutine create_records(self, path, members, item_size, shape, steps, transform, status)
+    class(dry_container), intent(in) :: self
+    character(*), intent(in) :: path
+    type(dry_member), intent(in) :: members(:)
+    integer(c_size_t), intent(in) :: item_size
+    integer, intent(in) :: shape(:)
+    logical, intent(in), optional :: steps
+    character(*), intent(in), optional :: transform
+    integer(int32), intent(out), optional :: status
+    type(member_t), target :: given(size(members))
+    character(kind=c_char), target :: names(len(members%name) + 1, size(members))
+    integer(c_int64_t), target :: inner(size(members(1)%shape), size(members)), extents(size(shape))
+    character(kind=c_char), allocatable, target :: chain(:)
+    type(c_ptr) :: chain_given
+    integer(c_int32_t) :: has_steps
+    integer :: m, i, n
+
+    names = c_null_char
+    do m = 1, size(members)
+       do i = 1, len_trim(members(m)%name)
+          names(i, m) = members(m)%name(i:i)
+       end do
+       given(m)%name = c_loc(names(1, m))
+       given(m)%kind = members(m)%kind
+       given(m)%offset = members(m)%offset
+       given(m)%length = members(m)%length
+       n = count(members(m)%shape >= 0)
+       inner(:n, m) = members(m)%shape(n:1:-1)
+       given(m)%ndim = int(n, c_int32_t)
+       given(m)%shape = c_loc(inner(1, m))
+    end do
+    call convert_text(transform, chain, chain_given)
+    has_steps = 0
+    if (present(steps)) has_steps = merge(1, 0, steps)
+    extents = int(shape, c_int64_t)
+    call settle(c_create_records(self%handle, c_text(path), given, int(size(members), c_int32_t), &
+         int(item_size, c_int64_t), int(size(shape), c_int32_t), c_loc(extents), has_steps, chain_given), status)
+  end subroutine create_records
+
+  !> Bytes from the beginning of an object to a component of it: dry_offset(c_loc(p), c_loc(p%x)).
+  pure function dry_offset(object, component) result(bytes)
+    type(c_ptr), intent(in) :: object, component
+    integer(int64) :: bytes
+    bytes = transfer(component, 0_c_intptr_t) - transfer(object, 0_c_intptr_t)
+  end function dry_offset
 
   !> Sets an attribute to a number or an array of numbers in one piece; `owner` is a variable, a group, or "" for the container.
   subroutine set_attribute(self, owner, name, val, status)
@@ -472,13 +343,18 @@ contains
     call settle(c_writer_open(self%handle, r, n, writer%handle), status)
   end subroutine open_writer
 
-  !> Opens a variable of the container's current snapshot.
-  subroutine open_variable(self, variable, path, status)
+  !> Opens a variable of the container's current snapshot, or one member of its records.
+  subroutine open_variable(self, variable, path, member, status)
     class(dry_container), intent(in) :: self
     type(dry_variable), intent(out) :: variable
     character(*), intent(in) :: path
+    character(*), intent(in), optional :: member
     integer(int32), intent(out), optional :: status
-    call settle(c_variable_open(self%handle, c_text(path), c_null_ptr, variable%handle), status)
+    character(kind=c_char), allocatable, target :: field(:)
+    type(c_ptr) :: field_given
+
+    call convert_text(member, field, field_given)
+    call settle(c_variable_open(self%handle, c_text(path), field_given, variable%handle), status)
   end subroutine open_variable
 
   !> Makes visible what writers have closed; one process does it, when all ranks have ended the step.
@@ -562,15 +438,13 @@ contains
     logical, intent(in), optional :: replace
     integer(int64), intent(out), optional :: begun
     integer(int32), intent(out), optional :: status
-    integer(c_int64_t) :: number, wanted
+    integer(c_int64_t) :: number
     integer(c_int32_t) :: hide
 
-    wanted = DRY_NO_STEP
-    if (present(step)) wanted = int(step, c_int64_t)
     hide = 0
     if (present(replace)) hide = merge(1, 0, replace)
     number = -1
-    call settle(c_begin_step(self%handle, wanted, hide, number), status)
+    call settle(c_begin_step(self%handle, step_given(step), hide, number), status)
     if (present(begun)) begun = number
   end subroutine begin_step
 
@@ -588,24 +462,38 @@ contains
     call settle(c_abort_step(self%handle), status)
   end subroutine abort_step
 
-  !> Writes a block; `offset` counts the cells before it in each dimension.
-  subroutine put(self, path, data, offset, status)
+  !> Writes a block, of whole elements or of one member of records; `offset` counts the cells before it in each dimension.
+  subroutine put(self, path, data, offset, member, status)
     class(dry_writer), intent(in) :: self
     character(*), intent(in) :: path
     type(*), dimension(..), intent(in) :: data
     integer, intent(in), optional :: offset(:)
+    character(*), intent(in), optional :: member
     integer(int32), intent(out), optional :: status
     integer(c_int64_t), target :: place(8)
     integer(c_int32_t) :: count
+    character(kind=c_char), allocatable, target :: field(:)
+    type(c_ptr) :: field_given, place_given
 
-    if (present(offset)) then
-       count = min(size(offset), size(place))
-       place(:count) = int(offset(:count), c_int64_t)
-       call settle(c_put(self%handle, c_text(path), data, count, c_loc(place)), status)
-    else
-       call settle(c_put(self%handle, c_text(path), data, -1_c_int32_t, c_null_ptr), status)
-    end if
+    call convert_text(member, field, field_given)
+    call convert_place(offset, place, count, place_given)
+    call settle(c_put(self%handle, c_text(path), field_given, data, count, place_given), status)
   end subroutine put
+
+  !> Writes a block of a DRY_STRING variable: an array of character; blanks at the end of a text are not part of it.
+  subroutine put_strings(self, path, texts, offset, status)
+    class(dry_writer), intent(in) :: self
+    character(*), intent(in) :: path
+    type(*), dimension(..), intent(in) :: texts
+    integer, intent(in), optional :: offset(:)
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t), target :: place(8)
+    integer(c_int32_t) :: count
+    type(c_ptr) :: place_given
+
+    call convert_place(offset, place, count, place_given)
+    call settle(c_put_strings(self%handle, c_text(path), texts, count, place_given), status)
+  end subroutine put_strings
 
   subroutine variable_close(self, status)
     class(dry_variable), intent(inout) :: self
@@ -617,36 +505,74 @@ contains
     call settle(c_variable_close(handle), status)
   end subroutine variable_close
 
-  !> Fills an array from the box behind `offset`, or from every `stride`-th cell; of one step if the variable has steps.
-  subroutine variable_read(self, data, step, offset, stride, status)
+  !> Fills an array from the box behind `offset`, or from every `stride`-th cell; of one step if the variable has steps. With
+  !> `team` all its ranks read together, each what it asks for.
+  subroutine variable_read(self, data, step, offset, stride, team, status)
     class(dry_variable), intent(in) :: self
     type(*), dimension(..), intent(inout) :: data
     integer, intent(in), optional :: step
     integer, intent(in), optional :: offset(:), stride(:)
+    type(dry_team), intent(in), optional :: team
     integer(int32), intent(out), optional :: status
     integer(c_int64_t), target :: place(8), by(8)
     integer(c_int32_t) :: places, bys
-    integer(c_int64_t) :: wanted
-    type(c_ptr) :: place_given, by_given
+    type(c_ptr) :: place_given, by_given, team_given
 
-    wanted = DRY_NO_STEP
-    if (present(step)) wanted = int(step, c_int64_t)
-    places = -1
-    bys = -1
-    place_given = c_null_ptr
-    by_given = c_null_ptr
-    if (present(offset)) then
-       places = min(size(offset), size(place))
-       place(:places) = int(offset(:places), c_int64_t)
-       place_given = c_loc(place)
-    end if
-    if (present(stride)) then
-       bys = min(size(stride), size(by))
-       by(:bys) = int(stride(:bys), c_int64_t)
-       by_given = c_loc(by)
-    end if
-    call settle(c_read(self%handle, wanted, data, places, place_given, bys, by_given), status)
+    call convert_place(offset, place, places, place_given)
+    call convert_place(stride, by, bys, by_given)
+    team_given = c_null_ptr
+    if (present(team)) team_given = team%handle
+    call settle(c_read(team_given, self%handle, step_given(step), data, places, place_given, bys, by_given), status)
   end subroutine variable_read
+
+  !> The texts of a box of a DRY_STRING variable in the order of their elements, all as long as the longest, blanks behind.
+  subroutine read_strings(self, texts, count, step, offset, status)
+    class(dry_variable), intent(in) :: self
+    character(:), allocatable, intent(out) :: texts(:)
+    integer, intent(in) :: count(:)
+    integer, intent(in), optional :: step, offset(:)
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t), target :: place(8), many(8)
+    integer(c_int32_t) :: places, counts
+    type(c_ptr) :: place_given, count_given
+    character(kind=c_char), allocatable, target :: buffer(:)
+    integer(c_int64_t), allocatable, target :: ends(:)
+    integer(c_size_t) :: length, cells
+    integer(int32) :: code
+    integer :: i, from, longest
+
+    call convert_place(offset, place, places, place_given)
+    call convert_place(count, many, counts, count_given)
+    if (.not. present(offset)) then
+       place = 0
+       place_given = c_loc(place)
+    else if (places /= counts) then
+       counts = -1 ! refused: an offset of another number of dimensions
+    end if
+    cells = product(int(count, c_size_t))
+    allocate (ends(cells))
+    length = 0
+    code = c_read_strings(self%handle, step_given(step), counts, place_given, count_given, c_null_ptr, 0_c_size_t, length, &
+         c_null_ptr, 0_c_size_t)
+    allocate (buffer(length + 1))
+    if (code == DRY_OK) code = c_read_strings(self%handle, step_given(step), counts, place_given, count_given, c_loc(buffer), &
+         length + 1, length, c_loc(ends), cells)
+    longest = 0
+    from = 0
+    if (code == DRY_OK) then
+       do i = 1, int(cells)
+          longest = max(longest, int(ends(i)) - from)
+          from = int(ends(i))
+       end do
+    end if
+    allocate (character(longest) :: texts(merge(int(cells), 0, code == DRY_OK)))
+    from = 0
+    do i = 1, size(texts)
+       texts(i) = joined(buffer(from + 1:), int(ends(i), c_size_t) - from)
+       from = int(ends(i))
+    end do
+    call settle(code, status)
+  end subroutine read_strings
 
   !> The extents in Fortran's order, without the step axis.
   function extents(self) result(list)
@@ -683,10 +609,7 @@ contains
     type(*), dimension(..), intent(inout) :: memory
     integer, intent(in), optional :: step
     integer(int32), intent(out), optional :: status
-    integer(c_int64_t) :: wanted
-    wanted = DRY_NO_STEP
-    if (present(step)) wanted = int(step, c_int64_t)
-    call settle(c_fragment_read(self%handle, wanted, memory), status)
+    call settle(c_fragment_read(self%handle, step_given(step), memory), status)
   end subroutine fragment_read
 
   !> Puts memory of the fragment's size, in one piece, through a writer.
@@ -697,6 +620,141 @@ contains
     integer(int32), intent(out), optional :: status
     call settle(c_fragment_write(self%handle, writer%handle, memory), status)
   end subroutine fragment_write
+
+  !> Compiles the conversion of an array like `src` into one like `dst`: cells that both hold are moved, and numbers converted.
+  !> `src_start` and `dst_start` say where the arrays lie (0: at the same place), `narrowing` what becomes of numbers that do
+  !> not fit: DRY_REFUSE (if left out), DRY_SATURATE or DRY_WRAP.
+  subroutine dry_rule_compile(src, dst, rule, src_start, dst_start, narrowing, status)
+    type(*), dimension(..), intent(in) :: src, dst
+    type(dry_rule), intent(out) :: rule
+    integer, intent(in), optional :: src_start(:), dst_start(:)
+    integer(int32), intent(in), optional :: narrowing
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t), target :: from(8), to(8)
+    integer(c_int32_t) :: froms, tos, how
+    type(c_ptr) :: from_given, to_given
+
+    call convert_place(src_start, from, froms, from_given)
+    call convert_place(dst_start, to, tos, to_given)
+    how = DRY_REFUSE
+    if (present(narrowing)) how = narrowing
+    if (froms >= 0 .and. tos >= 0 .and. froms /= tos) froms = huge(froms) ! refused
+    call settle(c_rule_compile(src, dst, max(froms, tos), from_given, to_given, how, rule%handle), status)
+  end subroutine dry_rule_compile
+
+  !> Fills `dst` from `src`, arrays of the types, shapes and layouts that the rule was compiled for.
+  subroutine rule_apply(self, src, dst, status)
+    class(dry_rule), intent(in) :: self
+    type(*), dimension(..), intent(in) :: src
+    type(*), dimension(..), intent(inout) :: dst
+    integer(int32), intent(out), optional :: status
+    call settle(c_rule_apply(self%handle, src, dst), status)
+  end subroutine rule_apply
+
+  subroutine rule_close(self, status)
+    class(dry_rule), intent(inout) :: self
+    integer(int32), intent(out), optional :: status
+    type(c_ptr) :: handle
+
+    handle = self%handle
+    self%handle = c_null_ptr
+    call settle(c_rule_close(handle), status)
+  end subroutine rule_close
+
+  !> Creates a container on all ranks.
+  subroutine dry_team_create(path, communicator, team, durability, status)
+    character(*), intent(in) :: path
+    type(dry_communicator), intent(in) :: communicator
+    type(dry_team), intent(out) :: team
+    integer(int32), intent(in), optional :: durability
+    integer(int32), intent(out), optional :: status
+    integer(int32) :: wanted
+
+    wanted = DRY_ASYNC
+    if (present(durability)) wanted = durability
+    call settle(c_team_create(c_text(path), wanted, communicator, team%handle), status)
+  end subroutine dry_team_create
+
+  !> Opens a container on all ranks: DRY_READ (if left out), DRY_READ_WRITE, or DRY_APPEND.
+  subroutine dry_team_open(path, communicator, team, mode, status)
+    character(*), intent(in) :: path
+    type(dry_communicator), intent(in) :: communicator
+    type(dry_team), intent(out) :: team
+    integer(int32), intent(in), optional :: mode
+    integer(int32), intent(out), optional :: status
+    integer(int32) :: wanted
+
+    wanted = DRY_READ
+    if (present(mode)) wanted = mode
+    call settle(c_team_open(c_text(path), wanted, communicator, team%handle), status)
+  end subroutine dry_team_open
+
+  subroutine team_close(self, status)
+    class(dry_team), intent(inout) :: self
+    integer(int32), intent(out), optional :: status
+    type(c_ptr) :: handle
+
+    handle = self%handle
+    self%handle = c_null_ptr
+    call settle(c_team_close(handle), status)
+  end subroutine team_close
+
+  !> A handle of this rank's container, to read, or on one rank to change the schema; it is closed by its own.
+  subroutine team_container(self, container, status)
+    class(dry_team), intent(in) :: self
+    type(dry_container), intent(out) :: container
+    integer(int32), intent(out), optional :: status
+    call settle(c_team_container(self%handle, container%handle), status)
+  end subroutine team_container
+
+  !> Tells all ranks how each has fared: `mine` is the status of what this rank did last (DRY_OK if left out). If none failed,
+  !> all see what one of them did: variables it created, a recovery.
+  subroutine team_agree(self, mine, status)
+    class(dry_team), intent(in) :: self
+    integer(int32), intent(in), optional :: mine
+    integer(int32), intent(out), optional :: status
+    integer(int32) :: code
+
+    code = DRY_OK
+    if (present(mine)) code = mine
+    call settle(c_team_agree(self%handle, code), status)
+  end subroutine team_agree
+
+  !> Opens the writer of all ranks together; `writers` ranks write, as many as are cheapest if left out.
+  subroutine team_open_writer(self, writer, writers, status)
+    class(dry_team), intent(in) :: self
+    type(dry_writer), intent(out) :: writer
+    integer, intent(in), optional :: writers
+    integer(int32), intent(out), optional :: status
+    integer(c_int32_t) :: many
+
+    many = 0
+    if (present(writers)) many = int(writers, c_int32_t)
+    call settle(c_team_writer(self%handle, many, writer%handle), status)
+  end subroutine team_open_writer
+
+  !> A step as C takes it.
+  pure function step_given(step) result(number)
+    integer, intent(in), optional :: step
+    integer(c_int64_t) :: number
+    number = DRY_NO_STEP
+    if (present(step)) number = int(step, c_int64_t)
+  end function step_given
+
+  !> An offset as C takes it, kept in `place`; a count of -1 if there is none.
+  subroutine convert_place(offset, place, count, given)
+    integer, intent(in), optional :: offset(:)
+    integer(c_int64_t), target, intent(out) :: place(8)
+    integer(c_int32_t), intent(out) :: count
+    type(c_ptr), intent(out) :: given
+
+    count = -1
+    given = c_null_ptr
+    if (.not. present(offset)) return
+    count = min(size(offset), size(place))
+    place(:count) = int(offset(:count), c_int64_t)
+    given = c_loc(place)
+  end subroutine convert_place
 
   !> Hands a failure to the caller, or ends the program with its message.
   subroutine settle(code, status)
@@ -720,6 +778,19 @@ contains
     end do
     chars(len_trim(text) + 1) = c_null_char
   end function c_text
+
+  !> The same for a text that may be left out; `kept` holds it meanwhile.
+  subroutine convert_text(text, kept, given)
+    character(*), intent(in), optional :: text
+    character(kind=c_char), allocatable, target, intent(out) :: kept(:)
+    type(c_ptr), intent(out) :: given
+
+    given = c_null_ptr
+    if (.not. present(text)) return
+    allocate (kept(len_trim(text) + 1))
+    kept = c_text(text)
+    given = c_loc(kept)
+  end subroutine convert_text
 
   pure function joined(chars, length) result(text)
     character(kind=c_char), intent(in) :: chars(:)

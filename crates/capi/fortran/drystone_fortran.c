@@ -7,6 +7,7 @@
 #include <drystone.h>
 
 #include <ISO_Fortran_binding.h>
+#include <stdlib.h>
 
 enum { RANKS = CFI_MAX_RANK };
 
@@ -29,6 +30,8 @@ static dry_type type_of(CFI_type_t type) {
     if (type == CFI_type_double_Complex) return DRY_COMPLEX128;
     if (type == CFI_type_float_Complex) return DRY_COMPLEX64;
     if (type == CFI_type_Bool) return DRY_BOOL;
+    if (type == CFI_type_char) return DRY_BYTES;
+    if (type == CFI_type_struct || type == CFI_type_other) return DRY_RECORD;
     return 0; /* none: the library says so */
 }
 
@@ -71,12 +74,19 @@ static const uint64_t *reversed(const int64_t *values, uint32_t ndim, uint64_t *
     return out;
 }
 
-dry_status dry_fortran_put(dry_writer *writer, const char *path, const CFI_cdesc_t *data, int32_t offset_count,
-                           const int64_t *offset) {
+/* Bytes of an element where the type does not say. */
+static uint64_t item_size(const struct array *a, const CFI_cdesc_t *given) {
+    return a->type == DRY_BYTES || a->type == DRY_RECORD ? given->elem_len : 0;
+}
+
+dry_status dry_fortran_put(dry_writer *writer, const char *path, const char *member, const CFI_cdesc_t *data,
+                           int32_t offset_count, const int64_t *offset) {
     const struct array a = describe(data);
     uint64_t place[RANKS];
     dry_put_options options = dry_put_options_new();
     options.strides = a.strides;
+    options.member = member;
+    options.item_size = item_size(&a, data);
     /* An offset of another length is as wrong as an array of another rank: the library says which. */
     return dry_put(writer, path, a.type, data->base_addr, a.size, offset_count >= 0 ? (uint32_t)offset_count : a.ndim,
                    reversed(offset, (uint32_t)(offset_count >= 0 ? offset_count : 0), place),
@@ -84,16 +94,18 @@ dry_status dry_fortran_put(dry_writer *writer, const char *path, const CFI_cdesc
 }
 
 /* The box at `offset` of the array's shape, every `stride`-th cell of it; for a variable with steps of one step. */
-dry_status dry_fortran_read(dry_variable *variable, int64_t step, CFI_cdesc_t *data, int32_t offset_count,
+dry_status dry_fortran_read(dry_team *team, dry_variable *variable, int64_t step, CFI_cdesc_t *data, int32_t offset_count,
                             const int64_t *offset, int32_t stride_count, const int64_t *stride) {
     const struct array a = describe(data);
     dry_axis axes[RANKS + 1];
     int64_t strides[RANKS + 1] = {0};
     uint32_t first = step == DRY_NO_STEP ? 0 : 1, d;
     dry_read_options options = dry_read_options_new();
-    if ((offset_count >= 0 && (uint32_t)offset_count != a.ndim) || (stride_count >= 0 && (uint32_t)stride_count != a.ndim))
-        return dry_read(variable, a.type, data->base_addr, 0, (uint32_t)(offset_count >= 0 ? offset_count : stride_count),
-                        NULL, NULL);
+    if ((offset_count >= 0 && (uint32_t)offset_count != a.ndim) || (stride_count >= 0 && (uint32_t)stride_count != a.ndim)) {
+        const uint32_t given = (uint32_t)(offset_count >= 0 ? offset_count : stride_count);
+        return team != NULL ? dry_team_read(team, variable, a.type, data->base_addr, 0, given, NULL, NULL)
+                            : dry_read(variable, a.type, data->base_addr, 0, given, NULL, NULL);
+    }
     memset(axes, 0, sizeof axes);
     axes[0].start = (uint64_t)step;
     axes[0].count = 1;
@@ -104,6 +116,8 @@ dry_status dry_fortran_read(dry_variable *variable, int64_t step, CFI_cdesc_t *d
         strides[first + d] = a.strides[d];
     }
     options.strides = strides;
+    options.item_size = item_size(&a, data);
+    if (team != NULL) return dry_team_read(team, variable, a.type, data->base_addr, a.size, first + a.ndim, axes, &options);
     return dry_read(variable, a.type, data->base_addr, a.size, first + a.ndim, axes, &options);
 }
 
@@ -126,15 +140,18 @@ dry_status dry_fortran_fragment_write(dry_fragment *fragment, dry_writer *writer
 }
 
 /* `extents`, `dims` and `chunks` in Fortran's order. */
-dry_status dry_fortran_create_variable(dry_container *container, const char *path, dry_type type, int32_t ndim,
-                                       const int64_t *extents, const char *const *dims, int32_t has_steps,
-                                       const char *transform, int32_t chunk_ndim, const int64_t *chunks) {
+dry_status dry_fortran_create_variable(dry_container *container, const char *path, dry_type type, int32_t length,
+                                       int32_t ndim, const int64_t *extents, const char *const *dims, int32_t has_steps,
+                                       int32_t is_local, const char *transform, int32_t chunk_ndim,
+                                       const int64_t *chunks) {
     dry_variable_options options = dry_variable_options_new();
     uint64_t shape[RANKS], cut[RANKS];
     const char *names[RANKS];
     int32_t d;
     if (ndim > RANKS || chunk_ndim > RANKS) ndim = RANKS + 1; /* refused below */
     options.type = type;
+    options.length = (uint32_t)length;
+    options.local = is_local != 0;
     options.ndim = (uint32_t)ndim;
     options.shape = ndim > RANKS ? NULL : reversed(extents, (uint32_t)ndim, shape);
     if (dims != NULL && ndim <= RANKS) {
@@ -187,4 +204,117 @@ dry_status dry_fortran_recover(dry_container *container, int32_t decision, int64
     const dry_status status = dry_recover(container, decision, NULL, 0, &report);
     *adopted = (int64_t)report.adopted;
     return status;
+}
+
+dry_status dry_fortran_create_records(dry_container *container, const char *path, const dry_member *members,
+                                      int32_t member_count, int64_t size, int32_t ndim, const int64_t *extents,
+                                      int32_t has_steps, const char *transform) {
+    const dry_record record = dry_record_new((uint64_t)size, members, (uint32_t)member_count);
+    dry_variable_options options = dry_variable_options_new();
+    uint64_t shape[RANKS];
+    options.type = DRY_RECORD;
+    options.record = &record;
+    options.ndim = (uint32_t)(ndim > RANKS ? RANKS + 1 : ndim);
+    options.shape = ndim > RANKS ? NULL : reversed(extents, (uint32_t)ndim, shape);
+    options.has_steps = has_steps != 0;
+    options.transform = transform;
+    return dry_create_variable(container, path, &options);
+}
+
+/* Texts without the blanks at their ends, in the order of their elements, which is the row-major order of reversed dimensions. */
+dry_status dry_fortran_put_strings(dry_writer *writer, const char *path, const CFI_cdesc_t *texts, int32_t offset_count,
+                                   const int64_t *offset) {
+    const struct array a = describe(texts);
+    uint64_t place[RANKS], index[RANKS] = {0}, cells = 1, i, *lengths;
+    const char **values;
+    uint32_t d;
+    dry_status status;
+
+    if (texts->type != CFI_type_char || (offset_count >= 0 && (uint32_t)offset_count != a.ndim))
+        return dry_put(writer, path, a.type, NULL, 0, a.ndim + 1, NULL, NULL, NULL); /* refused */
+    for (d = 0; d < a.ndim; d++) cells *= a.shape[d];
+    values = (const char **)malloc((cells + 1) * sizeof *values);
+    lengths = (uint64_t *)malloc((cells + 1) * sizeof *lengths);
+    if (values == NULL || lengths == NULL) {
+        free(values);
+        free(lengths);
+        return DRY_IO;
+    }
+    for (i = 0; i < cells; i++) {
+        int64_t at = 0;
+        for (d = 0; d < a.ndim; d++) at += (int64_t)index[d] * a.strides[d];
+        values[i] = (const char *)texts->base_addr + at;
+        for (lengths[i] = texts->elem_len; lengths[i] > 0 && values[i][lengths[i] - 1] == ' ';) lengths[i]--;
+        for (d = a.ndim; d-- > 0 && ++index[d] == a.shape[d];) index[d] = 0;
+    }
+    status = dry_put_strings(writer, path, values, lengths, a.ndim, reversed(offset, a.ndim, place), a.shape);
+    free(values);
+    free(lengths);
+    return status;
+}
+
+dry_status dry_fortran_read_strings(dry_variable *variable, int64_t step, int32_t ndim, const int64_t *offset,
+                                    const int64_t *counts, char *text, size_t capacity, size_t *length, uint64_t *ends,
+                                    size_t cells) {
+    dry_axis axes[RANKS + 1];
+    const int32_t first = step == DRY_NO_STEP ? 0 : 1;
+    int32_t d;
+    if (ndim < 0 || ndim > RANKS) return dry_read_strings(variable, RANKS + 1, NULL, NULL, 0, length, NULL, 0);
+    memset(axes, 0, sizeof axes);
+    axes[0].start = (uint64_t)step;
+    axes[0].count = 1;
+    for (d = 0; d < ndim; d++) {
+        axes[first + d].start = (uint64_t)offset[ndim - 1 - d];
+        axes[first + d].count = (uint64_t)counts[ndim - 1 - d];
+        axes[first + d].step = 1;
+    }
+    return dry_read_strings(variable, (uint32_t)(first + ndim), axes, text, capacity, length, ends, cells);
+}
+
+/* ---- rules: one box into another ---------------------------------------------------------------------------------- */
+
+static dry_layout layout_of(const struct array *a, const int64_t *start) {
+    dry_layout out;
+    memset(&out, 0, sizeof out);
+    out.type = a->type;
+    out.ndim = a->ndim;
+    out.start = start;
+    out.shape = a->shape;
+    out.strides = a->strides;
+    return out;
+}
+
+dry_status dry_fortran_rule_compile(const CFI_cdesc_t *src, const CFI_cdesc_t *dst, int32_t start_count,
+                                    const int64_t *src_start, const int64_t *dst_start, int32_t narrowing,
+                                    dry_rule **rule) {
+    const struct array a = describe(src), b = describe(dst);
+    int64_t from[RANKS] = {0}, to[RANKS] = {0};
+    dry_layout one, other;
+    uint32_t d;
+    if (start_count >= 0 && ((uint32_t)start_count != a.ndim || (uint32_t)start_count != b.ndim))
+        return dry_rule_compile(NULL, 1, NULL, 1, narrowing, rule); /* refused */
+    for (d = 0; d < a.ndim && src_start != NULL; d++) from[d] = src_start[a.ndim - 1 - d];
+    for (d = 0; d < b.ndim && dst_start != NULL; d++) to[d] = dst_start[b.ndim - 1 - d];
+    one = layout_of(&a, from);
+    other = layout_of(&b, to);
+    return dry_rule_compile(&one, 1, &other, 1, narrowing, rule);
+}
+
+dry_status dry_fortran_rule_apply(dry_rule *rule, const CFI_cdesc_t *src, CFI_cdesc_t *dst) {
+    return dry_rule_apply(rule, src->base_addr, describe(src).size, dst->base_addr, describe(dst).size);
+}
+
+/* ---- teams ------------------------------------------------------------------------------------------------------ */
+
+dry_status dry_fortran_team_create(const char *path, int32_t durability, const dry_communicator *communicator,
+                                   dry_team **team) {
+    dry_create_options options = dry_create_options_new();
+    options.durability = durability;
+    return dry_team_create(path, &options, communicator, team);
+}
+
+dry_status dry_fortran_team_writer(dry_team *team, int32_t writers, dry_writer **writer) {
+    dry_team_writer_options options = dry_team_writer_options_new();
+    options.writers = (uint32_t)writers;
+    return dry_team_writer_open(team, &options, writer);
 }

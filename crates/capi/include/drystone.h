@@ -239,6 +239,32 @@ typedef int32_t (*dry_progress)(void *context, uint64_t done, uint64_t total);
 /** Checks every byte the handle's snapshot refers to. Damage is counted, not a failure of this call. */
 dry_status dry_verify(dry_container *container, dry_progress progress, void *context, dry_verify_report *report);
 
+/* ---- publishing: the replica that other tools read (docs/publishing.md) ------------------------------------------ */
+
+typedef struct dry_publish_options {
+    uint32_t struct_size;
+    uint32_t variable_count;
+    const char *const *variables; /* their paths; NULL: all */
+    uint64_t memory;              /* bytes that may be used; 0: as usual */
+    const char *compressor;       /* "auto", "none" or "zstd:LEVEL"; NULL: auto */
+} dry_publish_options;
+
+typedef struct dry_publish_report {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t snapshot;     /* that is published now */
+    uint64_t arrays;       /* of the Zarr hierarchy */
+    uint64_t written;      /* shards written */
+    uint64_t kept;         /* shards that were right already */
+    uint64_t stored_bytes; /* of the shards written */
+    uint64_t skipped;      /* variables that have no such form; the log tells why */
+} dry_publish_report;
+
+/** Publishes what is committed as Zarr arrays in the container's folder; again, and only what changed is written. One process
+ *  at a time, else DRY_CONFLICT. `progress` may be NULL. */
+dry_status dry_publish(dry_container *container, const dry_publish_options *options, dry_progress progress, void *context,
+                       dry_publish_report *report);
+
 /* ---- schema ----------------------------------------------------------------------------------------------------- */
 
 /** An extent that grows as blocks are put. */
@@ -422,7 +448,7 @@ typedef struct dry_axis {
 
 typedef struct dry_read_report {
     uint32_t struct_size;
-    uint32_t reserved;
+    uint32_t readers;      /* ranks that read for all, in dry_team_read; 0: each for itself */
     uint64_t wanted_bytes; /* of the selected cells that blocks hold */
     uint64_t read_bytes;   /* from storage */
     uint64_t requests;     /* to storage */
@@ -447,7 +473,7 @@ typedef struct dry_read_options {
     dry_read_report *report; /* what it cost, or NULL */
     double max_error;
     uint32_t level;
-    uint32_t reserved;
+    uint32_t readers;        /* in dry_team_read: so many ranks read for all, DRY_ALONE each for itself; 0: as is cheapest */
 } dry_read_options;
 
 /** A written block. */
@@ -509,6 +535,18 @@ dry_status dry_read(dry_variable *variable, dry_type type, void *data, uint64_t 
  *  gets for each cell where its text ends. */
 dry_status dry_read_strings(dry_variable *variable, uint32_t naxes, const dry_axis *axes, char *text, size_t capacity,
                             size_t *length, uint64_t *ends, size_t cells);
+
+/** Reads `count` listed cells, one element each, in the order of the list: `naxes` coordinates per cell, for a variable with
+ *  steps the step first. `data` has one dimension. */
+dry_status dry_read_points(dry_variable *variable, dry_type type, void *data, uint64_t size, uint32_t naxes,
+                           const uint64_t *cells, size_t count, const dry_read_options *options);
+
+/** Finds the cells of a step (DRY_NO_STEP for a variable without) whose values lie between two limits, both included; what
+ *  cannot hold such a value is not read. The limits are of `type`: DRY_INT64, DRY_UINT64 or DRY_FLOAT64. `count` gets how many
+ *  there are; with room for them (`capacity` cells; NULL, NULL and 0 to ask), `cells` gets ndim coordinates each and `values`
+ *  their elements, either of which may be NULL. Cells that nobody wrote are not found. */
+dry_status dry_find(dry_variable *variable, int64_t step, dry_type type, const void *low, const void *high,
+                    uint64_t *cells, void *values, size_t capacity, size_t *count, dry_read_report *report);
 
 /** What dry_read would do: ranges, requests, bytes. */
 dry_status dry_explain(dry_variable *variable, uint32_t naxes, const dry_axis *axes, char *text, size_t capacity,
@@ -659,7 +697,7 @@ typedef struct dry_communicator {
 } dry_communicator;
 
 /** A container that all ranks have opened. Its functions are collective: all ranks call them, in one order, and a failure of one
- *  is an error of all. */
+ *  is an error of all; wrong arguments are one, but not a wrong handle, through which nobody can be told. */
 typedef struct dry_team dry_team;
 
 /** Creates a container: rank 0 does, then the others open it. */
@@ -685,10 +723,22 @@ typedef struct dry_team_writer_options {
 } dry_team_writer_options;
 
 /** Opens the writer of all ranks together. It is used as any other, with dry_begin_step, dry_put, dry_end_step, dry_abort_step and
- *  dry_writer_close; all but dry_put are collective. dry_end_step commits: when it returns, the step is visible, or it failed for
- *  all. Small blocks wait until then, and few ranks write them for the others. Strings and fragments are put by writers of their
- *  own. DRY_CONFLICT where a dead run left steps: dry_recover on one rank, and dry_team_agree. */
+ *  dry_writer_close; all but the puts are collective. dry_end_step commits: when it returns, the step is visible, or it failed for
+ *  all. Small blocks wait until then, and few ranks write them for the others. DRY_CONFLICT where a dead run left steps: dry_recover on one rank, and dry_team_agree. */
 dry_status dry_team_writer_open(dry_team *team, const dry_team_writer_options *options, dry_writer **writer);
+
+/** Each rank reads for itself. */
+#define DRY_ALONE UINT32_MAX
+
+/** As dry_read, on all ranks: each gives a handle of the same variable at the same snapshot, and asks for cells of its own, or
+ *  for none. Where ranks want small interleaved parts, few of them read larger boxes and hand out what the others want; where
+ *  parts are large, each reads for itself. A failure of one is an error of all. */
+dry_status dry_team_read(dry_team *team, dry_variable *variable, dry_type type, void *data, uint64_t size, uint32_t naxes,
+                         const dry_axis *axes, const dry_read_options *options);
+
+/** As dry_read_box, on all ranks. */
+dry_status dry_team_read_box(dry_team *team, dry_variable *variable, int64_t step, dry_type type, void *data, uint64_t size,
+                             uint32_t ndim, const uint64_t *offset, const uint64_t *count, const dry_read_options *options);
 
 /* ---- structures with struct_size set and everything else 0 ------------------------------------------------------ */
 
@@ -717,6 +767,8 @@ DRY_NEW(dry_coverage)
 DRY_NEW(dry_rule_info)
 DRY_NEW(dry_communicator)
 DRY_NEW(dry_team_writer_options)
+DRY_NEW(dry_publish_options)
+DRY_NEW(dry_publish_report)
 
 /** The record of a C struct. */
 static inline dry_record dry_record_new(uint64_t item_size, const dry_member *members, uint32_t member_count) {

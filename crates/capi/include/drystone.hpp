@@ -255,6 +255,34 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
         return report;
     }
 
+    /// Reads listed cells: as many coordinates each as there are axes, the step first.
+    template <class T> std::vector<T> points(const std::vector<std::uint64_t> &cells) const {
+        const auto found = info();
+        const std::uint32_t axes = found.ndim + (found.has_steps ? 1 : 0);
+        const std::size_t count = axes == 0 ? 0 : cells.size() / axes;
+        std::vector<T> out(count);
+        auto given = dry_read_options_new();
+        given.item_size = sizeof(T);
+        detail::check(dry_read_points(get(), type_of<T>(), out.data(), out.size() * sizeof(T), axes, cells.data(), count, &given));
+        return out;
+    }
+
+    /// Coordinates (without the step) of the cells of a step whose values lie between two limits, both included.
+    template <class L> std::vector<extents> find(std::int64_t step, L low, L high) const {
+        static_assert(type_of<L>() == DRY_INT64 || type_of<L>() == DRY_UINT64 || type_of<L>() == DRY_FLOAT64,
+                      "limits are int64_t, uint64_t or double");
+        std::size_t count = 0;
+        detail::check(dry_find(get(), step, type_of<L>(), &low, &high, nullptr, nullptr, 0, &count, nullptr));
+        const std::size_t ndim = info().ndim;
+        std::vector<std::uint64_t> cells(count * ndim + 1);
+        detail::check(dry_find(get(), step, type_of<L>(), &low, &high, cells.data(), nullptr, count, &count, nullptr));
+        std::vector<extents> out;
+        for (std::size_t i = 0; i < count; ++i)
+            out.emplace_back(cells.begin() + static_cast<std::ptrdiff_t>(i * ndim),
+                             cells.begin() + static_cast<std::ptrdiff_t>((i + 1) * ndim));
+        return out;
+    }
+
     /// What `select` would do.
     std::string explain(const std::vector<axis> &axes) const {
         const auto wanted = convert(axes);
@@ -631,6 +659,13 @@ class container : public detail::handle<dry_container, dry_container_close> {
         return drystone::writer(raw);
     }
 
+    /// Publishes what is committed as Zarr arrays in the container's folder.
+    dry_publish_report publish() {
+        auto report = dry_publish_report_new();
+        detail::check(dry_publish(get(), nullptr, nullptr, nullptr, &report));
+        return report;
+    }
+
     /// Declares a text in the dataset language.
     void declare(const std::string &text, const parameters &values = {}) {
         const auto given = detail::convert(values);
@@ -703,6 +738,23 @@ class team : public detail::handle<dry_team, dry_team_close> {
             mine = failure.status();
         }
         detail::check(dry_team_agree(get(), mine));
+    }
+
+    /// As variable::read, on all ranks: each reads a box of its own.
+    template <class T>
+    dry_read_report read(const drystone::variable &of, const view<T> &out, std::int64_t step = DRY_NO_STEP,
+                         const extents &offset = {}) {
+        auto report = dry_read_report_new();
+        auto given = dry_read_options_new();
+        given.item_size = sizeof(T);
+        given.strides = out.strides();
+        given.report = &report;
+        const auto *at = detail::pointer(offset);
+        // An offset of another number of dimensions is told to all ranks: by a box that no variable has.
+        const auto ndim = offset.empty() || offset.size() == out.shape().size() ? detail::ndim(out.shape()) : 99u;
+        detail::check(dry_team_read_box(get(), of.get(), step, type_of<T>(), out.data(), out.size(), ndim, at,
+                                        out.shape().data(), &given));
+        return report;
     }
 
     /// The writer of all ranks together; 0: as many ranks write as are cheapest.

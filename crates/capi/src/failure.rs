@@ -61,7 +61,12 @@ impl Failure {
     }
     /// A status that a function gave back, with this thread's last message.
     pub(crate) fn last(status: Status) -> Error {
-        let kind = match status {
+        let message = LAST.try_with(|last| last.borrow().to_string_lossy().into_owned()).unwrap_or_default();
+        Failure { status, message }.error()
+    }
+    /// As the engine has it, to be told to other ranks.
+    pub(crate) fn error(self) -> Error {
+        let kind = match self.status {
             NOT_FOUND => ErrorKind::NotFound,
             CORRUPT => ErrorKind::Corrupt,
             CONFLICT => ErrorKind::Conflict,
@@ -71,8 +76,7 @@ impl Failure {
             CANCELLED => ErrorKind::Cancelled,
             _ => ErrorKind::InvalidArgument,
         };
-        let message = LAST.try_with(|last| last.borrow().to_string_lossy().into_owned()).unwrap_or_default();
-        Error::new(kind, message)
+        Error::new(kind, self.message)
     }
     pub(crate) fn too_small(what: &str, given: usize, needed: usize) -> Self {
         let message = format!("the buffer for {what} takes {given}, {needed} are needed");

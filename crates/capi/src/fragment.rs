@@ -219,7 +219,7 @@ pub(crate) unsafe extern "C" fn dry_fragment_read(
         // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
         unsafe {
             let out = bytes_mut(out, size, "the memory of the fragment")?;
-            give_report(report, &fragment.read(optional_step(step)?, out)?)
+            give_report(report, &fragment.read(optional_step(step)?, out)?, 0)
         }
     })
 }
@@ -235,7 +235,7 @@ pub(crate) unsafe extern "C" fn dry_fragment_write(
     guard(|| {
         // SAFETY: pointers as drystone.h says; the memory does not change until this returns.
         let data = unsafe { bytes(data, size, "the memory of the fragment")? };
-        Ok(fragment(handle)?.write(writer(through)?.alone()?, data)?)
+        writer(through)?.put_fragment(fragment(handle)?.as_ref(), data)
     })
 }
 

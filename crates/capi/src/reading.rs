@@ -87,16 +87,13 @@ pub(crate) struct dry_read_options {
     report: *mut dry_read_report,
     max_error: f64,
     level: u32,
-    reserved: u32,
+    readers: u32,
 }
 
 // SAFETY: repr(C), a u32 first, and zeros are a value of each field.
 unsafe impl Sized32 for dry_read_options {
     const NAME: &'static str = "dry_read_options";
     const FIRST: usize = 48;
-    fn reserved(&self) -> u32 {
-        self.reserved
-    }
 }
 
 /// What a read cost.
@@ -104,7 +101,7 @@ unsafe impl Sized32 for dry_read_options {
 #[derive(Clone, Copy)]
 pub(crate) struct dry_read_report {
     struct_size: u32,
-    reserved: u32,
+    readers: u32,
     wanted_bytes: u64,
     read_bytes: u64,
     requests: u64,
@@ -147,10 +144,10 @@ unsafe impl Sized32 for dry_block {
 }
 
 /// Gives back the cost of a read.
-pub(crate) unsafe fn give_report(out: *mut dry_read_report, report: &ReadReport) -> Result<()> {
+pub(crate) unsafe fn give_report(out: *mut dry_read_report, report: &ReadReport, readers: u32) -> Result<()> {
     let report = dry_read_report {
         struct_size: 0,
-        reserved: 0,
+        readers,
         wanted_bytes: report.wanted_bytes,
         read_bytes: report.read_bytes,
         requests: report.requests,
@@ -269,6 +266,28 @@ impl OpenVariable {
             (false, None) => {}
         }
         Ok((selection, count))
+    }
+}
+
+impl OpenVariable {
+    /// A reading and the caller's memory for so many listed cells.
+    ///
+    /// # Safety
+    /// As of `Asked::selected`.
+    pub(crate) unsafe fn listed<'a>(
+        &self,
+        type_: Type,
+        out: *mut u8,
+        size: u64,
+        count: u64,
+        given: *const dry_read_options,
+    ) -> Result<(Reading, Target<'a>, *mut dry_read_report)> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let given = options(given)?;
+            let target = self.memory(type_, out, size, &[count], &given, false)?.target()?;
+            Ok((given.accurate(&self.reading)?, target, given.report))
+        }
     }
 }
 
@@ -413,6 +432,86 @@ pub(crate) unsafe extern "C" fn dry_variable_steps(
     })
 }
 
+/// A read into the caller's memory whose arguments were checked.
+pub(crate) struct Asked<'a> {
+    pub(crate) reading: Reading,
+    pub(crate) selection: Selection,
+    pub(crate) target: Target<'a>,
+    pub(crate) report: *mut dry_read_report,
+    pub(crate) readers: u32,
+}
+
+impl Asked<'_> {
+    /// A selection, step axis first.
+    ///
+    /// # Safety
+    /// Pointers are as drystone.h says; the memory is the caller's, who uses it for nothing else while this lives.
+    pub(crate) unsafe fn selected(
+        handle: *const dry_variable,
+        type_: Type,
+        out: *mut u8,
+        size: u64,
+        naxes: u32,
+        axes: *const dry_axis,
+        given: *const dry_read_options,
+    ) -> Result<Self> {
+        let open = variable(handle)?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (selection, given) = (selection(naxes, axes)?, options(given)?);
+            let memory = open.memory(type_, out, size, &selection.shape(), &given, false)?;
+            Self::new(&open, selection, &memory, &given)
+        }
+    }
+
+    /// A box at a step.
+    ///
+    /// # Safety
+    /// As of `selected`.
+    pub(crate) unsafe fn boxed(
+        handle: *const dry_variable,
+        step: i64,
+        type_: Type,
+        out: *mut u8,
+        size: u64,
+        ndim: u32,
+        offset: *const u64,
+        count: *const u64,
+        given: *const dry_read_options,
+    ) -> Result<Self> {
+        let open = variable(handle)?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let given = options(given)?;
+            let (selection, count) = open.boxed(step, ndim, offset, count)?;
+            let one_step = open.reading.variable().steps;
+            let memory = open.memory(type_, out, size, &count, &given, one_step)?;
+            Self::new(&open, selection, &memory, &given)
+        }
+    }
+
+    unsafe fn new(
+        open: &OpenVariable,
+        selection: Selection,
+        memory: &Memory,
+        given: &dry_read_options,
+    ) -> Result<Self> {
+        let reading = given.accurate(&open.reading)?;
+        // SAFETY: the caller's promise.
+        let target = unsafe { memory.target()? };
+        Ok(Asked { reading, selection, target, report: given.report, readers: given.readers })
+    }
+
+    /// Reads on this rank alone.
+    fn read(&self) -> Result<()> {
+        if self.readers != 0 {
+            return Err(Failure::invalid("readers are chosen in dry_team_read and dry_team_read_box only"));
+        }
+        // SAFETY: a pointer as drystone.h says.
+        unsafe { give_report(self.report, &self.reading.read(&self.selection, &self.target)?, 0) }
+    }
+}
+
 /// Reads a selection, step axis first.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_read(
@@ -424,16 +523,8 @@ pub(crate) unsafe extern "C" fn dry_read(
     axes: *const dry_axis,
     given: *const dry_read_options,
 ) -> Status {
-    guard(|| {
-        let open = variable(handle)?;
-        // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
-        unsafe {
-            let (selection, given) = (selection(naxes, axes)?, options(given)?);
-            let target: Target<'_> =
-                open.memory(type_, out, size, &selection.shape(), &given, false)?.target()?;
-            give_report(given.report, &given.accurate(&open.reading)?.read(&selection, &target)?)
-        }
-    })
+    // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
+    guard(|| unsafe { Asked::selected(handle, type_, out, size, naxes, axes, given)?.read() })
 }
 
 /// Reads a box at a step.
@@ -449,17 +540,8 @@ pub(crate) unsafe extern "C" fn dry_read_box(
     count: *const u64,
     given: *const dry_read_options,
 ) -> Status {
-    guard(|| {
-        let open = variable(handle)?;
-        // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
-        unsafe {
-            let given = options(given)?;
-            let (selection, count) = open.boxed(step, ndim, offset, count)?;
-            let one_step = open.reading.variable().steps;
-            let target = open.memory(type_, out, size, &count, &given, one_step)?.target()?;
-            give_report(given.report, &given.accurate(&open.reading)?.read(&selection, &target)?)
-        }
-    })
+    // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
+    guard(|| unsafe { Asked::boxed(handle, step, type_, out, size, ndim, offset, count, given)?.read() })
 }
 
 /// What a read would do, as text.
@@ -540,7 +622,7 @@ pub(crate) unsafe extern "C" fn dry_read_block(
             let (count, given) = (extents(count, ndim, "the count")?, options(given)?);
             let target = open.memory(type_, out, size, count, &given, false)?.target()?;
             let reading = given.accurate(&open.reading)?;
-            give_report(given.report, &reading.read_block(optional_step(step)?, number, &target)?)
+            give_report(given.report, &reading.read_block(optional_step(step)?, number, &target)?, 0)
         }
     })
 }

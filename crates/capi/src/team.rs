@@ -3,15 +3,20 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use drystone::collective::{Communicator, Team, TeamWriterOptions};
+use drystone::collective::{Call, Communicator, Readers, Team, TeamWriterOptions};
 use drystone::{CreateOptions, Error, ErrorKind};
 
 use crate::argument::{Sized32, options, place, text};
 use crate::container::{dry_container, dry_create_options};
+use crate::dtype::Type;
 use crate::failure::{Failure, Result, Status, guard};
 use crate::handle::{Handled, get, keep, take};
 use crate::log;
+use crate::reading::{Asked, dry_axis, dry_read_options, dry_variable, give_report};
 use crate::writer::{OpenWriter, dry_writer};
+
+/// `DRY_ALONE` of the header: each rank reads for itself.
+const ALONE: u32 = u32::MAX;
 
 /// The handle of a team.
 #[repr(C)]
@@ -157,6 +162,11 @@ fn team(handle: *const dry_team) -> Result<Arc<Team>> {
     get(handle)
 }
 
+/// What a rank needs for a collective call; without it the rank declines, so that all fail and nobody waits.
+fn ready<T>(found: Result<T>, decline: impl FnOnce(Error) -> Error) -> Result<T> {
+    found.map_err(|failure| decline(failure.error()).into())
+}
+
 /// Creates a container; all ranks open it.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_team_create(
@@ -167,11 +177,18 @@ pub(crate) unsafe extern "C" fn dry_team_create(
 ) -> Status {
     guard(|| {
         // SAFETY: pointers as drystone.h says.
-        let (path, given, ranks, out) = unsafe {
-            (text(path, "the path")?, options(given)?, communicator(ranks)?, place(out, "the handle")?)
-        };
-        *out = std::ptr::null_mut();
-        let created = Team::create_local(path, CreateOptions { durability: given.durability()? }, ranks)?;
+        let out = unsafe { place(out, "the handle") }.map(|out| {
+            *out = std::ptr::null_mut();
+            out
+        });
+        // SAFETY: as above.
+        let ranks = unsafe { communicator(ranks)? };
+        let mine = out.and_then(|out| {
+            // SAFETY: as above.
+            unsafe { Ok((text(path, "the path")?, options(given)?.durability()?, out)) }
+        });
+        let (path, durability, out) = ready(mine, |e| Team::decline(ranks.clone(), Call::Open, e))?;
+        let created = Team::create_local(path, CreateOptions { durability }, ranks)?;
         log::tell_warnings(created.container());
         *out = keep(created);
         Ok(())
@@ -188,10 +205,18 @@ pub(crate) unsafe extern "C" fn dry_team_open(
 ) -> Status {
     guard(|| {
         // SAFETY: pointers as drystone.h says.
-        let (path, ranks, out) =
-            unsafe { (text(path, "the path")?, communicator(ranks)?, place(out, "the handle")?) };
-        *out = std::ptr::null_mut();
-        let opened = Team::open_local(path, crate::container::mode(mode)?, ranks)?;
+        let out = unsafe { place(out, "the handle") }.map(|out| {
+            *out = std::ptr::null_mut();
+            out
+        });
+        // SAFETY: as above.
+        let ranks = unsafe { communicator(ranks)? };
+        let mine = out.and_then(|out| {
+            // SAFETY: as above.
+            unsafe { Ok((text(path, "the path")?, crate::container::mode(mode)?, out)) }
+        });
+        let (path, mode, out) = ready(mine, |e| Team::decline(ranks.clone(), Call::Open, e))?;
+        let opened = Team::open_local(path, mode, ranks)?;
         log::tell_warnings(opened.container());
         *out = keep(opened);
         Ok(())
@@ -242,13 +267,68 @@ pub(crate) unsafe extern "C" fn dry_team_writer_open(
     out: *mut *mut dry_writer,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
-        let (given, out) = unsafe { (options(given)?, place(out, "the handle")?) };
-        *out = std::ptr::null_mut();
         let team = team(handle)?;
+        // SAFETY: pointers as drystone.h says.
+        let mine = unsafe { options(given).and_then(|given| Ok((given, place(out, "the handle")?))) };
+        let (given, out) = ready(mine, |e| team.declined(Call::OpenWriter, e))?;
+        *out = std::ptr::null_mut();
         let writers = (given.writers > 0).then_some(given.writers);
         let writer = team.writer(TeamWriterOptions { writers })?;
         *out = keep(OpenWriter::together(writer, team.container().clone()));
         Ok(())
     })
+}
+
+/// Reads a selection of one variable on all ranks, for each what it asks for.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_team_read(
+    handle: *const dry_team,
+    of: *const dry_variable,
+    type_: Type,
+    out: *mut u8,
+    size: u64,
+    naxes: u32,
+    axes: *const dry_axis,
+    given: *const dry_read_options,
+) -> Status {
+    guard(|| {
+        let team = team(handle)?;
+        // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
+        let mine = unsafe { Asked::selected(of, type_, out, size, naxes, axes, given) };
+        read(&team, mine)
+    })
+}
+
+/// Reads a box at a step on all ranks, for each its own.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_team_read_box(
+    handle: *const dry_team,
+    of: *const dry_variable,
+    step: i64,
+    type_: Type,
+    out: *mut u8,
+    size: u64,
+    ndim: u32,
+    offset: *const u64,
+    count: *const u64,
+    given: *const dry_read_options,
+) -> Status {
+    guard(|| {
+        let team = team(handle)?;
+        // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
+        let mine = unsafe { Asked::boxed(of, step, type_, out, size, ndim, offset, count, given) };
+        read(&team, mine)
+    })
+}
+
+fn read(team: &Team, mine: Result<Asked<'_>>) -> Result<()> {
+    let asked = ready(mine, |e| team.declined(Call::Read, e))?;
+    let readers = match asked.readers {
+        0 => Readers::Cheapest,
+        ALONE => Readers::Alone,
+        some => Readers::Count(some),
+    };
+    let done = team.read(&asked.reading, &asked.selection, &asked.target, readers)?;
+    // SAFETY: a pointer as drystone.h says.
+    unsafe { give_report(asked.report, &done.read, done.readers as u32) }
 }

@@ -2,10 +2,10 @@
 
 use std::ffi::c_char;
 
-use drystone::collective::TeamWriter;
+use drystone::collective::{Call, TeamWriter};
 use drystone::format::dtype::DType;
 use drystone::member::member;
-use drystone::{Container, ErrorKind, Writer, WriterOptions};
+use drystone::{Container, ErrorKind, FragmentHandle, Writer, WriterOptions};
 
 use crate::argument::{Sized32, give, list, optional_list, optional_text, options, place, set};
 use crate::container::{committed, container, dry_commit_report, dry_container, report};
@@ -98,14 +98,13 @@ impl OpenWriter {
         OpenWriter { kind: Kind::Together(writer), container }
     }
 
-    /// The writer, if it is no team's.
-    pub(crate) fn alone(&self) -> Result<&Writer> {
+    /// Puts the memory of a fragment.
+    pub(crate) fn put_fragment(&self, fragment: &FragmentHandle, data: &[u8]) -> Result<()> {
         match &self.kind {
-            Kind::Alone(writer) => Ok(writer),
-            Kind::Together(_) => Err(Failure::unsupported(
-                "a writer of a team puts arrays only; open a writer of this rank alone (dry_writer_open)",
-            )),
+            Kind::Alone(writer) => fragment.write(writer, data)?,
+            Kind::Together(writer) => fragment.write(writer, data)?,
         }
+        Ok(())
     }
 
     /// Type and axes of what a path and a member name; looks again if another process may have just created it.
@@ -181,10 +180,15 @@ pub(crate) unsafe extern "C" fn dry_begin_step(
     out: *mut u64,
 ) -> Status {
     guard(|| {
-        let (step, replace) = (optional_step(step)?, replace != 0);
-        let begun = match &writer(handle)?.kind {
-            Kind::Alone(writer) => writer.begin_step(step, replace)?,
-            Kind::Together(writer) => writer.begin_step(step, replace)?,
+        let open = writer(handle)?;
+        let (step, replace) = (optional_step(step), replace != 0);
+        let begun = match &open.kind {
+            Kind::Alone(writer) => writer.begin_step(step?, replace)?,
+            Kind::Together(writer) => {
+                // What this rank cannot begin, none does.
+                let step = step.map_err(|e| writer.declined(Call::BeginStep, e.error()))?;
+                writer.begin_step(step, replace)?
+            }
         };
         // SAFETY: pointers as drystone.h says.
         unsafe { set(out, begun, "the step") }
@@ -291,7 +295,10 @@ pub(crate) unsafe extern "C" fn dry_put_strings(
             let lengths = optional_list(lengths, cells, "the lengths")?;
             crate::strings::gather(values, lengths)?
         };
-        writer(handle)?.alone()?.put_strings(name, count, &texts, offset)?;
+        match &writer(handle)?.kind {
+            Kind::Alone(writer) => writer.put_strings(name, count, &texts, offset)?,
+            Kind::Together(writer) => writer.put_strings(name, count, &texts, offset)?,
+        }
         Ok(())
     })
 }

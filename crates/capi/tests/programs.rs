@@ -48,6 +48,11 @@ fn fragments_and_rules_convert_between_layouts() {
 }
 
 #[test]
+fn points_searches_precision_and_publishing_do_what_they_say() {
+    runs("searching.c");
+}
+
+#[test]
 fn a_team_may_have_one_rank_and_a_communicator_of_its_own() {
     runs("team.c");
 }

@@ -194,9 +194,15 @@ pub(crate) struct Publish {
     /// Memory to use, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 512)]
     pub(crate) memory: u64,
-    /// How chunks are compressed: auto (as the variable), none, or zstd:LEVEL
+    /// How chunks are compressed: auto (as the variable), none, zstd:LEVEL, or zlib:LEVEL
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub(crate) compressor: String,
+    /// What is made: zarr; zarr+hdf5, whose shards are HDF5 files too; or netcdf, one file. If not given, what it was before
+    #[arg(long)]
+    pub(crate) format: Option<String>,
+    /// The netCDF file, if it shall not go into the container's directory
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
     /// Print why the arrays are cut as they are
     #[arg(long)]
     pub(crate) why: bool,

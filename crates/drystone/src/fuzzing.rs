@@ -34,6 +34,11 @@ const CELLS: u64 = 1 << 16;
 const WRITER: u64 = 0x0123_4567_89ab_cdef;
 const UUID: [u8; 16] = *b"a stranger's one";
 
+/// What ranks of a program send each other, as a broken communicator might deliver it.
+pub fn fuzz_sent(data: &[u8]) {
+    crate::collective::fuzz_sent(data);
+}
+
 /// Objects named and filled by `data`, opened and used.
 pub fn fuzz_open(data: &[u8]) {
     let store = MemoryStore::new();

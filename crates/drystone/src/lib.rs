@@ -25,6 +25,7 @@ mod fragment;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gc;
+mod hdf5;
 mod head;
 mod layout;
 mod log_scan;
@@ -60,7 +61,9 @@ pub use drystone_transform::{Bound, Limit, Precision};
 pub use error::{Error, ErrorKind, Result};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
 pub use gc::{GcOptions, GcReport};
-pub use publish::{Compressor, PublishOptions, PublishReport, PublishedArray, Skipped};
+pub use publish::{
+    Compressor, Format, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView, netcdf_path,
+};
 pub use put::logical_of;
 pub use read::{BlockInfo, Hits, Planned, ReadReport, Reading, StoredStatistics, Wanted, Written};
 pub use recover::{Adopt, RecoverReport};
@@ -68,4 +71,4 @@ pub use schema_op::{NewVariable, SchemaOp};
 pub use snapshot::Snapshot;
 pub use transaction::Committed;
 pub use verify::{Damage, VerifyReport};
-pub use writer::{BlockLayout, Writer, WriterOptions};
+pub use writer::{BlockLayout, BlockSink, Writer, WriterOptions};

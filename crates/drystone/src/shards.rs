@@ -115,12 +115,12 @@ pub(crate) fn chunks(array: &Array) -> u64 {
 /// Whether the object is the one that was recorded now.
 pub(crate) fn is_same(store: &dyn Store, key: &str, record: &Shard) -> Result<bool> {
     let stamp = Stamp { fingerprint: record.fingerprint, version: record.version };
-    Ok(stamp_of(store, key)? == Some(stamp))
+    Ok(stamp_of(store, key, 0)? == Some(stamp))
 }
 
 /// Reads and checks the index of a shard.
 pub(crate) fn look(store: &dyn Store, key: &str, record: &Shard, chunks: u64) -> Result<State> {
-    let stamp = stamp_of(store, key)?;
+    let stamp = stamp_of(store, key, 0)?;
     let length = match store.len(key) {
         Err(StoreError::NotFound { .. }) => return Ok(State::Moved),
         other => other?,

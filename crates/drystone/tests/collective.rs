@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};
 
 use drystone::array::{Source, Target};
-use drystone::collective::{Communicator, Team, TeamWriterOptions};
+use drystone::collective::{Call, Communicator, Readers, Team, TeamWriterOptions};
 use drystone::format::dtype::{DType, Scalar};
 use drystone::format::schema::Attrs;
-use drystone::plan::selection::Selection;
+use drystone::plan::selection::{Axis, Selection};
 use drystone::{Container, CreateOptions, Durability, Error, ErrorKind, Mode, NewVariable, Result, SchemaOp};
 
 /// Ranks that are threads.
@@ -321,4 +321,201 @@ fn a_writer_whose_log_is_taken_away_fails_the_step_for_all_and_a_recovery_goes_o
     });
     let container = Container::open_local(&path, Mode::Read).unwrap();
     assert_eq!(read(&container, 0, 4)[..4], [0.0, 1.0, 2.0, 3.0]);
+}
+
+/// Every `ranks`-th column of `u` from the rank's on.
+fn every(rank: u32, ranks: u32, cells: u64) -> Selection {
+    let (rank, ranks) = (u64::from(rank), u64::from(ranks));
+    let columns = Axis { start: rank, step: ranks as i64, count: (cells - rank).div_ceil(ranks) };
+    Selection { axes: vec![Axis { start: 0, step: 1, count: 1 }, Axis::full(4), columns] }
+}
+
+#[test]
+fn interleaved_parts_are_read_once_for_all_and_large_parts_by_each_rank() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("joint.dry");
+    let (ranks, cells) = (4, 120_000);
+    let costs = program(ranks as usize, |communicator| {
+        let team = begin(&path, communicator, cells);
+        let writer = team.writer(TeamWriterOptions::default()).unwrap();
+        writer.begin_step(None, false).unwrap();
+        let (rank, share) = (u64::from(team.rank()), cells / u64::from(ranks));
+        let numbers: Vec<f64> =
+            (0..4 * share).map(|i| (i / share * cells + rank * share + i % share) as f64).collect();
+        let data = bytes(&numbers);
+        let source = Source::dense(&data, &[4, share], 8).unwrap();
+        writer.put("u", &F64, &source, Some(&[0, rank * share]), None).unwrap();
+        writer.end_step().unwrap();
+        writer.close().unwrap();
+
+        let reading = team.container().reading("u", None).unwrap();
+        let mut found = Vec::new();
+        for readers in [Readers::Alone, Readers::Count(1), Readers::Count(3), Readers::Cheapest] {
+            let selection = every(team.rank(), ranks, cells);
+            let shape = selection.shape();
+            let mut out = vec![0; 8 * shape.iter().product::<u64>() as usize];
+            let target = Target::dense(&mut out, &shape, 8).unwrap();
+            let report = team.read(&reading, &selection, &target, readers).unwrap();
+            let expected: Vec<f64> = (0..4 * share)
+                .map(|i| (i / share * cells + i % share * u64::from(ranks) + rank) as f64)
+                .collect();
+            assert!(out == bytes(&expected), "{readers:?}");
+            found.push(report);
+        }
+        // Its own block: nothing to share.
+        let mine = Selection::boxed(&[0, 0, rank * share], &[1, 4, share]);
+        let mut out = vec![0; data.len()];
+        let target = Target::dense(&mut out, &[1, 4, share], 8).unwrap();
+        found.push(team.read(&reading, &mine, &target, Readers::Cheapest).unwrap());
+        assert!(out == data);
+        found
+    });
+    let sum = |way: usize| costs.iter().map(|found| found[way].read.read_bytes).sum::<u64>();
+    let all = 32 * cells;
+    assert!(sum(0) >= 4 * all, "alone each rank reads all: {}", sum(0));
+    assert!(sum(1) < all + all / 10 && sum(2) < all + all / 3 && sum(3) < all + all / 3);
+    assert_eq!(costs[1][1].read.requests, 0);
+    let readers: Vec<usize> = costs[2].iter().map(|found| found.readers).collect();
+    assert_eq!(readers[..3], [0, 1, 3]);
+    assert!(readers[3] > 0 && readers[4] == 0, "{readers:?}");
+}
+
+#[test]
+fn a_read_that_one_rank_cannot_make_fails_on_all_and_nobody_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("reads.dry");
+    program(3, |communicator| {
+        let team = begin(&path, communicator.clone(), 6);
+        let writer = team.writer(TeamWriterOptions::default()).unwrap();
+        writer.begin_step(None, false).unwrap();
+        let data = column(0, team.rank());
+        let source = Source::dense(&data, &[4, 1], 8).unwrap();
+        writer.put("u", &F64, &source, Some(&[0, team.rank().into()]), None).unwrap();
+        writer.end_step().unwrap();
+        writer.close().unwrap();
+        let reading = team.container().reading("u", None).unwrap();
+        let read = |selection: &Selection, readers| {
+            let shape = selection.shape();
+            let mut out = vec![0; 8 * shape.iter().product::<u64>() as usize];
+            team.read(&reading, selection, &Target::dense(&mut out, &shape, 8).unwrap(), readers).map(|_| out)
+        };
+        // One leaves the array; one gives another variable; one cannot even say what it wants.
+        let far = Selection::boxed(&[0, 0, if team.rank() == 2 { 6 } else { 0 }], &[1, 4, 1]);
+        assert_eq!(read(&far, Readers::Cheapest).unwrap_err().kind(), ErrorKind::OutOfRange);
+        let other = team.container().reading(if team.rank() == 1 { "once" } else { "u" }, None).unwrap();
+        let selection =
+            Selection { axes: other.shape().iter().map(|_| Axis { start: 0, step: 1, count: 1 }).collect() };
+        let mut out = vec![0; 8];
+        let target = Target::dense(&mut out, &selection.shape(), 8).unwrap();
+        let failed = team.read(&other, &selection, &target, Readers::Count(2)).unwrap_err();
+        assert!(failed.to_string().contains("of one variable"), "{failed}");
+        let all = every(team.rank(), 3, 6);
+        let failed = match team.rank() {
+            0 => team.declined(Call::Read, Error::new(ErrorKind::InvalidArgument, "no memory was given")),
+            _ => read(&all, Readers::Count(1)).unwrap_err(),
+        };
+        assert!(failed.to_string().contains("no memory was given"), "{failed}");
+        // And a rank that wants nothing takes part.
+        let nothing = Selection::boxed(&[0, 0, 0], &[1, 4, 0]);
+        let found = read(if team.rank() == 1 { &nothing } else { &all }, Readers::Count(2)).unwrap();
+        assert_eq!(found.len(), if team.rank() == 1 { 0 } else { 64 });
+        // Damage that one reader meets is an error of all.
+        team.agree(Ok(())).unwrap();
+        if team.rank() == 0 {
+            for file in std::fs::read_dir(path.join("log")).unwrap().map(|f| f.unwrap().path()) {
+                if file.extension().is_some_and(|e| e == "seg") {
+                    let mut bytes = std::fs::read(&file).unwrap();
+                    bytes.iter_mut().for_each(|b| *b ^= 0xff);
+                    std::fs::write(&file, bytes).unwrap();
+                }
+            }
+        }
+        team.agree(Ok(())).unwrap();
+        assert_eq!(read(&all, Readers::Count(1)).unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(read(&all, Readers::Alone).unwrap_err().kind(), ErrorKind::Corrupt);
+    });
+}
+
+#[test]
+fn texts_and_fragments_go_through_a_team_as_arrays_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("texts.dry");
+    program(3, |communicator| {
+        let team = begin(&path, communicator, 3);
+        let made = match team.rank() {
+            0 => {
+                let texts = NewVariable { dtype: DType::String, ..variable(&[3, 2], true, false) };
+                let text = "dataset { var f[9] float32 steps }\nfragment part(r) { var f[i:3] = f[i + 3*r] }";
+                let container = team.container();
+                container
+                    .apply(vec![SchemaOp::CreateVariable("texts".into(), Box::new(texts))])
+                    .and_then(|_| container.declare(text, &[]))
+                    .map(|_| ())
+            }
+            _ => Ok(()),
+        };
+        team.agree(made).unwrap();
+        let writer = team.writer(TeamWriterOptions { writers: Some(2) }).unwrap();
+        writer.begin_step(None, false).unwrap();
+        let rank = team.rank();
+        let long = "x".repeat(rank as usize * 50);
+        writer.put_strings("texts", &[1, 2], &[b"a", long.as_bytes()], Some(&[rank.into(), 0])).unwrap();
+        assert!(writer.put_strings("texts", &[1, 2], &[b"a"], None).is_err());
+        let fragment = team.container().fragment("part", &[("r", rank.into())]).unwrap();
+        let values: Vec<u8> =
+            (0..3u8).flat_map(|i| (f32::from(i) + rank as f32 * 10.0).to_le_bytes()).collect();
+        fragment.write(&writer, &values).unwrap();
+        writer.end_step().unwrap();
+        writer.close().unwrap();
+    });
+    let container = Container::open_local(&path, Mode::Read).unwrap();
+    let (texts, _) = container
+        .reading("texts", None)
+        .unwrap()
+        .read_strings(&Selection::boxed(&[0, 0, 0], &[1, 3, 2]))
+        .unwrap();
+    assert_eq!(texts.iter().map(Vec::len).collect::<Vec<_>>(), [1, 0, 1, 50, 1, 100]);
+    let mut out = vec![0; 36];
+    let f = container.reading("f", None).unwrap();
+    f.read(&Selection::boxed(&[0, 0], &[1, 9]), &Target::dense(&mut out, &[1, 9], 4).unwrap()).unwrap();
+    let found: Vec<f32> = out.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+    assert_eq!(found, [0.0, 1.0, 2.0, 10.0, 11.0, 12.0, 20.0, 21.0, 22.0]);
+}
+
+/// Small changes of sound messages, and bytes from nowhere, into the decoders of what ranks send each other.
+#[test]
+fn what_a_broken_communicator_delivers_is_refused_or_harmless() {
+    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    let cases = if std::env::var_os("DRYSTONE_LONG").is_some() { 2_000_000 } else { 40_000 };
+    for case in 0..cases {
+        let mut data = Vec::new();
+        if case % 2 == 0 {
+            // Wishes of three axes, small numbers mostly.
+            data.push(3);
+            for _ in 0..1 + random() % 5 {
+                let mut wish = 3u64.to_le_bytes().to_vec();
+                for _ in 0..3 {
+                    let small = |n: u64| if n.is_multiple_of(31) { n } else { n % 50 };
+                    wish.extend_from_slice(&small(random()).to_le_bytes());
+                    wish.extend_from_slice(&((random() % 7) as i64 - 3).to_le_bytes());
+                    wish.extend_from_slice(&small(random()).to_le_bytes());
+                }
+                wish.resize(8 + 24 * 9, 0);
+                data.extend_from_slice(&wish);
+            }
+        } else {
+            // A block with a word of a few letters, or anything.
+            for n in [random() % 4, random() % 2, random() % 3, random() % 9] {
+                data.extend_from_slice(&(n as u32).to_le_bytes());
+            }
+            data.extend((0..random() % 120).map(|_| (random() % if case % 3 == 0 { 256 } else { 3 }) as u8));
+        }
+        drystone::fuzzing::fuzz_sent(&data);
+    }
 }

@@ -54,7 +54,7 @@ impl Aggregation {
     }
 
     /// `per_node` writers on each node; where ranks of a node do not follow each other, nodes are not looked at.
-    fn grouped(nodes: &[u64], per_node: usize) -> Self {
+    pub(crate) fn grouped(nodes: &[u64], per_node: usize) -> Self {
         let mut runs: Vec<Range<usize>> = Vec::new();
         for (rank, node) in nodes.iter().enumerate() {
             match runs.last_mut() {

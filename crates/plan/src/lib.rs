@@ -18,6 +18,7 @@ pub mod clip;
 pub mod coalesce;
 pub mod form;
 pub mod joining;
+pub mod joint_read;
 pub mod layout;
 pub mod listing;
 pub mod parts;

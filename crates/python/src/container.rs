@@ -1,12 +1,13 @@
 //! The container handle: every call releases the interpreter lock while the engine works.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use drystone::format::schema::Name;
 use drystone::plan::layout::Profile;
 use drystone::{
-    Adopt, BlockLayout, Compressor, Container, CreateOptions, Durability, Error, ErrorKind, GcOptions,
-    Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, VariableUsage, WriterOptions,
+    Adopt, BlockLayout, Compressor, Container, CreateOptions, Durability, Error, ErrorKind, Format,
+    GcOptions, Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, VariableUsage, WriterOptions,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
@@ -15,6 +16,7 @@ use crate::error::{Failure, Result, invalid};
 use crate::fragment::FragmentHandle;
 use crate::reading::ReadingHandle;
 use crate::writer::WriterHandle;
+use crate::zarr::ZarrHandle;
 use crate::{dtype, key, transform, value};
 
 /// (run, step, nranks, missing ranks)
@@ -46,8 +48,8 @@ type VerifyResult = (u64, u64, u64, u64, Vec<DamageItem>);
 type GcResult = (Vec<u64>, Vec<u64>, u64, Vec<(String, u64)>, u64);
 /// (node, variable, member, shape, chunk, shard, shards written, shards kept, bytes written, why it is cut so)
 type PublishedItem = (String, String, String, Vec<u64>, Vec<u64>, Vec<u64>, u64, u64, u64, Option<String>);
-/// (snapshot, arrays, variables that were not published, with the reason)
-type PublishResult = (u64, Vec<PublishedItem>, Vec<(String, String)>);
+/// (snapshot, arrays, variables that were not published with the reason, the file if it is one)
+type PublishResult = (u64, Vec<PublishedItem>, Vec<(String, String)>, Option<PathBuf>);
 
 /// ((depth, bandwidth, seconds per request) of reads, write bandwidth, seconds per sync, cold, bytes of the probe, time, as text)
 type ProfileItem = (Vec<(u32, f64, f64)>, f64, f64, Option<bool>, u64, u64, String);
@@ -398,6 +400,11 @@ impl ContainerHandle {
         Ok(FragmentHandle::new(py.detach(|| self.container.fragment(name, &params))?))
     }
 
+    fn zarr_view(&self, py: Python<'_>, consolidated: bool) -> Result<ZarrHandle> {
+        let container = self.open_container()?;
+        Ok(ZarrHandle::new(py.detach(|| container.zarr_view(consolidated))?))
+    }
+
     fn begin_batch(&self, py: Python<'_>) -> Result<()> {
         Ok(py.detach(|| self.container.begin_batch())?)
     }
@@ -458,7 +465,8 @@ impl ContainerHandle {
     }
 
     /// `progress(done, total)` is called now and then, in bytes; `False` from it, or an exception, stops.
-    #[pyo3(signature = (variables, memory, compressor, chunks, progress))]
+    #[pyo3(signature = (variables, memory, compressor, chunks, format, path, folder, progress))]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of publish")]
     fn publish(
         &self,
         py: Python<'_>,
@@ -466,6 +474,9 @@ impl ContainerHandle {
         memory: &Bound<'_, PyAny>,
         compressor: &str,
         chunks: &Bound<'_, PyDict>,
+        format: Option<&str>,
+        path: Option<PathBuf>,
+        folder: PathBuf,
         progress: Option<Py<PyAny>>,
     ) -> Result<PublishResult> {
         let mut given = BTreeMap::new();
@@ -478,15 +489,27 @@ impl ContainerHandle {
             memory: key::unsigned(memory, "memory")?,
             compressor: Compressor::parse(compressor)?,
             chunks: given,
+            format: format.map(Format::parse).transpose()?,
             ..PublishOptions::default()
         };
-        let report = watched(py, progress.as_ref(), |progress| self.container.publish(&options, progress))?;
+        let container = &self.container;
+        let (file, report) = match (options.format, path) {
+            (Some(Format::Netcdf), path) => {
+                let path = path.unwrap_or_else(|| drystone::netcdf_path(&folder));
+                let report = watched(py, progress.as_ref(), |progress| {
+                    container.publish_netcdf(&path, &options, progress)
+                })?;
+                (Some(path), report)
+            }
+            (_, Some(_)) => return Err(invalid("only a netCDF file has a path (format=\"netcdf\")")),
+            _ => (None, watched(py, progress.as_ref(), |progress| container.publish(&options, progress))?),
+        };
         let arrays = report.arrays.into_iter().map(|a| {
             let why = a.layout.map(|l| l.to_string());
             (a.node, a.variable, a.member, a.shape, a.chunk, a.shard, a.written, a.kept, a.stored_bytes, why)
         });
         let skipped = report.skipped.into_iter().map(|s| (s.variable, s.reason));
-        Ok((report.snapshot, arrays.collect(), skipped.collect()))
+        Ok((report.snapshot, arrays.collect(), skipped.collect(), file))
     }
 
     /// `older_than` in seconds; `progress(done, total)` is called per object; `False` from it, or an exception, stops.

@@ -19,6 +19,7 @@ mod rules;
 mod transform;
 mod value;
 mod writer;
+mod zarr;
 
 use pyo3::prelude::*;
 
@@ -60,6 +61,8 @@ mod _core {
     use super::rules::{LayoutHandle, RuleHandle};
     #[pymodule_export]
     use super::writer::WriterHandle;
+    #[pymodule_export]
+    use super::zarr::ZarrHandle;
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");

@@ -79,13 +79,13 @@ fn inflate(wrapped: bool, encoded: &[u8], out: &mut [u8]) -> Result<(), Transfor
 
 /// The zlib codec at one level.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Zlib {
+pub struct Zlib {
     level: u32,
 }
 
 impl Zlib {
     /// `level` runs from 0 (stored) to 9 (smallest); larger ones mean 9.
-    pub(crate) fn new(level: u32) -> Zlib {
+    pub fn new(level: u32) -> Zlib {
         Zlib { level: level.min(9) }
     }
 

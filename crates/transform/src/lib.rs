@@ -61,6 +61,7 @@ pub use auto::{Auto, Choice, Goal, Sample, Transform, Trial};
 pub use chain::Chain;
 pub use class::{Limit, key_of, keys_between, meets};
 pub use codec::{Codec, Transparent};
+pub use deflate::Zlib;
 pub use error::TransformError;
 pub use fuzzing::{FUZZED_CODECS, fuzz_codec, fuzz_decode};
 pub use isobar::Isobar;

@@ -29,6 +29,14 @@ int main(void) {
     dry_communicator ranks = dry_communicator_new();
     dry_team_writer_options how = dry_team_writer_options_new();
     dry_create_options memory = dry_create_options_new();
+    float half[3] = {1, 2, 3}, six[6];
+    char text[16];
+    size_t length;
+    const dry_parameter second = {"r", 1};
+    dry_axis text_axes[2] = {{0, 0, 0}, {0, 0, 0}};
+    dry_read_options reading = dry_read_options_new();
+    dry_read_report cost = dry_read_report_new();
+    dry_fragment *f;
     dry_container *c;
     dry_variable *v;
     dry_writer *w;
@@ -52,6 +60,9 @@ int main(void) {
     OK(dry_create_variable(c, "once", &options));
     options.type = DRY_STRING;
     OK(dry_create_variable(c, "words", &options));
+    options.has_steps = 1;
+    OK(dry_create_variable(c, "texts", &options));
+    OK(dry_declare(c, "dataset { var f[6] float32 steps }\nfragment half(r) { var f[i:3] = f[i + 3*r] }", NULL, 0));
     FAILS(DRY_CONFLICT, "exists with another dtype", dry_team_agree(team, dry_create_variable(c, "u", &options)));
 
     OK(dry_team_writer_open(team, NULL, &w));
@@ -63,7 +74,13 @@ int main(void) {
     OK(dry_put(w, "u", DRY_FLOAT64, data, 3 * sizeof(double), 1, offset, count, &put));
     data[0] = data[2] = -1; /* the memory is the caller's again */
     OK(dry_put(w, "once", DRY_FLOAT64, data, sizeof data, 1, NULL, shape, NULL));
-    FAILS(DRY_UNSUPPORTED, "arrays only", dry_put_strings(w, "words", words, NULL, 1, NULL, one));
+    OK(dry_put_strings(w, "words", words, NULL, 1, NULL, one));
+    OK(dry_put_strings(w, "texts", words, NULL, 1, offset, one));
+    FAILS(DRY_INVALID_ARGUMENT, "of type string", dry_put(w, "texts", DRY_FLOAT64, data, sizeof data, 1, NULL, shape, NULL));
+    FAILS(DRY_INVALID_ARGUMENT, "not strings", dry_put_strings(w, "u", words, NULL, 1, NULL, one));
+    OK(dry_fragment_open(c, "half", &second, 1, &f));
+    OK(dry_fragment_write(f, w, half, sizeof half));
+    OK(dry_fragment_close(f));
     FAILS(DRY_INVALID_ARGUMENT, "leaves the variable's shape", dry_put(w, "u", DRY_FLOAT64, data, sizeof data, 1, offset, shape, NULL));
     OK(dry_writer_flush(w));
     OK(dry_end_step(w, &report));
@@ -73,6 +90,30 @@ int main(void) {
     OK(dry_variable_open(c, "u", NULL, &v));
     OK(dry_read_box(v, 0, DRY_FLOAT64, back, sizeof back, 1, NULL, NULL, NULL));
     REQUIRE(back[0] == 0 && back[1] == 1 && back[2] == 2 && back[3] == 0);
+    OK(dry_variable_close(v));
+    OK(dry_variable_open(c, "texts", NULL, &v));
+    text_axes[0].count = 1;
+    text_axes[1].start = 1;
+    text_axes[1].count = 1;
+    OK(dry_read_strings(v, 2, text_axes, text, sizeof text, &length, NULL, 0));
+    REQUIRE(length == 4 && memcmp(text, "word", 4) == 0);
+    OK(dry_variable_close(v));
+    OK(dry_variable_open(c, "f", NULL, &v));
+    OK(dry_read_box(v, 0, DRY_FLOAT32, six, sizeof six, 1, NULL, NULL, NULL));
+    REQUIRE(six[2] == 0 && six[3] == 1 && six[5] == 3);
+    /* A team of one reads as one rank does; what is wrong is told as there. */
+    reading.report = &cost;
+    OK(dry_team_read_box(team, v, 0, DRY_FLOAT32, six, sizeof six, 1, NULL, NULL, &reading));
+    REQUIRE(six[4] == 2 && cost.readers == 0 && cost.requests > 0);
+    reading.readers = 1;
+    OK(dry_team_read_box(team, v, 0, DRY_FLOAT32, six, sizeof six, 1, NULL, NULL, &reading));
+    REQUIRE(six[4] == 2 && cost.readers == 1 && cost.wanted_bytes == 3 * sizeof(float));
+    FAILS(DRY_INVALID_ARGUMENT, "dry_team_read", dry_read_box(v, 0, DRY_FLOAT32, six, sizeof six, 1, NULL, NULL, &reading));
+    FAILS(DRY_OUT_OF_RANGE, "leaves", dry_team_read_box(team, v, 1, DRY_FLOAT32, six, sizeof six, 1, NULL, NULL, &reading));
+    FAILS(DRY_INVALID_ARGUMENT, "bytes", dry_team_read_box(team, v, 0, DRY_FLOAT32, six, 8, 1, NULL, NULL, NULL));
+    FAILS(DRY_INVALID_ARGUMENT, "NULL", dry_team_read(team, v, DRY_FLOAT32, six, sizeof six, 2, NULL, NULL));
+    FAILS(DRY_INVALID_ARGUMENT, "handle of the variable is NULL", dry_team_read(team, NULL, DRY_FLOAT32, six, sizeof six, 0, NULL, NULL));
+    FAILS(DRY_INVALID_ARGUMENT, "handle of the team is NULL", dry_team_read(NULL, v, DRY_FLOAT32, six, sizeof six, 0, NULL, NULL));
     OK(dry_variable_close(v));
     OK(dry_variable_open(c, "once", NULL, &v));
     OK(dry_read_box(v, DRY_NO_STEP, DRY_FLOAT64, back, sizeof back, 1, NULL, NULL, NULL));

@@ -1,16 +1,26 @@
-! Arrays of every type, rank and memory layout; fragments; failures with and without `status`.
+! Arrays of every type, rank and memory layout; records, strings, rules, fragments; a team of one rank; failures with and without
+! `status`.
 program arrays
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64, error_unit
   use drystone
   implicit none
+  type, bind(c) :: particle
+     real(c_double) :: mass
+     integer(c_int32_t) :: id
+     real(c_float) :: position(2, 3)
+  end type particle
   type(dry_container) :: c
 
   call dry_create("arrays.dry", c, durability=DRY_MEMORY)
   call types()
   call sections()
   call ranks()
+  call records()
+  call strings()
+  call rules()
   call fragments()
+  call team_of_one()
   call failures()
   call c%close()
 
@@ -137,6 +147,113 @@ contains
     call c%flush()
   end subroutine ranks
 
+  subroutine records()
+    type(particle), target :: p(4), back(4)
+    real(c_double) :: masses(4)
+    character(3) :: codes(2) = ["abc", "de "], codes_back(2)
+    integer :: i, status
+    type(dry_writer) :: w
+    type(dry_variable) :: v
+    type(dry_member) :: members(3)
+
+    do i = 1, 4
+       p(i)%mass = 1.5d0*i
+       p(i)%id = i
+       p(i)%position = reshape([1., 2., 3., 4., 5., 6.], [2, 3])*i
+    end do
+    members(1) = dry_member("mass", DRY_FLOAT64, dry_offset(c_loc(p(1)), c_loc(p(1)%mass)))
+    members(2) = dry_member("id", DRY_INT32, dry_offset(c_loc(p(1)), c_loc(p(1)%id)))
+    members(3) = dry_member("position", DRY_FLOAT32, dry_offset(c_loc(p(1)), c_loc(p(1)%position)), &
+         shape=[2_int64, 3_int64, -1_int64, -1_int64])
+    call c%create_records("particles", members, c_sizeof(p(1)), [4])
+    call c%create_variable("codes", DRY_BYTES, [2], length=3)
+    call c%open_writer(w)
+    call w%put("particles", p)
+    masses(:2) = [7.5d0, 8.5d0]
+    call w%put("particles", masses(:2), offset=[1], member="mass") ! over two of them
+    call w%put("codes", codes)
+    call w%close()
+    call c%open_variable(v, "particles")
+    call v%read(back)
+    call require(all(back%id == [1, 2, 3, 4]) .and. all(back%mass == [1.5d0, 7.5d0, 8.5d0, 6.d0]), __LINE__)
+    call require(all(back(3)%position == p(3)%position), __LINE__)
+    call v%read(masses, status=status)
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call v%close()
+    call c%open_variable(v, "particles", member="mass")
+    call v%read(masses)
+    call require(all(masses == [1.5d0, 7.5d0, 8.5d0, 6.d0]), __LINE__)
+    call v%close()
+    call c%open_variable(v, "particles", member="weight", status=status)
+    call require(status == DRY_NOT_FOUND, __LINE__)
+    call c%open_variable(v, "codes")
+    call v%read(codes_back)
+    call require(all(codes_back == codes), __LINE__)
+    call v%close()
+  end subroutine records
+
+  subroutine strings()
+    character(6) :: names(2, 3)
+    character(:), allocatable :: back(:)
+    integer :: status, step
+    integer(int64) :: begun
+    type(dry_writer) :: w
+    type(dry_variable) :: v
+
+    names = reshape([character(6) :: "a", "bb", "", "dddddd", "e e", "f"], [2, 3])
+    call c%create_variable("names", DRY_STRING, [2, 3], steps=.true.)
+    call c%open_writer(w, rank=0, nranks=1)
+    call w%begin_step(begun=begun)
+    step = int(begun)
+    call w%put_strings("names", names(:, 1:3:2), offset=[0, 0], status=status) ! a section: columns 1 and 3
+    call require(status == DRY_OK, __LINE__)
+    call w%put_strings("names", names(:, 2:2), offset=[0, 2])
+    call w%put_strings("names", names(:, 1), offset=[0], status=status)
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call w%put_strings("names", [1, 2], status=status)
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call w%end_step()
+    call w%close()
+    call c%open_variable(v, "names")
+    call v%read_strings(back, count=[2, 3], step=step)
+    call require(size(back) == 6 .and. len(back) == 6, __LINE__)
+    call require(all(back == [names(:, 1), names(:, 3), names(:, 2)]), __LINE__)
+    call v%read_strings(back, count=[1, 2], step=step, offset=[1, 0])
+    call require(all(back == ["bb", "f "]) .and. len(back) == 2, __LINE__)
+    call v%read_strings(back, count=[3, 1], step=step, status=status)
+    call require(status == DRY_OUT_OF_RANGE .and. size(back) == 0, __LINE__)
+    call v%read_strings(back, count=[1, 2], step=step, offset=[1], status=status)
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call v%close()
+  end subroutine strings
+
+  subroutine rules()
+    real(c_double) :: whole(6, 4), wide(2, 2)
+    real(c_float) :: part(3, 4)
+    integer(c_int8_t) :: small(2, 2)
+    integer :: i, j, status
+    type(dry_rule) :: rule
+
+    whole = reshape([((real(10*i + j, c_double), i = 0, 5), j = 0, 3)], [6, 4])
+    part = -1
+    ! `part` is the box behind (2, 1) of the array that `whole` is from (0, 0) on: they share columns 1 to 3.
+    call dry_rule_compile(whole, part, rule, dst_start=[2, 1], status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "loss") > 0, __LINE__)
+    call dry_rule_compile(whole, part, rule, dst_start=[2, 1], narrowing=DRY_SATURATE)
+    call rule%apply(whole, part)
+    call require(all(part(:, :3) == real(whole(3:5, 2:4), c_float)) .and. all(part(:, 4) == -1), __LINE__)
+    call rule%apply(whole(:3, :), part, status)
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call rule%close()
+    wide = reshape([1.d0, 300.d0, -300.d0, 4.d0], [2, 2])
+    call dry_rule_compile(wide, small, rule, narrowing=DRY_SATURATE)
+    call rule%apply(wide, small)
+    call require(all(int(small) == reshape([1, 127, -128, 4], [2, 2])), __LINE__)
+    call rule%close()
+    call dry_rule_compile(wide, small, rule, src_start=[0], status=status)
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+  end subroutine rules
+
   subroutine fragments()
     real(c_float) :: half(3) = [1., 2., 3.], back(3), apart(6)
     integer :: status
@@ -158,6 +275,67 @@ contains
     call require(status == DRY_INVALID_ARGUMENT, __LINE__)
     call f%close()
   end subroutine fragments
+
+  ! The callbacks of a program of one rank.
+  function gather_one(context, send, size, receive) result(status) bind(c)
+    type(c_ptr), value :: context, send, receive
+    integer(c_int64_t), value :: size
+    integer(c_int32_t) :: status
+    integer(c_int8_t), pointer :: from(:), to(:)
+    call c_f_pointer(send, from, [size])
+    call c_f_pointer(receive, to, [size])
+    to = from
+    status = merge(0, 1, .not. c_associated(context))
+  end function gather_one
+
+  function exchange_one(context, send, send_sizes, receive, receive_sizes) result(status) bind(c)
+    type(c_ptr), value :: context, send, receive
+    integer(c_int64_t), intent(in) :: send_sizes(*), receive_sizes(*)
+    integer(c_int32_t) :: status
+    status = gather_one(context, send, send_sizes(1), receive)
+    if (send_sizes(1) /= receive_sizes(1)) status = 2
+  end function exchange_one
+
+  subroutine team_of_one()
+    type(dry_communicator) :: alone
+    type(dry_team) :: team
+    type(dry_container) :: mine
+    type(dry_writer) :: w
+    type(dry_variable) :: v
+    real(c_double) :: u(3, 2) = reshape([1.d0, 2.d0, 3.d0, 4.d0, 5.d0, 6.d0], [3, 2]), back(3, 2)
+    integer :: status
+
+    alone%struct_size = int(c_sizeof(alone), c_int32_t)
+    alone%size = 1
+    call dry_team_create("team.dry", alone, team, status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "NULL") > 0, __LINE__)
+    alone%all_gather = c_funloc(gather_one)
+    alone%exchange = c_funloc(exchange_one)
+    call dry_team_create("team.dry", alone, team, durability=DRY_MEMORY)
+    call team%container(mine)
+    call mine%create_variable("u", DRY_FLOAT64, [3, 2], steps=.true., status=status)
+    call team%agree(status)
+    call team%open_writer(w, writers=1)
+    call w%begin_step()
+    call w%put("u", u)
+    call w%end_step()
+    call w%close()
+    call mine%open_variable(v, "u")
+    call v%read(back, step=0)
+    call require(all(back == u), __LINE__)
+    back = 0
+    call v%read(back(3:1:-2, :), step=0, stride=[2, 1], team=team)
+    call require(all(back(3, :) == u(1, :)) .and. all(back(1, :) == u(3, :)), __LINE__)
+    call v%read(back, step=1, team=team, status=status)
+    call require(status == DRY_OUT_OF_RANGE, __LINE__)
+    call v%close()
+    call team%agree(DRY_IO, status)
+    call require(status == DRY_IO, __LINE__)
+    call mine%close()
+    call team%close()
+    call dry_team_open("team.dry", alone, team, mode=DRY_READ_WRITE)
+    call team%close()
+  end subroutine team_of_one
 
   subroutine failures()
     integer :: status

@@ -48,6 +48,47 @@ static void write_steps(dry_team *team, uint32_t writers) {
     OK(dry_writer_close(writer));
 }
 
+/* Each rank wants every size-th column, backwards; the last rank wants nothing. */
+static void read_together(dry_team *team, dry_variable *u, int columns) {
+    const int mine = rank < columns && (rank < size - 1 || size == 1) ? (columns - rank + size - 1) / size : 0;
+    const uint32_t ways[4] = {0, 1, 2, DRY_ALONE};
+    double *some = malloc(sizeof(double) * ROWS * (size_t)(mine + 1));
+    dry_axis axes[3] = {{1, 1, 1}, {0, ROWS, 1}, {0, 0, 0}}, bad[3];
+    dry_read_options options = dry_read_options_new();
+    dry_read_report report = dry_read_report_new();
+    int way, row, i;
+
+    axes[2].count = (uint64_t)mine;
+    axes[2].start = mine > 0 ? (uint64_t)(rank + (mine - 1) * size) : 0;
+    axes[2].step = -size;
+    options.report = &report;
+    for (way = 0; way < 4; way++) {
+        options.readers = ways[way];
+        memset(some, 0, sizeof(double) * ROWS * (size_t)(mine + 1));
+        OK(dry_team_read(team, u, DRY_FLOAT64, some, sizeof(double) * ROWS * (size_t)mine, 3, axes, &options));
+        for (row = 0; row < ROWS; row++)
+            for (i = 0; i < mine; i++) REQUIRE(some[row * mine + i] == value(1, row, rank + (mine - 1 - i) * size));
+        REQUIRE(report.readers == (ways[way] == DRY_ALONE ? 0 : ways[way] == 2 && size == 1 ? 1 : ways[way]) || way == 0);
+        if (ways[way] == 1) REQUIRE((report.requests == 0) == (rank != 0));
+    }
+    /* What one rank cannot ask for fails on all, and they go on. */
+    memcpy(bad, axes, sizeof bad);
+    options.readers = 0;
+    if (rank == size - 1) {
+        bad[0].start = 90;
+        bad[2].count = 1;
+    }
+    FAILS(DRY_OUT_OF_RANGE, "leaves",
+          dry_team_read(team, u, DRY_FLOAT64, some, sizeof(double) * ROWS * (size_t)(mine + 1), 3, bad, &options));
+    FAILS(DRY_INVALID_ARGUMENT, rank == 0 ? "NULL" : "on rank 0",
+          dry_team_read(team, rank == 0 ? NULL : u, DRY_FLOAT64, some, sizeof(double) * ROWS * (size_t)mine, 3, axes, &options));
+    options.readers = rank == 0 ? 1 : 0;
+    if (size > 1)
+        FAILS(DRY_INVALID_ARGUMENT, "other readers",
+              dry_team_read(team, u, DRY_FLOAT64, some, sizeof(double) * ROWS * (size_t)mine, 3, axes, &options));
+    free(some);
+}
+
 static void read_all(const char *path, const dry_communicator *ranks) {
     const int columns = columns_before(size);
     double *all = malloc(sizeof(double) * ROWS * (size_t)columns);
@@ -68,6 +109,7 @@ static void read_all(const char *path, const dry_communicator *ranks) {
             for (column = 0; column < columns; column++)
                 REQUIRE(all[row * columns + column] == value(step, row, column));
     }
+    read_together(team, u, columns);
     free(all);
     OK(dry_variable_close(u));
     OK(dry_container_close(container));

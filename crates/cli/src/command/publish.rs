@@ -1,8 +1,10 @@
-//! `drystone publish`: committed steps as Zarr.
+//! `drystone publish`: committed steps as Zarr or netCDF.
 
 use std::io::IsTerminal;
 
-use drystone::{Compressor, Container, Mode, PublishOptions, PublishReport, PublishedArray};
+use drystone::{
+    Compressor, Container, Error, ErrorKind, Format, Mode, PublishOptions, PublishReport, PublishedArray,
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{shape_text, warn};
@@ -18,16 +20,25 @@ pub(super) fn run(publish: &Publish, json: bool, output: &mut Output) -> Result<
         variables: (!publish.variables.is_empty()).then(|| publish.variables.clone()),
         memory: publish.memory.saturating_mul(1 << 20),
         compressor: Compressor::parse(&publish.compressor)?,
+        format: publish.format.as_deref().map(Format::parse).transpose()?,
         ..PublishOptions::default()
     };
     let container = Container::open_local(&publish.path, Mode::ReadWrite)?;
     warn(&container);
     let bar = bar();
-    let published = container.publish(&options, &mut |done, total| {
+    let mut shown = |done, total| {
         bar.set_length(total);
         bar.set_position(done);
         true
-    });
+    };
+    let published = match (options.format, &publish.output) {
+        (Some(Format::Netcdf), path) => {
+            let path = path.clone().unwrap_or_else(|| drystone::netcdf_path(&publish.path));
+            container.publish_netcdf(&path, &options, &mut shown)
+        }
+        (_, Some(_)) => Err(Error::new(ErrorKind::InvalidArgument, "--output is for --format netcdf")),
+        _ => container.publish(&options, &mut shown),
+    };
     bar.finish_and_clear();
     let report = published?;
     if json {

@@ -20,9 +20,35 @@ pub(super) enum Act {
     Committed,
     AbortStep,
     Close,
+    Read,
+    Fetched,
 }
 
-const ACTS: [(Act, &str); 11] = [
+/// A collective call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// Creating or opening a container.
+    Open,
+    /// Opening a writer.
+    OpenWriter,
+    /// Beginning a step.
+    BeginStep,
+    /// Reading together.
+    Read,
+}
+
+impl Call {
+    pub(super) fn act(self) -> Act {
+        match self {
+            Call::Open => Act::Open,
+            Call::OpenWriter => Act::OpenWriter,
+            Call::BeginStep => Act::BeginStep,
+            Call::Read => Act::Read,
+        }
+    }
+}
+
+const ACTS: [(Act, &str); 13] = [
     (Act::Open, "open"),
     (Act::Opened, "open"),
     (Act::Agree, "agree"),
@@ -34,6 +60,8 @@ const ACTS: [(Act, &str); 11] = [
     (Act::Committed, "end a step"),
     (Act::AbortStep, "abort a step"),
     (Act::Close, "close a writer"),
+    (Act::Read, "read"),
+    (Act::Fetched, "read"),
 ];
 
 const KINDS: [ErrorKind; 8] = [
@@ -135,7 +163,7 @@ fn encode(act: Act, values: [u64; 4], local: &Result<()>) -> Vec<u8> {
     out
 }
 
-fn decode(words: &[u8]) -> Option<(Act, [u64; 4], Result<()>)> {
+pub(super) fn decode(words: &[u8]) -> Option<(Act, [u64; 4], Result<()>)> {
     let (act, _) = ACTS.get(usize::from(*words.first()?))?;
     let mut values = [0; 4];
     for (value, from) in values.iter_mut().zip(words.get(4..TEXT)?.chunks_exact(8)) {

@@ -10,16 +10,21 @@
 //! - a step that failed on any rank is not committed.
 
 mod meeting;
+mod reader;
 mod staged;
 mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
 
+use drystone_plan::joint_read::{JointRead, Part};
+
 use crate::container::{Container, CreateOptions, Mode};
 use crate::{Error, Result};
 
+pub use meeting::Call;
 use meeting::{Act, Meeting, attempt};
+pub use reader::{Readers, TeamReadReport};
 pub use writer::{TeamWriter, TeamWriterOptions};
 
 /// How the ranks of a program reach each other. All ranks call the same operations in the same order.
@@ -109,6 +114,18 @@ impl Team {
         Ok(Team { container, meeting, pinned })
     }
 
+    /// Takes part in a collective call that this rank cannot make, so that all ranks fail with it instead of waiting. Returns the
+    /// error of all, which is this rank's own unless another call was being made.
+    pub fn decline(communicator: Arc<dyn Communicator>, call: Call, error: Error) -> Error {
+        let declined = Meeting::new(communicator).hold(call.act(), [0; 4], Err(error.clone()));
+        declined.err().unwrap_or(error)
+    }
+
+    /// The same for a call of this team or of its writers.
+    pub fn declined(&self, call: Call, error: Error) -> Error {
+        Self::decline(self.meeting.communicator.clone(), call, error)
+    }
+
     /// This rank's handle of the container.
     pub fn container(&self) -> &Container {
         &self.container
@@ -140,5 +157,24 @@ impl Team {
     /// `Conflict` if a dead run left steps that nobody has decided about; recover on one rank, and [`agree`](Self::agree).
     pub fn writer(&self, options: TeamWriterOptions) -> Result<TeamWriter> {
         TeamWriter::open(self.container.clone(), self.meeting.clone(), options)
+    }
+}
+
+/// Takes apart what another rank is said to have sent: words of a meeting, blocks, wishes. The body of a fuzz target.
+pub(crate) fn fuzz_sent(data: &[u8]) {
+    let _ = meeting::decode(data);
+    let _ = staged::Staged::receive(data);
+    let Some((ndim, rest)) = data.split_first() else { return };
+    let ndim = usize::from(ndim % 11);
+    let wishes: Vec<_> =
+        rest.chunks(reader::WISH).filter_map(|bytes| reader::decode_wish(bytes, ndim)).collect();
+    let nodes: Vec<u64> = (0..wishes.len() as u64).map(|rank| rank / 3).collect();
+    for readers in [None, Some(2)] {
+        let Some(plan) = JointRead::new(&wishes, &nodes, 8, readers) else { continue };
+        // Boxes lie apart, so no cell is served twice.
+        for wish in &wishes {
+            let parts = plan.rounds.iter().flatten().flatten().filter_map(|cube| Part::of(wish, cube));
+            assert_eq!(Some(parts.map(|part| part.cells()).sum()), wish.cells());
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 /// Joined blocks have at most this many bytes.
 const MAX_JOINED: u64 = 16 << 20;
 
-/// A block, dense and row-major.
+/// A block, dense and row-major. Texts have elements of 0 bytes; each is its length (4 bytes) and its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Staged {
     pub(super) path: String,
@@ -99,10 +99,17 @@ impl Staged {
             let len = long(&mut bytes)?;
             let cells = count.iter().try_fold(u64::from(item), |n, c| n.checked_mul(*c));
             let ends = places.iter().zip(&count).all(|(o, c)| o.checked_add(*c).is_some());
-            if cells != Some(len) || !ends {
+            if (item > 0 && cells != Some(len)) || !ends {
                 return Err(broken());
             }
             let data = take(&mut bytes, usize::try_from(len).map_err(|_| broken())?)?.to_vec();
+            if item == 0 {
+                let cells = count.iter().try_fold(1u64, |n, c| n.checked_mul(*c));
+                let texts = separate(&data)?;
+                if cells != Some(texts.len() as u64) {
+                    return Err(broken());
+                }
+            }
             out.push(Staged { path, field, offset: places, count, item, data });
         }
         Ok(out)
@@ -111,6 +118,28 @@ impl Staged {
     fn strides(&self) -> Result<Vec<i64>> {
         dense_strides(&self.count, u64::from(self.item))
     }
+}
+
+/// Texts as the data of a block.
+pub(super) fn together(texts: &[&[u8]]) -> Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(texts.iter().map(|text| 4 + text.len()).sum());
+    for text in texts {
+        let len = u32::try_from(text.len())
+            .map_err(|_| Error::unsupported("a string of more than 4 GiB; at most 4 GiB are supported"))?;
+        out.extend_from_slice(&len.to_le_bytes());
+        out.extend_from_slice(text);
+    }
+    Ok(out)
+}
+
+/// The texts again.
+fn separate(mut data: &[u8]) -> Result<Vec<&[u8]>> {
+    let mut out = Vec::new();
+    while !data.is_empty() {
+        let len = number(&mut data)?;
+        out.push(take(&mut data, len as usize)?);
+    }
+    Ok(out)
 }
 
 fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Result<&'a [u8]> {
@@ -154,7 +183,7 @@ pub(super) fn put_all(container: &Container, writer: &Writer, blocks: &[Staged])
     for ((path, _, item), numbers) in &arrays {
         let boxes: Vec<_> =
             numbers.iter().map(|i| (blocks[*i].offset.clone(), blocks[*i].count.clone())).collect();
-        let most = if apart(path) { 0 } else { MAX_JOINED / u64::from((*item).max(1)) };
+        let most = if apart(path) || *item == 0 { 0 } else { MAX_JOINED / u64::from(*item) };
         for one in joining::join(&boxes, most) {
             let parts: Vec<usize> = one.parts.iter().map(|part| numbers[*part]).collect();
             let first = parts.iter().copied().min().unwrap_or(0);
@@ -165,6 +194,10 @@ pub(super) fn put_all(container: &Container, writer: &Writer, blocks: &[Staged])
     let mut buffer = Vec::new();
     for (first, joined, parts) in jobs {
         let block = &blocks[first];
+        if block.item == 0 {
+            writer.put_strings(&block.path, &block.count, &separate(&block.data)?, Some(&block.offset))?;
+            continue;
+        }
         let dtype = element(container, block)?;
         let item = block.item as usize;
         let data = if parts.len() == 1 {
@@ -212,12 +245,20 @@ mod tests {
         block.send(&mut sent);
         assert_eq!(sent.len() as u64, block.sent_len());
         Staged { field: None, ..block.clone() }.send(&mut sent);
+        let texts: [&[u8]; 3] = [b"a", b"", b"longer"];
+        let data = together(&texts).unwrap();
+        Staged { item: 0, data: data.clone(), ..block.clone() }.send(&mut sent);
         let received = Staged::receive(&sent).unwrap();
         assert_eq!(received[0], block);
         assert_eq!(received[1].field, None);
+        assert_eq!(separate(&received[2].data).unwrap(), texts);
+        let mut one_less = Vec::new();
+        Staged { item: 0, count: vec![1, 2], data, ..block.clone() }.send(&mut one_less);
+        assert!(Staged::receive(&one_less).is_err());
         for len in 1..sent.len() {
             let cut = Staged::receive(&sent[..len]);
-            assert!(cut.is_err() || len as u64 == block.sent_len(), "{len}");
+            let ends = [block.sent_len(), 2 * block.sent_len() - 1];
+            assert!(cut.is_err() || ends.contains(&(len as u64)), "{len}");
         }
         for bit in 0..sent.len() * 8 {
             let mut bent = sent.clone();

@@ -8,14 +8,15 @@ use std::sync::{Mutex, MutexGuard};
 
 use drystone_format::dtype::DType;
 use drystone_format::identity::Durability;
+use drystone_format::schema::Variable;
 use drystone_plan::aggregation::{Aggregation, Costs};
 
 use super::meeting::{Act, Meeting, attempt};
-use super::staged::{Staged, dense, put_all};
+use super::staged::{Staged, dense, put_all, together};
 use crate::array::Source;
 use crate::container::{Container, lock};
 use crate::writer::accept::{check_box, members, require_settled};
-use crate::writer::{Writer, WriterOptions};
+use crate::writer::{BlockSink, Writer, WriterOptions};
 use crate::{Error, ErrorKind, Result};
 
 /// Bytes of a step that wait on one rank.
@@ -68,6 +69,19 @@ fn costs(durability: Durability) -> Costs {
     // writers together.
     let per_writer = if durability == Durability::Durable { 5e-4 } else { 3e-4 };
     Costs { per_writer, copy: 0.5e9, write: 1e9 }
+}
+
+impl BlockSink for TeamWriter {
+    fn put(
+        &self,
+        path: &str,
+        dtype: &DType,
+        data: &Source<'_>,
+        offset: Option<&[u64]>,
+        field: Option<&str>,
+    ) -> Result<()> {
+        TeamWriter::put(self, path, dtype, data, offset, field)
+    }
 }
 
 impl TeamWriter {
@@ -136,7 +150,7 @@ impl TeamWriter {
         Ok(number)
     }
 
-    /// Writes a block; as [`Writer::put`], but strings are `Unsupported`. Not collective.
+    /// Writes a block; as [`Writer::put`]. Not collective.
     pub fn put(
         &self,
         path: &str,
@@ -146,51 +160,104 @@ impl TeamWriter {
         field: Option<&str>,
     ) -> Result<()> {
         let path = Container::normal_path(path);
-        let variable = match self.container.variable(path) {
-            Err(e) if e.kind() == ErrorKind::NotFound && !self.container.is_closed() => {
-                self.container.refresh()?;
-                self.container.variable(path)?
-            }
-            other => other?,
-        };
+        let variable = self.variable(path)?;
         if variable.dtype == DType::String {
-            return Err(Error::unsupported(format!(
-                "\"{path}\" holds strings, which a writer of a team does not put; open a writer of this rank alone"
+            return Err(Error::invalid(format!(
+                "\"{path}\" holds strings; give strings, not fixed-size elements"
             )));
         }
         members(path, &variable, field, dtype, data.item())?;
         let place = check_box(path, &variable, data.shape(), offset)?;
+        let item = u32::try_from(data.item()).map_err(|_| Error::invalid("the elements are too large"))?;
+        let bytes = data.shape().iter().fold(u64::from(item), |n, c| n.saturating_mul(*c));
+        self.take(
+            path,
+            &variable,
+            bytes,
+            |writer| writer.put(path, dtype, data, offset, field),
+            || {
+                let (path, field, count) =
+                    (path.to_string(), field.map(str::to_string), data.shape().to_vec());
+                Ok(Staged { path, field, offset: place, count, item, data: dense(data)? })
+            },
+        )
+    }
+
+    /// Writes a block of strings; as [`Writer::put_strings`]. Not collective.
+    pub fn put_strings(
+        &self,
+        path: &str,
+        shape: &[u64],
+        values: &[&[u8]],
+        offset: Option<&[u64]>,
+    ) -> Result<()> {
+        let path = Container::normal_path(path);
+        let variable = self.variable(path)?;
+        if variable.dtype != DType::String {
+            return Err(Error::invalid(format!("\"{path}\" holds {}, not strings", variable.dtype)));
+        }
+        if shape.iter().try_fold(1u64, |a, n| a.checked_mul(*n)) != Some(values.len() as u64) {
+            return Err(Error::invalid("the number of strings does not fit the shape"));
+        }
+        let place = check_box(path, &variable, shape, offset)?;
+        let bytes = values.iter().map(|value| 4 + value.len() as u64).sum();
+        self.take(
+            path,
+            &variable,
+            bytes,
+            |writer| writer.put_strings(path, shape, values, offset),
+            || {
+                let (path, count) = (path.to_string(), shape.to_vec());
+                Ok(Staged { path, field: None, offset: place, count, item: 0, data: together(values)? })
+            },
+        )
+    }
+
+    /// A variable, which another process may have just created.
+    fn variable(&self, path: &str) -> Result<Variable> {
+        match self.container.variable(path) {
+            Err(e) if e.kind() == ErrorKind::NotFound && !self.container.is_closed() => {
+                self.container.refresh()?;
+                self.container.variable(path)
+            }
+            other => other,
+        }
+    }
+
+    /// Keeps a block of so many bytes until the step ends, or puts it into this rank's own writer.
+    fn take(
+        &self,
+        path: &str,
+        variable: &Variable,
+        bytes: u64,
+        put: impl Fn(&Writer) -> Result<()>,
+        stage: impl FnOnce() -> Result<Staged>,
+    ) -> Result<()> {
         let mut state = self.state()?;
         if !variable.steps {
             if state.loose.is_none() {
                 state.loose = Some(self.container.writer(WriterOptions::default())?);
             }
-            let Some(loose) = &state.loose else { return Err(Error::invalid("no writer")) };
-            return loose.put(path, dtype, data, offset, field);
+            return state.loose.as_ref().map_or_else(|| Err(Error::invalid("no writer")), put);
         }
         if state.step.is_none() {
             return Err(Error::invalid(format!("\"{path}\" has steps: put belongs inside a step")));
         }
-        let bytes = data.shape().iter().fold(data.item() as u64, |n, c| n.saturating_mul(*c));
         state.bytes = state.bytes.saturating_add(bytes);
         // A local variable keeps one value per writer: another rank cannot write it.
         if !state.direct && (variable.local || state.bytes > STAGE) {
             self.write_for_itself(&mut state)?;
         }
         if let (true, Some(own)) = (state.direct, &state.own) {
-            return own.writer.put(path, dtype, data, offset, field);
+            return put(&own.writer);
         }
-        let count = data.shape().to_vec();
-        let block = Staged {
-            path: path.to_string(),
-            field: field.map(str::to_string),
-            offset: place,
-            count,
-            item: u32::try_from(data.item()).map_err(|_| Error::invalid("the elements are too large"))?,
-            data: dense(data)?,
-        };
-        state.staged.push(block);
+        state.staged.push(stage()?);
         Ok(())
+    }
+
+    /// Takes part in a collective call of this writer that this rank cannot make ([`Team::decline`](super::Team::decline)).
+    pub fn declined(&self, call: super::Call, error: Error) -> Error {
+        super::Team::decline(self.meeting.communicator.clone(), call, error)
     }
 
     /// Ends the step on all ranks, writes what waited, and commits. Returns the snapshot that holds the step.
@@ -321,7 +388,10 @@ impl TeamWriter {
                 receive_sizes[rank] = said[rank][1];
             }
         }
-        let mut received = vec![0; receive_sizes.iter().sum::<u64>() as usize];
+        let room = receive_sizes.iter().fold(0u64, |sum, n| sum.saturating_add(*n));
+        let room = usize::try_from(room)
+            .map_err(|_| Error::corrupt("ranks say they send more than memory holds"))?;
+        let mut received = vec![0; room];
         self.meeting.communicator.exchange(&bytes, &send_sizes, &mut received, &receive_sizes)?;
         drop(bytes);
         state.staged.clear();

@@ -8,7 +8,7 @@ use drystone_format::dtype::DType;
 use super::piece::{Part, Piece, Places};
 use super::{FragmentHandle, Shown, bounded, check_span, piece, resize};
 use crate::array::Source;
-use crate::{Error, Result, Writer};
+use crate::{BlockSink, Error, Result};
 
 /// Blocks that one piece of a fragment with steps between its indices may become.
 const MAX_BLOCKS: u64 = 4096;
@@ -19,7 +19,7 @@ impl FragmentHandle {
     ///
     /// `InvalidArgument` if an element of the dataset is shown twice; `Unsupported` if the fragment holds a part of a member
     /// that is stored whole, or indices so far apart that they would become more than 4096 blocks.
-    pub fn write(&self, writer: &Writer, data: &[u8]) -> Result<()> {
+    pub fn write(&self, writer: &impl BlockSink, data: &[u8]) -> Result<()> {
         self.check_memory(data.len())?;
         let pieces = self.to_write()?;
         let mut buffer = Vec::new();
@@ -129,7 +129,7 @@ fn fills(shown: &Shown, parts: &[Part]) -> bool {
 
 /// Puts a box whose first cell lies at `offset` of `data`: as one block, or as one per index where indices lie apart.
 fn put(
-    writer: &Writer,
+    writer: &impl BlockSink,
     shown: &Shown,
     piece: &Piece,
     data: &[u8],

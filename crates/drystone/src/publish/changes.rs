@@ -68,6 +68,13 @@ pub(super) fn find(inner: &Inner, snapshot: &Snapshot, targets: &mut [Target]) -
     Ok(())
 }
 
+/// Counts bytes that decide about a shard besides its values.
+pub(super) fn count(sum: &mut u128, bytes: &[u8]) {
+    let mut more = Fingerprint::new();
+    more.absorb_bytes(bytes);
+    *sum = sum.wrapping_add(more.value());
+}
+
 /// One variable; `targets` are its leaf members.
 fn find_in(inner: &Inner, snapshot: &Snapshot, id: u32, targets: &mut [Target]) -> Result<()> {
     let steps = targets[0].array.steps;
@@ -113,6 +120,34 @@ fn find_in(inner: &Inner, snapshot: &Snapshot, id: u32, targets: &mut [Target]) 
         target.changes.shards.values_mut().for_each(|sum| *sum = sum.wrapping_add(seed));
     }
     Ok(())
+}
+
+/// Whether anything was written to these cells of an array, steps first.
+pub(super) fn any(inner: &Inner, snapshot: &Snapshot, target: &Target, cells: &Box) -> Result<bool> {
+    let array = &target.array;
+    if cells.is_empty() {
+        return Ok(false);
+    }
+    let Some(root) = snapshot.manifest.root.as_ref().filter(|_| array.fill == array.missing) else {
+        return Ok(array.fill != array.missing);
+    };
+    let first = usize::from(array.steps);
+    let steps = match array.steps {
+        true => StepSet { first: cells.lo[0] + 1, count: cells.hi[0] - cells.lo[0], stride: 1 },
+        false => StepSet::one(0),
+    };
+    let mut bounds = ([0; MAX_NDIM], [0; MAX_NDIM]);
+    for d in first..cells.lo.len().min(MAX_NDIM + first) {
+        (bounds.0[d - first], bounds.1[d - first]) = (cells.lo[d], cells.hi[d]);
+    }
+    let query = Query { steps, variable: array.id, member: Some(array.leaf), bounds: Some(bounds) };
+    let mut found = false;
+    tree::find(&inner.pages, root, &query, &mut |entry| {
+        let hidden = entry.step > 0 && entry.commit < snapshot.steps.hidden_below(entry.step - 1);
+        found |=
+            !hidden && entry.encoding.replica == 0 && visible(entry, target).is_some_and(|v| v.meets(cells));
+    })?;
+    Ok(found)
 }
 
 /// The cells of an entry that the array shows, steps first.

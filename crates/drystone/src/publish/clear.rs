@@ -10,6 +10,7 @@ use drystone_store::{PutMode, Store};
 use super::convert::{remove, stamp_of};
 use super::document;
 use super::nodes::Nodes;
+use super::shard::STAMP;
 use super::{Published, ROOT};
 use crate::{Error, Result};
 
@@ -52,7 +53,7 @@ pub(super) fn leftover(
         let stale = match owner {
             Some(node) if published.contains(node) => true,
             Some(_) => false, // of an array that was not chosen, of another's, or gone already
-            None => whole && stamp_of(store, key)?.is_some(),
+            None => whole && is_shard(store, key)?,
         };
         if stale {
             remove(store, key)?;
@@ -60,6 +61,23 @@ pub(super) fn leftover(
         }
     }
     Ok(removed)
+}
+
+/// Whether an object without a document is a shard of ours, of whatever form.
+fn is_shard(store: &dyn Store, key: &str) -> Result<bool> {
+    const LARGEST: u64 = 1 << 24;
+    if stamp_of(store, key, 0)?.is_some() {
+        return Ok(true);
+    }
+    let len = store.len(key).unwrap_or(0);
+    let mut base = 512;
+    while base <= LARGEST && base < len {
+        if stamp_of(store, key, base - STAMP as u64)?.is_some() {
+            return Ok(true);
+        }
+        base *= 2;
+    }
+    Ok(false)
 }
 
 /// One array: its document, then its objects.

@@ -12,10 +12,12 @@ use drystone_plan::layout::{Order, chunk_order};
 use drystone_plan::selection::Selection;
 use drystone_rules::{Dim, StridedCopy};
 use drystone_store::{PutMode, Store, StoreError, StoreExt};
-use drystone_transform::{Codec as _, Logical, Scratch, Zstd};
+use drystone_transform::{Codec, Logical, Scratch};
 
 use super::grid::{Box, place};
-use super::shard::{STAMP, Stamp, assemble};
+use super::hdf5::offset_of;
+use super::nodes::Array;
+use super::shard::{STAMP, Stamp, assemble, assemble_dual, user_block};
 use super::{Target, document, record};
 use crate::array::{Target as Memory, dense_strides};
 use crate::container::Container;
@@ -83,20 +85,41 @@ pub(super) struct Run<'a> {
     pub(super) version: u64,
     pub(super) sync: bool,
     /// Records of shards that an earlier publication committed, by node.
-    pub(super) known: &'a BTreeMap<String, BTreeMap<u64, Shard>>,
+    pub(super) known: Option<&'a BTreeMap<String, BTreeMap<u64, Shard>>>,
+}
+
+impl<'a> Run<'a> {
+    /// One that only reads.
+    pub(super) fn new(
+        container: &'a Container,
+        store: &'a dyn Store,
+        targets: &'a [Target],
+        version: u64,
+    ) -> Self {
+        Run { container, store, targets, version, sync: false, known: None }
+    }
 }
 
 /// An array with what its shards need.
-struct Prepared {
+pub(super) struct Prepared {
     reading: Reading,
     order: Vec<u32>,
-    zstd: Option<Zstd>,
+    encoder: Vec<std::boxed::Box<dyn Codec>>,
+    /// Elements of a chunk, as the encoder takes them.
+    element: u32,
     sharded: bool,
+}
+
+impl Prepared {
+    /// Numbers of a shard's chunks in the order in which they are laid down.
+    pub(super) fn order(&self) -> &[u32] {
+        &self.order
+    }
 }
 
 /// Buffers of one thread.
 #[derive(Default)]
-struct Buffers {
+pub(super) struct Buffers {
     slab: Vec<u8>,
     chunk: Vec<u8>,
     scratch: Scratch,
@@ -197,14 +220,15 @@ impl Run<'_> {
         Ok(((memory / most) as usize).clamp(1, threads()).min(tasks.len()))
     }
 
-    fn prepare(&self, target: &Target) -> Result<Prepared> {
+    pub(super) fn prepare(&self, target: &Target) -> Result<Prepared> {
         let array = &target.array;
         let slow = usize::from(array.steps);
         let order = chunk_order(&target.grid.chunks(), slow, Order::Hilbert);
         Ok(Prepared {
             reading: self.container.leaf_reading(&array.variable, array.leaf)?,
             order: order.map_err(rule_error)?,
-            zstd: target.codec.zstd().map_err(|e| Error::invalid(e.to_string()))?,
+            encoder: target.codec.encoder().map_err(|e| Error::invalid(e.to_string()))?,
+            element: target.codec.element(),
             sharded: document::is_sharded(array),
         })
     }
@@ -220,9 +244,15 @@ impl Run<'_> {
             return done(None, None);
         };
         if task.exists && prepared.sharded {
-            let there = stamp_of(self.store, &key)?;
+            let there = stamp_of(self.store, &key, target.stamp_at())?;
             if let Some(stamp) = there.filter(|s| s.fingerprint == fingerprint) {
-                let known = self.known.get(&target.array.node).and_then(|shards| shards.get(&task.shard));
+                if !target.is_recorded() {
+                    return done(None, None);
+                }
+                let known = self
+                    .known
+                    .and_then(|known| known.get(&target.array.node))
+                    .and_then(|shards| shards.get(&task.shard));
                 let record = match known {
                     Some(r) if (r.fingerprint, r.version) == (fingerprint, stamp.version) => *r,
                     _ => record::of_object(self.store, &key, task.shard, stamp)?,
@@ -233,7 +263,7 @@ impl Run<'_> {
         let stamp = Stamp { fingerprint, version: self.version };
         let chunks = encode(target, prepared, task.shard, buffers).map_err(doing)?;
         let object = match (prepared.sharded, chunks) {
-            (true, chunks) => assemble(stamp, chunks, &prepared.order),
+            (true, chunks) => target.assemble(task.shard, stamp, chunks, &prepared.order).map_err(doing)?,
             (false, mut chunks) => match chunks.pop().flatten() {
                 Some(chunk) => chunk,
                 None => {
@@ -247,7 +277,7 @@ impl Run<'_> {
         }
         self.store.put(&key, &object, PutMode::Replace, self.sync).map_err(|e| doing(e.into()))?;
         let record = match object.last_chunk::<4>() {
-            Some(check) if prepared.sharded => {
+            Some(check) if prepared.sharded && target.is_recorded() => {
                 Some(record::of(task.shard, stamp, object.len() as u64, *check))
             }
             _ => None,
@@ -256,10 +286,41 @@ impl Run<'_> {
     }
 }
 
-/// The stamp in front of an object, if it has one.
-pub(crate) fn stamp_of(store: &dyn Store, key: &str) -> Result<Option<Stamp>> {
+impl Target {
+    /// Whether manifests record its shards: those that are HDF5 files too, or compressed otherwise, are for other readers.
+    pub(super) fn is_recorded(&self) -> bool {
+        !self.codec.dual && self.codec.is_plain_or_zstd()
+    }
+
+    /// Where a shard's stamp is.
+    pub(super) fn stamp_at(&self) -> u64 {
+        match self.codec.dual {
+            true => user_block(self.grid.chunks().iter().product()) - STAMP as u64,
+            false => 0,
+        }
+    }
+
+    /// A shard's bytes.
+    fn assemble(
+        &self,
+        shard: u64,
+        stamp: Stamp,
+        chunks: Vec<Option<Vec<u8>>>,
+        order: &[u32],
+    ) -> Result<Vec<u8>> {
+        let Some(description) = &self.description else { return Ok(assemble(stamp, chunks, order)) };
+        let tail = &self.array.element.tail;
+        let cells = self.grid.cells_of(shard);
+        let place = |number| offset_of(&self.grid, tail.len(), number);
+        let file = |chunks| description.file(&self.grid, tail, &self.codec, &cells, chunks);
+        assemble_dual(stamp, chunks, order, &place, &file)
+    }
+}
+
+/// The stamp of an object, if it has one there.
+pub(crate) fn stamp_of(store: &dyn Store, key: &str, at: u64) -> Result<Option<Stamp>> {
     let mut bytes = [0; STAMP];
-    match store.read(key, 0, &mut bytes) {
+    match store.read(key, at, &mut bytes) {
         Ok(()) => Ok(Stamp::decode(&bytes)),
         Err(StoreError::ShortRead { .. } | StoreError::NotFound { .. }) => Ok(None),
         Err(e) => Err(e.into()),
@@ -275,7 +336,7 @@ pub(super) fn remove(store: &dyn Store, key: &str) -> Result<()> {
 }
 
 /// The encoded chunks of a shard by their number; `None` where all cells are what missing chunks read as.
-fn encode(
+pub(super) fn encode(
     target: &Target,
     prepared: &Prepared,
     shard: u64,
@@ -303,7 +364,7 @@ fn encode(
         if slab.is_empty() {
             break;
         }
-        read(target, prepared, &slab, &mut buffers.slab)?;
+        read(&target.array, &prepared.reading, &slab, &mut buffers.slab)?;
         for number in 0..many {
             let index = place(number, &chunks);
             if !chunks.is_empty() && !(first..last).contains(&index[axis]) {
@@ -323,14 +384,39 @@ fn encode(
 }
 
 /// Reads a box of cells densely.
-fn read(target: &Target, prepared: &Prepared, cells: &Box, out: &mut Vec<u8>) -> Result<()> {
-    let len = cells.cells().saturating_mul(target.array.item);
+pub(super) fn read(array: &Array, reading: &Reading, cells: &Box, out: &mut Vec<u8>) -> Result<()> {
+    let len = cells.cells().saturating_mul(array.item);
     let len = usize::try_from(len).map_err(|_| Error::invalid("the shard does not fit into memory"))?;
     out.clear();
     out.resize(len, 0);
     let counts = cells.counts();
-    let memory = Memory::dense(out, &counts, target.array.item as usize)?;
-    prepared.reading.read(&Selection::boxed(&cells.lo, &counts), &memory).map(drop)
+    let memory = Memory::dense(out, &counts, array.item as usize)?;
+    reading.read(&Selection::boxed(&cells.lo, &counts), &memory).map(drop)
+}
+
+/// The chunk that begins where `cells` do, from a slab read densely; beyond `cells` it holds the fill value.
+pub(super) fn cut(
+    array: &Array,
+    extents: &[u64],
+    (slab, from): (&Box, &[u8]),
+    cells: &Box,
+    chunk: &mut Vec<u8>,
+) -> Result<()> {
+    let item = array.item;
+    let counts = cells.counts();
+    let len = extents.iter().product::<u64>().saturating_mul(item) as usize;
+    if counts == extents {
+        chunk.resize(len, 0);
+    } else {
+        chunk.clear();
+        array.fill.iter().cycle().take(len).for_each(|&b| chunk.push(b));
+    }
+    let src = dense_strides(&slab.counts(), item)?;
+    let dst = dense_strides(extents, item)?;
+    let offset: u64 =
+        cells.lo.iter().zip(&slab.lo).zip(&src).map(|((c, s), stride)| (c - s) * stride.unsigned_abs()).sum();
+    let dims = counts.iter().zip(src.iter().zip(&dst)).map(|(n, (s, d))| Dim::new(*n, *s, *d)).collect();
+    StridedCopy::new(offset, 0, item as usize, dims).and_then(|c| c.run(from, chunk)).map_err(rule_error)
 }
 
 fn encode_chunk(
@@ -340,35 +426,28 @@ fn encode_chunk(
     cells: &Box,
     buffers: &mut Buffers,
 ) -> Result<Option<Vec<u8>>> {
-    let (array, grid) = (&target.array, &target.grid);
-    let item = array.item;
-    let counts = cells.counts();
-    let len = grid.chunk.iter().product::<u64>().saturating_mul(item) as usize;
+    let array = &target.array;
     let Buffers { slab: from, chunk, scratch } = buffers;
-    if counts == grid.chunk {
-        chunk.resize(len, 0);
-    } else {
-        chunk.clear();
-        array.fill.iter().cycle().take(len).for_each(|&b| chunk.push(b));
-    }
-    let src = dense_strides(&slab.counts(), item)?;
-    let dst = dense_strides(&grid.chunk, item)?;
-    let offset: u64 =
-        cells.lo.iter().zip(&slab.lo).zip(&src).map(|((c, s), stride)| (c - s) * stride.unsigned_abs()).sum();
-    let dims = counts.iter().zip(src.iter().zip(&dst)).map(|(n, (s, d))| Dim::new(*n, *s, *d)).collect();
-    StridedCopy::new(offset, 0, item as usize, dims).and_then(|c| c.run(from, chunk)).map_err(rule_error)?;
+    cut(array, &target.grid.chunk, (slab, from), cells, chunk)?;
+    let len = chunk.len();
     if is_all(chunk, &array.missing) {
         return Ok(None);
     }
     let mut out = Vec::new();
-    match &prepared.zstd {
-        Some(zstd) => zstd
-            .encode(chunk, &Logical::scalars(1, len as u64), &mut out, scratch)
-            .map_err(|e| Error::invalid(e.to_string()))?,
-        None => {
-            out.reserve_exact(len + 4);
-            out.extend_from_slice(chunk);
-        }
+    let (mut from, mut to) = (Vec::new(), Vec::new());
+    for (number, codec) in prepared.encoder.iter().enumerate() {
+        let input = if number == 0 { chunk.as_slice() } else { from.as_slice() };
+        let size = prepared.element.max(1) as usize;
+        let logical = Logical::scalars(size, (input.len() / size) as u64);
+        to.clear();
+        codec.encode(input, &logical, &mut to, scratch).map_err(|e| Error::invalid(e.to_string()))?;
+        std::mem::swap(&mut from, &mut to);
+    }
+    if prepared.encoder.is_empty() {
+        out.reserve_exact(len + 4);
+        out.extend_from_slice(chunk);
+    } else {
+        out.append(&mut from);
     }
     out.extend_from_slice(&crc32(&out).to_le_bytes());
     out.shrink_to_fit();

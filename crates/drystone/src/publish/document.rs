@@ -5,47 +5,130 @@
 
 use std::collections::BTreeMap;
 
-use drystone_transform::Zstd;
+use drystone_transform::{Shuffle, Zlib, Zstd};
 use serde_json::{Map, Value as Json, json};
 
 use super::ROOT;
 use super::attributes::OURS;
 use super::grid::Grid;
 use super::nodes::Array;
+use crate::hdf5::Filter;
 use crate::{Error, ErrorKind, Result};
 
 const NAME: &str = "zarr.json";
 
-/// How a chunk is encoded: little-endian bytes, zstd at a level or not, a checksum.
+/// How a chunk is encoded: little-endian bytes, compressed or not, a checksum; and whether shards are HDF5 files too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Codec {
-    level: Option<i32>,
+    compression: Option<Compression>,
+    /// The shard's index stands in front, in the user block of an HDF5 file.
+    pub(super) dual: bool,
+}
+
+/// What HDF5 and Zarr both know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Compression {
+    /// At a level from -7 to 22.
+    Zstd(i32),
+    /// At a level from 0 to 9, the bytes of elements of this size shuffled before; 1 is not.
+    Zlib { level: u32, element: u32 },
 }
 
 impl Codec {
     /// `InvalidArgument` for a level that zstd does not have.
-    pub(super) fn new(level: Option<i32>) -> Result<Self> {
-        let codec = Codec { level };
-        codec.zstd().map_err(|e| Error::invalid(e.to_string()))?;
+    pub(super) fn new(compression: Option<Compression>, dual: bool) -> Result<Self> {
+        let codec = Codec { compression, dual };
+        codec.encoder().map_err(|e| Error::invalid(e.to_string()))?;
         Ok(codec)
     }
 
-    pub(super) fn zstd(&self) -> std::result::Result<Option<Zstd>, drystone_transform::TransformError> {
-        self.level.map(Zstd::new).transpose()
+    /// What encodes a chunk, one after the other.
+    pub(super) fn encoder(
+        &self,
+    ) -> std::result::Result<
+        Vec<std::boxed::Box<dyn drystone_transform::Codec>>,
+        drystone_transform::TransformError,
+    > {
+        let mut all: Vec<std::boxed::Box<dyn drystone_transform::Codec>> = Vec::new();
+        match self.compression {
+            None => {}
+            Some(Compression::Zstd(level)) => all.push(std::boxed::Box::new(Zstd::new(level)?)),
+            Some(Compression::Zlib { level, element }) => {
+                if element > 1 {
+                    all.push(std::boxed::Box::new(Shuffle::new()));
+                }
+                all.push(std::boxed::Box::new(Zlib::new(level)));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Bytes of the elements that are shuffled.
+    pub(super) fn element(&self) -> u32 {
+        match self.compression {
+            Some(Compression::Zlib { element, .. }) => element,
+            _ => 1,
+        }
+    }
+
+    /// The same in HDF5's words. Its filters know no CRC-32C: that stands behind the bytes that HDF5 sees.
+    pub(super) fn filters(&self) -> Vec<Filter> {
+        let filter = |id, name, values| Filter { id, name, values };
+        match self.compression {
+            None => Vec::new(),
+            Some(Compression::Zstd(level)) => {
+                vec![filter(32015, "Zstandard compression", vec![level as u32])]
+            }
+            Some(Compression::Zlib { level, element }) => {
+                let shuffle = (element > 1).then(|| filter(2, "shuffle", vec![element]));
+                shuffle.into_iter().chain([filter(1, "deflate", vec![level])]).collect()
+            }
+        }
     }
 
     pub(super) fn is_zstd(&self) -> bool {
-        self.level.is_some()
+        matches!(self.compression, Some(Compression::Zstd(_)))
+    }
+
+    /// Whether chunks are what manifests can record.
+    pub(super) fn is_plain_or_zstd(&self) -> bool {
+        self.compression.is_none() || self.is_zstd()
     }
 
     fn json(&self) -> Json {
         let mut chain = vec![json!({"name": "bytes", "configuration": {"endian": "little"}})];
-        chain.extend(
-            self.level
-                .map(|level| json!({"name": "zstd", "configuration": {"level": level, "checksum": false}})),
-        );
+        match self.compression {
+            None => {}
+            Some(Compression::Zstd(level)) => {
+                chain.push(json!({"name": "zstd", "configuration": {"level": level, "checksum": false}}));
+            }
+            Some(Compression::Zlib { level, element }) => {
+                if element > 1 {
+                    chain.push(
+                        json!({"name": "numcodecs.shuffle", "configuration": {"elementsize": element}}),
+                    );
+                }
+                chain.push(json!({"name": "numcodecs.zlib", "configuration": {"level": level}}));
+            }
+        }
         chain.push(json!({"name": "crc32c"}));
         Json::Array(chain)
+    }
+
+    /// The codec that a document declares; whether it is the very one is found by comparing documents.
+    fn parse(codecs: &Json, dual: bool) -> Option<Self> {
+        let find = |name: &str| codecs.as_array()?.iter().find(|c| c["name"] == name);
+        let number = |codec: &Json, key: &str| codec["configuration"][key].as_i64();
+        let compression = if let Some(zstd) = find("zstd") {
+            Some(Compression::Zstd(i32::try_from(number(zstd, "level")?).ok()?))
+        } else if let Some(zlib) = find("numcodecs.zlib") {
+            let element = find("numcodecs.shuffle").map_or(Some(1), |c| number(c, "elementsize"))?;
+            let level = u32::try_from(number(zlib, "level")?).ok()?;
+            Some(Compression::Zlib { level, element: u32::try_from(element).ok()? })
+        } else {
+            None
+        };
+        Codec::new(compression, dual).ok()
     }
 }
 
@@ -95,14 +178,8 @@ impl Document {
         let configuration = &outer["configuration"];
         let chunk = if sharded { extents(&configuration["chunk_shape"])? } else { shard.clone() };
         let codecs = if sharded { &configuration["codecs"] } else { &self.json["codecs"] };
-        let zstd = codecs.as_array()?.iter().find(|c| c["name"] == "zstd");
-        let level = zstd.map(|c| c["configuration"]["level"].as_i64()).map(|l| i32::try_from(l?).ok());
-        let level = match level {
-            Some(level) => Some(level?),
-            None => None,
-        };
         let grid = Grid::new(&array.shape, &chunk, &shard)?;
-        let codec = Codec::new(level).ok()?;
+        let codec = Codec::parse(codecs, configuration["index_location"] == "start")?;
         let about = self.json["attributes"][OURS].clone();
         let mut same = describe(array, &grid, &codec);
         let mut there = self.json.clone();
@@ -133,14 +210,19 @@ impl About<'_> {
     }
 
     pub(super) fn array(&self, array: &Array, grid: &Grid, codec: &Codec) -> Json {
+        let mut json = describe(array, grid, codec);
+        json["attributes"] = self.attributes(array);
+        json
+    }
+
+    /// The attributes of an array, with what we say of it.
+    pub(super) fn attributes(&self, array: &Array) -> Json {
         let mut ours = identity(array);
         ours.insert("container".into(), json!(hex(self.uuid)));
         ours.insert("variable".into(), json!(array.variable));
         let mut attributes = array.attributes.clone();
         attributes.insert(OURS.into(), Json::Object(ours));
-        let mut json = describe(array, grid, codec);
-        json["attributes"] = Json::Object(attributes);
-        json
+        Json::Object(attributes)
     }
 
     /// The root's document: that of its group, with all others in it. Takes the root from `documents`.
@@ -148,7 +230,9 @@ impl About<'_> {
         let mut root = documents
             .remove("")
             .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the hierarchy has no root".to_owned()))?;
-        root["attributes"][OURS]["snapshot"] = json!(self.version);
+        if let Some(ours) = root["attributes"].get_mut(OURS).and_then(Json::as_object_mut) {
+            ours.insert("snapshot".into(), json!(self.version));
+        }
         let mut all = Map::new();
         for (node, json) in documents {
             let mut json = json.clone();
@@ -194,24 +278,35 @@ fn identity(array: &Array) -> Map<String, Json> {
 
 /// An array's document without attributes.
 pub(super) fn describe(array: &Array, grid: &Grid, codec: &Codec) -> Json {
-    let tail = &array.element.tail;
-    let with_tail = |cells: &[u64]| -> Vec<u64> { cells.iter().chain(tail).copied().collect() };
     let codecs = if is_sharded(array) {
         json!([{"name": "sharding_indexed", "configuration": {
-            "chunk_shape": with_tail(&grid.chunk),
+            "chunk_shape": array.with_tail(&grid.chunk),
             "codecs": codec.json(),
             "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
-            "index_location": "end",
+            "index_location": if codec.dual { "start" } else { "end" },
         }}])
     } else {
         codec.json()
     };
+    skeleton(array, grid, codecs)
+}
+
+/// The document of an array whose objects are single chunks, as a virtual hierarchy answers for them: values as they are.
+pub(super) fn virtual_array(array: &Array, grid: &Grid) -> Json {
+    let codecs = match array.element.is_text() {
+        true => json!([{"name": "vlen-utf8"}]),
+        false => json!([{"name": "bytes", "configuration": {"endian": "little"}}]),
+    };
+    skeleton(array, grid, codecs)
+}
+
+fn skeleton(array: &Array, grid: &Grid, codecs: Json) -> Json {
     json!({
         "zarr_format": 3,
         "node_type": "array",
-        "shape": with_tail(&grid.shape),
+        "shape": array.with_tail(&grid.shape),
         "data_type": array.element.name,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": with_tail(&grid.shard)}},
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": array.with_tail(&grid.shard)}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "fill_value": array.fill_value,
         "codecs": codecs,

@@ -29,8 +29,20 @@ impl Element {
         Some(Element { name: scalar.name(), scalar, tail })
     }
 
+    /// Strings of any length.
+    pub(super) fn text() -> Self {
+        Element { name: "string", scalar: Scalar::U8, tail: Vec::new() }
+    }
+
+    pub(super) fn is_text(&self) -> bool {
+        self.name == "string"
+    }
+
     /// Zarr's `fill_value` for the bytes of one cell; `None` if the values of a cell differ, which Zarr cannot say.
     pub(super) fn fill_value(&self, cell: &[u8]) -> Option<Json> {
+        if self.is_text() {
+            return Some(json!(""));
+        }
         let size = self.scalar.size() as usize;
         let first = cell.get(..size)?;
         cell.chunks_exact(size).all(|value| value == first).then(|| exact(self.scalar, first))

@@ -30,6 +30,15 @@ impl Box {
     }
 }
 
+impl Box {
+    /// Whether the two have a cell in common.
+    pub(super) fn meets(&self, other: &Box) -> bool {
+        let lo = self.lo.iter().zip(&other.lo).map(|(a, b)| a.max(b));
+        let hi = self.hi.iter().zip(&other.hi).map(|(a, b)| a.min(b));
+        lo.zip(hi).all(|(lo, hi)| lo < hi)
+    }
+}
+
 impl Grid {
     /// `None` if the extents do not belong together, or a number would not fit in 63 bits.
     pub(crate) fn new(shape: &[u64], chunk: &[u64], shard: &[u64]) -> Option<Self> {

@@ -21,11 +21,14 @@ mod convert;
 mod document;
 mod element;
 pub(crate) mod grid;
+mod hdf5;
 pub(crate) mod lock;
+mod netcdf;
 mod nodes;
 mod options;
 pub(crate) mod record;
 mod shard;
+mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,8 +48,10 @@ use grid::Grid;
 use nodes::{Array, Nodes};
 
 pub(crate) use convert::stamp_of;
-pub use options::{Compressor, PublishOptions, PublishReport, PublishedArray, Skipped};
+pub use netcdf::netcdf_path;
+pub use options::{Compressor, Format, PublishOptions, PublishReport, PublishedArray, Skipped};
 pub(crate) use shard::{STAMP, Stamp};
+pub use view::ZarrView;
 
 /// Where the hierarchy lies.
 pub(crate) const ROOT: &str = "zarr/";
@@ -61,6 +66,8 @@ struct Target {
     /// Why it is cut so; `None` if it was published before and stays cut as it is.
     layout: Option<Layout>,
     changes: Changes,
+    /// What its shards say as HDF5 files, if they are.
+    description: Option<hdf5::Description>,
 }
 
 impl Container {
@@ -76,6 +83,7 @@ impl Container {
     ) -> Result<PublishReport> {
         self.inner.require_writable()?;
         options.check()?;
+        options.check_hierarchy()?;
         let done = lock::take(&self.inner).and_then(|lock| {
             let done = self.publish_locked(options, progress);
             let released = lock.release();
@@ -121,7 +129,15 @@ impl Container {
             if known.is_some() && !kept {
                 replaced.push(array.node.clone());
             }
-            targets.push(Target { array: array.clone(), grid, codec, layout, changes: Changes::default() });
+            let description = match codec.dual {
+                true => {
+                    hdf5::check(array, &grid)?;
+                    Some(hdf5::Description::of(&pinned, array)?)
+                }
+                false => None,
+            };
+            let changes = Changes::default();
+            targets.push(Target { array: array.clone(), grid, codec, layout, changes, description });
         }
         for node in nodes.groups.keys() {
             if there.documents.get(node).is_some_and(|d| d.is_array()) {
@@ -137,12 +153,14 @@ impl Container {
         };
 
         changes::find(&pinned.inner, &snapshot, &mut targets)?;
+        targets.iter_mut().try_for_each(Target::count_metadata)?;
         let mut tasks = Vec::new();
         for (number, target) in targets.iter().enumerate() {
             tasks.extend(Task::of(number, target, &there.objects));
         }
         let known = record::known(&self.inner, &snapshot)?;
-        let run = convert::Run { container: &pinned, store, targets: &targets, version, sync, known: &known };
+        let run =
+            convert::Run { container: &pinned, store, targets: &targets, version, sync, known: Some(&known) };
         let done = run.all(&tasks, options.memory, progress)?;
 
         // What becomes visible from here on is complete.
@@ -203,12 +221,17 @@ fn decide(
     device: &Device,
     mix: &[Pattern],
 ) -> Result<(Grid, Codec, Option<Layout>, bool)> {
-    let codec = options.compressor.of(&array.transform)?;
+    let before = known.and_then(|d| d.layout_of(array));
+    // An array without axes has no shard that could be a file.
+    let dual = document::is_sharded(array)
+        && options.format.map_or(before.as_ref().is_some_and(|b| b.1.dual), |f| f == Format::ZarrHdf5);
+    let codec = options.compressor.of(&array.transform, array.element.scalar.size(), dual)?;
     let asked = options.chunks.get(&array.variable);
-    if let Some((grid, kept)) = known.and_then(|d| d.layout_of(array))
+    if let Some((grid, kept)) = before
         && asked.is_none_or(|chunk| *chunk == grid.chunk)
     {
-        let codec = if options.compressor == Compressor::Auto { kept } else { codec };
+        let same = options.compressor == Compressor::Auto && kept.dual == dual;
+        let codec = if same { kept } else { codec };
         return Ok((grid, codec, None, codec == kept));
     }
     let bounds = Bounds { max_shard: Bounds::PORTABLE.max_shard.min(options.memory / 4), ..Bounds::PORTABLE };
@@ -274,6 +297,18 @@ impl Published {
 }
 
 impl Target {
+    /// Counts into the fingerprint of each shard what its file says besides values: attributes, coordinates, its shape.
+    fn count_metadata(&mut self) -> Result<()> {
+        let Some(description) = &self.description else { return Ok(()) };
+        for (&shard, sum) in &mut self.changes.shards {
+            let cells = self.grid.cells_of(shard);
+            let file =
+                description.file(&self.grid, &self.array.element.tail, &self.codec, &cells, Vec::new());
+            changes::count(sum, &file.metadata(0)?.bytes);
+        }
+        Ok(())
+    }
+
     /// The objects there are under the array's name, each with the shard that it is, if it is one of the present shape.
     fn objects<'t>(
         &'t self,
@@ -297,6 +332,12 @@ impl Target {
     /// Keys of the objects that the array consists of now.
     fn keys(&self) -> Vec<String> {
         self.changes.shards.keys().map(|&shard| self.key(shard)).collect()
+    }
+
+    /// Decoded bytes of the shards that have values.
+    fn bytes(&self) -> u64 {
+        let cells = self.changes.shards.keys().map(|&shard| self.grid.cells_of(shard).cells());
+        cells.fold(0, |n, c| n.saturating_add(c.saturating_mul(self.array.item)))
     }
 
     /// The key of a shard.

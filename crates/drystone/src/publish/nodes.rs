@@ -10,6 +10,7 @@ use serde_json::{Map, Value as Json};
 use super::attributes;
 use super::element::Element;
 use super::options::Skipped;
+use super::view::OBJECTS;
 use crate::container::no_such;
 use crate::schema_op::expected_reads;
 use crate::segment::crc32;
@@ -66,9 +67,34 @@ pub(super) struct Nodes {
     pub(super) skipped: Vec<Skipped>,
 }
 
+impl Array {
+    /// Extents in cells as the array has them: with the axes that a cell has of its own.
+    pub(super) fn with_tail(&self, cells: &[u64]) -> Vec<u64> {
+        cells.iter().chain(&self.element.tail).copied().collect()
+    }
+}
+
+/// Under which names the nodes go, and what may be among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Names that every file system takes, types that every reader knows.
+    Portable,
+    /// Names as they are, strings too: for a reader that asks us by key.
+    Exact,
+}
+
 impl Nodes {
+    /// All that a reader of Zarr can be shown, under the names that it has.
+    pub(super) fn exact(snapshot: &Snapshot) -> Result<Self> {
+        Self::build(snapshot, None, Form::Exact)
+    }
+
     /// Of the variables chosen, or all. `NotFound` and `Unsupported` are about variables that were chosen by name.
     pub(super) fn of(snapshot: &Snapshot, chosen: Option<&[String]>) -> Result<Self> {
+        Self::build(snapshot, chosen, Form::Portable)
+    }
+
+    fn build(snapshot: &Snapshot, chosen: Option<&[String]>, form: Form) -> Result<Self> {
         let schema = &snapshot.schema;
         let mut wanted = BTreeSet::new();
         for path in chosen.unwrap_or_default() {
@@ -82,18 +108,21 @@ impl Nodes {
             known: BTreeSet::new(),
             skipped: Vec::new(),
         };
-        for (path, attrs) in &schema.groups {
-            nodes.groups.insert(node_of(path), attributes::object(attrs));
+        for (path, attrs) in schema.groups.iter().filter(|(path, _)| !is_private(path)) {
+            nodes.groups.insert(form.node(path), attributes::object(attrs));
         }
         for (path, name) in &schema.names {
             let Name::Variable(id) = name else { continue };
+            if is_private(path) {
+                continue;
+            }
             let Some(variable) = schema.variables.get(id) else { continue };
             let named = wanted.contains(path);
-            match arrays_of(path, variable, snapshot.step_axis()) {
+            match arrays_of(path, variable, snapshot.step_axis(), form) {
                 Ok(arrays) => {
                     nodes.known.extend(arrays.iter().map(|a| a.node.clone()));
                     if matches!(variable.dtype, DType::Record(_)) {
-                        nodes.groups.insert(node_of(path), attributes::object(&variable.attrs));
+                        nodes.groups.insert(form.node(path), attributes::object(&variable.attrs));
                     }
                     if named || chosen.is_none() {
                         nodes.arrays.extend(arrays);
@@ -135,11 +164,16 @@ impl Nodes {
 }
 
 /// The arrays of one variable, or why there are none.
-fn arrays_of(path: &str, variable: &Variable, steps: u64) -> std::result::Result<Vec<Array>, String> {
+fn arrays_of(
+    path: &str,
+    variable: &Variable,
+    steps: u64,
+    form: Form,
+) -> std::result::Result<Vec<Array>, String> {
     if variable.local {
         return Err("it is local: its blocks are not one array".into());
     }
-    let base = node_of(path);
+    let base = form.node(path);
     let mut shapes = Vec::new();
     leaf_shapes(&variable.dtype, &[], &mut shapes);
     let zeros = vec![0; variable.dtype.item_size() as usize];
@@ -148,9 +182,12 @@ fn arrays_of(path: &str, variable: &Variable, steps: u64) -> std::result::Result
     let access = expected_reads(variable).ok().flatten();
     let mut arrays = Vec::new();
     for (number, (leaf, own)) in variable.dtype.leaves().into_iter().zip(shapes).enumerate() {
-        let element =
-            Element::of(&leaf.dtype, &own).ok_or("strings of any length have no portable form in Zarr")?;
-        let node = if record { format!("{base}/{}", component(&leaf.path)) } else { base.clone() };
+        let element = match Element::of(&leaf.dtype, &own) {
+            Some(element) => element,
+            None if form == Form::Exact => Element::text(),
+            None => return Err("strings of any length have no portable form in Zarr".into()),
+        };
+        let node = if record { format!("{base}/{}", form.component(&leaf.path)) } else { base.clone() };
         let at = leaf.offset as usize;
         let fill = fill.get(at..at + leaf.size as usize).ok_or("its fill value is too short")?.to_vec();
         let (missing, fill_value) = match element.fill_value(&fill) {
@@ -178,7 +215,7 @@ fn arrays_of(path: &str, variable: &Variable, steps: u64) -> std::result::Result
             fill,
             missing,
             fill_value,
-            attributes: if record { Map::new() } else { attributes::object(&variable.attrs) },
+            attributes: if record { Map::new() } else { attributes::of_array(&variable.attrs, &leaf.dtype) },
             transform: variable.transform.clone(),
             access: access.clone(),
             dtype: leaf.dtype.to_string(),
@@ -216,6 +253,28 @@ fn dims(variable: &Variable, name: &str, tail: usize) -> Vec<String> {
         names.push(one);
     }
     names
+}
+
+impl Form {
+    /// The node of a path in the container.
+    fn node(self, path: &str) -> String {
+        match self {
+            Form::Exact => path.to_owned(),
+            Form::Portable => node_of(path),
+        }
+    }
+
+    fn component(self, name: &str) -> String {
+        match self {
+            Form::Exact => name.to_owned(),
+            Form::Portable => component(name),
+        }
+    }
+}
+
+/// What a Zarr store keeps beside its hierarchy is no part of it.
+fn is_private(path: &str) -> bool {
+    path.strip_prefix(OBJECTS).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// A path of the schema as one of the hierarchy.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use drystone_plan::layout::{Device, Layout};
 use drystone_transform::CodecSpec;
 
-use super::document::Codec;
+use super::document::{Codec, Compression};
 use crate::{Error, Result};
 
 /// Memory for a publication, unless said otherwise.
@@ -23,10 +23,37 @@ pub enum Compressor {
     None,
     /// zstd at a level from -7 to 22.
     Zstd(i32),
+    /// zlib at a level from 0 to 9, behind a shuffle of the bytes of each element.
+    Zlib(u32),
+}
+
+/// What the shards are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Shards of Zarr v3.
+    Zarr,
+    /// Shards of Zarr v3 each of which is an HDF5 (netCDF-4) file, too.
+    ZarrHdf5,
+    /// One netCDF-4 file ([`crate::Container::publish_netcdf`]).
+    Netcdf,
+}
+
+impl Format {
+    /// `zarr`, `zarr+hdf5` or `netcdf`; anything else is `InvalidArgument`.
+    pub fn parse(text: &str) -> Result<Self> {
+        match text.trim() {
+            "zarr" => Ok(Format::Zarr),
+            "zarr+hdf5" => Ok(Format::ZarrHdf5),
+            "netcdf" => Ok(Format::Netcdf),
+            _ => Err(Error::invalid(format!(
+                "the format is \"zarr\", \"zarr+hdf5\" or \"netcdf\", not \"{text}\""
+            ))),
+        }
+    }
 }
 
 impl Compressor {
-    /// `auto`, `none`, `zstd` or `zstd:LEVEL`; anything else is `InvalidArgument`.
+    /// `auto`, `none`, `zstd` or `zlib`, the last two with `:LEVEL` or without; anything else is `InvalidArgument`.
     pub fn parse(text: &str) -> Result<Self> {
         match text.trim() {
             "auto" => return Ok(Compressor::Auto),
@@ -35,38 +62,53 @@ impl Compressor {
         }
         let specs = CodecSpec::parse_all(text).map_err(|e| Error::invalid(e.to_string()))?;
         match specs.as_slice() {
-            [spec] if spec.name == "zstd" => Ok(auto(text).map_or(Compressor::Auto, Compressor::Zstd)),
+            [spec] if spec.name == "zstd" => {
+                Ok(Compressor::Zstd(level_of(&specs, "zstd").unwrap_or(USUAL_ZSTD)))
+            }
+            [spec] if spec.name == "zlib" => {
+                let level = level_of(&specs, "zlib").unwrap_or(USUAL_ZLIB);
+                let level = u32::try_from(level).ok().filter(|level| *level <= 9);
+                level.map(Compressor::Zlib).ok_or_else(|| Error::invalid("levels of zlib are 0 to 9"))
+            }
             _ => Err(Error::invalid(format!(
-                "the compressor is \"auto\", \"none\" or \"zstd:LEVEL\", not \"{text}\""
+                "the compressor is \"auto\", \"none\", \"zstd:LEVEL\" or \"zlib:LEVEL\", not \"{text}\""
             ))),
         }
     }
 
-    /// Of a variable with this transform.
-    pub(super) fn of(self, transform: &str) -> Result<Codec> {
-        let level = match self {
+    /// Of a variable with this transform, whose values have so many bytes.
+    pub(super) fn of(self, transform: &str, element: u32, dual: bool) -> Result<Codec> {
+        let zlib = |level| Some(Compression::Zlib { level, element });
+        let compression = match self {
             Compressor::None => None,
-            Compressor::Zstd(level) => Some(level),
-            Compressor::Auto => auto(transform),
+            Compressor::Zstd(level) => Some(Compression::Zstd(level)),
+            Compressor::Zlib(level) => zlib(level),
+            Compressor::Auto => {
+                let specs = CodecSpec::parse_all(transform).unwrap_or_default();
+                match (specs.is_empty(), dual) {
+                    (true, _) => None,
+                    // What every HDF5 reads without plug-ins.
+                    (false, true) => {
+                        let level = level_of(&specs, "zlib").unwrap_or(USUAL_ZLIB);
+                        zlib(u32::try_from(level).unwrap_or(USUAL_ZLIB as u32).min(9))
+                    }
+                    (false, false) => Some(Compression::Zstd(level_of(&specs, "zstd").unwrap_or(USUAL_ZSTD))),
+                }
+            }
         };
-        Codec::new(level)
+        Codec::new(compression, dual)
     }
 }
 
-fn auto(transform: &str) -> Option<i32> {
-    const USUAL: i32 = 3;
-    let specs = CodecSpec::parse_all(transform).unwrap_or_default();
-    if specs.is_empty() {
-        return None;
-    }
-    let zstd = specs.iter().find(|spec| spec.name == "zstd");
-    let level = zstd.and_then(|spec| {
-        spec.params.iter().find_map(|p| match p.key_and_value() {
-            (None | Some("level"), drystone_transform::Param::Int(level)) => i32::try_from(*level).ok(),
-            _ => None,
-        })
-    });
-    Some(level.unwrap_or(USUAL))
+const USUAL_ZSTD: i32 = 3;
+const USUAL_ZLIB: i32 = 4;
+
+/// The level that a codec in a chain was given.
+fn level_of(specs: &[CodecSpec], name: &str) -> Option<i32> {
+    specs.iter().find(|spec| spec.name == name)?.params.iter().find_map(|p| match p.key_and_value() {
+        (None | Some("level"), drystone_transform::Param::Int(level)) => i32::try_from(*level).ok(),
+        _ => None,
+    })
 }
 
 /// How to publish.
@@ -82,6 +124,8 @@ pub struct PublishOptions {
     pub chunks: BTreeMap<String, Vec<u64>>,
     /// How chunks are compressed.
     pub compressor: Compressor,
+    /// What shards are; `None` is as an array was published before, at first Zarr alone.
+    pub format: Option<Format>,
 }
 
 impl Default for PublishOptions {
@@ -92,6 +136,7 @@ impl Default for PublishOptions {
             device: None,
             chunks: BTreeMap::new(),
             compressor: Compressor::Auto,
+            format: None,
         }
     }
 }
@@ -105,6 +150,14 @@ impl PublishOptions {
             )));
         }
         Ok(())
+    }
+
+    /// That the format is a hierarchy.
+    pub(super) fn check_hierarchy(&self) -> Result<()> {
+        match self.format {
+            Some(Format::Netcdf) => Err(Error::invalid("a netCDF file is written by publish_netcdf")),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -58,7 +58,9 @@ pub(super) fn commit(
 ) -> Result<()> {
     let mine: Vec<(Array, Vec<Shard>)> = targets
         .iter()
-        .filter(|(target, _)| document::is_sharded(&target.array) && !target.array.shape.is_empty())
+        .filter(|(target, _)| {
+            document::is_sharded(&target.array) && !target.array.shape.is_empty() && target.is_recorded()
+        })
         .map(|(target, shards)| (described(target, version), shards.clone()))
         .collect();
     transact(inner, |base, _| {

@@ -3,7 +3,9 @@
 //! To Zarr the stamp is a gap before the first chunk. It says what the shard was made of, so whether it still holds what it
 //! should is known from its first 40 bytes.
 
+use crate::hdf5::{self, Chunk, File};
 use crate::segment::crc32;
+use crate::{Error, Result};
 
 /// Bytes in front of the first chunk.
 pub(crate) const STAMP: usize = 40;
@@ -66,6 +68,52 @@ pub(super) fn assemble(stamp: Stamp, mut chunks: Vec<Option<Vec<u8>>>, order: &[
     let check = crc32(&out[from..]);
     out.extend_from_slice(&check.to_le_bytes());
     out
+}
+
+/// Bytes in front of the HDF5 file in a shard of so many chunks: a power of two with room for index and stamp.
+pub(super) fn user_block(chunks: u64) -> u64 {
+    (16 * chunks + 4 + STAMP as u64).next_power_of_two().max(512)
+}
+
+/// The whole object as Zarr shard and HDF5 file at once: the index in front, the stamp at the end of the user block, then the
+/// file. `places` says where a chunk begins in the file's array, `file` what the file says of its chunks.
+pub(super) fn assemble_dual(
+    stamp: Stamp,
+    mut chunks: Vec<Option<Vec<u8>>>,
+    order: &[u32],
+    place: &dyn Fn(u64) -> Vec<u64>,
+    file: &dyn Fn(Vec<Chunk>) -> File,
+) -> Result<Vec<u8>> {
+    let base = user_block(chunks.len() as u64);
+    let begin = (base + hdf5::SUPERBLOCK) as usize;
+    let bytes: usize = chunks.iter().flatten().map(Vec::len).sum();
+    let mut out = Vec::with_capacity(begin + bytes + (64 << 10));
+    out.resize(begin, 0);
+    let mut index = vec![[MISSING; 2]; chunks.len()];
+    let mut laid = Vec::new();
+    for &number in order {
+        if let Some(chunk) = chunks.get_mut(number as usize).and_then(Option::take) {
+            let at = out.len() as u64;
+            index[number as usize] = [at, chunk.len() as u64];
+            // The checksum at its end is Zarr's alone.
+            let len = (chunk.len() as u64)
+                .checked_sub(4)
+                .ok_or_else(|| Error::corrupt("a chunk without checksum"))?;
+            laid.push(Chunk { offset: place(u64::from(number)), address: at - base, len });
+            out.extend_from_slice(&chunk);
+        }
+    }
+    out.resize(hdf5::padded(out.len() as u64) as usize, 0);
+    let metadata = file(laid).metadata(out.len() as u64 - base)?;
+    out.extend_from_slice(&metadata.bytes);
+    let superblock = hdf5::superblock(base, metadata.root, out.len() as u64);
+    out[base as usize..begin].copy_from_slice(&superblock);
+    let mut head: Vec<u8> = index.iter().flatten().flat_map(|n| n.to_le_bytes()).collect();
+    let check = crc32(&head);
+    head.extend_from_slice(&check.to_le_bytes());
+    out[..head.len()].copy_from_slice(&head);
+    out[base as usize - STAMP..base as usize].copy_from_slice(&stamp.encode());
+    Ok(out)
 }
 
 #[cfg(test)]

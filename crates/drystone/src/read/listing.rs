@@ -257,6 +257,13 @@ impl Planned {
         &self.wanted
     }
 
+    /// What reading costs; `None` where it is too large to be planned at once.
+    pub(crate) fn cost(&self) -> Option<ReadReport> {
+        let mut report = ReadReport::default();
+        report.add(&self.prepared.as_ref()?.plan);
+        Some(report)
+    }
+
     /// Reads into `out`, of the shape of what is wanted. Errors are those of [`Reading::read`].
     pub fn read(&self, out: &Target<'_>) -> Result<ReadReport> {
         let reading = &self.reading;

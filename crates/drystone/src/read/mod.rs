@@ -282,9 +282,7 @@ impl Reading {
     }
 
     fn read_box(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
-        self.check_selection(selection)?;
-        self.check_target(&selection.shape(), out)?;
-        self.require_no_strings()?;
+        self.check_read(selection, out)?;
         let mut report = ReadReport::default();
         if selection.is_empty() {
             return Ok(report);
@@ -310,6 +308,22 @@ impl Reading {
             }
         }
         Ok(report)
+    }
+
+    /// Whether `read` would take these.
+    pub(crate) fn check_read(&self, selection: &Selection, out: &Target<'_>) -> Result<()> {
+        self.check_selection(selection)?;
+        self.check_target(&selection.shape(), out)?;
+        self.require_no_strings()
+    }
+
+    /// A number that readings of the same values share, in every process.
+    pub(crate) fn fingerprint(&self, more: impl std::fmt::Debug) -> u64 {
+        let (version, leaf) = (self.snapshot.version(), self.leaves.first().map(|(number, _)| *number));
+        let text = format!("{} {version} {leaf:?} {} {:?} {more:?}", self.path, self.item, self.precision);
+        // FNV-1a: the same in every build, unlike the hashers of the standard library.
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
     }
 
     /// What `read` of the selection would do.

@@ -106,6 +106,32 @@ pub struct Writer {
     shared: Arc<Shared>,
 }
 
+/// What takes blocks: a writer, or one of a team.
+pub trait BlockSink {
+    /// As [`Writer::put`].
+    fn put(
+        &self,
+        path: &str,
+        dtype: &DType,
+        data: &Source<'_>,
+        offset: Option<&[u64]>,
+        field: Option<&str>,
+    ) -> Result<()>;
+}
+
+impl BlockSink for Writer {
+    fn put(
+        &self,
+        path: &str,
+        dtype: &DType,
+        data: &Source<'_>,
+        offset: Option<&[u64]>,
+        field: Option<&str>,
+    ) -> Result<()> {
+        Writer::put(self, path, dtype, data, offset, field)
+    }
+}
+
 impl Writer {
     pub(crate) fn open(inner: Arc<Inner>, options: WriterOptions) -> Result<Self> {
         inner.require_writable()?;

@@ -1,0 +1,348 @@
+"""The checkpoint kernels of the papers: `.venv/bin/python bench/checkpoint/run.py [--quick] [--document]`, about 8 minutes.
+
+Question: what does a checkpoint of N ranks cost, and a restart on the same, half and 5/4 as many, against collective MPI-IO (ROMIO),
+parallel HDF5 and a file per process? Bar: no slower than MPI-IO and HDF5. The kernels (kernel.c) are Pixie3D's checkpoint and LANL's
+mpi_io_test, N to 1 in blocks of 47 KiB. Requests and bytes are counted exactly, by strace in a run of its own; times are of the slowest rank, the ways
+taken in turn, every cell read is compared.
+
+Needs the C library installed (`make install PREFIX=...`) and, for HDF5, `bench/checkpoint/fetch_hdf5.sh build/hdf5`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+BIN = Path(sys.executable).parent
+PAGE = ROOT / "docs" / "benchmarks-checkpoint.md"
+CALLS = ("openat", "fsync", "fdatasync")
+CALLS += (
+    "write",
+    "pwrite64",
+    "writev",
+    "pwritev",
+    "pwritev2",
+    "read",
+    "pread64",
+    "readv",
+    "preadv",
+    "preadv2",
+)
+CALL = re.compile(
+    r"(?P<call>\w+)\((?:AT_FDCWD|\d+)<(?P<path>[^>]*)>.* = (?P<result>\d+)(?:<(?P<opened>[^>]*)>)?"
+)
+SIZES = {"256 KiB": 16, "16 MiB": 64, "128 MiB": 128}
+sys.path.insert(0, str(ROOT / "examples" / "gray_scott"))
+
+from job import mpi_environment  # noqa: E402
+
+
+@dataclass
+class Counts:
+    """What all ranks together asked of the file system."""
+
+    opens: int = 0
+    writes: int = 0
+    written: int = 0
+    reads: int = 0
+    read: int = 0
+    syncs: int = 0
+
+    def add(self, call: str, result: int) -> None:
+        """One call that succeeded."""
+        if call == "openat":
+            self.opens += 1
+        elif call in ("fsync", "fdatasync"):
+            self.syncs += 1
+        elif "write" in call:
+            self.writes += 1
+            self.written += result
+        else:
+            self.reads += 1
+            self.read += result
+
+
+@dataclass
+class Cell:
+    """One way in one case."""
+
+    first: list[float] = field(default_factory=list)  # what precedes the first checkpoint
+    seconds: list[float] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
+
+
+@dataclass
+class Bench:
+    """Compiled programs, and where their files go."""
+
+    folder: Path
+    program: Path
+    ways: list[str]
+    counts: int  # so many of the ways are counted
+
+    def run(self, act: str, ranks: int, kernel: str, way: str, *more: object) -> Cell:
+        """One program; its times."""
+        cell = Cell()
+        for line in self._start([], act, ranks, kernel, way, *more).splitlines():
+            kind, seconds = line.split()
+            (cell.first if kind == "B" else cell.seconds).append(float(seconds))
+        return cell
+
+    def counted(self, act: str, ranks: int, kernel: str, way: str, *more: object) -> Counts:
+        """The same program once more, traced: what all ranks together ask of the file system."""
+        traces = self.folder / "traces"
+        shutil.rmtree(traces, ignore_errors=True)
+        traces.mkdir()
+        # One file per thread, so that no line is interrupted by another.
+        tracer = [
+            "strace",
+            "-ff",
+            "--seccomp-bpf",
+            "-qq",
+            "-y",
+            "-s",
+            "0",
+            "-e",
+            f"trace={','.join(CALLS)}",
+            "-o",
+        ]
+        self._start([*tracer, traces / "trace"], act, ranks, kernel, way, *more)
+        counts, below = Counts(), str(self.folder / "data")
+        for trace in traces.iterdir():
+            for line in trace.read_text(errors="replace").splitlines():
+                found = CALL.match(line)
+                if found and below in (found["path"] or found["opened"] or ""):
+                    counts.add(found["call"], int(found["result"]))
+        return counts
+
+    def _start(self, before: list[object], act: str, ranks: int, kernel: str, way: str, *more: object) -> str:
+        data = self.folder / "data" / way
+        data.mkdir(parents=True, exist_ok=True)
+        command = [BIN / "mpiexec", "-n", ranks, *before, self.program, act, kernel, way, data, *more]
+        words = [str(word) for word in command]
+        done = subprocess.run(words, env=mpi_environment(), capture_output=True, text=True, timeout=300)
+        if done.returncode != 0:
+            raise SystemExit(f"{words}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def clear(self) -> None:
+        """Removes what was written."""
+        shutil.rmtree(self.folder / "data", ignore_errors=True)
+
+
+def main() -> None:
+    """Compile, measure, print tables."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--prefix", type=Path, default=Path(os.environ.get("PREFIX", "/usr/local")))
+    options.add_argument("--hdf5", type=Path, default=ROOT / "build" / "hdf5", help="made by fetch_hdf5.sh")
+    options.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
+    options.add_argument("--rounds", type=int, default=2)
+    options.add_argument("--quick", action="store_true", help="the smallest cases once, for the tests")
+    options.add_argument("--document", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        given.rounds = 1 if given.quick else given.rounds
+        bench = compiled(given.prefix, given.hdf5, Path(folder))
+        bench.counts = 1 if given.quick else bench.counts
+        text = pixie(bench, given) + strided(bench, given)
+    if given.document:
+        PAGE.write_text(page(text, given))
+    print(text)
+
+
+def compiled(prefix: Path, hdf5: Path, folder: Path) -> Bench:
+    """The kernels with what is there to compare with."""
+    share = prefix / "share" / "drystone"
+    sources = [HERE / f"{name}.c" for name in ("kernel", "with_drystone", "with_mpiio", "with_files")]
+    flags: list[object] = ["-O2", "-std=c99", "-Wall", "-Wextra", "-Werror", "-D_POSIX_C_SOURCE=200809L"]
+    flags += [f"-I{prefix}/include", f"-I{share}"]
+    link: list[object] = [f"-L{prefix}/lib", "-ldrystone", f"-Wl,-rpath,{prefix}/lib"]
+    ways = ["drystone", "mpiio", "files"]
+    # Debian's package unpacked in a folder, or installed.
+    for root in (hdf5 / "usr", Path("/usr")):
+        headers = root / "include" / "hdf5" / "openmpi"
+        libraries = root / "lib" / f"{platform.machine()}-linux-gnu"
+        if (headers / "hdf5.h").exists():
+            flags += ["-DWITH_HDF5", "-isystem", headers]
+            link += [
+                f"-L{libraries}",
+                "-lhdf5_openmpi",
+                f"-Wl,-rpath,{libraries},-rpath-link,{libraries}",
+                "-Wl,--allow-shlib-undefined",
+            ]
+            sources.append(HERE / "with_hdf5.c")
+            ways.insert(2, "hdf5")
+            break
+    program = folder / "kernel"
+    build = [BIN / "mpicc", *flags, *sources, share / "drystone_mpi.c", *link, "-o", program]
+    subprocess.run([str(word) for word in build], check=True)
+    return Bench(folder, program, ways, len(ways))
+
+
+def pixie(bench: Bench, given: argparse.Namespace) -> str:
+    """Pixie3D: eight arrays and seven scalars."""
+    cases = [("256 KiB", (2, 4, 16), 4), ("16 MiB", (2, 8), 2), ("128 MiB", (2, 4), 1)]
+    if given.quick:
+        cases = [("256 KiB", (2,), 1)]
+    out = "## Pixie3D: eight arrays of doubles and seven scalars\n\n"
+    for durable in (1,) if given.quick else (0, 1):
+        rows = []
+        for label, counts, steps in cases:
+            for ranks in counts:
+                cells = rounds(bench, given.rounds, "pixie3d", ranks, SIZES[label], steps, durable)
+                rows.append((f"{label} x {ranks}", cells))
+        word = "durable (synced before it returns)" if durable else "not synced"
+        out += f"### Checkpoint, {word}\n\n" + write_table(bench.ways, rows)
+    rows = []
+    for label, counts, steps in cases:
+        for ranks in counts:
+            patterns = [(readers, "boxes") for readers in restart_counts(ranks)]
+            patterns = patterns[1:2] if given.quick else patterns
+            found = restarts(bench, "pixie3d", SIZES[label], steps, ranks, patterns)
+            rows += [(f"{label} x {ranks} {what}", cells) for what, cells in found]
+    out += "### Restart on the same, half and 5/4 as many ranks, from the page cache\n\n"
+    return out + read_table(bench.ways, rows)
+
+
+def strided(bench: Bench, given: argparse.Namespace) -> str:
+    """mpi_io_test: N to 1, blocks of 47 KiB in turn."""
+    blocks, steps = (4, 1) if given.quick else (64, 2)
+    counts = (2,) if given.quick else (2, 4, 16)
+    out = f"## mpi_io_test: N ranks write one array of bytes in turn, {blocks} blocks of 47 KiB each\n\n"
+    for durable in (1,) if given.quick else (0, 1):
+        rows = [
+            (f"{ranks} ranks", rounds(bench, given.rounds, "strided", ranks, blocks, steps, durable))
+            for ranks in counts
+        ]
+        word = "durable (synced before it returns)" if durable else "not synced"
+        out += f"### Write, {word}\n\n" + write_table(bench.ways, rows)
+    rows = []
+    for ranks in counts:
+        others = [(readers, "other") for readers in restart_counts(ranks)[1:]]
+        patterns = [(ranks, "uniform"), *([] if given.quick else others)]
+        found = restarts(bench, "strided", blocks, steps, ranks, patterns)
+        rows += [(f"{ranks} ranks, {what}", cells) for what, cells in found]
+    out += "### Read back: uniform in the pattern of the writers, other in one run per rank\n\n"
+    return out + read_table(bench.ways, rows)
+
+
+def rounds(bench: Bench, count: int, *arguments: object) -> dict[str, Cell]:
+    """Each way in turn, `count` times; then each once more for one step, counted."""
+    cells: dict[str, Cell] = {way: Cell() for way in bench.ways}
+    kernel, ranks, size, steps, durable = arguments
+    for _ in range(count):
+        bench.clear()
+        for way in bench.ways:
+            one = bench.run("write", ranks, kernel, way, size, steps, durable)
+            cells[way].first += one.first
+            cells[way].seconds += one.seconds
+    for way in bench.ways[: bench.counts]:
+        bench.clear()
+        cells[way].counts = bench.counted("write", ranks, kernel, way, size, 1, durable)
+    bench.clear()
+    return cells
+
+
+def restarts(
+    bench: Bench, kernel: str, size: int, steps: int, writers: int, patterns: list[tuple[int, str]]
+) -> list[tuple[str, dict[str, Cell]]]:
+    """What was written once, read by each number of ranks in each way."""
+    for way in bench.ways:
+        bench.run("write", writers, kernel, way, size, steps, 0)
+    out = []
+    for readers, pattern in patterns:
+        found = {}
+        for way in bench.ways:
+            found[way] = bench.run("read", readers, kernel, way, size, steps, 0, writers, pattern)
+            if way not in bench.ways[: bench.counts]:
+                continue
+            found[way].counts = bench.counted("read", readers, kernel, way, size, 1, 0, writers, pattern)
+        out.append((f"{pattern} on {readers}" if pattern != "boxes" else f"on {readers}", found))
+    bench.clear()
+    return out
+
+
+def restart_counts(ranks: int) -> list[int]:
+    """The same, half and 5/4 as many ranks."""
+    return [ranks, max(1, ranks // 2), -(-5 * ranks // 4)]
+
+
+def write_table(ways: list[str], rows: list[tuple[str, dict[str, Cell]]]) -> str:
+    """Times, requests and bytes of writing."""
+    head = "| per checkpoint | " + " | ".join(f"{way} ms" for way in ways)
+    head += " | against the best of MPI-IO and HDF5 | " + " | ".join(
+        f"{way} writes, syncs, MB" for way in ways
+    )
+    out = head + " |\n" + "|---" * (2 * len(ways) + 2) + "|\n"
+    for label, cells in rows:
+        times = " | ".join(f"{middle(cells[way]):.2f}" for way in ways)
+        counts = " | ".join(
+            f"{cells[way].counts.writes}, {cells[way].counts.syncs}, {cells[way].counts.written / 1e6:.3f}"
+            for way in ways
+        )
+        out += f"| {label} | {times} | {ratio(cells)} | {counts} |\n"
+    return out + "\n"
+
+
+def read_table(ways: list[str], rows: list[tuple[str, dict[str, Cell]]]) -> str:
+    """The same of reading."""
+    head = "| per restart | " + " | ".join(f"{way} ms" for way in ways)
+    head += " | against the best of MPI-IO and HDF5 | " + " | ".join(f"{way} reads, MB" for way in ways)
+    out = head + " |\n" + "|---" * (2 * len(ways) + 2) + "|\n"
+    for label, cells in rows:
+        times = " | ".join(f"{middle(cells[way]):.2f}" for way in ways)
+        counts = " | ".join(f"{cells[way].counts.reads}, {cells[way].counts.read / 1e6:.3f}" for way in ways)
+        out += f"| {label} | {times} | {ratio(cells)} | {counts} |\n"
+    return out + "\n"
+
+
+def middle(cell: Cell) -> float:
+    """Milliseconds."""
+    return statistics.median(cell.seconds) * 1e3
+
+
+def ratio(cells: dict[str, Cell]) -> str:
+    """Drystone's time against the best of those that share a file."""
+    best = min(middle(cells[way]) for way in ("mpiio", "hdf5") if way in cells)
+    return f"{middle(cells['drystone']) / best:.2f}"
+
+
+def page(text: str, given: argparse.Namespace) -> str:
+    """The whole page."""
+    model = next(
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        platform.machine(),
+    )
+    return f"""# Checkpoint kernels of N ranks
+
+`.venv/bin/python bench/checkpoint/run.py --document`, after `make install PREFIX=...` and
+`bench/checkpoint/fetch_hdf5.sh build/hdf5`; {date.today()}, {os.cpu_count()} x {model}, load {os.getloadavg()[0]:.1f}.
+
+The kernels are written from the descriptions of two codes in the papers on log-structured checkpoints: Pixie3D's, and LANL's
+mpi_io_test. MPI-IO is ROMIO with collective calls and one view per array; HDF5 is parallel 1.10.8 with collective transfers and no
+fill values; `files` is a file per process. All but Drystone make a new file per checkpoint, and its opening and closing count;
+Drystone's container is opened once. Times are medians of the slowest rank; below 1 is faster in the column of ratios. Requests
+and bytes are exact, of all ranks together, for one checkpoint from the start of the program to its end. Ranks share
+{os.cpu_count()} cores, so more ranks than that show what is asked of a file system, not how a cluster would scale.
+
+{text}"""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,390 @@
+//! What an HDF5 file says of a published array: its type, its axes with their coordinates, its attributes as netCDF and CF want
+//! them.
+//!
+//! A text is characters of fixed length, a number has its type, `_FillValue` has the type of the array. Every axis is a dimension
+//! scale: a coordinate variable where there is one, else a dimension without values, so that netCDF finds names and h5py scales.
+
+use drystone_format::dtype::{DType, Scalar};
+use drystone_format::schema::{Attrs, Name, Schema, Variable};
+use drystone_format::value::{TypedArray, Value};
+use drystone_plan::selection::Selection;
+
+use super::attributes;
+use super::document::Codec;
+use super::grid::{Box, Grid, place};
+use super::nodes::Array;
+use super::view::DECLARED;
+use crate::array::Target as Memory;
+use crate::container::Container;
+use crate::hdf5::{Attribute, Chunk, Dataset, Datatype, File, Id, Storage};
+use crate::{Error, Result};
+
+/// Coordinates that are longer than this, in bytes, are not repeated in every shard.
+const MOST_COORDINATES: u64 = 4 << 20;
+/// By this netCDF tells a dimension from a variable.
+const NO_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable.";
+
+/// What is said of one array in each of its files.
+pub(super) struct Description {
+    /// The array's name in the file.
+    name: String,
+    scalar: Scalar,
+    attributes: Vec<(String, Attribute)>,
+    /// Of the root group.
+    global: Vec<(String, Attribute)>,
+    /// One element that was never written.
+    fill: Vec<u8>,
+    axes: Vec<Axis>,
+}
+
+/// An axis and, where a variable says where its cells are, that variable.
+struct Axis {
+    name: String,
+    coordinate: Option<Coordinate>,
+}
+
+/// The values along a whole axis.
+struct Coordinate {
+    scalar: Scalar,
+    values: Vec<u8>,
+    attributes: Vec<(String, Attribute)>,
+}
+
+impl Description {
+    /// Of an array in a pinned container.
+    pub(super) fn of(container: &Container, array: &Array) -> Result<Self> {
+        let snapshot = container.snapshot();
+        let schema = &snapshot.schema;
+        let variable = schema.resolve(&array.variable);
+        let name = array.node.rsplit('/').next().unwrap_or_default().to_owned();
+        let mut attributes = Vec::new();
+        if let Some(variable) = variable {
+            attributes = typed(&variable.attrs, Some(array.element.scalar));
+        }
+        if array.dtype == "bool" {
+            attributes.push(("dtype".into(), Attribute::Text("bool".into())));
+        }
+        let mut axes = Vec::new();
+        for (number, axis) in array.dims.iter().enumerate() {
+            let length = array.shape.get(number).copied();
+            let coordinate = match length {
+                Some(length) => coordinate(container, schema, array, axis, length)?,
+                None => None,
+            };
+            axes.push(Axis { name: axis.clone(), coordinate });
+        }
+        let global = schema.groups.get("").map(|attrs| typed(attrs, None)).unwrap_or_default();
+        let fill = array.missing.get(..array.element.scalar.size() as usize).unwrap_or_default().to_vec();
+        Ok(Description { name, scalar: array.element.scalar, attributes, global, fill, axes })
+    }
+
+    /// The array's attributes.
+    pub(super) fn attributes(&self) -> &[(String, Attribute)] {
+        &self.attributes
+    }
+
+    /// The file of a shard that shows these cells of the array.
+    pub(super) fn file(
+        &self,
+        grid: &Grid,
+        tail: &[u64],
+        codec: &Codec,
+        cells: &Box,
+        chunks: Vec<Chunk>,
+    ) -> File {
+        let mut file = File::new();
+        let root = file.root();
+        for (name, value) in &self.global {
+            file.attribute(root, name, value.clone());
+        }
+        let mut shape = cells.counts();
+        shape.extend(tail);
+        let mut start = cells.lo.clone();
+        start.resize(shape.len(), 0);
+        // An array that is its own only axis stands where the axis would.
+        let own = self.axes.len() == 1 && self.axes[0].name == self.name;
+        let mut scales = Vec::new();
+        if !own {
+            for (number, axis) in self.axes.iter().enumerate() {
+                scales.push(axis.scale(&mut file, root, number, start[number], shape[number]));
+            }
+        }
+        let taken = !own && self.axes.iter().any(|axis| axis.name == self.name);
+        let name = if taken { format!("_nc4_non_coord_{}", self.name) } else { self.name.clone() };
+        let datatype = datatype(&mut file, root, self.scalar);
+        let chunk = [grid.chunk.as_slice(), tail].concat();
+        let storage = Storage::Chunked { chunk, filters: codec.filters(), chunks };
+        let dataset = Dataset { datatype, shape: shape.clone(), fill: Some(self.fill.clone()), storage };
+        let id = file.dataset(root, &name, dataset);
+        for (name, value) in &self.attributes {
+            file.attribute(id, name, value.clone());
+        }
+        if own {
+            scale(&mut file, id, &self.name, 0);
+        } else if !scales.is_empty() {
+            for (number, scale) in scales.iter().enumerate() {
+                file.attribute(*scale, "REFERENCE_LIST", Attribute::References(vec![(id, number as u32)]));
+            }
+            file.attribute(id, "DIMENSION_LIST", Attribute::Axes(scales.iter().map(|s| vec![*s]).collect()));
+        }
+        if start.iter().any(|&n| n > 0) {
+            // Where in the whole array this part begins.
+            let bytes = start.iter().flat_map(|n| n.to_le_bytes()).collect();
+            let datatype = Datatype::Number(Scalar::I64);
+            let value = Attribute::Values { datatype, shape: Some(vec![start.len() as u64]), bytes };
+            file.attribute(id, "drystone_offset", value);
+        }
+        file
+    }
+}
+
+impl Axis {
+    fn scale(&self, file: &mut File, root: Id, number: usize, start: u64, length: u64) -> Id {
+        let values = self.coordinate.as_ref().and_then(|c| {
+            let size = u64::from(c.scalar.size());
+            let (from, to) = (start.checked_mul(size)?, (start + length).checked_mul(size)?);
+            Some((c, c.values.get(from as usize..to as usize)?.to_vec()))
+        });
+        let Some((coordinate, values)) = values else {
+            let id = dimension(file, root, &self.name, length);
+            scale(file, id, &self.name, number);
+            return id;
+        };
+        let datatype = Datatype::Number(coordinate.scalar);
+        let dataset = Dataset { datatype, shape: vec![length], fill: None, storage: Storage::Inline(values) };
+        let id = file.dataset(root, &self.name, dataset);
+        scale(file, id, &self.name, number);
+        for (name, value) in &coordinate.attributes {
+            file.attribute(id, name, value.clone());
+        }
+        id
+    }
+}
+
+/// A dimension that no variable gives values to.
+pub(super) fn dimension(file: &mut File, group: Id, name: &str, length: u64) -> Id {
+    let datatype = Datatype::Number(Scalar::F32);
+    let id = file.dataset(
+        group,
+        name,
+        Dataset { datatype, shape: vec![length], fill: None, storage: Storage::Nothing },
+    );
+    file.attribute(id, "NAME", Attribute::Text(format!("{NO_VARIABLE}{length:10}\0")));
+    id
+}
+
+/// Makes a dataset the scale of a dimension, by texts that end with a zero, as HDF5 looks for them; one without values has its `NAME` already. `number` counts the file's dimensions.
+pub(super) fn scale(file: &mut File, id: Id, name: &str, number: usize) {
+    file.attribute(id, "CLASS", Attribute::Text("DIMENSION_SCALE\0".into()));
+    if !file.has_attribute(id, "NAME") {
+        file.attribute(id, "NAME", Attribute::Text(format!("{name}\0")));
+    }
+    let bytes = (number as i32).to_le_bytes().to_vec();
+    let datatype = Datatype::Number(Scalar::I32);
+    file.attribute(id, "_Netcdf4Dimid", Attribute::Values { datatype, shape: None, bytes });
+}
+
+/// The variable that says where the cells along an axis are: of the axis' name, with one value for each, nearest above the array.
+fn coordinate(
+    container: &Container,
+    schema: &Schema,
+    array: &Array,
+    axis: &str,
+    length: u64,
+) -> Result<Option<Coordinate>> {
+    let mut group = array.variable.as_str();
+    while !group.is_empty() {
+        group = group.rsplit_once('/').map_or("", |(above, _)| above);
+        let path = if group.is_empty() { axis.to_owned() } else { format!("{group}/{axis}") };
+        if path == array.variable {
+            continue;
+        }
+        let Some(Name::Variable(_)) = schema.names.get(&path) else { continue };
+        let Some(found) = schema.resolve(&path) else { continue };
+        let Some(scalar) = serves(found, length) else { continue };
+        let mut values = vec![0; (length * u64::from(scalar.size())) as usize];
+        let memory = Memory::dense(&mut values, &[length], scalar.size() as usize)?;
+        container.reading(&path, None)?.read(&Selection::boxed(&[0], &[length]), &memory)?;
+        return Ok(Some(Coordinate { scalar, values, attributes: typed(&found.attrs, Some(scalar)) }));
+    }
+    Ok(None)
+}
+
+/// The type of a variable that can be the coordinates of an axis.
+fn serves(variable: &Variable, length: u64) -> Option<Scalar> {
+    let DType::Scalar(scalar) = variable.dtype else { return None };
+    let plain = !matches!(scalar, Scalar::Bool | Scalar::BF16 | Scalar::F16 | Scalar::C64 | Scalar::C128);
+    let fits = variable.shape.len() == 1 && variable.shape[0] == length && !variable.steps && !variable.local;
+    let small = length.checked_mul(scalar.size().into()).is_some_and(|bytes| bytes <= MOST_COORDINATES);
+    (plain && fits && small && length > 0).then_some(scalar)
+}
+
+/// The type of an array's elements; netCDF knows compounds only by a name, and these are the names that it uses.
+pub(super) fn datatype(file: &mut File, group: Id, scalar: Scalar) -> Datatype {
+    let (name, part) = match scalar {
+        Scalar::C64 => ("_PFNC_FLOAT_COMPLEX_TYPE", Scalar::F32),
+        Scalar::C128 => ("_PFNC_DOUBLE_COMPLEX_TYPE", Scalar::F64),
+        _ => return Datatype::Number(scalar),
+    };
+    let complex = Datatype::complex(part);
+    let size = complex.size();
+    Datatype::Named(file.datatype(group, name, complex), size)
+}
+
+/// Attributes with their types. `like` is the type of the array that they are about.
+pub(super) fn typed(attrs: &Attrs, like: Option<Scalar>) -> Vec<(String, Attribute)> {
+    let reserved = ["CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", DECLARED];
+    let shown = attrs.iter().filter(|(name, _)| !reserved.contains(&name.as_str()));
+    shown.filter_map(|(name, value)| Some((name.clone(), attribute(name, value, like)?))).collect()
+}
+
+fn attribute(name: &str, value: &Value, like: Option<Scalar>) -> Option<Attribute> {
+    let same_type = matches!(name, "_FillValue" | "missing_value");
+    if same_type
+        && let Some(scalar) = like
+        && let Some(bytes) = attributes::as_float(value).and_then(|x| as_scalar(scalar, x, value))
+    {
+        return Some(Attribute::Values { datatype: Datatype::Number(scalar), shape: None, bytes });
+    }
+    let one = |scalar: Scalar, bytes: Vec<u8>| Attribute::Values {
+        datatype: Datatype::Number(scalar),
+        shape: None,
+        bytes,
+    };
+    Some(match value {
+        Value::Null => return None,
+        Value::Bool(b) => one(Scalar::U8, vec![u8::from(*b)]),
+        Value::Int(i) => match (i64::try_from(*i), u64::try_from(*i)) {
+            (Ok(i), _) => one(Scalar::I64, i.to_le_bytes().to_vec()),
+            (_, Ok(u)) => one(Scalar::U64, u.to_le_bytes().to_vec()),
+            _ => Attribute::Text(i.to_string()),
+        },
+        Value::Float(x) => one(Scalar::F64, x.to_le_bytes().to_vec()),
+        Value::Text(text) => Attribute::Text(text.clone()),
+        Value::Bytes(bytes) => many(Scalar::U8, bytes.clone()),
+        Value::List(items) => list(items),
+        Value::Map(_) => Attribute::Text(attributes::json(value).to_string()),
+        Value::Array(array) => elements(array),
+    })
+}
+
+fn many(scalar: Scalar, bytes: Vec<u8>) -> Attribute {
+    let count = bytes.len() as u64 / u64::from(scalar.size().max(1));
+    Attribute::Values { datatype: Datatype::Number(scalar), shape: Some(vec![count]), bytes }
+}
+
+/// A number in the type of the array, if it has it.
+fn as_scalar(scalar: Scalar, x: f64, value: &Value) -> Option<Vec<u8>> {
+    let whole = match value {
+        Value::Int(i) => *i,
+        _ if x.fract() == 0.0 && x.abs() < 9e15 => x as i128,
+        _ => 0,
+    };
+    let is_whole = matches!(value, Value::Int(_)) || (x.fract() == 0.0 && x.abs() < 9e15);
+    let fits = |size: u32, signed: bool| {
+        let bits = 8 * size - u32::from(signed);
+        let low = if signed { -(1i128 << bits) } else { 0 };
+        (is_whole && whole >= low && whole < 1i128 << bits)
+            .then(|| whole.to_le_bytes()[..size as usize].to_vec())
+    };
+    match scalar {
+        Scalar::F16 => Some(half::f16::from_f64(x).to_le_bytes().to_vec()),
+        Scalar::F32 => Some((x as f32).to_le_bytes().to_vec()),
+        Scalar::F64 => Some(x.to_le_bytes().to_vec()),
+        Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => fits(scalar.size(), true),
+        Scalar::Bool | Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64 => fits(scalar.size(), false),
+        Scalar::BF16 | Scalar::C64 | Scalar::C128 => None,
+    }
+}
+
+/// Numbers and texts as arrays; what is mixed as JSON.
+fn list(items: &[Value]) -> Attribute {
+    let ints: Option<Vec<i64>> = items
+        .iter()
+        .map(|item| match item {
+            Value::Int(i) => i64::try_from(*i).ok(),
+            _ => None,
+        })
+        .collect();
+    if let Some(ints) = ints.filter(|ints| !ints.is_empty()) {
+        return many(Scalar::I64, ints.iter().flat_map(|i| i.to_le_bytes()).collect());
+    }
+    let floats: Option<Vec<f64>> = items
+        .iter()
+        .map(|item| match item {
+            Value::Int(i) => Some(*i as f64),
+            Value::Float(x) => Some(*x),
+            _ => None,
+        })
+        .collect();
+    if let Some(floats) = floats {
+        return many(Scalar::F64, floats.iter().flat_map(|x| x.to_le_bytes()).collect());
+    }
+    let texts: Option<Vec<String>> = items
+        .iter()
+        .map(|item| match item {
+            Value::Text(text) => Some(text.clone()),
+            _ => None,
+        })
+        .collect();
+    texts.map_or_else(
+        || Attribute::Text(attributes::json(&Value::List(items.to_vec())).to_string()),
+        Attribute::Texts,
+    )
+}
+
+/// netCDF takes numbers without axes or with one, and no halves.
+fn elements(array: &TypedArray) -> Attribute {
+    let text = || attributes::json(&Value::Array(array.clone()));
+    let (scalar, bytes) = match &array.dtype {
+        DType::Scalar(Scalar::Bool) => (Scalar::U8, array.data.clone()),
+        DType::Scalar(Scalar::F16) => {
+            let halves = array.data.chunks_exact(2).map(|b| half::f16::from_le_bytes([b[0], b[1]]).to_f32());
+            (Scalar::F32, halves.flat_map(f32::to_le_bytes).collect())
+        }
+        DType::Scalar(Scalar::BF16) => {
+            let halves = array.data.chunks_exact(2).map(|b| half::bf16::from_le_bytes([b[0], b[1]]).to_f32());
+            (Scalar::F32, halves.flat_map(f32::to_le_bytes).collect())
+        }
+        DType::Scalar(scalar) if !matches!(scalar, Scalar::C64 | Scalar::C128) => {
+            (*scalar, array.data.clone())
+        }
+        _ => {
+            return match text() {
+                serde_json::Value::String(text) => Attribute::Text(text),
+                serde_json::Value::Array(items) if items.iter().all(serde_json::Value::is_string) => {
+                    Attribute::Texts(items.iter().filter_map(|t| t.as_str().map(str::to_owned)).collect())
+                }
+                other => Attribute::Text(other.to_string()),
+            };
+        }
+    };
+    match array.shape.is_empty() {
+        true => Attribute::Values { datatype: Datatype::Number(scalar), shape: None, bytes },
+        false => many(scalar, bytes),
+    }
+}
+
+/// Where the chunks of a shard begin in the file's array, in row-major order of the shard's grid.
+pub(super) fn offset_of(grid: &Grid, tail: usize, number: u64) -> Vec<u64> {
+    let index = place(number, &grid.chunks());
+    let mut offset: Vec<u64> = index.iter().zip(&grid.chunk).map(|(i, c)| i * c).collect();
+    offset.resize(offset.len() + tail, 0);
+    offset
+}
+
+/// What HDF5 does not take of an array.
+pub(super) fn check(array: &Array, grid: &Grid) -> Result<()> {
+    let axes = array.shape.len() + array.element.tail.len();
+    let bytes = grid.chunk.iter().fold(array.item, |n, e| n.saturating_mul(*e));
+    if axes > 32 {
+        return Err(Error::unsupported(format!(
+            "\"{}\" has {axes} axes, HDF5 has at most 32",
+            array.variable
+        )));
+    }
+    if bytes >> 32 > 0 {
+        return Err(Error::unsupported(format!("the chunks of \"{}\" have 4 GiB or more", array.variable)));
+    }
+    Ok(())
+}

@@ -1,0 +1,301 @@
+//! A snapshot as a Zarr v3 hierarchy that is nowhere stored: documents from the schema, chunks read from the log when asked for.
+//!
+//! A variable that a client of Zarr created carries the document that he declared ([`DECLARED`]): its chunks are in an encoding of
+//! his, so that whoever asks for them encodes them (the Python face, with zarr-python's own codecs). All other arrays are cut as
+//! their blocks are stored, and their chunks are values as they are.
+//!
+//! Invariants
+//! - a view never changes: it is pinned to one snapshot;
+//! - a chunk is there if anything was ever written to one of its cells, else it reads as the document's fill value.
+
+use std::collections::BTreeMap;
+
+use drystone_format::MAX_NDIM;
+use drystone_format::schema::{Attrs, Schema};
+use drystone_format::value::Value;
+use drystone_plan::layout::{self, Bounds, Device};
+use drystone_plan::selection::Selection;
+use drystone_plan::tree::{self, Query, StepSet};
+use serde_json::{Map, Value as Json, json};
+
+use super::changes::{self, Changes};
+use super::convert::{cut, read};
+use super::document::{self, Codec};
+use super::grid::{Box, Grid};
+use super::nodes::{Array, Nodes};
+use super::{Skipped, Target};
+use crate::container::Container;
+use crate::{Error, Result};
+
+/// The attribute that holds the `zarr.json` a client of Zarr declared, as text without shape and attributes. Not shown in Zarr.
+pub(super) const DECLARED: &str = "drystone.zarr";
+/// The group of objects that are no part of a hierarchy, which a Zarr store keeps as they are.
+pub(super) const OBJECTS: &str = ".zarr-objects";
+/// Chunks as stored are at least so large, in bytes; smaller ones would cost more requests than they save bytes.
+const LEAST_CHUNK: u64 = 128 << 10;
+/// Cells of a chunk of strings.
+const TEXTS: u64 = 4096;
+
+/// A snapshot as a Zarr hierarchy.
+pub struct ZarrView {
+    container: Container,
+    /// By node; the root is "".
+    documents: BTreeMap<String, Json>,
+    arrays: BTreeMap<String, Shown>,
+    skipped: Vec<Skipped>,
+}
+
+struct Shown {
+    target: Target,
+    declared: bool,
+}
+
+impl Container {
+    /// The handle's snapshot as a Zarr hierarchy. With `consolidated` the root's document holds all others; else it does where a
+    /// client of Zarr had put it so.
+    pub fn zarr_view(&self, consolidated: bool) -> Result<ZarrView> {
+        let container = self.at(self.snapshot().version())?;
+        let snapshot = container.snapshot();
+        let schema = &snapshot.schema;
+        let nodes = Nodes::exact(&snapshot)?;
+        let about = document::About { uuid: &self.identity().uuid, version: snapshot.version() };
+        let mut documents = BTreeMap::new();
+        let mut arrays = BTreeMap::new();
+        for (node, attributes) in &nodes.groups {
+            documents.insert(node.clone(), declared_group(schema, node, attributes, &about));
+        }
+        for mut array in nodes.arrays {
+            let declared = schema.resolve(&array.variable).and_then(|v| declared(&v.attrs));
+            let declared = declared.filter(|_| array.member.is_empty()).and_then(|json| accept(&array, json));
+            let (grid, mut json) = match &declared {
+                Some((grid, json)) => {
+                    // He has types of his own for fixed strings.
+                    array.element.tail.clear();
+                    (grid.clone(), json.clone())
+                }
+                None => {
+                    let grid = container.stored_grid(&array)?;
+                    let json = document::virtual_array(&array, &grid);
+                    (grid, json)
+                }
+            };
+            json["attributes"] = match declared {
+                Some(_) => Json::Object(array.attributes.clone()),
+                None => about.attributes(&array),
+            };
+            documents.insert(array.node.clone(), json);
+            let codec = Codec::new(None, false)?;
+            let node = array.node.clone();
+            let changes = Changes::default();
+            let target = Target { array, grid, codec, layout: None, changes, description: None };
+            arrays.insert(node, Shown { target, declared: declared.is_some() });
+        }
+        let root = schema.groups.get("");
+        let asked = root.and_then(declared).is_some_and(|json| json["consolidated"] == true);
+        // A container in which nothing was made yet has no hierarchy either.
+        if documents.len() == 1 && arrays.is_empty() && root.is_none_or(Attrs::is_empty) {
+            documents.clear();
+        } else if consolidated || asked {
+            let root = about.root(&mut documents)?;
+            documents.insert(String::new(), root);
+        }
+        Ok(ZarrView { container, documents, arrays, skipped: nodes.skipped })
+    }
+
+    /// How an array is cut where nobody said: as the newest blocks are, unless they are small; then as the model says.
+    fn stored_grid(&self, array: &Array) -> Result<Grid> {
+        let too_large = || Error::invalid(format!("the chunks of \"{}\" are too large", array.variable));
+        let first = usize::from(array.steps);
+        let limit = |extents: &[u64]| -> Vec<u64> {
+            let cells = extents.iter().zip(&array.shape[first..]);
+            let mut chunk = vec![1; first];
+            chunk.extend(cells.map(|(extent, n)| (*extent).min(*n).max(1)));
+            chunk
+        };
+        if array.element.is_text() {
+            let mut chunk = limit(&vec![u64::MAX; array.shape.len() - first]);
+            while chunk.iter().fold(1u64, |n, e| n.saturating_mul(*e)) > TEXTS {
+                let Some(longest) = chunk.iter_mut().max() else { break };
+                *longest = longest.div_ceil(2);
+            }
+            return Grid::new(&array.shape, &chunk, &chunk).ok_or_else(too_large);
+        }
+        let snapshot = self.snapshot();
+        let given = snapshot.schema.resolve(&array.variable).and_then(|v| v.chunks.clone());
+        if let Some(chunk) = given.filter(|c| c.len() + first == array.shape.len()).map(|c| limit(&c)) {
+            return Grid::new(&array.shape, &chunk, &chunk).ok_or_else(too_large);
+        }
+        let mut stored: Option<Vec<u64>> = None;
+        if let Some(root) = &snapshot.manifest.root {
+            let step = if array.steps { snapshot.step_axis() } else { 0 };
+            let query = Query {
+                steps: StepSet::one(step),
+                variable: array.id,
+                member: Some(array.leaf),
+                bounds: None,
+            };
+            tree::find(&self.inner.pages, root, &query, &mut |entry| {
+                let n = usize::from(entry.ndim).min(MAX_NDIM);
+                if n + first == array.shape.len() && stored.is_none() {
+                    let cut = entry.cut[..n].iter().zip(&entry.count[..n]);
+                    stored = Some(
+                        cut.map(|(cut, count)| if *cut > 0 { *cut.min(count) } else { *count }).collect(),
+                    );
+                }
+            })?;
+        }
+        let bytes = |chunk: &[u64]| chunk.iter().fold(array.item, |n, e| n.saturating_mul(*e));
+        if let Some(chunk) = stored.map(|stored| limit(&stored))
+            && (bytes(&chunk) >= LEAST_CHUNK || chunk[first..] == array.shape[first..])
+        {
+            return Grid::new(&array.shape, &chunk, &chunk).ok_or_else(too_large);
+        }
+        let cells = layout::Array { shape: &array.shape, item: array.item, steps: array.steps };
+        let mix = layout::standard_mix(&array.shape, array.steps);
+        // Not what was measured of the store: all processes that know this snapshot must cut it the same way.
+        let chunk = layout::choose(cells, &mix, &Device::ASSUMED, &Bounds::PORTABLE).chunk;
+        Grid::new(&array.shape, &chunk, &chunk).ok_or_else(too_large)
+    }
+}
+
+/// The document that a client of Zarr declared.
+fn declared(attrs: &Attrs) -> Option<Json> {
+    match attrs.get(DECLARED)? {
+        Value::Text(text) => serde_json::from_str(text).ok().filter(Json::is_object),
+        _ => None,
+    }
+}
+
+/// The declared document, with the shape that the variable has now, if it fits the variable.
+fn accept(array: &Array, mut json: Json) -> Option<(Grid, Json)> {
+    let extents = json["chunk_grid"]["configuration"]["chunk_shape"].as_array()?;
+    // An axis without cells may have chunks without any.
+    let chunk: Option<Vec<u64>> = extents.iter().map(|n| Some(n.as_u64()?.max(1))).collect();
+    let shape: Vec<u64> = array.shape.clone();
+    let chunk = chunk.filter(|c| c.len() == shape.len())?;
+    let grid = Grid::new(&shape, &chunk, &chunk)?;
+    json["shape"] = json!(shape);
+    Some((grid, json))
+}
+
+fn declared_group(
+    schema: &Schema,
+    node: &str,
+    attributes: &Map<String, Json>,
+    about: &document::About<'_>,
+) -> Json {
+    match schema.groups.get(node).and_then(declared) {
+        Some(_) => json!({"zarr_format": 3, "node_type": "group", "attributes": attributes}),
+        None => about.group(attributes),
+    }
+}
+
+impl ZarrView {
+    /// The snapshot it shows.
+    pub fn version(&self) -> u64 {
+        self.container.snapshot().version()
+    }
+
+    /// Metadata documents by node, the root's under ""; none in a container in which nothing was made yet.
+    pub fn documents(&self) -> impl Iterator<Item = (&str, String)> {
+        self.documents.iter().map(|(node, json)| (node.as_str(), json.to_string()))
+    }
+
+    /// What is not shown: local variables, whose blocks are not one array.
+    pub fn skipped(&self) -> &[Skipped] {
+        &self.skipped
+    }
+
+    /// The variable that an array is, and whether its chunks are in an encoding that a client of Zarr declared; `None` if the node
+    /// is no array.
+    pub fn array(&self, node: &str) -> Option<(&str, bool)> {
+        self.arrays.get(node).map(|shown| (shown.target.array.variable.as_str(), shown.declared))
+    }
+
+    fn shown(&self, node: &str) -> Result<&Shown> {
+        self.arrays.get(node).ok_or_else(|| Error::not_found(format!("there is no array {node}")))
+    }
+
+    /// Cells of a chunk, by its index with all axes; `None` if the array has none there.
+    fn cells(shown: &Shown, index: &[u64]) -> Option<Box> {
+        let grid = &shown.target.grid;
+        let (own, tail) = index.split_at_checked(grid.shape.len())?;
+        let many = grid.shards();
+        let inside = own.iter().zip(&many).all(|(i, n)| i < n);
+        (inside && tail.len() == shown.target.array.element.tail.len() && tail.iter().all(|&i| i == 0))
+            .then(|| grid.cells_of(own.iter().zip(&many).fold(0, |number, (i, n)| number * n + i)))
+    }
+
+    /// Whether anything was written to a chunk.
+    pub fn has_chunk(&self, node: &str, index: &[u64]) -> Result<bool> {
+        let shown = self.shown(node)?;
+        let Some(cells) = Self::cells(shown, index) else { return Ok(false) };
+        changes::any(&self.container.inner, &self.container.snapshot(), &shown.target, &cells)
+    }
+
+    /// Indices of the chunks that were written to, in row-major order.
+    pub fn chunks(&self, node: &str) -> Result<Vec<Vec<u64>>> {
+        let shown = self.shown(node)?;
+        let target = &shown.target;
+        let copy = Target {
+            array: target.array.clone(),
+            grid: target.grid.clone(),
+            codec: target.codec,
+            layout: None,
+            changes: Changes::default(),
+            description: None,
+        };
+        let mut found = [copy];
+        changes::find(&self.container.inner, &self.container.snapshot(), &mut found)?;
+        let tail = vec![0; target.array.element.tail.len()];
+        let index = |&number: &u64| [target.grid.index_of(number), tail.clone()].concat();
+        Ok(found[0].changes.shards.keys().map(index).collect())
+    }
+
+    /// The bytes of a chunk, as its document says; `None` if nothing was written to it. Those of an array whose encoding a client
+    /// declared are `Unsupported`: read its box, and encode that.
+    pub fn chunk(&self, node: &str, index: &[u64]) -> Result<Option<Vec<u8>>> {
+        let shown = self.shown(node)?;
+        let target = &shown.target;
+        if shown.declared {
+            return Err(Error::unsupported(format!("the chunks of {node} are encoded by who declared it")));
+        }
+        let Some(cells) = Self::cells(shown, index) else { return Ok(None) };
+        if !changes::any(&self.container.inner, &self.container.snapshot(), target, &cells)? {
+            return Ok(None);
+        }
+        let array = &target.array;
+        if array.element.is_text() {
+            return self.texts(target, &cells).map(Some);
+        }
+        let reading = self.container.leaf_reading(&array.variable, array.leaf)?;
+        let mut slab = Vec::new();
+        read(array, &reading, &cells, &mut slab)?;
+        if cells.counts() == target.grid.chunk {
+            return Ok(Some(slab));
+        }
+        let mut chunk = Vec::new();
+        cut(array, &target.grid.chunk, (&cells, &slab), &cells, &mut chunk)?;
+        Ok(Some(chunk))
+    }
+
+    /// A chunk of strings: how many, then each with its length in front (`vlen-utf8`).
+    fn texts(&self, target: &Target, cells: &Box) -> Result<Vec<u8>> {
+        let counts = cells.counts();
+        let reading = self.container.reading(&target.array.variable, None)?;
+        let (texts, _) = reading.read_strings(&Selection::boxed(&cells.lo, &counts))?;
+        let long = |n: usize| u32::try_from(n).map_err(|_| Error::unsupported("a string of 4 GiB or more"));
+        let grid = &target.grid.chunk;
+        let many: u64 = grid.iter().product();
+        let mut out = long(many as usize)?.to_le_bytes().to_vec();
+        for number in 0..many {
+            let index = super::grid::place(number, grid);
+            let inside = index.iter().zip(&counts).all(|(i, n)| i < n);
+            let at = index.iter().zip(&counts).fold(0, |at, (i, n)| at * n + i);
+            let text = inside.then(|| texts.get(at as usize)).flatten().map_or(&[][..], Vec::as_slice);
+            out.extend_from_slice(&long(text.len())?.to_le_bytes());
+            out.extend_from_slice(text);
+        }
+        Ok(out)
+    }
+}
