@@ -1,5 +1,5 @@
 # Everything a developer runs. Each target may be repeated: what is done and unchanged is not done again.
-# Variables: PYTHON (interpreter for .venv), CARGO_TARGET_DIR, PYTEST (more arguments for pytest), DEMO (for the demo),
+# Variables: PYTHON (interpreter for .venv), CARGO_TARGET_DIR, PYTEST (more arguments for pytest), DEMO (for the demo), PEERS (for the comparison),
 # PREFIX (where `make install` puts the C library).
 
 SHELL := bash
@@ -21,7 +21,7 @@ export OMPI_MCA_io := romio341
 
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup test lint check bench demo install clean
+.PHONY: help setup test lint check bench peers demo install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -75,6 +75,10 @@ demo: setup ## kill a simulation, restart it on other ranks, compare bit for bit
 bench: setup ## measure, against raw files and h5py
 	@echo "==> bench"
 	@$(BIN)/python bench/run.py $(BENCH)
+
+peers: setup ## measure against h5py, netCDF4, ADIOS2, zarr, tensorstore, TileDB, blosc2 and raw files (10 minutes)
+	@echo "==> peers"
+	@$(BIN)/python bench/peers/run.py $(PEERS)
 
 install: ## the C library and its headers into PREFIX (default /usr/local); needs only Rust and a C compiler
 	@echo "==> install: the C library into $(PREFIX)"

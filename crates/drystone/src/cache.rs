@@ -46,6 +46,12 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
         Ok(value)
     }
 
+    /// Keeps a value that is known without loading.
+    pub(crate) fn put(&self, key: K, value: V, bytes: usize) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        self.insert(&mut inner, key, Arc::new(value), bytes);
+    }
+
     fn insert(&self, inner: &mut Generations<K, V>, key: K, value: Arc<V>, bytes: usize) {
         if bytes > self.half {
             return;
@@ -78,6 +84,14 @@ mod tests {
         assert_eq!(loads, 21, "the entry used in every round is loaded once");
         cache.get(&1, || load(1, &mut loads)).unwrap();
         assert_eq!(loads, 22, "an entry unused for two generations is gone");
+    }
+
+    #[test]
+    fn what_was_put_is_not_loaded() {
+        let cache: Cache<u32, u32> = Cache::new(100);
+        cache.put(1, 7, 10);
+        let found = cache.get(&1, || Err("loaded"));
+        assert_eq!(found.as_deref(), Ok(&7));
     }
 
     #[test]

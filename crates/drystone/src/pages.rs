@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use drystone_format::branch::{Branch, PageRef};
+use drystone_format::branch::{Branch, Child, PageRef};
 use drystone_format::entry::{self, Entry};
 use drystone_format::frame::{self, Kind};
 use drystone_format::manifest::Section;
@@ -25,6 +25,23 @@ pub(crate) enum Page {
     Section(Arc<Vec<u8>>),
 }
 
+impl Page {
+    /// What it takes in memory, about.
+    fn bytes(&self) -> usize {
+        match self {
+            Page::Leaf(entries) => entries.len() * size_of::<Entry>(),
+            Page::Branch(branch) => branch.children.len() * size_of::<Child>(),
+            Page::Sources(sources) => sources.len() * size_of::<Source>(),
+            Page::Section(bytes) => bytes.len(),
+        }
+    }
+}
+
+/// What a page is read as: a page of the index tree, of the source table, or a section.
+const INDEX: u8 = 0;
+const SOURCES: u8 = 1;
+const SECTION: u8 = 2;
+
 /// Bytes of decoded pages kept per container.
 const CACHE_BYTES: usize = 12 << 20;
 
@@ -37,6 +54,13 @@ pub(crate) struct PageLoader {
 impl PageLoader {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         PageLoader { store, cache: Cache::new(CACHE_BYTES) }
+    }
+
+    /// Keeps a page that this process has just written, so that the next commit need not read it back.
+    pub(crate) fn keep(&self, reference: PageRef, page: Page) {
+        let tag = if matches!(page, Page::Sources(_)) { SOURCES } else { INDEX };
+        let bytes = page.bytes();
+        self.cache.put((reference, tag), page, bytes);
     }
 
     /// The verified payload of a page, uncached.
@@ -59,14 +83,16 @@ impl PageLoader {
         page: &PageRef,
         kind: Kind,
         tag: u8,
-        decode: impl FnOnce(Vec<u8>) -> std::result::Result<(Page, usize), Corrupt>,
+        decode: impl FnOnce(Vec<u8>) -> std::result::Result<Page, Corrupt>,
         take: impl FnOnce(&Page) -> Option<T>,
     ) -> Result<T> {
         let found = self.cache.get(&(*page, tag), || {
             let payload = self.payload(page, kind)?;
-            decode(payload).map_err(|c| {
+            let made = decode(payload).map_err(|c| {
                 Error::damaged(&keys::page_file(page.file), page.offset + frame::HEADER as u64, &c)
-            })
+            })?;
+            let bytes = made.bytes();
+            Ok::<_, Error>((made, bytes))
         })?;
         take(&found).ok_or_else(|| tree::Pages::invalid(self, page, "a page of another kind".into()))
     }
@@ -75,12 +101,8 @@ impl PageLoader {
         self.load(
             page,
             Kind::Section,
-            1,
-            |bytes| {
-                let sources = source::decode_page(&bytes)?;
-                let cost = sources.len() * size_of::<Source>();
-                Ok((Page::Sources(Arc::new(sources)), cost))
-            },
+            SOURCES,
+            |bytes| Ok(Page::Sources(Arc::new(source::decode_page(&bytes)?))),
             |p| if let Page::Sources(s) = p { Some(s.clone()) } else { None },
         )
     }
@@ -106,11 +128,8 @@ impl PageLoader {
             Section::Page(page) => self.load(
                 page,
                 Kind::Section,
-                2,
-                |bytes| {
-                    let cost = bytes.len();
-                    Ok((Page::Section(Arc::new(bytes)), cost))
-                },
+                SECTION,
+                |bytes| Ok(Page::Section(Arc::new(bytes))),
                 |p| if let Page::Section(s) = p { Some(s.clone()) } else { None },
             ),
         }
@@ -124,12 +143,8 @@ impl tree::Pages for PageLoader {
         self.load(
             page,
             Kind::Branch,
-            0,
-            |bytes| {
-                let branch = Branch::decode(&bytes)?;
-                let cost = branch.children.len() * size_of::<drystone_format::branch::Child>();
-                Ok((Page::Branch(Arc::new(branch)), cost))
-            },
+            INDEX,
+            |bytes| Ok(Page::Branch(Arc::new(Branch::decode(&bytes)?))),
             |p| if let Page::Branch(b) = p { Some(b.clone()) } else { None },
         )
     }
@@ -138,12 +153,8 @@ impl tree::Pages for PageLoader {
         self.load(
             page,
             Kind::Leaf,
-            0,
-            |bytes| {
-                let entries = entry::decode_block(&bytes)?;
-                let cost = entries.len() * size_of::<Entry>();
-                Ok((Page::Leaf(Arc::new(entries)), cost))
-            },
+            INDEX,
+            |bytes| Ok(Page::Leaf(Arc::new(entry::decode_block(&bytes)?))),
             |p| if let Page::Leaf(l) = p { Some(l.clone()) } else { None },
         )
     }

@@ -24,6 +24,7 @@ use drystone_store::{PutMode, Store, StoreError, StoreExt};
 use crate::adoption::Incomplete;
 use crate::container::Inner;
 use crate::gc::Dead;
+use crate::pages::Page;
 use crate::snapshot::Snapshot;
 use crate::{Error, ErrorKind, Result, head, random};
 
@@ -135,7 +136,8 @@ pub(crate) fn attempt(
         Some(draft) => draft,
         None => Draft::new(inner, base, version, &change, PageFile::apart(inner.identity.uuid))?,
     };
-    let Draft { pages, manifest } = draft;
+    let Draft { mut pages, manifest } = draft;
+    let made = std::mem::take(&mut pages.made);
     inner.close_gaps()?;
     let too_large = |e| {
         Error::unsupported(format!(
@@ -159,6 +161,7 @@ pub(crate) fn attempt(
         return Ok(None);
     }
     inner.hint.committed(store, version);
+    made.into_iter().for_each(|(reference, page)| inner.pages.keep(reference, page));
     let schema = change.schema.map_or_else(|| base.schema.clone(), Arc::new);
     let steps = change.steps.map_or_else(|| base.steps.clone(), Arc::new);
     Ok(Some(Snapshot::of(manifest, schema, steps)))
@@ -258,12 +261,20 @@ struct PageFile {
     apart: bool,
     bytes: Vec<u8>,
     frames: u64,
+    /// The pages of a small commit as a reader has them: the next one adds to them.
+    made: Vec<(PageRef, Page)>,
 }
 
 impl PageFile {
     /// Pages that go into the manifest of a version: one object, one sync less.
     fn in_manifest(version: u64) -> Self {
-        PageFile { id: keys::IN_MANIFEST | version, apart: false, bytes: Vec::new(), frames: 0 }
+        PageFile {
+            id: keys::IN_MANIFEST | version,
+            apart: false,
+            bytes: Vec::new(),
+            frames: 0,
+            made: Vec::new(),
+        }
     }
 
     /// Pages in a file of their own.
@@ -282,7 +293,7 @@ impl PageFile {
         };
         let mut bytes = Vec::new();
         frame::push(&mut bytes, Kind::File, 0, &header.encode());
-        PageFile { id, apart: true, bytes, frames: 1 }
+        PageFile { id, apart: true, bytes, frames: 1, made: Vec::new() }
     }
 
     fn push(&mut self, kind: Kind, payload: &[u8]) -> PageRef {
@@ -312,7 +323,10 @@ impl PageFile {
             };
             out.push(match unchanged {
                 Some(old) => old,
-                None => self.push(Kind::Section, &source::encode_page(page)),
+                None => {
+                    let reference = self.push(Kind::Section, &source::encode_page(page));
+                    self.keep(reference, || Page::Sources(Arc::new(page.to_vec())))
+                }
             });
         }
         Ok(out)
@@ -344,6 +358,13 @@ impl PageFile {
         Ok(out)
     }
 
+    fn keep(&mut self, reference: PageRef, page: impl FnOnce() -> Page) -> PageRef {
+        if !self.apart {
+            self.made.push((reference, page()));
+        }
+        reference
+    }
+
     /// Puts the file if it holds any page.
     fn finish(self, store: &dyn Store, sync: bool) -> Result<bool> {
         if self.frames == 1 {
@@ -363,11 +384,11 @@ impl PageFile {
 
 impl Emit for PageFile {
     fn leaf(&mut self, entries: &[Entry]) -> PageRef {
-        let payload = entry::encode_block(entries);
-        self.push(Kind::Leaf, &payload)
+        let reference = self.push(Kind::Leaf, &entry::encode_block(entries));
+        self.keep(reference, || Page::Leaf(Arc::new(entries.to_vec())))
     }
     fn branch(&mut self, branch: &Branch) -> PageRef {
-        let payload = branch.encode();
-        self.push(Kind::Branch, &payload)
+        let reference = self.push(Kind::Branch, &branch.encode());
+        self.keep(reference, || Page::Branch(Arc::new(branch.clone())))
     }
 }

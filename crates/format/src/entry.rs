@@ -250,13 +250,21 @@ pub fn encode_block(entries: &[Entry]) -> Vec<u8> {
     let dims = entries.iter().map(|e| usize::from(e.ndim)).max().unwrap_or(0).min(MAX_NDIM);
     let mut numbers = std::collections::HashMap::new();
     let mut dictionary: Vec<&Encoding> = Vec::new();
+    let mut last: Option<(&Encoding, u64)> = None; // most are as the one before
     let encodings: Vec<u64> = entries
         .iter()
-        .map(|e| {
-            *numbers.entry(&*e.encoding).or_insert_with(|| {
-                dictionary.push(&e.encoding);
-                dictionary.len() as u64 - 1
-            })
+        .map(|e| match last {
+            Some((encoding, number)) if std::ptr::eq(encoding, &*e.encoding) || *encoding == *e.encoding => {
+                number
+            }
+            _ => {
+                let number = *numbers.entry(&*e.encoding).or_insert_with(|| {
+                    dictionary.push(&e.encoding);
+                    dictionary.len() as u64 - 1
+                });
+                last = Some((&e.encoding, number));
+                number
+            }
         })
         .collect();
     let mut out = Vec::new();

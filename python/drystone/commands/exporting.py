@@ -6,7 +6,7 @@ import argparse
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ from drystone.errors import ConflictError, InvalidArgumentError
 from drystone.variable import Variable
 
 _SUFFIXES = {".h5": "hdf5", ".hdf5": "hdf5", ".nc": "netcdf", ".nc4": "netcdf", ".npy": "npy", ".csv": "csv"}
+_MOST = 8 << 20
+"""Bytes of a piece: it is still in the processor's cache when it is written."""
 _STEP_DIM = "_step_dim"
 
 
@@ -70,7 +72,7 @@ _Row = tuple[str, tuple[int, ...], int]
 def _pieces(
     v: Variable, key: Any, progress: Progress
 ) -> Iterator[tuple[tuple[slice, ...], npt.NDArray[Any]]]:
-    for box, piece in v.chunks(key):
+    for box, piece in v.chunks(key, _MOST):
         yield box, piece
         progress.add(piece.nbytes)
 
@@ -82,11 +84,20 @@ def _one(kind: str, v: Variable, key: Any, path: Path) -> _Row:
             raise InvalidArgumentError(
                 f'"{v.name}" holds texts of any length, which .npy cannot: take .csv, .h5 or .nc'
             )
-        out = np.lib.format.open_memmap(path, "w+", view.dtype, view.shape)
-        with Progress(view.nbytes) as progress:
+        with path.open("wb") as file, Progress(view.nbytes) as progress:
+            header = {
+                "descr": np.lib.format.dtype_to_descr(view.dtype),
+                "fortran_order": False,
+                "shape": view.shape,
+            }
+            try:
+                np.lib.format.write_array_header_1_0(file, header)
+            except ValueError:  # a record of very many members
+                np.lib.format.write_array_header_2_0(file, header)
+            begin = file.tell()
+            file.truncate(begin + view.nbytes)
             for box, piece in _pieces(v, key, progress):
-                out[box] = piece
-        out.flush()
+                _write_box(file, begin, view.shape, box, piece)
     else:
         with Progress(view.nbytes) as progress, path.open("w", newline="") as file:
             writer = csv.writer(file)
@@ -107,6 +118,22 @@ def _one(kind: str, v: Variable, key: Any, path: Path) -> _Row:
                     )
                     writer.writerow([*(f + i for f, i in zip(first, place, strict=True)), *values])
     return v.name, view.shape, view.nbytes
+
+
+def _write_box(
+    file: BinaryIO, begin: int, shape: tuple[int, ...], box: tuple[slice, ...], piece: npt.NDArray[Any]
+) -> None:
+    """Write a box of a row-major array that begins at a place in a file: in calls as long as the box is contiguous there."""
+    inner = len(shape)  # axes from here on are whole
+    while inner and piece.shape[inner - 1] == shape[inner - 1]:
+        inner -= 1
+    rows = piece.reshape(-1, *piece.shape[max(inner - 1, 0) :])
+    strides = [int(np.prod(shape[d + 1 :], dtype=np.int64)) * piece.itemsize for d in range(len(shape))]
+    for row, at in zip(rows, np.ndindex(*piece.shape[: max(inner - 1, 0)]), strict=True):
+        first = [part.start for part in box]
+        first[: len(at)] = [a + b for a, b in zip(first, at, strict=False)]
+        file.seek(begin + sum(a * s for a, s in zip(first, strides, strict=True)))
+        file.write(np.ascontiguousarray(row).reshape(-1).view(np.uint8).data)
 
 
 def _dims(v: Variable) -> tuple[str, ...]:

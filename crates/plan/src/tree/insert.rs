@@ -5,10 +5,11 @@
 //! rest moves on; any other page is split evenly, so that both halves have room.
 
 use std::iter::Peekable;
+use std::sync::Arc;
 use std::vec::IntoIter;
 
 use drystone_format::branch::{Branch, Child, MAX_HEIGHT};
-use drystone_format::entry::{Entry, key_cmp, leaf_cmp, z_cmp};
+use drystone_format::entry::{Encoding, Entry, key_cmp, leaf_cmp, z_cmp};
 use drystone_format::manifest::Root;
 
 use super::{Emit, Pages, Place, key};
@@ -96,11 +97,24 @@ fn leaves(mut entries: Vec<Entry>, fill: bool, emit: &mut dyn Emit) -> Vec<Child
     for size in page_sizes(entries.len(), LEAF_CAPACITY, fill) {
         let page = &mut entries[from..from + size];
         page.sort_by(leaf_cmp);
+        share_encodings(page);
         let reference = emit.leaf(page);
         made.push(Child::of_entries(page, reference));
         from += size;
     }
     made
+}
+
+/// Lets neighbours of equal encodings hold the same one: to compare them again then takes a pointer.
+fn share_encodings(page: &mut [Entry]) {
+    let mut last: Option<Arc<Encoding>> = None;
+    for entry in page {
+        match &last {
+            Some(known) if Arc::ptr_eq(known, &entry.encoding) => {}
+            Some(known) if *known == entry.encoding => entry.encoding = known.clone(),
+            _ => last = Some(entry.encoding.clone()),
+        }
+    }
 }
 
 fn branches(mut children: Vec<Child>, height: u8, fill: bool, emit: &mut dyn Emit) -> Vec<Child> {

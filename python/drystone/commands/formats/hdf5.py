@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from drystone.commands.formats import Array, Box, Contents, attributes, native
+from drystone.commands.formats import Array, Box, Contents, attributes, chunks, native
 
 # How HDF5 says what dimension scales are, and netCDF-4 what it is.
 _HIDDEN = {
@@ -23,12 +24,12 @@ def opened(path: Path) -> Iterator[Contents]:
     """The contents of a file."""
     import h5py
 
-    with h5py.File(path, "r") as file:
+    with h5py.File(path, "r") as file, chunks.pool() as threads:
         contents = Contents()
 
         def visit(name: str, item: Any) -> None:
             if isinstance(item, h5py.Dataset):
-                _dataset(name, item, contents)
+                _dataset(name, item, contents, threads)
             elif isinstance(item, h5py.Group):
                 contents.groups[name] = attributes(_shown(item.attrs), name, contents)
             else:
@@ -48,7 +49,7 @@ def _shown(attrs: Any) -> Iterator[tuple[str, Any]]:
                 yield name, error
 
 
-def _dataset(name: str, dataset: Any, contents: Contents) -> None:
+def _dataset(name: str, dataset: Any, contents: Contents, threads: ThreadPoolExecutor) -> None:
     import h5py
 
     if dataset.shape is None:
@@ -67,6 +68,8 @@ def _dataset(name: str, dataset: Any, contents: Contents) -> None:
         contents.lost.append(f"{name}: the names of its enumeration (the numbers are kept)")
         dtype = np.dtype(dtype.str)
 
+    by_chunks = None if texts else chunks.reader(dataset, threads)
+
     def read(box: Box) -> Any:
         values = dataset.asstr(errors="replace")[box] if texts else dataset[box]
         if texts:
@@ -81,7 +84,7 @@ def _dataset(name: str, dataset: Any, contents: Contents) -> None:
             name,
             np.dtype(object) if texts else native(dtype),
             dataset.shape,
-            read,
+            by_chunks or read,
             dims=_dims(dataset),
             attrs=attributes(_shown(dataset.attrs), name, contents),
             fill=fill if fill is not None and not _is_zero(fill) else None,

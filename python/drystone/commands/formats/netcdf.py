@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from drystone.commands.formats import Array, Box, Contents, attributes, native
+from drystone.commands.formats import Array, Box, Contents, attributes, chunks, native
 
 
 @contextmanager
@@ -21,8 +21,26 @@ def opened(path: Path) -> Iterator[Contents]:
         file.set_auto_maskandscale(False)
         file.set_auto_chartostring(False)
         contents = Contents()
-        _group(file, "", contents)
-        yield contents
+        with ExitStack() as stack:
+            _group(file, "", contents, _decoders(path, file, stack))
+            yield contents
+
+
+_Decoder = Callable[[str], Callable[[Box], Any] | None]
+
+
+def _decoders(path: Path, file: Any, stack: ExitStack) -> _Decoder:
+    """What reads a variable by its chunks, by path: where the file is HDF5 inside and h5py is there."""
+    if not file.data_model.startswith("NETCDF4"):
+        return lambda _: None
+    try:
+        import h5py
+
+        inside = stack.enter_context(h5py.File(path, "r"))
+    except (ImportError, OSError):
+        return lambda _: None
+    threads = stack.enter_context(chunks.pool())
+    return lambda name: chunks.reader(inside[name], threads) if name in inside else None
 
 
 def _pairs(item: Any) -> Iterator[tuple[str, Any]]:
@@ -30,15 +48,15 @@ def _pairs(item: Any) -> Iterator[tuple[str, Any]]:
         yield name, item.getncattr(name)
 
 
-def _group(group: Any, path: str, contents: Contents) -> None:
+def _group(group: Any, path: str, contents: Contents, decoder: _Decoder) -> None:
     contents.groups[path] = attributes(_pairs(group), path, contents)
     for name, variable in group.variables.items():
-        _variable(f"{path}/{name}" if path else name, variable, contents)
+        _variable(f"{path}/{name}" if path else name, variable, contents, decoder)
     for name, below in group.groups.items():
-        _group(below, f"{path}/{name}" if path else name, contents)
+        _group(below, f"{path}/{name}" if path else name, contents, decoder)
 
 
-def _variable(path: str, variable: Any, contents: Contents) -> None:
+def _variable(path: str, variable: Any, contents: Contents, decoder: _Decoder) -> None:
     import netCDF4
 
     texts = variable.dtype is str
@@ -49,10 +67,12 @@ def _variable(path: str, variable: Any, contents: Contents) -> None:
         contents.lost.append(f"{path}: the names of its enumeration (the numbers are kept)")
     dtype = np.dtype(object) if texts else native(np.dtype(variable.dtype))
     attrs = attributes(_pairs(variable), path, contents)
-    chunks = variable.chunking()
+    cut = variable.chunking()
 
     def read(box: Box) -> Any:
         values = variable[box] if box else variable[...]
+        if not texts and np.shape(values):
+            return np.asarray(values).astype(dtype, copy=False)
         out = np.empty(np.shape(values), dtype)
         out[...] = values
         return out
@@ -62,11 +82,11 @@ def _variable(path: str, variable: Any, contents: Contents) -> None:
             path,
             dtype,
             variable.shape,
-            read,
+            (decoder(path) if isinstance(cut, list) and not texts else None) or read,
             dims=tuple(variable.dimensions),
             attrs=attrs,
             fill=attrs.get("_FillValue") if dtype.kind in "iufc" else None,
-            chunks=tuple(chunks) if isinstance(chunks, list) else None,
+            chunks=tuple(cut) if isinstance(cut, list) else None,
             grows=tuple(dim.isunlimited() for dim in variable.get_dims()),
         )
     )

@@ -1,0 +1,1 @@
+"""One module per question; `run(bench)` gives its tables."""

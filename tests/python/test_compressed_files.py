@@ -1,0 +1,99 @@
+"""Compressed HDF5 and netCDF files are imported chunk by chunk, decoded by our codecs: the values are those that HDF5 itself reads."""
+
+import drystone as dry
+import numpy as np
+import pytest
+from drystone import commands
+from drystone.commands import formats
+from drystone.commands.formats import chunks, hdf5, netcdf
+
+h5py = pytest.importorskip("h5py")
+SHAPE, CHUNKS = (13, 21, 34), (4, 8, 16)
+
+
+def values(dtype):
+    return (np.arange(np.prod(SHAPE)).reshape(SHAPE) % 251).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["f8", ">f4", "i2", "u1", "c16"])
+@pytest.mark.parametrize("how", [{"compression": "gzip"}, {"compression": "gzip", "shuffle": True}])
+def test_values_are_those_that_hdf5_reads(tmp_path, dtype, how):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f.create_dataset("a", data=values(dtype), chunks=CHUNKS, **how)
+    with h5py.File(tmp_path / "a.h5") as f, chunks.pool() as threads:
+        read = chunks.reader(f["a"], threads)
+        assert read is not None
+        for box in [tuple(slice(0, n) for n in SHAPE), (slice(3, 9), slice(8, 9), slice(15, 33))]:
+            found = read(box)
+            assert found.dtype == formats.native(np.dtype(dtype))
+            np.testing.assert_array_equal(found, f["a"][box])
+
+
+def test_chunks_that_are_not_there_or_not_filtered_are_left_to_hdf5(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        a = f.create_dataset("a", SHAPE, "f8", chunks=CHUNKS, compression="gzip", shuffle=True, fillvalue=7)
+        a[:4, :8, :16] = 1
+        a.id.write_direct_chunk((4, 0, 0), np.full(CHUNKS, 2.0).tobytes(), filter_mask=3)
+        expected = a[...]
+    assert set(np.unique(expected)) == {1, 2, 7}
+    with hdf5.opened(tmp_path / "a.h5") as contents:
+        np.testing.assert_array_equal(contents.arrays[0].read(tuple(slice(0, n) for n in SHAPE)), expected)
+
+
+def test_a_damaged_chunk_is_an_error(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        a = f.create_dataset("a", data=values("f8"), chunks=CHUNKS, compression="gzip")
+        a.id.write_direct_chunk((0, 0, 0), b"no zlib stream")
+    with hdf5.opened(tmp_path / "a.h5") as contents, pytest.raises(OSError, match="filter"):
+        contents.arrays[0].read((slice(0, 4),) * 3)
+
+
+def test_other_filters_texts_and_records_are_left_to_hdf5(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f.create_dataset("sum", data=values("f8"), chunks=CHUNKS, compression="gzip", fletcher32=True)
+        f.create_dataset("shuffled", data=values("f8"), chunks=CHUNKS, shuffle=True)
+        f.create_dataset("plain", data=values("f8"), chunks=CHUNKS)
+        f.create_dataset("record", data=np.zeros(9, [("x", "f4")]), chunks=(4,), compression="gzip")
+        f.create_dataset("text", data=np.array([b"ab"] * 9), chunks=(4,), compression="gzip")
+        f.create_dataset("cell", data=1.0)
+    with h5py.File(tmp_path / "a.h5") as f, chunks.pool() as threads:
+        assert [name for name in f if chunks.reader(f[name], threads) is not None] == []
+
+
+def test_netcdf_is_decoded_the_same_way(tmp_path):
+    netCDF4 = pytest.importorskip("netCDF4")
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as f:
+        for name, n in zip("zyx", SHAPE, strict=True):
+            f.createDimension(name, n)
+        group = f.createGroup("g")
+        a = group.createVariable(
+            "a", "i2", tuple("zyx"), zlib=True, shuffle=True, chunksizes=CHUNKS, fill_value=-1
+        )
+        a[:9] = values("i2")[:9]
+    with netcdf.opened(tmp_path / "a.nc") as contents:
+        (array,) = contents.arrays
+        assert array.read.__module__ == chunks.__name__
+        found = array.read(tuple(slice(0, n) for n in SHAPE))
+    np.testing.assert_array_equal(found[:9], values("i2")[:9])
+    assert (found[9:] == -1).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "cut"),
+    [("f8", (7, 33, 65), (3, 5, 16)), ("c16", (300,), (7,)), ("?", (), None), ("S3", (5, 4), (2, 2)),
+     ([("x", "f4"), ("y", "i8")], (40, 3), (8, 3))],
+)  # fmt: skip
+def test_npy_is_written_in_place_whatever_the_pieces(tmp_path, monkeypatch, dtype, shape, cut):
+    monkeypatch.setattr("drystone.commands.exporting._MOST", 1000)
+    array = np.random.default_rng(5).integers(0, 256, (*shape, np.dtype(dtype).itemsize), "u1")
+    array = np.array(True) if dtype == "?" else array.view(dtype).reshape(shape)
+    if np.dtype(dtype).kind in "fc":
+        array = np.nan_to_num(array)
+    with dry.create(tmp_path / "a.dry") as c:
+        c.create_variable("a", array.dtype, array.shape, chunks=cut)
+        with c.writer() as w:
+            w.put("a", array)
+    assert commands.main(["export", str(tmp_path / "a.dry"), str(tmp_path / "a.npy")]) == 0
+    found = np.load(tmp_path / "a.npy")
+    assert (found.dtype, found.shape) == (array.dtype, array.shape)
+    assert found.tobytes() == array.tobytes()
