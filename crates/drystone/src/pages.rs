@@ -32,6 +32,7 @@ impl Page {
             Page::Leaf(entries) => entries.len() * size_of::<Entry>(),
             Page::Branch(branch) => branch.children.len() * size_of::<Child>(),
             Page::Sources(sources) => sources.len() * size_of::<Source>(),
+            Page::Shards(sources) => sources.len() * size_of::<Shard>(),
             Page::Section(bytes) => bytes.len(),
         }
     }
@@ -113,11 +114,7 @@ impl PageLoader {
             page,
             Kind::Section,
             3,
-            |bytes| {
-                let shards = published::decode_page(&bytes)?;
-                let cost = shards.len() * size_of::<Shard>();
-                Ok((Page::Shards(Arc::new(shards)), cost))
-            },
+            |bytes| Ok(Page::Shards(Arc::new(published::decode_page(&bytes)?))),
             |p| if let Page::Shards(s) = p { Some(s.clone()) } else { None },
         )
     }
