@@ -68,9 +68,11 @@ check: lint ## lint and the quick tests: under 5 minutes when warm
 	@cargo test --workspace --lib --quiet
 	@$(BIN)/python -m pytest --quiet -m "not slow" $(PYTEST)
 
-demo: setup ## kill a simulation, restart it on other ranks, compare bit for bit, draw it (about a minute)
+demo: setup ## kill a simulation, restart it on other ranks, compare bit for bit, draw it; then real data (about a minute)
 	@echo "==> demo: examples/gray_scott"
 	@$(BIN)/python examples/gray_scott/demo.py --folder build/demo $(DEMO)
+	@echo "==> demo: examples/ocean, a real climatology"
+	@$(BIN)/python examples/ocean/climatology.py --folder build/ocean
 
 bench: setup ## measure, against raw files and h5py
 	@echo "==> bench"

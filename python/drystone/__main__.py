@@ -6,7 +6,7 @@ import sys
 from drystone._core import cli_main
 
 # Commands that need Python packages; the others are compiled.
-IN_PYTHON = {"import", "export", "plot", "diff", "du", "view"}
+IN_PYTHON = {"import", "export", "plot", "diff", "du", "view", "completion", "man"}
 
 
 def main() -> int:

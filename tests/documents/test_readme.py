@@ -36,6 +36,8 @@ def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     text = (ROOT / "docs/tutorial.md").read_text()
+    if not Path("/usr/share/ferret-vis/data/coads_climatology.cdf").exists():
+        text = text.partition("## A climatology of the ocean")[0]  # apt-get install ferret-datasets
     names = {"__name__": "tutorial"}
     code = ""
     for language, block in re.findall(r"^```(python|sh)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):

@@ -17,6 +17,7 @@ mod cells;
 mod command;
 mod element;
 mod failure;
+mod grammar;
 mod json;
 mod nested;
 mod output;
@@ -25,6 +26,8 @@ mod selection_text;
 mod table;
 
 use std::ffi::OsString;
+
+pub use grammar::grammar;
 
 use args::{Arguments, Parsed};
 use output::Output;

@@ -39,8 +39,16 @@ fn cli_main(py: Python<'_>, args: Vec<std::ffi::OsString>) -> i32 {
     py.detach(|| drystone_cli::run(args))
 }
 
+/// The commands of `cli_main` and their arguments, as JSON.
+#[pyfunction]
+fn cli_grammar() -> String {
+    drystone_cli::grammar()
+}
+
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::cli_grammar;
     #[pymodule_export]
     use super::cli_main;
     #[pymodule_export]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from drystone import errors
-from drystone.commands import comparing, drawing, exporting, importing, usage, viewing
+from drystone.commands import comparing, completing, drawing, exporting, importing, manual, usage, viewing
 from drystone.commands.outcome import Outcome
 
 COMMANDS = {
@@ -23,6 +23,8 @@ COMMANDS = {
     "diff": (comparing, "compare two containers, or two snapshots of one; exit code 1 if they differ"),
     "du": (usage, "what variables take on disk"),
     "view": (viewing, "show a container in the browser"),
+    "completion": (completing, "print the script by which a shell completes what is typed"),
+    "man": (manual, "print the manual page"),
 }
 
 _CODES: list[tuple[type[BaseException], int]] = [
@@ -40,18 +42,24 @@ class _Parser(argparse.ArgumentParser):
         raise errors.InvalidArgumentError(f"{message} (drystone {self.prog.split()[-1]} --help)")
 
 
+def parser(name: str) -> argparse.ArgumentParser:
+    """What reads the arguments of a command."""
+    module, what = COMMANDS[name]
+    made = _Parser(prog=f"drystone {name}", description=f"{what[0].upper()}{what[1:]}.")
+    made.add_argument("--json", action="store_true", help="print JSON, for programs")
+    module.arguments(made)
+    return made
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run one of the commands with the arguments behind the program's name; gives its exit code."""
     name = next(argument for argument in arguments if argument in COMMANDS)
-    module, help_text = COMMANDS[name]
+    module, _ = COMMANDS[name]
     rest = list(arguments)
     rest.remove(name)
-    parser = _Parser(prog=f"drystone {name}", description=f"{help_text[0].upper()}{help_text[1:]}.")
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
-    module.arguments(parser)
     run: Callable[[argparse.Namespace], Outcome] = module.run
     try:
-        given = parser.parse_args(rest)
+        given = parser(name).parse_args(rest)
         outcome = run(given)
         for note in outcome.notes:
             print(f"drystone: warning: {_plain(note)}", file=sys.stderr)

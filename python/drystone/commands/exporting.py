@@ -212,8 +212,9 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
                 chunks=chunks if chunks and 0 not in shape and 0 not in chunks else None,
                 fillvalue=None if texts or v.dtype.names else v.fill_value,
             )
-            for dim, label in zip(target.dims, _dims(v), strict=True):
-                dim.label = label
+            if v.dims or v.has_steps:
+                for dim, label in zip(target.dims, _dims(v), strict=True):
+                    dim.label = label
             _set(target.attrs, _attrs(v), name, lost)
             _copy(c, v, target, progress)
             rows.append((name, shape, int(target.nbytes)))

@@ -104,7 +104,7 @@ def _create(
                     below + array.path,
                     str if array.dtype.kind == "O" else array.dtype,
                     shape,
-                    dims=array.dims[own] if array.dims else None,
+                    dims=_distinct(array, contents)[own] if array.dims else None,
                     steps=steps,
                     transform=given.transform,
                     chunks=chunks,
@@ -117,6 +117,22 @@ def _create(
             except UnsupportedError as error:
                 contents.lost.append(f"{array.path} ({error})")
                 wanted.remove(array)
+
+
+def _distinct(array: Array, contents: Contents) -> tuple[str, ...]:
+    """The names of the dimensions; one that stands twice gets a number."""
+    names: list[str] = []
+    for name in array.dims or ():
+        made, number = name, 1
+        while made in names:
+            number += 1
+            made = f"{name}_{number}"
+        if made != name:
+            contents.lost.append(
+                f"{array.path}: that two of its dimensions are called {name} (one is now {made})"
+            )
+        names.append(made)
+    return tuple(names)
 
 
 def _create_group(c: Any, path: str, attrs: dict[str, Any]) -> None:

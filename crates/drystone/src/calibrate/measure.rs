@@ -235,11 +235,12 @@ impl Probe<'_> {
     }
 }
 
-/// The line through what a small and a large request took.
+/// The line through what a small and a large request took. At least half of a small request is taken to be the request itself, and
+/// of a large one its bytes: on a busy machine the difference of two times may say anything.
 fn line(depth: u32, small: f64, large: f64) -> AtDepth {
-    let slope = (large - small) / (LARGE - SMALL) as f64;
-    let (bandwidth, request) =
-        if slope > 0.0 { (1.0 / slope, small - SMALL as f64 * slope) } else { (LARGE as f64 / large, 0.0) };
+    let slope = (large - small).max(0.0) / (LARGE - SMALL) as f64;
+    let request = (small - SMALL as f64 * slope).max(small / 2.0);
+    let bandwidth = LARGE as f64 / (large - request).max(large / 2.0);
     AtDepth { depth, bandwidth: bandwidth.clamp(1.0, 1e15), request: request.clamp(1e-7, 1e4) }
 }
 
@@ -297,7 +298,11 @@ mod tests {
             (found.bandwidth / 1e9 - 1.0).abs() < 1e-6 && (found.request / 1e-4 - 1.0).abs() < 1e-6,
             "{found:?}"
         );
-        assert!(line(1, 1e-3, 1e-3).bandwidth > 0.0);
+        for (small, large) in [(1e-3, 1e-3), (1e-3, 1e-4), (5e-5, 3e-3), (1e-5, 1e-5)] {
+            let found = line(1, small, large);
+            assert!(found.request >= small / 2.0 && found.request <= small, "{found:?}");
+            assert!(found.bandwidth <= 2.0 * LARGE as f64 / large, "{found:?}");
+        }
         assert!(measure(&MemoryStore::new(), &Limits { bytes: 1, ..LITTLE }).is_err());
     }
 }

@@ -1,0 +1,207 @@
+"""The command at the shell: completion, the manual page, and what is said to wrong input."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import drystone as dry
+import numpy as np
+import pytest
+from drystone import commands
+from drystone.__main__ import main
+from drystone.commands import grammar, manual
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "drystone.data/data/share/man/man1/drystone.1"
+BIN = Path(sys.executable).parent
+ENVIRONMENT = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
+
+
+def run(*arguments, code=None):
+    done = subprocess.run(
+        [sys.executable, "-m", "drystone", *map(str, arguments)],
+        env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert code is None or done.returncode == code, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """A sound container, a damaged one, files that are none."""
+    folder = tmp_path_factory.mktemp("shell")
+    for name in ("good.dry", "bad.dry"):
+        with dry.create(folder / name) as c:
+            c.create_variable("fields/temperature", "f4", (64, 64), steps=True)
+            c.create_variable("fields/texts", str, (2,))
+            with c.writer(rank=0, nranks=1) as w, w.step():
+                w.put("fields/temperature", np.ones((64, 64), "f4"))
+            key, start, _ = c["fields/temperature"].blocks(0)[0].place
+    segment = folder / "bad.dry" / key
+    data = bytearray(segment.read_bytes())
+    data[start + 10] ^= 1
+    segment.write_bytes(data)
+    (folder / "some.txt").write_text("no container, no known file")
+    (folder / "broken.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
+    (folder / "broken.nc").write_bytes(b"CDF\x01" + b"\xff" * 100)
+    (folder / "bad.drepl").write_text("dataset d { var ? }")
+    return folder
+
+
+def test_every_command_is_in_the_grammar_with_its_help():
+    names = [command.name for command in grammar.commands()]
+    assert set(names) >= {
+        *commands.COMMANDS,
+        "info",
+        "ls",
+        "dump",
+        "explain",
+        "verify",
+        "publish",
+        "recover",
+        "check",
+        "fmt",
+    }
+    assert len(names) == len(set(names))
+    for command in grammar.commands():
+        assert command.help
+        for argument in command.arguments:
+            assert argument.help, f"{command.name} {argument.name} says nothing of itself"
+
+
+def test_the_manual_page_is_up_to_date():
+    """`drystone man > drystone.data/data/share/man/man1/drystone.1` brings it up to date."""
+    assert run("man", code=0).stdout == PAGE.read_text()
+    for command in grammar.commands():
+        assert f"drystone {command.name}\\fR" in PAGE.read_text()
+    for code, _ in manual.CODES:
+        assert f"| {code} |" in (ROOT / "docs/cli.md").read_text()
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="no groff in PATH")
+def test_the_manual_page_is_well_formed():
+    done = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-ww", "-z", PAGE], capture_output=True, text=True, check=True
+    )
+    assert not done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_scripts_of_completion_are_taken_by_their_shell(shell, tmp_path):
+    script = run("completion", shell, code=0).stdout
+    for command in grammar.commands():
+        assert command.name in script
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} in PATH")
+    (tmp_path / "script").write_text(script)
+    done = subprocess.run([shell, "-n", tmp_path / "script"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+COMPLETED = [
+    (["pl"], {"plot"}),
+    (["re"], {"recover"}),
+    (["dump", "good.dry", "fie"], {"fields/temperature", "fields/texts"}),
+    (["plot", "good.dry", "fields/tem"], {"fields/temperature"}),
+    (["du", "good.dry", "fields/texts", "fields/t"], {"fields/temperature", "fields/texts"}),
+    (["export", "good.dry", "out.h5", "fields/te"], {"fields/temperature", "fields/texts"}),
+    (["info", "goo"], {"good.dry"}),
+    (["import", "bro"], {"broken.h5", "broken.nc"}),
+    (["import", "--format", "z"], {"zarr"}),
+    (["plot", "good.dry", "--lay"], {"--layout"}),
+    (["completion", "f"], {"fish"}),
+    (["dump", "missing.dry", "f"], set()),
+]
+
+
+def test_bash_completes_commands_options_files_and_variables(places):
+    code = 'eval "$(drystone completion bash)"\n'
+    for words, _ in COMPLETED:
+        quoted = " ".join(f"'{word}'" for word in words)
+        code += (
+            f'COMP_WORDS=(drystone {quoted}); COMP_CWORD={len(words)}; _drystone; echo "${{COMPREPLY[*]}}"\n'
+        )
+    done = subprocess.run(
+        ["bash", "-c", code], cwd=places, env=ENVIRONMENT, capture_output=True, text=True, check=True
+    )
+    said = [set(line.split()) for line in done.stdout.splitlines()]
+    assert said == [offered for _, offered in COMPLETED], done.stderr
+
+
+# What is typed wrong: the arguments, the exit code, and a word of the line that helps.
+T = "fields/temperature"
+WRONG = [
+    *((f"{name} missing.dry{more}", 3, "missing.dry") for name, more in [
+        ("info", ""), ("ls", ""), ("dump", f" {T}"), ("explain", f" {T}"), ("verify", ""), ("publish", ""), ("recover", " --adopt"),
+        ("export", " out.h5"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("view", ""),
+    ]),
+    *((f"{name} some.txt{more}", None, "some.txt") for name, more in [
+        ("info", ""), ("ls", ""), ("dump", f" {T}"), ("explain", f" {T}"), ("verify", ""), ("publish", ""), ("recover", " --adopt"),
+        ("export", " out.h5"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("view", ""),
+    ]),
+    *((f"{name} good.dry{more}", 3, "fields/temprature") for name, more in [
+        ("ls", " fields/temprature"), ("dump", " fields/temprature"), ("explain", " fields/temprature"), ("publish", " fields/temprature"),
+        ("export", " out.h5 fields/temprature"), ("plot", " fields/temprature"), ("du", " fields/temprature"),
+    ]),
+    *((f"{name} good.dry{more}", 2, "") for name, more in [
+        ("dump", f" {T} [0,,]"), ("explain", f" {T} [a]"), ("plot", f" {T} [x]"), ("export", f" out.npy {T} --select [0:1:]x"),
+        ("dump", f" {T} [0,99]"), ("explain", f" {T} [0,0,0,0]"), ("plot", f" {T} [0,0,0]"), ("export", " out.xyz"), ("export", " out.npy"),
+        ("info", " --at x"), ("view", " --port 99999"), ("plot", " fields/texts"), ("plot", f" {T} [0] --colours mauve"), ("recover", ""),
+    ]),
+    *((f"{name} good.dry{more}", 3, "999") for name, more in [
+        ("info", " --at 999"), ("ls", " --at 999"), ("du", " --at 999"), ("export", " out.h5 --at 999"),
+    ]),
+    (f"dump bad.dry {T}", 4, "damaged"),
+    ("export bad.dry out2.h5", 4, "damaged"),
+    (f"plot bad.dry {T} [0]", 4, "damaged"),
+    ("diff bad.dry good.dry", 4, "damaged"),
+    ("publish bad.dry", 4, "damaged"),
+    ("import missing.h5 new.dry", 3, "missing.h5"),
+    ("import some.txt new.dry", 2, "format"),
+    ("import broken.h5 new.dry", 6, ""),
+    ("import broken.nc new.dry", 6, ""),
+    ("check missing.drepl", None, "missing.drepl"),
+    ("fmt missing.drepl", None, "missing.drepl"),
+    ("completion powershell", 2, "bash"),
+    ("completion", 2, "bash"),
+    ("man page", 2, "page"),
+    ("inof good.dry", 2, "info"),
+    ("info", 2, ""),
+    ("import", 2, ""),
+    ("du good.dry --bytes", 2, "--bytes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("typed", "code", "says"), WRONG, ids=[typed for typed, _, _ in WRONG])
+def test_wrong_input_gets_one_line_that_helps(places, typed, code, says, monkeypatch, capfd):
+    monkeypatch.chdir(places)
+    monkeypatch.setattr(sys, "argv", ["drystone", *typed.split()])
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        got = main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    out, err = capfd.readouterr()
+    lines = err.strip().splitlines()
+    assert got in ((code,) if code is not None else (2, 3, 4, 6)), err
+    assert lines
+    assert lines[0].startswith("drystone: ")
+    assert says in lines[0]
+    # A bad selection or text is shown below, with a mark; nothing else is.
+    assert len(lines) == 1 or "^" in lines[-1], err
+    assert not out or typed.startswith("dump bad")  # which has said whose values it was about to print
+
+
+def test_a_folder_that_cannot_be_read_is_an_error_of_the_medium(places, tmp_path):
+    if os.geteuid() == 0:
+        pytest.skip("root reads everything")
+    shutil.copytree(places / "good.dry", tmp_path / "shut.dry")
+    (tmp_path / "shut.dry").chmod(0)
+    done = run("info", tmp_path / "shut.dry", code=6)
+    assert done.stderr.count("\n") == 1
+    (tmp_path / "shut.dry").chmod(0o755)
