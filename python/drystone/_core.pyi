@@ -130,13 +130,20 @@ class ContainerHandle:
         folder: str,
         progress: Callable[[int, int], object] | None,
     ) -> tuple[int, list[_Published], list[tuple[str, str]], pathlib.Path | None]: ...
+    def gc(
+        self,
+        keep: SupportsIndex | None,
+        older_than: float | None,
+        dry_run: bool,
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[list[int], list[int], int, list[tuple[str, int]], int]: ...
     def calibrate(
         self, seconds: float, most: SupportsIndex
     ) -> tuple[_Profile, str | None, str | None, str | None]: ...
     def profile(self) -> _Profile | None: ...
     def verify(
-        self, progress: Callable[[int, int], object] | None
-    ) -> tuple[int, int, int, list[tuple[str, str | None, int | None, str]]]: ...
+        self, progress: Callable[[int, int], object] | None, values: bool
+    ) -> tuple[int, int, int, int, list[tuple[str, str | None, int | None, str]]]: ...
 
 @final
 class ZarrHandle:
@@ -191,6 +198,7 @@ class ReadingHandle:
         count: _Extents | None,
         out: npt.NDArray[Any] | None,
     ) -> tuple[Any, float, float]: ...
+    def by_way_of(self, replica: int) -> ReadingHandle: ...
     def with_precision(
         self, error: float | None, relative: bool, level: SupportsIndex | None
     ) -> ReadingHandle: ...
@@ -311,6 +319,10 @@ class Plan:
     @property
     def requests(self) -> int:
         """Requests to the store."""
+
+    @property
+    def choices(self) -> list[tuple[str, int, int, float, bool]]:
+        """Where there are replicas: of each its name, bytes, requests, predicted seconds, and whether it is read."""
 
     @property
     def read_bytes(self) -> int:

@@ -10,6 +10,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from html import escape
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
@@ -25,6 +26,7 @@ from drystone.location import local_path, remove_container
 from drystone.reports import (
     Calibration,
     Damage,
+    GcReport,
     IncompleteStep,
     PublishedArray,
     PublishReport,
@@ -381,6 +383,33 @@ class Container(Group):
         self._settle()
         return DrystoneStore(self, read_only=read_only)
 
+    def gc(
+        self,
+        keep: SupportsIndex | None = None,
+        older_than: float | timedelta | None = None,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int, int], object] | bool | None = None,
+    ) -> GcReport:
+        """Remove what no retained snapshot needs; it may be killed, and run while others write and read.
+
+        Without `keep` and `older_than` nothing expires, and only what dead processes left is removed. With them expired snapshots
+        are `NotFoundError`, and log files whose blocks show in no retained snapshot are deleted. A file with a block that shows is
+        never deleted, whatever was published. See docs/gc.md.
+
+        Args:
+            keep: So many of the newest snapshots stay, at least 1; the collection's own commit is one of them.
+            older_than: Seconds, or a `timedelta`; snapshots that are younger stay.
+            dry_run: Only say what would be removed.
+            progress: Called as `progress(done, total)` after each file, and stops by giving False (`CancelledError`);
+                True prints to standard error.
+
+        """
+        seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
+        report = _print_progress if progress is True else progress or None
+        kept, expired, superseded, removed, nbytes = self._handle.gc(keep, seconds, bool(dry_run), report)
+        return GcReport(tuple(kept), tuple(expired), superseded, dict(removed), nbytes, bool(dry_run))
+
     def calibrate(self, seconds: float = 3.0, max_bytes: SupportsIndex = 256 << 20) -> Calibration:
         """Measure what this container's store costs, so that layouts and predicted costs fit it.
 
@@ -402,15 +431,19 @@ class Container(Group):
         profile = self._handle.profile()
         return None if profile is None else Calibration.of(profile)
 
-    def verify(self, progress: Callable[[int, int], object] | bool | None = None) -> VerifyReport:
-        """Read and check every byte that the snapshot refers to.
+    def verify(
+        self, progress: Callable[[int, int], object] | bool | None = None, *, values: bool = False
+    ) -> VerifyReport:
+        """Read and check every byte that the snapshot refers to, and every chunk that was published of it.
+
+        With `values` what the published chunks decode to is also compared with the log.
 
         `progress(done, total)` is called now and then, and stops it by giving False (`CancelledError`); `progress=True`
         prints to standard error.
         """
         report = _print_progress if progress is True else progress or None
-        entries, nbytes, manifests, damage = self._handle.verify(report)
-        return VerifyReport(entries, nbytes, manifests, [Damage(*found) for found in damage])
+        entries, nbytes, manifests, shards, damage = self._handle.verify(report, bool(values))
+        return VerifyReport(entries, nbytes, manifests, [Damage(*found) for found in damage], shards)
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._settle()

@@ -212,6 +212,8 @@ class VerifyReport:
     """Stored bytes read and checked."""
     manifests: int
     damage: list[Damage] = field(default_factory=list)
+    shards: int = 0
+    """Published files checked."""
 
     @property
     def ok(self) -> bool:
@@ -278,6 +280,30 @@ class Calibration:
 
     def __str__(self) -> str:
         return self.text.rstrip("\n")
+
+
+@dataclass(frozen=True)
+class GcReport:
+    """What a collection of garbage removed, or would remove."""
+
+    kept: tuple[int, ...]
+    """Snapshots that can be read."""
+    expired: tuple[int, ...]
+    superseded: int
+    """Blocks (per member of a record) that the index does not list any more: they were overwritten or hidden whole."""
+    removed: dict[str, int]
+    """Files, with the bytes that they gave back."""
+    nbytes: int
+    """Bytes given back."""
+    dry_run: bool
+    """Whether nothing was done."""
+
+    def __str__(self) -> str:
+        would = "would be " if self.dry_run else ""
+        return (
+            f"{len(self.expired)} snapshots {would}expired, {len(self.kept)} kept: "
+            f"{len(self.removed)} files with {self.nbytes} bytes {would}freed"
+        )
 
 
 @dataclass(frozen=True)

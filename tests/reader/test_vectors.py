@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import drystone_published
 import drystone_reader as reader
 
 VECTORS = Path(__file__).parent.parent / "vectors"
@@ -80,6 +81,8 @@ def manifest(data):
     for name, (kind, content) in ("schema", m[8]), ("steps", m[9]):
         out[name] = content if kind else content.hex()
     root = m[12] and {"page": m[12][:4], "height": m[12][4], "entries": m[12][5]}
+    if 14 in m:
+        out["published"] = m[14][1] if m[14][0] else m[14][1].hex()
     return out | {"write_id": m[2].hex(), "uuid": m[3].hex(), "root": root}
 
 
@@ -161,6 +164,8 @@ READERS = {
     "value": lambda data: value(reader.cbor(data)),
     "schema": schema,
     "manifest": manifest,
+    "published": drystone_published.published,
+    "shard_page": drystone_published.shard_page,
     "blob_reference": lambda data: dict(zip(["position", "length", "crc"], struct.unpack("<QII", data), strict=True)),
     "stored_piece": stored_piece,
 }

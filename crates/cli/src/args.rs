@@ -38,13 +38,16 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Check every stored byte against its checksums; exit code 1 if something is damaged
     #[command(after_help = CODES)]
-    Verify(Place),
+    Verify(Verify),
     /// Write committed steps as Zarr, which other tools read, under CONTAINER/zarr; again: only what is new
     #[command(after_help = CODES)]
     Publish(Publish),
     /// Measure what a container's store, or any folder, costs, and keep it for the device: layouts and predictions then fit it
     #[command(after_help = CODES)]
     Calibrate(Calibrate),
+    /// Remove what no retained snapshot needs: expired snapshots, superseded log files, leftovers
+    #[command(after_help = CODES)]
+    Gc(Gc),
     /// Settle what a dead run left: commit or drop its complete steps, drop the others, fence its writers
     #[command(after_help = CODES)]
     Recover(Recover),
@@ -155,6 +158,30 @@ pub(crate) struct Explain {
     /// Also show how the model would cut a block, as 256x256x256, and why
     #[arg(long, value_name = "BLOCK")]
     pub(crate) why: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Gc {
+    /// The container's directory
+    pub(crate) path: PathBuf,
+    /// So many of the newest snapshots stay, the collection's own commit among them
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) keep: Option<u64>,
+    /// Snapshots that are younger stay: 90s, 15m, 12h, 7d
+    #[arg(long, value_name = "TIME")]
+    pub(crate) older_than: Option<String>,
+    /// Only show what would be removed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Also compare what was published with the log, value by value
+    #[arg(long)]
+    pub(crate) values: bool,
 }
 
 #[derive(Debug, Args)]

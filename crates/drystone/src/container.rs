@@ -22,6 +22,7 @@ use crate::error::must_exist;
 use crate::head::Look;
 use crate::pages::PageLoader;
 use crate::schema_op::SchemaOp;
+use crate::shards::Shards;
 use crate::snapshot::Snapshot;
 use crate::transaction::{self, Change, Committed, Decision};
 use crate::writer::{Writer, WriterOptions};
@@ -75,6 +76,7 @@ pub(crate) struct Inner {
     /// Subchunk tables by (source, position), trailers by (source, position of the piece).
     pub(crate) tables: Cache<(u64, u32, u64), Vec<Subchunk>>,
     pub(crate) trailers: Cache<(u64, u32, u64), Trailer>,
+    pub(crate) shards: Shards,
     writable: bool,
     pinned: bool,
     closed: AtomicBool,
@@ -245,6 +247,7 @@ impl Container {
         let inner = Inner {
             tables: Cache::new(TABLE_CACHE),
             trailers: Cache::new(TABLE_CACHE),
+            shards: Shards::default(),
             pages,
             identity,
             writable,
@@ -280,6 +283,7 @@ impl Container {
             pages: PageLoader::new(inner.store.clone()),
             tables: Cache::new(TABLE_CACHE),
             trailers: Cache::new(TABLE_CACHE),
+            shards: Shards::default(),
             writable: false,
             pinned: true,
             closed: AtomicBool::new(false),
@@ -489,6 +493,11 @@ impl Drop for Inner {
 }
 
 impl Inner {
+    /// Whether there is a newer snapshot than the handle's.
+    pub(crate) fn is_outdated(&self) -> Result<bool> {
+        head::has_newer(self.store.as_ref(), self.snapshot().version())
+    }
+
     pub(crate) fn require_open(&self) -> Result<()> {
         if self.closed.load(Ordering::SeqCst) {
             return Err(Error::invalid(format!("the container {} is closed", self.store.describe())));
@@ -603,7 +612,13 @@ impl Inner {
         }
         keys.push(keys::IDENTITY.into());
         let names: Vec<&str> = keys.iter().map(String::as_str).collect();
-        self.store.sync(&names).map_err(must_exist)?;
+        match self.store.sync(&names) {
+            // A collection removed what the snapshot needed: then there is a newer one.
+            Err(StoreError::NotFound { .. }) if head::has_newer(self.store.as_ref(), version)? => {
+                return self.flush();
+            }
+            other => other.map_err(must_exist)?,
+        }
         let mark = keys::mark(version);
         match self.store.put(&mark, format!("{version:012}").as_bytes(), PutMode::IfAbsent, true) {
             Ok(()) | Err(StoreError::AlreadyExists { .. }) => {}

@@ -12,6 +12,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use drystone_format::frame::{self, Kind, Next};
 use drystone_format::identity::{self, Durability, Identity};
 use drystone_format::keys;
 use drystone_format::manifest::{MAX_MANIFEST, MAX_PAGES, Manifest};
@@ -19,6 +20,7 @@ use drystone_plan::tree::Pages;
 use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
 use crate::error::must_exist;
+use crate::gc::GONE;
 use crate::pages::PageLoader;
 use crate::snapshot::Snapshot;
 use crate::{Error, ErrorKind, Result};
@@ -65,6 +67,11 @@ pub(crate) fn read_manifest(store: &dyn Store, version: u64, uuid: &[u8; 16]) ->
     if bytes == VOID {
         return Err(Error::not_found(format!(
             "snapshot {version} was lost in a power cut before it was flushed ({key} says so)"
+        )));
+    }
+    if ends_gone(&bytes) {
+        return Err(Error::not_found(format!(
+            "snapshot {version} has expired: garbage collection removed it"
         )));
     }
     let manifest = Manifest::decode(&bytes).map_err(|c| Error::damaged(&key, 0, &c))?;
@@ -124,6 +131,36 @@ fn read_hint(store: &dyn Store) -> Option<u64> {
     identity::decode_hint(&bytes)
 }
 
+/// A tombstone: whole frames, each a multiple of 8 bytes long, and the mark.
+fn ends_gone(bytes: &[u8]) -> bool {
+    bytes.len() % 8 == GONE.len() && bytes.ends_with(GONE)
+}
+
+/// Does a tombstone stand for this version?
+pub(crate) fn is_gone(store: &dyn Store, version: u64) -> bool {
+    store.read_all(&keys::manifest(version), MANIFEST_LIMIT).is_ok_and(|bytes| ends_gone(&bytes))
+}
+
+/// The pages in front of a manifest, or of the tombstone in its place.
+pub(crate) fn pages_of(store: &dyn Store, version: u64) -> Result<Vec<u8>> {
+    let key = keys::manifest(version);
+    let mut bytes = store.read_all(&key, MANIFEST_LIMIT).map_err(must_exist)?;
+    let (mut at, mut ordinal) = (0u64, 0u64);
+    loop {
+        match frame::next(&bytes, at, ordinal) {
+            Next::Frame { header, end, .. } if header.kind != Kind::Manifest => {
+                (at, ordinal) = (end, ordinal + 1)
+            }
+            Next::Frame { .. } => break,
+            _ if bytes.get(at as usize..) == Some(GONE.as_slice()) => break,
+            Next::Torn(c) => return Err(Error::damaged(&key, at, &c)),
+            Next::End => return Err(Error::corrupt(format!("{key} is damaged: it ends without a manifest"))),
+        }
+    }
+    bytes.truncate(at as usize);
+    Ok(bytes)
+}
+
 /// Does a void stand for this version?
 pub(crate) fn is_void(store: &dyn Store, version: u64) -> bool {
     store.read_all(&keys::manifest(version), VOID.len() as u64).is_ok_and(|bytes| bytes == VOID)
@@ -167,6 +204,9 @@ pub(crate) fn has_newer(store: &dyn Store, version: u64) -> Result<bool> {
     Ok(store.exists(&keys::manifest(version + 1))?)
 }
 
+/// Looks so often for a newest snapshot that does not expire before it is loaded.
+const TRIES: usize = 1000;
+
 /// Finds the newest snapshot.
 pub(crate) fn find(
     store: &Arc<dyn Store>,
@@ -174,6 +214,16 @@ pub(crate) fn find(
     identity: &Identity,
     look: Look,
 ) -> Result<Head> {
+    let mut tries = 0;
+    loop {
+        match find_once(store, pages, identity, look) {
+            Err(e) if e.kind() == ErrorKind::NotFound && tries < TRIES => tries += 1,
+            other => return other,
+        }
+    }
+}
+
+fn find_once(store: &Arc<dyn Store>, pages: &PageLoader, identity: &Identity, look: Look) -> Result<Head> {
     let durable = identity.durability == Durability::Durable;
     let hint = read_hint(store.as_ref());
     let mut gaps = Vec::new();
@@ -221,6 +271,10 @@ pub(crate) fn find(
     loop {
         let failure = match load(store, pages, identity, version) {
             Ok(snapshot) => return Ok(Head { snapshot, top, gaps, warnings }),
+            // A collection was faster; there is a newer one.
+            Err(_) if is_gone(store.as_ref(), version) => {
+                return Err(Error::not_found(format!("snapshot {version} has expired")));
+            }
             Err(e) if e.kind() == ErrorKind::Corrupt || is_void(store.as_ref(), version) => e,
             Err(e) => return Err(e),
         };

@@ -24,6 +24,7 @@ mod error;
 mod fragment;
 #[doc(hidden)]
 pub mod fuzzing;
+mod gc;
 mod hdf5;
 mod head;
 mod layout;
@@ -38,9 +39,11 @@ mod read;
 mod recover;
 mod schema_op;
 mod segment;
+mod shards;
 mod snapshot;
 mod transaction;
 mod verify;
+mod verify_published;
 mod writer;
 
 pub use adoption::{Incomplete, RunStep};
@@ -58,6 +61,7 @@ pub use drystone_transform as transform;
 pub use drystone_transform::{Bound, Limit, Precision};
 pub use error::{Error, ErrorKind, Result};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
+pub use gc::{GcOptions, GcReport};
 pub use plugin::plugins;
 pub use publish::{
     Compressor, Format, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView, netcdf_path,

@@ -6,6 +6,7 @@ use drystone_format::branch::{Branch, Child, PageRef};
 use drystone_format::entry::{self, Entry};
 use drystone_format::frame::{self, Kind};
 use drystone_format::manifest::Section;
+use drystone_format::published::{self, Shard};
 use drystone_format::source::{self, Source};
 use drystone_format::{Corrupt, keys};
 use drystone_plan::tree;
@@ -20,6 +21,7 @@ pub(crate) enum Page {
     Leaf(Arc<Vec<Entry>>),
     Branch(Arc<Branch>),
     Sources(Arc<Vec<Source>>),
+    Shards(Arc<Vec<Shard>>),
     Section(Arc<Vec<u8>>),
 }
 
@@ -30,6 +32,7 @@ impl Page {
             Page::Leaf(entries) => entries.len() * size_of::<Entry>(),
             Page::Branch(branch) => branch.children.len() * size_of::<Child>(),
             Page::Sources(sources) => sources.len() * size_of::<Source>(),
+            Page::Shards(sources) => sources.len() * size_of::<Shard>(),
             Page::Section(bytes) => bytes.len(),
         }
     }
@@ -102,6 +105,17 @@ impl PageLoader {
             SOURCES,
             |bytes| Ok(Page::Sources(Arc::new(source::decode_page(&bytes)?))),
             |p| if let Page::Sources(s) = p { Some(s.clone()) } else { None },
+        )
+    }
+
+    /// A page of the record of what was published.
+    pub(crate) fn shards(&self, page: &PageRef) -> Result<Arc<Vec<Shard>>> {
+        self.load(
+            page,
+            Kind::Section,
+            3,
+            |bytes| Ok(Page::Shards(Arc::new(published::decode_page(&bytes)?))),
+            |p| if let Page::Shards(s) = p { Some(s.clone()) } else { None },
         )
     }
 

@@ -1,8 +1,9 @@
 //! A snapshot: one manifest and what it names. It reads the same for ever.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use drystone_format::manifest::{Manifest, Section};
+use drystone_format::published;
 use drystone_format::schema::Schema;
 use drystone_format::source::{PAGE_SOURCES, Source};
 use drystone_format::steps::Steps;
@@ -19,6 +20,8 @@ pub struct Snapshot {
     pub schema: Arc<Schema>,
     /// Committed steps.
     pub steps: Arc<Steps>,
+    /// What was published, once somebody asked.
+    pub(crate) published: OnceLock<Arc<Vec<published::Array>>>,
 }
 
 impl Snapshot {
@@ -41,8 +44,9 @@ impl Snapshot {
             source_count: 0,
             root: None,
             ahead: Vec::new(),
+            published: None,
         };
-        Snapshot { manifest, schema: Arc::new(schema), steps: Arc::new(Steps::default()) }
+        Snapshot::of(manifest, Arc::new(schema), Arc::new(Steps::default()))
     }
 
     /// Loads what the manifest names directly: schema and steps.
@@ -53,7 +57,27 @@ impl Snapshot {
             Schema::decode(&pages.section(&manifest.schema)?).map_err(|c| broken("the schema", &c))?;
         let steps =
             Steps::decode(&pages.section(&manifest.steps)?).map_err(|c| broken("the step list", &c))?;
-        Ok(Snapshot { manifest, schema: Arc::new(schema), steps: Arc::new(steps) })
+        Ok(Snapshot::of(manifest, Arc::new(schema), Arc::new(steps)))
+    }
+
+    /// Of a manifest and its sections.
+    pub(crate) fn of(manifest: Manifest, schema: Arc<Schema>, steps: Arc<Steps>) -> Self {
+        Snapshot { manifest, schema, steps, published: OnceLock::new() }
+    }
+
+    /// The arrays of the published replica as they were when this snapshot was committed.
+    pub(crate) fn published(&self, pages: &PageLoader) -> Result<Arc<Vec<published::Array>>> {
+        if let Some(known) = self.published.get() {
+            return Ok(known.clone());
+        }
+        let arrays = match &self.manifest.published {
+            None => Vec::new(),
+            Some(section) => published::decode(&pages.section(section)?).map_err(|c| {
+                let key = keys::manifest(self.version());
+                Error::corrupt(format!("the record of what was published of {key} is damaged: {c}"))
+            })?,
+        };
+        Ok(self.published.get_or_init(|| Arc::new(arrays)).clone())
     }
 
     /// Number of the commit that made it; 0 before the first.

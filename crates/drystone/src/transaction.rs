@@ -14,6 +14,7 @@ use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::log::{FileHeader, FileKind};
 use drystone_format::manifest::{MAX_PAGES, Manifest, Root, Section};
+use drystone_format::published::{self, PAGE_SHARDS, ShardPage};
 use drystone_format::schema::Schema;
 use drystone_format::source::{self, PAGE_SOURCES, Source};
 use drystone_format::steps::Steps;
@@ -22,9 +23,10 @@ use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
 use crate::adoption::Incomplete;
 use crate::container::Inner;
+use crate::gc::Dead;
 use crate::pages::Page;
 use crate::snapshot::Snapshot;
-use crate::{Error, Result, head, random};
+use crate::{Error, ErrorKind, Result, head, random};
 
 /// Sections up to this size stay in the manifest.
 const INLINE_SECTION: usize = 8 << 10;
@@ -42,6 +44,10 @@ pub(crate) struct Change {
     pub(crate) sources: Option<Vec<Source>>,
     pub(crate) ahead: Option<Vec<(u32, u64)>>,
     pub(crate) fence: Option<u64>,
+    /// Entries that go.
+    pub(crate) dead: Option<Dead>,
+    /// All that is published now: arrays without pages, each with its shards.
+    pub(crate) published: Option<Vec<(published::Array, Vec<published::Shard>)>>,
     /// Reported to the caller of the commit.
     pub(crate) incomplete: Vec<Incomplete>,
     pub(crate) notes: Vec<String>,
@@ -81,15 +87,25 @@ pub(crate) fn transact(
     for _ in 0..MAX_TRIES {
         let (base, top) = inner.newest()?;
         let version = top + 1;
-        let change = match decide(&base, version)? {
-            Decision::Keep { incomplete, notes } => {
+        let expired = |e: &Error| {
+            matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::NotFound)
+                && head::is_gone(inner.store.as_ref(), base.version())
+        };
+        let change = match decide(&base, version) {
+            Err(e) if expired(&e) => continue,
+            Err(e) => return Err(e),
+            Ok(Decision::Keep { incomplete, notes }) => {
                 return Ok(Committed { snapshot: base, changed: false, incomplete, notes });
             }
-            Decision::Apply(change) => *change,
+            Ok(Decision::Apply(change)) => *change,
         };
         let incomplete = change.incomplete.clone();
         let notes = change.notes.clone();
-        if let Some(snapshot) = attempt(inner, &base, version, change)? {
+        let done = match attempt(inner, &base, version, change) {
+            Err(e) if expired(&e) => continue,
+            other => other?,
+        };
+        if let Some(snapshot) = done {
             let snapshot = Arc::new(snapshot);
             inner.adopt_snapshot(snapshot.clone());
             return Ok(Committed { snapshot, changed: true, incomplete, notes });
@@ -148,7 +164,7 @@ pub(crate) fn attempt(
     made.into_iter().for_each(|(reference, page)| inner.pages.keep(reference, page));
     let schema = change.schema.map_or_else(|| base.schema.clone(), Arc::new);
     let steps = change.steps.map_or_else(|| base.steps.clone(), Arc::new);
-    Ok(Some(Snapshot { manifest, schema, steps }))
+    Ok(Some(Snapshot::of(manifest, schema, steps)))
 }
 
 /// A manifest and the pages it adds.
@@ -184,10 +200,20 @@ impl Draft {
             Some(sources) => (pages.sources(sources, base, inner)?, sources.len() as u32),
             None => (old.source_pages.clone(), old.source_count),
         };
-        let root: Option<Root> = if change.entries.is_empty() {
+        let root: Option<Root> = if let (Some(dead), Some(root)) = (&change.dead, &old.root) {
+            tree::prune(&inner.pages, root, &|entry| dead.has(entry), &mut pages)?
+        } else if change.entries.is_empty() {
             old.root
         } else {
             tree::insert(&inner.pages, old.root.as_ref(), change.entries.clone(), &mut pages)?
+        };
+        let published = match &change.published {
+            Some(arrays) if arrays.is_empty() => None,
+            Some(arrays) => {
+                let arrays = pages.published(arrays, base, inner)?;
+                Some(pages.section(published::encode(&arrays)))
+            }
+            None => old.published.clone(),
         };
         let manifest = Manifest {
             version,
@@ -204,6 +230,7 @@ impl Draft {
             source_count,
             root,
             ahead: change.ahead.clone().unwrap_or_else(|| old.ahead.clone()),
+            published,
         };
         Ok(Draft { pages, manifest })
     }
@@ -301,6 +328,32 @@ impl PageFile {
                     self.keep(reference, || Page::Sources(Arc::new(page.to_vec())))
                 }
             });
+        }
+        Ok(out)
+    }
+
+    /// Pages of the records of shards; those that did not change are referred to again.
+    fn published(
+        &mut self,
+        arrays: &[(published::Array, Vec<published::Shard>)],
+        base: &Snapshot,
+        inner: &Inner,
+    ) -> Result<Vec<published::Array>> {
+        let before = base.published(&inner.pages)?;
+        let mut out = Vec::with_capacity(arrays.len());
+        for (array, shards) in arrays {
+            let known = before.iter().find(|a| a.node == array.node).map_or(&[][..], |a| a.pages.as_slice());
+            let mut array = array.clone();
+            for (i, page) in shards.chunks(PAGE_SHARDS).enumerate() {
+                let unchanged = match known.get(i) {
+                    Some(old) if inner.pages.shards(&old.page)?.as_slice() == page => Some(old.page),
+                    _ => None,
+                };
+                let at = unchanged.unwrap_or_else(|| self.push(Kind::Section, &published::encode_page(page)));
+                let first = page.first().map_or(0, |shard| shard.number);
+                array.pages.push(ShardPage { first, count: page.len() as u32, page: at });
+            }
+            out.push(array);
         }
         Ok(out)
     }

@@ -44,12 +44,27 @@ pub struct VerifyReport {
     pub bytes: u64,
     /// Manifests checked.
     pub manifests: u64,
+    /// Shards of the published replica checked.
+    pub shards: u64,
+    /// Of these, such as were replaced since the snapshot: it reads the log in their place.
+    pub moved: u64,
     /// What was found damaged; empty means sound.
     pub damage: Vec<Damage>,
 }
 
 impl Container {
-    /// Checks everything the handle's snapshot refers to, and the manifests of the snapshots before it.
+    /// The same, and also whether what the published chunks decode to is what the log holds.
+    pub fn verify_values(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<VerifyReport> {
+        let mut report = self.verify(progress)?;
+        let values = self.verify_published(true, progress)?;
+        report
+            .damage
+            .extend(values.damage.into_iter().filter(|d| d.message.contains("is not what the log holds")));
+        Ok(report)
+    }
+
+    /// Checks everything the handle's snapshot refers to, the manifests of the snapshots before it, and the published replica
+    /// ([`Container::verify_published`]).
     ///
     /// `progress` gets (entries done, entries in all) now and then and may return `false` to stop (`Cancelled`).
     pub fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<VerifyReport> {
@@ -68,6 +83,8 @@ impl Container {
                     }
                     version = manifest.parent.min(version - 1);
                 }
+                // What is older has expired.
+                Err(_) if head::is_gone(inner.store.as_ref(), version) => break,
                 Err(e) => {
                     if !head::is_void(inner.store.as_ref(), version) {
                         report.damage.push(damage(keys::manifest(version), e.to_string()));
@@ -83,6 +100,10 @@ impl Container {
             }
             Err(e) => return Err(e),
         }
+        let published = self.verify_published(false, &mut |_, _| progress(0, snapshot.entry_count()))?;
+        report.bytes += published.bytes;
+        (report.shards, report.moved) = (published.shards, published.moved);
+        report.damage.extend(published.damage);
         let Some(root) = &snapshot.manifest.root else { return Ok(report) };
         let total = root.entries;
         let mut failed: Option<Error> = None;

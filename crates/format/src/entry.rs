@@ -100,6 +100,14 @@ impl Encoding {
         }
     }
 
+    /// Boxes that a subchunk decodes to, one behind the other: 1, except in a published chunk of several steps.
+    pub fn boxes(&self) -> u64 {
+        match self.layout {
+            Layout::Stacked { boxes, .. } => boxes.into(),
+            _ => 1,
+        }
+    }
+
     /// Reads a dictionary item. Whether chain and layout are known is for the reader of an entry to find out.
     pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let mut source = Source::new(bytes);

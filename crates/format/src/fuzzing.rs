@@ -14,7 +14,7 @@ use crate::piece::{BlobRef, Trailer};
 use crate::schema::Schema;
 use crate::steps::Steps;
 use crate::value::Value;
-use crate::{column, keys, source, table};
+use crate::{column, keys, published, source, table};
 
 /// Frames, one after the other.
 pub fn fuzz_frame(data: &[u8]) {
@@ -111,6 +111,16 @@ pub fn fuzz_table(data: &[u8]) {
 pub fn fuzz_source_page(data: &[u8]) {
     if let Ok(sources) = source::decode_page(data) {
         assert_eq!(source::decode_page(&source::encode_page(&sources)), Ok(sources));
+    }
+}
+
+/// What was published, and a page of shards.
+pub fn fuzz_published(data: &[u8]) {
+    if let Ok(arrays) = published::decode(data) {
+        assert_eq!(published::decode(&published::encode(&arrays)), Ok(arrays));
+    }
+    if let Ok(shards) = published::decode_page(data) {
+        assert_eq!(published::decode_page(&published::encode_page(&shards)), Ok(shards));
     }
 }
 

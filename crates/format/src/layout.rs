@@ -19,6 +19,14 @@ pub enum Layout {
     Dense,
     /// Cells in an order of their own.
     Cells(Cells),
+    /// Dense boxes of several steps, one behind the other, as in the chunk of a published array. In memory only: no entry that is
+    /// stored has it.
+    Stacked {
+        /// How many boxes a subchunk decodes to.
+        boxes: u32,
+        /// Which of them the entry is.
+        number: u32,
+    },
     /// One that this version does not know: the entry cannot be read.
     Unknown(u32),
 }
@@ -50,6 +58,7 @@ impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Layout::Dense => Ok(()),
+            Layout::Stacked { boxes, number } => write!(f, "box {number} of {boxes}"),
             Layout::Unknown(number) => write!(f, "layout {number}"),
             Layout::Cells(cells) => {
                 match &cells.order {
@@ -80,7 +89,7 @@ impl Layout {
 
     pub(crate) fn number(&self) -> u32 {
         match self {
-            Layout::Dense => 0,
+            Layout::Dense | Layout::Stacked { .. } => 0,
             Layout::Cells(_) => 1,
             Layout::Unknown(number) => *number,
         }
@@ -104,6 +113,11 @@ impl Layout {
 
     /// Checks the layout against the entry it is in.
     pub(crate) fn validate(&self, item: u32, ndim: usize) -> Result<(), String> {
+        if let Layout::Stacked { boxes, number } = self
+            && number >= boxes
+        {
+            return Err(format!("box {number} of {boxes}"));
+        }
         let Layout::Cells(cells) = self else { return Ok(()) };
         if cells.room == 0
             || cells.room > MAX_ROOM

@@ -21,6 +21,7 @@ pub mod layout;
 pub mod log;
 pub mod manifest;
 pub mod piece;
+pub mod published;
 pub mod schema;
 pub mod source;
 pub mod steps;

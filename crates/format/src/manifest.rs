@@ -42,6 +42,8 @@ pub struct Manifest {
     pub root: Option<Root>,
     /// (source number, group number), ascending.
     pub ahead: Vec<(u32, u64)>,
+    /// What was published ([`crate::published`]), if anything.
+    pub published: Option<Section>,
 }
 
 /// Payload of a manifest, at most.
@@ -91,7 +93,7 @@ impl Manifest {
         if self.last_marked > self.version {
             return Err(format!("version {} knows of the later mark {}", self.version, self.last_marked));
         }
-        for section in [&self.schema, &self.steps] {
+        for section in [&self.schema, &self.steps].into_iter().chain(&self.published) {
             if let Section::Inline(bytes) = section
                 && bytes.len() > MAX_INLINE
             {
@@ -137,7 +139,7 @@ impl Manifest {
 
     fn payload(&self) -> Vec<u8> {
         let mut out = Sink::new();
-        out.map(14).u64(0).u64(self.version).u64(1).u64(self.parent);
+        out.map(14 + usize::from(self.published.is_some())).u64(0).u64(self.version).u64(1).u64(self.parent);
         out.u64(2).bytes(&self.write_id).u64(3).bytes(&self.uuid).u64(4).u64(self.time);
         out.u64(5).bool(self.marked).u64(6).u64(self.last_marked).u64(7).u64(self.fence);
         self.schema.write(out.u64(8));
@@ -155,6 +157,9 @@ impl Manifest {
         out.u64(13).array(self.ahead.len());
         for (source, group) in &self.ahead {
             out.array(2).u64((*source).into()).u64(*group);
+        }
+        if let Some(published) = &self.published {
+            published.write(out.u64(14));
         }
         out.finish()
     }
@@ -198,6 +203,7 @@ impl Manifest {
         let (mut version, mut parent, mut write_id, mut uuid, mut time) = (None, None, None, None, None);
         let (mut marked, mut last_marked, mut fence, mut schema, mut steps) = (None, None, None, None, None);
         let (mut source_pages, mut source_count, mut root, mut ahead) = (None, None, None, None);
+        let mut published = None;
         source.fields(|source, key| {
             match key {
                 0 => version = Some(source.u64()?),
@@ -220,6 +226,7 @@ impl Manifest {
                         Ok((source.u32()?, source.u64()?))
                     })?)
                 }
+                14 => published = Some(Section::read(source)?),
                 _ => return Ok(false),
             }
             Ok(true)
@@ -240,6 +247,7 @@ impl Manifest {
             source_count: source.need(source_count, "number of sources")?,
             root: source.need(root, "root")?,
             ahead: source.need(ahead, "groups adopted ahead")?,
+            published,
         };
         manifest.validate().map_err(|e| source.corrupt(format!("manifest: {e}")))?;
         Ok(manifest)

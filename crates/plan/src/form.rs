@@ -44,6 +44,11 @@ impl Form {
         let dense = Form::dense(entry.ndim.into(), entry.encoding.item.into());
         let cells = match &entry.encoding.layout {
             Layout::Dense => return Some(dense),
+            // Such an entry is one subchunk, its box.
+            Layout::Stacked { number, .. } => {
+                let slab = entry.cells().and_then(|n| n.checked_mul(dense.item))?;
+                return Some(Form { at: slab.checked_mul(u64::from(*number))?, ..dense });
+            }
             Layout::Cells(cells) => cells,
             Layout::Unknown(_) => return None,
         };

@@ -7,7 +7,7 @@ use drystone::format::schema::Name;
 use drystone::plan::layout::Profile;
 use drystone::{
     Adopt, BlockLayout, Compressor, Container, CreateOptions, Durability, Error, ErrorKind, Format,
-    Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, VariableUsage, WriterOptions,
+    GcOptions, Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, VariableUsage, WriterOptions,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
@@ -42,8 +42,10 @@ type Used = (u64, u64, u64, u64, Vec<String>);
 /// (object, variable, step, message)
 type DamageItem = (String, Option<String>, Option<u64>, String);
 /// (entries, bytes, manifests, damage)
-type VerifyResult = (u64, u64, u64, Vec<DamageItem>);
+type VerifyResult = (u64, u64, u64, u64, Vec<DamageItem>);
 
+/// (snapshots kept, expired, entries taken out, (file, bytes) removed, bytes)
+type GcResult = (Vec<u64>, Vec<u64>, u64, Vec<(String, u64)>, u64);
 /// (node, variable, member, shape, chunk, shard, shards written, shards kept, bytes written, why it is cut so)
 type PublishedItem = (String, String, String, Vec<u64>, Vec<u64>, Vec<u64>, u64, u64, u64, Option<String>);
 /// (snapshot, arrays, variables that were not published with the reason, the file if it is one)
@@ -510,6 +512,25 @@ impl ContainerHandle {
         Ok((report.snapshot, arrays.collect(), skipped.collect(), file))
     }
 
+    /// `older_than` in seconds; `progress(done, total)` is called per object; `False` from it, or an exception, stops.
+    fn gc(
+        &self,
+        py: Python<'_>,
+        keep: Option<&Bound<'_, PyAny>>,
+        older_than: Option<f64>,
+        dry_run: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> Result<GcResult> {
+        let age = |seconds: f64| {
+            let bad = |_| invalid("older_than is a time of 0 seconds or more");
+            std::time::Duration::try_from_secs_f64(seconds).map_err(bad)
+        };
+        let keep = keep.map(|keep| key::unsigned(keep, "keep")).transpose()?;
+        let options = GcOptions { keep, older_than: older_than.map(age).transpose()?, dry_run };
+        let report = watched(py, progress.as_ref(), |progress| self.container.gc(&options, progress))?;
+        Ok((report.kept, report.expired, report.superseded, report.removed, report.bytes))
+    }
+
     /// Seconds and bytes that a calibration may use.
     fn calibrate(&self, py: Python<'_>, seconds: f64, most: &Bound<'_, PyAny>) -> Result<CalibrationResult> {
         let time = std::time::Duration::try_from_secs_f64(seconds)
@@ -526,10 +547,13 @@ impl ContainerHandle {
     }
 
     /// `progress(done, total)` is called now and then; `False` from it, or an exception, stops.
-    fn verify(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> Result<VerifyResult> {
-        let report = watched(py, progress.as_ref(), |progress| self.container.verify(progress))?;
+    fn verify(&self, py: Python<'_>, progress: Option<Py<PyAny>>, values: bool) -> Result<VerifyResult> {
+        let report = watched(py, progress.as_ref(), |progress| match values {
+            true => self.container.verify_values(progress),
+            false => self.container.verify(progress),
+        })?;
         let damage = report.damage.into_iter().map(|d| (d.key, d.variable, d.step, d.message)).collect();
-        Ok((report.entries, report.bytes, report.manifests, damage))
+        Ok((report.entries, report.bytes, report.manifests, report.shards, damage))
     }
 }
 

@@ -1,6 +1,6 @@
 //! A read plan as Python sees it: printable, comparable, with its totals.
 
-use drystone::plan::read_plan::ReadPlan;
+use drystone::plan::read_plan::{Choice, ReadPlan};
 use pyo3::prelude::*;
 
 /// What a read would do.
@@ -22,6 +22,13 @@ impl Plan {
     #[getter]
     fn requests(&self) -> usize {
         self.plan.requests
+    }
+
+    /// (name, bytes, requests, predicted seconds, chosen) of each replica.
+    #[getter]
+    fn choices(&self) -> Vec<(String, u64, usize, f64, bool)> {
+        let one = |c: &Choice| (c.name(), c.bytes, c.requests, c.seconds, c.chosen);
+        self.plan.choices.iter().map(one).collect()
     }
 
     /// Bytes that are read.

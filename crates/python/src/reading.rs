@@ -360,6 +360,11 @@ impl ReadingHandle {
         Ok(ReadingHandle { reading, member: self.member.clone() })
     }
 
+    /// The same variable, to be read by way of a replica, whatever it costs.
+    fn by_way_of(&self, replica: u32) -> Self {
+        ReadingHandle { reading: self.reading.clone().by_way_of(Some(replica)), member: self.member.clone() }
+    }
+
     /// A box of one step, into `out` if it is given, and its largest absolute and relative error.
     #[pyo3(signature = (step, offset, count, out))]
     fn read_box<'py>(

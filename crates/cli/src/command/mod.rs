@@ -5,6 +5,7 @@ mod check;
 mod dump;
 mod explain;
 mod fmt;
+mod gc;
 mod header;
 mod info;
 mod ls;
@@ -33,9 +34,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
         Command::Dump(dump) if dump.header => header::run(dump, json, output),
         Command::Dump(dump) => dump::run(dump, json, output),
         Command::Explain(explain) => explain::run(explain, json, output),
-        Command::Verify(place) => verify::run(place, json, output),
+        Command::Verify(verify) => verify::run(verify, json, output),
         Command::Publish(publish) => publish::run(publish, json, output),
         Command::Calibrate(calibrate) => calibrate::run(calibrate, json, output),
+        Command::Gc(gc) => gc::run(gc, json, output),
         Command::Recover(recover) => recover::run(recover, json, output),
         Command::Check(texts) => check::run(texts, json, output),
         Command::Fmt(fmt) => fmt::run(fmt, output),

@@ -6,22 +6,26 @@ use drystone::Damage;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{open, warn};
-use crate::args::Place;
+use crate::args::Verify;
 use crate::failure::{DAMAGE, OK, Result};
 use crate::json::Json;
 use crate::output::Output;
 use crate::quantity::{bytes, counted};
 use crate::table::table;
 
-pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32> {
-    let container = open(place)?;
+pub(super) fn run(verify: &Verify, json: bool, output: &mut Output) -> Result<i32> {
+    let container = open(&verify.place)?;
     warn(&container);
     let bar = bar(container.snapshot().entry_count());
-    let checked = container.verify(&mut |done, total| {
+    let mut watch = |done, total| {
         bar.set_length(total);
         bar.set_position(done);
         true
-    });
+    };
+    let checked = match verify.values {
+        true => container.verify_values(&mut watch),
+        false => container.verify(&mut watch),
+    };
     bar.finish_and_clear();
     let report = checked?;
     let sound = report.damage.is_empty();
@@ -32,6 +36,7 @@ pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32>
             ("entries", report.entries.into()),
             ("bytes", report.bytes.into()),
             ("manifests", report.manifests.into()),
+            ("shards", report.shards.into()),
             ("damage", Json::List(report.damage.iter().map(damage_json).collect())),
         ]));
     } else {
@@ -43,9 +48,10 @@ pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32>
             ));
         }
         let seen = format!(
-            "{} checked in {} and {}",
+            "{} checked in {}, {} and {}",
             bytes(report.bytes),
             counted(report.entries, "block"),
+            counted(report.shards, "published shard"),
             counted(report.manifests, "snapshot")
         );
         let verdict = if sound {

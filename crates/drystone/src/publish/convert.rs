@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
+use drystone_format::published::Shard;
 use drystone_plan::layout::{Order, chunk_order};
 use drystone_plan::selection::Selection;
 use drystone_rules::{Dim, StridedCopy};
@@ -17,7 +18,7 @@ use super::grid::{Box, place};
 use super::hdf5::offset_of;
 use super::nodes::Array;
 use super::shard::{STAMP, Stamp, assemble, assemble_dual, user_block};
-use super::{Target, document};
+use super::{Target, document, record};
 use crate::array::{Target as Memory, dense_strides};
 use crate::container::Container;
 use crate::put::rule_error;
@@ -83,6 +84,8 @@ pub(super) struct Run<'a> {
     pub(super) targets: &'a [Target],
     pub(super) version: u64,
     pub(super) sync: bool,
+    /// Records of shards that an earlier publication committed, by node.
+    pub(super) known: Option<&'a BTreeMap<String, BTreeMap<u64, Shard>>>,
 }
 
 impl<'a> Run<'a> {
@@ -93,7 +96,7 @@ impl<'a> Run<'a> {
         targets: &'a [Target],
         version: u64,
     ) -> Self {
-        Run { container, store, targets, version, sync: false }
+        Run { container, store, targets, version, sync: false, known: None }
     }
 }
 
@@ -122,23 +125,32 @@ pub(super) struct Buffers {
     scratch: Scratch,
 }
 
-/// What became of a task: number of its target, decoded bytes, bytes written (`None`: it was kept or removed).
-type Told = Result<(usize, u64, Option<u64>)>;
+/// What became of a task.
+struct Done {
+    /// Number of its target.
+    target: usize,
+    /// Decoded bytes.
+    bytes: u64,
+    /// Bytes written; `None`: it was kept or removed.
+    written: Option<u64>,
+    /// The shard that is there now, if it has a stamp.
+    record: Option<Shard>,
+}
 
 impl Run<'_> {
-    /// Does all tasks; one tally per target. `progress` is called by this thread only.
+    /// Does all tasks; one tally per target, and the shards that are there now. `progress` is called by this thread only.
     pub(super) fn all(
         &self,
         tasks: &[Task],
         memory: u64,
         progress: &mut dyn FnMut(u64, u64) -> bool,
-    ) -> Result<Vec<Tally>> {
-        let mut tallies = vec![Tally::default(); self.targets.len()];
+    ) -> Result<Vec<(Tally, Vec<Shard>)>> {
+        let mut tallies = vec![(Tally::default(), Vec::new()); self.targets.len()];
         let prepared = self.targets.iter().map(|t| self.prepare(t)).collect::<Result<Vec<_>>>()?;
         let total = tasks.iter().fold(0u64, |n, t| n.saturating_add(t.bytes));
         let workers = self.workers(tasks, memory)?;
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let (tell, told) = mpsc::channel::<Told>();
+        let (tell, told) = mpsc::channel::<Result<Done>>();
         let mut failed: Option<Error> = None;
         std::thread::scope(|scope| {
             for _ in 0..workers {
@@ -162,9 +174,10 @@ impl Run<'_> {
             let mut done = 0u64;
             while let Ok(one) = told.recv() {
                 match one {
-                    Ok((target, bytes, written)) => {
+                    Ok(Done { target, bytes, written, record }) => {
                         done = done.saturating_add(bytes);
-                        let tally = &mut tallies[target];
+                        let (tally, shards) = &mut tallies[target];
+                        shards.extend(record);
                         match written {
                             Some(stored) => {
                                 (tally.written, tally.stored) = (tally.written + 1, tally.stored + stored)
@@ -184,6 +197,7 @@ impl Run<'_> {
                 stop.fetch_or(failed.is_some(), Ordering::Relaxed);
             }
         });
+        tallies.iter_mut().for_each(|(_, shards)| shards.sort_by_key(|shard| shard.number));
         failed.map_or(Ok(tallies), Err)
     }
 
@@ -219,18 +233,31 @@ impl Run<'_> {
         })
     }
 
-    fn one(&self, task: &Task, prepared: &Prepared, buffers: &mut Buffers) -> Told {
+    fn one(&self, task: &Task, prepared: &Prepared, buffers: &mut Buffers) -> Result<Done> {
         let target = &self.targets[task.target];
         let key = target.key(task.shard);
         let doing = |e: Error| e.while_doing(format!("variable \"{}\", shard {key}", target.array.variable));
+        let bytes = if task.fingerprint.is_some() { task.bytes } else { 0 };
+        let done = |written, record| Ok(Done { target: task.target, bytes, written, record });
         let Some(fingerprint) = task.fingerprint else {
             remove(self.store, &key)?;
-            return Ok((task.target, 0, None));
+            return done(None, None);
         };
         if task.exists && prepared.sharded {
             let there = stamp_of(self.store, &key, target.stamp_at())?;
-            if there.is_some_and(|s| s.fingerprint == fingerprint) {
-                return Ok((task.target, task.bytes, None));
+            if let Some(stamp) = there.filter(|s| s.fingerprint == fingerprint) {
+                if !target.is_recorded() {
+                    return done(None, None);
+                }
+                let known = self
+                    .known
+                    .and_then(|known| known.get(&target.array.node))
+                    .and_then(|shards| shards.get(&task.shard));
+                let record = match known {
+                    Some(r) if (r.fingerprint, r.version) == (fingerprint, stamp.version) => *r,
+                    _ => record::of_object(self.store, &key, task.shard, stamp)?,
+                };
+                return done(None, Some(record));
             }
         }
         let stamp = Stamp { fingerprint, version: self.version };
@@ -241,19 +268,30 @@ impl Run<'_> {
                 Some(chunk) => chunk,
                 None => {
                     remove(self.store, &key)?;
-                    return Ok((task.target, task.bytes, None));
+                    return done(None, None);
                 }
             },
         };
         if task.exists && !prepared.sharded && self.store.read_all(&key, 1 << 20).is_ok_and(|o| o == object) {
-            return Ok((task.target, task.bytes, None));
+            return done(None, None);
         }
         self.store.put(&key, &object, PutMode::Replace, self.sync).map_err(|e| doing(e.into()))?;
-        Ok((task.target, task.bytes, Some(object.len() as u64)))
+        let record = match object.last_chunk::<4>() {
+            Some(check) if prepared.sharded && target.is_recorded() => {
+                Some(record::of(task.shard, stamp, object.len() as u64, *check))
+            }
+            _ => None,
+        };
+        done(Some(object.len() as u64), record)
     }
 }
 
 impl Target {
+    /// Whether manifests record its shards: those that are HDF5 files too, or compressed otherwise, are for other readers.
+    pub(super) fn is_recorded(&self) -> bool {
+        !self.codec.dual && self.codec.is_plain_or_zstd()
+    }
+
     /// Where a shard's stamp is.
     pub(super) fn stamp_at(&self) -> u64 {
         match self.codec.dual {
@@ -280,7 +318,7 @@ impl Target {
 }
 
 /// The stamp of an object, if it has one there.
-pub(super) fn stamp_of(store: &dyn Store, key: &str, at: u64) -> Result<Option<Stamp>> {
+pub(crate) fn stamp_of(store: &dyn Store, key: &str, at: u64) -> Result<Option<Stamp>> {
     let mut bytes = [0; STAMP];
     match store.read(key, at, &mut bytes) {
         Ok(()) => Ok(Stamp::decode(&bytes)),

@@ -86,6 +86,15 @@ impl Codec {
         }
     }
 
+    pub(super) fn is_zstd(&self) -> bool {
+        matches!(self.compression, Some(Compression::Zstd(_)))
+    }
+
+    /// Whether chunks are what manifests can record.
+    pub(super) fn is_plain_or_zstd(&self) -> bool {
+        self.compression.is_none() || self.is_zstd()
+    }
+
     fn json(&self) -> Json {
         let mut chain = vec![json!({"name": "bytes", "configuration": {"endian": "little"}})];
         match self.compression {
@@ -235,6 +244,16 @@ impl About<'_> {
         root["consolidated_metadata"] = inline(all);
         Ok(root)
     }
+}
+
+/// Whether two documents of the root differ in nothing but the number of the snapshot.
+pub(super) fn same_but_version(a: &Json, b: &Json) -> bool {
+    let plain = |json: &Json| {
+        let mut json = json.clone();
+        json["attributes"][OURS]["snapshot"].take();
+        json
+    };
+    a.is_object() && b.is_object() && plain(a) == plain(b)
 }
 
 /// The root's document without some nodes, which are about to go.

@@ -2,30 +2,30 @@
 
 /// How an array is cut. The step axis, if there is one, comes first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Grid {
-    pub(super) shape: Vec<u64>,
-    pub(super) chunk: Vec<u64>,
-    pub(super) shard: Vec<u64>,
+pub(crate) struct Grid {
+    pub(crate) shape: Vec<u64>,
+    pub(crate) chunk: Vec<u64>,
+    pub(crate) shard: Vec<u64>,
 }
 
 /// A box of cells, `lo..hi`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Box {
-    pub(super) lo: Vec<u64>,
-    pub(super) hi: Vec<u64>,
+pub(crate) struct Box {
+    pub(crate) lo: Vec<u64>,
+    pub(crate) hi: Vec<u64>,
 }
 
 impl Box {
     /// Extents; zero where there is nothing.
-    pub(super) fn counts(&self) -> Vec<u64> {
+    pub(crate) fn counts(&self) -> Vec<u64> {
         self.lo.iter().zip(&self.hi).map(|(l, h)| h.saturating_sub(*l)).collect()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.lo.iter().zip(&self.hi).any(|(l, h)| l >= h)
     }
 
-    pub(super) fn cells(&self) -> u64 {
+    pub(crate) fn cells(&self) -> u64 {
         self.counts().iter().product()
     }
 }
@@ -41,7 +41,7 @@ impl Box {
 
 impl Grid {
     /// `None` if the extents do not belong together, or a number would not fit in 63 bits.
-    pub(super) fn new(shape: &[u64], chunk: &[u64], shard: &[u64]) -> Option<Self> {
+    pub(crate) fn new(shape: &[u64], chunk: &[u64], shard: &[u64]) -> Option<Self> {
         let whole = chunk.iter().zip(shard).all(|(c, s)| *c > 0 && *s > 0 && s % c == 0);
         let fits = |n: &[u64]| {
             n.iter().try_fold(1u64, |p, &e| p.checked_mul(e.max(1))).is_some_and(|p| p >> 63 == 0)
@@ -52,22 +52,22 @@ impl Grid {
     }
 
     /// Shards along each axis.
-    pub(super) fn shards(&self) -> Vec<u64> {
+    pub(crate) fn shards(&self) -> Vec<u64> {
         self.shape.iter().zip(&self.shard).map(|(n, s)| n.div_ceil(*s)).collect()
     }
 
     /// Chunks of a shard along each axis.
-    pub(super) fn chunks(&self) -> Vec<u64> {
+    pub(crate) fn chunks(&self) -> Vec<u64> {
         self.shard.iter().zip(&self.chunk).map(|(s, c)| s / c).collect()
     }
 
     /// Where a shard stands, from its row-major number.
-    pub(super) fn index_of(&self, number: u64) -> Vec<u64> {
+    pub(crate) fn index_of(&self, number: u64) -> Vec<u64> {
         place(number, &self.shards())
     }
 
     /// The cells of a shard that the array has.
-    pub(super) fn cells_of(&self, number: u64) -> Box {
+    pub(crate) fn cells_of(&self, number: u64) -> Box {
         let index = self.index_of(number);
         let lo: Vec<u64> = index.iter().zip(&self.shard).map(|(i, s)| i * s).collect();
         let ends = lo.iter().zip(&self.shard).map(|(l, s)| l.saturating_add(*s));
@@ -76,7 +76,7 @@ impl Grid {
     }
 
     /// Numbers of the shards that a box of cells meets; `None` if they are more than `most`.
-    pub(super) fn meeting(&self, cells: &Box, most: u64) -> Option<Vec<u64>> {
+    pub(crate) fn meeting(&self, cells: &Box, most: u64) -> Option<Vec<u64>> {
         if cells.is_empty() {
             return Some(Vec::new());
         }
@@ -93,7 +93,7 @@ impl Grid {
 }
 
 /// The index of a row-major number in a grid.
-pub(super) fn place(mut number: u64, grid: &[u64]) -> Vec<u64> {
+pub(crate) fn place(mut number: u64, grid: &[u64]) -> Vec<u64> {
     let mut index = vec![0; grid.len()];
     for (i, &n) in index.iter_mut().zip(grid).rev() {
         *i = number % n.max(1);

@@ -1,4 +1,4 @@
-//! One publisher at a time: an object `publish/ID.lock` that says which process publishes.
+//! One publisher or collector of garbage at a time: an object `publish/ID.lock` that says which process it is.
 //!
 //! Whoever wants to publish puts his own and then looks for others. A lock of a process that is known to be dead is removed;
 //! of two who come at once at least one sees the other and withdraws. A process on another machine cannot be asked: its lock
@@ -15,13 +15,13 @@ use crate::{Error, Result, random};
 const PREFIX: &str = "publish/";
 
 /// Held while publishing; what is not released is removed by the next publisher.
-pub(super) struct Lock {
+pub(crate) struct Lock {
     store: Arc<dyn Store>,
     key: String,
 }
 
 /// Takes the lock, or `Conflict` naming who has it.
-pub(super) fn take(inner: &Inner) -> Result<Lock> {
+pub(crate) fn take(inner: &Inner) -> Result<Lock> {
     let store = inner.store.clone();
     let me = Process::current();
     let key = format!("{PREFIX}{:016x}.lock", random::id64());
@@ -43,7 +43,7 @@ pub(super) fn take(inner: &Inner) -> Result<Lock> {
 
 impl Lock {
     /// Gives it back.
-    pub(super) fn release(self) -> Result<()> {
+    pub(crate) fn release(self) -> Result<()> {
         match self.store.delete(&self.key) {
             Ok(()) | Err(StoreError::NotFound { .. }) => {}
             Err(e) => return Err(e.into()),
@@ -72,7 +72,7 @@ impl Lock {
             let who = owner
                 .map_or_else(|| "another process".into(), |o| format!("process {} on {}", o.pid, o.host));
             return Ok(Some(format!(
-                "{who} is publishing this container; if it is gone, remove {} from {}",
+                "{who} is publishing this container or collecting its garbage; if it is gone, remove {} from {}",
                 entry.key,
                 self.store.describe()
             )));

@@ -11,7 +11,8 @@
 //! - an array's `shape` is written behind its shards, the root's consolidated metadata behind all arrays: steps appear at once;
 //! - every shard begins with a stamp that says what it was made of, so a rerun writes only what changed, and what was left
 //!   half done is completed;
-//! - one publisher at a time works on a container ([`lock`]).
+//! - one publisher at a time works on a container ([`lock`]);
+//! - the record of what is there now is committed last ([`record`]): who reads a snapshot knows its shards from others.
 
 mod attributes;
 mod changes;
@@ -19,12 +20,13 @@ mod clear;
 mod convert;
 mod document;
 mod element;
-mod grid;
+pub(crate) mod grid;
 mod hdf5;
-mod lock;
+pub(crate) mod lock;
 mod netcdf;
 mod nodes;
 mod options;
+pub(crate) mod record;
 mod shard;
 mod view;
 
@@ -32,6 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use drystone_dataset::Axes;
 use drystone_format::identity::Durability;
+use drystone_format::published::Shard;
 use drystone_plan::layout::{self, Bounds, Device, Layout, Pattern};
 use drystone_store::{PutMode, Store, StoreExt};
 use serde_json::Value as Json;
@@ -44,8 +47,10 @@ use document::{Codec, Document};
 use grid::Grid;
 use nodes::{Array, Nodes};
 
+pub(crate) use convert::stamp_of;
 pub use netcdf::netcdf_path;
 pub use options::{Compressor, Format, PublishOptions, PublishReport, PublishedArray, Skipped};
+pub(crate) use shard::{STAMP, Stamp};
 pub use view::ZarrView;
 
 /// Where the hierarchy lies.
@@ -153,8 +158,10 @@ impl Container {
         for (number, target) in targets.iter().enumerate() {
             tasks.extend(Task::of(number, target, &there.objects));
         }
-        let run = convert::Run { container: &pinned, store, targets: &targets, version, sync };
-        let tallies = run.all(&tasks, options.memory, progress)?;
+        let known = record::known(&self.inner, &snapshot)?;
+        let run =
+            convert::Run { container: &pinned, store, targets: &targets, version, sync, known: Some(&known) };
+        let done = run.all(&tasks, options.memory, progress)?;
 
         // What becomes visible from here on is complete.
         let mut documents: BTreeMap<String, Json> = BTreeMap::new();
@@ -176,14 +183,21 @@ impl Container {
         for (node, json) in &documents {
             put_document(store, &there, node, json, sync)?;
         }
-        put_document(store, &there, "", &root, sync)?;
+        // A commit that changed nothing that is published leaves the root as it is.
+        if there.documents.get("").is_none_or(|known| !document::same_but_version(&known.json, &root)) {
+            put_document(store, &there, "", &root, sync)?;
+        }
 
         let keep: BTreeSet<String> = targets.iter().flat_map(Target::keys).collect();
         let cleared = clear::leftover(store, &there, &nodes, &keep, whole)?;
         if cleared {
             store.sweep(ROOT)?;
         }
-        let arrays = targets.into_iter().zip(tallies).map(|(t, tally)| t.report(tally)).collect();
+        let recorded: Vec<(&Target, Vec<Shard>)> =
+            targets.iter().zip(&done).map(|(target, (_, shards))| (target, shards.clone())).collect();
+        let gone = replaced.into_iter().filter(|node| nodes.groups.contains_key(node)).collect();
+        record::commit(&self.inner, version, &recorded, whole, &gone)?;
+        let arrays = targets.into_iter().zip(done).map(|(t, (tally, _))| t.report(tally)).collect();
         Ok(PublishReport { snapshot: version, arrays, skipped: nodes.skipped })
     }
 }

@@ -8,17 +8,17 @@ use crate::segment::crc32;
 use crate::{Error, Result};
 
 /// Bytes in front of the first chunk.
-pub(super) const STAMP: usize = 40;
+pub(crate) const STAMP: usize = 40;
 const MAGIC: &[u8; 8] = b"DRYSHARD";
 const MISSING: u64 = u64::MAX;
 
 /// What a shard was made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(crate) struct Stamp {
     /// Over everything that decides its content.
-    pub(super) fingerprint: u128,
+    pub(crate) fingerprint: u128,
     /// The commit it was published from.
-    pub(super) version: u64,
+    pub(crate) version: u64,
 }
 
 impl Stamp {

@@ -107,7 +107,7 @@ impl Reading {
 
     /// The blocks written in a step (`None` for a variable without), oldest first.
     pub fn blocks(&self, step: Option<u64>) -> Result<Vec<BlockInfo>> {
-        let sources = Sources::new(&self.inner, &self.snapshot);
+        let sources = Sources::of(self);
         let mut out = Vec::new();
         for block in self.block_entries(step)? {
             let e = &block[0];
@@ -221,7 +221,7 @@ impl Reading {
         let (count, prepared) = self.prepare_block(block)?;
         self.check_target(&count, out)?;
         let Some(prepared) = prepared else { return Ok(ReadReport::default()) };
-        let sources = Sources::new(&self.inner, &self.snapshot);
+        let sources = Sources::of(self);
         let mut shape = out.shape().to_vec();
         let mut strides = out.strides().to_vec();
         if self.variable.steps {

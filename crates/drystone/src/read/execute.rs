@@ -19,13 +19,14 @@ use drystone_plan::clip::within;
 use drystone_plan::coalesce::Fetch;
 use drystone_plan::form::Form;
 use drystone_plan::parts::Part;
-use drystone_plan::read_plan::Work;
+use drystone_plan::read_plan::{self, Work};
 use drystone_rules::{Dim, StridedCopy};
 use drystone_store::Request;
 use drystone_transform::checks::{crc_units, verify_units};
 use drystone_transform::{Chain, Logical, Scratch, TransformError};
 
 use super::coded::Waiting;
+use super::published::{self, Shelf, Shelved};
 use super::{Prepared, Reading, segment_key, threads, trailers};
 use crate::array::Target;
 use crate::container::{Inner, lock};
@@ -34,7 +35,7 @@ use crate::layout::Table;
 use crate::put::{MAX_SUBCHUNK, logical, rule_error};
 use crate::segment::crc32;
 use crate::snapshot::Snapshot;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Memory all threads of one read may use for buffers.
 const BUFFERS: u64 = 28 << 20;
@@ -52,15 +53,34 @@ const PARTS_LOG2: u8 = drystone_store::SEEN_LOG2;
 pub(crate) struct Sources<'a> {
     inner: &'a Inner,
     snapshot: &'a Snapshot,
+    shelf: Option<&'a Shelf>,
     known: Mutex<HashMap<u32, Arc<Source>>>,
 }
 
 impl<'a> Sources<'a> {
-    pub(crate) fn new(inner: &'a Inner, snapshot: &'a Snapshot) -> Self {
-        Sources { inner, snapshot, known: Mutex::new(HashMap::new()) }
+    pub(super) fn of(reading: &'a Reading) -> Self {
+        Sources {
+            inner: &reading.inner,
+            snapshot: &reading.snapshot,
+            shelf: reading.shelf.as_deref(),
+            known: Mutex::new(HashMap::new()),
+        }
     }
 
-    /// The source; `Unsupported` if it is of a kind this version cannot read.
+    /// The shard, if a number is one's.
+    pub(super) fn shard(&self, number: u32) -> Option<Arc<Shelved>> {
+        self.shelf.and_then(|shelf| shelf.shard(number))
+    }
+
+    /// The key of the object that a source is.
+    pub(super) fn key(&self, number: u32) -> Result<String> {
+        match self.shard(number) {
+            Some(shard) => Ok(shard.key.clone()),
+            None => Ok(segment_key(&*self.get(number)?)),
+        }
+    }
+
+    /// The part of a log; `Unsupported` if it is of a kind this version cannot read.
     pub(crate) fn get(&self, number: u32) -> Result<Arc<Source>> {
         if let Some(source) = lock(&self.known).get(&number) {
             return Ok(source.clone());
@@ -112,8 +132,31 @@ impl Buffers {
     }
 }
 
-/// Fills `out` (whose step axis begins at position `first_step` of the whole selection's).
+/// Fills `out` (whose step axis begins at position `first_step` of the whole selection's). Where published shards turn out to be
+/// others than the plan was made for, or damaged, the log is read.
 pub(super) fn run(
+    reading: &Reading,
+    prepared: &Prepared,
+    first_step: u64,
+    out: &Target<'_>,
+    sources: &Sources<'_>,
+) -> Result<()> {
+    let Some(shelf) = reading.shelf.as_deref().filter(|_| published::is_used(prepared)) else {
+        return attempt(reading, prepared, first_step, out, sources);
+    };
+    let done = attempt(reading, prepared, first_step, out, sources)
+        .and_then(|()| shelf.still_there(reading, prepared));
+    match done {
+        Err(e) if e.kind() != ErrorKind::Cancelled => {
+            shelf.give_up(reading, prepared, &e);
+            let log = reading.plan_one(read_plan::offered(&prepared.slots, 0))?;
+            attempt(reading, &log, first_step, out, sources)
+        }
+        other => other,
+    }
+}
+
+fn attempt(
     reading: &Reading,
     prepared: &Prepared,
     first_step: u64,
@@ -172,7 +215,8 @@ impl Job<'_> {
 
     pub(super) fn chunk_bytes(&self, work: &Work) -> u64 {
         let room = u64::from(self.entry(work).encoding.room());
-        work.part.chunk_shape.iter().fold(room, |b, n| b.saturating_mul(*n))
+        let boxes = self.entry(work).encoding.boxes();
+        work.part.chunk_shape.iter().fold(room.saturating_mul(boxes), |b, n| b.saturating_mul(*n))
     }
 
     /// Where the cells of the subchunk lie. The plan has only works whose layout is known.
@@ -239,10 +283,10 @@ impl Job<'_> {
             return;
         }
         for of_source in small.chunk_by(|a, b| a.source == b.source) {
-            let Some(Ok(source)) = of_source.first().map(|f| self.sources.get(f.source)) else { continue };
+            let Some(Ok(key)) = of_source.first().map(|f| self.sources.key(f.source)) else { continue };
             let ranges = of_source.iter().map(|f| (f.range.start, f.len())).collect();
             // A hint: nobody waits for it, and a failure shows in the read itself.
-            drop(self.reading.inner.store.submit(Request::Expect { key: segment_key(&source), ranges }));
+            drop(self.reading.inner.store.submit(Request::Expect { key, ranges }));
         }
     }
 
@@ -353,7 +397,8 @@ impl Job<'_> {
         let payload = item
             .get(..piece.length as usize)
             .ok_or_else(|| self.damaged(work, piece.position, "a subchunk is longer than what was read"))?;
-        if fresh {
+        let shard = self.sources.shard(entry.source);
+        if fresh && shard.is_none() {
             self.verify_whole(work, &item[payload.len()..], payload, &mut buffers.sums)?;
         }
         if raw {
@@ -365,13 +410,19 @@ impl Job<'_> {
             if len > MAX_SUBCHUNK {
                 return Err(self.damaged(work, piece.position, "a subchunk claims more than 16 MiB"));
             }
-            let logical = self.logical(work)?;
-            let chain = self.chain(work, buffers)?;
             buffers.decoded.resize(len as usize, 0);
-            chain
-                .decode(payload, &logical, &mut buffers.decoded, &mut buffers.scratch)
-                .map_err(|e| self.undecodable(work, &e))?;
-            buffers.keep_chain(&entry.encoding.chain, chain);
+            if let Some(shard) = shard {
+                shard
+                    .decode(payload, &mut buffers.decoded, &mut buffers.scratch)
+                    .map_err(|what| self.damaged(work, piece.position, &what))?;
+            } else {
+                let logical = self.logical(work)?;
+                let chain = self.chain(work, buffers)?;
+                chain
+                    .decode(payload, &logical, &mut buffers.decoded, &mut buffers.scratch)
+                    .map_err(|e| self.undecodable(work, &e))?;
+                buffers.keep_chain(&entry.encoding.chain, chain);
+            }
             buffers.holds = Some((entry.source, piece));
         }
         self.place_whole(works, &buffers.decoded, &mut buffers.unrolled)

@@ -29,10 +29,14 @@ impl Reading {
     ///
     /// Errors: `OutOfRange`, `InvalidArgument` (shape or element size of `out`), `Corrupt` (naming file and offset), `Io`.
     pub fn read_listed(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
+        self.read_cells(listing, out).map_err(|e| self.or_expired(e))
+    }
+
+    fn read_cells(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
         self.check_listing(listing)?;
         self.check_target(&listing.shape(), out)?;
         self.require_no_strings()?;
-        let sources = Sources::new(&self.inner, &self.snapshot);
+        let sources = Sources::of(self);
         let mut report = ReadReport::default();
         self.each_batch(listing, &mut |prepared| {
             execute::run(self, &prepared, 0, out, &sources)?;
@@ -194,7 +198,7 @@ impl Reading {
             self.slots_of(put, &cells, &mut slots);
             listings.resize(slots.len(), listing);
         }
-        let sources = Sources::new(&self.inner, &self.snapshot);
+        let sources = Sources::of(self);
         let fail = |e| self.plan_error(&slots, &sources, e);
         let found = read_plan::find(&slots, &listings).map_err(fail)?;
         let tables = self.tables(&slots, &found.resolved, &sources)?;
@@ -279,7 +283,7 @@ impl Planned {
         reading.require_no_strings()?;
         reading.check_target(&self.wanted.shape(), out)?;
         reading.inner.require_open()?;
-        execute::run(reading, prepared, 0, out, &Sources::new(&reading.inner, &reading.snapshot))?;
+        execute::run(reading, prepared, 0, out, &Sources::of(reading))?;
         let mut report = ReadReport::default();
         report.add(&prepared.plan);
         Ok(report)

@@ -10,6 +10,7 @@ mod coded;
 mod covered;
 mod execute;
 mod listing;
+mod published;
 mod replicas;
 mod search;
 mod statistics;
@@ -28,7 +29,7 @@ use drystone_format::keys;
 use drystone_format::schema::Variable;
 use drystone_format::source::Source;
 use drystone_format::table::{self, Subchunk};
-use drystone_plan::layout::predict_read;
+use drystone_plan::layout::{Device, predict_read};
 use drystone_plan::listing::Listing;
 use drystone_plan::read_plan::{self, Choice, Options, PlanError, ReadPlan, Slot};
 use drystone_plan::resolve::{Candidate, Resolved};
@@ -50,12 +51,15 @@ pub(crate) use blocks::share;
 pub use blocks::{BlockInfo, Written};
 use execute::Sources;
 pub use listing::{Planned, Wanted};
+use published::Shelf;
 pub use search::Hits;
 pub use statistics::StoredStatistics;
 
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
 /// request; wider ones are left out, since the store is told of many requests ahead and a device then serves them together.
 const OPTIONS: Options = Options { gap: 16 << 10, max_request: 1 << 20, precision: Precision::Exact };
+/// What a store is taken to cost when replicas are compared and nobody has measured it: requests that go out together.
+const UNMEASURED: Device = Device { bandwidth: 1e9, request: 3e-5 };
 /// Candidates planned at a time: bounds the memory of plans.
 const BATCH: usize = 20_000;
 
@@ -105,6 +109,10 @@ pub struct Reading {
     item: u32,
     /// How exact the values have to be.
     precision: Precision,
+    /// What of it was published, where a read may use it.
+    shelf: Option<Arc<Shelf>>,
+    /// The replica to read, whatever it costs.
+    forced: Option<u32>,
 }
 
 impl Container {
@@ -118,7 +126,7 @@ impl Container {
             None => self.variable(path)?, // in the open batch, or the error
         };
         let all = variable.dtype.leaves();
-        let (leaves, item) = match field {
+        let (leaves, item): (Vec<(u32, Leaf)>, u32) = match field {
             None => (
                 all.into_iter().enumerate().map(|(i, l)| (i as u32, l)).collect(),
                 variable.dtype.item_size(),
@@ -140,7 +148,8 @@ impl Container {
             }
         };
         let (inner, path, precision) = (self.inner.clone(), path.to_string(), Precision::Exact);
-        Ok(Reading { inner, snapshot, path, variable, leaves, item, precision })
+        let shelf = Shelf::of(&inner, &snapshot, &variable, &leaves)?;
+        Ok(Reading { inner, snapshot, path, variable, leaves, item, precision, shelf, forced: None })
     }
 
     /// One leaf member of a variable by its number: also those that no path leads to, inside arrays of records.
@@ -152,7 +161,7 @@ impl Container {
         };
         only.offset = 0;
         reading.item = only.size;
-        Ok(reading)
+        Ok(reading.from_log())
     }
 }
 
@@ -180,6 +189,19 @@ impl Reading {
         Ok(self)
     }
 
+    /// The same, to be read from the log alone, whatever was published.
+    pub fn from_log(mut self) -> Reading {
+        self.shelf = None;
+        self
+    }
+
+    /// The same, to be read by way of this replica wherever it has the cells, whatever that costs: 0 is what was put,
+    /// [`PUBLISHED`](read_plan::PUBLISHED) what was published. `None`: the cheapest.
+    pub fn by_way_of(mut self, replica: Option<u32>) -> Reading {
+        self.forced = replica;
+        self
+    }
+
     /// The schema entry.
     pub fn variable(&self) -> &Variable {
         &self.variable
@@ -193,6 +215,16 @@ impl Reading {
     /// The snapshot it reads.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
+    }
+
+    /// The element that cells read as which nobody wrote.
+    pub(crate) fn fill_bytes(&self) -> Vec<u8> {
+        let none = vec![0; self.item as usize];
+        let (Some(fill), Some((number, leaf))) = (self.variable.fill.as_deref(), self.leaves.first()) else {
+            return none;
+        };
+        let at = self.variable.dtype.leaves().get(*number as usize).map_or(0, |l| l.offset as usize);
+        fill.get(at..at + leaf.size as usize).map_or(none, <[u8]>::to_vec)
     }
 
     fn require_array(&self) -> Result<()> {
@@ -235,13 +267,28 @@ impl Reading {
     ///
     /// Errors: `OutOfRange`, `InvalidArgument` (shape or element size of `out`), `Corrupt` (naming file and offset), `Io`.
     pub fn read(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
+        self.read_box(selection, out).map_err(|e| self.or_expired(e))
+    }
+
+    /// What looks like damage is the snapshot's end, if it has expired meanwhile.
+    fn or_expired(&self, error: Error) -> Error {
+        let version = self.snapshot.version();
+        match error.kind() {
+            crate::ErrorKind::Corrupt if crate::head::is_gone(self.inner.store.as_ref(), version) => {
+                Error::not_found(format!("snapshot {version} has expired: garbage collection removed it"))
+            }
+            _ => error,
+        }
+    }
+
+    fn read_box(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
         self.check_read(selection, out)?;
         let mut report = ReadReport::default();
         if selection.is_empty() {
             return Ok(report);
         }
         let (steps, cells) = self.split(selection);
-        let sources = Sources::new(&self.inner, &self.snapshot);
+        let sources = Sources::of(self);
         let mut from = 0;
         let mut batch = 64;
         while from < steps.count {
@@ -375,7 +422,13 @@ impl Reading {
         let mut slots = Vec::with_capacity(steps.count as usize * self.leaves.len());
         for i in 0..steps.count {
             let key = if self.variable.steps { steps.cell(i) + 1 } else { 0 };
+            let from = slots.len();
             self.slots_of(entries.remove(&key).unwrap_or_default(), cells, &mut slots);
+            if let Some(shelf) = &self.shelf {
+                for (leaf, slot) in slots.iter_mut().skip(from).enumerate() {
+                    shelf.offer(self, leaf, key, &mut slot.candidates, cells)?;
+                }
+            }
         }
         Ok(slots)
     }
@@ -399,19 +452,24 @@ impl Reading {
         if replicas.is_empty() {
             return self.plan_one(slots);
         }
-        let mut best: Option<(u64, Prepared)> = None;
-        let mut choices = Vec::with_capacity(replicas.len() + 1);
+        let device = self.inner.profile().map_or(UNMEASURED, |profile| profile.device(threads()));
+        let mut best: Option<(f64, Prepared)> = None;
+        let mut choices: Vec<Choice> = Vec::with_capacity(replicas.len() + 1);
         for replica in std::iter::once(0).chain(replicas) {
-            let prepared = self.plan_one(read_plan::offered(&slots, replica))?;
-            let choice = Choice::of(replica, &prepared.plan);
-            let cost = choice.cost(OPTIONS.gap);
-            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                choices.iter_mut().for_each(|c: &mut Choice| c.chosen = false);
-                choices.push(Choice { chosen: true, ..choice });
-                best = Some((cost, prepared));
-            } else {
-                choices.push(choice);
+            let mut prepared = self.plan_one(read_plan::offered(&slots, replica))?;
+            published::count_stamps(&mut prepared.plan);
+            let mut choice = Choice::of(replica, &prepared.plan, &prepared.slots, &device);
+            let better = match (self.forced, &best) {
+                (_, None) => true,
+                (Some(forced), _) => replica == forced,
+                (None, Some((least, _))) => choice.seconds < *least,
+            };
+            if better {
+                choices.iter_mut().for_each(|c| c.chosen = false);
+                choice.chosen = true;
+                best = Some((choice.seconds, prepared));
             }
+            choices.push(choice);
         }
         let Some((_, mut prepared)) = best else { return self.plan_one(slots) };
         prepared.plan.choices = choices;
@@ -419,7 +477,7 @@ impl Reading {
     }
 
     fn plan_one(&self, slots: Vec<Slot>) -> Result<Prepared> {
-        let sources = Sources::new(&self.inner, &self.snapshot);
+        let sources = Sources::of(self);
         let resolved = read_plan::resolve_slots(&slots).map_err(|e| self.plan_error(&slots, &sources, e))?;
         let tables = self.tables(&slots, &resolved, &sources)?;
         let get = |slot, candidate| tables.get(&(slot, candidate)).map_or(&[][..], |t| t.as_slice());
@@ -449,8 +507,7 @@ impl Reading {
             PlanError::Unsupported { slot, candidate, .. } => (*slot, *candidate, false),
         };
         let place = slots.get(slot).and_then(|s| s.candidates.get(candidate)).map_or_else(String::new, |c| {
-            let key =
-                sources.get(c.entry.source).map_or_else(|_| "an unknown source".into(), |s| segment_key(&s));
+            let key = sources.key(c.entry.source).unwrap_or_else(|_| "an unknown source".into());
             format!("{key} at byte {}: ", c.entry.piece.position)
         });
         let message = format!("variable \"{}\": {place}{error}", self.path);

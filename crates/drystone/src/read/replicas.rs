@@ -53,8 +53,8 @@ impl Reading {
         };
         let mut leaf = leaf.clone();
         leaf.offset = 0;
-        let one = Reading { item: leaf.size, leaves: vec![(*number, leaf)], ..self.clone() };
-        let sources = Sources::new(&self.inner, &self.snapshot);
+        let one = Reading { item: leaf.size, leaves: vec![(*number, leaf)], shelf: None, ..self.clone() };
+        let sources = Sources::of(self);
         let ndim = usize::from(replica.ndim);
         let (grid, mut place) = (replica.grid(), [0; MAX_NDIM]);
         for _ in 0..replica.subchunks {

@@ -78,10 +78,10 @@ impl Reading {
         if selection.is_empty() || keys.is_empty() {
             return Ok(Hits::default());
         }
-        let exact = Reading { precision: Precision::Exact, ..self.clone() };
+        let exact = Reading { precision: Precision::Exact, shelf: None, ..self.clone() };
         let (steps, cells) = exact.split(&selection);
         let prepared = exact.plan(exact.slots(&steps, &cells)?)?;
-        let sources = Sources::new(&self.inner, &self.snapshot);
+        let sources = Sources::of(self);
         let mut works = Vec::new();
         for work in &prepared.plan.works {
             let entry = &prepared.slots[work.slot].candidates[work.entry].entry;

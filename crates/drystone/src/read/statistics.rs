@@ -38,7 +38,7 @@ impl Reading {
             return Err(Error::invalid(format!("\"{}\" holds records: name a member", self.path)));
         };
         let kind = kind_of(&leaf.dtype);
-        let sources = Sources::new(&self.inner, &self.snapshot);
+        let sources = Sources::of(self);
         let mut out = StoredStatistics::default();
         let mut all = Stats::default();
         let mut pieces: Option<Vec<(u32, Piece)>> = kind.domain().map(|_| Vec::new());

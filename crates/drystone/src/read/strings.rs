@@ -53,7 +53,7 @@ impl Reading {
 
     /// Resolves the strings of one slot into `out` (row-major).
     pub(super) fn strings_of(&self, prepared: &Prepared, out: &mut [Vec<u8>]) -> Result<()> {
-        let sources = Sources::new(&self.inner, &self.snapshot);
+        let sources = Sources::of(self);
         let slot = &prepared.slots[0];
         let shape = slot.selection.shape();
         let mut refs = vec![0u8; out.len() * 16];
@@ -81,7 +81,7 @@ impl Reading {
         shape: &[u64],
         out: &mut [Vec<u8>],
     ) -> Result<()> {
-        let sources = Sources::new(&self.inner, &self.snapshot);
+        let sources = Sources::of(self);
         let mut refs = vec![0u8; out.len() * 16];
         execute::run(self, prepared, 0, &Target::dense(&mut refs, shape, 16)?, &sources)?;
         let mut held: Vec<(usize, u32)> = Vec::new();
@@ -102,7 +102,7 @@ impl Reading {
 
     /// Reads the strings that references name. `held`: cells, each with the source its string lies in.
     fn texts(&self, refs: &[u8], held: Vec<(usize, u32)>, out: &mut [Vec<u8>]) -> Result<()> {
-        let sources = Sources::new(&self.inner, &self.snapshot);
+        let sources = Sources::of(self);
         let mut wanted: Vec<(u32, std::ops::Range<u64>, (usize, u32))> = Vec::new();
         for (cell, source) in held {
             let r = &refs[cell * 16..cell * 16 + 16];

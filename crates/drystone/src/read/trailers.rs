@@ -13,7 +13,7 @@ use drystone_plan::read_plan::Work;
 use drystone_store::StoreExt;
 
 use super::execute::Sources;
-use super::{Prepared, Reading, segment_key};
+use super::{Prepared, Reading};
 use crate::error::must_exist;
 use crate::{Error, Result};
 
@@ -142,7 +142,7 @@ impl Reading {
         range: &Range<u64>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let key = segment_key(&*sources.get(source)?);
+        let key = sources.key(source)?;
         let store = &self.inner.store;
         let len = (range.end - range.start) as usize;
         // An index may say anything; memory is spent on bytes that are there.
@@ -166,7 +166,7 @@ impl Reading {
         at: u64,
         what: &str,
     ) -> Error {
-        let key = sources.get(source).map_or_else(|_| "an unknown source".into(), |s| segment_key(&s));
+        let key = sources.key(source).unwrap_or_else(|_| "an unknown source".into());
         let step = if step > 0 { format!(" at step {}", step - 1) } else { String::new() };
         Error::corrupt(format!("{key} is damaged at byte {at}: {what} (variable \"{}\"{step})", self.path))
     }

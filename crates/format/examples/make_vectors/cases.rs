@@ -13,6 +13,7 @@ use drystone_format::layout::{Cells, Layout, Order};
 use drystone_format::log::{FileHeader, FileKind, GroupHead, Rank, encode_group};
 use drystone_format::manifest::{Manifest, Root, Section};
 use drystone_format::piece::{BlobRef, Trailer};
+use drystone_format::published;
 use drystone_format::schema::{Name, Schema, Variable};
 use drystone_format::source::{Source, SourceState, encode_page};
 use drystone_format::steps::Steps;
@@ -416,6 +417,7 @@ fn sections() -> Vec<Case> {
         source_count: 0,
         root: None,
         ahead: vec![],
+        published: None,
     };
     let later = Manifest {
         version: 123_456,
@@ -431,6 +433,28 @@ fn sections() -> Vec<Case> {
         ahead: vec![(0, 7), (0, 9), (512, 1)],
         ..first.clone()
     };
+    let published =
+        Manifest { version: 3, published: Some(Section::Inline(published::encode(&[]))), ..first.clone() };
+    let shard = |i: u64| published::Shard {
+        number: 2 * i + i / 3,
+        version: 17 + i % 2,
+        fingerprint: u128::from(i + 1) << 100 | u128::from(1000 - i),
+        length: 65_536 - 4 * i,
+        index_check: 0xdead_beef ^ i as u32,
+    };
+    let array = |member, steps: bool| published::Array {
+        node: format!("fields/p/{member}"),
+        variable: 7,
+        uid: u64::MAX - 3,
+        member,
+        version: 18,
+        shape: if steps { vec![9, 100, 300] } else { vec![100, 300] },
+        chunk: if steps { vec![1, 25, 64] } else { vec![25, 64] },
+        shard: if steps { vec![4, 50, 320] } else { vec![100, 320] },
+        zstd: steps,
+        tail: u32::from(!steps),
+        pages: vec![published::ShardPage { first: 0, count: 5, page: page(40) }],
+    };
     vec![
         ("steps_empty", "steps", Steps::default().encode()),
         ("steps", "steps", steps.encode()),
@@ -441,5 +465,8 @@ fn sections() -> Vec<Case> {
         ("schema", "schema", rich_schema().encode()),
         ("manifest_first", "manifest", first.encode().unwrap_or_default()),
         ("manifest", "manifest", later.encode().unwrap_or_default()),
+        ("manifest_published", "manifest", published.encode().unwrap_or_default()),
+        ("published", "published", published::encode(&[array(0, true), array(1, false)])),
+        ("shard_page", "shard_page", published::encode_page(&(0..5).map(shard).collect::<Vec<_>>())),
     ]
 }

@@ -463,6 +463,7 @@ fn commit(
         source_count: sources.len() as u32,
         root: Some(root),
         ahead: vec![],
+        published: None,
     };
     files.insert(keys::manifest(version), manifest.encode()?);
     files.insert(keys::pages(id), pages);

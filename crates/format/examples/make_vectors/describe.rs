@@ -11,6 +11,7 @@ use drystone_format::layout::{Layout, Order};
 use drystone_format::log::{FileHeader, decode_group};
 use drystone_format::manifest::{Manifest, Section};
 use drystone_format::piece::{BlobRef, Trailer};
+use drystone_format::published;
 use drystone_format::schema::{Attrs, Name, Schema, Variable};
 use drystone_format::source::{Source, decode_page};
 use drystone_format::steps::Steps;
@@ -58,6 +59,8 @@ pub(crate) fn describe(structure: &str, bytes: &[u8]) -> Result<Json, Corrupt> {
         "value" => value(&Value::decode(bytes)?),
         "schema" => schema(&Schema::decode(bytes)?),
         "manifest" => manifest(&Manifest::decode(bytes)?),
+        "published" => Json::list(&published::decode(bytes)?, published_array),
+        "shard_page" => Json::list(&published::decode_page(bytes)?, shard),
         "blob_reference" => {
             let blob = BlobRef::decode(bytes)?;
             let (position, length, crc) = (blob.position.into(), blob.length.into(), blob.crc.into());
@@ -132,7 +135,7 @@ fn stored(piece: &Piece, stats: &Stats) -> Vec<(String, Json)> {
 /// 0, or room, place and order of cells.
 fn layout(layout: &Layout) -> Json {
     match layout {
-        Layout::Dense => 0u64.into(),
+        Layout::Dense | Layout::Stacked { .. } => 0u64.into(),
         Layout::Unknown(number) => (*number).into(),
         Layout::Cells(cells) => {
             let order = match &cells.order {
@@ -305,7 +308,7 @@ fn manifest(m: &Manifest) -> Json {
             ("entries", root.entries.into()),
         ])
     });
-    Json::object([
+    let mut members = vec![
         ("version", m.version.into()),
         ("parent", m.parent.into()),
         ("write_id", Json::hex(&m.write_id)),
@@ -320,6 +323,39 @@ fn manifest(m: &Manifest) -> Json {
         ("source_count", m.source_count.into()),
         ("root", root),
         ("ahead", Json::list(&m.ahead, |&(source, group)| numbers(&[source.into(), group]))),
+    ];
+    members.extend(m.published.iter().map(|p| ("published", section(p))));
+    Json::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+fn published_array(a: &published::Array) -> Json {
+    Json::object([
+        ("node", Json::Text(a.node.clone())),
+        ("variable", a.variable.into()),
+        ("uid", a.uid.into()),
+        ("member", a.member.into()),
+        ("version", a.version.into()),
+        ("shape", numbers(&a.shape)),
+        ("chunk", numbers(&a.chunk)),
+        ("shard", numbers(&a.shard)),
+        ("zstd", Json::Bool(a.zstd)),
+        ("tail", a.tail.into()),
+        (
+            "pages",
+            Json::list(&a.pages, |p| {
+                Json::object([("first", p.first.into()), ("count", p.count.into()), ("page", page(&p.page))])
+            }),
+        ),
+    ])
+}
+
+fn shard(s: &published::Shard) -> Json {
+    Json::object([
+        ("number", s.number.into()),
+        ("version", s.version.into()),
+        ("fingerprint", Json::hex(&s.fingerprint.to_le_bytes())),
+        ("length", s.length.into()),
+        ("index_check", s.index_check.into()),
     ])
 }
 

@@ -9,6 +9,7 @@ use drystone_format::entry::{decode_block, encode_block};
 use drystone_format::identity::{self, Durability, Identity};
 use drystone_format::log::{FileHeader, decode_group, encode_group};
 use drystone_format::manifest::Manifest;
+use drystone_format::published;
 use drystone_format::schema::Schema;
 use drystone_format::steps::{StepRun, Steps};
 use drystone_format::value::Value;
@@ -85,6 +86,12 @@ proptest! {
     #[test]
     fn a_source_page_comes_back(sources in vec(values::source(), 0..20)) {
         prop_assert_eq!(source::decode_page(&source::encode_page(&sources)), Ok(sources));
+    }
+
+    #[test]
+    fn what_was_published_comes_back(arrays in vec(values::published(), 0..4), shards in values::shards()) {
+        prop_assert_eq!(published::decode(&published::encode(&arrays)), Ok(arrays));
+        prop_assert_eq!(published::decode_page(&published::encode_page(&shards)), Ok(shards));
     }
 
     #[test]

@@ -176,6 +176,20 @@ pub(crate) fn structures() -> Vec<Structure> {
             draw(vec(values::source(), 0..9), |s| encode_page(&s)),
         ),
         structure(
+            "published",
+            false,
+            |b| published::decode(b).is_ok(),
+            fuzz_published,
+            draw(vec(values::published(), 0..4), |a| published::encode(&a)),
+        ),
+        structure(
+            "shard page",
+            false,
+            |b| published::decode_page(b).is_ok(),
+            fuzz_published,
+            draw(values::shards(), |s| published::encode_page(&s)),
+        ),
+        structure(
             "manifest",
             true,
             |b| manifest::Manifest::decode(b).is_ok(),

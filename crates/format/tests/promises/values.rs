@@ -9,6 +9,7 @@ use drystone_format::entry::{Encoding, Entry, Piece, Stats, key_cmp};
 use drystone_format::layout::{Cells, Layout, Order};
 use drystone_format::log::{FileHeader, FileKind, GroupHead, Rank};
 use drystone_format::manifest::{Manifest, Root, Section};
+use drystone_format::published::{self, Shard};
 use drystone_format::schema::{Attrs, Declaration, Name, Schema, Variable};
 use drystone_format::source::{Source, SourceState};
 use drystone_format::steps::Steps;
@@ -288,13 +289,59 @@ fn section() -> impl Strategy<Value = Section> {
     prop_oneof![vec(any::<u8>(), 0..40).prop_map(Section::Inline), page_ref().prop_map(Section::Page)]
 }
 
+pub(crate) fn shards() -> impl Strategy<Value = Vec<Shard>> {
+    let one = any::<(u64, u128, u64, u32)>();
+    btree_map(any::<u64>(), one, 0..20).prop_map(|all| {
+        all.into_iter()
+            .map(|(number, (version, fingerprint, length, index_check))| Shard {
+                number,
+                version,
+                fingerprint,
+                length,
+                index_check,
+            })
+            .collect()
+    })
+}
+
+pub(crate) fn published() -> impl Strategy<Value = published::Array> {
+    let axes = vec((1u64..50, 1u64..9, 0u64..1000), 0..5);
+    let pages = btree_map(any::<u64>(), (1u32..4097, page_ref()), 0..4);
+    (any::<(u32, u64, u32, u64)>(), "[a-z/]{0,12}", axes, any::<bool>(), pages).prop_map(
+        |((variable, uid, member, version), node, axes, zstd, pages)| published::Array {
+            node,
+            variable,
+            uid,
+            member,
+            version,
+            shape: axes.iter().map(|(_, _, n)| *n).collect(),
+            chunk: axes.iter().map(|(c, _, _)| *c).collect(),
+            shard: axes.iter().map(|(c, many, _)| c * many).collect(),
+            zstd,
+            tail: member % 65,
+            pages: pages
+                .into_iter()
+                .map(|(first, (count, page))| published::ShardPage { first, count, page })
+                .collect(),
+        },
+    )
+}
+
 pub(crate) fn manifest() -> impl Strategy<Value = Manifest> {
     let ids = any::<([u8; 16], [u8; 16])>();
     let numbers = (2u64..1_000_000_000_000, any::<u64>(), any::<bool>(), any::<u64>());
     let ahead = btree_map((0u32..600, any::<u64>()), Just(()), 0..5);
     let root = option::of((page_ref(), 0u8..17, any::<u64>()));
-    (ids, numbers, section(), section(), vec(page_ref(), 2), root, ahead).prop_map(
-        |((write_id, uuid), (version, time, marked, fence), schema, steps, source_pages, root, ahead)| {
+    let sections = (section(), section(), option::of(section()));
+    (ids, numbers, sections, vec(page_ref(), 2), root, ahead).prop_map(
+        |(
+            (write_id, uuid),
+            (version, time, marked, fence),
+            (schema, steps, published),
+            source_pages,
+            root,
+            ahead,
+        )| {
             Manifest {
                 version,
                 parent: version - 1,
@@ -310,6 +357,7 @@ pub(crate) fn manifest() -> impl Strategy<Value = Manifest> {
                 source_count: 600,
                 root: root.map(|(page, height, entries)| Root { page, height, entries }),
                 ahead: ahead.into_keys().collect(),
+                published,
             }
         },
     )

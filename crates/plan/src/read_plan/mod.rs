@@ -36,7 +36,7 @@ use crate::resolve::{Candidate, Resolved, resolve};
 use crate::selection::Selection;
 use coded::{Chains, Coded};
 use piece::Stored;
-pub use replica::{Choice, numbers, offered};
+pub use replica::{Choice, PUBLISHED, numbers, offered};
 
 pub use cells::{Cells, Picks};
 pub use listing::{Found, find, plan_listings};

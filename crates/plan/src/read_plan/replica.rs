@@ -1,48 +1,101 @@
 //! Replicas: the same cells stored more than once, each time in another layout; a read takes the cheapest.
 //!
-//! A plan is made for each number there is, as if only what was put and that replica were there, and the costs are compared. A
-//! replica holds a part of what was put; what it does not hold comes from what was put.
+//! A plan is made for each number there is, as if only what was put and that replica were there, and the predicted times are
+//! compared. A replica holds a part of what was put; what it does not hold comes from what was put. Published chunks are the
+//! replica [`PUBLISHED`]: whole chunks, newer than every block that was published in them and older than every later one.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
 use super::{ReadPlan, Slot};
+use crate::layout::Device;
+
+/// The number of the replica in `zarr/`; no stored replica has it.
+pub const PUBLISHED: u32 = u32::MAX;
 
 /// What a read would cost by way of one replica.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choice {
-    /// Number of the replica; 0 is what was put.
+    /// Number of the replica; 0 is what was put, [`PUBLISHED`] what was published.
     pub replica: u32,
     /// Bytes that would be read.
     pub bytes: u64,
     /// Requests for them.
     pub requests: usize,
+    /// Predicted time, decoding included.
+    pub seconds: f64,
     /// Whether this is what the plan does.
     pub chosen: bool,
 }
 
 impl Choice {
-    /// That of a plan.
-    pub fn of(replica: u32, plan: &ReadPlan) -> Choice {
-        Choice { replica, bytes: plan.read_bytes, requests: plan.requests, chosen: false }
+    /// That of a plan for these slots, on a store that costs what `device` says.
+    pub fn of(replica: u32, plan: &ReadPlan, slots: &[Slot], device: &Device) -> Choice {
+        let seconds = device.seconds(plan.requests as f64, plan.read_bytes as f64) + decoding(plan, slots);
+        Choice { replica, bytes: plan.read_bytes, requests: plan.requests, seconds, chosen: false }
     }
 
-    /// Bytes, where a request counts as `gap` of them.
-    pub fn cost(&self, gap: u64) -> u64 {
-        self.bytes.saturating_add((self.requests as u64).saturating_mul(gap))
+    /// What people call it.
+    pub fn name(&self) -> String {
+        match self.replica {
+            0 => "default".into(),
+            PUBLISHED => "published".into(),
+            number => format!("replica {number}"),
+        }
     }
 }
 
 impl Display for Choice {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self.replica {
-            0 => f.write_str("default")?,
-            number => write!(f, "replica {number}")?,
-        }
+        f.write_str(&self.name())?;
         let plural = if self.requests == 1 { "" } else { "s" };
-        write!(f, ": {} bytes in {} request{plural}", self.bytes, self.requests)?;
+        write!(
+            f,
+            ": {} bytes in {} request{plural}, {:.3} ms",
+            self.bytes,
+            self.requests,
+            self.seconds * 1e3
+        )?;
         f.write_str(if self.chosen { ", chosen" } else { "" })
     }
+}
+
+/// Seconds to decode and place what a plan reads. A piece that several works in a row share is decoded once.
+fn decoding(plan: &ReadPlan, slots: &[Slot]) -> f64 {
+    let mut before = None;
+    let mut seconds = 0.0;
+    for work in &plan.works {
+        let Some(candidate) = slots.get(work.slot).and_then(|s| s.candidates.get(work.entry)) else {
+            continue;
+        };
+        let encoding = &candidate.entry.encoding;
+        let placed = work.part.cells().saturating_mul(u64::from(encoding.item));
+        seconds += placed as f64 / PLACING;
+        let piece = (candidate.entry.source, work.piece);
+        if encoding.chain.is_empty() || before.replace(piece) == Some(piece) {
+            continue;
+        }
+        let cells = work.part.chunk_shape.iter().fold(1u64, |n, edge| n.saturating_mul(*edge));
+        let bytes = cells.saturating_mul(u64::from(encoding.room())).saturating_mul(encoding.boxes());
+        seconds += bytes as f64 / rate(&encoding.chain);
+    }
+    seconds
+}
+
+/// Bytes per second that are copied to their places, rows of a few cells included.
+const PLACING: f64 = 4e9;
+
+/// Decoded bytes per second of one core, in round numbers: what is compared differs by more than these do between machines.
+fn rate(chain: &str) -> f64 {
+    let one = |codec: &str| match codec.split(':').next().unwrap_or_default().trim() {
+        "crc32c" | "shuffle" | "bitshuffle" | "delta" => 5e9,
+        "lz4" | "blosc" => 2e9,
+        "zstd" => 1e9,
+        "zlib" => 3e8,
+        "bzip2" => 3e7,
+        _ => 5e8,
+    };
+    1.0 / chain.split(',').map(|codec| 1.0 / one(codec)).sum::<f64>()
 }
 
 /// The numbers of the replicas among the candidates, ascending, without 0.

@@ -10,11 +10,13 @@
 //! - every count of entries equals what is found below it, or the page that disagrees is refused.
 
 mod insert;
+mod prune;
 mod steps;
 #[cfg(test)]
 mod tests;
 
 pub use insert::{BRANCH_FANOUT, LEAF_CAPACITY, insert};
+pub use prune::{each_page, prune};
 pub use steps::key_steps;
 
 use std::sync::Arc;

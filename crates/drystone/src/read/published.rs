@@ -1,0 +1,278 @@
+//! The published replica as a read sees it: chunks of `zarr/` as candidates beside the blocks of the log.
+//!
+//! A chunk holds what all commits up to the one that was published show, so it counts as a block of that commit that is newer than
+//! every other of it: later blocks show on top, earlier ones do not show. A shard that a chunk belongs to may have been replaced:
+//! its stamp is looked at after the bytes were read, and if it is another's, the log is read instead.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+
+use drystone_format::dtype::{DType, Leaf};
+use drystone_format::entry::{Encoding, Entry, Piece};
+use drystone_format::layout::Layout;
+use drystone_format::published::{Array, Shard};
+use drystone_format::schema::Variable;
+use drystone_plan::read_plan::{PUBLISHED, ReadPlan};
+use drystone_plan::resolve::Candidate;
+use drystone_plan::selection::Selection;
+use drystone_transform::Scratch;
+
+use super::{Prepared, Reading};
+use crate::container::{Inner, lock};
+use crate::publish::STAMP;
+use crate::publish::grid::{Box, Grid};
+use crate::put::MAX_SUBCHUNK;
+use crate::shards;
+use crate::snapshot::Snapshot;
+use crate::{Error, ErrorKind, Result};
+
+/// Source numbers from here on are shards. A snapshot with as many log parts does not use its shards.
+const FIRST: u32 = 1 << 31;
+/// Shards that one step of a read may meet; of more the log is read.
+const MOST_SHARDS: u64 = 1 << 16;
+
+/// A shard that a plan reads from.
+pub(super) struct Shelved {
+    pub(super) key: String,
+    record: Shard,
+    zstd: bool,
+}
+
+impl Shelved {
+    /// See [`shards::decode`].
+    pub(super) fn decode(
+        &self,
+        stored: &[u8],
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> std::result::Result<(), String> {
+        shards::decode(stored, self.zstd, out, scratch)
+    }
+}
+
+/// The published arrays of one variable.
+pub(super) struct Shelf {
+    /// By place of the leaf among those that are read.
+    arrays: Vec<Option<(Array, Grid)>>,
+    used: Mutex<Used>,
+}
+
+/// Shards by their source number less `FIRST`.
+#[derive(Default)]
+struct Used {
+    shards: Vec<Arc<Shelved>>,
+    numbers: HashMap<(usize, u64), u32>,
+}
+
+/// Whether a plan reads published chunks.
+pub(super) fn is_used(prepared: &Prepared) -> bool {
+    prepared.plan.fetches.iter().any(|fetch| fetch.source >= FIRST)
+}
+
+/// Each shard's stamp is one more request.
+pub(super) fn count_stamps(plan: &mut ReadPlan) {
+    let shards: BTreeSet<u32> = plan.fetches.iter().map(|f| f.source).filter(|s| *s >= FIRST).collect();
+    plan.requests += shards.len();
+    plan.read_bytes = plan.read_bytes.saturating_add((shards.len() * STAMP) as u64);
+}
+
+fn used(prepared: &Prepared) -> BTreeSet<u32> {
+    prepared.plan.fetches.iter().map(|fetch| fetch.source).filter(|source| *source >= FIRST).collect()
+}
+
+impl Shelf {
+    /// What the snapshot records of a variable's leaves; `None` if nothing that a read could use.
+    pub(super) fn of(
+        inner: &Inner,
+        snapshot: &Snapshot,
+        variable: &Variable,
+        leaves: &[(u32, Leaf)],
+    ) -> Result<Option<Arc<Shelf>>> {
+        let none =
+            variable.local || variable.dtype == DType::String || snapshot.manifest.source_count >= FIRST;
+        if none || snapshot.manifest.published.is_none() {
+            return Ok(None);
+        }
+        let recorded = match snapshot.published(&inner.pages) {
+            Err(e) if e.kind() == ErrorKind::Corrupt => {
+                inner.warn(format!("{e}; the log is read"));
+                return Ok(None);
+            }
+            other => other?,
+        };
+        let ndim = variable.shape.len() + usize::from(variable.steps);
+        let array = |(number, leaf): &(u32, Leaf)| {
+            let mine = |a: &&Array| (a.variable, a.uid, a.member) == (variable.id, variable.uid, *number);
+            let array = recorded.iter().find(mine).filter(|a| a.shape.len() == ndim && ndim > 0)?;
+            let bytes = array.chunk.iter().fold(u64::from(leaf.size), |n, c| n.saturating_mul(*c));
+            let fits = bytes <= MAX_SUBCHUNK && array.version <= snapshot.version();
+            let stacked = !variable.steps || u32::try_from(*array.chunk.first()?).is_ok();
+            let grid = Grid::new(&array.shape, &array.chunk, &array.shard).filter(|_| fits && stacked)?;
+            Some((array.clone(), grid))
+        };
+        let arrays: Vec<_> = leaves.iter().map(array).collect();
+        let any = arrays.iter().any(Option::is_some);
+        Ok(any.then(|| Arc::new(Shelf { arrays, used: Mutex::default() })))
+    }
+
+    /// The shard of a source number.
+    pub(super) fn shard(&self, number: u32) -> Option<Arc<Shelved>> {
+        lock(&self.used).shards.get(number.checked_sub(FIRST)? as usize).cloned()
+    }
+
+    /// Adds the chunks of a step (`key`: step + 1, or 0) that may meet the cells.
+    pub(super) fn offer(
+        &self,
+        reading: &Reading,
+        leaf: usize,
+        key: u64,
+        candidates: &mut Vec<Candidate>,
+        cells: &Selection,
+    ) -> Result<()> {
+        let Some(Some((array, grid))) = self.arrays.get(leaf) else { return Ok(()) };
+        let Some((low, high)) = cells.bounds() else { return Ok(()) };
+        let steps = usize::from(reading.variable.steps);
+        let spatial = array.shape.len() - steps;
+        let mut wanted = Box { lo: low[..spatial].to_vec(), hi: high[..spatial].to_vec() };
+        if steps > 0 {
+            let step = key.saturating_sub(1);
+            if array.version < reading.snapshot.steps.hidden_below(step) {
+                return Ok(()); // the step was replaced since
+            }
+            wanted.lo.insert(0, step);
+            wanted.hi.insert(0, key);
+        }
+        wanted.hi.iter_mut().zip(&array.shape).for_each(|(hi, n)| *hi = (*hi).min(*n));
+        let Some(shards) = grid.meeting(&wanted, MOST_SHARDS) else { return Ok(()) };
+        for number in shards {
+            let Some(record) = record(reading, array, number)? else { continue };
+            let name = shards::key(array, number);
+            let inner = &reading.inner;
+            let tell = |what: String| {
+                inner.warn(format!("the published replica is damaged, the log is read: {what}"));
+            };
+            let chunks = shards::chunks(array);
+            let index = inner.shards.index(inner.store.as_ref(), &name, &record, chunks, tell)?;
+            let Some(index) = index else { continue };
+            let source = self.number(leaf, number, || Shelved { key: name, record, zstd: array.zstd });
+            self.chunks(reading, (leaf, key), (number, source, &index), &wanted, candidates);
+        }
+        Ok(())
+    }
+
+    /// The chunks of one shard that meet a box.
+    fn chunks(
+        &self,
+        reading: &Reading,
+        (leaf, key): (usize, u64),
+        (number, source, index): (u64, u32, &shards::Index),
+        wanted: &Box,
+        candidates: &mut Vec<Candidate>,
+    ) {
+        let Some(Some((array, grid))) = self.arrays.get(leaf) else { return };
+        let steps = usize::from(reading.variable.steps);
+        let shard = grid.cells_of(number);
+        let counts = grid.chunks();
+        let along = |d: usize| {
+            let lo = wanted.lo[d].max(shard.lo[d]) - shard.lo[d];
+            let hi = wanted.hi[d].min(shard.hi[d]).saturating_sub(shard.lo[d]);
+            lo / grid.chunk[d]..hi.div_ceil(grid.chunk[d])
+        };
+        let mut places: Vec<(u64, Vec<u64>)> = vec![(0, Vec::new())];
+        for (d, many) in counts.iter().enumerate() {
+            let range = along(d);
+            let next = |(n, at): &(u64, Vec<u64>)| {
+                let (n, at) = (*n, at.clone());
+                range.clone().map(move |i| (n * many + i, [at.as_slice(), &[i]].concat())).collect::<Vec<_>>()
+            };
+            places = places.iter().flat_map(next).collect();
+        }
+        let boxes = if steps > 0 { grid.chunk[0] } else { 1 };
+        let layout = match boxes {
+            1 => Layout::Dense,
+            _ => Layout::Stacked { boxes: boxes as u32, number: (key.saturating_sub(1) % boxes) as u32 },
+        };
+        let chain = if array.zstd { "zstd,crc32c" } else { "crc32c" };
+        let item = reading.leaves[leaf].1.size;
+        let encoding = Arc::new(Encoding { chain: chain.into(), item, layout, replica: PUBLISHED });
+        for (chunk, at) in places {
+            let Some(Some((position, length))) = index.get(chunk as usize).copied() else { continue };
+            let ndim = array.shape.len() - steps;
+            let mut entry = Entry {
+                step: key,
+                variable: array.variable,
+                member: array.member,
+                commit: array.version,
+                order: u64::MAX,
+                put: u64::MAX,
+                ndim: ndim as u8,
+                encoding: encoding.clone(),
+                subchunks: 1,
+                source,
+                piece: Piece { position, length, trailer: 0, unit_log2: 0, check: 0 },
+                ..Entry::default()
+            };
+            for d in 0..ndim {
+                entry.offset[d] =
+                    shard.lo[steps + d].saturating_add(at[steps + d].saturating_mul(grid.chunk[steps + d]));
+                entry.count[d] = grid.chunk[steps + d];
+                entry.cut[d] = grid.chunk[steps + d];
+            }
+            let mut limit = reading.limit(&entry);
+            for (l, n) in limit.iter_mut().zip(&array.shape[steps..]) {
+                *l = (*l).min(*n);
+            }
+            candidates.push(Candidate { entry, limit });
+        }
+    }
+
+    fn number(&self, leaf: usize, shard: u64, make: impl FnOnce() -> Shelved) -> u32 {
+        let mut used = lock(&self.used);
+        if let Some(number) = used.numbers.get(&(leaf, shard)) {
+            return *number;
+        }
+        let number = FIRST + used.shards.len() as u32;
+        used.shards.push(Arc::new(make()));
+        used.numbers.insert((leaf, shard), number);
+        number
+    }
+
+    /// After the bytes were read: do all shards still stand where they were read from?
+    pub(super) fn still_there(&self, reading: &Reading, prepared: &Prepared) -> Result<()> {
+        for shard in used(prepared).into_iter().filter_map(|number| self.shard(number)) {
+            if !shards::is_same(reading.inner.store.as_ref(), &shard.key, &shard.record)? {
+                return Err(Error::corrupt(format!("{} was replaced while it was read", shard.key)));
+            }
+        }
+        Ok(())
+    }
+
+    /// A read by way of shards failed: those that were replaced are not tried again, nor those that are damaged, which is told.
+    pub(super) fn give_up(&self, reading: &Reading, prepared: &Prepared, error: &Error) {
+        let inner = &reading.inner;
+        for shard in used(prepared).into_iter().filter_map(|number| self.shard(number)) {
+            let same = shards::is_same(inner.store.as_ref(), &shard.key, &shard.record).unwrap_or(false);
+            let blamed = error.to_string().contains(&shard.key);
+            if same && blamed {
+                inner.warn(format!("the published replica is damaged, the log was read: {error}"));
+            }
+            if blamed || !same {
+                inner.shards.give_up(&shard.key, &shard.record);
+            }
+        }
+    }
+}
+
+/// What is recorded of a shard.
+fn record(reading: &Reading, array: &Array, number: u64) -> Result<Option<Shard>> {
+    let after = array.pages.partition_point(|page| page.first <= number);
+    let Some(page) = after.checked_sub(1).and_then(|at| array.pages.get(at)) else { return Ok(None) };
+    let shards = match reading.inner.pages.shards(&page.page) {
+        Err(e) if e.kind() == ErrorKind::Corrupt => {
+            reading.inner.warn(format!("{e}; the log is read"));
+            return Ok(None);
+        }
+        other => other?,
+    };
+    Ok(shards.binary_search_by_key(&number, |shard| shard.number).ok().and_then(|at| shards.get(at)).copied())
+}

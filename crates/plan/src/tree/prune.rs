@@ -1,0 +1,91 @@
+//! Taking entries out, and seeing which pages there are: what a collection of garbage needs.
+//!
+//! Pages without a dead entry are referred to again; those with one are emitted anew. The tree keeps its height.
+
+use drystone_format::branch::{Branch, Child, PageRef};
+use drystone_format::entry::Entry;
+use drystone_format::manifest::Root;
+
+use super::{Emit, Pages, Place};
+
+enum Outcome {
+    Same,
+    Gone,
+    New(Box<Child>),
+}
+
+/// The index without the entries that are `dead`; `None` if nothing is left. The old one stays what it was.
+pub fn prune<P: Pages>(
+    pages: &P,
+    root: &Root,
+    dead: &dyn Fn(&Entry) -> bool,
+    emit: &mut dyn Emit,
+) -> Result<Option<Root>, P::Error> {
+    Ok(match prune_below(pages, Place::root(pages, root)?, dead, emit)? {
+        Outcome::Same => Some(*root),
+        Outcome::Gone => None,
+        Outcome::New(child) => Some(Root { page: child.page, height: root.height, entries: child.entries }),
+    })
+}
+
+fn prune_below<P: Pages>(
+    pages: &P,
+    place: Place<'_>,
+    dead: &dyn Fn(&Entry) -> bool,
+    emit: &mut dyn Emit,
+) -> Result<Outcome, P::Error> {
+    if place.height == 0 {
+        let leaf = place.leaf(pages)?;
+        let kept: Vec<Entry> = leaf.iter().filter(|entry| !dead(entry)).cloned().collect();
+        return Ok(match kept.len() {
+            n if n == leaf.len() => Outcome::Same,
+            0 => Outcome::Gone,
+            _ => {
+                let page = emit.leaf(&kept);
+                Outcome::New(Box::new(Child::of_entries(&kept, page)))
+            }
+        });
+    }
+    let branch = place.branch(pages)?;
+    let (mut children, mut same) = (Vec::with_capacity(branch.children.len()), true);
+    for child in &branch.children {
+        match prune_below(pages, place.below(child), dead, emit)? {
+            Outcome::Same => children.push(child.clone()),
+            Outcome::Gone => same = false,
+            Outcome::New(new) => {
+                same = false;
+                children.push(*new);
+            }
+        }
+    }
+    Ok(match (same, children.is_empty()) {
+        (true, _) => Outcome::Same,
+        (false, true) => Outcome::Gone,
+        (false, false) => {
+            let branch = Branch { height: place.height, children };
+            let page = emit.branch(&branch);
+            Outcome::New(Box::new(Child::of_branch(&branch, page)))
+        }
+    })
+}
+
+/// Visits pages of the index, parents first; below a page for which `visit` says false nothing is visited. Leaves are not read.
+pub fn each_page<P: Pages>(
+    pages: &P,
+    root: &Root,
+    visit: &mut dyn FnMut(&PageRef) -> bool,
+) -> Result<(), P::Error> {
+    each_below(pages, Place::root(pages, root)?, visit)
+}
+
+fn each_below<P: Pages>(
+    pages: &P,
+    place: Place<'_>,
+    visit: &mut dyn FnMut(&PageRef) -> bool,
+) -> Result<(), P::Error> {
+    if !visit(place.page) || place.height == 0 {
+        return Ok(());
+    }
+    let branch = place.branch(pages)?;
+    branch.children.iter().try_for_each(|child| each_below(pages, place.below(child), visit))
+}

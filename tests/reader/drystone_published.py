@@ -1,0 +1,36 @@
+"""What was published, as manifests record it: docs/format/manifest.md, "Published section"."""
+
+import drystone_reader as reader
+
+NAMES = "node variable uid member version shape chunk shard zstd tail".split()
+
+
+def published(data):
+    arrays = []
+    for found in reader.cbor(data):
+        array = dict(zip(NAMES, (found[i] for i in range(10)), strict=True))
+        pages = [dict(zip(("first", "count", "page"), page, strict=True)) for page in found[10]]
+        reader.need(len(array["shape"]) == len(array["chunk"]) == len(array["shard"]) <= 9, "extents")
+        whole = all(c > 0 and s > 0 and s % c == 0 for c, s in zip(array["chunk"], array["shard"], strict=True))
+        reader.need(whole and array["tail"] <= 64, "chunks and shards of an array")
+        arrays.append(array | {"pages": pages})
+    return arrays
+
+
+def shard_page(data):
+    cursor = reader.Cursor(data)
+    n, reserved = cursor.unpack("II")
+    reader.need(n <= 4096 and reserved == 0, "head of a page of shards")
+    columns = [reader.column(cursor, n).tolist() for _ in range(6)]
+    cursor.end()
+    reader.need(all(a < b for a, b in zip(columns[0], columns[0][1:], strict=False)), "order of shards")
+    return [
+        {
+            "number": number,
+            "version": version,
+            "fingerprint": (low | high << 64).to_bytes(16, "little").hex(),
+            "length": length,
+            "index_check": check,
+        }
+        for number, version, low, high, length, check in zip(*columns, strict=True)
+    ]
