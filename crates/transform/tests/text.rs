@@ -45,7 +45,7 @@ fn messages_say_what_is_wrong_and_what_would_be_right() {
         ("zstd:fast", "codec zstd: expected a level as in zstd:3, found \"fast\""),
         ("zstd:3.5", "codec zstd: expected a level as in zstd:3, found 3.5"),
         ("zstd:3,4", "codec zstd: the level is given twice, the second time as 4"),
-        ("shuffle:0", "codec shuffle: expected one element size, 1 to 65535, as in shuffle:8, found 0"),
+        ("shuffle:0", "codec shuffle: elementsize 0 is out of range, allowed are 1 to 65535"),
         ("none:1", "codec none: takes no parameters, found 1"),
         (
             "zstd,3",
