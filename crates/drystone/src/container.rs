@@ -83,8 +83,9 @@ pub(crate) struct Inner {
     current: RwLock<Arc<Snapshot>>,
     /// Newest version this handle has flushed or seen flushed.
     flushed: AtomicU64,
-    /// Highest manifest number seen; above the snapshot's if newer ones had to be passed over.
-    top: AtomicU64,
+    /// The newest snapshot that was found, and the highest manifest number seen then, which is above it if newer ones had to be
+    /// passed over. They change together: a commit on a snapshot that is older than what is below `top` would undo what lies between.
+    found: Mutex<(Arc<Snapshot>, u64)>,
     /// Missing manifest numbers below `top`, to be closed before anything is committed or marked.
     gaps: Mutex<Vec<u64>>,
     pub(crate) hint: head::Hint,
@@ -244,6 +245,7 @@ impl Container {
         let look = if listing { Look::List } else { Look::Hint };
         let head = head::find(&store, &pages, &identity, look)
             .map_err(|e| e.while_doing(format!("opening {}", store.describe())))?;
+        let newest = Arc::new(head.snapshot);
         let inner = Inner {
             tables: Cache::new(TABLE_CACHE),
             trailers: Cache::new(TABLE_CACHE),
@@ -253,11 +255,11 @@ impl Container {
             writable,
             pinned: false,
             closed: AtomicBool::new(false),
-            flushed: AtomicU64::new(head.snapshot.manifest.last_marked),
-            top: AtomicU64::new(head.top),
+            flushed: AtomicU64::new(newest.manifest.last_marked),
+            found: Mutex::new((newest.clone(), head.top)),
             gaps: Mutex::new(head.gaps),
             hint: head::Hint::default(),
-            current: RwLock::new(Arc::new(head.snapshot)),
+            current: RwLock::new(newest),
             warnings: Mutex::new(head.warnings),
             batch: Mutex::new(None),
             config: config.map(Arc::new),
@@ -277,6 +279,7 @@ impl Container {
             let manifest = head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid)?;
             Snapshot::load(manifest, &inner.pages)?
         };
+        let snapshot = Arc::new(snapshot);
         let pinned = Inner {
             store: inner.store.clone(),
             identity: inner.identity.clone(),
@@ -288,10 +291,10 @@ impl Container {
             pinned: true,
             closed: AtomicBool::new(false),
             flushed: AtomicU64::new(0),
-            top: AtomicU64::new(0),
+            found: Mutex::new((snapshot.clone(), snapshot.version())),
             gaps: Mutex::new(Vec::new()),
             hint: head::Hint::default(),
-            current: RwLock::new(Arc::new(snapshot)),
+            current: RwLock::new(snapshot),
             warnings: Mutex::new(Vec::new()),
             config: inner.config.clone(),
             known: Known::default(),
@@ -532,17 +535,27 @@ impl Inner {
 
     /// The newest snapshot in the store and the highest manifest number there.
     pub(crate) fn newest(&self) -> Result<(Arc<Snapshot>, u64)> {
-        let current = self.snapshot();
-        let top = self.top.load(Ordering::SeqCst).max(current.version());
-        if !head::has_newer(self.store.as_ref(), top)? {
-            return Ok((current, top));
+        let known = {
+            let current = self.snapshot();
+            let mut found = lock(&self.found);
+            if current.version() > found.1 {
+                *found = (current.clone(), current.version());
+            }
+            found.clone()
+        };
+        if !head::has_newer(self.store.as_ref(), known.1)? {
+            return Ok(known);
         }
-        let head = head::find(&self.store, &self.pages, &self.identity, Look::From(top))?;
-        self.top.fetch_max(head.top, Ordering::SeqCst);
+        let head = head::find(&self.store, &self.pages, &self.identity, Look::From(known.1))?;
         if !head.warnings.is_empty() {
             lock(&self.warnings).extend(head.warnings);
         }
-        Ok((Arc::new(head.snapshot), head.top))
+        let newer = (Arc::new(head.snapshot), head.top);
+        let mut found = lock(&self.found);
+        if newer.1 > found.1 {
+            *found = newer.clone();
+        }
+        Ok(newer)
     }
 
     /// Makes `snapshot` the handle's, unless that would go back.

@@ -49,6 +49,35 @@ fn put(w: &Writer, row: u64, rows: u64, value: f32) {
 }
 
 #[test]
+fn a_handle_that_saw_a_newer_snapshot_in_passing_commits_on_top_of_it() {
+    // Opening a writer, beginning a step, a flush and a collection look for the newest snapshot without making it the handle's.
+    let looks: [fn(&Container); 4] = [
+        |c| drop(c.writer(WriterOptions::default()).unwrap()),
+        |c| assert!(c.flush().unwrap() > 0),
+        |c| drop(c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap()),
+        |c| drop(c.gc(&drystone::GcOptions::default(), &mut |_, _| true).unwrap()),
+    ];
+    for look in looks {
+        let store = new_container(Durability::Async);
+        let (other, c) = (open(&store), open(&store));
+        let lay = |c: &Container, step: u64| {
+            let w = c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap();
+            w.begin_step(Some(step), false).unwrap();
+            put(&w, 0, 8, step as f32);
+            w.end_step().unwrap();
+            w.close().unwrap();
+        };
+        lay(&other, 0);
+        look(&c);
+        lay(&c, 1);
+        lay(&other, 2);
+        let values = floats(&read_all(&open(&store), "t"));
+        let first: Vec<f32> = values.chunks(8 * 16).map(|step| step[0]).collect();
+        assert_eq!(first, [0.0, 1.0, 2.0]);
+    }
+}
+
+#[test]
 fn eight_writers_and_two_committers_lose_nothing_while_readers_see_stable_snapshots() {
     const STEPS: u64 = 12;
     let store = new_container(Durability::Async);
