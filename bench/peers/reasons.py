@@ -11,6 +11,10 @@ from report import Listing
 from rounds import LIMIT, OURS, Question
 
 _CHECKED = "Drystone verifies a checksum of every 16 KiB it reads and keeps one, with minimum and maximum, of what it writes"
+_CUT = (
+    "Drystone copies large blocks into subchunks as it writes and out of them as it reads, and makes or verifies"
+    " a checksum of every 16 KiB besides minimum and maximum"
+)
 _COMMIT = "a step of Drystone becomes visible as a whole by an immutable manifest, a file of its own"
 
 REASONS: list[tuple[str, str, str, str]] = [
@@ -21,8 +25,8 @@ REASONS: list[tuple[str, str, str, str]] = [
         f"{_COMMIT}: three syncs in turn (segment, manifest, folder) where a file per process has one",
     ),
     ("checkpoint", "KiB each, async", ".*", f"{_COMMIT}, and the peer makes nothing of the kind"),
-    ("checkpoint", "MiB each", ".*", f"{_CHECKED}; the peer does not"),
-    ("restart", "", ".*", f"{_CHECKED}; the peer does not"),
+    ("checkpoint", "MiB each", ".*", f"{_CUT}; the peer does not"),
+    ("restart", "", ".*", f"{_CUT}; the peer does not"),
     (
         "many_blocks",
         "write",
