@@ -1,8 +1,8 @@
-//! How a variable is expected to be read: as configured, else as declared, else every way equally.
+//! How a variable is expected to be read: as configured, else as declared, else as it was read, else every way equally.
 
 use drystone_dataset::{Access, Axes};
 use drystone_format::schema::Variable;
-use drystone_plan::layout::{Pattern, declared_mix, standard_mix};
+use drystone_plan::layout::{Pattern, declared_mix, learnt_mix, standard_mix};
 
 use crate::container::Inner;
 use crate::schema_op::expected_reads;
@@ -31,21 +31,24 @@ impl Inner {
     ) -> Result<(Vec<Pattern>, String)> {
         let names: Vec<&str> = variable.dims.iter().map(String::as_str).collect();
         let axes = Axes { count: shape.len(), names: &names, steps: variable.steps };
-        let of_a_step = |access: &Access| {
-            let whole: Vec<u64> =
-                variable.steps.then_some(1).into_iter().chain(shape.iter().copied()).collect();
-            let mut mix = declared_mix(access, &whole, variable.steps);
+        let whole: Vec<u64> = variable.steps.then_some(1).into_iter().chain(shape.iter().copied()).collect();
+        let without_steps = |mut mix: Vec<Pattern>| {
             for pattern in mix.iter_mut().filter(|_| variable.steps) {
                 pattern.count.remove(0);
             }
             mix
+        };
+        let of_a_step = |access: &Access| without_steps(declared_mix(access, &whole, variable.steps));
+        let learnt = || {
+            let (mix, many) = learnt_mix(&self.learnt(variable.uid), &whole, variable.steps)?;
+            Some((without_steps(mix), format!("learnt from {many} that were seen")))
         };
         if let Some(access) = self.configured_access(path, &axes)? {
             return Ok((of_a_step(&access), format!("configured: {access}")));
         }
         Ok(match expected_reads(variable) {
             Ok(Some(access)) => (of_a_step(&access), format!("declared: {access}")),
-            Ok(None) => (standard_mix(shape, false), "nobody said".into()),
+            Ok(None) => learnt().unwrap_or_else(|| (standard_mix(shape, false), "nobody said".into())),
             Err(e) => {
                 let what = format!("nobody said; what is declared is not understood: {}", e.message);
                 (standard_mix(shape, false), what)

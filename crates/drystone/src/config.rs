@@ -23,7 +23,7 @@ use crate::{Error, Result, plugin};
 const VARIABLE: &str = "DRYSTONE_CONFIG";
 const FILE: &str = "drystone.toml";
 const MAX_LEN: u64 = 1 << 20;
-const KEYS: &str = "durability, plugins, threads, variables";
+const KEYS: &str = "durability, learn, plugins, threads, variables";
 const VARIABLE_KEYS: &str = "transform, chunks, layout, access";
 
 /// What a configuration file says.
@@ -34,6 +34,8 @@ pub struct Config {
     pub durability: Option<Durability>,
     /// Threads that one read or one encoding may use, in this process.
     pub threads: Option<usize>,
+    /// Whether layouts are shaped by the reads that were seen, and reads taken note of.
+    pub learn: bool,
     /// Files of plug-ins, which were loaded before the transforms were read.
     plugins: Vec<PathBuf>,
     /// Most specific pattern first.
@@ -117,6 +119,7 @@ impl Config {
             path: path.to_path_buf(),
             durability: None,
             threads: None,
+            learn: true,
             rules: Vec::new(),
             plugins: Vec::new(),
         };
@@ -132,6 +135,8 @@ impl Config {
                     Some(n @ 1..=4096) => config.threads = Some(n as usize),
                     _ => return Err(bad(at, "threads is a number from 1 to 4096".into())),
                 },
+                ("learn", DeValue::Boolean(learn)) => config.learn = *learn,
+                ("learn", _) => return Err(bad(at, "learn is true or false".into())),
                 ("plugins", value) => {
                     config.plugins = files(value, path).ok_or_else(|| {
                         bad(at, "plugins is a list of files, as [\"/opt/codecs/runs.so\"]".into())
@@ -378,6 +383,7 @@ mod tests {
             ("variables.T.chunk = [2]", "unknown key \"chunk\""),
             ("variables = [", "site.toml, line 1"),
             ("plugins = \"x.so\"", "plugins is a list of files"),
+            ("learn = 1", "true or false"),
             ("plugins = [3]", "plugins is a list of files"),
         ] {
             let message = parse(text).unwrap_err().to_string();

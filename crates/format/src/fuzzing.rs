@@ -14,7 +14,7 @@ use crate::piece::{BlobRef, Trailer};
 use crate::schema::Schema;
 use crate::steps::Steps;
 use crate::value::Value;
-use crate::{column, keys, published, source, table};
+use crate::{column, keys, published, reads, source, table};
 
 /// Frames, one after the other.
 pub fn fuzz_frame(data: &[u8]) {
@@ -121,6 +121,15 @@ pub fn fuzz_published(data: &[u8]) {
     }
     if let Ok(shards) = published::decode_page(data) {
         assert_eq!(published::decode_page(&published::encode_page(&shards)), Ok(shards));
+    }
+}
+
+/// The reads that were seen, as they are and with a sound CRC behind them.
+pub fn fuzz_reads(data: &[u8]) {
+    let _ = reads::decode(data);
+    let sealed = [data, &crate::crc32c(data).to_le_bytes()].concat();
+    if let Ok(seen) = reads::decode(&sealed) {
+        assert_eq!(reads::decode(&reads::encode(&seen)), Ok(seen));
     }
 }
 

@@ -22,6 +22,7 @@ pub mod log;
 pub mod manifest;
 pub mod piece;
 pub mod published;
+pub mod reads;
 pub mod schema;
 pub mod source;
 pub mod steps;
