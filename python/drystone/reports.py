@@ -325,6 +325,8 @@ class PublishedArray:
     """Files written by this call."""
     kept: int
     """Files that were right already."""
+    copied: int
+    """Chunks in the files written that the log held as they were to be published: copied, not decoded."""
     nbytes: int
     """Bytes written by this call."""
     why: str | None

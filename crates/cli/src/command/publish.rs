@@ -111,6 +111,7 @@ fn report_json(report: &PublishReport) -> Json {
             ("shard", extents(&array.shard)),
             ("written", array.written.into()),
             ("kept", array.kept.into()),
+            ("copied", array.copied.into()),
             ("stored_bytes", array.stored_bytes.into()),
             ("why", array.layout.as_ref().map_or(Json::Null, |l| l.to_string().into())),
         ])

@@ -74,6 +74,8 @@ pub(super) struct Tally {
     pub(super) written: u64,
     pub(super) kept: u64,
     pub(super) stored: u64,
+    /// Chunks that were copied from the log as they stand there.
+    pub(super) copied: u64,
 }
 
 /// What all threads share.
@@ -123,6 +125,15 @@ pub(super) struct Buffers {
     slab: Vec<u8>,
     chunk: Vec<u8>,
     scratch: Scratch,
+    /// Chunks copied since somebody looked.
+    copied: u64,
+}
+
+impl Buffers {
+    /// The chunks that were copied from the log, not decoded, since the last call.
+    pub(super) fn take_copied(&mut self) -> u64 {
+        std::mem::take(&mut self.copied)
+    }
 }
 
 /// What became of a task.
@@ -133,6 +144,8 @@ struct Done {
     bytes: u64,
     /// Bytes written; `None`: it was kept or removed.
     written: Option<u64>,
+    /// Chunks copied from the log.
+    copied: u64,
     /// The shard that is there now, if it has a stamp.
     record: Option<Shard>,
 }
@@ -174,10 +187,11 @@ impl Run<'_> {
             let mut done = 0u64;
             while let Ok(one) = told.recv() {
                 match one {
-                    Ok(Done { target, bytes, written, record }) => {
+                    Ok(Done { target, bytes, written, copied, record }) => {
                         done = done.saturating_add(bytes);
                         let (tally, shards) = &mut tallies[target];
                         shards.extend(record);
+                        tally.copied += copied;
                         match written {
                             Some(stored) => {
                                 (tally.written, tally.stored) = (tally.written + 1, tally.stored + stored)
@@ -238,7 +252,7 @@ impl Run<'_> {
         let key = target.key(task.shard);
         let doing = |e: Error| e.while_doing(format!("variable \"{}\", shard {key}", target.array.variable));
         let bytes = if task.fingerprint.is_some() { task.bytes } else { 0 };
-        let done = |written, record| Ok(Done { target: task.target, bytes, written, record });
+        let done = |written, record| Ok(Done { target: task.target, bytes, written, copied: 0, record });
         let Some(fingerprint) = task.fingerprint else {
             remove(self.store, &key)?;
             return done(None, None);
@@ -261,6 +275,7 @@ impl Run<'_> {
             }
         }
         let stamp = Stamp { fingerprint, version: self.version };
+        buffers.take_copied();
         let chunks = encode(target, prepared, task.shard, buffers).map_err(doing)?;
         let object = match (prepared.sharded, chunks) {
             (true, chunks) => target.assemble(task.shard, stamp, chunks, &prepared.order).map_err(doing)?,
@@ -275,6 +290,10 @@ impl Run<'_> {
         if task.exists && !prepared.sharded && self.store.read_all(&key, 1 << 20).is_ok_and(|o| o == object) {
             return done(None, None);
         }
+        if let Some(placing) = &self.container.inner.placing {
+            let cell = target.grid.index_of(task.shard);
+            placing.place(self.store, &key, placing.target(self.store, &target.grid.shards(), &cell));
+        }
         self.store.put(&key, &object, PutMode::Replace, self.sync).map_err(|e| doing(e.into()))?;
         let record = match object.last_chunk::<4>() {
             Some(check) if prepared.sharded && target.is_recorded() => {
@@ -282,7 +301,8 @@ impl Run<'_> {
             }
             _ => None,
         };
-        done(Some(object.len() as u64), record)
+        let copied = buffers.take_copied();
+        Ok(Done { target: task.target, bytes, written: Some(object.len() as u64), copied, record })
     }
 }
 
@@ -347,40 +367,78 @@ pub(super) fn encode(
     let chunks = grid.chunks();
     let many: u64 = chunks.iter().product();
     let mut out: Vec<Option<Vec<u8>>> = vec![None; many as usize];
+    let mut there = vec![false; many as usize];
+    copy(target, prepared, &cells, (&mut out, &mut there), buffers)?;
     // Slabs lie across the first axis that is cut.
     let axis = chunks.iter().position(|n| *n > 1).unwrap_or(0);
     let layers = chunks.get(axis).copied().unwrap_or(1);
     let layer = (cells.cells().saturating_mul(target.array.item) / layers).max(1);
     let at_once = (SLAB / layer).clamp(1, layers);
+    let chunk_at = |number: u64| {
+        let index = place(number, &chunks);
+        let lo: Vec<u64> =
+            cells.lo.iter().zip(&index).zip(&grid.chunk).map(|((l, i), c)| l + i * c).collect();
+        let hi = lo.iter().zip(&grid.chunk).zip(&cells.hi).map(|((l, c), h)| (l + c).min(*h)).collect();
+        (index.get(axis).copied().unwrap_or(0), Box { lo, hi })
+    };
     let mut first = 0;
     while first < layers {
         let last = (first + at_once).min(layers);
-        let mut slab = cells.clone();
-        if let (Some(lo), Some(hi)) = (slab.lo.get_mut(axis), slab.hi.get_mut(axis)) {
-            let start = *lo;
-            *lo = start + first * grid.chunk[axis];
-            *hi = (start + last * grid.chunk[axis]).min(*hi);
-        }
-        if slab.is_empty() {
-            break;
-        }
-        read(&target.array, &prepared.reading, &slab, &mut buffers.slab)?;
-        for number in 0..many {
-            let index = place(number, &chunks);
-            if !chunks.is_empty() && !(first..last).contains(&index[axis]) {
-                continue;
-            }
-            let lo: Vec<u64> =
-                cells.lo.iter().zip(&index).zip(&grid.chunk).map(|((l, i), c)| l + i * c).collect();
-            let hi = lo.iter().zip(&grid.chunk).zip(&slab.hi).map(|((l, c), h)| (l + c).min(*h)).collect();
-            let chunk = Box { lo, hi };
-            if !chunk.is_empty() {
-                out[number as usize] = encode_chunk(target, prepared, &slab, &chunk, buffers)?;
-            }
-        }
+        let wanted: Vec<(u64, Box)> = (0..many)
+            .filter(|&number| !there[number as usize])
+            .map(|number| (number, chunk_at(number)))
+            .filter(|(_, (layer, chunk))| (first..last).contains(layer) && !chunk.is_empty())
+            .map(|(number, (_, chunk))| (number, chunk))
+            .collect();
         first = last;
+        let Some(slab) = wanted.iter().map(|(_, chunk)| chunk.clone()).reduce(|a, b| a.around(&b)) else {
+            continue;
+        };
+        read(&target.array, &prepared.reading, &slab, &mut buffers.slab)?;
+        for (number, chunk) in wanted {
+            out[number as usize] = encode_chunk(target, prepared, &slab, &chunk, buffers)?;
+        }
     }
     Ok(out)
+}
+
+/// Takes from the log the chunks that stand there as they will be published: their bytes are checked, and not decoded.
+fn copy(
+    target: &Target,
+    prepared: &Prepared,
+    cells: &Box,
+    (out, there): (&mut [Option<Vec<u8>>], &mut [bool]),
+    buffers: &mut Buffers,
+) -> Result<()> {
+    let (array, grid) = (&target.array, &target.grid);
+    let scalar = array.element.scalar.size() as u64;
+    // A chunk of several steps is no block of the log.
+    if grid.chunk.is_empty() || array.steps && grid.chunk.first() != Some(&1) {
+        return Ok(());
+    }
+    let mut whole = prepared.reading.shown_whole(&Selection::boxed(&cells.lo, &cells.counts()))?;
+    whole.retain(|stored| {
+        let aligned = stored.first.iter().zip(&grid.chunk).all(|(at, c)| at % c == 0);
+        aligned && stored.count == grid.chunk && target.codec.is_chain(&stored.chain, scalar)
+    });
+    let counts = grid.chunks();
+    let len = grid.chunk.iter().fold(array.item, |n, c| n.saturating_mul(*c));
+    prepared.reading.payloads(&whole, &mut |stored, payload| {
+        let index = stored.first.iter().zip(&cells.lo).zip(&grid.chunk).map(|((at, lo), c)| (at - lo) / c);
+        let number = index.zip(&counts).fold(0, |number, (i, n)| number * n + i) as usize;
+        let raw = stored.chain.is_empty();
+        if raw && payload.len() as u64 != len {
+            return Err(Error::corrupt("a block of the log is not as long as its cells"));
+        }
+        if let (Some(place), Some(done)) = (out.get_mut(number), there.get_mut(number)) {
+            *done = true;
+            buffers.copied += 1;
+            if !(raw && is_all(payload, &array.missing)) {
+                *place = Some([payload, &crc32(payload).to_le_bytes()].concat());
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Reads a box of cells densely.
@@ -427,7 +485,7 @@ fn encode_chunk(
     buffers: &mut Buffers,
 ) -> Result<Option<Vec<u8>>> {
     let array = &target.array;
-    let Buffers { slab: from, chunk, scratch } = buffers;
+    let Buffers { slab: from, chunk, scratch, .. } = buffers;
     cut(array, &target.grid.chunk, (slab, from), cells, chunk)?;
     let len = chunk.len();
     if is_all(chunk, &array.missing) {

@@ -95,6 +95,18 @@ impl Codec {
         self.compression.is_none() || self.is_zstd()
     }
 
+    /// Whether what the log stores with this chain, of elements of `scalar` bytes, are the bytes of a chunk already.
+    pub(super) fn is_chain(&self, chain: &str, scalar: u64) -> bool {
+        match self.compression {
+            None => chain.is_empty(),
+            Some(Compression::Zstd(level)) => chain == format!("zstd:{level}"),
+            Some(Compression::Zlib { level, element: 1 }) => chain == format!("zlib:{level}"),
+            Some(Compression::Zlib { level, element }) => {
+                u64::from(element) == scalar && chain == format!("shuffle,zlib:{level}")
+            }
+        }
+    }
+
     fn json(&self) -> Json {
         let mut chain = vec![json!({"name": "bytes", "configuration": {"endian": "little"}})];
         match self.compression {

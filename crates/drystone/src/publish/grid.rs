@@ -31,6 +31,13 @@ impl Box {
 }
 
 impl Box {
+    /// The least box that holds both.
+    pub(super) fn around(&self, other: &Box) -> Box {
+        let lo = self.lo.iter().zip(&other.lo).map(|(a, b)| *a.min(b)).collect();
+        let hi = self.hi.iter().zip(&other.hi).map(|(a, b)| *a.max(b)).collect();
+        Box { lo, hi }
+    }
+
     /// Whether the two have a cell in common.
     pub(super) fn meets(&self, other: &Box) -> bool {
         let lo = self.lo.iter().zip(&other.lo).map(|(a, b)| a.max(b));

@@ -31,6 +31,7 @@ mod shard;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use drystone_dataset::Axes;
 use drystone_format::identity::Durability;
@@ -101,7 +102,10 @@ impl Container {
         let configured = self.inner.configured_access(&array.variable, &axes)?;
         Ok(match configured.as_ref().or(array.access.as_ref()) {
             Some(access) => layout::declared_mix(access, &array.shape, array.steps),
-            None => layout::standard_mix(&array.shape, array.steps),
+            None => match layout::learnt_mix(&self.inner.learnt(array.uid), &array.shape, array.steps) {
+                Some((mix, _)) => mix,
+                None => layout::standard_mix(&array.shape, array.steps),
+            },
         })
     }
 
@@ -115,7 +119,7 @@ impl Container {
         let snapshot = pinned.snapshot();
         let nodes = Nodes::of(&snapshot, options.variables.as_deref())?;
         let store = self.inner.store.as_ref();
-        store.sweep(ROOT)?;
+        store.sweep(ROOT, Duration::ZERO)?;
         let there = Published::load(store, &self.inner.identity.uuid)?;
         there.check_foreign(&nodes)?;
 
@@ -125,7 +129,7 @@ impl Container {
         for array in &nodes.arrays {
             let known = there.documents.get(&array.node);
             let (grid, codec, layout, kept) =
-                decide(array, known, options, &device, &self.expected_of(array)?)?;
+                decide(&pinned, array, known, options, &device, &self.expected_of(array)?)?;
             if known.is_some() && !kept {
                 replaced.push(array.node.clone());
             }
@@ -191,7 +195,7 @@ impl Container {
         let keep: BTreeSet<String> = targets.iter().flat_map(Target::keys).collect();
         let cleared = clear::leftover(store, &there, &nodes, &keep, whole)?;
         if cleared {
-            store.sweep(ROOT)?;
+            store.sweep(ROOT, Duration::ZERO)?;
         }
         let recorded: Vec<(&Target, Vec<Shard>)> =
             targets.iter().zip(&done).map(|(target, (_, shards))| (target, shards.clone())).collect();
@@ -215,6 +219,7 @@ fn put_document(store: &dyn Store, there: &Published, node: &str, json: &Json, s
 /// How an array is cut and encoded: as it is there, unless something else was asked for; else as the model says. And whether
 /// all is as it is there.
 fn decide(
+    container: &Container,
     array: &Array,
     known: Option<&Document>,
     options: &PublishOptions,
@@ -236,7 +241,20 @@ fn decide(
     }
     let bounds = Bounds { max_shard: Bounds::PORTABLE.max_shard.min(options.memory / 4), ..Bounds::PORTABLE };
     let cells = layout::Array { shape: &array.shape, item: array.item, steps: array.steps };
-    let mut layout = layout::choose(cells, mix, device, &bounds);
+    let scalar = array.element.scalar.size() as u64;
+    let stored = match asked {
+        None => container.leaf_reading(&array.variable, array.leaf)?.cut_of_log()?,
+        Some(_) => None,
+    };
+    let mut layout = match stored.filter(|(_, chain)| codec.is_chain(chain, scalar)) {
+        Some((mut cut, _)) => {
+            if array.steps {
+                cut.insert(0, 1);
+            }
+            layout::choose_as_stored(cells, mix, device, &bounds, &cut)
+        }
+        None => layout::choose(cells, mix, device, &bounds),
+    };
     if let Some(chunk) = asked {
         if chunk.len() != array.shape.len() || chunk.contains(&0) {
             return Err(Error::invalid(format!(
@@ -362,6 +380,7 @@ impl Target {
             shard: self.grid.shard,
             written: tally.written,
             kept: tally.kept,
+            copied: tally.copied,
             stored_bytes: tally.stored,
             layout: self.layout,
         }

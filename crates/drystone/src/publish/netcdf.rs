@@ -65,7 +65,7 @@ impl Container {
         for array in &nodes.arrays {
             let known = there.documents.get(&array.node);
             let (grid, codec, layout, _) =
-                decide(array, known, &options, &device, &self.expected_of(array)?)?;
+                decide(&pinned, array, known, &options, &device, &self.expected_of(array)?)?;
             said::check(array, &grid)?;
             let description = Some(Description::of(&pinned, array)?);
             let array = array.clone();
@@ -172,7 +172,9 @@ impl<'a> Output<'a> {
                 }
                 None => {
                     tally.written += 1;
-                    encode(target, &prepared, shard, &mut buffers).map_err(doing)?
+                    let chunks = encode(target, &prepared, shard, &mut buffers).map_err(doing)?;
+                    tally.copied += buffers.take_copied();
+                    chunks
                 }
             };
             for &number in prepared.order() {

@@ -191,6 +191,8 @@ pub struct PublishedArray {
     pub written: u64,
     /// Shards that were right already.
     pub kept: u64,
+    /// Chunks in them that the log held as they were to be published: copied, neither decoded nor encoded.
+    pub copied: u64,
     /// Bytes of the shards written now.
     pub stored_bytes: u64,
     /// What the model weighed; `None` where the layout was fixed by an earlier publication.

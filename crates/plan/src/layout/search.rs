@@ -70,7 +70,45 @@ pub fn choose(array: Array<'_>, mix: &[Pattern], device: &Device, bounds: &Bound
     let shard = shard_of(array, &chunk, bounds);
     let weighed =
         mix.iter().map(|p| (p.clone(), predict(array.shape, array.item, &chunk, &p.count, device))).collect();
-    Layout { chunk, shard, order: Order::Hilbert, item: array.item, device: *device, weighed }
+    Layout {
+        chunk,
+        shard,
+        order: Order::Hilbert,
+        item: array.item,
+        device: *device,
+        weighed,
+        as_stored: None,
+    }
+}
+
+/// Reads that take so much longer than with the cheapest chunks are a fair price for chunks that need not be made.
+const FAIR: f64 = 1.1;
+
+/// [`choose`], but the given chunk, in which the array is stored already, where reads cost hardly more with it and its size keeps
+/// the bounds.
+pub fn choose_as_stored(
+    array: Array<'_>,
+    mix: &[Pattern],
+    device: &Device,
+    bounds: &Bounds,
+    stored: &[u64],
+) -> Layout {
+    let best = choose(array, mix, device, bounds);
+    let size = bytes_of(stored, array.item);
+    let sizes = bounds.min_chunk.min(best.chunk_bytes())..=bounds.max_chunk.max(best.chunk_bytes());
+    if stored.len() != array.shape.len() || !sizes.contains(&size) || stored.contains(&0) {
+        return best;
+    }
+    let cost = |p: &Pattern| predict(array.shape, array.item, stored, &p.count, device);
+    let weighed: Vec<_> = mix.iter().map(|p| (p.clone(), cost(p))).collect();
+    let seconds =
+        |of: &[(Pattern, super::Cost)]| of.iter().map(|(p, cost)| p.weight * cost.seconds).sum::<f64>();
+    let ratio = seconds(&weighed) / seconds(&best.weighed).max(f64::MIN_POSITIVE);
+    if ratio > FAIR {
+        return best;
+    }
+    let shard = shard_of(array, stored, bounds);
+    Layout { chunk: stored.to_vec(), shard, weighed, as_stored: Some(ratio), ..best }
 }
 
 /// Of the candidates for each axis, those that score least: first how far outside of the bounds, then seconds.
@@ -185,6 +223,21 @@ fn descend(
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn chunks_that_are_there_are_taken_where_they_cost_hardly_more() {
+        let shape = [256, 256, 256];
+        let array = Array { shape: &shape, item: 4, steps: false };
+        let mix = crate::layout::standard_mix(&shape, false);
+        let chosen =
+            |stored: &[u64]| choose_as_stored(array, &mix, &Device::ASSUMED, &Bounds::PORTABLE, stored);
+        let best = choose(array, &mix, &Device::ASSUMED, &Bounds::PORTABLE);
+        let near: Vec<u64> = best.chunk.clone();
+        assert_eq!((chosen(&near).chunk, chosen(&near).as_stored), (near, Some(1.0)));
+        for unfit in [&[256, 256, 4][..], &[4, 4, 4], &[256, 256, 256], &[64, 64], &[0, 64, 64]] {
+            assert_eq!(chosen(unfit), best, "{unfit:?}");
+        }
+    }
+
     use super::super::standard_mix;
     use super::*;
 
