@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,6 +14,8 @@ from drystone.errors import ConflictError, InvalidArgumentError, IoError, Unsupp
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+)://")
 _IDENTITY = "drystone.json"
 _PARTS = ("log", "index", "manifest", "zarr")
+_TARGETS = "targets.json"
+_FILES = (_TARGETS, "reads.dsr")
 
 
 def local_path(url: str | os.PathLike[str]) -> str:
@@ -45,8 +48,23 @@ def remove_container(path: str) -> None:
     try:
         # Without its identity it is no container any more, however far the rest comes.
         (root / _IDENTITY).unlink()
+        for folder in _on_targets(root):
+            shutil.rmtree(folder, ignore_errors=True)
+        for name in _FILES:
+            (root / name).unlink(missing_ok=True)
         for part in _PARTS:
             if (root / part).is_dir():
                 shutil.rmtree(root / part)
     except OSError as error:
         raise IoError(f"removing the container at {path}: {error}") from error
+
+
+def _on_targets(root: Path) -> list[Path]:
+    """The container's own folders on storage targets."""
+    try:
+        said = json.loads((root / _TARGETS).read_bytes())
+        folders = [Path(folder) for folder in [*said["folders"], *said["former"]]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    # Each is called as the container was when it was made, with a piece of its identity.
+    return [folder for folder in folders if re.search(r"-[0-9a-f]{8}$", folder.name)]

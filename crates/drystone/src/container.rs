@@ -20,10 +20,12 @@ use crate::calibrate::Known;
 use crate::config::Config;
 use crate::error::must_exist;
 use crate::head::Look;
+use crate::learn::Seen;
 use crate::pages::PageLoader;
 use crate::schema_op::SchemaOp;
 use crate::shards::Shards;
 use crate::snapshot::Snapshot;
+use crate::targets::{self, Placing, Targets};
 use crate::transaction::{self, Change, Committed, Decision};
 use crate::writer::{Writer, WriterOptions};
 use crate::{Error, ErrorKind, Result, adoption, head, random};
@@ -95,6 +97,10 @@ pub(crate) struct Inner {
     pub(crate) config: Option<Arc<Config>>,
     /// What was measured of the store.
     pub(crate) known: Known,
+    /// The reads that were made.
+    pub(crate) seen: Seen,
+    /// How objects are spread over storage targets, if there are several.
+    pub(crate) placing: Option<Arc<Placing>>,
 }
 
 /// An open container. Cheap to clone; clones share the snapshot.
@@ -108,6 +114,15 @@ impl Container {
     ///
     /// `Conflict` if one is there already, `Io` if the directory cannot be made.
     pub fn create_local(path: impl AsRef<Path>, options: CreateOptions) -> Result<Self> {
+        Self::create_placed(path, options, None)
+    }
+
+    /// The same; log parts and shards are spread over storage targets, also by whoever opens it later.
+    pub fn create_placed(
+        path: impl AsRef<Path>,
+        options: CreateOptions,
+        targets: Option<&Targets>,
+    ) -> Result<Self> {
         let path = path.as_ref();
         if path.is_file() {
             return Err(Error::conflict(format!(
@@ -118,7 +133,38 @@ impl Container {
         let config = Config::find(Some(path))?;
         let durable = configured(options, &config).durability == Durability::Durable;
         let store = LocalStore::create(path)?.with_early_writeback(durable);
-        Self::create_configured(Arc::new(store), options, config)
+        let created = Self::create_configured(Arc::new(store), options, config)?;
+        match targets {
+            None => Ok(created),
+            Some(targets) => {
+                targets.settle(path, &created.inner.identity.uuid)?;
+                Self::open_local(path, Mode::ReadWrite)
+            }
+        }
+    }
+
+    /// [`Container::open_local`]; log parts and shards that are made from now on, by anybody, are spread over these targets. What lies
+    /// on others stays there. `InvalidArgument` if it is opened for reading.
+    pub fn open_placed(path: impl AsRef<Path>, mode: Mode, targets: &Targets) -> Result<Self> {
+        let path = path.as_ref();
+        if mode == Mode::Read {
+            return Err(Error::invalid(
+                "storage targets are for writing; open the container with mode \"r+\"",
+            ));
+        }
+        if mode == Mode::Append && !path.join(keys::IDENTITY).exists() {
+            return Self::create_placed(path, CreateOptions::default(), Some(targets));
+        }
+        let store = LocalStore::open(path, true)?;
+        let bytes = store.read_all(keys::IDENTITY, 64 << 10).map_err(must_exist)?;
+        let identity = Identity::decode(&bytes).map_err(|c| Error::damaged(keys::IDENTITY, 0, &c))?;
+        targets.settle(path, &identity.uuid)?;
+        Self::open_local(path, mode)
+    }
+
+    /// The folders on which log parts and shards that are made are spread, and how ("lattice", "hilbert", "row-major").
+    pub fn targets(path: impl AsRef<Path>) -> Result<Option<(Vec<std::path::PathBuf>, &'static str)>> {
+        targets::shown(path.as_ref())
     }
 
     /// Opens a container in a directory of the local file system.
@@ -151,7 +197,8 @@ impl Container {
             && store
                 .read_all(keys::IDENTITY, 64 << 10)
                 .is_ok_and(|b| Identity::decode(&b).is_ok_and(|i| i.durability == Durability::Durable));
-        Self::open_configured(Arc::new(store.with_early_writeback(durable)), mode, Config::find(Some(path))?)
+        let (store, placing) = targets::with_targets(store.with_early_writeback(durable))?;
+        Self::open_configured(Arc::new(store), mode, Config::find(Some(path))?, placing)
     }
 
     /// Creates a container in a store. A run-time configuration overrides the options ([`Config`]).
@@ -187,22 +234,27 @@ impl Container {
                 );
             }
         }
-        Self::with(store, identity, Mode::ReadWrite, config)
+        Self::with(store, identity, Mode::ReadWrite, config, None)
     }
 
     /// Opens a container in a store.
     pub fn open(store: Arc<dyn Store>, mode: Mode) -> Result<Self> {
-        Self::open_configured(store, mode, Config::find(None)?)
+        Self::open_configured(store, mode, Config::find(None)?, None)
     }
 
-    fn open_configured(store: Arc<dyn Store>, mode: Mode, config: Option<Config>) -> Result<Self> {
+    fn open_configured(
+        store: Arc<dyn Store>,
+        mode: Mode,
+        config: Option<Config>,
+        placing: Option<Arc<Placing>>,
+    ) -> Result<Self> {
         let bytes = match store.read_all(keys::IDENTITY, 64 << 10) {
             Ok(bytes) => bytes,
             Err(StoreError::NotFound { .. }) if mode == Mode::Append => {
                 return match Self::create_configured(store.clone(), CreateOptions::default(), config.clone())
                 {
                     Err(e) if e.kind() == ErrorKind::Conflict => {
-                        Self::open_configured(store, Mode::ReadWrite, config)
+                        Self::open_configured(store, Mode::ReadWrite, config, placing)
                     }
                     other => other,
                 };
@@ -232,10 +284,16 @@ impl Container {
                 store.describe()
             )));
         }
-        Self::with(store, identity, mode, config)
+        Self::with(store, identity, mode, config, placing)
     }
 
-    fn with(store: Arc<dyn Store>, identity: Identity, mode: Mode, config: Option<Config>) -> Result<Self> {
+    fn with(
+        store: Arc<dyn Store>,
+        identity: Identity,
+        mode: Mode,
+        config: Option<Config>,
+        placing: Option<Arc<Placing>>,
+    ) -> Result<Self> {
         if let Some(threads) = config.as_ref().and_then(|config| config.threads) {
             crate::read::set_threads(threads);
         }
@@ -264,6 +322,8 @@ impl Container {
             batch: Mutex::new(None),
             config: config.map(Arc::new),
             known: Known::default(),
+            seen: Seen::default(),
+            placing,
             store,
         };
         Ok(Container { inner: Arc::new(inner) })
@@ -298,6 +358,8 @@ impl Container {
             warnings: Mutex::new(Vec::new()),
             config: inner.config.clone(),
             known: Known::default(),
+            seen: Seen::default(),
+            placing: inner.placing.clone(),
             batch: Mutex::new(None),
         };
         Ok(Container { inner: Arc::new(pinned) })
@@ -480,7 +542,7 @@ impl Container {
     /// Closes the handle: later calls are `InvalidArgument`. Writers opened from it go on until they are closed.
     pub fn close(&self) {
         self.inner.closed.store(true, Ordering::SeqCst);
-        self.inner.hint.settle(self.inner.store.as_ref());
+        self.inner.settle();
     }
 
     /// Has `close` been called?
@@ -491,11 +553,19 @@ impl Container {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.hint.settle(self.store.as_ref());
+        self.settle();
     }
 }
 
 impl Inner {
+    /// Writes down what helps who comes next.
+    fn settle(&self) {
+        self.hint.settle(self.store.as_ref());
+        if self.learns() {
+            self.seen.keep(self.store.as_ref());
+        }
+    }
+
     /// Whether there is a newer snapshot than the handle's.
     pub(crate) fn is_outdated(&self) -> Result<bool> {
         head::has_newer(self.store.as_ref(), self.snapshot().version())

@@ -283,9 +283,9 @@ impl Store for Yielding {
         self.turn();
         self.inner.delete(key)
     }
-    fn sweep(&self, prefix: &str) -> StoreResult<u64> {
+    fn sweep(&self, prefix: &str, older: std::time::Duration) -> StoreResult<u64> {
         self.turn();
-        self.inner.sweep(prefix)
+        self.inner.sweep(prefix, older)
     }
     fn sync(&self, keys: &[&str]) -> StoreResult<()> {
         self.turn();

@@ -6,6 +6,12 @@ pub const IDENTITY: &str = "drystone.json";
 /// The hint.
 pub const HINT: &str = "manifest/hint";
 
+/// Which reads were seen.
+pub const READS: &str = "reads.dsr";
+
+/// On which storage targets objects are made.
+pub const TARGETS: &str = "targets.json";
+
 /// A segment.
 pub fn segment(writer: u64, part: u32) -> String {
     format!("log/{writer:016x}-{part:04}.seg")

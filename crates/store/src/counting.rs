@@ -164,8 +164,8 @@ impl<S: Store> Store for CountingStore<S> {
         self.inner.delete(key)
     }
 
-    fn sweep(&self, prefix: &str) -> Result<u64> {
-        self.inner.sweep(prefix)
+    fn sweep(&self, prefix: &str, older: std::time::Duration) -> Result<u64> {
+        self.inner.sweep(prefix, older)
     }
 
     fn sync(&self, keys: &[&str]) -> Result<()> {
@@ -181,7 +181,7 @@ impl<S: Store> Store for CountingStore<S> {
     fn submit(&self, request: Request) -> Pending {
         match &request {
             Request::ReadMany { ranges, .. } => ranges.iter().for_each(|range| self.tally.read(range.1)),
-            Request::Expect { .. } | Request::Forget { .. } => {}
+            Request::Expect { .. } | Request::Forget { .. } | Request::Place { .. } => {}
             Request::Append { data, .. } => self.tally.append(&[data]),
             Request::Put { data, sync, .. } => self.tally.put(data.len(), *sync),
             Request::Sync { .. } => add(&self.tally.syncs, 1),

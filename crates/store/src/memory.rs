@@ -66,7 +66,7 @@ fn check_place(objects: &BTreeMap<String, Object>, key: &str) -> Result<()> {
 
 impl Store for MemoryStore {
     fn features(&self) -> Features {
-        Features { append: true, exec: false, sync: false }
+        Features { append: true, exec: false, sync: false, targets: 0 }
     }
 
     fn describe(&self) -> String {
@@ -158,7 +158,7 @@ impl Store for MemoryStore {
         writing(&self.objects).remove(key).map(drop).ok_or_else(|| self.not_found(key))
     }
 
-    fn sweep(&self, prefix: &str) -> Result<u64> {
+    fn sweep(&self, prefix: &str, _older: std::time::Duration) -> Result<u64> {
         validate_prefix(prefix)?;
         Ok(0)
     }

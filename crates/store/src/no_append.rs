@@ -60,8 +60,8 @@ impl<S: Store> Store for NoAppendStore<S> {
         self.0.delete(key)
     }
 
-    fn sweep(&self, prefix: &str) -> Result<u64> {
-        self.0.sweep(prefix)
+    fn sweep(&self, prefix: &str, older: std::time::Duration) -> Result<u64> {
+        self.0.sweep(prefix, older)
     }
 
     fn sync(&self, keys: &[&str]) -> Result<()> {

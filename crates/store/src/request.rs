@@ -31,6 +31,14 @@ pub enum Request {
         /// Offset and length, in bytes, of each range.
         ranges: Vec<(u64, u64)>,
     },
+    /// The object, which is not there yet, shall lie on this of the store's targets when it is made or put next. A store without targets
+    /// takes no notice, and the object is where it always is: under its key.
+    Place {
+        /// The object.
+        key: String,
+        /// Number of the target, below [`Features::targets`](crate::Features).
+        target: u32,
+    },
     /// The object's bytes need not stay in memory: what is read next shall come from the medium. For measurements.
     Forget {
         /// The object; what of it was not synced may stay.
@@ -73,6 +81,8 @@ pub enum Reply {
     },
     /// To [`Request::Expect`].
     Expected,
+    /// To [`Request::Place`].
+    Placed,
     /// To [`Request::Forget`].
     Forgotten {
         /// Whether nothing of it was left in this machine's memory: looked at, not assumed. `None`: the store cannot tell.
@@ -101,7 +111,7 @@ impl Reply {
         match self {
             Reply::Read { buffers } => buffers,
             Reply::Append { data } | Reply::Put { data } => vec![data],
-            Reply::Expected | Reply::Forgotten { .. } | Reply::Sync { .. } => Vec::new(),
+            Reply::Expected | Reply::Placed | Reply::Forgotten { .. } | Reply::Sync { .. } => Vec::new(),
         }
     }
 }
@@ -115,7 +125,10 @@ impl Request {
     /// The objects whose other changes this request must wait for: none for reads.
     pub fn ordered_keys(&self) -> &[String] {
         match self {
-            Request::ReadMany { .. } | Request::Expect { .. } | Request::Forget { .. } => &[],
+            Request::ReadMany { .. }
+            | Request::Expect { .. }
+            | Request::Forget { .. }
+            | Request::Place { .. } => &[],
             Request::Append { key, .. } | Request::Put { key, .. } => std::slice::from_ref(key),
             Request::Sync { keys } => keys,
         }
@@ -130,6 +143,7 @@ impl Request {
                 Ok(Reply::Read { buffers })
             }
             Request::Expect { .. } => Ok(Reply::Expected),
+            Request::Place { .. } => Ok(Reply::Placed),
             Request::Forget { .. } => Ok(Reply::Forgotten { cold: None }),
             Request::Append { key, at, data } => {
                 store.append(&key, at, &[&data])?;

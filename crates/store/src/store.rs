@@ -4,6 +4,7 @@
 //! would silently lose what the inner store can do. Comfort for callers is in [`StoreExt`].
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::request::{grow_to, must_check_length};
 use crate::{Pending, Request, Result, StoreError};
@@ -18,6 +19,8 @@ pub struct Features {
     /// `sync` and `put(.., sync: true)` make bytes survive a power cut. A store without it accepts both and
     /// promises nothing more than before.
     pub sync: bool,
+    /// Storage targets among which [`Request::Place`] chooses; 0 where all objects lie in one place.
+    pub targets: u32,
 }
 
 /// What `put` does with an object that is already there.
@@ -102,8 +105,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Clears away what `put`s of processes that were killed have left at the keys that begin with `prefix`, and folders that
     /// hold nothing; how many things were removed. No object is touched.
     ///
-    /// The caller knows that nobody puts or appends to such keys meanwhile: what is under way would fail.
-    fn sweep(&self, prefix: &str) -> Result<u64>;
+    /// With `older` of zero the caller knows that nobody puts or appends to such keys meanwhile: what is under way would fail. Else
+    /// only what nobody has written to for so long is removed, and no folder.
+    fn sweep(&self, prefix: &str, older: Duration) -> Result<u64>;
 
     /// Makes the present bytes and the names of these objects survive a power cut. An absent one is
     /// [`StoreError::NotFound`]; after any error none of them may be taken as safe.
@@ -222,8 +226,8 @@ macro_rules! forward_to_pointee {
             fn delete(&self, key: &str) -> Result<()> {
                 (**self).delete(key)
             }
-            fn sweep(&self, prefix: &str) -> Result<u64> {
-                (**self).sweep(prefix)
+            fn sweep(&self, prefix: &str, older: Duration) -> Result<u64> {
+                (**self).sweep(prefix, older)
             }
             fn sync(&self, keys: &[&str]) -> Result<()> {
                 (**self).sync(keys)

@@ -61,6 +61,9 @@ pub struct GcReport {
     pub dry_run: bool,
 }
 
+/// What a put left that was begun so long ago was left by a process that died.
+const ABANDONED: Duration = Duration::from_secs(86_400);
+
 /// A manifest object that stands for an expired snapshot ends with this; in front of it stand the pages that others need.
 pub(crate) const GONE: &[u8; 4] = b"gone";
 
@@ -129,6 +132,9 @@ impl Container {
         let sync = inner.identity.durability != Durability::Memory;
         // Before the commit: what is put from here on is not looked at.
         let index = store.list("index/")?;
+        // Whoever publishes holds the lock that is ours now; others may be putting.
+        store.sweep("zarr/", Duration::ZERO)?;
+        store.sweep("", ABANDONED)?;
         let (mut report, _) = self.plan_gc(options)?;
         if report.expired.is_empty() {
             let (newest, _) = inner.newest()?;

@@ -11,7 +11,7 @@ mod encode;
 mod part;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use drystone_format::dtype::DType;
 use drystone_format::entry::Entry;
@@ -28,6 +28,7 @@ use crate::container::{Inner, lock, no_such};
 use crate::layout::{Layouts, laid};
 use crate::log_scan::PartFrom;
 use crate::put::{self, BlockPart, Gathered, Place, StoredChunk};
+use crate::targets::process_cell;
 use crate::transaction::Committed;
 use crate::{Error, Result, adoption, random};
 
@@ -97,6 +98,8 @@ struct Shared {
     choices: Choices,
     layout: BlockLayout,
     cuts: Cuts,
+    /// The storage target of the first part, once a put has said where in the grid of processes this writer stands.
+    target: OnceLock<u64>,
     state: Mutex<State>,
 }
 
@@ -177,8 +180,9 @@ impl Writer {
         let pid = std::process::id();
         let (layouts, state) = (Mutex::default(), Mutex::new(state));
         let (choices, cuts, layout) = (Choices::default(), Cuts::default(), options.layout);
+        let target = OnceLock::new();
         let shared =
-            Shared { inner, id, rank, run, fence, limit, pid, layouts, choices, layout, cuts, state };
+            Shared { inner, id, rank, run, fence, limit, pid, layouts, choices, layout, cuts, target, state };
         Ok(Writer { shared: Arc::new(shared) })
     }
 
@@ -287,6 +291,7 @@ impl Writer {
         }
         let offset = check_box(path, &variable, data.shape(), offset)?;
         let (put, step, generation) = self.begin_put(path, &variable)?;
+        self.place_log(&variable, &offset, data.shape());
         let config = self.shared.inner.config.as_deref();
         let transform = transform_of(path, &variable, config)?;
         let chunks = config.and_then(|config| config.chunks(path, data.shape().len()));
@@ -635,6 +640,28 @@ impl Writer {
         Ok(())
     }
 
+    /// Says on which storage target the log shall lie, at the first put: that of the cell which the block is of the grid of processes.
+    fn place_log(&self, variable: &Variable, offset: &[u64], count: &[u64]) {
+        let s = &self.shared;
+        let Some(placing) = s.inner.placing.as_ref().filter(|_| s.target.get().is_none()) else { return };
+        let rank = s.rank.map(|rank| (u64::from(rank.rank), u64::from(rank.nranks)));
+        let (grid, cell) = process_cell(&variable.shape, offset, count, rank);
+        let target = placing.target(s.inner.store.as_ref(), &grid, &cell);
+        if s.target.set(target).is_ok() {
+            let part = lock(&s.state).part.number;
+            self.place_part(part);
+        }
+    }
+
+    /// Parts of one log go from target to target.
+    fn place_part(&self, part: u32) {
+        let s = &self.shared;
+        if let (Some(placing), Some(target)) = (&s.inner.placing, s.target.get()) {
+            let key = keys::segment(s.id, part);
+            placing.place(s.inner.store.as_ref(), &key, target.wrapping_add(part.into()));
+        }
+    }
+
     fn roll_if_full(&self, state: &mut State) -> Result<()> {
         if state.part.segment.size() < self.shared.limit {
             return Ok(());
@@ -651,6 +678,7 @@ impl Writer {
         let header = header(&s.inner, s.id, number, s.run, s.rank, s.fence);
         state.done.push(PartFrom { part: state.part.number, watermark: 0, len: state.part.idx_len });
         state.part = Part::new(&s.inner, &header);
+        self.place_part(number);
         Ok(())
     }
 

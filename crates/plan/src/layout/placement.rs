@@ -56,6 +56,11 @@ impl Placement {
         Ok(Placement { grid, targets, rule })
     }
 
+    /// Everything on the first target of so many.
+    pub fn single(targets: u64) -> Placement {
+        Placement { grid: Vec::new(), targets: targets.max(1), rule: Rule::Linear(Vec::new()) }
+    }
+
     /// The target of a cell; cells outside of the grid have one too, by the same rule or, along a curve, the first.
     pub fn of(&self, cell: &[u64]) -> u64 {
         let n = u128::from(self.targets);

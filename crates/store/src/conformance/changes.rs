@@ -111,9 +111,13 @@ pub(super) fn sweeping_touches_no_object(store: &dyn Store) {
     let before = store.list("").expect("listing");
     store.delete("a/b/c").expect("an object can be deleted");
     for prefix in ["", "a/", "a", "none/", "a/d"] {
-        store.sweep(prefix).expect("any prefix can be swept");
+        store.sweep(prefix, std::time::Duration::ZERO).expect("any prefix can be swept");
     }
-    expect_error!(store.sweep("../"), InvalidKey { .. }, "sweeping outside the store");
+    expect_error!(
+        store.sweep("../", std::time::Duration::ZERO),
+        InvalidKey { .. },
+        "sweeping outside the store"
+    );
     store.put("a/b/c", b"a/b/c", PutMode::IfAbsent, true).expect("what was swept can be put again");
     assert_eq!(store.list("").expect("listing"), before, "objects are where they were");
 }

@@ -353,9 +353,9 @@ impl<S: Store> Store for FaultStore<S> {
         self.change(key, "delete", 0, apply, tear)
     }
 
-    fn sweep(&self, prefix: &str) -> Result<u64> {
+    fn sweep(&self, prefix: &str, older: std::time::Duration) -> Result<u64> {
         let _state = self.admit()?;
-        self.inner.sweep(prefix)
+        self.inner.sweep(prefix, older)
     }
 
     fn sync(&self, keys: &[&str]) -> Result<()> {

@@ -18,6 +18,7 @@ mod forget;
 mod handles;
 mod per_process;
 mod pool;
+mod targets;
 mod transfer;
 mod tree;
 
@@ -25,6 +26,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::key::invalid;
 use crate::{
@@ -36,6 +38,7 @@ use durability::Durability;
 use handles::{Handle, Handles};
 use per_process::PerProcess;
 use pool::Pool;
+use targets::Targets;
 
 /// A store in a folder of the local (or a mounted) file system.
 ///
@@ -56,6 +59,7 @@ struct Folder {
     early_writeback: AtomicBool,
     handles: PerProcess<Handles>,
     durability: PerProcess<Durability>,
+    targets: Targets,
 }
 
 impl LocalStore {
@@ -80,6 +84,7 @@ impl LocalStore {
             early_writeback: AtomicBool::new(false),
             handles: PerProcess::new(Handles::default),
             durability: PerProcess::new(Durability::default),
+            targets: Targets::default(),
         };
         Ok(LocalStore { pool: PerProcess::new(Pool::new), folder: Arc::new(folder) })
     }
@@ -90,6 +95,24 @@ impl LocalStore {
     pub fn with_early_writeback(self, on: bool) -> Self {
         self.folder.early_writeback.store(on, Ordering::Relaxed);
         self
+    }
+
+    /// With folders, on other disks or in other pools, among which [`Request::Place`] chooses where objects are made; their names
+    /// are then links. `former`: folders where objects may lie from before. They are not made here: a
+    /// missing one is a disk that is not there. To be called before the store is used.
+    pub fn with_targets(mut self, folders: &[PathBuf], former: &[PathBuf]) -> Result<Self> {
+        let all = |paths: &[PathBuf]| paths.iter().map(|path| absolute(path)).collect::<Result<Vec<_>>>();
+        let (folders, former) = (all(folders)?, all(former)?);
+        if let Some(folder) = Arc::get_mut(&mut self.folder) {
+            folder.targets = Targets::new(folders, former);
+        }
+        Ok(self)
+    }
+
+    /// Makes the folder of a new target, and those above it.
+    pub fn create_target(path: &Path) -> Result<()> {
+        std::fs::create_dir_all(path)
+            .map_err(|source| folder_error(path, "create the storage target", source))
     }
 
     /// The root folder, absolute.
@@ -136,7 +159,14 @@ impl Folder {
 
     fn handle(&self, key: &str, operation: &'static str, writable: bool) -> Result<(Arc<Handle>, u64)> {
         let path = self.path(key)?;
-        match self.handles.get().get(key, &path, writable) {
+        let mut found = self.handles.get().get(key, &path, writable);
+        // The link may have been another's between looking at it and following it.
+        for _ in 0..2 {
+            if found.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::NotFound) && path.is_symlink() {
+                found = self.handles.get().get(key, &path, writable);
+            }
+        }
+        match found {
             Ok((handle, metadata)) => Ok((handle, metadata.len())),
             Err(error) if writable => Err(self.write_error(key, operation, error)),
             Err(error) => Err(self.read_error(key, operation, error)),
@@ -184,7 +214,15 @@ impl Folder {
     }
 
     fn read_error(&self, key: &str, operation: &'static str, source: io::Error) -> StoreError {
-        let (key, store) = (key.to_owned(), description(&self.root));
+        let (path, store) = (self.root.join(key), description(&self.root));
+        let key = key.to_owned();
+        if source.kind() == io::ErrorKind::NotFound
+            && let Some((file, _)) = self.targets.linked(&path).filter(|(file, _)| !file.exists())
+        {
+            let what = format!("it lies in {}, which is not there; is that disk mounted?", file.display());
+            let source = io::Error::other(what);
+            return StoreError::Io { key, store, operation, source };
+        }
         match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => {
                 StoreError::NotFound { key, store }
@@ -229,13 +267,17 @@ impl Folder {
     fn begin(&self, key: &str, path: &Path, parts: &[&[u8]]) -> Result<()> {
         let fail = |error| self.write_error(key, "create", error);
         let handles = self.handles.get();
-        let create = || tree::create_new(path);
+        let place = self.targets.take(key);
+        let create = || match place {
+            None => tree::create_new(path),
+            Some(folder) => Targets::create(folder, key, path),
+        };
         let file =
             self.durability.get().with_folders(&self.root, path, || handles.opening(create)).map_err(fail)?;
         let handle = handles.keep_created(key, file).map_err(fail)?;
         transfer::write_all(&handle.file, 0, parts).map_err(|error| {
             // So that the caller can try again; if this fails too, he finds a beginning of his bytes.
-            let _ = std::fs::remove_file(path);
+            let _ = self.remove(path);
             handles.forget(key);
             self.write_error(key, "append to", error)
         })?;
@@ -258,6 +300,54 @@ impl Folder {
         Ok(())
     }
 
+    /// Puts the bytes into a file on a target, and then gives it the object's name.
+    fn put_elsewhere(
+        &self,
+        key: &str,
+        path: &Path,
+        folder: &Path,
+        data: &[u8],
+        mode: PutMode,
+        sync: bool,
+    ) -> io::Result<Placed> {
+        let durability = self.durability.get();
+        let file = Targets::fresh(folder, key)?;
+        let written = self.handles.get().opening(|| tree::create_new(&file)).and_then(|open| {
+            transfer::write_all(&open, 0, &[data])?;
+            if sync { open.sync_data() } else { Ok(()) }
+        });
+        let written = written.and_then(|()| match sync {
+            true => durability.sync_names(folder, [file.as_path()]),
+            false => Ok(()),
+        });
+        let replace = mode == PutMode::Replace;
+        let named = written
+            .and_then(|()| durability.with_folders(&self.root, path, || Targets::name(&file, path, replace)));
+        match named {
+            Ok(()) => Ok(Placed::Yes),
+            Err(error) => {
+                let _ = std::fs::remove_file(&file);
+                match error.kind() {
+                    io::ErrorKind::AlreadyExists => Ok(Placed::NameTaken),
+                    _ => Err(error),
+                }
+            }
+        }
+    }
+
+    /// Removes a name, and the file on a target that it leads to.
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let linked = self.targets.linked(path);
+        std::fs::remove_file(path)?;
+        if let Some((file, _)) = linked {
+            match std::fs::remove_file(file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn sync_some(&self, keys: &[&str]) -> Result<()> {
         let durability = self.durability.get();
         let mut newly_named = Vec::new();
@@ -265,6 +355,10 @@ impl Folder {
             let (handle, _) = self.handle(key, "sync", false)?;
             durability.sync_bytes(key, &handle.file).map_err(|error| self.read_error(key, "sync", error))?;
             if !handle.name_is_durable.load(Ordering::Acquire) {
+                if let Some((file, folder)) = self.targets.linked(&self.root.join(key)) {
+                    let named = durability.sync_names(folder, [file.as_path()]);
+                    named.map_err(|error| self.read_error(key, "sync the folder of", error))?;
+                }
                 newly_named.push((self.root.join(key), handle));
             }
         }
@@ -292,7 +386,7 @@ impl Folder {
 
 impl Store for Folder {
     fn features(&self) -> Features {
-        Features { append: true, exec: false, sync: true }
+        Features { append: true, exec: false, sync: true, targets: self.targets.count() }
     }
 
     fn describe(&self) -> String {
@@ -336,9 +430,19 @@ impl Store for Folder {
         if mode == PutMode::IfAbsent && path.symlink_metadata().is_ok() {
             return Err(fail(io::ErrorKind::AlreadyExists.into()));
         }
-        let write = || atomic_file::write(&path, data, mode, sync, &|open| handles.opening(open));
-        let placed = durability.with_folders(&self.root, &path, write).map_err(fail)?;
+        let before = self.targets.linked(&path);
+        let placed = match self.targets.take(key) {
+            None => {
+                let write = || atomic_file::write(&path, data, mode, sync, &|open| handles.opening(open));
+                durability.with_folders(&self.root, &path, write).map_err(fail)?
+            }
+            Some(folder) => self.put_elsewhere(key, &path, folder, data, mode, sync).map_err(fail)?,
+        };
         handles.forget(key);
+        if let (Placed::Yes, Some((file, _))) = (placed, before) {
+            // The link does not lead to it any more; what stays is swept.
+            let _ = std::fs::remove_file(file);
+        }
         if placed == Placed::NameTaken {
             return Err(fail(io::ErrorKind::AlreadyExists.into()));
         }
@@ -358,7 +462,7 @@ impl Store for Folder {
         if path.is_dir() {
             return Err(StoreError::NotFound { key: key.to_owned(), store: self.describe() });
         }
-        std::fs::remove_file(&path).map_err(|error| match error.kind() {
+        self.remove(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotADirectory => {
                 StoreError::NotFound { key: key.to_owned(), store: self.describe() }
             }
@@ -368,10 +472,12 @@ impl Store for Folder {
         Ok(())
     }
 
-    fn sweep(&self, prefix: &str) -> Result<u64> {
+    fn sweep(&self, prefix: &str, older: Duration) -> Result<u64> {
         validate_prefix(prefix)?;
         self.may_write(&format!("{prefix}x"), "sweep")?;
-        tree::sweep(&self.root, prefix).map_err(|error| self.write_error(prefix, "sweep", error))
+        let swept = tree::sweep(&self.root, prefix, older);
+        let elsewhere = swept.and_then(|n| Ok(n + self.targets.sweep(&self.root, prefix, older)?));
+        elsewhere.map_err(|error| self.write_error(prefix, "sweep", error))
     }
 
     fn sync(&self, keys: &[&str]) -> Result<()> {
@@ -430,8 +536,8 @@ impl Store for LocalStore {
         self.folder.delete(key)
     }
 
-    fn sweep(&self, prefix: &str) -> Result<u64> {
-        self.folder.sweep(prefix)
+    fn sweep(&self, prefix: &str, older: Duration) -> Result<u64> {
+        self.folder.sweep(prefix, older)
     }
 
     fn sync(&self, keys: &[&str]) -> Result<()> {
@@ -453,6 +559,7 @@ impl Store for LocalStore {
                         return Ok(Reply::Forgotten { cold: forget::forget(&handle.file, len) });
                     }
                     Request::Expect { key, ranges } => folder.expect(key, ranges),
+                    Request::Place { key, target } => folder.targets.place(key, *target),
                     _ => {}
                 }
                 request.execute_on(&*folder)
@@ -494,12 +601,13 @@ mod tests {
         for folder in ["zarr/old/c/0", "log/empty"] {
             std::fs::create_dir_all(dir.path().join(folder)).unwrap();
         }
-        assert_eq!(store.sweep("zarr/").unwrap(), 2 + 3);
+        assert_eq!(store.sweep("zarr/", Duration::from_secs(60)).unwrap(), 0, "somebody may be at it");
+        assert_eq!(store.sweep("zarr/", Duration::ZERO).unwrap(), 2 + 3);
         assert!(!dir.path().join("zarr/old").exists() && dir.path().join("log/empty").exists());
         assert!(dir.path().join("log/~1-2-a").exists() && dir.path().join("zarr/a/mine.txt~").exists());
         assert_eq!(store.list("").unwrap().len(), 3);
         let reader = LocalStore::open(dir.path(), true).unwrap();
-        assert!(matches!(reader.sweep("log/"), Err(StoreError::ReadOnly { .. })));
+        assert!(matches!(reader.sweep("log/", Duration::ZERO), Err(StoreError::ReadOnly { .. })));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::ListEntry;
 use crate::key::{MAX_KEY_LEN, is_component};
@@ -84,16 +85,22 @@ fn visit(root: &Path, folder: &str, prefix: &str, found: &mut Vec<ListEntry>) ->
     Ok(())
 }
 
-/// Removes temporary files of keys that begin with `prefix`, and folders of such keys that hold nothing; how many.
-pub(crate) fn sweep(root: &Path, prefix: &str) -> io::Result<u64> {
+/// Removes temporary files of keys that begin with `prefix`, and folders of such keys that hold nothing; how many. With `older` only
+/// files that are as old, and no folders.
+pub(crate) fn sweep(root: &Path, prefix: &str, older: Duration) -> io::Result<u64> {
     let folder = prefix.rfind('/').map_or("", |slash| &prefix[..slash]);
     let mut removed = 0;
-    sweep_folder(root, folder, prefix, &mut removed)?;
+    sweep_folder(root, folder, (prefix, older), &mut removed)?;
     Ok(removed)
 }
 
 /// Whether nothing is left in the folder.
-fn sweep_folder(root: &Path, folder: &str, prefix: &str, removed: &mut u64) -> io::Result<bool> {
+fn sweep_folder(
+    root: &Path,
+    folder: &str,
+    (prefix, older): (&str, Duration),
+    removed: &mut u64,
+) -> io::Result<bool> {
     let entries = match std::fs::read_dir(root.join(folder)) {
         Err(error) if is_gone(&error) => return Ok(false),
         other => other?,
@@ -114,18 +121,26 @@ fn sweep_folder(root: &Path, folder: &str, prefix: &str, removed: &mut u64) -> i
             let reaches = format!("{below}/").starts_with(prefix) || prefix.starts_with(&format!("{below}/"));
             reaches
                 && below.len() <= MAX_KEY_LEN
-                && sweep_folder(root, &below, prefix, removed)?
+                && sweep_folder(root, &below, (prefix, older), removed)?
+                && older.is_zero()
                 && format!("{below}/").starts_with(prefix)
                 && std::fs::remove_dir(entry.path()).is_ok()
         } else {
             ours && kind.is_file()
                 && name.starts_with(TEMPORARY)
+                && is_as_old(&entry, older)
                 && std::fs::remove_file(entry.path()).is_ok()
         };
         *removed += u64::from(gone);
         empty &= gone;
     }
     Ok(empty)
+}
+
+/// Whether nobody has written to a file for so long.
+pub(crate) fn is_as_old(entry: &std::fs::DirEntry, older: Duration) -> bool {
+    let written = entry.metadata().and_then(|metadata| metadata.modified());
+    older.is_zero() || written.is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= older))
 }
 
 fn is_gone(error: &io::Error) -> bool {

@@ -1,0 +1,169 @@
+//! Objects that lie elsewhere: on other disks, in other pools of a parallel file system.
+//!
+//! The name of such an object in the store's folder is a symbolic link to a file below the folder of a target. Whoever reads by
+//! the name, this program or any other, follows it and needs to know nothing. Where an object shall lie is said before it is
+//! made, by [`Request::Place`](crate::Request::Place).
+//!
+//! Invariants
+//! - an object that is appended to is named before its file is made, so a file that nobody names is never one of these;
+//! - an object that is put gets its name when its bytes are complete: its file has a name of its own, with a `~`, and the link is
+//!   renamed into place;
+//! - a file is removed only if it lies below a target and its name's link led to it; the folder of a target is never made anew;
+//!   one that is missing is a disk that is not there.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::tree::{self, TEMPORARY};
+
+/// The folders of targets, and where objects that are not made yet shall lie.
+#[derive(Debug, Default)]
+pub(crate) struct Targets {
+    folders: Vec<PathBuf>,
+    /// Folders where objects may lie from before, and no new ones do.
+    former: Vec<PathBuf>,
+    wanted: Mutex<HashMap<String, u32>>,
+}
+
+impl Targets {
+    pub(crate) fn new(folders: Vec<PathBuf>, former: Vec<PathBuf>) -> Self {
+        Targets { folders, former, wanted: Mutex::default() }
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.folders.len()).unwrap_or(u32::MAX)
+    }
+
+    fn wanted(&self) -> std::sync::MutexGuard<'_, HashMap<String, u32>> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The object shall lie on this target when it is made.
+    pub(crate) fn place(&self, key: &str, target: u32) {
+        if (target as usize) < self.folders.len() {
+            self.wanted().insert(key.to_owned(), target);
+        }
+    }
+
+    /// The folder in which an object is to be made; `None` where nobody said.
+    pub(crate) fn take(&self, key: &str) -> Option<&Path> {
+        let target = self.wanted().remove(key)?;
+        self.folders.get(target as usize).map(PathBuf::as_path)
+    }
+
+    /// The file below a target that the name is a link to, and the folder of the target.
+    pub(crate) fn linked(&self, path: &Path) -> Option<(PathBuf, &Path)> {
+        if self.folders.is_empty() && self.former.is_empty() {
+            return None;
+        }
+        let file = std::fs::read_link(path).ok()?;
+        let mut all = self.folders.iter().chain(&self.former);
+        all.find(|folder| file.starts_with(folder)).map(|folder| (file.clone(), folder.as_path()))
+    }
+
+    /// Makes the file of an object that will be appended to, and its name before.
+    pub(crate) fn create(folder: &Path, key: &str, path: &Path) -> io::Result<File> {
+        let file = folder.join(key);
+        must_be_there(folder)?;
+        tree::create_folders(folder, &file)?;
+        symlink(&file, path)?;
+        tree::create_new(&file).inspect_err(|_| {
+            let _ = std::fs::remove_file(path);
+        })
+    }
+
+    /// The path of a new file for an object that is put, with the folders above it.
+    pub(crate) fn fresh(folder: &Path, key: &str) -> io::Result<PathBuf> {
+        must_be_there(folder)?;
+        let file = folder.join(format!("{key}{}", unique()));
+        tree::create_folders(folder, &file)?;
+        Ok(file)
+    }
+
+    /// Gives a complete file its name. `replace`: whatever has it loses it; else `AlreadyExists`.
+    pub(crate) fn name(file: &Path, path: &Path, replace: bool) -> io::Result<()> {
+        if !replace {
+            return symlink(file, path);
+        }
+        let temporary = path.with_file_name(unique());
+        symlink(file, &temporary)?;
+        std::fs::rename(&temporary, path).inspect_err(|_| {
+            let _ = std::fs::remove_file(&temporary);
+        })
+    }
+
+    /// Removes files of puts below the prefix that no name leads to, and folders that hold nothing; how many.
+    pub(crate) fn sweep(&self, root: &Path, prefix: &str, older: Duration) -> io::Result<u64> {
+        let mut removed = 0;
+        for folder in self.folders.iter().chain(&self.former) {
+            let from = prefix.rfind('/').map_or("", |slash| &prefix[..slash]);
+            sweep_folder(root, folder, Path::new(from), (prefix, older), &mut removed)?;
+        }
+        Ok(removed)
+    }
+}
+
+fn must_be_there(folder: &Path) -> io::Result<()> {
+    match folder.metadata() {
+        Ok(found) if found.is_dir() => Ok(()),
+        _ => Err(io::Error::other(format!(
+            "the storage target {} is not there; mount it, or open the container with other targets",
+            folder.display()
+        ))),
+    }
+}
+
+/// A name that is no component of a key, and that nobody else makes.
+fn unique() -> String {
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    format!("{TEMPORARY}{}-{}-{time:x}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Whether nothing is left in the folder.
+fn sweep_folder(
+    root: &Path,
+    target: &Path,
+    below: &Path,
+    (prefix, older): (&str, Duration),
+    removed: &mut u64,
+) -> io::Result<bool> {
+    let entries = match std::fs::read_dir(target.join(below)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        other => other?,
+    };
+    let mut empty = true;
+    for entry in entries {
+        let entry = entry?;
+        let inner = below.join(entry.file_name());
+        let key = inner.to_str().unwrap_or_default();
+        let gone = if entry.file_type()?.is_dir() {
+            let reaches = format!("{key}/").starts_with(prefix) || prefix.starts_with(&format!("{key}/"));
+            reaches
+                && sweep_folder(root, target, &inner, (prefix, older), removed)?
+                && older.is_zero()
+                && std::fs::remove_dir(entry.path()).is_ok()
+        } else {
+            // A name without the sign of a put is made after its link.
+            let name = entry.file_name();
+            let own = name.to_str().and_then(|name| name.split_once(TEMPORARY)).map(|(own, _)| own);
+            let named = own.is_some_and(|own| {
+                std::fs::read_link(root.join(below).join(own)).is_ok_and(|file| file == entry.path())
+            });
+            own.is_some()
+                && key.starts_with(prefix)
+                && !named
+                && tree::is_as_old(&entry, older)
+                && std::fs::remove_file(entry.path()).is_ok()
+        };
+        *removed += u64::from(gone);
+        empty &= gone;
+    }
+    Ok(empty)
+}
