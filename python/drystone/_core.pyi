@@ -31,7 +31,7 @@ __version__: str
 _Extents: TypeAlias = Sequence[SupportsIndex] | SupportsIndex
 _Incomplete: TypeAlias = list[tuple[int, int, int, list[int]]]
 _Profile: TypeAlias = tuple[list[tuple[int, float, float]], float, float, bool | None, int, int, str]
-_Published: TypeAlias = tuple[str, str, str, list[int], list[int], list[int], int, int, int, str | None]
+_Published: TypeAlias = tuple[str, str, str, list[int], list[int], list[int], int, int, int, int, str | None]
 
 def chain_text(transform: str) -> str: ...
 def encode_subchunk(
@@ -45,9 +45,12 @@ def element_dtype(dtype: Any) -> tuple[np.dtype[Any], bool]: ...
 @final
 class ContainerHandle:
     @staticmethod
-    def create(path: str, durability: str) -> ContainerHandle: ...
+    def create(path: str, durability: str, targets: list[str] | None, spread: str) -> ContainerHandle: ...
     @staticmethod
-    def open(path: str, mode: str) -> ContainerHandle: ...
+    def open(path: str, mode: str, targets: list[str] | None, spread: str) -> ContainerHandle: ...
+    @staticmethod
+    def targets(path: str) -> tuple[list[pathlib.Path], str] | None: ...
+    def learnt_reads(self, path: str) -> list[tuple[int, list[int]]]: ...
     def at(self, version: SupportsIndex) -> ContainerHandle: ...
     def close(self) -> None: ...
     @property
@@ -347,6 +350,13 @@ class Plan:
     @property
     def predicted(self) -> float | None:
         """Seconds that it is expected to take on the store as calibrated, or as assumed. None for fragments."""
+
+    @property
+    def measured(self) -> float | None:
+        """Seconds that it took, of `T.explain.measured`."""
+
+    def with_measured(self, seconds: float) -> Plan:
+        """The same plan with what it took."""
 
     @property
     def replica(self) -> int:

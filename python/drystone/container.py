@@ -44,7 +44,12 @@ Path = str | os.PathLike[str]
 
 
 def create(
-    path: Path, durability: Literal["async", "durable", "memory"] = "async", *, overwrite: bool = False
+    path: Path,
+    durability: Literal["async", "durable", "memory"] = "async",
+    *,
+    overwrite: bool = False,
+    targets: Sequence[Path] | None = None,
+    spread: Literal["lattice", "hilbert", "row-major"] = "lattice",
 ) -> Container:
     """Create a container: a directory, made with those above it.
 
@@ -53,18 +58,34 @@ def create(
         durability: What survives. `"async"`: nothing committed is lost when processes are killed; a power cut may lose
             commits after the last `flush()`. `"durable"`: what is committed is on stable storage. `"memory"`: never synced.
         overwrite: Remove a container that is there; else that is a `ConflictError`.
+        targets: Folders on several storage targets (disks, pools of a parallel file system), over which the log parts of writers
+            and published shards are spread; the container makes a folder of its own in each. See docs/layout.md.
+        spread: How: balanced by a lattice, round-robin along the Hilbert curve, or row by row.
 
     """
     location = local_path(path)
     if overwrite:
         remove_container(location)
-    return Container(ContainerHandle.create(location, durability), location)
+    return Container(ContainerHandle.create(location, durability, _folders(targets), spread), location)
 
 
-def open(url: Path, mode: Literal["r", "r+", "a"] = "r") -> Container:
-    """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none)."""
+def open(
+    url: Path,
+    mode: Literal["r", "r+", "a"] = "r",
+    *,
+    targets: Sequence[Path] | None = None,
+    spread: Literal["lattice", "hilbert", "row-major"] = "lattice",
+) -> Container:
+    """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none).
+
+    `targets` (as of `create`; to write only) are used by everybody from now on; what lies elsewhere stays there.
+    """
     location = local_path(url)
-    return Container(ContainerHandle.open(location, mode), location)
+    return Container(ContainerHandle.open(location, mode, _folders(targets), spread), location)
+
+
+def _folders(targets: Sequence[Path] | None) -> list[str] | None:
+    return None if targets is None else [local_path(target) for target in targets]
 
 
 class Container(Group):
@@ -98,6 +119,12 @@ class Container(Group):
     def path(self) -> str:
         """Where it is."""
         return self._location
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The container's folders on the storage targets over which log parts and shards are spread; none by default."""
+        found = ContainerHandle.targets(self._location)
+        return () if found is None else tuple(os.fspath(folder) for folder in found[0])
 
     @property
     def uuid(self) -> str:
@@ -365,9 +392,19 @@ class Container(Group):
         )
         published = tuple(
             PublishedArray(
-                path, variable, member, tuple(shape), tuple(chunk), tuple(shard), written, kept, nbytes, why
+                path,
+                variable,
+                member,
+                tuple(shape),
+                tuple(chunk),
+                tuple(shard),
+                written,
+                kept,
+                copied,
+                nbytes,
+                why,
             )
-            for path, variable, member, shape, chunk, shard, written, kept, nbytes, why in arrays
+            for path, variable, member, shape, chunk, shard, written, kept, copied, nbytes, why in arrays
         )
         where = f"{self._location}/zarr" if file is None else os.fspath(file)
         return PublishReport(where, snapshot, published, dict(skipped))

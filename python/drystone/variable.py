@@ -307,8 +307,17 @@ class Variable:
         return reading.with_precision(max_error, relative, precision)
 
     @property
+    def learnt(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """How it was read, as far as is remembered: how often, and extents, steps first; 0 is a whole axis. See docs/layout.md."""
+        found = self._container._handle.learnt_reads(self._path)
+        return tuple((weight, tuple(extents)) for weight, extents in found)
+
+    @property
     def explain(self) -> IndexPlans:
-        """`T.explain[key]` is the plan of `T[key]`: what it would read, without reading it."""
+        """`T.explain[key]` is the plan of `T[key]`: what it would read, without reading it.
+
+        `T.explain.measured[key]` reads too, and has what that took beside the predicted time.
+        """
         return IndexPlans(self)
 
     @property

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -160,15 +161,27 @@ class Indexer:
 class IndexPlans:
     """Plans of reads: `T.explain[10, :, 256, :]`, `T.oindex.explain[[3, 1], :]`."""
 
-    def __init__(self, variable: Variable, rule: Rule = Rule.PLAIN) -> None:
+    def __init__(self, variable: Variable, rule: Rule = Rule.PLAIN, *, measure: bool = False) -> None:
         self._variable = variable
         self._rule = rule
+        self._measure = measure
+
+    @property
+    def measured(self) -> IndexPlans:
+        """`T.explain.measured[key]` also reads, once, and has what that took beside the prediction."""
+        return IndexPlans(self._variable, self._rule, measure=True)
 
     def __getitem__(self, key: Any) -> Plan:
         reading = self._variable._reading()
         if self._rule is Rule.PLAIN and selection.is_basic(key):
-            return reading.explain(key)
-        return explain(reading, selection.select(key, reading.shape, self._rule))
+            plan = reading.explain(key)
+        else:
+            plan = explain(reading, selection.select(key, reading.shape, self._rule))
+        if not self._measure:
+            return plan
+        begun = perf_counter()
+        Indexer(self._variable, self._rule).read(key)
+        return plan.with_measured(perf_counter() - begun)
 
 
 class Lazy:

@@ -110,3 +110,31 @@ def test_a_plan_is_predicted_and_the_command_measures_it_beside(path: Path):
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     for part in ("predicted: ", "measured: ", "Hilbert order", "reads: nobody said"):
         assert part in done.stdout, done.stdout
+
+
+def test_reads_that_were_made_shape_what_is_laid_down_next(path: Path):
+    written(path, field()).close()
+    with dry.open(path, "r+") as c:
+        assert c["t"].learnt == ()
+        for z in range(20):
+            c["t"][z]
+    with dry.open(path, "r+") as c:
+        (kind,) = c["t"].learnt
+        assert kind[0] == 20
+        assert kind[1] == (1, 0, 0)
+        assert "learnt from 20" in c["t"].why((256, 256, 256))
+    (path.parent / "drystone.toml").write_text("learn = false\n")
+    with dry.open(path, "r+") as c:
+        assert c["t"].learnt == ()
+        assert "nobody said" in c["t"].why((256, 256, 256))
+
+
+def test_a_plan_can_be_measured(path: Path):
+    with written(path, field()) as c:
+        t = c["t"]
+        plan = t.explain.measured[..., 3]
+        assert plan.measured is not None
+        assert plan.measured > 0
+        assert "measured: " in str(plan)
+        assert t.explain[..., 3].measured is None
+        assert t.oindex.explain.measured[..., [1, 3]].measured > 0

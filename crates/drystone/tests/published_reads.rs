@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use drystone::array::Target;
 use drystone::format::dtype::{DType, Scalar};
+use drystone::plan::listing::{Leg, Listing};
 use drystone::plan::read_plan::PUBLISHED;
 use drystone::plan::selection::{Axis, Selection};
 use drystone::store::{LocalStore, MemoryStore, PutMode, Store, StoreExt};
@@ -330,4 +331,60 @@ fn common_record() -> DType {
             m("name", DType::Bytes(4), &[], 16),
         ],
     })
+}
+
+#[test]
+fn points_and_lists_are_read_from_the_replica_where_that_costs_less() {
+    let c = memory();
+    columns(&c);
+    publish(&c, &[("t", &[1, 16, 16])]);
+    let points: Vec<u64> = (0..40u64).flat_map(|i| [i % 5, (i * 37) % 16, (i * 11) % 16]).collect();
+    let rows = Leg::list(vec![1], vec![3, 80, 41, 3]);
+    let steps = Leg::Axis { axis: 0, cells: Axis { start: 4, step: -2, count: 3 } };
+    let cells = Leg::Axis { axis: 2, cells: Axis { start: 0, step: 3, count: 20 } };
+    for listing in [Listing::points(3, points), Listing::new(vec![steps, rows, cells])] {
+        let read = |replica: Option<u32>| {
+            let reading = c.reading("t", None).unwrap();
+            let reading = match replica {
+                None => reading.from_log(),
+                Some(_) => reading.by_way_of(replica),
+            };
+            let shape = listing.shape();
+            let mut out = vec![0xA5; shape.iter().product::<u64>() as usize * 4];
+            let target = Target::dense(&mut out, &shape, 4).unwrap();
+            reading.read_listed(&listing, &target).unwrap();
+            drop(target);
+            out
+        };
+        let plan = c.reading("t", None).unwrap().explain_listed(&listing).unwrap();
+        assert!(plan.choices.iter().any(|c| c.chosen && c.replica == PUBLISHED), "{plan}");
+        assert!(read(None) == read(Some(PUBLISHED)), "{plan}");
+        assert!(read(None) == read(Some(0)));
+    }
+}
+
+#[test]
+fn points_come_from_the_log_where_a_shard_was_replaced_or_damaged() {
+    let store = Arc::new(MemoryStore::new());
+    let c = Container::create(store.clone(), CreateOptions::default()).unwrap();
+    columns(&c);
+    publish(&c, &[("t", &[1, 16, 16])]);
+    let listing = Listing::points(3, (0..30u64).flat_map(|i| [i % 5, i % 16, (i * 7) % 16]).collect());
+    let read = |reading: Reading| {
+        let mut out = vec![0xA5; 30 * 4];
+        let target = Target::dense(&mut out, &[30], 4).unwrap();
+        reading.read_listed(&listing, &target).unwrap();
+        drop(target);
+        out
+    };
+    let truth = read(c.reading("t", None).unwrap().from_log());
+    let shards = store.list("zarr/t/c").unwrap();
+    for shard in &shards {
+        let mut bytes = store.read_all(&shard.key, 1 << 30).unwrap();
+        let end = bytes.len() / 2;
+        bytes[60..end].fill(7);
+        store.put(&shard.key, &bytes, PutMode::Replace, false).unwrap();
+    }
+    assert!(read(c.reading("t", None).unwrap().by_way_of(Some(PUBLISHED))) == truth);
+    assert!(c.take_warnings().iter().any(|w| w.contains("damaged")));
 }

@@ -7,7 +7,8 @@ use drystone::format::schema::Name;
 use drystone::plan::layout::Profile;
 use drystone::{
     Adopt, BlockLayout, Compressor, Container, CreateOptions, Durability, Error, ErrorKind, Format,
-    GcOptions, Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, VariableUsage, WriterOptions,
+    GcOptions, Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, Targets, VariableUsage,
+    WriterOptions,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
@@ -46,8 +47,9 @@ type VerifyResult = (u64, u64, u64, u64, Vec<DamageItem>);
 
 /// (snapshots kept, expired, entries taken out, (file, bytes) removed, bytes)
 type GcResult = (Vec<u64>, Vec<u64>, u64, Vec<(String, u64)>, u64);
-/// (node, variable, member, shape, chunk, shard, shards written, shards kept, bytes written, why it is cut so)
-type PublishedItem = (String, String, String, Vec<u64>, Vec<u64>, Vec<u64>, u64, u64, u64, Option<String>);
+/// (node, variable, member, shape, chunk, shard, shards written, kept, chunks copied, bytes written, why it is cut so)
+type PublishedItem =
+    (String, String, String, Vec<u64>, Vec<u64>, Vec<u64>, u64, u64, u64, u64, Option<String>);
 /// (snapshot, arrays, variables that were not published with the reason, the file if it is one)
 type PublishResult = (u64, Vec<PublishedItem>, Vec<(String, String)>, Option<PathBuf>);
 
@@ -136,18 +138,31 @@ fn parameters(given: &Bound<'_, PyDict>) -> Result<Vec<(String, i64)>> {
 impl ContainerHandle {
     /// Creates a container in a local directory.
     #[staticmethod]
-    fn create(py: Python<'_>, path: &str, durability: &str) -> Result<Self> {
+    fn create(
+        py: Python<'_>,
+        path: &str,
+        durability: &str,
+        targets: Option<Vec<PathBuf>>,
+        spread: &str,
+    ) -> Result<Self> {
         let durability = Durability::parse(durability).ok_or_else(|| {
             invalid(format!("durability is \"async\", \"durable\" or \"memory\", not \"{durability}\""))
         })?;
         let options = CreateOptions { durability };
-        let container = py.detach(|| Container::create_local(path, options))?;
+        let targets = targets.map(|folders| Targets::parse(folders, spread)).transpose()?;
+        let container = py.detach(|| Container::create_placed(path, options, targets.as_ref()))?;
         Ok(ContainerHandle { container })
     }
 
     /// Opens a container in a local directory.
     #[staticmethod]
-    fn open(py: Python<'_>, path: &str, mode: &str) -> Result<Self> {
+    fn open(
+        py: Python<'_>,
+        path: &str,
+        mode: &str,
+        targets: Option<Vec<PathBuf>>,
+        spread: &str,
+    ) -> Result<Self> {
         let mode = match mode {
             "r" => Mode::Read,
             "r+" => Mode::ReadWrite,
@@ -159,8 +174,23 @@ impl ContainerHandle {
             }
             _ => return Err(invalid(format!("mode is \"r\", \"r+\" or \"a\", not \"{mode}\""))),
         };
-        let container = py.detach(|| Container::open_local(path, mode))?;
+        let targets = targets.map(|folders| Targets::parse(folders, spread)).transpose()?;
+        let container = py.detach(|| match &targets {
+            Some(targets) => Container::open_placed(path, mode, targets),
+            None => Container::open_local(path, mode),
+        })?;
         Ok(ContainerHandle { container })
+    }
+
+    /// The folders of the storage targets of the container at a path, and how they are used.
+    #[staticmethod]
+    fn targets(path: &str) -> Result<Option<(Vec<PathBuf>, &'static str)>> {
+        Ok(Container::targets(path)?)
+    }
+
+    /// (weight, extents) of the reads that are remembered of a variable.
+    fn learnt_reads(&self, py: Python<'_>, path: &str) -> Result<Vec<(u64, Vec<u64>)>> {
+        Ok(py.detach(|| self.container.learnt_reads(path))?)
     }
 
     fn at(&self, py: Python<'_>, version: &Bound<'_, PyAny>) -> Result<Self> {
@@ -506,7 +536,19 @@ impl ContainerHandle {
         };
         let arrays = report.arrays.into_iter().map(|a| {
             let why = a.layout.map(|l| l.to_string());
-            (a.node, a.variable, a.member, a.shape, a.chunk, a.shard, a.written, a.kept, a.stored_bytes, why)
+            (
+                a.node,
+                a.variable,
+                a.member,
+                a.shape,
+                a.chunk,
+                a.shard,
+                a.written,
+                a.kept,
+                a.copied,
+                a.stored_bytes,
+                why,
+            )
         });
         let skipped = report.skipped.into_iter().map(|s| (s.variable, s.reason));
         Ok((report.snapshot, arrays.collect(), skipped.collect(), file))

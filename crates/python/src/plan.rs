@@ -67,6 +67,17 @@ impl Plan {
         self.plan.predicted
     }
 
+    /// Seconds that it took, if it was measured.
+    #[getter]
+    fn measured(&self) -> Option<f64> {
+        self.plan.measured
+    }
+
+    /// The same plan, with the seconds that it took.
+    fn with_measured(&self, seconds: f64) -> Plan {
+        Plan { plan: ReadPlan { measured: Some(seconds), ..self.plan.clone() } }
+    }
+
     /// Number of the replica that is read where it has the cells; 0 is what was put.
     #[getter]
     fn replica(&self) -> u32 {

@@ -17,8 +17,8 @@ pub(super) fn run(explain: &Explain, json: bool, output: &mut Output) -> Result<
     let container = open(&explain.place)?;
     warn(&container);
     let wanted = wanted(&container, &explain.variable, &explain.part, explain.selection.as_deref())?;
-    let plan = wanted.reading.explain(&wanted.selection)?;
-    let measured = explain.measure.then(|| measure(&wanted)).transpose()?;
+    let mut plan = wanted.reading.explain(&wanted.selection)?;
+    plan.measured = explain.measure.then(|| measure(&wanted)).transpose()?;
     let block: Option<Vec<u64>> = match &explain.why {
         Some(text) => {
             Some(text.split('x').map(str::parse).collect::<std::result::Result<_, _>>().map_err(|_| {
@@ -32,16 +32,13 @@ pub(super) fn run(explain: &Explain, json: bool, output: &mut Output) -> Result<
         let seconds = |s: Option<f64>| s.map_or(Json::Null, Json::from);
         let mut document = plan_json(&plan, &result_shape(&wanted.kept, &wanted.selection));
         document.push(("predicted", seconds(plan.predicted)));
-        document.push(("measured", seconds(measured)));
+        document.push(("measured", seconds(plan.measured)));
         let why = why.map_or(Json::Null, |(cut, from)| format!("{cut}reads: {from}\n").into());
         document.push(("why", why));
         output.json(&Json::Object(document));
         return Ok(OK);
     }
     plan.to_string().lines().for_each(|line| output.line(line));
-    if let Some(seconds) = measured {
-        output.line(&format!("measured: {:.3} ms", seconds * 1e3));
-    }
     if let Some((cut, from)) = why {
         cut.to_string().lines().for_each(|line| output.line(line));
         output.line(&format!("reads: {from}"));

@@ -4,7 +4,7 @@
 //! small reads lie apart, so that nothing is read ahead for another.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use drystone_plan::layout::{AtDepth, Profile};
@@ -39,6 +39,8 @@ const SMALL: u64 = 16 << 10;
 const LARGE: u64 = 1 << 20;
 /// Small reads lie so far apart.
 const APART: u64 = 128 << 10;
+/// Turns of each measurement.
+const TURNS: usize = 3;
 /// So many requests under way.
 const DEPTHS: [u32; 5] = [1, 2, 4, 8, 16];
 const SYNCS: usize = 16;
@@ -201,38 +203,78 @@ impl Probe<'_> {
         if out.is_empty() {
             return Err(Error::invalid("there was no time to read anything; allow more"));
         }
-        Ok(out)
+        Ok(believed(out))
     }
 
-    /// Seconds per request of `len` bytes, `depth` under way; `None` if there was nothing to read. The median: one that had to
-    /// wait for a processor says nothing of the store.
+    /// Seconds per request of `len` bytes, `depth` under way: what the wall clock says for all of them together. In [`TURNS`] turns,
+    /// of which the median counts: in one of them somebody else may have had the machine. `None` if there was nothing to read.
     fn timed(&self, places: &[(usize, u64)], len: u64, depth: u32, time: Duration) -> Result<Option<f64>> {
-        let (next, times, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(None));
-        let begun = Instant::now();
+        let many = places.len().div_ceil(TURNS).max(1);
+        let mut turns = Vec::with_capacity(TURNS);
+        for places in places.chunks(many) {
+            turns.extend(self.turn(places, len, depth, time / TURNS as u32)?);
+        }
+        turns.sort_by(f64::total_cmp);
+        Ok(turns.get(turns.len() / 2).copied())
+    }
+
+    /// Wall-clock seconds per request of one turn.
+    fn turn(&self, places: &[(usize, u64)], len: u64, depth: u32, time: Duration) -> Result<Option<f64>> {
+        let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(None));
+        // Threads and their memory are there before the clock begins.
+        let ready = Barrier::new((depth as usize).min(places.len()) + 1);
+        let mut spent = Duration::ZERO;
         std::thread::scope(|scope| {
-            for _ in 0..(depth as usize).min(places.len()) {
-                scope.spawn(|| {
-                    let mut out = vec![0; len as usize];
-                    while let Some(&(piece, at)) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let enough = begun.elapsed() > time && lock(&times).len() >= depth as usize;
-                        let Some((key, offset)) = self.pieces.get(piece).filter(|_| !enough) else { return };
-                        let one = Instant::now();
-                        if let Err(e) = self.store.read(key, offset + at, &mut out) {
-                            lock(&failed).get_or_insert(e);
-                            return;
+            let threads: Vec<_> = (0..(depth as usize).min(places.len()))
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut out = vec![1; len as usize];
+                        ready.wait();
+                        let begun = Instant::now();
+                        while let Some(&(piece, at)) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
+                            let enough = begun.elapsed() > time && done.load(Ordering::Relaxed) > 0;
+                            let Some((key, offset)) = self.pieces.get(piece).filter(|_| !enough) else {
+                                return;
+                            };
+                            if let Err(e) = self.store.read(key, offset + at, &mut out) {
+                                lock(&failed).get_or_insert(e);
+                                return;
+                            }
+                            done.fetch_add(1, Ordering::Relaxed);
                         }
-                        lock(&times).push(one.elapsed().as_secs_f64());
-                    }
-                });
+                    })
+                })
+                .collect();
+            ready.wait();
+            let begun = Instant::now();
+            for thread in threads {
+                // A thread that panics is reported by the scope.
+                let _ = thread.join();
             }
+            spent = begun.elapsed();
         });
         if let Some(error) = lock(&failed).take() {
             return Err(error.into());
         }
-        let mut times = times.into_inner().unwrap_or_else(PoisonError::into_inner);
-        times.sort_by(f64::total_cmp);
-        Ok(times.get(times.len() / 2).map(|median| median / f64::from(depth)))
+        let done = done.into_inner();
+        Ok((done > 0).then(|| spent.as_secs_f64().max(1e-9) / done as f64))
     }
+}
+
+/// Lines that no store can have, in view of the others: a depth that moves bytes faster than the requests under way could, each
+/// as fast as alone, with room for a cache in between. The first line always counts.
+fn believed(lines: Vec<AtDepth>) -> Vec<AtDepth> {
+    let mut out: Vec<AtDepth> = Vec::with_capacity(lines.len());
+    for line in lines {
+        let most = out
+            .iter()
+            .map(|l| l.bandwidth * f64::from(line.depth) / f64::from(l.depth))
+            .fold(f64::MAX, f64::min);
+        if line.bandwidth <= 2.0 * most {
+            out.push(line);
+        }
+    }
+    out
 }
 
 /// The line through what a small and a large request took. At least half of a small request is taken to be the request itself, and
@@ -287,6 +329,16 @@ mod tests {
         measure(&store, &LITTLE).unwrap();
         let left: Vec<String> = store.list("").unwrap().into_iter().map(|entry| entry.key).collect();
         assert_eq!(left, [young], "another process may be at it");
+    }
+
+    #[test]
+    fn a_line_that_no_store_can_have_is_refused() {
+        let at = |depth, bandwidth| AtDepth { depth, bandwidth, request: 1e-4 };
+        let kept = believed(vec![at(1, 1e9), at(2, 5e8), at(4, 1.7e9), at(8, 1.8e9), at(16, 2.5e11)]);
+        assert_eq!(kept.iter().map(|line| line.depth).collect::<Vec<_>>(), [1, 2, 4, 8]);
+        // One that serves each request as fast as if it were alone is believed.
+        let far = vec![at(1, 9e7), at(2, 1.8e8), at(4, 3.6e8), at(8, 7.2e8), at(16, 1.4e9)];
+        assert_eq!(believed(far.clone()), far);
     }
 
     #[test]

@@ -149,7 +149,7 @@ pub(super) fn run(
     match done {
         Err(e) if e.kind() != ErrorKind::Cancelled => {
             shelf.give_up(reading, prepared, &e);
-            let log = reading.plan_one(read_plan::offered(&prepared.slots, 0))?;
+            let log = reading.without_replicas(prepared)?;
             attempt(reading, &log, first_step, out, sources)
         }
         other => other,

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, Piece};
-use drystone_plan::layout::predict_read;
 use drystone_plan::listing::{AtSteps, Listing, batches, progressions};
 use drystone_plan::read_plan::{self, Options, ReadPlan, Slot};
 use drystone_plan::selection::{Axis, Selection};
@@ -29,6 +28,7 @@ impl Reading {
     ///
     /// Errors: `OutOfRange`, `InvalidArgument` (shape or element size of `out`), `Corrupt` (naming file and offset), `Io`.
     pub fn read_listed(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
+        self.note_listing(listing);
         self.read_cells(listing, out).map_err(|e| self.or_expired(e))
     }
 
@@ -63,11 +63,10 @@ impl Reading {
         self.check_listing(listing)?;
         let mut plan = ReadPlan::default();
         if !listing.is_empty() {
-            plan = self.prepare_listed(self.at_steps(listing))?.plan;
+            plan = self.explained(self.prepare_listed(self.at_steps(listing))?);
         }
         let legs: Vec<String> = listing.shape().iter().map(u64::to_string).collect();
         plan.title = format!("{} {{{} cells}}", self.path, legs.join(" x "));
-        plan.predicted = Some(predict_read(&plan, &self.inner.device()));
         Ok(plan)
     }
 
@@ -192,12 +191,24 @@ impl Reading {
         }
         let (mut slots, mut listings): (Vec<Slot>, Vec<Listing>) = (Vec::new(), Vec::new());
         for ((key, listing), cells) in wanted.into_iter().zip(boxes) {
-            // Replicas are for boxes: of listed cells what was put is read.
-            let mut put: Vec<Entry> = entries.remove(&key).unwrap_or_default();
-            put.retain(|entry| entry.encoding.replica == 0);
-            self.slots_of(put, &cells, &mut slots);
+            let mut found: Vec<Entry> = entries.remove(&key).unwrap_or_default();
+            if self.variable.dtype == DType::String {
+                found.retain(|entry| entry.encoding.replica == 0);
+            }
+            let from = slots.len();
+            self.slots_of(found, &cells, &mut slots);
+            if let Some(shelf) = &self.shelf {
+                for (leaf, slot) in slots.iter_mut().skip(from).enumerate() {
+                    shelf.offer_listed(self, leaf, key, &mut slot.candidates, &cells)?;
+                }
+            }
             listings.resize(slots.len(), listing);
         }
+        self.cheapest(slots, &|slots| self.plan_listed(slots, listings.clone()))
+    }
+
+    /// Plans a listing per slot by way of all its candidates.
+    fn plan_listed(&self, slots: Vec<Slot>, listings: Vec<Listing>) -> Result<Prepared> {
         let sources = Sources::of(self);
         let fail = |e| self.plan_error(&slots, &sources, e);
         let found = read_plan::find(&slots, &listings).map_err(fail)?;
@@ -212,6 +223,15 @@ impl Reading {
             plan = read_plan::plan_listings(&slots, &listings, &found, get, meta, &options).map_err(fail)?;
         }
         Ok(Prepared { slots, listings, resolved: found.resolved, plan })
+    }
+
+    /// The same read by way of what was put alone.
+    pub(super) fn without_replicas(&self, prepared: &Prepared) -> Result<Prepared> {
+        let slots = read_plan::offered(&prepared.slots, 0);
+        match prepared.listings.is_empty() {
+            true => self.plan_one(slots),
+            false => self.plan_listed(slots, prepared.listings.clone()),
+        }
     }
 
     pub(super) fn require_no_strings(&self) -> Result<()> {
@@ -283,6 +303,10 @@ impl Planned {
         reading.require_no_strings()?;
         reading.check_target(&self.wanted.shape(), out)?;
         reading.inner.require_open()?;
+        match &self.wanted {
+            Wanted::Box(selection) => reading.note_box(selection),
+            Wanted::Listed(listing) => reading.note_listing(listing),
+        }
         execute::run(reading, prepared, 0, out, &Sources::of(reading))?;
         let mut report = ReadReport::default();
         report.add(&prepared.plan);

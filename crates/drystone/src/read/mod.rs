@@ -14,6 +14,7 @@ mod published;
 mod replicas;
 mod search;
 mod statistics;
+mod stored;
 mod strings;
 mod trailers;
 
@@ -29,7 +30,7 @@ use drystone_format::keys;
 use drystone_format::schema::Variable;
 use drystone_format::source::Source;
 use drystone_format::table::{self, Subchunk};
-use drystone_plan::layout::{Device, predict_read};
+use drystone_plan::layout::{Device, Profile, predict_read, under_way};
 use drystone_plan::listing::Listing;
 use drystone_plan::read_plan::{self, Choice, Options, PlanError, ReadPlan, Slot};
 use drystone_plan::resolve::{Candidate, Resolved};
@@ -113,6 +114,8 @@ pub struct Reading {
     shelf: Option<Arc<Shelf>>,
     /// The replica to read, whatever it costs.
     forced: Option<u32>,
+    /// Whether it is somebody's read, and not one of the engine's own.
+    noted: bool,
 }
 
 impl Container {
@@ -149,7 +152,8 @@ impl Container {
         };
         let (inner, path, precision) = (self.inner.clone(), path.to_string(), Precision::Exact);
         let shelf = Shelf::of(&inner, &snapshot, &variable, &leaves)?;
-        Ok(Reading { inner, snapshot, path, variable, leaves, item, precision, shelf, forced: None })
+        let noted = inner.learns();
+        Ok(Reading { inner, snapshot, path, variable, leaves, item, precision, shelf, forced: None, noted })
     }
 
     /// One leaf member of a variable by its number: also those that no path leads to, inside arrays of records.
@@ -161,6 +165,7 @@ impl Container {
         };
         only.offset = 0;
         reading.item = only.size;
+        reading.noted = false;
         Ok(reading.from_log())
     }
 }
@@ -267,7 +272,21 @@ impl Reading {
     ///
     /// Errors: `OutOfRange`, `InvalidArgument` (shape or element size of `out`), `Corrupt` (naming file and offset), `Io`.
     pub fn read(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
+        self.note_box(selection);
         self.read_box(selection, out).map_err(|e| self.or_expired(e))
+    }
+
+    /// Takes note of the extents of a read.
+    fn note_box(&self, selection: &Selection) {
+        if self.noted && !selection.is_empty() {
+            self.inner.seen.note_box(self.variable.uid, selection, &self.shape(), self.variable.steps);
+        }
+    }
+
+    fn note_listing(&self, listing: &Listing) {
+        if self.noted && !listing.is_empty() {
+            self.inner.seen.note_listing(self.variable.uid, listing, &self.shape(), self.variable.steps);
+        }
     }
 
     /// What looks like damage is the snapshot's end, if it has expired meanwhile.
@@ -329,12 +348,11 @@ impl Reading {
     /// What `read` of the selection would do.
     pub fn explain(&self, selection: &Selection) -> Result<ReadPlan> {
         self.check_selection(selection)?;
-        let mut plan = if selection.is_empty() {
-            ReadPlan::default()
-        } else {
+        let mut plan = ReadPlan::default();
+        if !selection.is_empty() {
             let (steps, cells) = self.split(selection);
-            self.plan(self.slots(&steps, &cells)?)?.plan
-        };
+            plan = self.explained(self.plan(self.slots(&steps, &cells)?)?);
+        }
         let axes: Vec<String> = selection
             .axes
             .iter()
@@ -345,8 +363,13 @@ impl Reading {
             })
             .collect();
         plan.title = format!("{} [{}]", self.path, axes.join(", "));
-        plan.predicted = Some(predict_read(&plan, &self.inner.device()));
         Ok(plan)
+    }
+
+    /// A plan with what it is expected to take.
+    fn explained(&self, prepared: Prepared) -> ReadPlan {
+        let predicted = predicted(&prepared, self.inner.profile().as_ref(), Device::ASSUMED);
+        ReadPlan { predicted: Some(predicted), ..prepared.plan }
     }
 
     fn check_target(&self, shape: &[u64], out: &Target<'_>) -> Result<()> {
@@ -448,17 +471,23 @@ impl Reading {
 
     /// Plans by way of the replica that costs least; where there is none, what was put.
     fn plan(&self, slots: Vec<Slot>) -> Result<Prepared> {
+        self.cheapest(slots, &|slots| self.plan_one(slots))
+    }
+
+    /// Of the plans that `one` makes of what was put with each replica, the one that costs least.
+    fn cheapest(&self, slots: Vec<Slot>, one: &dyn Fn(Vec<Slot>) -> Result<Prepared>) -> Result<Prepared> {
         let replicas = read_plan::numbers(&slots);
         if replicas.is_empty() {
-            return self.plan_one(slots);
+            return one(slots);
         }
-        let device = self.inner.profile().map_or(UNMEASURED, |profile| profile.device(threads()));
+        let profile = self.inner.profile();
         let mut best: Option<(f64, Prepared)> = None;
         let mut choices: Vec<Choice> = Vec::with_capacity(replicas.len() + 1);
         for replica in std::iter::once(0).chain(replicas) {
-            let mut prepared = self.plan_one(read_plan::offered(&slots, replica))?;
+            let mut prepared = one(read_plan::offered(&slots, replica))?;
             published::count_stamps(&mut prepared.plan);
-            let mut choice = Choice::of(replica, &prepared.plan, &prepared.slots, &device);
+            let seconds = predicted(&prepared, profile.as_ref(), UNMEASURED);
+            let mut choice = Choice::of(replica, &prepared.plan, seconds);
             let better = match (self.forced, &best) {
                 (_, None) => true,
                 (Some(forced), _) => replica == forced,
@@ -471,7 +500,7 @@ impl Reading {
             }
             choices.push(choice);
         }
-        let Some((_, mut prepared)) = best else { return self.plan_one(slots) };
+        let Some((_, mut prepared)) = best else { return one(slots) };
         prepared.plan.choices = choices;
         Ok(prepared)
     }
@@ -520,6 +549,13 @@ impl Reading {
         load_table(&self.inner, source.writer, source.part, entry)
             .map_err(|e| e.while_doing(format!("variable \"{}\"", self.path)))
     }
+}
+
+/// Seconds that a plan is expected to take on a store as it was measured, or else as it is assumed to be.
+fn predicted(prepared: &Prepared, measured: Option<&Profile>, assumed: Device) -> f64 {
+    let (depth, working) = under_way(&prepared.plan, threads());
+    let device = measured.map_or(assumed, |profile| profile.device(depth));
+    predict_read(&prepared.plan, &prepared.slots, &device, working)
 }
 
 /// The slot of a leaf.

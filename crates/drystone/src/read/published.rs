@@ -31,6 +31,10 @@ const FIRST: u32 = 1 << 31;
 /// Shards that one step of a read may meet; of more the log is read.
 const MOST_SHARDS: u64 = 1 << 16;
 
+/// Shards, and chunks of each, that the box around listed cells may meet.
+const MOST_LISTED_SHARDS: u64 = 16;
+const MOST_LISTED_CHUNKS: u64 = 1 << 12;
+
 /// A shard that a plan reads from.
 pub(super) struct Shelved {
     pub(super) key: String,
@@ -158,6 +162,33 @@ impl Shelf {
             self.chunks(reading, (leaf, key), (number, source, &index), &wanted, candidates);
         }
         Ok(())
+    }
+
+    /// The same for listed cells within a box: only where few shards meet the box, since the index of each is looked at.
+    pub(super) fn offer_listed(
+        &self,
+        reading: &Reading,
+        leaf: usize,
+        key: u64,
+        candidates: &mut Vec<Candidate>,
+        cells: &Selection,
+    ) -> Result<()> {
+        let Some(Some((array, grid))) = self.arrays.get(leaf) else { return Ok(()) };
+        let Some((low, high)) = cells.bounds() else { return Ok(()) };
+        let steps = usize::from(reading.variable.steps);
+        let spatial = array.shape.len() - steps;
+        let mut met = Box { lo: low[..spatial].to_vec(), hi: high[..spatial].to_vec() };
+        if steps > 0 {
+            met.lo.insert(0, key.saturating_sub(1));
+            met.hi.insert(0, key);
+        }
+        let few = grid.meeting(&met, MOST_LISTED_SHARDS).is_some()
+            && grid
+                .chunks()
+                .iter()
+                .try_fold(1u64, |n, c| n.checked_mul(*c))
+                .is_some_and(|n| n <= MOST_LISTED_CHUNKS);
+        if few { self.offer(reading, leaf, key, candidates, cells) } else { Ok(()) }
     }
 
     /// The chunks of one shard that meet a box.

@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use crate::read_plan::ReadPlan;
+use crate::read_plan::{ReadPlan, Slot, decoding};
 
 use super::{Bounds, Cost, Device, Pattern, bytes, bytes_of, extents, search};
 
@@ -25,8 +25,14 @@ const UNIT: f64 = (16 << 10) as f64;
 /// Seconds that the reader spends on a subchunk besides its bytes, and on a read besides its subchunks.
 const PER_SUBCHUNK: f64 = 1e-5;
 const PER_READ: f64 = 1e-4;
-/// Seconds that the reader spends on a wanted byte: verified and placed.
-const PER_BYTE: f64 = 4e-10;
+/// Seconds that a read whose plan is there spends on a piece besides its bytes.
+const PER_PIECE: f64 = 2e-6;
+/// From so many bytes on several threads read, from so many small requests on the store is told of them ahead, and then has about
+/// so many under way.
+const PARALLEL: u64 = 2 << 20;
+const MANY: usize = 16;
+const SMALL: u64 = 128 << 10;
+const AHEAD: usize = 8;
 
 /// How a block is cut, and why.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,10 +147,20 @@ pub fn predict_block(
     Cost { requests, bytes: read, seconds }
 }
 
-/// Seconds that a planned read is expected to take.
-pub fn predict_read(plan: &ReadPlan, device: &Device) -> f64 {
+/// Requests that a planned read keeps under way, carried out by at most so many threads; and how many threads work on it.
+pub fn under_way(plan: &ReadPlan, threads: usize) -> (usize, usize) {
+    let bytes = plan.fetches.iter().fold(0u64, |sum, fetch| sum.saturating_add(fetch.len()));
+    let working = if bytes < PARALLEL { 1 } else { threads.min(plan.fetches.len()).max(1) };
+    let small = plan.fetches.iter().filter(|fetch| fetch.len() <= SMALL).count();
+    (if small >= MANY { working.max(AHEAD) } else { working }, working)
+}
+
+/// Seconds that a planned read of these slots is expected to take, on a store that costs what `device` says at the depth that
+/// [`under_way`] gives, with so many threads at work.
+pub fn predict_read(plan: &ReadPlan, slots: &[Slot], device: &Device, working: usize) -> f64 {
     let store = device.seconds(plan.requests as f64, plan.read_bytes as f64);
-    PER_READ + store + plan.subchunks as f64 * PER_SUBCHUNK + plan.wanted_bytes as f64 * PER_BYTE
+    let own = plan.works.len() as f64 * PER_PIECE + decoding(plan, slots);
+    PER_READ + store + own / working.max(1) as f64
 }
 
 /// Ranges and bytes of the part of one raw subchunk that is wanted: rows merge over holes no wider than is read anyway.

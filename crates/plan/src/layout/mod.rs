@@ -13,19 +13,21 @@ mod block;
 mod cost;
 mod declared;
 mod device;
+mod learnt;
 mod order;
 mod placement;
 mod profile;
 mod search;
 
-pub use block::{Cut, LOG, closed_form, cut_block, predict_block, predict_read};
+pub use block::{Cut, LOG, closed_form, cut_block, predict_block, predict_read, under_way};
 pub use cost::{Cost, Pattern, predict, standard_mix};
 pub use declared::declared_mix;
 pub use device::Device;
+pub use learnt::{PRIOR, kind_of, learnt_mix};
 pub use order::{Order, chunk_order};
 pub use placement::{Placement, Spread};
 pub use profile::{AtDepth, Profile};
-pub use search::{Array, Bounds, choose, shard_of};
+pub use search::{Array, Bounds, choose, choose_as_stored, shard_of};
 
 use std::fmt;
 
@@ -44,6 +46,8 @@ pub struct Layout {
     pub device: Device,
     /// The reads that were weighed, each with its predicted cost.
     pub weighed: Vec<(Pattern, Cost)>,
+    /// Chunks are as the log is cut, so that its blocks are copied as they stand: what that costs, beside the cheapest shape.
+    pub as_stored: Option<f64>,
 }
 
 impl Layout {
@@ -75,6 +79,9 @@ impl fmt::Display for Layout {
             bytes(self.shard_bytes() as f64),
             self.order,
         )?;
+        if let Some(ratio) = self.as_stored {
+            writeln!(f, "as the log is cut, which can be copied: reads take {ratio:.2} of the least")?;
+        }
         writeln!(f, "store: {}", self.device)?;
         let total: f64 = self.weighed.iter().map(|(pattern, _)| pattern.weight).sum();
         let equal = self.weighed.windows(2).all(|pair| pair[0].0.weight == pair[1].0.weight);

@@ -33,11 +33,19 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// What a reader that keeps so many requests under way has to reckon with: what was measured at the greatest depth not above.
+    /// What a reader that keeps so many requests under way has to reckon with: the best that was measured at any depth not above,
+    /// since more requests under way never make a store slower. A line that the machine was too busy for does not count then.
     pub fn device(&self, depth: usize) -> Device {
-        let below = self.reads.iter().rev().find(|r| r.depth as usize <= depth.max(1));
-        let found = below.or(self.reads.first());
-        found.map_or(Device::ASSUMED, |r| Device { bandwidth: r.bandwidth, request: r.request })
+        let mut reached = self.reads.iter().filter(|r| r.depth as usize <= depth.max(1)).peekable();
+        let lines = if reached.peek().is_some() {
+            reached.collect()
+        } else {
+            self.reads.first().into_iter().collect::<Vec<_>>()
+        };
+        let best = lines.into_iter().map(|r| Device { bandwidth: r.bandwidth, request: r.request }).reduce(
+            |a, b| Device { bandwidth: a.bandwidth.max(b.bandwidth), request: a.request.min(b.request) },
+        );
+        best.unwrap_or(Device::ASSUMED)
     }
 
     /// Whether all numbers are ones that a store can have; what is read from a file may hold anything.
@@ -84,6 +92,14 @@ mod tests {
         let request = |depth| profile().device(depth).request;
         assert_eq!([0, 1, 3, 4, 8, 16, 99].map(request), [1e-3, 1e-3, 1e-3, 3e-4, 3e-4, 1e-4, 1e-4]);
         assert_eq!(Profile { reads: vec![], ..profile() }.device(4), Device::ASSUMED);
+    }
+
+    #[test]
+    fn a_line_that_was_measured_badly_makes_no_reader_slower() {
+        let at = |depth, bandwidth, request| AtDepth { depth, bandwidth, request };
+        let reads = vec![at(1, 2e9, 1e-4), at(2, 1e9, 3e-4), at(4, 3e9, 5e-5)];
+        let found = Profile { reads, ..profile() }.device(2);
+        assert_eq!((found.bandwidth, found.request), (2e9, 1e-4));
     }
 
     #[test]

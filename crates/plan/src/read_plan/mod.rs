@@ -36,6 +36,7 @@ use crate::resolve::{Candidate, Resolved, resolve};
 use crate::selection::Selection;
 use coded::{Chains, Coded};
 use piece::Stored;
+pub(crate) use replica::decoding;
 pub use replica::{Choice, PUBLISHED, numbers, offered};
 
 pub use cells::{Cells, Picks};
@@ -132,6 +133,8 @@ pub struct ReadPlan {
     pub choices: Vec<Choice>,
     /// Seconds that it is expected to take on the store, if the engine said what that costs.
     pub predicted: Option<f64>,
+    /// Seconds that it took, if it was carried out to find that out.
+    pub measured: Option<f64>,
     /// Guaranteed largest error of all values.
     pub bound: Bound,
     /// Encoded pieces, with their source, of which the metadata was not given though it could make the read smaller. They are

@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
 use super::{ReadPlan, Slot};
-use crate::layout::Device;
 
 /// The number of the replica in `zarr/`; no stored replica has it.
 pub const PUBLISHED: u32 = u32::MAX;
@@ -29,9 +28,8 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// That of a plan for these slots, on a store that costs what `device` says.
-    pub fn of(replica: u32, plan: &ReadPlan, slots: &[Slot], device: &Device) -> Choice {
-        let seconds = device.seconds(plan.requests as f64, plan.read_bytes as f64) + decoding(plan, slots);
+    /// That of a plan that takes so many seconds.
+    pub fn of(replica: u32, plan: &ReadPlan, seconds: f64) -> Choice {
         Choice { replica, bytes: plan.read_bytes, requests: plan.requests, seconds, chosen: false }
     }
 
@@ -61,7 +59,7 @@ impl Display for Choice {
 }
 
 /// Seconds to decode and place what a plan reads. A piece that several works in a row share is decoded once.
-fn decoding(plan: &ReadPlan, slots: &[Slot]) -> f64 {
+pub(crate) fn decoding(plan: &ReadPlan, slots: &[Slot]) -> f64 {
     let mut before = None;
     let mut seconds = 0.0;
     for work in &plan.works {
@@ -82,8 +80,8 @@ fn decoding(plan: &ReadPlan, slots: &[Slot]) -> f64 {
     seconds
 }
 
-/// Bytes per second that are copied to their places, rows of a few cells included.
-const PLACING: f64 = 4e9;
+/// Bytes per second that are verified and copied to their places, rows of a few cells included.
+const PLACING: f64 = 2.5e9;
 
 /// Decoded bytes per second of one core, in round numbers: what is compared differs by more than these do between machines.
 fn rate(chain: &str) -> f64 {

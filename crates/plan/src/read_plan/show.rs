@@ -27,6 +27,9 @@ impl Display for ReadPlan {
         if let Some(seconds) = self.predicted {
             write!(f, "\npredicted: {:.3} ms", seconds * 1e3)?;
         }
+        if let Some(seconds) = self.measured {
+            write!(f, "\nmeasured: {:.3} ms", seconds * 1e3)?;
+        }
         for choice in &self.choices {
             write!(f, "\n  {choice}")?;
         }
