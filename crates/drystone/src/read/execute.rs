@@ -19,7 +19,7 @@ use drystone_plan::clip::within;
 use drystone_plan::coalesce::Fetch;
 use drystone_plan::form::Form;
 use drystone_plan::parts::Part;
-use drystone_plan::read_plan::{self, Work};
+use drystone_plan::read_plan::Work;
 use drystone_rules::{Dim, StridedCopy};
 use drystone_store::Request;
 use drystone_transform::checks::{crc_units, verify_units};

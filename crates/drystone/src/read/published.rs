@@ -33,7 +33,7 @@ const MOST_SHARDS: u64 = 1 << 16;
 
 /// Shards, and chunks of each, that the box around listed cells may meet.
 const MOST_LISTED_SHARDS: u64 = 16;
-const MOST_LISTED_CHUNKS: u64 = 1 << 12;
+const MOST_LISTED_CHUNKS: u64 = 1 << 14;
 
 /// A shard that a plan reads from.
 pub(super) struct Shelved {

@@ -13,7 +13,7 @@ pub fn kind_of(count: &[u64], shape: &[u64], steps: bool) -> Vec<u64> {
         // The only step there is says nothing of reads along steps.
         0 | 1 if n > 1 || (d == 0 && steps) => 1,
         // Nearly all is all: every second cell of an axis ends one before it.
-        count if count.saturating_mul(8) >= n.saturating_mul(7) => 0,
+        count if u128::from(count) * 8 >= u128::from(n) * 7 => 0,
         count => {
             let below = 1u64 << count.ilog2();
             // Where they are as far in ratio.
