@@ -6,10 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import drystone as dry
 import numpy as np
 import pytest
-
-import drystone as dry
 
 ROOT = Path(__file__).parents[2]
 
