@@ -550,8 +550,11 @@ impl Writer {
         self.guard(&mut state, |w, state| {
             w.roll_if_full(state)?;
             let Some(one) = parts.first() else { return Ok(()) };
-            let order = put::stored_order(&one.laid.count, one.cut);
             let grid = put::grid(&one.laid.count, one.cut);
+            let order = match grid.len() {
+                1 => vec![0],
+                _ => put::stored_order(&one.laid.count, one.cut),
+            };
             let grid: Vec<_> = order.iter().filter_map(|&n| grid.get(n).cloned()).collect();
             let segment = &mut state.part.segment;
             let stored = match parts {
