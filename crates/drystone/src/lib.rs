@@ -32,6 +32,7 @@ mod learn;
 mod log_scan;
 pub mod member;
 mod pages;
+mod pieces;
 mod plugin;
 mod publish;
 mod put;
