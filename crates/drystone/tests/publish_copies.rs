@@ -95,6 +95,30 @@ fn check_values(c: &Container) {
     reading.read(&all, &target).unwrap();
     drop(target);
     assert!(out == log);
+    // A published chunk that could not be read would have been read from the log, with a warning.
+    assert_eq!(c.take_warnings(), Vec::<String>::new());
+}
+
+#[test]
+fn what_the_codec_made_longer_is_encoded_and_not_copied() {
+    let (_, c) = container("zstd:7");
+    let mut state = 1u64;
+    let noise: Vec<u8> = (0..SHAPE.iter().product::<u64>() / 2)
+        .flat_map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()
+        })
+        .collect();
+    let w = c.writer(WriterOptions::default()).unwrap();
+    w.begin_step(Some(0), false).unwrap();
+    w.put("t", &f4(), &dense(&noise, &SHAPE, 4), Some(&[0, 0, 0]), None).unwrap();
+    w.end_step().unwrap();
+    w.close().unwrap();
+    c.commit().unwrap();
+    assert_eq!(publish(&c, asking_for_chunks()).copied, 0);
+    check_values(&c);
 }
 
 #[test]

@@ -32,6 +32,12 @@ pub struct Chain {
 }
 
 impl Chain {
+    /// Of what a chain that is not identity stored, the bytes that its codecs made; `None` if the data was stored as it is, because they
+    /// would have made it longer.
+    pub fn coded_bytes(stored: &[u8]) -> Option<&[u8]> {
+        stored.split_first().filter(|(head, _)| **head == CODED).map(|(_, bytes)| bytes)
+    }
+
     /// The chain that stores data as it is.
     pub fn identity() -> Chain {
         Chain { codecs: Vec::new() }

@@ -12,7 +12,7 @@ use drystone_plan::layout::{Order, chunk_order};
 use drystone_plan::selection::Selection;
 use drystone_rules::{Dim, StridedCopy};
 use drystone_store::{PutMode, Store, StoreError, StoreExt};
-use drystone_transform::{Codec, Logical, Scratch};
+use drystone_transform::{Chain, Codec, Logical, Scratch};
 
 use super::grid::{Box, place};
 use super::hdf5::offset_of;
@@ -430,11 +430,15 @@ fn copy(
         if raw && payload.len() as u64 != len {
             return Err(Error::corrupt("a block of the log is not as long as its cells"));
         }
+        // What its codecs would have made longer stands in the log as it is, and is encoded here.
+        let Some(bytes) = (if raw { Some(payload) } else { Chain::coded_bytes(payload) }) else {
+            return Ok(());
+        };
         if let (Some(place), Some(done)) = (out.get_mut(number), there.get_mut(number)) {
             *done = true;
             buffers.copied += 1;
-            if !(raw && is_all(payload, &array.missing)) {
-                *place = Some([payload, &crc32(payload).to_le_bytes()].concat());
+            if !(raw && is_all(bytes, &array.missing)) {
+                *place = Some([bytes, &crc32(bytes).to_le_bytes()].concat());
             }
         }
         Ok(())
