@@ -43,7 +43,7 @@ def _fortran(prefix, mpifort, source, folder, program):
     succeed("cc", "-c", share / "drystone_fortran.c", f"-I{prefix}/include", "-o", folder / "fortran.o")
     mpicc = mpifort.replace("mpifort", "mpicc")
     succeed(mpicc, "-c", share / "drystone_mpi.c", f"-I{prefix}/include", "-o", folder / "mpi.o")
-    modules = [share / f"{name}.f90" for name in ("drystone_bindings", "drystone", "drystone_mpi")]
+    modules = [share / f"{name}.f90" for name in ("drystone", "drystone_mpi")]
     flags = [
         "-O1",
         "-std=f2018",
