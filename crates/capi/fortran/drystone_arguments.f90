@@ -5,7 +5,7 @@ module drystone_arguments
   use drystone_bindings
   implicit none
   private
-  public :: dry_message, settle, taken, flag, step_given, convert_place, c_text, convert_text, convert_texts, joined, &
+  public :: dry_message, settle, taken, flag, chosen, step_given, convert_place, c_text, convert_text, convert_texts, joined, &
        convert_parameters
 
 contains
@@ -51,6 +51,15 @@ contains
     number = 0
     if (present(so)) number = merge(1, 0, so)
   end function flag
+
+  !> What was given, or what holds otherwise.
+  pure function chosen(given, otherwise) result(number)
+    integer(int32), intent(in), optional :: given
+    integer(int32), intent(in) :: otherwise
+    integer(c_int32_t) :: number
+    number = otherwise
+    if (present(given)) number = given
+  end function chosen
 
   !> A step as C takes it.
   pure function step_given(step) result(number)

@@ -51,11 +51,7 @@ contains
     type(dry_container), intent(out) :: container
     integer(int32), intent(in), optional :: durability
     integer(int32), intent(out), optional :: status
-    integer(int32) :: wanted
-
-    wanted = DRY_ASYNC
-    if (present(durability)) wanted = durability
-    call settle(c_create(c_text(path), wanted, container%handle), status)
+    call settle(c_create(c_text(path), chosen(durability, DRY_ASYNC), container%handle), status)
   end subroutine dry_create
 
   !> Opens a container: DRY_READ (if left out), DRY_READ_WRITE, or DRY_APPEND.
@@ -64,11 +60,7 @@ contains
     type(dry_container), intent(out) :: container
     integer(int32), intent(in), optional :: mode
     integer(int32), intent(out), optional :: status
-    integer(int32) :: wanted
-
-    wanted = DRY_READ
-    if (present(mode)) wanted = mode
-    call settle(c_open(c_text(path), wanted, container%handle), status)
+    call settle(c_open(c_text(path), chosen(mode, DRY_READ), container%handle), status)
   end subroutine dry_open
 
   subroutine container_close(self, status)
@@ -294,10 +286,7 @@ contains
     integer(int64), intent(out), optional :: adopted
     integer(int32), intent(out), optional :: status
     integer(c_int64_t) :: count
-    integer(c_int32_t) :: wanted
-    wanted = DRY_ADOPT_ALL
-    if (present(decision)) wanted = decision
-    call settle(c_recover(self%handle, wanted, count), status)
+    call settle(c_recover(self%handle, chosen(decision, DRY_ADOPT_ALL), count), status)
     if (present(adopted)) adopted = count
   end subroutine recover
 

@@ -28,15 +28,13 @@ contains
     integer(int32), intent(in), optional :: narrowing
     integer(int32), intent(out), optional :: status
     integer(c_int64_t), target :: from(8), to(8)
-    integer(c_int32_t) :: froms, tos, how
+    integer(c_int32_t) :: froms, tos
     type(c_ptr) :: from_given, to_given
 
     call convert_place(src_start, from, froms, from_given)
     call convert_place(dst_start, to, tos, to_given)
-    how = DRY_REFUSE
-    if (present(narrowing)) how = narrowing
     if (froms >= 0 .and. tos >= 0 .and. froms /= tos) froms = huge(froms) ! refused
-    call settle(c_rule_compile(src, dst, max(froms, tos), from_given, to_given, how, rule%handle), status)
+    call settle(c_rule_compile(src, dst, max(froms, tos), from_given, to_given, chosen(narrowing, DRY_REFUSE), rule%handle), status)
   end subroutine dry_rule_compile
 
   !> Fills `dst` from `src`, arrays of the types, shapes and layouts that the rule was compiled for.

@@ -29,11 +29,7 @@ contains
     type(dry_team), intent(out) :: team
     integer(int32), intent(in), optional :: durability
     integer(int32), intent(out), optional :: status
-    integer(int32) :: wanted
-
-    wanted = DRY_ASYNC
-    if (present(durability)) wanted = durability
-    call settle(c_team_create(c_text(path), wanted, communicator, team%handle), status)
+    call settle(c_team_create(c_text(path), chosen(durability, DRY_ASYNC), communicator, team%handle), status)
   end subroutine dry_team_create
 
   !> Opens a container on all ranks: DRY_READ (if left out), DRY_READ_WRITE, or DRY_APPEND.
@@ -43,11 +39,7 @@ contains
     type(dry_team), intent(out) :: team
     integer(int32), intent(in), optional :: mode
     integer(int32), intent(out), optional :: status
-    integer(int32) :: wanted
-
-    wanted = DRY_READ
-    if (present(mode)) wanted = mode
-    call settle(c_team_open(c_text(path), wanted, communicator, team%handle), status)
+    call settle(c_team_open(c_text(path), chosen(mode, DRY_READ), communicator, team%handle), status)
   end subroutine dry_team_open
 
   subroutine team_close(self, status)
@@ -70,11 +62,7 @@ contains
     class(dry_team), intent(in) :: self
     integer(int32), intent(in), optional :: mine
     integer(int32), intent(out), optional :: status
-    integer(int32) :: code
-
-    code = DRY_OK
-    if (present(mine)) code = mine
-    call settle(c_team_agree(self%handle, code), status)
+    call settle(c_team_agree(self%handle, chosen(mine, DRY_OK)), status)
   end subroutine team_agree
 
   !> Opens the writer of all ranks together; `writers` ranks write, as many as are cheapest if left out.
