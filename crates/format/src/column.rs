@@ -88,15 +88,14 @@ pub fn decode(input: &mut Reader<'_>, n: usize) -> Result<Vec<u64>, Corrupt> {
             let width = usize::from(width);
             let len = n.checked_mul(width).ok_or_else(|| Corrupt::new("column too long", at))?;
             let value = |x: u64| a.wrapping_add(scale.wrapping_mul(x));
-            Ok(input
-                .take(len)?
-                .chunks_exact(width)
-                .map(|c| {
-                    let mut x = [0; 8];
-                    x[..width].copy_from_slice(c);
-                    value(u64::from_le_bytes(x))
-                })
-                .collect())
+            // Each width by itself: opening a container decodes many of these, and so they are done many at a time.
+            let bytes = input.take(len)?;
+            Ok(match width {
+                1 => bytes.iter().map(|x| value((*x).into())).collect(),
+                2 => bytes.as_chunks().0.iter().map(|x| value(u16::from_le_bytes(*x).into())).collect(),
+                4 => bytes.as_chunks().0.iter().map(|x| value(u32::from_le_bytes(*x).into())).collect(),
+                _ => bytes.as_chunks().0.iter().map(|x| value(u64::from_le_bytes(*x))).collect(),
+            })
         }
         _ => Err(Corrupt::new(format!("unknown column tag {tag}"), at)),
     }
