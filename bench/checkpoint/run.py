@@ -157,6 +157,7 @@ def main() -> None:
     options.add_argument("--hdf5", type=Path, default=ROOT / "build" / "hdf5", help="made by fetch_hdf5.sh")
     options.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     options.add_argument("--rounds", type=int, default=2)
+    options.add_argument("--most-ranks", type=int, default=16, help="leave out what takes more")
     options.add_argument("--quick", action="store_true", help="the smallest cases once, for the tests")
     options.add_argument("--document", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
     given = options.parse_args()
@@ -206,6 +207,7 @@ def pixie(bench: Bench, given: argparse.Namespace) -> str:
     cases = [("256 KiB", (2, 4, 16), 4), ("16 MiB", (2, 8), 2), ("128 MiB", (2, 4), 1)]
     if given.quick:
         cases = [("256 KiB", (2,), 1)]
+    cases = [(label, [n for n in counts if n <= given.most_ranks], steps) for label, counts, steps in cases]
     out = "## Pixie3D: eight arrays of doubles and seven scalars\n\n"
     for durable in (1,) if given.quick else (0, 1):
         rows = []
@@ -229,7 +231,7 @@ def pixie(bench: Bench, given: argparse.Namespace) -> str:
 def strided(bench: Bench, given: argparse.Namespace) -> str:
     """mpi_io_test: N to 1, blocks of 47 KiB in turn."""
     blocks, steps = (4, 1) if given.quick else (64, 2)
-    counts = (2,) if given.quick else (2, 4, 16)
+    counts = [n for n in ((2,) if given.quick else (2, 4, 16)) if n <= given.most_ranks]
     out = f"## mpi_io_test: N ranks write one array of bytes in turn, {blocks} blocks of 47 KiB each\n\n"
     for durable in (1,) if given.quick else (0, 1):
         rows = [
@@ -249,11 +251,17 @@ def strided(bench: Bench, given: argparse.Namespace) -> str:
 
 
 def aggregated(given: argparse.Namespace, folder: Path) -> str:
-    """Small blocks of 8 ranks: the number of writers that the model takes beside every power of two."""
+    """Small blocks of 8 ranks at most: the number of writers that the model takes beside every power of two."""
     collective = runpy.run_path(str(ROOT / "bench" / "collective" / "run.py"))
     sizes = [1 << 10, 1 << 16, 1 << 20]
     options = argparse.Namespace(
-        prefix=given.prefix, ranks=8, steps=12, rounds=2, bytes=sizes, quantile=0.5, folder=folder
+        prefix=given.prefix,
+        ranks=min(8, given.most_ranks),
+        steps=12,
+        rounds=given.rounds,
+        bytes=sizes,
+        quantile=0.5,
+        folder=folder,
     )
     out = "## How many ranks write: the model's number beside every power of two\n\n"
     return out + str(collective["measure"](options, folder)) + "\n"
@@ -354,9 +362,10 @@ def page(text: str, given: argparse.Namespace) -> str:
         ),
         platform.machine(),
     )
+    left_out = f" --most-ranks {given.most_ranks}" if given.most_ranks < 16 else ""
     return f"""# Checkpoint kernels of N ranks
 
-`.venv/bin/python bench/checkpoint/run.py --document`, after `make install PREFIX=...` and
+`.venv/bin/python bench/checkpoint/run.py --document{left_out} --rounds {given.rounds}`, after `make install PREFIX=...` and
 `bench/checkpoint/fetch_hdf5.sh build/hdf5`; {date.today()}, {os.cpu_count()} x {model}, load {os.getloadavg()[0]:.1f}.
 
 The kernels are written from the descriptions of two codes in the papers on log-structured checkpoints: Pixie3D's, and LANL's
