@@ -26,6 +26,7 @@ use crate::choose::Choices;
 use crate::container::{Inner, lock, no_such};
 use crate::layout::{Layouts, laid};
 use crate::log_scan::PartFrom;
+use crate::member::Column;
 use crate::put::{self, BlockPart, Gathered, Place, StoredChunk};
 use crate::transaction::Committed;
 use crate::{Error, Result, adoption, random};
@@ -245,8 +246,20 @@ impl Writer {
         field: Option<&str>,
     ) -> Result<()> {
         let variable = self.variable(path)?;
-        let leaves = members(path, &variable, field, dtype, data.item())?;
-        if leaves.iter().any(|(_, leaf)| leaf.dtype == DType::String) {
+        let columns = members(path, &variable, field, dtype, data.item())?;
+        self.put_columns(path, &columns, data, offset)
+    }
+
+    /// Writes a block of some columns of a variable, which are in the elements of `data` where their offsets say.
+    pub(crate) fn put_columns(
+        &self,
+        path: &str,
+        leaves: &[Column],
+        data: &Source<'_>,
+        offset: Option<&[u64]>,
+    ) -> Result<()> {
+        let variable = self.variable(path)?;
+        if leaves.iter().any(|column| column.leaf.dtype == DType::String) {
             return Err(Error::invalid(format!(
                 "\"{path}\" holds strings; give strings, not fixed-size elements"
             )));
@@ -261,19 +274,19 @@ impl Writer {
         let schema = &self.shared.inner.snapshot().schema;
         let layouts = lock(&self.shared.layouts).of(schema, &variable, &end)?;
         let place = Place { step, variable: variable.id, put };
-        for laid in laid(&layouts, &leaves, &offset, data.shape()) {
+        for laid in laid(&layouts, leaves, &offset, data.shape()) {
             let from: Vec<u64> = laid.offset.iter().zip(&offset).map(|(at, first)| at - first).collect();
             let chain = match &transform {
                 Transform::Chain(chain) => chain.clone(),
                 Transform::Auto(auto) => {
                     let (chain, cut) = (&Chain::identity(), &laid.count[..]);
-                    let part = BlockPart { laid: &laid, leaves: &leaves, chain, cut, from: &from };
+                    let part = BlockPart { laid: &laid, leaves, chain, cut, from: &from };
                     self.shared.choices.chain(auto, path, variable.id, &part, data)?
                 }
             };
             let coded = !chain.is_identity();
             let cut = put::cut(&laid.count, chunks, u64::from(laid.room), coded, laid.is_curved());
-            let part = BlockPart { laid: &laid, leaves: &leaves, chain: &chain, cut: &cut, from: &from };
+            let part = BlockPart { laid: &laid, leaves, chain: &chain, cut: &cut, from: &from };
             if coded {
                 self.put_coded(&part, &place, data, generation)?;
             } else {
@@ -310,7 +323,7 @@ impl Writer {
             Transform::Chain(chain) => chain,
             Transform::Auto(_) => Chain::identity(),
         };
-        let leaves = [(0, variable.dtype.leaves().swap_remove(0))];
+        let leaves = Column::all(&variable.dtype);
         let cut = put::cut(shape, variable.chunks.as_deref(), 16, !chain.is_identity(), false);
         let place = Place { step, variable: variable.id, put };
         let from = vec![0; shape.len()];
