@@ -7,6 +7,7 @@ read with NumPy's rules. Everything that fails raises a `DrystoneError`.
 from drystone import rules
 from drystone._core import Plan, __version__
 from drystone.container import Container, create, open
+from drystone.described import Description, Files, Statistics, Usage, WriterLog
 from drystone.errors import (
     CancelledError,
     ConflictError,
@@ -49,9 +50,11 @@ __all__ = [
     "CorruptError",
     "Coverage",
     "Damage",
+    "Description",
     "DrystoneError",
     "DrystoneWarning",
     "ErrorBound",
+    "Files",
     "Found",
     "Fragment",
     "Group",
@@ -66,12 +69,15 @@ __all__ = [
     "PublishedArray",
     "RecoverReport",
     "Snapshot",
+    "Statistics",
     "TransformChoice",
     "UnsupportedError",
+    "Usage",
     "Variable",
     "VerifyReport",
     "View",
     "Writer",
+    "WriterLog",
     "__version__",
     "create",
     "open",

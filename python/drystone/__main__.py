@@ -6,7 +6,7 @@ import sys
 from drystone._core import cli_main
 
 # Commands that need Python packages; the others are compiled.
-IN_PYTHON = {"import", "export", "plot", "diff", "du"}
+IN_PYTHON = {"import", "export", "plot", "diff", "du", "view"}
 
 
 def main() -> int:

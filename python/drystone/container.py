@@ -17,6 +17,7 @@ from typing import Any, Literal, Self, SupportsIndex
 from drystone import html
 from drystone._core import ContainerHandle
 from drystone.assigning import Assigned
+from drystone.described import Description, Files, Usage, WriterLog
 from drystone.errors import DrystoneWarning, InvalidArgumentError, NotFoundError
 from drystone.fragments import Fragment
 from drystone.group import Group
@@ -141,6 +142,8 @@ class Container(Group):
         rank: SupportsIndex | None = None,
         nranks: SupportsIndex | None = None,
         run: SupportsIndex | None = None,
+        *,
+        layout: Literal["model", "log"] = "model",
     ) -> Writer:
         """A writer, for this process alone.
 
@@ -151,9 +154,11 @@ class Container(Group):
             rank: Which of the ranks this is.
             nranks: How many write each step.
             run: The generation of writers this belongs to; by default the one that the last recovery began.
+            layout: `"model"` cuts blocks into the subchunks for which the expected reads cost least, `"log"` leaves them whole
+                up to 16 MiB. `chunks` of a variable decide before either, a configuration file before the argument.
 
         """
-        writer = Writer(self, self._handle.writer(rank, nranks, run))
+        writer = Writer(self, self._handle.writer(rank, nranks, run, layout))
         self._writers.add(writer)
         self._warn()
         return writer
@@ -177,6 +182,27 @@ class Container(Group):
     def flush(self) -> int:
         """Make everything committed so far survive a power cut; gives the number of the last commit."""
         return self._handle.flush()
+
+    def describe(self) -> Description:
+        """What it consists of: files, writers, and what waits for a commit. Lists the store and reads the ends of logs."""
+        files, writers, run, entries, waiting, values, incomplete, notes = self._handle.describe()
+        return Description(
+            {folder: Files(*found) for folder, found in files.items()},
+            tuple(WriterLog(*found) for found in writers),
+            run,
+            entries,
+            tuple(waiting),
+            values,
+            _incomplete(incomplete),
+            tuple(notes),
+        )
+
+    def usage(self) -> dict[str, Usage]:
+        """What each variable takes, by path. Walks the whole index, reads no values."""
+        return {
+            path: Usage(blocks, subchunks, stored, decoded, tuple(chain or "identity" for chain in chains))
+            for path, (blocks, subchunks, stored, decoded, chains) in self._handle.usage().items()
+        }
 
     @property
     def snapshot(self) -> Snapshot:
@@ -377,6 +403,7 @@ class Container(Group):
             "steps": f"{len(steps)}, the last is {steps[-1]}" if steps else "none",
             "durability": self.durability,
             "mode": self.mode,
+            **html.written(self),
         }
         return html.group(self, "container", facts)
 

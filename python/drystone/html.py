@@ -1,4 +1,7 @@
-"""Containers, groups and variables in notebooks: what the schema says of them, in a table. Nothing else is read."""
+"""Containers, groups and variables in notebooks: what schema and index say of them, in a table. No value is read.
+
+The index is gone through where it has at most 20,000 entries, so that a cell of a notebook stays quick.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,13 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from drystone.container import Container
+    from drystone.described import Usage
     from drystone.group import Group
     from drystone.variable import Variable
 
 _MOST = 60
+_MOST_ENTRIES = 20_000
 
 
 def variable(v: Variable) -> str:
@@ -27,6 +33,11 @@ def variable(v: Variable) -> str:
     facts["transform"] = v.transform or "none"
     if v.chunk_shape:
         facts["cut into"] = " x ".join(map(str, v.chunk_shape))
+    used = _usage(v.container).get(v.name)
+    if used is not None:
+        facts["layout"] = f"{used.blocks} blocks of {used.subchunks} subchunks"
+        if used.stored:
+            facts["stored"] = f"{_size(used.stored)}, {used.ratio or 0:.3g} times smaller"
     if reading.fill is not None:
         facts["fill value"] = v.fill_value
     name = v.name if v.member is None else f"{v.name}[{v.member!r}]"
@@ -36,19 +47,54 @@ def variable(v: Variable) -> str:
 def group(g: Group, title: str, facts: Mapping[str, Any]) -> str:
     """A container or group: its variables and attributes."""
     names = list(g.variables)
+    usage = _usage(g._container)
     rows = []
     for name in names[:_MOST]:
         v = g.variables[name]
         reading = v._reading()
         kind = "str" if reading.strings else str(reading.element)
         rows.append(
-            (name, kind, "local" if v.local else _shape(v), "yes" if v.has_steps else "", v.transform or "")
+            (
+                name,
+                kind,
+                "local" if v.local else _shape(v),
+                "yes" if v.has_steps else "",
+                v.transform or "",
+                *_stored(usage, g._below(name)),
+            )
         )
-    table = _table(("variable", "dtype", "shape", "steps", "transform"), rows)
+    table = _table(("variable", "dtype", "shape", "steps", "transform", "blocks", "stored", "ratio"), rows)
     more = f"<p>… and {len(names) - _MOST} more</p>" if len(names) > _MOST else ""
     return _box(
         title, _facts(facts) + (table if rows else "<p>no variables</p>") + more + _attrs(dict(g.attrs))
     )
+
+
+def written(c: Container) -> dict[str, str]:
+    """What a container takes, how much smaller that is than in memory, and what waits in its log."""
+    found = c.describe()
+    facts = {"on disk": f"{_size(found.nbytes)} in {sum(f.number for f in found.files.values())} files"}
+    usage = _usage(c, found.entries).values()
+    stored, decoded = sum(u.stored for u in usage), sum(u.decoded for u in usage)
+    if stored:
+        facts["blocks"] = (
+            f"{_size(stored)} for {_size(decoded)} in memory: {decoded / stored:.3g} times smaller"
+        )
+    facts["waits in the log"] = found.backlog
+    return facts
+
+
+def _usage(c: Container, entries: int | None = None) -> dict[str, Usage]:
+    if entries is None:
+        entries = c.describe().entries
+    return c.usage() if entries <= _MOST_ENTRIES else {}
+
+
+def _stored(usage: Mapping[str, Usage], path: str) -> tuple[str, str, str]:
+    used = usage.get(path)
+    if used is None:
+        return "", "", ""
+    return str(used.blocks), _size(used.stored), f"{used.ratio:.3g}" if used.ratio else ""
 
 
 def _shape(v: Variable) -> str:

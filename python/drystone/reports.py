@@ -137,6 +137,8 @@ class Block:
     """Which members of a record it wrote."""
     layout: str | None = None
     """The order of its cells, and their size where members stand together; None is row-major, each member by itself."""
+    place: tuple[str, int, int] | None = None
+    """The file in the container, and from the first to behind the last of its bytes there; others may stand between."""
 
     @property
     def rank(self) -> int | None:

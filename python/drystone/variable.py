@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from drystone import assigning, html, selection, views
+from drystone import assigning, described, html, selection, views
+from drystone.described import Statistics
 from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.group import Attributes
 from drystone.reports import Block, ErrorBound, Found
@@ -251,6 +252,14 @@ class Variable:
         steps = reading.steps() if step is None and reading.has_steps else [step]
         return [Block(**block) for s in steps for block in reading.blocks(s)]
 
+    def statistics(self, step: SupportsIndex | None = None) -> Statistics:
+        """What is stored about the values of a step (None: of a variable without steps): extremes, NaNs, a histogram.
+
+        No value is read. Records are asked by member. The histogram is there where every subchunk has one: where they are
+        encoded and have 4096 elements or more.
+        """
+        return described.statistics(self._reading().statistics(step))
+
     def read_block(self, step: SupportsIndex | None, number: SupportsIndex) -> Any:
         """One block of a step (None: of a variable without steps) as it was written, whatever overlaps it."""
         (value,) = self._reading().read_blocks(step, number)
@@ -307,6 +316,11 @@ class Variable:
 
         """
         return views.chunks(self._reading(), selection, max_bytes)
+
+    def why(self, block: Sequence[SupportsIndex]) -> str:
+        """How the model cuts a block of these extents, for which reads, and what it predicts that they cost: text for people."""
+        text, _, said = self._container._handle.cut_of(self._path, list(block))
+        return f"{text}reads: {said}"
 
     def resize(self, shape: Sequence[SupportsIndex] | SupportsIndex) -> None:
         """Set the extents, without the step axis. What is cut away and grows back reads as fill."""

@@ -17,7 +17,7 @@ def blocks(document, language):
     return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/reading.md", "docs/xarray.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/reading.md", "docs/xarray.md", "docs/view.md"])
 def test_what_a_document_shows_runs(document, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     code = blocks(document, "python")

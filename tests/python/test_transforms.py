@@ -99,7 +99,7 @@ def test_a_part_of_a_blosc_subchunk_costs_its_blocks(tmp_path):
     array = np.arange(512 * 512, dtype="i4").reshape(512, 512)
     with dry.create(tmp_path / "c.dry") as c:
         c.create_variable("x", "i4", array.shape, transform="blosc:lz4:5:shuffle,blocksize=16384")
-        with c.writer() as w:
+        with c.writer(layout="log") as w:
             w.put("x", array)
         (block,) = c["x"].blocks()
         out = c["x"].read(offset=(100, 0), count=(4, 512))

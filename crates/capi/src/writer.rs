@@ -87,6 +87,7 @@ impl dry_writer_options {
             rank: (self.nranks > 0).then_some((self.rank, self.nranks)),
             run: (self.has_run != 0).then_some(self.run),
             segment_limit: (self.segment_limit > 0).then_some(self.segment_limit),
+            ..WriterOptions::default()
         })
     }
 }

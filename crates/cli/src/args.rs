@@ -149,6 +149,12 @@ pub(crate) struct Explain {
     pub(crate) selection: Option<String>,
     #[command(flatten)]
     pub(crate) part: Part,
+    /// Also read, and show how long it took beside the prediction
+    #[arg(long)]
+    pub(crate) measure: bool,
+    /// Also show how the model would cut a block, as 256x256x256, and why
+    #[arg(long, value_name = "BLOCK")]
+    pub(crate) why: Option<String>,
 }
 
 #[derive(Debug, Args)]

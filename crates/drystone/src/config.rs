@@ -17,13 +17,14 @@ use drystone_format::identity::Durability;
 use drystone_transform::Transform;
 use toml::de::{DeTable, DeValue};
 
+use crate::writer::BlockLayout;
 use crate::{Error, Result};
 
 const VARIABLE: &str = "DRYSTONE_CONFIG";
 const FILE: &str = "drystone.toml";
 const MAX_LEN: u64 = 1 << 20;
 const KEYS: &str = "durability, threads, variables";
-const VARIABLE_KEYS: &str = "transform, chunks";
+const VARIABLE_KEYS: &str = "transform, chunks, layout, access";
 
 /// What a configuration file says.
 #[derive(Clone, Debug)]
@@ -46,6 +47,10 @@ pub struct Rule {
     pub transform: Option<Transform>,
     /// Into which subchunks their blocks are cut.
     pub chunks: Option<Vec<u64>>,
+    /// Whether the model cuts them, or nobody.
+    pub layout: Option<BlockLayout>,
+    /// How they will be read.
+    pub access: Option<String>,
 }
 
 impl Config {
@@ -140,6 +145,16 @@ impl Config {
         let matching = self.rules.iter().filter(|rule| matches(&rule.pattern, name));
         matching.filter_map(|rule| rule.chunks.as_deref()).find(|chunks| chunks.len() == ndim)
     }
+
+    /// How blocks of a variable are laid down, of the most specific rule that says it.
+    pub(crate) fn layout(&self, name: &str) -> Option<BlockLayout> {
+        self.rules.iter().filter(|rule| matches(&rule.pattern, name)).find_map(|rule| rule.layout)
+    }
+
+    /// How a variable will be read, of the most specific rule that says it.
+    pub(crate) fn access(&self, name: &str) -> Option<&str> {
+        self.rules.iter().filter(|rule| matches(&rule.pattern, name)).find_map(|rule| rule.access.as_deref())
+    }
 }
 
 impl fmt::Display for Rule {
@@ -150,6 +165,14 @@ impl fmt::Display for Rule {
         }
         if let Some(chunks) = &self.chunks {
             write!(f, " chunks {chunks:?}")?;
+        }
+        match self.layout {
+            Some(BlockLayout::Log) => write!(f, " layout log")?,
+            Some(BlockLayout::Model) => write!(f, " layout model")?,
+            None => {}
+        }
+        if let Some(access) = &self.access {
+            write!(f, " access {access}")?;
         }
         Ok(())
     }
@@ -166,7 +189,8 @@ fn rule(pattern: &str, value: &DeValue<'_>) -> std::result::Result<Rule, String>
     let DeValue::Table(members) = value else {
         return Err(format!("variables.\"{pattern}\" holds {VARIABLE_KEYS}"));
     };
-    let mut rule = Rule { pattern: pattern.to_owned(), transform: None, chunks: None };
+    let mut rule =
+        Rule { pattern: pattern.to_owned(), transform: None, chunks: None, layout: None, access: None };
     for (key, value) in members {
         match (key.get_ref().as_ref(), value.get_ref()) {
             ("transform", DeValue::String(text)) => {
@@ -180,6 +204,18 @@ fn rule(pattern: &str, value: &DeValue<'_>) -> std::result::Result<Rule, String>
                 rule.chunks = Some(edges.ok_or_else(|| {
                     format!("variables.\"{pattern}\".chunks is a list of positive numbers, one per dimension")
                 })?);
+            }
+            ("layout", DeValue::String(text)) => {
+                let layout = BlockLayout::parse(text);
+                rule.layout = Some(layout.ok_or_else(|| {
+                    format!("variables.\"{pattern}\".layout is \"model\" or \"log\", not \"{text}\"")
+                })?);
+            }
+            ("access", DeValue::String(text)) => {
+                rule.access = Some(text.to_string());
+            }
+            (key @ ("layout" | "access"), _) => {
+                return Err(format!("variables.\"{pattern}\".{key} is a text"));
             }
             ("transform", _) => {
                 return Err(format!("variables.\"{pattern}\".transform is a text, as \"zstd:3\""));
@@ -277,6 +313,8 @@ mod tests {
             ("threads = 0", "from 1 to 4096"),
             ("threads = \"two\"", "from 1 to 4096"),
             ("variables.T = 3", "holds transform, chunks"),
+            ("variables.T.layout = \"blog\"", "\"model\" or \"log\""),
+            ("variables.T.access = 3", "access is a text"),
             ("variables.T.transform = \"zsdt\"", "did you mean \"zstd\""),
             ("variables.T.transform = 3", "is a text"),
             ("variables.T.chunks = [0]", "positive numbers"),

@@ -10,6 +10,7 @@
 //!
 //! Everything here may be called from several threads at once. Errors are [`Error`]; nothing panics on what a store holds.
 
+mod access;
 mod adoption;
 pub mod array;
 mod cache;
@@ -57,10 +58,10 @@ pub use error::{Error, ErrorKind, Result};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
 pub use publish::{Compressor, PublishOptions, PublishReport, PublishedArray, Skipped};
 pub use put::logical_of;
-pub use read::{BlockInfo, Hits, Planned, ReadReport, Reading, Wanted, Written};
+pub use read::{BlockInfo, Hits, Planned, ReadReport, Reading, StoredStatistics, Wanted, Written};
 pub use recover::{Adopt, RecoverReport};
 pub use schema_op::{NewVariable, SchemaOp};
 pub use snapshot::Snapshot;
 pub use transaction::Committed;
 pub use verify::{Damage, VerifyReport};
-pub use writer::{Writer, WriterOptions};
+pub use writer::{BlockLayout, Writer, WriterOptions};

@@ -7,6 +7,7 @@ use drystone_format::dtype::{DType, Leaf, Scalar};
 use drystone_format::entry::{Encoding, Entry, Piece, Stats as EntryStats};
 use drystone_format::table::{self, Subchunk};
 use drystone_plan::form::Form;
+use drystone_plan::layout::{self as plan_layout, chunk_order};
 use drystone_rules::{Dim, StridedCopy};
 use drystone_transform::histogram::Histogram;
 use drystone_transform::stats::{ScalarKind, Stats};
@@ -15,13 +16,11 @@ use drystone_transform::{Chain, Logical, Scratch};
 use crate::array::Source;
 use crate::layout::{self, Laid, Table};
 use crate::member::Column;
-use crate::segment::Segment;
+use crate::segment::{Batch, Segment};
 use crate::{Error, Result};
 
 /// No subchunk is larger than this when decoded.
 pub(crate) const MAX_SUBCHUNK: u64 = 16 << 20;
-/// Encoded blocks without given chunks are cut to about this.
-const CODED_SUBCHUNK: u64 = 2 << 20;
 /// Subchunks along a curve have about this many bytes: they are read whole.
 const CURVED_SUBCHUNK: u64 = 256 << 10;
 /// Cells whose members are measured at a time.
@@ -76,7 +75,7 @@ pub fn logical_of(dtype: &DType, shape: &[u64]) -> Result<Logical> {
 }
 
 /// The subchunk grid of a block: `chunks` if given, else cut so that no subchunk is too large. `item` is the size of a cell.
-pub(crate) fn cut(count: &[u64], chunks: Option<&[u64]>, item: u64, coded: bool, curved: bool) -> Vec<u64> {
+pub(crate) fn cut(count: &[u64], chunks: Option<&[u64]>, item: u64, curved: bool) -> Vec<u64> {
     let mut edges: Vec<u64> = match chunks {
         Some(chunks) if chunks.len() == count.len() => {
             count.iter().zip(chunks).map(|(n, c)| (*n).min(*c)).collect()
@@ -86,7 +85,6 @@ pub(crate) fn cut(count: &[u64], chunks: Option<&[u64]>, item: u64, coded: bool,
     let bytes = |edges: &[u64]| edges.iter().fold(item.max(1), |b, n| b.saturating_mul((*n).max(1)));
     let target = match (chunks, curved) {
         (None, true) => CURVED_SUBCHUNK,
-        (None, false) if coded => CODED_SUBCHUNK,
         (Some(_), true) => layout::MOST_CELLS.saturating_mul(item),
         _ => u64::MAX,
     };
@@ -102,6 +100,23 @@ pub(crate) fn cut(count: &[u64], chunks: Option<&[u64]>, item: u64, coded: bool,
         }
     }
     edges
+}
+
+/// The numbers of a block's subchunks in the order in which they are stored: along the Hilbert curve, so that those a box meets
+/// stand together.
+pub(crate) fn stored_order(count: &[u64], cut: &[u64]) -> Vec<usize> {
+    let grid: Vec<u64> = count.iter().zip(cut).map(|(n, c)| n.div_ceil((*c).max(1))).collect();
+    match chunk_order(&grid, 0, plan_layout::Order::Hilbert) {
+        Ok(order) => order.into_iter().map(|n| n as usize).collect(),
+        Err(_) => (0..grid.iter().product::<u64>() as usize).collect(), // more than a curve is made for
+    }
+}
+
+/// What was stored in an order, by the numbers that it names.
+pub(crate) fn numbered<T>(order: &[usize], stored: Vec<T>) -> Vec<T> {
+    let mut by_number: Vec<(usize, T)> = order.iter().copied().zip(stored).collect();
+    by_number.sort_unstable_by_key(|(number, _)| *number);
+    by_number.into_iter().map(|(_, one)| one).collect()
 }
 
 /// One block of one or more leaf members, ready to be stored.
@@ -241,13 +256,8 @@ impl BlockPart<'_> {
             out.rows.clear();
         }
         out.rows.resize(bytes, 0);
-        for (offset, at, len) in runs {
-            let dims = (0..extent.len()).map(|d| Dim::new(extent[d], source.strides()[d], strides[d] as i64));
-            let start =
-                self.start(source, first, offset).ok_or_else(|| Error::invalid("the array is too large"))?;
-            let copy =
-                StridedCopy::new(start, at.into(), len as usize, dims.collect()).map_err(rule_error)?;
-            copy.run(source.bytes(), &mut out.rows).map_err(rule_error)?;
+        for run in runs {
+            self.copy_run(source, first, extent, run, &strides, &mut out.rows)?;
         }
         let Some(curve) = cells.curve else { return Ok(&out.rows) };
         let table = Table::new(curve, extent)?;
@@ -267,6 +277,57 @@ impl BlockPart<'_> {
             Some(bytes) => Ok(bytes),
             None => self.gather(source, first, extent, gathered),
         }
+    }
+
+    /// Adds one raw subchunk to a batch, gathered to its place there; the piece's position is that in the batch.
+    pub(crate) fn batch_raw(
+        &self,
+        source: &Source<'_>,
+        first: &[u64],
+        extent: &[u64],
+        gathered: &mut Gathered,
+        batch: &mut Batch,
+    ) -> Result<StoredChunk> {
+        let cells = self.cells();
+        let bytes = extent.iter().product::<u64>() as usize * self.room();
+        let runs = self.runs();
+        let leaf = self.alone();
+        let fill = |out: &mut [u8]| match &runs[..] {
+            &[(offset, 0, len)] if len == self.laid.room && cells.curve.is_none() => {
+                let mut shape = [1; MAX_NDIM];
+                shape[..extent.len()].copy_from_slice(extent);
+                self.copy_run(source, first, extent, (offset, 0, len), &cells.strides(&shape), out)
+            }
+            _ => {
+                out.copy_from_slice(self.stored(source, first, extent, gathered)?);
+                Ok(())
+            }
+        };
+        let Some(leaf) = leaf else {
+            let mut stats = Vec::new();
+            let piece = batch.push(bytes, fill, |payload| stats = self.measure(payload))?;
+            return Ok((piece, stats.iter().map(entry_stats).collect()));
+        };
+        let (kind, mut stats) = (kind_of(&leaf.dtype), Stats::default());
+        let piece = batch.push(bytes, fill, |payload| stats.update(kind, payload))?;
+        Ok((piece, vec![entry_stats(&stats)]))
+    }
+
+    /// Copies one run of every cell of a box to where strides say.
+    fn copy_run(
+        &self,
+        source: &Source<'_>,
+        first: &[u64],
+        extent: &[u64],
+        (offset, at, len): Run,
+        strides: &[u64],
+        out: &mut [u8],
+    ) -> Result<()> {
+        let dims = (0..extent.len()).map(|d| Dim::new(extent[d], source.strides()[d], strides[d] as i64));
+        let start =
+            self.start(source, first, offset).ok_or_else(|| Error::invalid("the array is too large"))?;
+        let copy = StridedCopy::new(start, at.into(), len as usize, dims.collect()).map_err(rule_error)?;
+        copy.run(source.bytes(), out).map_err(rule_error)
     }
 
     /// The leaf whose elements the cells are, if they hold nothing else.

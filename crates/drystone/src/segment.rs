@@ -144,6 +144,23 @@ impl Segment {
         })
     }
 
+    /// Stores a batch as an extent of its own; where its first byte stands.
+    pub(crate) fn push_batch(&mut self, batch: &Batch) -> Result<u64> {
+        self.close_extent();
+        let bytes = batch.bytes.get(..batch.used).unwrap_or_default();
+        self.pending.extend_from_slice(&frame::header(Kind::Extent, self.ordinal, bytes.len() as u64, 0));
+        self.ordinal += 1;
+        let position = self.size();
+        if self.append {
+            for part in bytes.chunks(STAGE) {
+                self.hand_over(part)?;
+            }
+        } else {
+            self.pending.extend_from_slice(bytes);
+        }
+        Ok(position)
+    }
+
     /// Appends what is pending and `part`.
     fn hand_over(&mut self, part: &[u8]) -> Result<()> {
         self.store.append(&self.key, self.len, &[&self.pending, part])?;
@@ -208,6 +225,61 @@ impl Segment {
             self.pending = Vec::new();
         }
         Ok(())
+    }
+}
+
+/// Raw pieces one behind the other, as they stand in an extent; made without the segment, so beside its writes.
+#[derive(Default)]
+pub(crate) struct Batch {
+    /// Reused: only the first `used` bytes are meant.
+    bytes: Vec<u8>,
+    used: usize,
+    sums: Vec<u32>,
+}
+
+impl Batch {
+    pub(crate) fn clear(&mut self) {
+        self.used = 0;
+    }
+
+    /// Adds a piece of `len` bytes: `fill` writes them, `seen` gets them all, in parts, while they are in the processor's cache.
+    /// Its position is that in the batch.
+    pub(crate) fn push(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<()>,
+        mut seen: impl FnMut(&[u8]),
+    ) -> Result<Piece> {
+        let unit = 1usize << UNIT_LOG2;
+        let at = self.used;
+        let sums = if len > unit { len.div_ceil(unit) } else { 0 };
+        let end = (at + len.next_multiple_of(4) + 4 * sums).next_multiple_of(8);
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        let (payload, rest) = self.bytes[at..end].split_at_mut(len);
+        rest.fill(0);
+        fill(payload)?;
+        self.sums.clear();
+        crc_units(payload, if sums > 0 { unit } else { len.max(1) }, &mut self.sums);
+        seen(payload);
+        self.used = end;
+        let position = at as u64;
+        let length = len as u64;
+        if sums == 0 {
+            let check = self.sums.first().copied().unwrap_or(0);
+            return Ok(Piece { position, length, trailer: 0, unit_log2: 0, check });
+        }
+        let trailer = le_bytes(&self.sums);
+        let from = len.next_multiple_of(4) - len;
+        rest[from..from + trailer.len()].copy_from_slice(&trailer);
+        Ok(Piece {
+            position,
+            length,
+            trailer: trailer.len() as u64,
+            unit_log2: UNIT_LOG2,
+            check: crc32(&trailer),
+        })
     }
 }
 

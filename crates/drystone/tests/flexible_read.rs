@@ -10,7 +10,7 @@ use drystone::array::Target;
 use drystone::format::dtype::{DType, Scalar};
 use drystone::plan::selection::{Axis, Selection};
 use drystone::store::{MemoryStore, Store, StoreExt};
-use drystone::{Container, CreateOptions, ErrorKind, Mode, Precision, WriterOptions};
+use drystone::{BlockLayout, Container, CreateOptions, ErrorKind, Mode, Precision, WriterOptions};
 
 /// Values in which no codec finds anything.
 fn noise(n: usize) -> Vec<u8> {
@@ -29,7 +29,8 @@ fn written(store: &Arc<MemoryStore>, transform: &str, chunks: Option<Vec<u64>>, 
         v.chunks = chunks;
     };
     c.apply(vec![create("t", f4(), &[64, 64, 64], set)]).unwrap();
-    let w = c.writer(WriterOptions { rank: Some((0, 1)), ..Default::default() }).unwrap();
+    let layout = BlockLayout::Log; // parts of subchunks are what this is about
+    let w = c.writer(WriterOptions { rank: Some((0, 1)), layout, ..Default::default() }).unwrap();
     w.put("t", &f4(), &dense(data, &[64, 64, 64], 4), None, None).unwrap();
     w.close().unwrap();
     Container::open(store.clone(), Mode::Read).unwrap()

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use drystone::format::schema::Name;
 use drystone::plan::layout::Profile;
 use drystone::{
-    Adopt, Compressor, Container, CreateOptions, Durability, Error, ErrorKind, Incomplete, Limits, Mode,
-    NewVariable, PublishOptions, SchemaOp, WriterOptions,
+    Adopt, BlockLayout, Compressor, Container, CreateOptions, Durability, Error, ErrorKind, Incomplete,
+    Limits, Mode, NewVariable, PublishOptions, SchemaOp, VariableUsage, WriterOptions,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
@@ -23,6 +23,20 @@ type IncompleteStep = (u64, u64, u32, Vec<u32>);
 type CommitResult = (u64, u64, bool, Vec<IncompleteStep>, Vec<String>);
 /// (adopted, discarded, incomplete steps, notes, run, version)
 type RecoverResult = (Vec<u64>, Vec<u64>, Vec<IncompleteStep>, Vec<String>, u64, u64);
+/// (files and bytes by folder, writers as (id, state, parts, bytes), run, index entries, waiting steps, do values wait,
+/// incomplete steps, notes)
+type Described = (
+    BTreeMap<String, (u64, u64)>,
+    Vec<(u64, &'static str, u64, u64)>,
+    u64,
+    u64,
+    Vec<u64>,
+    bool,
+    Vec<IncompleteStep>,
+    Vec<String>,
+);
+/// (blocks, subchunks, stored bytes, decoded bytes, codec chains)
+type Used = (u64, u64, u64, u64, Vec<String>);
 /// (object, variable, step, message)
 type DamageItem = (String, Option<String>, Option<u64>, String);
 /// (entries, bytes, manifests, damage)
@@ -200,6 +214,37 @@ impl ContainerHandle {
         Ok((snapshot.version(), snapshot.time(), done.changed, incomplete(done.incomplete), done.notes))
     }
 
+    /// Files, writers, and what waits for a commit.
+    fn describe(&self, py: Python<'_>) -> Result<Described> {
+        let found = py.detach(|| self.container.describe())?;
+        let pending = found.pending;
+        Ok((
+            found.files.into_iter().map(|(folder, count)| (folder, (count.files, count.bytes))).collect(),
+            found.writers.into_iter().map(|w| (w.id, w.state.name(), w.parts, w.bytes)).collect(),
+            found.run,
+            found.entries,
+            pending.steps,
+            pending.values,
+            incomplete(pending.incomplete),
+            pending.notes,
+        ))
+    }
+
+    /// By path of each variable: blocks, subchunks, bytes stored and decoded, codec chains.
+    fn usage(&self, py: Python<'_>) -> Result<BTreeMap<String, Used>> {
+        let schema = self.open_container()?.schema();
+        let found = py.detach(|| self.container.usage())?;
+        let named = schema.names.iter().filter_map(|(path, name)| match name {
+            Name::Variable(id) => found.get(id).map(|u| (path.clone(), u)),
+            Name::Link(_) => None,
+        });
+        let numbers = |u: &VariableUsage| {
+            let chains = u.transforms.iter().cloned().collect();
+            (u.blocks, u.subchunks, u.stored_bytes, u.decoded_bytes, chains)
+        };
+        Ok(named.map(|(path, u)| (path, numbers(u))).collect())
+    }
+
     fn flush(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.container.flush())?)
     }
@@ -359,13 +404,26 @@ impl ContainerHandle {
         Ok(py.detach(|| self.container.end_batch(commit))?)
     }
 
-    #[pyo3(signature = (rank, nranks, run))]
+    /// How the model cuts a block, as text; the extents of a subchunk; who said how it is read.
+    fn cut_of(
+        &self,
+        py: Python<'_>,
+        path: &str,
+        block: &Bound<'_, PyAny>,
+    ) -> Result<(String, Vec<u64>, String)> {
+        let block = key::extents(block, "block")?;
+        let (cut, from) = py.detach(|| self.container.cut_of(normal(path), &block))?;
+        Ok((cut.to_string(), cut.edges, from))
+    }
+
+    #[pyo3(signature = (rank, nranks, run, layout))]
     fn writer(
         &self,
         py: Python<'_>,
         rank: Option<&Bound<'_, PyAny>>,
         nranks: Option<&Bound<'_, PyAny>>,
         run: Option<&Bound<'_, PyAny>>,
+        layout: &str,
     ) -> Result<WriterHandle> {
         let small = |given: &Bound<'_, PyAny>, what| -> Result<u32> {
             u32::try_from(key::unsigned(given, what)?).map_err(|_| invalid(format!("{what} is too large")))
@@ -376,7 +434,9 @@ impl ContainerHandle {
             _ => return Err(invalid("rank and nranks are given together, or neither")),
         };
         let run = run.map(|run| key::unsigned(run, "run")).transpose()?;
-        let options = WriterOptions { rank, run, ..WriterOptions::default() };
+        let layout = BlockLayout::parse(layout)
+            .ok_or_else(|| invalid(format!("layout is \"model\" or \"log\", not \"{layout}\"")))?;
+        let options = WriterOptions { rank, run, layout, ..WriterOptions::default() };
         let writer = py.detach(|| self.container.writer(options))?;
         Ok(WriterHandle::new(writer, self.container.clone()))
     }

@@ -54,6 +54,12 @@ impl Plan {
         self.plan.subchunks
     }
 
+    /// Seconds that it is expected to take.
+    #[getter]
+    fn predicted(&self) -> Option<f64> {
+        self.plan.predicted
+    }
+
     /// Number of the replica that is read where it has the cells; 0 is what was put.
     #[getter]
     fn replica(&self) -> u32 {

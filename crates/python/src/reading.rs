@@ -221,6 +221,7 @@ impl ReadingHandle {
         out.set_item("put", block.put)?;
         out.set_item("nbytes", block.stored_bytes)?;
         out.set_item("layout", (!block.layout.is_empty()).then_some(&block.layout))?;
+        out.set_item("place", block.place)?;
         out.set_item("nans", block.nans)?;
         out.set_item("transform", Some(block.transform).filter(|t| !t.is_empty()))?;
         out.set_item("members", PyTuple::new(py, block.members)?)?;
@@ -388,6 +389,25 @@ impl ReadingHandle {
         let one_step = self.reading.variable().steps;
         let report = self.read_into(&array, &count, one_step, &|out| self.reading.read(&selection, out))?;
         Ok((array.into_any(), report.bound.absolute, report.bound.relative))
+    }
+
+    /// What is stored about the values of a step: blocks, cells, NaNs, least and greatest value, histogram. The histogram is
+    /// (exponent, first, counts, infinities): bin i begins at (first + i) * 2^exponent.
+    fn statistics<'py>(
+        &self,
+        py: Python<'py>,
+        step: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyTuple>> {
+        let step = self.block_step(step)?;
+        let found = py.detach(|| self.reading.statistics(step))?;
+        let class = self.element(py)?.getattr("type")?;
+        let extremes = match found.min_max {
+            Some((min, max)) => (self.scalar_of(&class, min)?, self.scalar_of(&class, max)?),
+            None => (None, None),
+        };
+        let histogram =
+            found.histogram.map(|h| (h.exponent(), h.first(), h.counts().to_vec(), h.infinities()));
+        Ok((found.blocks, found.cells, found.nans, extremes.0, extremes.1, histogram).into_pyobject(py)?)
     }
 
     /// Coordinates and values of the cells between two values.

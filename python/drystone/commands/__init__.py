@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from drystone import errors
-from drystone.commands import comparing, drawing, exporting, importing, usage
+from drystone.commands import comparing, drawing, exporting, importing, usage, viewing
 from drystone.commands.outcome import Outcome
 
 COMMANDS = {
@@ -22,6 +22,7 @@ COMMANDS = {
     "plot": (drawing, "draw a plane, a series, or where the blocks of a variable lie, as PNG"),
     "diff": (comparing, "compare two containers, or two snapshots of one; exit code 1 if they differ"),
     "du": (usage, "what variables take on disk"),
+    "view": (viewing, "show a container in the browser"),
 }
 
 _CODES: list[tuple[type[BaseException], int]] = [
@@ -54,7 +55,8 @@ def main(arguments: Sequence[str]) -> int:
         outcome = run(given)
         for note in outcome.notes:
             print(f"drystone: warning: {_plain(note)}", file=sys.stderr)
-        print(json.dumps(outcome.data, indent=2, default=_jsonable) if given.json else outcome.text)
+        if given.json or outcome.text:
+            print(json.dumps(outcome.data, indent=2, default=_jsonable) if given.json else outcome.text)
         sys.stdout.flush()
         return outcome.code
     except BrokenPipeError:

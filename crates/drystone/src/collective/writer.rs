@@ -272,7 +272,7 @@ impl TeamWriter {
         }
         if state.own.is_none() {
             let options =
-                WriterOptions { rank: Some((rank, nranks)), run: Some(self.run), segment_limit: None };
+                WriterOptions { rank: Some((rank, nranks)), run: Some(self.run), ..WriterOptions::default() };
             state.own = Some(Own { writer: self.container.writer(options)?, rank, nranks, begun: false });
         }
         if let Some(own) = state.own.as_mut().filter(|own| !own.begun) {

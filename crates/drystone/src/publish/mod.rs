@@ -27,8 +27,9 @@ mod shard;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use drystone_dataset::Axes;
 use drystone_format::identity::Durability;
-use drystone_plan::layout::{self, Bounds, Device, Layout};
+use drystone_plan::layout::{self, Bounds, Device, Layout, Pattern};
 use drystone_store::{PutMode, Store, StoreExt};
 use serde_json::Value as Json;
 
@@ -78,6 +79,19 @@ impl Container {
         done.map_err(|e| e.while_doing(format!("publishing {}", self.location())))
     }
 
+    /// The reads that an array is shaped for.
+    fn expected_of(&self, array: &Array) -> Result<Vec<Pattern>> {
+        let cells = array.shape.get(usize::from(array.steps)..).unwrap_or_default();
+        let names = array.dims.iter().skip(usize::from(array.steps)).take(cells.len());
+        let names: Vec<&str> = names.map(String::as_str).collect();
+        let axes = Axes { count: cells.len(), names: &names, steps: array.steps };
+        let configured = self.inner.configured_access(&array.variable, &axes)?;
+        Ok(match configured.as_ref().or(array.access.as_ref()) {
+            Some(access) => layout::declared_mix(access, &array.shape, array.steps),
+            None => layout::standard_mix(&array.shape, array.steps),
+        })
+    }
+
     fn publish_locked(
         &self,
         options: &PublishOptions,
@@ -97,7 +111,8 @@ impl Container {
         let mut replaced = Vec::new();
         for array in &nodes.arrays {
             let known = there.documents.get(&array.node);
-            let (grid, codec, layout, kept) = decide(array, known, options, &device)?;
+            let (grid, codec, layout, kept) =
+                decide(array, known, options, &device, &self.expected_of(array)?)?;
             if known.is_some() && !kept {
                 replaced.push(array.node.clone());
             }
@@ -173,6 +188,7 @@ fn decide(
     known: Option<&Document>,
     options: &PublishOptions,
     device: &Device,
+    mix: &[Pattern],
 ) -> Result<(Grid, Codec, Option<Layout>, bool)> {
     let codec = options.compressor.of(&array.transform)?;
     let asked = options.chunks.get(&array.variable);
@@ -184,11 +200,7 @@ fn decide(
     }
     let bounds = Bounds { max_shard: Bounds::PORTABLE.max_shard.min(options.memory / 4), ..Bounds::PORTABLE };
     let cells = layout::Array { shape: &array.shape, item: array.item, steps: array.steps };
-    let mix = match &array.access {
-        Some(access) => layout::declared_mix(access, &array.shape, array.steps),
-        None => layout::standard_mix(&array.shape, array.steps),
-    };
-    let mut layout = layout::choose(cells, &mix, device, &bounds);
+    let mut layout = layout::choose(cells, mix, device, &bounds);
     if let Some(chunk) = asked {
         if chunk.len() != array.shape.len() || chunk.contains(&0) {
             return Err(Error::invalid(format!(

@@ -1,14 +1,14 @@
 //! Blocks as they were written: listing them, and reading one without what overlaps it.
 
 use drystone_format::MAX_NDIM;
-use drystone_format::entry::{Entry, newest_cmp};
+use drystone_format::entry::{Entry, Piece, newest_cmp};
 use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tree;
 
 use super::execute::{self, Sources};
 use super::strings::empty_strings;
-use super::{Prepared, ReadReport, Reading};
+use super::{Prepared, ReadReport, Reading, segment_key};
 use crate::array::Target;
 use crate::member::Column;
 use crate::{Error, Result};
@@ -40,6 +40,8 @@ pub struct BlockInfo {
     pub transform: String,
     /// How its cells are arranged (those of its first member); empty is dense row-major.
     pub layout: String,
+    /// Where its bytes are: the object, and from the first to behind the last of them. Other blocks' bytes may stand between.
+    pub place: Option<(String, u64, u64)>,
     /// Members of the record it wrote; empty for a primitive.
     pub members: Vec<String>,
 }
@@ -67,7 +69,7 @@ impl Reading {
     }
 
     /// Entries of one step grouped by block, in the order newest wins compares (oldest first).
-    fn block_entries(&self, step: Option<u64>) -> Result<Vec<Vec<Entry>>> {
+    pub(super) fn block_entries(&self, step: Option<u64>) -> Result<Vec<Vec<Entry>>> {
         let steps = match (self.variable.steps, step) {
             (true, Some(s)) => Axis { start: s, step: 1, count: 1 },
             (false, None) => Axis { start: 0, step: 1, count: 1 },
@@ -112,17 +114,24 @@ impl Reading {
             let e = &block[0];
             let n = usize::from(e.ndim);
             let mut stored_bytes = 0u64;
+            let (mut from, mut to) = (u64::MAX, 0);
             for entry in &block {
-                let bytes = match entry.subchunks {
-                    0 => 0,
-                    1 => entry.piece.length,
-                    _ => self
-                        .table(entry, &sources)?
-                        .iter()
-                        .fold(0, |n: u64, s| n.saturating_add(s.piece.length)),
+                let mut bytes = 0u64;
+                let mut add = |piece: &Piece| {
+                    bytes = bytes.saturating_add(piece.length);
+                    (from, to) = (from.min(piece.position), to.max(piece.end()));
                 };
+                match entry.subchunks {
+                    0 => {}
+                    1 => add(&entry.piece),
+                    _ => self.table(entry, &sources)?.iter().for_each(|s| add(&s.piece)),
+                }
                 stored_bytes = stored_bytes.saturating_add(share(entry, bytes));
             }
+            let place = match sources.get(e.source) {
+                Ok(source) if from < to => Some((segment_key(&source), from, to)),
+                _ => None,
+            };
             let simple = block.len() == 1 && self.leaves.len() == 1;
             out.push(BlockInfo {
                 step: e.step.checked_sub(1),
@@ -137,6 +146,7 @@ impl Reading {
                 nans: block.iter().fold(0, |n: u64, e| n.saturating_add(e.stats.nans)),
                 transform: e.encoding.chain.clone(),
                 layout: e.encoding.layout.to_string(),
+                place,
                 members: self.names(&block),
             });
         }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::DType;
 use drystone_format::entry::Entry;
+use drystone_plan::layout::predict_read;
 use drystone_plan::listing::{AtSteps, Listing, batches, progressions};
 use drystone_plan::read_plan::{self, ReadPlan, Slot};
 use drystone_plan::selection::{Axis, Selection};
@@ -61,6 +62,7 @@ impl Reading {
         }
         let legs: Vec<String> = listing.shape().iter().map(u64::to_string).collect();
         plan.title = format!("{} {{{} cells}}", self.path, legs.join(" x "));
+        plan.predicted = Some(predict_read(&plan, &self.inner.device()));
         Ok(plan)
     }
 

@@ -12,6 +12,7 @@ mod execute;
 mod listing;
 mod replicas;
 mod search;
+mod statistics;
 mod strings;
 mod trailers;
 
@@ -26,6 +27,7 @@ use drystone_format::keys;
 use drystone_format::schema::Variable;
 use drystone_format::source::Source;
 use drystone_format::table::{self, Subchunk};
+use drystone_plan::layout::predict_read;
 use drystone_plan::listing::Listing;
 use drystone_plan::read_plan::{self, Choice, Options, PlanError, ReadPlan, Slot};
 use drystone_plan::resolve::{Candidate, Resolved};
@@ -48,6 +50,7 @@ pub use blocks::{BlockInfo, Written};
 use execute::Sources;
 pub use listing::{Planned, Wanted};
 pub use search::Hits;
+pub use statistics::StoredStatistics;
 
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
 /// request; wider ones are left out, since the store is told of many requests ahead and a device then serves them together.
@@ -273,6 +276,7 @@ impl Reading {
             })
             .collect();
         plan.title = format!("{} [{}]", self.path, axes.join(", "));
+        plan.predicted = Some(predict_read(&plan, &self.inner.device()));
         Ok(plan)
     }
 

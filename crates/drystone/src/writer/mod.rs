@@ -6,6 +6,7 @@
 //! - after a failed store operation the writer takes nothing more: what its log holds is no longer known.
 
 pub(crate) mod accept;
+mod cuts;
 mod encode;
 mod part;
 
@@ -32,7 +33,9 @@ use crate::transaction::Committed;
 use crate::{Error, Result, adoption, random};
 
 use accept::{check_box, members, refuse_unfenced, transform_of};
-use encode::{blob, encode_all, store_coded};
+pub use cuts::BlockLayout;
+use cuts::Cuts;
+use encode::{blob, encode_all, store_coded, store_cut};
 use part::{Part, header};
 
 /// How to open a writer.
@@ -44,6 +47,8 @@ pub struct WriterOptions {
     pub run: Option<u64>,
     /// A new log part begins when the segment passes this many bytes.
     pub segment_limit: Option<u64>,
+    /// How blocks are laid down; a configuration overrides it.
+    pub layout: BlockLayout,
 }
 
 const SEGMENT_LIMIT: u64 = 4 << 30;
@@ -91,6 +96,8 @@ struct Shared {
     /// How what is put is to be stored.
     layouts: Mutex<Layouts>,
     choices: Choices,
+    layout: BlockLayout,
+    cuts: Cuts,
     state: Mutex<State>,
 }
 
@@ -144,8 +151,9 @@ impl Writer {
         };
         let pid = std::process::id();
         let (layouts, state) = (Mutex::default(), Mutex::new(state));
+        let (choices, cuts, layout) = (Choices::default(), Cuts::default(), options.layout);
         let shared =
-            Shared { inner, id, rank, run, fence, limit, pid, layouts, choices: Choices::default(), state };
+            Shared { inner, id, rank, run, fence, limit, pid, layouts, choices, layout, cuts, state };
         Ok(Writer { shared: Arc::new(shared) })
     }
 
@@ -271,6 +279,7 @@ impl Writer {
         let chunks = config.and_then(|config| config.chunks(path, data.shape().len()));
         let chunks = chunks.or(variable.chunks.as_deref());
         let end: Vec<u64> = offset.iter().zip(data.shape()).map(|(first, n)| first + n).collect();
+        let block_layout = config.and_then(|config| config.layout(path)).unwrap_or(self.shared.layout);
         let schema = &self.shared.inner.snapshot().schema;
         let layouts = lock(&self.shared.layouts).of(schema, &variable, &end)?;
         let place = Place { step, variable: variable.id, put };
@@ -285,7 +294,15 @@ impl Writer {
                 }
             };
             let coded = !chain.is_identity();
-            let cut = put::cut(&laid.count, chunks, u64::from(laid.room), coded, laid.is_curved());
+            // Declared layouts were chosen by somebody who knows what is read.
+            let by_model = chunks.is_none() && block_layout == BlockLayout::Model && layouts.is_empty();
+            let cut = match by_model {
+                true => {
+                    let inner = &self.shared.inner;
+                    self.shared.cuts.of(inner, (path, &variable), &laid.count, laid.room, coded)?
+                }
+                false => put::cut(&laid.count, chunks, u64::from(laid.room), laid.is_curved()),
+            };
             let part = BlockPart { laid: &laid, leaves, chain: &chain, cut: &cut, from: &from };
             if coded {
                 self.put_coded(&part, &place, data, generation)?;
@@ -324,7 +341,7 @@ impl Writer {
             Transform::Auto(_) => Chain::identity(),
         };
         let leaves = Column::all(&variable.dtype);
-        let cut = put::cut(shape, variable.chunks.as_deref(), 16, !chain.is_identity(), false);
+        let cut = put::cut(shape, variable.chunks.as_deref(), 16, false);
         let place = Place { step, variable: variable.id, put };
         let from = vec![0; shape.len()];
         let laid = laid(&[], &leaves, &offset, shape).swap_remove(0);
@@ -502,17 +519,14 @@ impl Writer {
         let mut state = self.state_of(generation)?;
         self.guard(&mut state, |w, state| {
             w.roll_if_full(state)?;
-            let mut gathered = Gathered::default();
-            let mut subchunks = Vec::new();
-            for (first, extent) in put::grid(&part.laid.count, part.cut) {
-                subchunks.push(part.store_raw(
-                    data,
-                    &first,
-                    &extent,
-                    &mut gathered,
-                    &mut state.part.segment,
-                )?);
-            }
+            let grid = put::grid(&part.laid.count, part.cut);
+            let segment = &mut state.part.segment;
+            let subchunks = match &grid[..] {
+                [(first, extent)] => {
+                    vec![part.store_raw(data, first, extent, &mut Gathered::default(), segment)?]
+                }
+                _ => store_cut(part, data, &grid, segment)?,
+            };
             w.add_entry(state, part, place, &subchunks)
         })
     }
@@ -524,7 +538,9 @@ impl Writer {
         data: &Source<'_>,
         generation: u64,
     ) -> Result<()> {
+        let order = put::stored_order(&part.laid.count, part.cut);
         let grid = put::grid(&part.laid.count, part.cut);
+        let grid: Vec<_> = order.iter().filter_map(|&n| grid.get(n).cloned()).collect();
         let item = u64::from(part.laid.room);
         let per_batch = grid.first().map_or(1, |(_, e)| {
             (ENCODE_BATCH / e.iter().fold(item.max(1), |b, n| b.saturating_mul(*n)).max(1)).max(1) as usize
@@ -537,7 +553,7 @@ impl Writer {
                 w.roll_if_full(state)?;
                 let stored: Result<Vec<StoredChunk>> =
                     coded.iter().map(|c| store_coded(&mut state.part.segment, c)).collect();
-                w.add_entry(state, part, place, &stored?)
+                w.add_entry(state, part, place, &put::numbered(&order, stored?))
             });
         }
         // More than one batch: the pieces must lie in one part, so the lock is kept.
@@ -550,7 +566,7 @@ impl Writer {
                     subchunks.push(store_coded(&mut state.part.segment, &coded)?);
                 }
             }
-            w.add_entry(state, part, place, &subchunks)
+            w.add_entry(state, part, place, &put::numbered(&order, subchunks))
         })
     }
 

@@ -203,14 +203,14 @@ pub(crate) fn entry() -> impl Strategy<Value = Entry> {
             }
             entry.subchunks = entry.grid_len().unwrap_or(0);
             let layout = (layout(entry.ndim), 0u32..3, option::of(0u32..100));
-            (piece(entry.subchunks), stats(), layout).prop_map(move |(piece, stats, (layout, replica, part))| {
-                Entry {
+            (piece(entry.subchunks), stats(), layout).prop_map(
+                move |(piece, stats, (layout, replica, part))| Entry {
                     piece,
                     stats,
                     encoding: Arc::new(Encoding { chain: chain.into(), item: 8, layout, replica, part }),
                     ..entry.clone()
-                }
-            })
+                },
+            )
         },
     )
 }

@@ -9,17 +9,21 @@
 //! - along steps, chunk and shard are longer than one only where a step is small: what is there is not written again;
 //! - the same arguments give the same layout, and its text says what was weighed.
 
+mod block;
 mod cost;
 mod declared;
 mod device;
 mod order;
+mod placement;
 mod profile;
 mod search;
 
+pub use block::{Cut, LOG, closed_form, cut_block, predict_block, predict_read};
 pub use cost::{Cost, Pattern, predict, standard_mix};
 pub use declared::declared_mix;
 pub use device::Device;
 pub use order::{Order, chunk_order};
+pub use placement::{Placement, Spread};
 pub use profile::{AtDepth, Profile};
 pub use search::{Array, Bounds, choose, shard_of};
 

@@ -65,22 +65,33 @@ pub fn choose(array: Array<'_>, mix: &[Pattern], device: &Device, bounds: &Bound
             .sum();
         (outside, seconds)
     };
-    let better = |a: (f64, f64), b: (f64, f64)| a.0 < b.0 * 0.999 || a.0 <= b.0 && a.1 < b.1 * 0.9999;
-    let ends: Vec<usize> = candidates.iter().map(|edges| edges.len() - 1).collect();
-    let starts = [vec![0; ends.len()], ends.clone(), ends.iter().map(|&e| e / 2).collect()];
-    let mut best: Option<(Vec<usize>, (f64, f64))> = None;
-    for start in starts {
-        let found = descend(start, &ends, &score, &better);
-        if best.as_ref().is_none_or(|b| better(found.1, b.1)) {
-            best = Some(found);
-        }
-    }
-    let at = best.map(|b| b.0).unwrap_or_default();
+    let at = cheapest_at(&candidates, &score);
     let chunk: Vec<u64> = at.iter().zip(&candidates).map(|(&i, edges)| edges[i]).collect();
     let shard = shard_of(array, &chunk, bounds);
     let weighed =
         mix.iter().map(|p| (p.clone(), predict(array.shape, array.item, &chunk, &p.count, device))).collect();
     Layout { chunk, shard, order: Order::Hilbert, item: array.item, device: *device, weighed }
+}
+
+/// Of the candidates for each axis, those that score least: first how far outside of the bounds, then seconds.
+pub(super) fn cheapest(candidates: &[Vec<u64>], score: impl Fn(&[u64]) -> (f64, f64)) -> Vec<u64> {
+    let edges =
+        |at: &[usize]| -> Vec<u64> { at.iter().zip(candidates).map(|(&i, edges)| edges[i]).collect() };
+    edges(&cheapest_at(candidates, &|at| score(&edges(at))))
+}
+
+fn cheapest_at(candidates: &[Vec<u64>], score: &dyn Fn(&[usize]) -> (f64, f64)) -> Vec<usize> {
+    let better = |a: (f64, f64), b: (f64, f64)| a.0 < b.0 * 0.999 || a.0 <= b.0 && a.1 < b.1 * 0.9999;
+    let ends: Vec<usize> = candidates.iter().map(|edges| edges.len() - 1).collect();
+    let starts = [vec![0; ends.len()], ends.clone(), ends.iter().map(|&e| e / 2).collect()];
+    let mut best: Option<(Vec<usize>, (f64, f64))> = None;
+    for start in starts {
+        let found = descend(start, &ends, score, &better);
+        if best.as_ref().is_none_or(|b| better(found.1, b.1)) {
+            best = Some(found);
+        }
+    }
+    best.map(|b| b.0).unwrap_or_default()
 }
 
 /// The shard around a chunk: grown along the axis of which it holds the smallest part, to whole steps, then over steps.

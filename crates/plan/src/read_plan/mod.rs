@@ -135,6 +135,8 @@ pub struct ReadPlan {
     pub subchunks: usize,
     /// Where there are replicas: what each would cost, in the order of their numbers; the one with `chosen` is read.
     pub choices: Vec<Choice>,
+    /// Seconds that it is expected to take on the store, if the engine said what that costs.
+    pub predicted: Option<f64>,
     /// Guaranteed largest error of all values.
     pub bound: Bound,
     /// Encoded pieces, with their source, of which the metadata was not given though it could make the read smaller. They are

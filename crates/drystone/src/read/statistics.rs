@@ -1,0 +1,110 @@
+//! What is stored beside the values of a step: extremes, NaNs and histograms, added up without reading a value.
+//!
+//! Blocks keep extremes and NaN counts, encoded subchunks of 4096 elements or more also a histogram (docs/decisions/003). Of
+//! blocks that overlap all count, as they were written: what shows through is within the extremes, which may be wider.
+
+use drystone_format::entry::Piece;
+use drystone_format::layout::Layout;
+use drystone_transform::histogram::Histogram;
+use drystone_transform::stats::{ScalarKind, Stats};
+
+use super::execute::Sources;
+use super::{OPTIONS, Reading, trailers};
+use crate::member::Column;
+use crate::put::kind_of;
+use crate::{Error, Result};
+
+/// Sums over the blocks of a step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoredStatistics {
+    /// Blocks.
+    pub blocks: u64,
+    /// Their cells, those that others overwrite too.
+    pub cells: u64,
+    /// NaNs among them.
+    pub nans: u64,
+    /// Least and greatest value as 64-bit patterns of the kind; none where values have no order, or no block has a value.
+    pub min_max: Option<(u64, u64)>,
+    /// The histograms of subchunks, merged; none if there are none, or not for all subchunks.
+    pub histogram: Option<Histogram>,
+}
+
+/// Subchunks of which the histograms are looked at; of more there is none.
+const MOST: usize = 1 << 16;
+
+impl Reading {
+    /// What is stored about the values of a step (`None` for a variable without steps), of a primitive or one member of a record.
+    pub fn statistics(&self, step: Option<u64>) -> Result<StoredStatistics> {
+        // Blocks keep numbers of what was put, not of parts of it.
+        let [Column { leaf, .. }] = self.leaves.iter().filter(|c| !c.is_part()).collect::<Vec<_>>()[..]
+        else {
+            return Err(Error::invalid(format!("\"{}\" holds records: name a whole member", self.path)));
+        };
+        let kind = kind_of(&leaf.dtype);
+        let sources = Sources::new(&self.inner, &self.snapshot);
+        let mut out = StoredStatistics::default();
+        let mut all = Stats::default();
+        let mut pieces: Option<Vec<(u32, Piece)>> = kind.domain().map(|_| Vec::new());
+        for entry in self.block_entries(step)?.iter().flatten() {
+            out.blocks += 1;
+            out.cells = out.cells.saturating_add(entry.cells().unwrap_or(u64::MAX));
+            let (min, max) = entry.stats.min_max.unzip();
+            all.merge(kind, &Stats { min, max, nans: entry.stats.nans, count: 0 });
+            let Some(found) = &mut pieces else { continue };
+            let table;
+            let of_entry: &[_] = match entry.subchunks {
+                0 => &[],
+                // What stands with other members or is padded was not counted cell by cell.
+                _ if entry.encoding.layout != Layout::Dense => {
+                    pieces = None;
+                    continue;
+                }
+                1 => &[entry.piece],
+                _ => {
+                    table = self.table(entry, &sources)?.iter().map(|s| s.piece).collect::<Vec<_>>();
+                    &table
+                }
+            };
+            found.extend(of_entry.iter().map(|piece| (entry.source, *piece)));
+            if found.len() > MOST || of_entry.iter().any(|piece| piece.trailer == 0) {
+                pieces = None;
+            }
+        }
+        (out.nans, out.min_max) = (all.nans, all.min.zip(all.max));
+        if let Some(pieces) = pieces.filter(|pieces| !pieces.is_empty()) {
+            out.histogram = self.merged(kind, &sources, &pieces)?;
+        }
+        Ok(out)
+    }
+
+    /// The merged histograms of pieces; none if one has none.
+    fn merged(
+        &self,
+        kind: ScalarKind,
+        sources: &Sources<'_>,
+        pieces: &[(u32, Piece)],
+    ) -> Result<Option<Histogram>> {
+        let known = trailers::for_plan(self, sources, pieces, OPTIONS.gap, OPTIONS.max_request)?;
+        let mut sum: Option<Histogram> = None;
+        for (source, piece) in pieces {
+            let Some(trailer) = known.get(*source, piece).filter(|t| !t.histogram.is_empty()) else {
+                return Ok(None);
+            };
+            let one = Histogram::decode(&trailer.histogram).map_err(|e| {
+                let at = piece.trailer_position();
+                self.damaged(sources, *source, 0, at, &format!("a histogram: {e}"))
+            })?;
+            let same = Some(one.domain()) == kind.domain();
+            match &mut sum {
+                _ if !same => return Ok(None),
+                None => sum = Some(one),
+                Some(sum) => {
+                    if sum.merge(&one).is_err() {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+        Ok(sum)
+    }
+}

@@ -1,0 +1,103 @@
+//! Into which subchunks a writer cuts what is put: as the model says, or not at all; decided once per shape.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use drystone_format::schema::Variable;
+use drystone_plan::layout::{Cut, LOG, cut_block};
+use drystone_transform::Transform;
+
+use super::accept::transform_of;
+use crate::container::{Container, Inner, lock};
+use crate::{Error, Result};
+
+/// How blocks are laid down, where no `chunks` say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BlockLayout {
+    /// Cut into subchunks as the cost model says, in Hilbert order.
+    #[default]
+    Model,
+    /// Whole, up to the largest subchunk.
+    Log,
+}
+
+impl BlockLayout {
+    /// `model` or `log`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "model" => Some(BlockLayout::Model),
+            "log" => Some(BlockLayout::Log),
+            _ => None,
+        }
+    }
+}
+
+/// Variable, bytes per cell, encoded, extents.
+type Shape = (u32, u32, bool, Vec<u64>);
+/// More shapes than this are not remembered.
+const MOST: usize = 1024;
+
+/// What was decided.
+#[derive(Debug, Default)]
+pub(super) struct Cuts(Mutex<HashMap<Shape, Vec<u64>>>);
+
+impl Cuts {
+    /// Edges of the subchunks of a block of `count` cells.
+    pub(super) fn of(
+        &self,
+        inner: &Inner,
+        (path, variable): (&str, &Variable),
+        count: &[u64],
+        room: u32,
+        coded: bool,
+    ) -> Result<Vec<u64>> {
+        let shape = (variable.id, room, coded, count.to_vec());
+        if let Some(edges) = lock(&self.0).get(&shape) {
+            return Ok(edges.clone());
+        }
+        let edges = cut(inner, (path, variable), count, room, coded)?.0.edges;
+        let mut known = lock(&self.0);
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.insert(shape, edges.clone());
+        Ok(edges)
+    }
+}
+
+/// How the model cuts a block, and who said what is read.
+fn cut(
+    inner: &Inner,
+    (path, variable): (&str, &Variable),
+    count: &[u64],
+    room: u32,
+    coded: bool,
+) -> Result<(Cut, String)> {
+    // Reads of the whole array meet all of a block; local blocks are arrays of their own.
+    let shape: Vec<u64> = match variable.local || variable.shape.len() != count.len() {
+        true => count.to_vec(),
+        false => variable.shape.iter().zip(count).map(|(n, c)| *n.max(c)).collect(),
+    };
+    let (mix, from) = inner.expected(path, variable, &shape)?;
+    Ok((cut_block(count, u64::from(room), coded, &mix, &inner.device(), &LOG), from))
+}
+
+impl Container {
+    /// How the model cuts a block of `count` cells of a variable, and who said how it is read. Encoded ones if it has a transform.
+    pub fn cut_of(&self, path: &str, count: &[u64]) -> Result<(Cut, String)> {
+        let variable = self.variable(path)?;
+        if count.len() != variable.shape.len() && !variable.local {
+            let n = variable.shape.len();
+            return Err(Error::invalid(format!(
+                "a block of \"{path}\" has {n} extents, not {}",
+                count.len()
+            )));
+        }
+        let room = variable.dtype.leaves().first().map_or(1, |leaf| leaf.size);
+        let coded = match transform_of(path, &variable, self.inner.config.as_deref())? {
+            Transform::Chain(chain) => !chain.is_identity(),
+            Transform::Auto(_) => true,
+        };
+        cut(&self.inner, (path, &variable), count, room, coded)
+    }
+}

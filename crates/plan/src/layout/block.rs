@@ -1,0 +1,244 @@
+//! Into which subchunks a block of the log is cut.
+//!
+//! Unlike published chunks, raw subchunks are read in part where that is cheaper, and subchunks that stand together are read by one
+//! request: they lie in Hilbert order, in which a box of them has about surface / (2 · axes) runs (Moon, Jagadish, Faloutsos and
+//! Saltz, "Analysis of the clustering properties of the Hilbert space-filling curve", IEEE TKDE 13, 2001).
+//!
+//! Invariants
+//! - the edges divide each axis into parts of nearly the same length;
+//! - a block that the closed form would not cut is left whole, unless it is larger than the bounds allow.
+
+use std::fmt;
+
+use crate::read_plan::ReadPlan;
+
+use super::{Bounds, Cost, Device, Pattern, bytes, bytes_of, extents, search};
+
+/// Between these sizes are the subchunks of the log. Below, their entries in tables cost more than their bytes.
+pub const LOG: Bounds =
+    Bounds { min_chunk: 128 << 10, max_chunk: 4 << 20, max_shard: u64::MAX, max_steps: u64::MAX };
+
+/// Requests are merged up to this size, read over holes of this size, and raw bytes are verified in units of this size.
+const REQUEST: f64 = (1 << 20) as f64;
+const GAP: f64 = (16 << 10) as f64;
+const UNIT: f64 = (16 << 10) as f64;
+/// Seconds that the reader spends on a subchunk besides its bytes, and on a read besides its subchunks.
+const PER_SUBCHUNK: f64 = 5e-6;
+const PER_READ: f64 = 1e-4;
+
+/// How a block is cut, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cut {
+    /// Extents of the block in cells.
+    pub count: Vec<u64>,
+    /// Extents of a subchunk in cells; those at the end of an axis may be shorter.
+    pub edges: Vec<u64>,
+    /// Bytes per cell.
+    pub item: u64,
+    /// What was assumed of the store.
+    pub device: Device,
+    /// The reads that were weighed, each with its predicted cost.
+    pub weighed: Vec<(Pattern, Cost)>,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = bytes(bytes_of(&self.edges, self.item) as f64);
+        if self.edges == self.count {
+            writeln!(f, "block {} of {size}, whole", extents(&self.count))?;
+        } else {
+            let many: u64 =
+                self.count.iter().zip(&self.edges).map(|(n, e)| n.div_ceil((*e).max(1))).product();
+            let edges = extents(&self.edges);
+            writeln!(
+                f,
+                "block {} in {many} subchunks of {edges}, {size}, in Hilbert order",
+                extents(&self.count)
+            )?;
+        }
+        writeln!(f, "store: {}", self.device)?;
+        for (pattern, cost) in &self.weighed {
+            writeln!(f, "  {}: {cost}", pattern.name)?;
+        }
+        Ok(())
+    }
+}
+
+/// The subchunks that the mix costs least with. `coded` subchunks are read whole. Patterns are clipped to the block.
+pub fn cut_block(
+    count: &[u64],
+    item: u64,
+    coded: bool,
+    mix: &[Pattern],
+    device: &Device,
+    bounds: &Bounds,
+) -> Cut {
+    let split = count.iter().filter(|&&n| n > 1).count() as u32;
+    let size = bytes_of(count, item);
+    // Cut n ways along two axes, n would round to one.
+    let worth = 2.25 * device.optimal_chunk(split).max(bounds.min_chunk as f64);
+    let edges = if size <= bounds.max_chunk && size as f64 <= worth || mix.is_empty() || size == 0 {
+        count.to_vec()
+    } else {
+        search::cheapest(&count.iter().map(|&n| parts(n)).collect::<Vec<_>>(), |edges| {
+            let size = bytes_of(edges, item) as f64;
+            let outside = (bounds.min_chunk as f64 / size).max(size / bounds.max_chunk as f64).max(1.0);
+            let seconds =
+                |p: &Pattern| p.weight * predict_block(count, item, coded, edges, &p.count, device).seconds;
+            (outside, mix.iter().map(seconds).sum())
+        })
+    };
+    let cost = |p: &Pattern| (p.clone(), predict_block(count, item, coded, &edges, &p.count, device));
+    let weighed = mix.iter().map(cost).collect();
+    Cut { count: count.to_vec(), edges, item, device: *device, weighed }
+}
+
+/// Subchunks per axis by the closed form: blocks that are cut along the `split` axes only, each n ways, into subchunks of the
+/// optimised size; n is at least 1.
+pub fn closed_form(count: &[u64], item: u64, split: &[usize], device: &Device) -> Vec<u64> {
+    let axes = split.len().max(1) as f64;
+    let size = bytes_of(count, item) as f64;
+    let ways = (size / device.optimal_chunk(split.len() as u32)).powf(1.0 / axes).round().max(1.0) as u64;
+    count
+        .iter()
+        .enumerate()
+        .map(|(axis, &n)| if split.contains(&axis) { ways.clamp(1, n.max(1)) } else { 1 })
+        .collect()
+}
+
+/// What a read of a box of `want` cells (clipped to the block), anywhere in a block of `count` cells cut by `edges`, costs.
+pub fn predict_block(
+    count: &[u64],
+    item: u64,
+    coded: bool,
+    edges: &[u64],
+    want: &[u64],
+    device: &Device,
+) -> Cost {
+    // Per axis: parts that are touched, cells in a part, cells of it that are wanted.
+    let axes = count.iter().zip(edges).zip(want).map(|((&n, &c), &q)| {
+        let (n, c) = (n.max(1) as f64, c.max(1) as f64);
+        let q = (q.max(1) as f64).min(n);
+        let all = (n / c).ceil();
+        let touched = if q >= n { all } else { (1.0 + (q - 1.0) / c).min(all) };
+        (touched, all, n / all, (q / touched).max(1.0))
+    });
+    let axes: Vec<(f64, f64, f64, f64)> = axes.collect();
+    let touched: f64 = axes.iter().map(|a| a.0).product();
+    let whole: f64 = axes.iter().map(|a| a.2).product::<f64>() * item as f64;
+    let (ranges, part) = part_of(&axes, item as f64, whole);
+    let (requests, read) = if coded || whole + GAP <= part + (ranges + 1.0) * GAP {
+        let surface: f64 = axes.iter().filter(|a| a.0 < a.1).map(|a| 1.0 / a.0).sum();
+        let runs = (touched * surface / axes.len().max(1) as f64).clamp(1.0, touched.max(1.0));
+        let read = touched * whole;
+        (runs.max(read / REQUEST), read)
+    } else {
+        (touched * (ranges + 1.0), touched * part)
+    };
+    let seconds = device.seconds(requests, read) + touched * PER_SUBCHUNK;
+    Cost { requests, bytes: read, seconds }
+}
+
+/// Seconds that a planned read is expected to take.
+pub fn predict_read(plan: &ReadPlan, device: &Device) -> f64 {
+    let store = device.seconds(plan.requests as f64, plan.read_bytes as f64);
+    PER_READ + store + plan.subchunks as f64 * PER_SUBCHUNK
+}
+
+/// Ranges and bytes of the part of one raw subchunk that is wanted: rows merge over holes no wider than is read anyway.
+fn part_of(axes: &[(f64, f64, f64, f64)], item: f64, whole: f64) -> (f64, f64) {
+    let (mut run, mut pace, mut ranges, mut merging) = (item, item, 1.0, true);
+    for &(_, _, edge, wanted) in axes.iter().rev() {
+        let hole = ((pace - run) / UNIT).floor() * UNIT;
+        if merging && (wanted <= 1.0 || hole <= GAP) {
+            run += pace * (wanted - 1.0);
+        } else {
+            merging = false;
+            ranges *= wanted;
+        }
+        pace *= edge;
+    }
+    (ranges, (ranges * (run + UNIT)).min(whole))
+}
+
+/// Extents of nearly equal parts of an axis of n cells, ascending.
+fn parts(n: u64) -> Vec<u64> {
+    let n = n.max(1);
+    let ways = (0..u64::BITS).flat_map(|k| [1u64 << k, (1u64 << k).saturating_mul(3) / 2]);
+    let mut all: Vec<u64> = ways.filter(|&w| w <= n).map(|ways| n.div_ceil(ways.max(1))).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::standard_mix;
+    use super::*;
+
+    fn cut(count: &[u64], item: u64, coded: bool, device: Device) -> Cut {
+        cut_block(count, item, coded, &standard_mix(count, false), &device, &LOG)
+    }
+
+    #[test]
+    fn the_published_example_is_cut_seven_by_seven_and_small_blocks_are_left_whole() {
+        let device = Device { bandwidth: 250e6, request: 10e-3 };
+        assert_eq!(closed_form(&[256, 256, 256], 8, &[1, 2], &device), [1, 7, 7]);
+        assert_eq!(closed_form(&[16, 16, 16], 8, &[1, 2], &device), [1, 1, 1]);
+        let small = cut(&[64, 64, 32], 4, false, Device::ASSUMED);
+        assert_eq!(small.edges, small.count);
+        assert_eq!(cut(&[], 8, false, Device::ASSUMED).edges, []);
+        assert_eq!(cut(&[0, 9], 8, false, Device::ASSUMED).edges, [0, 9]);
+    }
+
+    #[test]
+    fn cut_blocks_keep_the_bounds_whatever_the_store() {
+        for request in [1e-7, 1e-5, 1e-4, 1e-2, 1.0] {
+            for (count, item) in [
+                (&[256u64, 256, 256][..], 4),
+                (&[1 << 28], 1),
+                (&[3, 40_000, 7, 11], 8),
+                (&[1 << 40, 1 << 40], 8),
+            ] {
+                for coded in [false, true] {
+                    let device = Device { bandwidth: 1e9, request };
+                    let cut = cut(count, item, coded, device);
+                    let size = bytes_of(&cut.edges, item);
+                    assert!(
+                        size <= LOG.max_chunk && (size >= LOG.min_chunk / 2 || cut.edges == count),
+                        "{cut}"
+                    );
+                    assert!(cut.edges.iter().zip(count).all(|(e, n)| *e >= 1 && e <= n));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn planes_of_a_cut_cube_cost_about_the_same_and_far_less_than_of_a_whole_one() {
+        let count = [256, 256, 256];
+        let made = cut(&count, 4, false, Device::ASSUMED);
+        let planes = |edges: &[u64]| -> Vec<f64> {
+            let plane = |axis: usize| {
+                let mut want = count;
+                want[axis] = 1;
+                predict_block(&count, 4, false, edges, &want, &Device::ASSUMED).seconds
+            };
+            (0..3).map(plane).collect()
+        };
+        let (ours, whole) = (planes(&made.edges), planes(&count));
+        let worst = |times: &[f64]| times.iter().copied().fold(0.0, f64::max);
+        assert!(worst(&ours) * 4.0 < worst(&whole), "{made}: {ours:?} {whole:?}");
+        assert!(made.to_string().contains("Hilbert order"));
+    }
+
+    #[test]
+    fn a_mix_of_one_plane_is_served_better_than_by_the_standard_mix() {
+        let count = [256, 256, 256];
+        let only = vec![Pattern { name: "plane".into(), weight: 1.0, count: vec![256, 256, 1] }];
+        let tuned = cut_block(&count, 4, false, &only, &Device::ASSUMED, &LOG);
+        let cost =
+            |edges: &[u64]| predict_block(&count, 4, false, edges, &only[0].count, &Device::ASSUMED).seconds;
+        assert!(cost(&tuned.edges) < cost(&cut(&count, 4, false, Device::ASSUMED).edges));
+    }
+}

@@ -1,0 +1,118 @@
+"""What a container or variable consists of, in numbers: files, writers, what waits for a commit, bytes, statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone.reports import IncompleteStep
+
+
+class Files(NamedTuple):
+    """Files of one folder of a container."""
+
+    number: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class WriterLog:
+    """What one writer left in the log."""
+
+    id: int
+    state: str
+    """`"open"`, `"closed"`, `"fenced"` (shut out by a recovery), or `"unseen"`: no commit has taken anything from it."""
+    parts: int
+    """Files its log was cut into."""
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a container consists of. Files and what waits are of the moment of the call, the rest is of the snapshot."""
+
+    files: dict[str, Files]
+    """By folder: `log`, `index`, `manifest`, `zarr`; under the empty name those beside them."""
+    writers: tuple[WriterLog, ...]
+    run: int
+    """Number of the run that writers with ranks now join."""
+    entries: int
+    """Entries of the index: one per block and member."""
+    waiting: tuple[int, ...]
+    """Steps that the next commit would make visible."""
+    values_wait: bool
+    """Whether something without a step waits as well."""
+    incomplete: tuple[IncompleteStep, ...]
+    """Steps that some ranks have not closed."""
+    notes: tuple[str, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files."""
+        return sum(files.nbytes for files in self.files.values())
+
+    @property
+    def backlog(self) -> str:
+        """What waits in the log, in words."""
+        parts = []
+        if self.waiting:
+            few = ", ".join(map(str, self.waiting[:8])) + (", …" if len(self.waiting) > 8 else "")
+            parts.append(f"{len(self.waiting)} complete steps not committed ({few})")
+        if self.values_wait:
+            parts.append("values without a step, not committed")
+        parts.extend(map(str, self.incomplete))
+        return "; ".join(parts) or "nothing waits"
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a variable takes. Overwritten blocks count, those of replaced steps do not; of strings only their references do."""
+
+    blocks: int
+    subchunks: int
+    stored: int
+    """Bytes as stored, those of replicas included."""
+    decoded: int
+    """Bytes that the same cells take in memory."""
+    transforms: tuple[str, ...]
+    """The chains that were applied; `"identity"` is none."""
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times smaller it is stored; None if nothing is."""
+        return self.decoded / self.stored if self.stored else None
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What is stored about the values of a step, over its blocks as they were written: where they overlap, all count."""
+
+    blocks: int
+    cells: int
+    nans: int
+    min: Any
+    """Least value; None where values have no order or nothing is stored."""
+    max: Any
+    """Greatest value; None likewise."""
+    edges: npt.NDArray[np.float64] | None
+    """Edges of the bins of the histogram, one more than there are bins; None if it is not stored for every subchunk."""
+    counts: npt.NDArray[np.int64] | None
+    """Values from each edge up to the next."""
+    infinities: tuple[int, int]
+    """Values that are -infinity and +infinity, as far as the histogram tells."""
+
+
+def statistics(
+    found: tuple[int, int, int, Any, Any, tuple[int, int, Sequence[int], tuple[int, int]] | None],
+) -> Statistics:
+    """From what the engine gives."""
+    blocks, cells, nans, low, high, histogram = found
+    if histogram is None:
+        return Statistics(blocks, cells, nans, low, high, None, None, (0, 0))
+    exponent, first, counts, infinities = histogram
+    edges = np.array([np.ldexp(float(first + i), exponent) for i in range(len(counts) + 1)])
+    return Statistics(blocks, cells, nans, low, high, edges, np.array(counts, np.int64), infinities)

@@ -1,0 +1,304 @@
+"""What is read for a picture: one or two axes of a variable, at a fixed place on the others.
+
+Large axes are read with a stride, so that an answer has at most `most` values along each. What a read costs is known from its
+plan: beyond a limit it is not begun, and the question may be asked again with a higher one.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone.errors import DrystoneError, InvalidArgumentError, NotFoundError
+from drystone.variable import Variable
+
+MOST = 2048
+_MOST_OF_A_BLOCK = 256 << 20
+_BINS = 48
+
+Key = tuple[int | range, ...]
+
+
+class CostlyError(DrystoneError):
+    """A read that takes more bytes than the question allows."""
+
+    def __init__(self, nbytes: int) -> None:
+        super().__init__(f"this would read {nbytes} bytes: show a smaller part, or read them anyway")
+        self.nbytes = nbytes
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Values to be drawn, `float32` or `float64`, NaN where there are none, and what is to be known about them."""
+
+    header: dict[str, Any]
+    values: npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is looked at: an array in the container, or one block of a local variable."""
+
+    variable: Variable
+    shape: tuple[int, ...]
+    block: tuple[int | None, int] | None = None
+
+    def plan(self, key: Sequence[int | slice]) -> tuple[int, Any]:
+        """Bytes that reading would take, and what reads."""
+        if self.block is not None:
+            step, number = self.block
+            found = self.variable.blocks(step)
+            if not 0 <= number < len(found):
+                raise NotFoundError(f"there is no block {number}; there are {len(found)}")
+            whole = math.prod(found[number].shape) * self.variable.dtype.itemsize
+            if whole > _MOST_OF_A_BLOCK:
+                raise CostlyError(whole)
+            return whole, lambda: np.asarray(self.variable.read_block(step, number))[tuple(key)]
+        view = self.variable.lazy[tuple(key)]
+        return view.explain.read_bytes, view.read
+
+
+def source(variable: Variable, block: tuple[int | None, int] | None) -> Source:
+    """The array of a variable, or (local variables) of one block."""
+    if not variable.local:
+        return Source(variable, variable.shape)
+    step, number = block or (variable.steps[-1] if variable.has_steps and variable.steps else None, 0)
+    found = variable.blocks(step)
+    if not 0 <= number < len(found):
+        raise NotFoundError(f'"{variable.name}" has {len(found)} blocks there; there is no block {number}')
+    return Source(variable, (*found[number].shape, *variable._reading().inner), (step, number))
+
+
+def parse(text: str, shape: Sequence[int]) -> Key:
+    """A place in an array: per axis a number, or `begin:end` for what is shown; `:` is the whole axis."""
+    parts = text.split(",") if text else []
+    if len(parts) != len(shape):
+        raise InvalidArgumentError(f"the place has {len(parts)} axes, the array {len(shape)}")
+    return tuple(_axis(part, n) for part, n in zip(parts, shape, strict=True))
+
+
+def _axis(part: str, n: int) -> int | range:
+    begin, colon, end = part.partition(":")
+    try:
+        first = int(begin) if begin else 0
+        last = (int(end) if end else n) if colon else first + 1
+    except ValueError:
+        raise InvalidArgumentError(f"{part[:40]!r} is no place on an axis") from None
+    if not 0 <= first < last <= n:
+        raise InvalidArgumentError(f"{part[:40]} lies outside an axis of {n} cells")
+    return range(first, last) if colon else first
+
+
+def picture(
+    source: Source, key: Key, most: int, limit: int, part: str, plain: bool, down: int | None = None
+) -> Picture:
+    """Read one or two axes.
+
+    Args:
+        source: What is looked at.
+        key: Numbers, and a range for each axis that is shown.
+        most: Values along an axis, at most.
+        limit: Bytes that may be read.
+        part: Of complex numbers: `re`, `im`, `abs` or `phase`.
+        plain: As stored: neither fill values left out nor packed values unpacked.
+        down: The axis that runs down, of two.
+
+    """
+    axes = [axis for axis, place in enumerate(key) if isinstance(place, range)]
+    if len(axes) not in (1, 2):
+        raise InvalidArgumentError(f"a picture shows one or two axes, not {len(axes)}")
+    strides = {axis: max(1, math.ceil(len(_range(key[axis])) / most)) for axis in axes}
+    reads, read = source.plan([_with_stride(place, strides.get(axis, 1)) for axis, place in enumerate(key)])
+    if reads > limit:
+        raise CostlyError(reads)
+    began = time.perf_counter()
+    stored = np.asarray(read())
+    took = time.perf_counter() - began
+    values, left_out = numbers(stored, source.variable, part, plain)
+    if len(axes) == 2 and down == axes[1]:
+        values, axes = values.T, axes[::-1]
+    header = {
+        "dtype": "f4" if values.dtype == np.float32 else "f8",
+        "shape": values.shape,
+        "axes": axes,
+        "starts": [_range(key[axis]).start for axis in axes],
+        "stops": [_range(key[axis]).stop for axis in axes],
+        "strides": [strides[axis] for axis in axes],
+        "integers": stored.dtype.kind in "biu",
+        "read": reads,
+        "seconds": took,
+        "left_out": left_out,
+        **summary(values),
+    }
+    return Picture(header, np.ascontiguousarray(values))
+
+
+def _range(place: int | range) -> range:
+    assert isinstance(place, range)
+    return place
+
+
+def _with_stride(place: int | range, stride: int) -> int | slice:
+    return slice(place.start, place.stop, stride) if isinstance(place, range) else place
+
+
+def numbers(
+    stored: npt.NDArray[Any], variable: Variable, part: str, plain: bool
+) -> tuple[npt.NDArray[Any], int]:
+    """What is drawn: floats, with NaN for what is left out, and how much that is."""
+    if stored.dtype.kind == "c":
+        parts: dict[str, Callable[[Any], Any]] = {
+            "re": np.real,
+            "im": np.imag,
+            "abs": np.abs,
+            "phase": np.angle,
+        }
+        if part not in parts:
+            raise InvalidArgumentError(f"a complex number has re, im, abs and phase, not {part[:20]!r}")
+        stored = parts[part](stored)
+    small = stored.dtype.itemsize <= (4 if stored.dtype.kind in "fV" else 2)
+    if stored.dtype.kind not in "biufV" or stored.dtype.names or (stored.dtype.kind == "V" and not small):
+        raise InvalidArgumentError(f"{stored.dtype} is not drawn")
+    values = stored.astype("f4" if small else "f8")
+    if plain or variable.dtype.kind == "c":
+        return values, 0
+    left_out = missing(stored, variable)
+    values[left_out] = np.nan
+    scale, offset = packing(variable)
+    if (scale, offset) != (1.0, 0.0):
+        values = values.astype("f8") * scale + offset
+    return values, int(left_out.sum())
+
+
+def packing(variable: Variable) -> tuple[float, float]:
+    """Scale and offset of packed values, as the CF conventions name them."""
+    given = variable.attrs
+    try:
+        return float(given.get("scale_factor", 1)), float(given.get("add_offset", 0))
+    except (TypeError, ValueError):
+        return 1.0, 0.0
+
+
+def missing(stored: npt.NDArray[Any], variable: Variable) -> npt.NDArray[np.bool_]:
+    """Where values stand for nothing: `_FillValue`, `missing_value`, or the fill value where one was given."""
+    attrs = variable.attrs
+    out = np.zeros(stored.shape, bool)
+    stands = [attrs.get("_FillValue"), attrs.get("missing_value")]
+    if variable._reading().fill is not None and attrs.get("_FillValue") is None:
+        stands.append(variable.fill_value)
+    for value in stands:
+        try:
+            for one in np.asarray(value).ravel() if value is not None else ():
+                out |= stored == stored.dtype.type(one)
+        except (TypeError, ValueError, OverflowError):
+            continue
+    return out
+
+
+def summary(values: npt.NDArray[Any]) -> dict[str, Any]:
+    """Count, extremes, mean, deviation and histogram of what is drawn."""
+    finite = values[np.isfinite(values)]
+    out: dict[str, Any] = {
+        "count": int(values.size),
+        "nans": int(np.isnan(values).sum()),
+        "infinities": int(np.isinf(values).sum()),
+        "min": None,
+        "max": None,
+        "mean": None,
+        "deviation": None,
+        "edges": [],
+        "counts": [],
+    }
+    if finite.size == 0:
+        return out
+    wide = finite.astype("f8")
+    with np.errstate(all="ignore"):
+        low, high, mean, deviation = wide.min(), wide.max(), wide.mean(), wide.std()
+    out["min"], out["max"] = float(low), float(high)
+    out["mean"], out["deviation"] = _finite(mean), _finite(deviation)
+    if np.isfinite(high - low):
+        try:
+            counts, edges = np.histogram(wide, bins=_BINS if high > low else 1)
+        except ValueError:  # too close to each other for so many bins
+            counts, edges = np.histogram(wide, bins=1)
+        out["edges"], out["counts"] = edges.tolist(), counts.tolist()
+    return out
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def texts(source: Source, key: Key, most: tuple[int, int], limit: int) -> dict[str, Any]:
+    """Cells as a table of texts: whatever they hold, along up to two axes, from the beginning of what is asked for."""
+    axes = [axis for axis, place in enumerate(key) if isinstance(place, range)]
+    if len(axes) > 2:
+        raise InvalidArgumentError(f"a table shows up to two axes, not {len(axes)}")
+    bounds = dict(zip(axes, most, strict=False))
+    cut = [place[: bounds[axis]] if isinstance(place, range) else place for axis, place in enumerate(key)]
+    reads, read = source.plan([_with_stride(place, 1) for place in cut])
+    if reads > limit:
+        raise CostlyError(reads)
+    values = np.asarray(read(), dtype=object if source.variable.dtype.kind == "O" else None)
+    extents = [len(_range(cut[axis])) for axis in axes]
+    rows = values.reshape((*extents, 1, 1)[:2])
+    return {
+        "cells": [[text(cell) for cell in row] for row in rows],
+        "axes": axes,
+        "starts": [_range(key[axis]).start for axis in axes],
+        "stops": [_range(key[axis]).stop for axis in axes],
+    }
+
+
+def text(value: Any) -> str:
+    """One cell, in full but for long texts and members that are arrays."""
+    if isinstance(value, np.void) and value.dtype.names:
+        members = (f"{name}: {text(value[name])}" for name in value.dtype.names)
+        return f"({', '.join(members)})"
+    if isinstance(value, np.ndarray):
+        with np.printoptions(threshold=20):
+            return str(value)[:400]
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "backslashreplace")
+    said = str(value)
+    return said if len(said) <= 400 else f"{said[:396]} …"
+
+
+def sample(source: Source, key: Key, cells: int, limit: int, part: str) -> dict[str, Any]:
+    """Statistics of values that are read: all of them, or every n-th along each axis so that there are about `cells`."""
+    extents = [len(place) for place in key if isinstance(place, range)]
+    wanted = math.prod(extents)
+    stride = 1
+    while wanted and math.prod(math.ceil(n / stride) for n in extents) > cells:
+        stride += max(1, stride // 4)
+    reads, read = source.plan([_with_stride(place, stride) for place in key])
+    if reads > limit:
+        raise CostlyError(reads)
+    values, left_out = numbers(np.asarray(read()), source.variable, part, False)
+    return {**summary(np.atleast_1d(values)), "stride": stride, "left_out": left_out, "of": wanted}
+
+
+def members(dtype: np.dtype[Any], above: str = "") -> list[tuple[str, np.dtype[Any]]]:
+    """The leaves of a record: path and type of each; of anything else none."""
+    found: list[tuple[str, np.dtype[Any]]] = []
+    for name in dtype.names or ():
+        member = dtype.fields[name][0] if dtype.fields else dtype
+        path = f"{above}.{name}" if above else name
+        found.extend(members(member.base, path) if member.base.names else [(path, member)])
+    return found
+
+
+def described(attrs: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Attributes as texts, with their types."""
+    out = []
+    for name, value in attrs.items():
+        kind = str(value.dtype) if isinstance(value, np.ndarray | np.generic) else type(value).__name__
+        said = str(value.tolist()) if isinstance(value, np.ndarray) else str(value)
+        out.append({"name": name, "type": kind, "value": said if len(said) <= 4000 else f"{said[:3996]} …"})
+    return out
