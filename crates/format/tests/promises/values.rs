@@ -187,7 +187,7 @@ fn layout(ndim: u8) -> impl Strategy<Value = Layout> {
     };
     let cells = (order, 0u32..20, 0u32..20);
     let cells = cells.prop_map(|(order, at, more)| Layout::Cells(Cells { room: at + 8 + more, at, order }));
-    prop_oneof![Just(Layout::Dense), cells, (2u32..9).prop_map(Layout::Unknown)]
+    prop_oneof![Just(Layout::Dense), cells, (3u32..9).prop_map(Layout::Unknown)]
 }
 
 pub(crate) fn entry() -> impl Strategy<Value = Entry> {
