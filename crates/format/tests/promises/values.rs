@@ -203,7 +203,11 @@ pub(crate) fn entry() -> impl Strategy<Value = Entry> {
             }
             entry.subchunks = entry.grid_len().unwrap_or(0);
             let layout = (layout(entry.ndim), 0u32..3, option::of(0u32..100));
-            (piece(entry.subchunks), stats(), layout).prop_map(
+            let known = |(layout, replica, part): (Layout, u32, Option<u32>)| {
+                let part = part.filter(|_| !matches!(layout, Layout::Unknown(_)));
+                (layout, replica, part)
+            };
+            (piece(entry.subchunks), stats(), layout.prop_map(known)).prop_map(
                 move |(piece, stats, (layout, replica, part))| Entry {
                     piece,
                     stats,
