@@ -32,6 +32,7 @@ use crate::array::Target;
 use crate::container::{Inner, lock};
 use crate::error::must_exist;
 use crate::layout::Table;
+use crate::member::Column;
 use crate::put::{MAX_SUBCHUNK, logical, rule_error};
 use crate::segment::crc32;
 use crate::snapshot::Snapshot;
@@ -149,7 +150,7 @@ pub(super) fn run(
     match done {
         Err(e) if e.kind() != ErrorKind::Cancelled => {
             shelf.give_up(reading, prepared, &e);
-            let log = reading.plan_one(read_plan::offered(&prepared.slots, 0))?;
+            let log = reading.plan_one(prepared.columns.clone(), read_plan::offered(&prepared.slots, 0))?;
             attempt(reading, &log, first_step, out, sources)
         }
         other => other,
@@ -205,8 +206,11 @@ impl Job<'_> {
     }
 
     pub(super) fn leaf(&self, slot: usize) -> &Leaf {
-        let leaves = &self.reading.leaves;
-        &leaves[slot % leaves.len()].1
+        &self.column(slot).leaf
+    }
+
+    fn column(&self, slot: usize) -> &Column {
+        &self.prepared.columns[slot % self.prepared.columns.len()]
     }
 
     fn decoded_len(&self, work: &Work) -> u64 {
@@ -221,7 +225,8 @@ impl Job<'_> {
 
     /// Where the cells of the subchunk lie. The plan has only works whose layout is known.
     pub(super) fn form(&self, work: &Work) -> Result<Form> {
-        Form::of(self.entry(work))
+        self.prepared.slots[work.slot]
+            .form(self.entry(work))
             .ok_or_else(|| Error::unsupported("a layout that this program does not know"))
     }
 
@@ -232,7 +237,7 @@ impl Job<'_> {
             return ((self.out.start() as u64) + u64::from(self.leaf(slot).offset), self.out.strides());
         }
         let steps = self.reading.variable.steps;
-        let step = self.first_step as i64 + (slot / self.reading.leaves.len()) as i64;
+        let step = self.first_step as i64 + (slot / self.prepared.columns.len()) as i64;
         let strides = self.out.strides();
         let along = if steps { strides[0] * step } else { 0 };
         let at = self.out.start() as i64 + along + i64::from(self.leaf(slot).offset);
@@ -244,12 +249,13 @@ impl Job<'_> {
         let default = vec![0u8; self.reading.item as usize];
         let whole = self.reading.variable.fill.as_deref();
         for (slot, _) in self.prepared.plan.fill.iter().enumerate().filter(|(_, needed)| **needed) {
-            let (number, leaf) = &self.reading.leaves[slot % self.reading.leaves.len()];
+            let Column { number, leaf, from, .. } = self.column(slot);
             let value: &[u8] = match whole {
                 None => &default[..leaf.size as usize],
                 Some(fill) => {
                     // `leaf.offset` is relative to the member that is read; the fill value is a whole element.
-                    let at = self.reading.variable.dtype.leaves()[*number as usize].offset as usize;
+                    let leaves = self.reading.variable.dtype.leaves();
+                    let at = (leaves[*number as usize].offset + from) as usize;
                     fill.get(at..at + leaf.size as usize).ok_or_else(|| {
                         Error::corrupt(format!("\"{}\": the fill value is too short", self.reading.path))
                     })?
@@ -298,7 +304,7 @@ impl Job<'_> {
     ) -> bool {
         let ((range, (n, payload)), (other, (m, also))) = (a, b);
         let (a, b) = (&self.prepared.plan.works[*n], &self.prepared.plan.works[*m]);
-        let leaves = self.reading.leaves.len();
+        let leaves = self.prepared.columns.len();
         let (first, second) = (&self.entry(a).encoding, &self.entry(b).encoding);
         fn shared(e: &Encoding) -> Option<(u32, &Order)> {
             e.layout.order().map(|order| (e.room(), order)).filter(|(room, _)| *room > e.item)
