@@ -384,8 +384,8 @@ class Container:
         raw = np.tile(np.frombuffer(fill or bytes(size), np.uint8), prod(shape)).reshape(*shape, size)
         for e in entries:
             need(e["member"] < len(places) and len(e["count"]) == len(shape), "entry of another type")
-            offset, width, scalar = places[e["member"]]
-            whole, width, part = width, e["encoding"]["item"], e["encoding"].get("part", 0)
+            (offset, whole, scalar), width = places[e["member"]], e["encoding"]["item"]
+            part = e["encoding"].get("part", 0)
             need(part + width <= whole if "part" in e["encoding"] else width == whole, "element size of an entry")
             offset += part
             limit = [min(n) for n in zip(shape, *[clip for commit, clip in clips if e["commit"] <= commit])]

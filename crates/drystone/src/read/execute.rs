@@ -182,19 +182,19 @@ fn attempt(
     }
     let next = AtomicUsize::new(0);
     let failed: Mutex<Option<Error>> = Mutex::new(None);
-    let job = &job;
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                let mut buffers = Buffers::default();
-                while let Some(fetch) = plan.fetches.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(error) = job.fetch(fetch, &mut buffers) {
-                        lock(&failed).get_or_insert(error);
-                        next.store(usize::MAX / 2, Ordering::Relaxed);
-                    }
-                }
-            });
+    let take = || {
+        let mut buffers = Buffers::default();
+        while let Some(fetch) = plan.fetches.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(error) = job.fetch(fetch, &mut buffers) {
+                lock(&failed).get_or_insert(error);
+                next.store(usize::MAX / 2, Ordering::Relaxed);
+            }
         }
+    };
+    // Whoever asks works too: a processor that is given away comes back late where others want it.
+    std::thread::scope(|scope| {
+        (1..threads).for_each(|_| drop(scope.spawn(take)));
+        take();
     });
     let failed = lock(&failed).take();
     failed.map_or(Ok(()), Err)
