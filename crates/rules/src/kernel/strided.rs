@@ -168,7 +168,7 @@ unsafe fn run<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8)
     }
 }
 
-/// One loop, four elements at a time so that address arithmetic does not limit the pace.
+/// One loop.
 ///
 /// # Safety
 /// As for [`run`], for one row.
@@ -176,7 +176,8 @@ unsafe fn run<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8)
 unsafe fn row<M: Mover>(mover: M, row: Loop, src: *const u8, dst: *mut u8) {
     let (mut src, mut dst) = (src, dst);
     let (s, d) = (row.src, row.dst);
-    for _ in 0..row.count / 4 {
+    let fours = if M::BY_FOURS { row.count / 4 } else { 0 };
+    for _ in 0..fours {
         // SAFETY: four consecutive elements of the row.
         unsafe {
             mover.mv(src, dst);
@@ -187,8 +188,8 @@ unsafe fn row<M: Mover>(mover: M, row: Loop, src: *const u8, dst: *mut u8) {
         src = src.wrapping_offset(4 * s);
         dst = dst.wrapping_offset(4 * d);
     }
-    for _ in 0..row.count % 4 {
-        // SAFETY: one of the last elements of the row.
+    for _ in 4 * fours..row.count {
+        // SAFETY: one of the other elements of the row.
         unsafe { mover.mv(src, dst) };
         src = src.wrapping_offset(s);
         dst = dst.wrapping_offset(d);
