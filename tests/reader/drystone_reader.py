@@ -385,9 +385,8 @@ class Container:
         for e in entries:
             need(e["member"] < len(places) and len(e["count"]) == len(shape), "entry of another type")
             (offset, whole, scalar), width = places[e["member"]], e["encoding"]["item"]
-            part = e["encoding"].get("part", 0)
+            offset += (part := e["encoding"].get("part", 0))
             need(part + width <= whole if "part" in e["encoding"] else width == whole, "element size of an entry")
-            offset += part
             limit = [min(n) for n in zip(shape, *[clip for commit, clip in clips if e["commit"] <= commit])]
             for at, cells in self._subchunks(e, width, scalar):
                 at = [a + b for a, b in zip(at, e["offset"])]

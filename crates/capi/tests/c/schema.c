@@ -120,7 +120,7 @@ int main(void) {
     OK(dry_variable_names(v, DRY_NAMES_DIMS, text, sizeof text, &length, &number));
     REQUIRE(number == 2 && memcmp(text, "y\0x", 4) == 0);
     OK(dry_variable_text(v, DRY_TEXT_ACCESS, text, sizeof text, &length));
-    REQUIRE(strcmp(text, "line:x 60%, box:64") == 0);
+    REQUIRE(strcmp(text, "line:x 60%, box:64 40%") == 0);
     axes[0].start = 2;
     axes[0].count = 2;
     axes[0].step = 0; /* the same as 1 */
