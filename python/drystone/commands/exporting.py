@@ -14,6 +14,7 @@ import numpy.typing as npt
 from drystone.commands.outcome import Outcome, size, table
 from drystone.commands.progress import Progress
 from drystone.commands.selected import opened, parse, place, variable
+from drystone.commands.target import appearing
 from drystone.container import Container
 from drystone.errors import ConflictError, InvalidArgumentError
 from drystone.variable import Variable
@@ -48,17 +49,17 @@ def run(given: argparse.Namespace) -> Outcome:
     if given.file.exists() and not given.overwrite:
         raise ConflictError(f"{given.file} is there already; --overwrite replaces it")
     lost: list[str] = []
-    with opened(given) as c:
+    with opened(given) as c, appearing(given.file) as file:
         names = given.variable or sorted(c.variables)
         if kind in ("npy", "csv"):
             if len(names) != 1:
                 raise InvalidArgumentError(f".{kind} takes one variable; name it: {', '.join(names[:20])}")
-            rows = [_one(kind, variable(c, names[0]), parse(given.select), given.file)]
+            rows = [_one(kind, variable(c, names[0]), parse(given.select), file)]
         elif given.select is not None:
             raise InvalidArgumentError("--select is for .npy and .csv")
         else:
             rows = (_hdf5 if kind == "hdf5" else _netcdf)(
-                c, [variable(c, name) for name in names], given.file, lost
+                c, [variable(c, name) for name in names], file, lost
             )
     shown = [("name", "shape", "size"), *((name, str(shape), size(nbytes)) for name, shape, nbytes in rows)]
     data = {"file": str(given.file), "format": kind, "lost": lost}
