@@ -1,5 +1,6 @@
 //! Blocks that wait for the end of a step: kept, sent to the rank that writes them, joined where they lie side by side, written.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use drystone_format::MAX_NDIM;
@@ -19,14 +20,14 @@ const MAX_JOINED: u64 = 16 << 20;
 /// A block, dense and row-major, of some columns of a variable. Texts have elements of 0 bytes; each is its length (4 bytes) and
 /// its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Staged {
+pub(super) struct Staged<'a> {
     pub(super) path: String,
     /// See [`Column::numbers`]; none for texts.
     pub(super) columns: Vec<[u32; 4]>,
     pub(super) offset: Vec<u64>,
     pub(super) count: Vec<u64>,
     pub(super) item: u32,
-    pub(super) data: Vec<u8>,
+    pub(super) data: Cow<'a, [u8]>,
 }
 
 fn broken() -> Error {
@@ -62,7 +63,7 @@ fn copy(
     copy.and_then(|copy| copy.run(from, to)).map_err(|e| Error::invalid(e.to_string()))
 }
 
-impl Staged {
+impl<'a> Staged<'a> {
     /// Bytes of it on the way.
     pub(super) fn sent_len(&self) -> u64 {
         let names = self.path.len() + 16 * self.columns.len();
@@ -86,7 +87,7 @@ impl Staged {
     }
 
     /// Blocks from the bytes of several.
-    pub(super) fn receive(mut bytes: &[u8]) -> Result<Vec<Self>> {
+    pub(super) fn receive(mut bytes: &'a [u8]) -> Result<Vec<Self>> {
         let mut out = Vec::new();
         while !bytes.is_empty() {
             let (path_len, column_count, ndim, item) =
@@ -109,15 +110,15 @@ impl Staged {
             if (item > 0 && cells != Some(len)) || !ends {
                 return Err(broken());
             }
-            let data = take(&mut bytes, usize::try_from(len).map_err(|_| broken())?)?.to_vec();
+            let data = take(&mut bytes, usize::try_from(len).map_err(|_| broken())?)?;
             if item == 0 {
                 let cells = count.iter().try_fold(1u64, |n, c| n.checked_mul(*c));
-                let texts = separate(&data)?;
+                let texts = separate(data)?;
                 if cells != Some(texts.len() as u64) {
                     return Err(broken());
                 }
             }
-            out.push(Staged { path, columns, offset: places, count, item, data });
+            out.push(Staged { path, columns, offset: places, count, item, data: data.into() });
         }
         Ok(out)
     }
@@ -168,7 +169,7 @@ fn text(bytes: &mut &[u8], len: u32) -> Result<String> {
 }
 
 /// The columns that a block holds.
-fn columns(container: &Container, block: &Staged) -> Result<Vec<Column>> {
+fn columns(container: &Container, block: &Staged<'_>) -> Result<Vec<Column>> {
     let dtype = container.variable(&block.path)?.dtype;
     let end = |leaf: &Leaf| leaf.offset.checked_add(leaf.size);
     let inside = |column: &Column| end(&column.leaf).is_some_and(|end| end <= block.item);
@@ -177,7 +178,7 @@ fn columns(container: &Container, block: &Staged) -> Result<Vec<Column>> {
 }
 
 /// Puts the blocks of one or several ranks, given in the order of ranks and puts.
-pub(super) fn put_all(container: &Container, writer: &Writer, blocks: &[Staged]) -> Result<()> {
+pub(super) fn put_all(container: &Container, writer: &Writer, blocks: &[Staged<'_>]) -> Result<()> {
     let mut arrays: BTreeMap<(&str, &[[u32; 4]], u32), Vec<usize>> = BTreeMap::new();
     for (i, block) in blocks.iter().enumerate() {
         arrays.entry((&block.path, &block.columns, block.item)).or_default().push(i);
@@ -206,10 +207,10 @@ pub(super) fn put_all(container: &Container, writer: &Writer, blocks: &[Staged])
         let columns = columns(container, block)?;
         let item = block.item as usize;
         let data = if parts.len() == 1 {
-            &block.data
+            &*block.data
         } else {
             gather(blocks, &joined, &parts, item, &mut buffer)?;
-            &buffer
+            &buffer[..]
         };
         let source = Source::dense(data, &joined.count, item)?;
         writer.put_columns(&block.path, &columns, &source, Some(&joined.offset))?;
@@ -218,7 +219,13 @@ pub(super) fn put_all(container: &Container, writer: &Writer, blocks: &[Staged])
 }
 
 /// Lays the parts of a joined box where they belong in it.
-fn gather(blocks: &[Staged], joined: &Joined, parts: &[usize], item: usize, out: &mut Vec<u8>) -> Result<()> {
+fn gather(
+    blocks: &[Staged<'_>],
+    joined: &Joined,
+    parts: &[usize],
+    item: usize,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     let strides = dense_strides(&joined.count, item as u64)?;
     out.resize(joined.count.iter().product::<u64>() as usize * item, 0); // all of them are in memory
     for part in parts {
@@ -244,7 +251,7 @@ mod tests {
             offset: vec![7, 0],
             count: vec![1, 3],
             item: 2,
-            data: vec![1, 2, 3, 4, 5, 6],
+            data: vec![1, 2, 3, 4, 5, 6].into(),
         };
         let mut sent = Vec::new();
         block.send(&mut sent);
@@ -252,13 +259,13 @@ mod tests {
         Staged { columns: Vec::new(), ..block.clone() }.send(&mut sent);
         let texts: [&[u8]; 3] = [b"a", b"", b"longer"];
         let data = together(&texts).unwrap();
-        Staged { columns: Vec::new(), item: 0, data: data.clone(), ..block.clone() }.send(&mut sent);
+        Staged { columns: Vec::new(), item: 0, data: data.clone().into(), ..block.clone() }.send(&mut sent);
         let received = Staged::receive(&sent).unwrap();
         assert_eq!(received[0], block);
         assert!(received[1].columns.is_empty());
         assert_eq!(separate(&received[2].data).unwrap(), texts);
         let mut one_less = Vec::new();
-        Staged { item: 0, count: vec![1, 2], data, ..block.clone() }.send(&mut one_less);
+        Staged { item: 0, count: vec![1, 2], data: data.into(), ..block.clone() }.send(&mut one_less);
         assert!(Staged::receive(&one_less).is_err());
         for len in 1..sent.len() {
             let cut = Staged::receive(&sent[..len]);
