@@ -177,9 +177,12 @@ fn columns(container: &Container, block: &Staged<'_>) -> Result<Vec<Column>> {
     block.columns.iter().copied().map(column).collect()
 }
 
+/// What blocks have in common that may be joined: path, columns, bytes per element.
+type Array<'a> = (&'a str, &'a [[u32; 4]], u32);
+
 /// Puts the blocks of one or several ranks, given in the order of ranks and puts.
 pub(super) fn put_all(container: &Container, writer: &Writer, blocks: &[Staged<'_>]) -> Result<()> {
-    let mut arrays: BTreeMap<(&str, &[[u32; 4]], u32), Vec<usize>> = BTreeMap::new();
+    let mut arrays: BTreeMap<Array<'_>, Vec<usize>> = BTreeMap::new();
     for (i, block) in blocks.iter().enumerate() {
         arrays.entry((&block.path, &block.columns, block.item)).or_default().push(i);
     }
