@@ -14,8 +14,9 @@ use drystone_plan::tiles::{Grain, Tiles};
 
 use super::execute::{self, Sources};
 use super::trailers;
-use super::{BATCH, OPTIONS, Prepared, ReadReport, Reading};
+use super::{BATCH, OPTIONS, Prepared, ReadReport, Reading, Sought};
 use crate::array::Target;
+use crate::member::Column;
 use crate::{Error, Result};
 
 /// Listed cells planned at a time: about 16 MiB of plan where each lies in a subchunk of its own.
@@ -77,9 +78,9 @@ impl Reading {
                 self.check_selection(selection)?;
                 let (steps, cells) = self.split(selection);
                 let small = !selection.is_empty() && steps.count <= KEPT_STEPS;
-                if small { Some(self.slots(&steps, &cells)?) } else { None }
-                    .filter(|slots| slots.iter().map(|s| s.candidates.len()).sum::<usize>() <= BATCH)
-                    .map(|slots| self.plan(slots))
+                if small { Some(self.sought(&steps, &cells)?) } else { None }
+                    .filter(|sought| sought.candidates() <= BATCH)
+                    .map(|sought| self.plan(sought))
                     .transpose()?
             }
             Wanted::Listed(listing) => {
@@ -189,26 +190,33 @@ impl Reading {
             let steps = Axis { start: run.start.saturating_sub(1), ..run };
             entries.append(&mut self.entries(&steps, bounds)?);
         }
+        let columns = self.columns(entries.values().flatten());
         let (mut slots, mut listings): (Vec<Slot>, Vec<Listing>) = (Vec::new(), Vec::new());
         for ((key, listing), cells) in wanted.into_iter().zip(boxes) {
             let mut found: Vec<Entry> = entries.remove(&key).unwrap_or_default();
             if self.variable.dtype == DType::String {
                 found.retain(|entry| entry.encoding.replica == 0);
             }
-            let from = slots.len();
-            self.slots_of(found, &cells, &mut slots);
+            let mut found = self.candidates(found);
             if let Some(shelf) = &self.shelf {
-                for (leaf, slot) in slots.iter_mut().skip(from).enumerate() {
-                    shelf.offer_listed(self, leaf, key, &mut slot.candidates, &cells)?;
+                for member in shelf.members() {
+                    shelf.offer_listed(self, member, key, found.entry(member).or_default(), &cells)?;
                 }
             }
+            self.slots_of(&columns, found, &cells, &mut slots);
             listings.resize(slots.len(), listing);
         }
-        self.cheapest(slots, &|slots| self.plan_listed(slots, listings.clone()))
+        let plan = |columns, slots| self.plan_listed(columns, slots, listings.clone());
+        self.cheapest(Sought { columns, slots }, &plan)
     }
 
     /// Plans a listing per slot by way of all its candidates.
-    fn plan_listed(&self, slots: Vec<Slot>, listings: Vec<Listing>) -> Result<Prepared> {
+    fn plan_listed(
+        &self,
+        columns: Vec<Column>,
+        slots: Vec<Slot>,
+        listings: Vec<Listing>,
+    ) -> Result<Prepared> {
         let sources = Sources::of(self);
         let fail = |e| self.plan_error(&slots, &sources, e);
         let found = read_plan::find(&slots, &listings).map_err(fail)?;
@@ -222,15 +230,15 @@ impl Reading {
             let meta = |source: u32, piece: &Piece| Some(known.get(source, piece)?.meta.as_slice());
             plan = read_plan::plan_listings(&slots, &listings, &found, get, meta, &options).map_err(fail)?;
         }
-        Ok(Prepared { slots, listings, resolved: found.resolved, plan })
+        Ok(Prepared { columns, slots, listings, resolved: found.resolved, plan })
     }
 
     /// The same read by way of what was put alone.
     pub(super) fn without_replicas(&self, prepared: &Prepared) -> Result<Prepared> {
-        let slots = read_plan::offered(&prepared.slots, 0);
+        let (columns, slots) = (prepared.columns.clone(), read_plan::offered(&prepared.slots, 0));
         match prepared.listings.is_empty() {
-            true => self.plan_one(slots),
-            false => self.plan_listed(slots, prepared.listings.clone()),
+            true => self.plan_one(columns, slots),
+            false => self.plan_listed(columns, slots, prepared.listings.clone()),
         }
     }
 

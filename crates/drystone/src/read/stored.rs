@@ -16,7 +16,7 @@ use drystone_plan::selection::{Axis, Selection};
 use drystone_transform::checks::verify_units;
 
 use super::execute::Sources;
-use super::{OPTIONS, Reading, trailers};
+use super::{OPTIONS, Reading, Sought, trailers};
 use crate::Result;
 use crate::segment::crc32;
 
@@ -42,7 +42,10 @@ impl Reading {
             return Ok(out);
         }
         let (steps, inner) = self.split(cells);
-        let mut slots = self.slots(&steps, &inner)?;
+        let Sought { columns, mut slots } = self.sought(&steps, &inner)?;
+        if columns.len() != 1 {
+            return Ok(out);
+        }
         for slot in &mut slots {
             slot.candidates.retain(|candidate| candidate.entry.encoding.replica == 0);
         }
@@ -67,7 +70,8 @@ impl Reading {
         let candidate = shown.first().and_then(|first| slot.candidates.get(first.candidate));
         let Some(entry) = candidate.map(|candidate| &candidate.entry) else { return Ok(()) };
         let ndim = usize::from(entry.ndim).min(MAX_NDIM);
-        let dense = entry.encoding.layout == Layout::Dense && u64::from(entry.encoding.item) == slot.item;
+        let whole = entry.encoding.part.is_none() && u64::from(entry.encoding.item) == slot.item;
+        let dense = entry.encoding.layout == Layout::Dense && whole;
         let straight = slot.selection.axes.iter().all(|axis| axis.step == 1 || axis.count == 1);
         if !dense || !straight || slot.selection.axes.len() != ndim || entry.cut[..ndim].contains(&0) {
             return Ok(());
@@ -175,7 +179,8 @@ impl Reading {
         let (steps, inner) = self.split(&Selection { axes });
         let found = self.entries(&steps, inner.bounds())?.into_values().flatten();
         let newest = found
-            .filter(|entry| entry.encoding.replica == 0 && entry.encoding.layout == Layout::Dense)
+            .filter(|entry| entry.encoding.replica == 0 && entry.encoding.part.is_none())
+            .filter(|entry| entry.encoding.layout == Layout::Dense)
             .max_by(drystone_format::entry::newest_cmp);
         Ok(newest.and_then(|entry| {
             let ndim = usize::from(entry.ndim).min(MAX_NDIM);
