@@ -312,7 +312,7 @@ mod tests {
         for store in stores {
             let profile = measure(store, &LITTLE).unwrap();
             assert!(profile.is_sound(), "{profile}");
-            assert_eq!(profile.reads.len(), DEPTHS.len(), "{profile}");
+            assert!((1..=DEPTHS.len()).contains(&profile.reads.len()), "{profile}");
             assert!(profile.probed <= LITTLE.bytes && profile.probed >= FEWEST * PIECE);
             assert_eq!(store.list("").unwrap(), [], "{}", store.describe());
         }
