@@ -369,6 +369,10 @@ def page(text: str, given: argparse.Namespace) -> str:
         ),
         platform.machine(),
     )
+    # The ranks themselves make a load of a few.
+    busy = ""
+    if os.getloadavg()[0] > 3 * (os.cpu_count() or 1):
+        busy = "**The machine was busy with other work: of these figures only requests and bytes can be trusted.**\n\n"
     left_out = f" --most-ranks {given.most_ranks}" if given.most_ranks < 16 else ""
     left_out += " --small" if given.small else ""
     return f"""# Checkpoint kernels of N ranks
@@ -384,7 +388,7 @@ and bytes are exact, of all ranks together: of Drystone for a further checkpoint
 its length: the container, its logs, and closing them. Ranks share {os.cpu_count()} cores, so more ranks than that show what is asked
 of a file system, not how a cluster would scale.
 
-{text}"""
+{busy}{text}"""
 
 
 if __name__ == "__main__":
