@@ -1,6 +1,7 @@
 """What the tests of the HDF5 connector share: native and connected processes, and the plug-in's whereabouts."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,13 +9,31 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from worker import Worker  # noqa: E402
+from worker import Worker
 
 
 @pytest.fixture(scope="session")
 def native_environment():
     """This process's, without a connector."""
     return {k: v for k, v in os.environ.items() if k not in ("HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH")}
+
+
+STUB = b"\x89HDF\r\n\x1a\nDRYSTONE"
+
+
+def is_stub(path):
+    """Whether a file was really made through the connector, and not published."""
+    return Path(path).read_bytes()[:16] == STUB
+
+
+def program(environment, code, *words, ok=True, **more):
+    """Run Python code in a process of its own; gives what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)],
+        env=environment, capture_output=True, text=True, errors="replace", timeout=120, **more,
+    )  # fmt: skip
+    assert not ok or done.returncode == 0, done.stdout + done.stderr
+    return done
 
 
 @pytest.fixture(scope="session")

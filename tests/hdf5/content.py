@@ -53,7 +53,9 @@ object_atoms = st.one_of(
 
 
 def _compounds(inner):
-    return st.tuples(st.just("compound"), st.lists(inner, min_size=1, max_size=4).map(tuple), st.integers(0, 5))
+    return st.tuples(
+        st.just("compound"), st.lists(inner, min_size=1, max_size=4).map(tuple), st.integers(0, 5)
+    )
 
 
 def _arrays(inner):
@@ -66,7 +68,9 @@ lists = st.tuples(
     st.just("list"),
     st.one_of(object_atoms, _compounds(st.tuples(st.just("number"), st.sampled_from(ATOMS)))),
 )
-object_types = st.one_of(object_atoms, lists, _compounds(st.one_of(object_atoms, lists)), _arrays(object_atoms))
+object_types = st.one_of(
+    object_atoms, lists, _compounds(st.one_of(object_atoms, lists)), _arrays(object_atoms)
+)
 types = st.one_of(fixed_types, object_types)
 plain_types = st.tuples(st.just("number"), st.sampled_from(ATOMS))
 
@@ -130,4 +134,6 @@ actions = st.one_of(
     act("reopen"),
 )
 
-programs = st.tuples(st.lists(makers, min_size=2, max_size=6), st.lists(actions, max_size=14)).map(lambda two: two[0] + two[1])
+programs = st.tuples(st.lists(makers, min_size=2, max_size=6), st.lists(actions, max_size=14)).map(
+    lambda two: two[0] + two[1]
+)

@@ -14,14 +14,16 @@ from h5py import h5d, h5p, h5r, h5s, h5t
 CLASSES = {
     value: name
     for name, value in vars(h5t).items()
-    if name.isupper() and name in {"INTEGER", "FLOAT", "STRING", "BITFIELD", "OPAQUE", "COMPOUND", "REFERENCE", "ENUM", "VLEN", "ARRAY"}
+    if name.isupper()
+    and name
+    in {"INTEGER", "FLOAT", "STRING", "BITFIELD", "OPAQUE", "COMPOUND", "REFERENCE", "ENUM", "VLEN", "ARRAY"}
 }
 
 
 def described(path):
     """The whole file."""
     with h5py.File(path, "r") as file:
-        return {name: what for name, what in _Walk(file).objects()}
+        return dict(_Walk(file).objects())
 
 
 def differences(first, second, where=""):
@@ -32,7 +34,11 @@ def differences(first, second, where=""):
             out += differences(first[key], second[key], f"{where} {key}")
         return out
     if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
-        return [d for n, (a, b) in enumerate(zip(first, second)) for d in differences(a, b, f"{where}[{n}]")]
+        return [
+            d
+            for n, (a, b) in enumerate(zip(first, second, strict=False))
+            for d in differences(a, b, f"{where}[{n}]")
+        ]
     return [] if first == second else [f"{where}: {_short(first)} is not {_short(second)}"]
 
 
@@ -83,7 +89,9 @@ class _Walk:
             space = one.get_space()
             out[name] = {"type": type_of(one.get_type()), "space": _space(space)}
             if space.get_simple_extent_type() != h5s.NULL:
-                out[name]["value"] = self.values(_read(one, lambda: thing.attrs[name]), one.get_type(), scalar=one.shape == ())
+                out[name]["value"] = self.values(
+                    _read(one, lambda name=name: thing.attrs[name]), one.get_type(), scalar=one.shape == ()
+                )
         return out
 
     def dataset(self, thing):
@@ -102,7 +110,9 @@ class _Walk:
             "fill defined": listed.fill_value_defined(),
         }
         if space.get_simple_extent_type() != h5s.NULL:
-            out["values"] = self.values(_read(thing.id, lambda: thing[()]), thing.id.get_type(), scalar=thing.shape == ())
+            out["values"] = self.values(
+                _read(thing.id, lambda: thing[()]), thing.id.get_type(), scalar=thing.shape == ()
+            )
             if thing.id.get_type().get_class() in (h5t.INTEGER, h5t.FLOAT) and out["fill defined"]:
                 out["fill"] = np.asarray(thing.fillvalue).tobytes()
         return out
@@ -195,7 +205,9 @@ def type_of(kind):
         ]
     elif what == h5t.ENUM:
         out |= {"base": type_of(kind.get_super())}
-        out["values"] = [[kind.get_member_name(n), kind.get_member_value(n)] for n in range(kind.get_nmembers())]
+        out["values"] = [
+            [kind.get_member_name(n), kind.get_member_value(n)] for n in range(kind.get_nmembers())
+        ]
     elif what == h5t.ARRAY:
         out |= {"dims": list(kind.get_array_dims()), "base": type_of(kind.get_super())}
     elif what == h5t.VLEN:

@@ -61,7 +61,7 @@ def type_id(spec):
             places.append(at)
             at += member.get_size() + gap
         out = h5t.create(h5t.COMPOUND, at)
-        for number, (member, place) in enumerate(zip(made, places)):
+        for number, (member, place) in enumerate(zip(made, places, strict=False)):
             out.insert(f"m{number}".encode(), place, member)
         return out
     if kind == "array":
@@ -105,14 +105,16 @@ class _Stage:
             listed.set_layout(h5d.COMPACT)
         elif how in ("chunked", "resizable"):
             if how == "resizable":
-                grown = zip(shape, more[2])
+                grown = zip(shape, more[2], strict=False)
                 most = tuple({"fixed": n, "more": n + 4, "unlimited": h5s.UNLIMITED}[way] for n, way in grown)
-            fitting = zip(shape, more[0], most)
+            fitting = zip(shape, more[0], most, strict=False)
             listed.set_chunk(tuple(min(n, chunk) if cap == n else chunk for n, chunk, cap in fitting))
             for code, *level in more[1]:
                 getattr(listed, f"set_{code}")(*level)
-        if filled and spec[0] == "number" and not np.dtype(spec[1]).kind == "c":
-            listed.set_fill_value(np.asarray(rng.integers(0, 2 if spec[1] == "bool" else 100)).astype(spec[1]))
+        if filled and spec[0] == "number" and np.dtype(spec[1]).kind != "c":
+            listed.set_fill_value(
+                np.asarray(rng.integers(0, 2 if spec[1] == "bool" else 100)).astype(spec[1])
+            )
         space = h5s.create(h5s.SCALAR) if shape == () else h5s.create_simple(shape, most)
         h5d.create(where.id, name.encode(), kind, space, dcpl=listed)
 
@@ -136,7 +138,7 @@ class _Stage:
         rng = np.random.default_rng(more[0])
         if how == "box":
             first = [int(rng.integers(0, n + 1)) for n in shape]
-            return tuple(slice(a, int(rng.integers(a, n + 1))) for a, n in zip(first, shape))
+            return tuple(slice(a, int(rng.integers(a, n + 1))) for a, n in zip(first, shape, strict=False))
         if how == "strided":
             return tuple(slice(int(rng.integers(0, n + 1)), n, more[1]) for n in shape)
         if how == "points":
@@ -181,7 +183,9 @@ class _Stage:
             things = self.objects()
             return things[rng.integers(0, len(things))].ref if rng.integers(0, 4) else h5py.Reference()
         if h5py.check_string_dtype(dtype) is not None:
-            return ["", "x", "longer text", "ünïcode"][rng.integers(0, 3 + (h5py.check_string_dtype(dtype).encoding == "utf-8"))]
+            return ["", "x", "longer text", "ünïcode"][
+                rng.integers(0, 3 + (h5py.check_string_dtype(dtype).encoding == "utf-8"))
+            ]
         base = h5py.check_vlen_dtype(dtype)
         return self.values(base, (int(rng.integers(0, 4)),), rng)
 

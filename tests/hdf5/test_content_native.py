@@ -29,7 +29,9 @@ def _sample(path):
     with h5py.File(path, "w") as f:
         f["a/values"] = np.arange(12.0).reshape(3, 4)
         f["a"].attrs["unit"] = "m"
-        f.create_dataset("grown", (3, 5), "<i4", maxshape=(None, 5), chunks=(2, 5), compression=4, fillvalue=7)
+        f.create_dataset(
+            "grown", (3, 5), "<i4", maxshape=(None, 5), chunks=(2, 5), compression=4, fillvalue=7
+        )
         f["texts"] = np.array(["x", "yy"], dtype=h5py.string_dtype())
         f["again"] = f["a/values"]
         f["soft"] = h5py.SoftLink("/a")

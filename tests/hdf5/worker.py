@@ -33,7 +33,9 @@ class Worker:
         try:
             worked, answer = pickle.load(self.process.stdout)
         except EOFError:
-            raise AssertionError(f"the process that was asked to {what} died: {self.process.wait()}") from None
+            raise AssertionError(
+                f"the process that was asked to {what} died: {self.process.wait()}"
+            ) from None
         if not worked:
             raise AssertionError(f"{what}: {answer}")
         return answer

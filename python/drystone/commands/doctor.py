@@ -8,7 +8,6 @@ HDF5 1.14 prints a message and goes on with its own format where a connector doe
 from __future__ import annotations
 
 import argparse
-import ctypes
 import os
 import subprocess
 import sys
@@ -38,7 +37,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--library", type=Path, action="append", default=[], metavar="FILE", help="ask this libhdf5 too"
     )
     parser.add_argument(
-        "--program", type=Path, action="append", default=[], metavar="FILE", help="ask the HDF5 of this program"
+        "--program",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="ask the HDF5 of this program",
     )
 
 
@@ -48,7 +52,9 @@ def run(given: argparse.Namespace) -> Outcome:
     findings = [*of_plugin(hdf5.plugin()), *of_environment(os.environ)]
     for program in given.program:
         if not library_of(program):
-            remedy = "a program with HDF5 linked statically, or loaded later, cannot be seen: name it by --library"
+            remedy = (
+                "a program with HDF5 linked statically, or loaded later, cannot be seen: name it by --library"
+            )
             findings.append(Finding(BAD, f"{program} is not linked with a libhdf5", remedy))
     found = [*asked, *libraries(given.library)]
     for library in found:
@@ -115,7 +121,9 @@ def of_environment(environment: Mapping[str, str]) -> list[Finding]:
             others = ", ".join(str(folder / name) for folder in holding[1:])
             found.append(Finding(NOTE, f"further copies are not used: {others}"))
     found += [
-        Finding(NOTE, f"{folder} of {hdf5.PATH_VARIABLE} is not a folder") for folder in folders if not folder.is_dir()
+        Finding(NOTE, f"{folder} of {hdf5.PATH_VARIABLE} is not a folder")
+        for folder in folders
+        if not folder.is_dir()
     ]
     return found
 
@@ -166,4 +174,8 @@ def last(said: str) -> str:
     """What HDF5 says at the bottom of its stack of errors: the cause."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("#") and "():" in line]
-    return (causes or lines or ["it said nothing"])[-1].partition("(): ")[2] if causes else (lines or ["it said nothing"])[-1]
+    return (
+        (causes or lines or ["it said nothing"])[-1].partition("(): ")[2]
+        if causes
+        else (lines or ["it said nothing"])[-1]
+    )
