@@ -129,11 +129,18 @@ actions = st.one_of(
     act("move", numbers, numbers, names),
     act("delete", numbers, numbers),
     act("copy", numbers, numbers, names),
-    act("region", numbers, names, numbers, selections),
     act("flush"),
     act("reopen"),
 )
 
-programs = st.tuples(st.lists(makers, min_size=2, max_size=6), st.lists(actions, max_size=14)).map(
-    lambda two: two[0] + two[1]
-)
+# References to regions as h5py makes them lie in the native file's own heap: the connector cannot keep them (docs/hdf5.md).
+regions = act("region", numbers, names, numbers, selections)
+
+
+def _programs(steps):
+    made, done = st.lists(makers, min_size=2, max_size=6), st.lists(steps, max_size=14)
+    return st.tuples(made, done).map(lambda two: two[0] + two[1])
+
+
+programs = _programs(actions)
+native_programs = _programs(st.one_of(actions, regions))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import h5py
 import numpy as np
-from h5py import h5d, h5p, h5r, h5s, h5t
+from h5py import h5d, h5p, h5r, h5s, h5t, h5z
 
 CLASSES = {
     value: name
@@ -103,10 +103,11 @@ class _Walk:
             "layout": layout,
             "chunks": list(listed.get_chunk()) if layout == h5d.CHUNKED else None,
             "filters": [
-                [code, flags, list(numbers)]
+                [code, flags, [] if code == h5z.FILTER_SHUFFLE else list(numbers)]  # the size, HDF5's own note
                 for code, flags, numbers, _ in (listed.get_filter(n) for n in range(listed.get_nfilters()))
             ],
-            "fill time": listed.get_fill_time(),
+            # HDF5 changes it by itself for what has a length of its own.
+            "fill time": None if thing.id.get_type().dtype.hasobject else listed.get_fill_time(),
             "fill defined": listed.fill_value_defined(),
         }
         if space.get_simple_extent_type() != h5s.NULL:
@@ -124,12 +125,14 @@ class _Walk:
             return np.ascontiguousarray(value).tobytes().hex()
         if scalar:
             return self.value(value, dtype)
-        return [self.value(cell, dtype) for cell in np.asarray(value).reshape(-1, *(dtype.shape))]
+        return self.value(value, np.dtype((dtype, np.shape(value))) if dtype.subdtype is None else dtype)
 
     def value(self, value, dtype):
         if dtype.subdtype is not None:
-            base = dtype.subdtype[0]
-            return [self.value(cell, base) for cell in np.asarray(value).reshape(-1, *base.shape)]
+            base = dtype  # NumPy has made arrays of arrays one
+            while base.subdtype is not None:
+                base = base.subdtype[0]
+            return [self.value(cell, base) for cell in np.asarray(value).reshape(-1)]
         if dtype.names is not None:
             return {name: self.value(value[name], dtype[name]) for name in dtype.names}
         if isinstance(value, h5py.RegionReference):

@@ -56,6 +56,8 @@ class Expected:
 def expectations(path: Path) -> Expected:
     """Read a list: a line that begins with `#` is the reason of the names below it; `~NAME` may also pass."""
     out, reason, fresh = Expected(), "", True
+    if not path.exists():
+        return out
     for line in path.read_text().splitlines():
         if line.startswith("#"):
             reason = f"{reason} {line[1:].strip()}" if not fresh else line[1:].strip()

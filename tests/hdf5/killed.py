@@ -48,6 +48,7 @@ def kill(environment, path, seed):
     for line in victim.stdout:
         if line.endswith("\n"):
             said = int(line)
+    victim.stdout.close()
     victim.wait()
     done = subprocess.run(
         [sys.executable, "-c", WITNESS, str(path), str(said)],

@@ -6,7 +6,7 @@ import shutil
 import h5py
 import numpy as np
 import pytest
-from content import programs
+from content import native_programs
 from describe import described, differences
 from hypothesis import HealthCheck, Phase, given, settings
 from perform import perform
@@ -17,7 +17,7 @@ EXAMPLES = 400 if os.environ.get("DRYSTONE_LONG") else 25
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=CHECKS, phases=PHASES)
-@given(program=programs)
+@given(program=native_programs)
 def test_native_hdf5_makes_the_same_file_twice(tmp_path, program):
     """Else a difference between a connector and native HDF5 would mean nothing."""
     first, second = tmp_path / "first.h5", tmp_path / "second.h5"

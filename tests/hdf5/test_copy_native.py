@@ -7,7 +7,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from content import programs
+from content import native_programs
 from describe import described, differences
 from hypothesis import HealthCheck, Phase, given, settings
 from perform import perform
@@ -41,7 +41,7 @@ def copy(native_environment):
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
-@given(program=programs)
+@given(program=native_programs)
 def test_a_copy_holds_what_its_source_holds(copy, tmp_path, program):
     """Random content."""
     source, target = tmp_path / "source.h5", tmp_path / "target.h5"

@@ -125,6 +125,19 @@ def test_what_cannot_be_published_stays_what_it_was(
         subprocess.run(["umount", "--lazy", small], check=True)
 
 
+def test_a_program_that_ends_without_closing_loses_nothing(connector_environment, native_environment, tmp_path):
+    """A library that shuts down shows nothing of its files: the file stays a stub, which is said, and can be published then."""
+    path = tmp_path / "file.h5"
+    code = MAKE.replace('with h5py.File(sys.argv[1], "w") as f:', 'f = h5py.File(sys.argv[1], "w")\nif True:')
+    code += "\nf.flush()\nimport ctypes, h5py.h5i\nf.id.id and h5py.h5i.inc_ref(f.id)\n"
+    environment = connector_environment | {"HDF5_VOL_CONNECTOR": "drystone publish=1"}
+    said = program(environment, code, path)
+    assert is_stub(path)
+    assert "was not published" in said.stderr
+    publish(native_environment, path)
+    program(native_environment, READ, path)
+
+
 def test_an_ordinary_file_is_told_from_a_stub(native_environment, tmp_path):
     """Neither is touched."""
     path = tmp_path / "notes.txt"

@@ -120,6 +120,9 @@ def of_environment(environment: Mapping[str, str]) -> list[Finding]:
         if len(holding) > 1:
             others = ", ".join(str(folder / name) for folder in holding[1:])
             found.append(Finding(NOTE, f"further copies are not used: {others}"))
+    if environment.get("HDF5_PLUGIN_PRELOAD") == "::":
+        remedy = "unset HDF5_PLUGIN_PRELOAD: the value '::' turns all plug-ins off"
+        found.append(Finding(BAD, "HDF5_PLUGIN_PRELOAD tells HDF5 to load no plug-ins", remedy))
     found += [
         Finding(NOTE, f"{folder} of {hdf5.PATH_VARIABLE} is not a folder")
         for folder in folders
@@ -139,7 +142,7 @@ def of_library(library: Library, environment: Mapping[str, str]) -> list[Finding
     """What a libhdf5 does now, and what it would do."""
     now = ask(library.path, environment)
     name = f"HDF5 {version_text(now)} of {library.user}"
-    if now.version is None:
+    if now.version is None or now.version == (0, 0, 0):
         return [Finding(BAD, f"{library.path} of {library.user} cannot be asked: {last(now.said)}")]
     if now.too_old:
         oldest = ".".join(map(str, OLDEST))
@@ -148,8 +151,8 @@ def of_library(library: Library, environment: Mapping[str, str]) -> list[Finding
     if now.connector == hdf5.CONNECTOR:
         return [Finding(OK, f"{name} made a file through {hdf5.CONNECTOR}")]
     if now.plugins_off:
-        remedy = "unset HDF5_PLUGIN_PRELOAD: the value '::' turns all plug-ins off"
-        return [Finding(BAD, f"{name} is told to load no plug-ins", remedy)]
+        remedy = "its program turned them off (H5PLset_loading_state), or HDF5_PLUGIN_PRELOAD did"
+        return [Finding(BAD, f"{name} loads no plug-ins", remedy)]
     wanted = environment.get(hdf5.CONNECTOR_VARIABLE, "").split(" ")[0] == hdf5.CONNECTOR
     would = ask(library.path, {**environment, **hdf5.environment(base=environment)})
     if now.connector is None:
