@@ -1,6 +1,7 @@
 """What does a checkpoint cost? 8 variables of doubles by 1, 2, 4 and 8 processes, 256 KiB and 16 MiB each per process.
 
-The bar: within 15 % of raw files, where every process appends to a file of its own and syncs it (durable) or not (async).
+The bars: within 15 % of raw files, where every process appends to a file of its own and syncs it (durable) or not (async); and
+blocks cut by the model within 10 % of blocks left whole (`layout="log"`), which are what a plain log costs.
 
 Everything is open, as in a simulation that runs: each engine writes one more checkpoint per round into what it has open.
 Timed is from the first process that begins to the last that is done, for Drystone to the end of the commit by the parent.
@@ -10,6 +11,7 @@ Every checkpoint is read back and compared, then brought to the device and forgo
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +24,9 @@ from report import Table
 from team import Team
 
 VARIABLES = [f"v{i}" for i in range(8)]
-ENGINES = ("raw", "drystone", "h5py")
+WHOLE = "drystone, whole blocks"
+LAYOUTS = {"drystone": "model", WHOLE: "log"}
+ENGINES = ("raw", *LAYOUTS, "h5py")
 
 
 class Member:
@@ -41,8 +45,11 @@ class Member:
         self.raw = os.open(self.paths["raw"], os.O_WRONLY | os.O_CREAT, 0o644)
         # Metadata of a checkpoint: 8 contiguous datasets. The latest format has the smallest.
         self.h5 = h5py.File(self.paths["h5py"], "w", libver="latest")
-        self.container = dry.open(folder / "run.dry", "r+")
-        self.writer = self.container.writer(rank=rank, nranks=count)
+        self.containers = {name: dry.open(folder / f"{layout}.dry", "r+") for name, layout in LAYOUTS.items()}
+        self.writers = {
+            name: container.writer(rank=rank, nranks=count, layout=LAYOUTS[name])
+            for name, container in self.containers.items()
+        }
 
     def stamp(self, step: int) -> None:
         """Make the values of this checkpoint unlike those of any other."""
@@ -51,12 +58,15 @@ class Member:
 
     def write(self, engine: str, step: int) -> None:
         """Write one checkpoint."""
-        getattr(self, f"_{engine}")(step)
+        if engine in LAYOUTS:
+            self._drystone(self.writers[engine], step)
+        else:
+            getattr(self, f"_{engine}")(step)
 
-    def _drystone(self, step: int) -> None:
-        with self.writer.step(step):
+    def _drystone(self, writer: dry.Writer, step: int) -> None:
+        with writer.step(step):
             for name, array in zip(VARIABLES, self.arrays, strict=True):
-                self.writer.put(name, array, offset=self.box.offset)
+                writer.put(name, array, offset=self.box.offset)
 
     def _raw(self, step: int) -> None:
         for array in self.arrays:
@@ -86,7 +96,7 @@ class Member:
                 self.h5[f"{step:06}/{name}"].read_direct(self.found)
                 CHECKED.same(engine, self.found, array)
         else:
-            with dry.open(self.folder / "run.dry") as container:
+            with dry.open(self.folder / f"{LAYOUTS[engine]}.dry") as container:
                 for name, array in zip(VARIABLES, self.arrays, strict=True):
                     container[name].read(step, self.box.offset, self.box.shape, out=self.found)
                     CHECKED.same(engine, self.found, array)
@@ -96,8 +106,10 @@ class Member:
         """End the run."""
         os.close(self.raw)
         self.h5.close()
-        self.writer.close()
-        self.container.close()
+        for writer in self.writers.values():
+            writer.close()
+        for container in self.containers.values():
+            container.close()
 
 
 def run(settings: Settings) -> list[Table]:
@@ -125,22 +137,26 @@ def _case(settings: Settings, table: Table, count: int, edge: int, durable: bool
     settings.say(f"checkpoint of {edge}^3 doubles: {case}")
     folder = settings.folder / "checkpoint"
     folder.mkdir(parents=True)
-    path = folder / "run.dry"
-    with dry.create(path, durability) as container:
-        with container.batch():
-            for name in VARIABLES:
-                shape = tuple(edge * n for n in CUTS[count])
-                container.create_variable(name, "f8", shape, steps=True, dims=("z", "y", "x"))
+    with ExitStack() as held:
+        containers = {}
+        for name, layout in LAYOUTS.items():
+            container = held.enter_context(dry.create(folder / f"{layout}.dry", durability))
+            with container.batch():
+                for variable in VARIABLES:
+                    shape = tuple(edge * n for n in CUTS[count])
+                    container.create_variable(variable, "f8", shape, steps=True, dims=("z", "y", "x"))
+            containers[name] = container
         with Team(count, Member, folder, edge, durable) as team:
-            found, written = _rounds(settings, team, container, folder, edge)
+            found, written = _rounds(settings, team, containers, folder, edge)
     table.add(case, found, bytes_each=count * len(VARIABLES) * edge**3 * 8, writes=True)
-    for engine, files in {"raw": "raw.*", "h5py": "h5.*", "drystone": "run.dry"}.items():
-        table.stored(case, engine, sum(size_of(p) for p in folder.glob(files)) / written)
+    files = {"raw": "raw.*", "h5py": "h5.*", **{name: f"{layout}.dry" for name, layout in LAYOUTS.items()}}
+    for engine, files_of_it in files.items():
+        table.stored(case, engine, sum(size_of(p) for p in folder.glob(files_of_it)) / written)
     discard(folder)
 
 
 def _rounds(
-    settings: Settings, team: Team, container: dry.Container, folder: Path, edge: int
+    settings: Settings, team: Team, containers: dict[str, dry.Container], folder: Path, edge: int
 ) -> tuple[dict[str, Figure], int]:
     """What the engines took, and how many checkpoints each wrote."""
     steps = dict.fromkeys(ENGINES, -1)
@@ -149,7 +165,7 @@ def _rounds(
         steps[engine] += 1
         step = steps[engine]
         team.call("stamp", step)
-        after = container.commit if engine == "drystone" else None
+        after = containers[engine].commit if engine in containers else None
         cost = team.timed("write", engine, step, after=after)
         for checked in team.call("check", engine, step):
             CHECKED.count(engine, checked)

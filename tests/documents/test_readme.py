@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import drystone as dry
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +30,53 @@ def test_what_a_document_shows_runs(document, tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().out
     for line in re.findall(r"print\(.*\)\s+# (.*)", "\n".join(code)):
         assert line in said
+
+
+@pytest.fixture
+def run42(tmp_path, monkeypatch):
+    """The container that the pages speak of, in the current folder: eleven steps of a small temperature."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    with dry.create("run42.dry") as c:
+        c.create_variable("temperature", "f4", (4, 40, 50), dims=("level", "lat", "lon"), steps=True)
+        c.create_variable("lat", "f8", (40,), dims=("lat",))[...] = np.linspace(-80, 80, 40)
+        c.create_variable("lon", "f8", (50,), dims=("lon",))[...] = np.linspace(0, 360, 50)
+        with c.writer(rank=0, nranks=1) as w:
+            for t in range(11):
+                with w.step():
+                    w.put("temperature", np.full((4, 40, 50), 280 + t, "f4"), offset=(0, 0, 0))
+
+
+@pytest.mark.usefixtures("run42")
+@pytest.mark.parametrize("document", ["publishing.md", "gc.md", "layout.md", "zarr-store.md"])
+def test_what_a_page_does_with_a_container_runs(document, capsys):
+    for package in ("zarr", "xarray", "h5py"):
+        pytest.importorskip(package)
+    code = blocks(f"docs/{document}", "python")
+    assert code
+    names = {"__name__": "page"}
+    for block in code:
+        exec(compile(block, document, "exec"), names)
+    said = capsys.readouterr().out
+    for line in re.findall(r"print\(.*\)\s+# (.*)", "\n".join(code)):
+        assert line in said
+
+
+def test_the_configuration_that_is_shown_is_taken(tmp_path, monkeypatch):
+    (tmp_path / "drystone.toml").write_text(blocks("docs/configuration.md", "toml")[0])
+    monkeypatch.setenv("DRYSTONE_CONFIG", str(tmp_path / "drystone.toml"))
+    with dry.create(tmp_path / "run42.dry") as c:
+        T = c.create_variable("fields/T", "f4", (64, 64, 64), transform="zstd:3")
+        T[...] = np.linspace(0, 1, 64**3, dtype="f4").reshape(64, 64, 64)
+    done = subprocess.run(
+        [sys.executable, "-m", "drystone", "info", tmp_path / "run42.dry"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    shown = re.search(r"^encoded +(.*)$", (ROOT / "docs/configuration.md").read_text(), flags=re.MULTILINE)
+    assert shown
+    assert shown[1] in done.stdout
 
 
 @pytest.mark.slow

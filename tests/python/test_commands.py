@@ -338,6 +338,21 @@ def test_wrong_input_gives_one_line_that_helps(run, tmp_path, monkeypatch, argum
     assert not (tmp_path / "x.dry").exists()
 
 
+def test_an_export_that_fails_leaves_what_was_there(run, tmp_path, monkeypatch):
+    """Half a file under the name of a whole one would be taken for it."""
+    out = tmp_path / "out.h5"
+    out.write_text("what was there")
+
+    def fails(*_):
+        raise OSError("the device is full")
+
+    monkeypatch.setattr("drystone.commands.exporting._pieces", fails)
+    said = drystone("export", str(run), str(out), "--overwrite", code=6)
+    assert "the device is full" in said
+    assert out.read_text() == "what was there"
+    assert [path.name for path in tmp_path.iterdir() if "out.h5" in path.name] == ["out.h5"]
+
+
 def test_the_program_finds_both_kinds_of_commands(run):
     for arguments in (["du", str(run)], ["ls", str(run)], ["--json", "du", str(run)]):
         done = subprocess.run(

@@ -117,6 +117,8 @@ def any_key(rng, shape, arrays):
             item, taken = arrays(rng, shape[axis:])
             items.append(item)
             axis += taken
+    if ellipsis:  # what follows it counts from the last axis
+        items += [slice(None)] * (len(shape) - axis)
     return tuple(items)
 
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::failure::Failure;
 
@@ -82,7 +82,7 @@ pub(crate) struct Place {
     /// The container's directory
     pub(crate) path: PathBuf,
     /// An earlier snapshot, by its number
-    #[arg(long, value_name = "SNAPSHOT")]
+    #[arg(long, value_name = "SNAPSHOT", value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) at: Option<u64>,
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct Dump {
     #[arg(long, conflicts_with_all = ["raw", "selection", "step", "field", "block"])]
     pub(crate) header: bool,
     /// One block as it was written, by its number (for local variables, or together with --step)
-    #[arg(long, value_name = "NUMBER", conflicts_with = "selection")]
+    #[arg(long, value_name = "NUMBER", conflicts_with = "selection", value_parser = number::<usize>, allow_negative_numbers = true)]
     pub(crate) block: Option<usize>,
     /// Write the values' bytes, little-endian, in row-major order
     #[arg(long, conflicts_with = "json")]
@@ -137,7 +137,7 @@ pub(crate) struct Dump {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Print at most so many cells; 0 prints all (default: 1000, with --json or --raw all)
-    #[arg(long, value_name = "CELLS", conflicts_with = "raw")]
+    #[arg(long, value_name = "CELLS", conflicts_with = "raw", value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) limit: Option<u64>,
 }
 
@@ -165,7 +165,7 @@ pub(crate) struct Gc {
     /// The container's directory
     pub(crate) path: PathBuf,
     /// So many of the newest snapshots stay, the collection's own commit among them
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) keep: Option<u64>,
     /// Snapshots that are younger stay: 90s, 15m, 12h, 7d
     #[arg(long, value_name = "TIME")]
@@ -192,7 +192,7 @@ pub(crate) struct Publish {
     #[arg(value_name = "VARIABLE")]
     pub(crate) variables: Vec<String>,
     /// Memory to use, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 512)]
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) memory: u64,
     /// How chunks are compressed: auto (as the variable), none, zstd:LEVEL, or zlib:LEVEL
     #[arg(long, value_name = "HOW", default_value = "auto")]
@@ -219,7 +219,7 @@ pub(crate) struct Calibrate {
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
     pub(crate) seconds: f64,
     /// So much is written at most (and removed again), in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) most: u64,
     /// Only say what is known, measure nothing
     #[arg(long, conflicts_with_all = ["seconds", "most"])]
@@ -248,7 +248,7 @@ pub(crate) struct Choice {
     #[arg(long)]
     pub(crate) discard: bool,
     /// Commit these steps, drop the others
-    #[arg(long, value_delimiter = ',', value_name = "STEP,…")]
+    #[arg(long, value_delimiter = ',', value_name = "STEP,…", value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) steps: Vec<u64>,
     /// Only say what waits
     #[arg(long)]
@@ -266,14 +266,18 @@ pub(crate) enum Parsed {
 impl Arguments {
     /// Reads a command line, the program's name first.
     pub(crate) fn read(args: Vec<OsString>) -> Parsed {
+        let helps = helps(&args);
         match Self::try_parse_from(args) {
             Ok(arguments) => Parsed::Run(Box::new(arguments)),
             Err(error) => match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Parsed::Say(error.render().to_string()),
                 ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-                    Parsed::Fail(Failure::usage("a command is missing; see drystone --help"))
+                    Parsed::Fail(Failure::usage(format!("a command is missing; see {helps}")))
                 }
-                _ => Parsed::Fail(Failure::usage(one_line(&error.render().to_string()))),
+                _ => {
+                    let wrong = one_line(&error.render().to_string());
+                    Parsed::Fail(Failure::usage(format!("{wrong}; see {helps}")))
+                }
             },
         }
     }
@@ -303,5 +307,19 @@ fn one_line(rendered: &str) -> String {
         out.push_str(joint);
         out.push_str(line);
     }
-    format!("{out}; see drystone --help")
+    out
+}
+
+/// The command whose help says more: the one that was called, if it is one.
+fn helps(args: &[OsString]) -> String {
+    let called = args.iter().skip(1).filter_map(|arg| arg.to_str()).find(|arg| !arg.starts_with('-'));
+    match called.filter(|name| Arguments::command().find_subcommand(name).is_some()) {
+        Some(name) => format!("drystone {name} --help"),
+        None => "drystone --help".to_owned(),
+    }
+}
+
+/// A whole number, or what it should have been.
+fn number<T: std::str::FromStr>(typed: &str) -> Result<T, &'static str> {
+    typed.parse().map_err(|_| "a whole number is expected, not below zero")
 }

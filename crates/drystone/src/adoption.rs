@@ -20,7 +20,7 @@ use drystone_format::steps::Steps;
 use drystone_store::StoreError;
 
 use crate::container::Inner;
-use crate::log_scan::{Group, PartFrom, WriterLog};
+use crate::log_scan::{Group, PartFrom, Tail, WriterLog};
 use crate::snapshot::Snapshot;
 use crate::transaction::{Change, Committed, Decision, transact};
 use crate::{Error, ErrorKind, Result};
@@ -107,12 +107,14 @@ pub(crate) fn commit_all(inner: &Arc<Inner>) -> Result<Committed> {
     Ok(done)
 }
 
-/// Commits groups of one writer. `fence`, of a ranked one, is the number that held when it opened.
+/// Commits groups of one writer. `fence`, of a ranked one, is the number that held when it opened; `tail` what it need not read
+/// back of its log.
 pub(crate) fn commit_own(
     inner: &Arc<Inner>,
     writer: u64,
     fence: Option<u64>,
     parts: &[PartFrom],
+    tail: Option<&Tail>,
     steps: bool,
 ) -> Result<Committed> {
     transact(inner, |base, version| {
@@ -130,7 +132,7 @@ pub(crate) fn commit_own(
             .filter(|p| mine.get(&p.part).is_none_or(|s| s.state == SourceState::Open))
             .map(|p| PartFrom { watermark: mine.get(&p.part).map_or(0, |s| s.watermark), ..*p })
             .collect();
-        let log = WriterLog::scan(inner.store.as_ref(), writer, &inner.identity.uuid, &from)?;
+        let log = WriterLog::scan(inner.store.as_ref(), writer, &inner.identity.uuid, &from, tail)?;
         let logs: Vec<WriterLog> = log.into_iter().collect();
         decide(inner, base, &logs, Scope::Own { steps }, version, Vec::new())
     })
@@ -189,7 +191,7 @@ pub(crate) fn gather(
     let mut notes = Vec::new();
     for (writer, mut parts) in writers {
         parts.sort_by_key(|p| p.part);
-        let mut log = match WriterLog::scan(store, writer, &inner.identity.uuid, &parts) {
+        let mut log = match WriterLog::scan(store, writer, &inner.identity.uuid, &parts, None) {
             Ok(Some(log)) => log,
             Ok(None) => continue,
             Err(e) if e.kind() == ErrorKind::Corrupt && !strict => {

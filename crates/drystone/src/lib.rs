@@ -31,6 +31,7 @@ mod layout;
 mod log_scan;
 pub mod member;
 mod pages;
+mod pieces;
 mod plugin;
 mod publish;
 mod put;

@@ -72,6 +72,23 @@ pub(crate) struct PartFrom {
     pub(crate) len: u64,
 }
 
+/// The end of an idx that its writer has just appended, and need not read back.
+#[derive(Debug, Clone)]
+pub(crate) struct Tail {
+    pub(crate) part: u32,
+    pub(crate) header: FileHeader,
+    /// Where in the idx it begins.
+    pub(crate) at: u64,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Tail {
+    /// Is it all that would be read?
+    fn is(&self, from: &PartFrom) -> bool {
+        self.part == from.part && self.at == from.watermark && self.at + self.bytes.len() as u64 == from.len
+    }
+}
+
 impl WriterLog {
     /// Reads the parts given (ascending, all that exist from the first unsettled one).
     pub(crate) fn scan(
@@ -79,12 +96,18 @@ impl WriterLog {
         writer: u64,
         uuid: &[u8; 16],
         parts: &[PartFrom],
+        tail: Option<&Tail>,
     ) -> Result<Option<Self>> {
         let mut out: Option<WriterLog> = None;
         let mut building: BTreeMap<u64, (u64, Vec<Entry>)> = BTreeMap::new();
         for from in parts {
             let key = keys::idx(writer, from.part);
-            let Some((header, bytes, at)) = read_part(store, &key, writer, uuid, from)? else { break };
+            let known = tail.filter(|tail| tail.is(from));
+            let read = match known {
+                Some(tail) => Some((tail.header.clone(), tail.bytes.clone(), tail.at)),
+                None => read_part(store, &key, writer, uuid, from)?,
+            };
+            let Some((header, bytes, at)) = read else { break };
             let log = out.get_or_insert_with(|| WriterLog {
                 header,
                 parts: Vec::new(),

@@ -15,13 +15,16 @@ use drystone_transform::{Chain, Logical, Scratch};
 
 use crate::array::Source;
 use crate::layout::{self, Laid, Table};
-use crate::segment::{Batch, Segment};
+use crate::pieces::Pieces;
+use crate::segment::{self, Segment};
 use crate::{Error, Result};
 
 /// No subchunk is larger than this when decoded.
 pub(crate) const MAX_SUBCHUNK: u64 = 16 << 20;
 /// Subchunks along a curve have about this many bytes: they are read whole.
 const CURVED_SUBCHUNK: u64 = 256 << 10;
+/// Bytes gathered, measured and checked at a time: they stay in the second cache of any processor.
+const SLAB: u64 = 128 << 10;
 /// Cells whose members are measured at a time.
 const MEASURED: usize = 4096;
 /// Histograms are kept for encoded subchunks of at least this many elements.
@@ -176,6 +179,28 @@ pub(crate) fn grid(count: &[u64], cut: &[u64]) -> Vec<(Vec<u64>, Vec<u64>)> {
     out
 }
 
+/// A box of cells in slabs of about [`SLAB`] bytes, in the order in which they are stored: their first cells and extents.
+fn slabs(cells: &Form, first: &[u64], extent: &[u64], room: u64) -> Vec<(Vec<u64>, Vec<u64>)> {
+    let order: Vec<usize> = cells.dims().collect();
+    let stored: Vec<u64> = order.iter().map(|&d| extent[d]).collect();
+    let mut edges = stored.clone();
+    let mut inner = room.max(1);
+    for edge in edges.iter_mut().rev() {
+        let fits = (SLAB / inner).max(1);
+        inner = inner.saturating_mul(*edge);
+        *edge = fits.min(*edge);
+    }
+    let placed = |(at, n): (Vec<u64>, Vec<u64>)| {
+        let (mut from, mut count) = (first.to_vec(), extent.to_vec());
+        for ((&d, at), n) in order.iter().zip(at).zip(n) {
+            from[d] += at;
+            count[d] = n;
+        }
+        (from, count)
+    };
+    grid(&stored, &edges).into_iter().map(placed).collect()
+}
+
 impl BlockPart<'_> {
     fn room(&self) -> usize {
         self.laid.room as usize
@@ -264,6 +289,14 @@ impl BlockPart<'_> {
         rolled.map(|()| &out.cells[..]).ok_or_else(|| Error::invalid("a box that does not fit its curve"))
     }
 
+    /// Whether the subchunks are taken from the source itself, where they lie as they are stored, or are one that is packed with
+    /// others.
+    pub(crate) fn is_stored_as_it_is(&self, source: &Source<'_>, grid: &[(Vec<u64>, Vec<u64>)]) -> bool {
+        let small = |extent: &[u64]| extent.iter().product::<u64>() as usize * self.room() < segment::DIRECT;
+        matches!(grid, [(_, extent)] if small(extent))
+            || grid.iter().all(|(first, extent)| self.dense(source, first, extent).is_some())
+    }
+
     /// The cells of a box as they are stored: in the source itself, if they lie so there.
     pub(crate) fn stored<'b>(
         &self,
@@ -278,38 +311,45 @@ impl BlockPart<'_> {
         }
     }
 
-    /// Adds one raw subchunk to a batch, gathered to its place there; the piece's position is that in the batch.
-    pub(crate) fn batch_raw(
+    /// Adds one raw subchunk to `pieces`, gathered slab by slab; the piece's position is that in the extent.
+    pub(crate) fn add_raw(
         &self,
         source: &Source<'_>,
         first: &[u64],
         extent: &[u64],
         gathered: &mut Gathered,
-        batch: &mut Batch,
+        pieces: &mut Pieces<'_>,
     ) -> Result<StoredChunk> {
-        let cells = self.cells();
-        let bytes = extent.iter().product::<u64>() as usize * self.room();
-        let runs = self.runs();
-        let leaf = self.alone();
-        let fill = |out: &mut [u8]| match &runs[..] {
-            &[(offset, 0, len)] if len == self.laid.room && cells.curve.is_none() => {
+        let (cells, runs, room) = (self.cells(), self.runs(), u64::from(self.laid.room));
+        let bytes = (extent.iter().product::<u64>() * room) as usize;
+        let mut stats = vec![Stats::default(); self.laid.members.len()];
+        let piece = if cells.curve.is_some() {
+            let data = self.stored(source, first, extent, gathered)?;
+            self.measure(data, &mut stats);
+            let mut slabs = data.chunks(SLAB as usize);
+            pieces.add(bytes, slabs.clone().map(<[u8]>::len), |_, out| {
+                slabs.by_ref().take(1).for_each(|slab| out.copy_from_slice(slab));
+                Ok(())
+            })?
+        } else {
+            let holes = runs.iter().map(|(_, _, len)| *len).sum::<u32>() < self.laid.room;
+            let slabs = slabs(&cells, first, extent, room);
+            let lens = slabs.iter().map(|(_, extent)| (extent.iter().product::<u64>() * room) as usize);
+            pieces.add(bytes, lens, |n, out| {
+                let Some((first, extent)) = slabs.get(n) else { return Ok(()) };
                 let mut shape = [1; MAX_NDIM];
                 shape[..extent.len()].copy_from_slice(extent);
-                self.copy_run(source, first, extent, (offset, 0, len), &cells.strides(&shape), out)
-            }
-            _ => {
-                out.copy_from_slice(self.stored(source, first, extent, gathered)?);
+                if holes {
+                    out.fill(0);
+                }
+                for run in &runs {
+                    self.copy_run(source, first, extent, *run, &cells.strides(&shape), out)?;
+                }
+                self.measure(out, &mut stats);
                 Ok(())
-            }
+            })?
         };
-        let Some(leaf) = leaf else {
-            let mut stats = Vec::new();
-            let piece = batch.push(bytes, fill, |payload| stats = self.measure(payload))?;
-            return Ok((piece, stats.iter().map(entry_stats).collect()));
-        };
-        let (kind, mut stats) = (kind_of(&leaf.dtype), Stats::default());
-        let piece = batch.push(bytes, fill, |payload| stats.update(kind, payload))?;
-        Ok((piece, vec![entry_stats(&stats)]))
+        Ok((piece, stats.iter().map(entry_stats).collect()))
     }
 
     /// Copies one run of every cell of a box to where strides say.
@@ -341,17 +381,16 @@ impl BlockPart<'_> {
         self.cells().logical(&self.alone().map_or_else(unknown, |leaf| logical(leaf, extent)))
     }
 
-    /// Statistics of each member in stored cells.
-    fn measure(&self, data: &[u8]) -> Vec<Stats> {
-        if let Some(leaf) = self.alone() {
-            return vec![Stats::of(kind_of(&leaf.dtype), data)];
+    /// Adds stored cells to the statistics of each member.
+    fn measure(&self, data: &[u8], stats: &mut [Stats]) {
+        if let (Some(leaf), [stats]) = (self.alone(), &mut *stats) {
+            return stats.update(kind_of(&leaf.dtype), data);
         }
         let mut column = Vec::new();
-        let one = |(_, leaf, at): (u32, &Leaf, u32)| {
+        for ((_, leaf, at), stats) in self.members().zip(stats) {
             let (kind, item) = (kind_of(&leaf.dtype), leaf.size as usize);
-            let mut stats = Stats::default();
             if matches!(kind, ScalarKind::Other) {
-                return stats;
+                continue;
             }
             for cells in data.chunks(MEASURED * self.room()) {
                 column.clear();
@@ -360,9 +399,14 @@ impl BlockPart<'_> {
                 elements.for_each(|element| column.extend_from_slice(element));
                 stats.update(kind, &column);
             }
-            stats
-        };
-        self.members().map(one).collect()
+        }
+    }
+
+    /// Statistics of each member in all cells of a subchunk.
+    fn measured(&self, data: &[u8]) -> Vec<Stats> {
+        let mut stats = vec![Stats::default(); self.laid.members.len()];
+        self.measure(data, &mut stats);
+        stats
     }
 
     /// Gathers and encodes one subchunk.
@@ -389,7 +433,7 @@ impl BlockPart<'_> {
         } else {
             data
         };
-        let stats = self.measure(data);
+        let stats = self.measured(data);
         let mut histogram = Vec::new();
         if extent.iter().product::<u64>() >= HISTOGRAM_CELLS
             && let (Some(leaf), [stats]) = (self.alone(), &stats[..])
@@ -411,7 +455,7 @@ impl BlockPart<'_> {
     ) -> Result<StoredChunk> {
         let data = self.stored(source, first, extent, gathered)?;
         let Some(leaf) = self.alone() else {
-            let stats = self.measure(data);
+            let stats = self.measured(data);
             let piece = segment.push_raw(data, |_| ())?;
             return Ok((piece, stats.iter().map(entry_stats).collect()));
         };

@@ -20,9 +20,9 @@ use crate::Result;
 /// Bytes after which the staging area is handed to the store.
 const STAGE: usize = 1 << 20;
 /// Pieces of at least this size are written from the caller's memory without staging.
-const DIRECT: usize = 256 << 10;
+pub(crate) const DIRECT: usize = 256 << 10;
 /// Such pieces are measured, checked and handed over in parts of this size, so that only the first of the three waits for memory.
-const PART: usize = 256 << 10;
+pub(crate) const PART: usize = 256 << 10;
 /// Raw pieces carry one checksum per this many bytes.
 pub(crate) const UNIT_LOG2: u8 = 14;
 
@@ -133,21 +133,21 @@ impl Segment {
         })
     }
 
-    /// Stores a batch as an extent of its own; where its first byte stands.
-    pub(crate) fn push_batch(&mut self, batch: &Batch) -> Result<u64> {
+    /// Begins an extent of `len` bytes, a multiple of 8, which `add` fills; where its first byte stands.
+    pub(crate) fn begin(&mut self, len: u64) -> u64 {
         self.close_extent();
-        let bytes = batch.bytes.get(..batch.used).unwrap_or_default();
-        self.pending.extend_from_slice(&frame::header(Kind::Extent, self.ordinal, bytes.len() as u64, 0));
+        self.pending.extend_from_slice(&frame::header(Kind::Extent, self.ordinal, len, 0));
         self.ordinal += 1;
-        let position = self.size();
+        self.size()
+    }
+
+    /// The next bytes of the extent that was begun.
+    pub(crate) fn add(&mut self, bytes: &[u8]) -> Result<()> {
         if self.append {
-            for part in bytes.chunks(STAGE) {
-                self.hand_over(part)?;
-            }
-        } else {
-            self.pending.extend_from_slice(bytes);
+            return self.hand_over(bytes);
         }
-        Ok(position)
+        self.pending.extend_from_slice(bytes);
+        Ok(())
     }
 
     /// Appends what is pending and `part`.
@@ -217,68 +217,13 @@ impl Segment {
     }
 }
 
-/// Raw pieces one behind the other, as they stand in an extent; made without the segment, so beside its writes.
-#[derive(Default)]
-pub(crate) struct Batch {
-    /// Reused: only the first `used` bytes are meant.
-    bytes: Vec<u8>,
-    used: usize,
-    sums: Vec<u32>,
-}
-
-impl Batch {
-    pub(crate) fn clear(&mut self) {
-        self.used = 0;
-    }
-
-    /// Adds a piece of `len` bytes: `fill` writes them, `seen` gets them all, in parts, while they are in the processor's cache.
-    /// Its position is that in the batch.
-    pub(crate) fn push(
-        &mut self,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]) -> Result<()>,
-        mut seen: impl FnMut(&[u8]),
-    ) -> Result<Piece> {
-        let unit = 1usize << UNIT_LOG2;
-        let at = self.used;
-        let sums = if len > unit { len.div_ceil(unit) } else { 0 };
-        let end = (at + len.next_multiple_of(4) + 4 * sums).next_multiple_of(8);
-        if self.bytes.len() < end {
-            self.bytes.resize(end, 0);
-        }
-        let (payload, rest) = self.bytes[at..end].split_at_mut(len);
-        rest.fill(0);
-        fill(payload)?;
-        self.sums.clear();
-        crc_units(payload, if sums > 0 { unit } else { len.max(1) }, &mut self.sums);
-        seen(payload);
-        self.used = end;
-        let position = at as u64;
-        let length = len as u64;
-        if sums == 0 {
-            let check = self.sums.first().copied().unwrap_or(0);
-            return Ok(Piece { position, length, trailer: 0, unit_log2: 0, check });
-        }
-        let trailer = le_bytes(&self.sums);
-        let from = len.next_multiple_of(4) - len;
-        rest[from..from + trailer.len()].copy_from_slice(&trailer);
-        Ok(Piece {
-            position,
-            length,
-            trailer: trailer.len() as u64,
-            unit_log2: UNIT_LOG2,
-            check: crc32(&trailer),
-        })
-    }
-}
-
 /// Check units of an encoded piece that can be read in part: 1 KiB to 16 KiB, about 64 of them, so that what is read beyond the
 /// wanted bytes stays small beside them.
 fn unit_for(len: usize) -> u8 {
     (len.max(1).ilog2() as u8).saturating_sub(6).clamp(10, UNIT_LOG2)
 }
 
-fn le_bytes(sums: &[u32]) -> Vec<u8> {
+pub(crate) fn le_bytes(sums: &[u32]) -> Vec<u8> {
     sums.iter().flat_map(|s| s.to_le_bytes()).collect()
 }
 

@@ -408,6 +408,46 @@ fn schedules_of_single_ranks_that_commit_by_themselves() {
     });
 }
 
+/// Symptom, once: a step was gone that its writer had been told was committed. Cause: the handle had opened before others
+/// committed, had seen the newest snapshot in passing, and wrote a step that it named itself on top of what it had opened. So
+/// handles are old here, look or do not look, and steps are named.
+#[test]
+fn schedules_of_stale_handles_that_write_steps_they_name() {
+    explore(2500, || {
+        let store = yielding(Some(6));
+        let threads = [0u64, 1].map(|number| {
+            let c = open(&store);
+            shuttle::thread::spawn(move || {
+                let alone = WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() };
+                for step in [number, number + 2] {
+                    match shuttle::rand::thread_rng().gen_range(0..4) {
+                        0 => drop(c.flush()), // its reply may be lost
+                        1 => drop(c.writer(WriterOptions::default()).unwrap()),
+                        2 => drop(c.refresh()),
+                        _ => {}
+                    }
+                    // One commits its own log by itself, the other whatever is there.
+                    let options = if number == 0 { alone.clone() } else { WriterOptions::default() };
+                    let w = c.writer(options).unwrap();
+                    w.begin_step(Some(step), false).unwrap();
+                    put(&w, 0, 8, step as f32);
+                    let done = w.end_step().unwrap();
+                    let done = done.unwrap_or_else(|| c.commit().unwrap());
+                    assert!(done.snapshot.steps.contains(step), "what was closed is committed");
+                    w.close().unwrap();
+                }
+            })
+        });
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        let c = open(&Yielding { lossy: None, ..store });
+        assert!(!c.commit().unwrap().changed);
+        let values = floats(&read_all(&c, "t"));
+        let expected: Vec<f32> = (0..4 * 128).map(|i| (i / 128) as f32).collect();
+        assert_eq!(values, expected);
+        versions_are_dense(&c);
+    });
+}
+
 #[test]
 fn schedules_of_a_commit_during_a_recovery() {
     explore(3000, || {

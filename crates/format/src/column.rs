@@ -88,18 +88,21 @@ pub fn decode(input: &mut Reader<'_>, n: usize) -> Result<Vec<u64>, Corrupt> {
             let width = usize::from(width);
             let len = n.checked_mul(width).ok_or_else(|| Corrupt::new("column too long", at))?;
             let value = |x: u64| a.wrapping_add(scale.wrapping_mul(x));
-            Ok(input
-                .take(len)?
-                .chunks_exact(width)
-                .map(|c| {
-                    let mut x = [0; 8];
-                    x[..width].copy_from_slice(c);
-                    value(u64::from_le_bytes(x))
-                })
-                .collect())
+            let bytes = input.take(len)?;
+            Ok(match width {
+                1 => bytes.iter().map(|x| value(u64::from(*x))).collect(),
+                2 => words(bytes).map(|x| value(u16::from_le_bytes(x).into())).collect(),
+                4 => words(bytes).map(|x| value(u32::from_le_bytes(x).into())).collect(),
+                _ => words(bytes).map(|x| value(u64::from_le_bytes(x))).collect(),
+            })
         }
         _ => Err(Corrupt::new(format!("unknown column tag {tag}"), at)),
     }
+}
+
+/// Byte strings of a length, one after the other.
+fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
+    bytes.as_chunks::<N>().0.iter().copied()
 }
 
 /// Appends the column of one field of `items`.
@@ -116,11 +119,16 @@ pub(crate) fn read<T>(
     set: impl Fn(&mut T, u64) -> Option<()>,
 ) -> Result<(), Corrupt> {
     let at = input.position();
-    let values = decode(input, items.len())?;
-    for (item, value) in items.iter_mut().zip(values) {
-        set(item, value).ok_or_else(|| Corrupt::new(format!("{what} cannot be {value}"), at))?;
+    let put = |item: &mut T, value: u64| {
+        set(item, value).ok_or_else(|| Corrupt::new(format!("{what} cannot be {value}"), at))
+    };
+    if !items.is_empty() && input.peek() == Some(CONSTANT) {
+        input.u8()?;
+        let value = input.u64()?;
+        return items.iter_mut().try_for_each(|item| put(item, value));
     }
-    Ok(())
+    let values = decode(input, items.len())?;
+    items.iter_mut().zip(values).try_for_each(|(item, value)| put(item, value))
 }
 
 /// Smallest packing: least value, greatest common divisor of the distances from it, width of the quotients.

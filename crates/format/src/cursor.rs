@@ -49,6 +49,11 @@ impl<'a> Reader<'a> {
         Ok(out)
     }
 
+    /// The next byte, which stays the next.
+    pub fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
     /// The next byte.
     pub fn u8(&mut self) -> Result<u8, Corrupt> {
         Ok(u8::from_le_bytes(self.array()?))

@@ -144,6 +144,11 @@ impl<S: Store> Store for CountingStore<S> {
         self.inner.read_seen(key, offset, out, seen)
     }
 
+    fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
+        ranges.iter().for_each(|(_, len)| self.tally.read(*len));
+        self.inner.read_ranges(key, ranges, out)
+    }
+
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
         self.tally.append(parts);
         self.inner.append(key, at, parts)

@@ -78,6 +78,18 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         Ok(())
     }
 
+    /// [`read`](Store::read) of several ranges, offset and length, one behind the other into `out`, whose length is their sum. Each
+    /// is a request; a store that finds the object by its name does so once.
+    fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
+        let mut rest = out;
+        for &(offset, len) in ranges {
+            let (part, behind) = rest.split_at_mut(len.min(rest.len()));
+            self.read(key, offset, part)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
     /// Adds `parts`, one behind the other, to the end of the object, which is at byte `at`.
     ///
     /// `at == 0` creates the object and fails with [`StoreError::AlreadyExists`] if it is there, even if it is
@@ -209,6 +221,9 @@ macro_rules! forward_to_pointee {
                 seen: &mut dyn FnMut(&[u8]),
             ) -> Result<()> {
                 (**self).read_seen(key, offset, out, seen)
+            }
+            fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
+                (**self).read_ranges(key, ranges, out)
             }
             fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
                 (**self).append(key, at, parts)

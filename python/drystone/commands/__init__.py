@@ -56,6 +56,15 @@ _CODES: list[tuple[type[BaseException], int]] = [
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
+        # argparse counts names that may be left out among those that are required.
+        free = [
+            action.dest
+            for action in self._actions
+            if not action.option_strings and action.nargs in ("*", "?")
+        ]
+        if message.startswith("the following arguments are required: "):
+            for name in free:
+                message = message.removesuffix(f", {name}")
         raise errors.InvalidArgumentError(f"{message} (drystone {self.prog.split()[-1]} --help)")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from drystone.commands.outcome import Outcome, size
 from drystone.commands.selected import opened, parse, place, variable
+from drystone.commands.target import appearing
 from drystone.errors import InvalidArgumentError
 from drystone.variable import Variable
 
@@ -48,22 +49,25 @@ def run(given: argparse.Namespace) -> Outcome:
         raise InvalidArgumentError(
             f"matplotlib has no colour map {given.colours!r}; viridis, plasma, gray are some"
         )
+    out = given.output or Path(f"{given.variable.replace('/', '_')}.png")
     figure = Figure(figsize=(8, 6), layout="constrained")
-    FigureCanvasAgg(figure)
+    kinds = sorted(FigureCanvasAgg(figure).get_supported_filetypes())
+    if (kind := out.suffix.lower().removeprefix(".") or "png") not in kinds:
+        raise InvalidArgumentError(f"{out}: no picture is of that format; there are {', '.join(kinds)}")
     axes = figure.add_subplot()
     with opened(given) as c:
         v = variable(c, given.variable)
         said = _layout(v, given, figure, axes) if given.layout else _values(v, given, figure, axes)
-    out = given.output or Path(f"{given.variable.replace('/', '_')}.png")
-    figure.savefig(out, dpi=120)
+    with appearing(out) as file:
+        figure.savefig(file, dpi=120, format=kind)
     return Outcome(f"{out}: {said}", {"file": str(out), "shows": said})
 
 
 def _values(v: Variable, given: argparse.Namespace, figure: Any, axes: Any) -> str:
     if v.dtype.kind not in "biuf":
-        raise InvalidArgumentError(
-            f'"{given.variable}" holds {v.dtype}, which is not drawn; name a member: NAME.MEMBER'
-        )
+        holds = "texts" if v.dtype.hasobject else v.dtype
+        remedy = "; name a member: NAME.MEMBER" if v.dtype.names else ""
+        raise InvalidArgumentError(f'"{given.variable}" holds {holds}, which is not drawn{remedy}')
     view = v.lazy[parse(given.selection)]
     if view.ndim not in (1, 2):
         example = f"[{', '.join(['0'] * max(0, v.ndim - 2) + [':'] * min(2, v.ndim))}]"

@@ -13,6 +13,11 @@ use crate::json::Json;
 use crate::output::Output;
 
 pub(super) fn run(asked: &Calibrate, json: bool, output: &mut Output) -> Result<i32> {
+    if !asked.path.is_dir() {
+        let what = if asked.path.exists() { "is a file" } else { "is not there" };
+        let message = format!("{} {what}: name a container's directory, or any folder", asked.path.display());
+        return Err(Failure::new(NOT_FOUND, message));
+    }
     let store = LocalStore::open(&asked.path, asked.show).map_err(drystone::Error::from)?;
     if asked.show {
         let Some(profile) = profile_of(&store) else {

@@ -8,7 +8,7 @@ use drystone::{Container, VariableUsage};
 use super::{open, variable_shape_text, warn};
 use crate::args::Ls;
 use crate::attributes;
-use crate::failure::{OK, Result};
+use crate::failure::{Failure, NOT_FOUND, OK, Result};
 use crate::json::{Json, list};
 use crate::output::Output;
 use crate::quantity;
@@ -70,15 +70,10 @@ fn items<'a>(container: &Container, schema: &'a Schema, typed: &str, deep: bool)
             return Ok(named.map(|(path, name)| item(path, name)).into_iter().collect());
         }
         None => {
-            return Err(container.variable(typed).err().map_or_else(
-                || {
-                    crate::failure::Failure::new(
-                        crate::failure::NOT_FOUND,
-                        format!("there is no group \"{typed}\""),
-                    )
-                },
-                Into::into,
-            ));
+            let message = format!("there is no group or variable \"{typed}\"");
+            let near = container.variable(typed).err().map(|e| e.to_string()).unwrap_or_default();
+            let near = near.rsplit_once("; ").map(|(_, near)| format!("; {near}")).unwrap_or_default();
+            return Err(Failure::new(NOT_FOUND, message + &near));
         }
     };
     let below = |path: &str| {

@@ -59,7 +59,7 @@ fn unknown_names_come_with_suggestions() {
     let s = Sample::new();
     one_line(&s.run("dump", &["wavf"]), 3, &["did you mean \"wave\"?"]);
     one_line(&s.run("explain", &["fields/temprature"]), 3, &["did you mean \"fields/temperature\"?"]);
-    one_line(&s.run("ls", &["zzzzzzzz"]), 3, &["there is no variable \"zzzzzzzz\"; there are: "]);
+    one_line(&s.run("ls", &["zzzzzzzz"]), 3, &["there is no group or variable \"zzzzzzzz\"; there are: "]);
     one_line(&s.run("dump", &["particles", "--field", "mass"]), 3, &["no member \"mass\"", "id, weight"]);
     one_line(&s.run("dump", &["fields"]), 3, &["fields"]);
     one_line(&s.run("dump", &["T", "--step", "9"]), 3, &["there is no step 9; there are: 0..2"]);

@@ -73,7 +73,9 @@ impl Reading {
         let steps = match (self.variable.steps, step) {
             (true, Some(s)) => Axis { start: s, step: 1, count: 1 },
             (false, None) => Axis { start: 0, step: 1, count: 1 },
-            (true, None) => return Err(Error::invalid(format!("\"{}\" has steps: say which", self.path))),
+            (true, None) => {
+                return Err(Error::invalid(format!("\"{}\" has steps: say which step", self.path)));
+            }
             (false, Some(_)) => return Err(Error::invalid(format!("\"{}\" has no steps", self.path))),
         };
         if let Some(s) = step

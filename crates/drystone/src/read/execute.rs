@@ -44,10 +44,16 @@ const DIRECT: u64 = 64 << 10;
 /// From this many requests of at most `SMALL_REQUEST` bytes on, the store is told of them ahead.
 const MANY_REQUESTS: usize = 16;
 const SMALL_REQUEST: u64 = 128 << 10;
+/// Small requests to one object that a store is given together, and their bytes.
+const GROUP: usize = 64;
+const GROUP_BYTES: u64 = 1 << 20;
 /// Less than this is read by the calling thread alone.
 const PARALLEL_BYTES: u64 = 2 << 20;
 /// Check units up to this size fill the parts in which a store shows what it read.
 const PARTS_LOG2: u8 = drystone_store::SEEN_LOG2;
+
+/// A request, with the numbers of the works that it serves and what it holds of their payloads.
+type Asked = Fetch<(usize, Range<u64>)>;
 
 /// Sources by number, looked up once per read.
 pub(crate) struct Sources<'a> {
@@ -173,11 +179,12 @@ fn attempt(
     let largest =
         plan.fetches.iter().map(Fetch::len).max().unwrap_or(0).saturating_add(decoded.saturating_mul(2));
     let most = (BUFFERS / largest.max(1)).clamp(1, 64) as usize;
-    let threads = threads().min(most).min(plan.fetches.len());
+    let groups = groups(&plan.fetches);
+    let threads = threads().min(most).min(groups.len());
     let bytes: u64 = plan.fetches.iter().fold(0, |n: u64, f| n.saturating_add(f.len()));
     if threads < 2 || bytes < PARALLEL_BYTES {
         let mut buffers = Buffers::default();
-        return plan.fetches.iter().try_for_each(|fetch| job.fetch(fetch, &mut buffers));
+        return groups.iter().try_for_each(|group| job.fetch(group, &mut buffers));
     }
     let next = AtomicUsize::new(0);
     let failed: Mutex<Option<Error>> = Mutex::new(None);
@@ -186,8 +193,8 @@ fn attempt(
         for _ in 0..threads {
             scope.spawn(|| {
                 let mut buffers = Buffers::default();
-                while let Some(fetch) = plan.fetches.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(error) = job.fetch(fetch, &mut buffers) {
+                while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(error) = job.fetch(group, &mut buffers) {
                         lock(&failed).get_or_insert(error);
                         next.store(usize::MAX / 2, Ordering::Relaxed);
                     }
@@ -197,6 +204,26 @@ fn attempt(
     });
     let failed = lock(&failed).take();
     failed.map_or(Ok(()), Err)
+}
+
+/// Requests in the groups in which the store gets them: small ones to one object together.
+fn groups(fetches: &[Asked]) -> Vec<&[Asked]> {
+    let mut groups = Vec::with_capacity(fetches.len());
+    let (mut from, mut bytes) = (0, 0);
+    for (n, fetch) in fetches.iter().enumerate() {
+        let joins = fetches.get(from).is_some_and(|first| first.source == fetch.source)
+            && fetch.len() < DIRECT
+            && bytes + fetch.len() <= GROUP_BYTES
+            && n - from < GROUP;
+        if n > from && !joins {
+            groups.push(&fetches[from..n]);
+            (from, bytes) = (n, 0);
+        }
+        // Nothing joins a large one.
+        bytes += if fetch.len() < DIRECT { fetch.len() } else { GROUP_BYTES };
+    }
+    groups.extend((from < fetches.len()).then(|| &fetches[from..]));
+    groups
 }
 
 impl Job<'_> {
@@ -277,7 +304,7 @@ impl Job<'_> {
 
     /// Tells the store of many small requests ahead: a device serves them together faster than one after the other.
     fn announce(&self) {
-        let small: Vec<&Fetch<(usize, Range<u64>)>> =
+        let small: Vec<&Asked> =
             self.prepared.plan.fetches.iter().filter(|f| f.len() <= SMALL_REQUEST).collect();
         if small.len() < MANY_REQUESTS {
             return;
@@ -309,15 +336,33 @@ impl Job<'_> {
             && (a.whole || first.chain.is_empty())
     }
 
-    /// Carries out one request.
-    fn fetch(&self, fetch: &Fetch<(usize, Range<u64>)>, buffers: &mut Buffers) -> Result<()> {
-        if let [(range, (number, payload))] = fetch.items.as_slice()
+    /// Carries out requests to one source.
+    fn fetch(&self, group: &[Asked], buffers: &mut Buffers) -> Result<()> {
+        let Some(first) = group.first() else { return Ok(()) };
+        if let ([_], [(range, (number, payload))]) = (group, first.items.as_slice())
             && self.direct(&self.prepared.plan.works[*number], range, payload, buffers)?
         {
             return Ok(());
         }
         let mut bytes = std::mem::take(&mut buffers.read);
-        self.reading.read_range(self.sources, fetch.source, &fetch.range, &mut bytes)?;
+        if group.len() == 1 {
+            self.reading.read_range(self.sources, first.source, &first.range, &mut bytes)?;
+        } else {
+            let ranges: Vec<(u64, usize)> = group.iter().map(|f| (f.range.start, f.len() as usize)).collect();
+            self.reading.read_ranges(self.sources, first.source, &ranges, &mut bytes)?;
+        }
+        let mut at = 0;
+        for fetch in group {
+            let end = at + fetch.len() as usize;
+            self.place_all(fetch, bytes.get(at..end).unwrap_or_default(), buffers)?;
+            at = end;
+        }
+        buffers.read = bytes;
+        Ok(())
+    }
+
+    /// Verifies and places what a request has brought.
+    fn place_all(&self, fetch: &Asked, bytes: &[u8], buffers: &mut Buffers) -> Result<()> {
         for items in fetch.items.chunk_by(|a, b| self.is_beside(a, b)) {
             let works: Vec<&Work> = items.iter().map(|(_, (n, _))| &self.prepared.plan.works[*n]).collect();
             let (Some((range, (number, payload))), Some(work)) = (items.first(), works.first()) else {
@@ -337,7 +382,6 @@ impl Job<'_> {
                 }
             }
         }
-        buffers.read = bytes;
         Ok(())
     }
 

@@ -69,7 +69,9 @@ impl Reading {
         match (self.variable.steps, step) {
             (true, Some(step)) => axes.insert(0, Axis { start: step, step: 1, count: 1 }),
             (false, None) => {}
-            (true, None) => return Err(Error::invalid(format!("\"{}\" has steps: say which", self.path))),
+            (true, None) => {
+                return Err(Error::invalid(format!("\"{}\" has steps: say which step", self.path)));
+            }
             (false, Some(_)) => return Err(Error::invalid(format!("\"{}\" has no steps", self.path))),
         }
         let selection = Selection { axes };

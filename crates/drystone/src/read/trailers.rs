@@ -157,6 +157,20 @@ impl Reading {
             .map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.path)))
     }
 
+    /// Reads several ranges of a source, which together are not much, one behind the other into `out`.
+    pub(super) fn read_ranges(
+        &self,
+        sources: &Sources<'_>,
+        source: u32,
+        ranges: &[(u64, usize)],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let key = sources.key(source)?;
+        out.resize(ranges.iter().map(|(_, len)| len).sum(), 0);
+        let read = self.inner.store.read_ranges(&key, ranges, out);
+        read.map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.path)))
+    }
+
     /// The error for a damaged place of a source; `step` is an entry's, 0 where unknown.
     pub(super) fn damaged(
         &self,

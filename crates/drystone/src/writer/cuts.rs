@@ -9,6 +9,7 @@ use drystone_transform::Transform;
 
 use super::accept::transform_of;
 use crate::container::{Container, Inner, lock};
+use crate::layout::Laid;
 use crate::{Error, Result};
 
 /// How blocks are laid down, where no `chunks` say it.
@@ -34,6 +35,8 @@ impl BlockLayout {
 
 /// Variable, bytes per cell, encoded, extents.
 type Shape = (u32, u32, bool, Vec<u64>);
+/// Bytes of records that stay in the second cache of a processor while they are taken apart.
+const TOGETHER: u64 = 2 << 20;
 /// More shapes than this are not remembered.
 const MOST: usize = 1024;
 
@@ -62,6 +65,32 @@ impl Cuts {
         }
         known.insert(shape, edges.clone());
         Ok(edges)
+    }
+
+    /// Edges of the subchunks of all members of a block of records, so small that those of all members stay in the processor's
+    /// cache while the records are taken apart. `None` where members are better stored one after the other: blocks that are
+    /// small, and stores of which larger pieces are better read.
+    pub(super) fn of_records(
+        &self,
+        inner: &Inner,
+        (path, variable): (&str, &Variable),
+        members: &[Laid],
+    ) -> Result<Option<Vec<u64>>> {
+        let room: u64 = members.iter().map(|laid| u64::from(laid.room)).sum();
+        let largest = members.iter().map(|laid| laid.room).max().unwrap_or(1);
+        let Some(first) = members.first() else { return Ok(None) };
+        let bytes = |edges: &[u64], room: u64| edges.iter().fold(room, |b, n| b.saturating_mul(*n));
+        if bytes(&first.count, room) < TOGETHER
+            || inner.device().optimal_chunk(2) > 2.0 * LOG.min_chunk as f64
+        {
+            return Ok(None);
+        }
+        let mut edges = self.of(inner, (path, variable), &first.count, largest, false)?;
+        while bytes(&edges, room) > TOGETHER && bytes(&edges, largest.into()) >= 2 * LOG.min_chunk {
+            let Some(edge) = edges.iter_mut().find(|edge| **edge > 1) else { break };
+            *edge = edge.div_ceil(2);
+        }
+        Ok(Some(edges))
     }
 }
 

@@ -5,8 +5,9 @@ use std::sync::mpsc;
 use drystone_transform::Scratch;
 
 use crate::array::Source;
-use crate::put::{self, BlockPart, Coded, Gathered, StoredChunk};
-use crate::segment::{Batch, Segment};
+use crate::pieces::{self, Pieces};
+use crate::put::{BlockPart, Coded, Gathered, StoredChunk};
+use crate::segment::Segment;
 use crate::{Error, Result};
 
 pub(super) fn store_coded(segment: &mut Segment, coded: &Coded) -> Result<StoredChunk> {
@@ -72,81 +73,71 @@ pub(super) fn encode_ahead<'g>(
     })
 }
 
-/// Bytes gathered, checked and measured while those before are handed to the store.
-const BATCH: usize = 2 << 20;
 /// Blocks of at least this size are worth a second thread.
-const OVERLAP: usize = 2 << 20;
+const OVERLAP: u64 = 2 << 20;
+/// Parts on their way from the thread that makes them to the one that hands them over.
+const UNDER_WAY: usize = 3;
 
-/// Stores the raw subchunks of a block that is cut, along the curve; the answer is in the order of their numbers.
-pub(super) fn store_cut(
-    part: &BlockPart<'_>,
+/// Stores the raw subchunks of blocks that have one grid, given in the order in which they are to stand: of each subchunk all
+/// blocks' pieces, so that records are taken apart while they are in the processor's cache. The answers are in the order given.
+///
+/// With `two` threads one makes the pieces and the other hands them over; without, each part is handed over while it is in the
+/// cache, which takes the least of a processor.
+pub(super) fn store_gathered(
+    blocks: &[BlockPart<'_>],
     data: &Source<'_>,
     grid: &[(Vec<u64>, Vec<u64>)],
     segment: &mut Segment,
-) -> Result<Vec<StoredChunk>> {
-    let order = put::stored_order(&part.laid.count, part.cut);
-    let size = |(_, extent): &(Vec<u64>, Vec<u64>)| {
-        extent.iter().product::<u64>() as usize * part.laid.room as usize
+    two: bool,
+) -> Result<Vec<Vec<StoredChunk>>> {
+    let cells = |extent: &[u64]| extent.iter().product::<u64>();
+    let size = |extent: &[u64], block: &BlockPart<'_>| cells(extent) * u64::from(block.laid.room);
+    let of_chunk = |(_, extent): &(Vec<u64>, Vec<u64>)| {
+        blocks.iter().map(|block| pieces::room_for(size(extent, block) as usize) as u64).sum::<u64>()
     };
-    let total: usize = grid.iter().map(size).sum();
-    let mut turns: Vec<&[usize]> = Vec::new();
-    let (mut from, mut bytes) = (0, 0);
-    for (n, chunk) in order.iter().enumerate() {
-        bytes += grid.get(*chunk).map_or(0, size);
-        if bytes >= BATCH || n + 1 == order.len() {
-            turns.push(&order[from..=n]);
-            (from, bytes) = (n + 1, 0);
-        }
-    }
-    let fill =
-        |turn: &[usize], gathered: &mut Gathered, mut batch: Batch| -> Result<(Batch, Vec<StoredChunk>)> {
-            batch.clear();
-            let chunks = turn.iter().filter_map(|&n| grid.get(n));
-            let stored: Result<Vec<StoredChunk>> = chunks
-                .map(|(first, extent)| part.batch_raw(data, first, extent, gathered, &mut batch))
-                .collect();
-            Ok((batch, stored?))
-        };
-    let mut stored = Vec::with_capacity(grid.len());
-    let mut store = |segment: &mut Segment, batch: &Batch, chunks: Vec<StoredChunk>| -> Result<()> {
-        let base = segment.push_batch(batch)?;
-        stored.extend(chunks.into_iter().map(|(mut piece, stats)| {
-            piece.position += base;
-            (piece, stats)
-        }));
-        Ok(())
-    };
-    if total < OVERLAP || crate::read::threads() < 2 {
-        let (mut gathered, mut spare) = (Gathered::default(), Batch::default());
-        for turn in turns {
-            let (batch, chunks) = fill(turn, &mut gathered, spare)?;
-            store(segment, &batch, chunks)?;
-            spare = batch;
-        }
-    } else {
-        std::thread::scope(|scope| -> Result<()> {
-            let (full, ready) = mpsc::sync_channel(1);
-            let (back, spare) = mpsc::channel::<Batch>();
-            scope.spawn(move || {
-                let mut gathered = Gathered::default();
-                for turn in turns {
-                    let done = fill(turn, &mut gathered, spare.try_recv().unwrap_or_default());
-                    let failed = done.is_err();
-                    if full.send(done).is_err() || failed {
-                        return;
-                    }
-                }
-            });
-            for done in ready {
-                let (batch, chunks) = done?;
-                store(segment, &batch, chunks)?;
-                // The other thread has ended when it needs no more.
-                let _ = back.send(batch);
+    let total: u64 = grid.iter().map(of_chunk).sum();
+    let base = segment.begin(total);
+    let make = |give: &mut dyn FnMut(&mut pieces::Part) -> Result<()>| -> Result<Vec<Vec<StoredChunk>>> {
+        let (mut pieces, mut gathered) = (Pieces::new(give), Gathered::default());
+        let mut stored: Vec<Vec<StoredChunk>> =
+            blocks.iter().map(|_| Vec::with_capacity(grid.len())).collect();
+        for (first, extent) in grid {
+            for (block, stored) in blocks.iter().zip(&mut stored) {
+                let (mut piece, stats) = block.add_raw(data, first, extent, &mut gathered, &mut pieces)?;
+                piece.position += base;
+                stored.push((piece, stats));
             }
+        }
+        pieces.finish()?;
+        Ok(stored)
+    };
+    if !two || total < OVERLAP {
+        return make(&mut |part| {
+            segment.add(part.bytes())?;
+            part.clear();
             Ok(())
-        })?;
+        });
     }
-    Ok(put::numbered(&order, stored))
+    std::thread::scope(|scope| {
+        let (full, ready) = mpsc::sync_channel(UNDER_WAY - 1);
+        let (back, spare) = mpsc::channel::<pieces::Part>();
+        let maker = scope.spawn(move || {
+            make(&mut |part| {
+                let made = std::mem::replace(part, spare.try_recv().unwrap_or_default());
+                part.clear();
+                // Nobody takes it where an earlier one could not be handed over, which is the error that is told.
+                full.send(made).map_err(|_| Error::corrupt("what was made is not taken"))
+            })
+        });
+        for part in ready {
+            segment.add(part.bytes())?;
+            // The other thread has ended when it needs no more.
+            let _ = back.send(part);
+        }
+        maker
+            .join()
+            .unwrap_or_else(|_| Err(Error::corrupt("a thread that gathers panicked; please report it")))
+    })
 }
 
 /// Stores one string in the segment's blob heap; returns its 16-byte reference.

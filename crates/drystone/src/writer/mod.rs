@@ -25,7 +25,7 @@ use drystone_transform::{Chain, Choice, Scratch, Transform};
 use crate::array::Source;
 use crate::choose::Choices;
 use crate::container::{Inner, lock, no_such};
-use crate::layout::{Layouts, laid};
+use crate::layout::{Laid, Layouts, laid};
 use crate::log_scan::PartFrom;
 use crate::put::{self, BlockPart, Gathered, Place, StoredChunk};
 use crate::transaction::Committed;
@@ -34,7 +34,7 @@ use crate::{Error, Result, adoption, random};
 use accept::{check_box, members, refuse_unfenced, transform_of};
 pub use cuts::BlockLayout;
 use cuts::Cuts;
-use encode::{blob, encode_ahead, encode_all, store_coded, store_cut};
+use encode::{blob, encode_ahead, encode_all, store_coded, store_gathered};
 use part::{Part, header};
 
 /// How to open a writer.
@@ -234,14 +234,14 @@ impl Writer {
         if state.open.is_none() {
             return Err(Error::invalid("no step is open in this writer"));
         }
-        let parts = self.guard(&mut state, |w, state| {
+        let (parts, tail) = self.guard(&mut state, |w, state| {
             w.finish_group(state)?;
-            Ok(state.parts())
+            Ok((state.parts(), state.part.tail()))
         })?;
         drop(state);
         if self.shared.rank.is_some_and(|r| r.nranks == 1) {
-            return adoption::commit_own(&self.shared.inner, self.shared.id, self.own_fence(), &parts, true)
-                .map(Some);
+            let (inner, fence) = (&self.shared.inner, self.own_fence());
+            return adoption::commit_own(inner, self.shared.id, fence, &parts, tail.as_ref(), true).map(Some);
         }
         Ok(None)
     }
@@ -296,32 +296,40 @@ impl Writer {
         let schema = &self.shared.inner.snapshot().schema;
         let layouts = lock(&self.shared.layouts).of(schema, &variable, &end)?;
         let place = Place { step, variable: variable.id, put };
-        for laid in laid(&layouts, &leaves, &offset, data.shape()) {
-            let from: Vec<u64> = laid.offset.iter().zip(&offset).map(|(at, first)| at - first).collect();
+        let laid = laid(&layouts, &leaves, &offset, data.shape());
+        let from = |laid: &Laid| laid.offset.iter().zip(&offset).map(|(at, first)| at - first).collect();
+        // Declared layouts were chosen by somebody who knows what is read.
+        let by_model = chunks.is_none() && block_layout == BlockLayout::Model && layouts.is_empty();
+        let inner = &self.shared.inner;
+        if let (true, Transform::Chain(chain), [first, _, ..]) = (by_model, &transform, &laid[..])
+            && chain.is_identity()
+            && let Some(cut) = self.shared.cuts.of_records(inner, (path, &variable), &laid)?
+        {
+            let from: Vec<u64> = from(first);
+            let part = |laid| BlockPart { laid, leaves: &leaves, chain, cut: &cut, from: &from };
+            return self.put_raw(&laid.iter().map(part).collect::<Vec<_>>(), &place, data, generation);
+        }
+        for laid in &laid {
+            let from: Vec<u64> = from(laid);
             let chain = match &transform {
                 Transform::Chain(chain) => chain.clone(),
                 Transform::Auto(auto) => {
                     let (chain, cut) = (&Chain::identity(), &laid.count[..]);
-                    let part = BlockPart { laid: &laid, leaves: &leaves, chain, cut, from: &from };
-                    let measured = self.shared.inner.profile().map(|p| (p.write / 1e6).max(1.0) as u64);
+                    let part = BlockPart { laid, leaves: &leaves, chain, cut, from: &from };
+                    let measured = inner.profile().map(|p| (p.write / 1e6).max(1.0) as u64);
                     self.shared.choices.chain(auto, path, variable.id, &part, data, measured)?
                 }
             };
             let coded = !chain.is_identity();
-            // Declared layouts were chosen by somebody who knows what is read.
-            let by_model = chunks.is_none() && block_layout == BlockLayout::Model && layouts.is_empty();
             let cut = match by_model {
-                true => {
-                    let inner = &self.shared.inner;
-                    self.shared.cuts.of(inner, (path, &variable), &laid.count, laid.room, coded)?
-                }
+                true => self.shared.cuts.of(inner, (path, &variable), &laid.count, laid.room, coded)?,
                 false => put::cut(&laid.count, chunks, u64::from(laid.room), laid.is_curved()),
             };
-            let part = BlockPart { laid: &laid, leaves: &leaves, chain: &chain, cut: &cut, from: &from };
+            let part = BlockPart { laid, leaves: &leaves, chain: &chain, cut: &cut, from: &from };
             if coded {
                 self.put_coded(&part, &place, data, generation)?;
             } else {
-                self.put_raw(&part, &place, data, generation)?;
+                self.put_raw(&[part], &place, data, generation)?;
             }
         }
         Ok(())
@@ -417,7 +425,7 @@ impl Writer {
                 w.finish_loose(state)
             })?;
         }
-        let parts = state.parts();
+        let (parts, tail) = (state.parts(), state.part.tail());
         drop(state);
         if loose {
             adoption::commit_own(
@@ -425,6 +433,7 @@ impl Writer {
                 self.shared.id,
                 self.own_fence(),
                 &parts,
+                tail.as_ref(),
                 self.shared.rank.is_some_and(|r| r.nranks == 1),
             )?;
         }
@@ -529,20 +538,46 @@ impl Writer {
         Ok((put, step, state.generation))
     }
 
-    fn put_raw(&self, part: &BlockPart<'_>, place: &Place, data: &Source<'_>, generation: u64) -> Result<()> {
+    /// Stores raw blocks of one grid, members of a record side by side.
+    fn put_raw(
+        &self,
+        parts: &[BlockPart<'_>],
+        place: &Place,
+        data: &Source<'_>,
+        generation: u64,
+    ) -> Result<()> {
         let mut state = self.state_of(generation)?;
         self.guard(&mut state, |w, state| {
             w.roll_if_full(state)?;
-            let grid = put::grid(&part.laid.count, part.cut);
-            let segment = &mut state.part.segment;
-            let subchunks = match &grid[..] {
-                [(first, extent)] => {
-                    vec![part.store_raw(data, first, extent, &mut Gathered::default(), segment)?]
-                }
-                _ => store_cut(part, data, &grid, segment)?,
+            let Some(one) = parts.first() else { return Ok(()) };
+            let grid = put::grid(&one.laid.count, one.cut);
+            let order = match grid.len() {
+                1 => vec![0],
+                _ => put::stored_order(&one.laid.count, one.cut),
             };
-            w.add_entry(state, part, place, &subchunks)
+            let grid: Vec<_> = order.iter().filter_map(|&n| grid.get(n).cloned()).collect();
+            let segment = &mut state.part.segment;
+            let stored = match parts {
+                [part] if part.is_stored_as_it_is(data, &grid) => {
+                    let mut gathered = Gathered::default();
+                    let store = |(first, extent): &(Vec<u64>, Vec<u64>)| {
+                        part.store_raw(data, first, extent, &mut gathered, segment)
+                    };
+                    vec![grid.iter().map(store).collect::<Result<Vec<_>>>()?]
+                }
+                _ => store_gathered(parts, data, &grid, segment, w.has_spare_processor())?,
+            };
+            for (part, stored) in parts.iter().zip(stored) {
+                w.add_entry(state, part, place, &put::numbered(&order, stored))?;
+            }
+            Ok(())
         })
+    }
+
+    /// Whether a second thread finds a processor: the ranks of a run are taken to share those of this node.
+    fn has_spare_processor(&self) -> bool {
+        let ranks = self.shared.rank.map_or(1, |rank| rank.nranks.max(1) as usize);
+        crate::read::threads() / ranks >= 2
     }
 
     fn put_coded(

@@ -7,13 +7,20 @@ use drystone_format::log::{FileHeader, FileKind, Rank};
 use drystone_store::PutMode;
 
 use crate::container::Inner;
+use crate::log_scan::Tail;
 use crate::segment::Segment;
 use crate::{Result, random};
+
+/// A longer end of an idx is read back rather than kept.
+const MOST_TAIL: usize = 64 << 10;
 
 pub(super) struct Part {
     pub(super) number: u32,
     pub(super) segment: Segment,
+    header: FileHeader,
     pub(super) idx_pending: Vec<u8>,
+    /// What was handed to the store last, the end of the idx.
+    idx_last: Vec<u8>,
     pub(super) idx_len: u64,
     pub(super) idx_frames: u64,
     /// The header of the idx is on stable storage.
@@ -28,7 +35,9 @@ impl Part {
         Part {
             number: header.part,
             segment: Segment::new(inner.store.clone(), &segment_header),
+            header: header.clone(),
             idx_pending,
+            idx_last: Vec::new(),
             idx_len: 0,
             idx_frames: 1,
             header_synced: false,
@@ -53,8 +62,16 @@ impl Part {
             inner.store.put(&key, &self.idx_pending, PutMode::IfAbsent, sync)?;
         }
         self.idx_len += self.idx_pending.len() as u64;
+        std::mem::swap(&mut self.idx_last, &mut self.idx_pending);
         self.idx_pending.clear();
         Ok(())
+    }
+
+    /// The end of the idx, as it was handed to the store, if that is not much.
+    pub(super) fn tail(&self) -> Option<Tail> {
+        let at = self.idx_len - self.idx_last.len() as u64;
+        let (part, header) = (self.number, self.header.clone());
+        (self.idx_last.len() <= MOST_TAIL).then(|| Tail { part, header, at, bytes: self.idx_last.clone() })
     }
 }
 

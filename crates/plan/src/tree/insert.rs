@@ -3,6 +3,9 @@
 //! One pass from left to right hands each leaf the new entries that fall to it; only pages on the way to a changed leaf are
 //! emitted again. A page that overflows at the right edge of the tree, because a later step was appended, stays full and the
 //! rest moves on; any other page is split evenly, so that both halves have room.
+//!
+//! Steps come one by one: the leaf at the right edge is left as it is from [`TAIL`] entries on, and the next begins. A few such
+//! leaves are joined when together they fill one. So a commit emits a quarter of a leaf rather than half of one.
 
 use std::iter::Peekable;
 use std::sync::Arc;
@@ -16,6 +19,8 @@ use super::{Emit, Pages, Place, key};
 
 /// Most entries a leaf is given.
 pub const LEAF_CAPACITY: usize = 512;
+/// A leaf at the right edge is given no more entries of later steps once it has so many.
+const TAIL: usize = LEAF_CAPACITY / 4;
 /// Most children a branch is given.
 pub const BRANCH_FANOUT: usize = 128;
 
@@ -59,10 +64,16 @@ fn insert_below<P: Pages>(
     emit: &mut dyn Emit,
 ) -> Result<Vec<Child>, P::Error> {
     if place.height == 0 {
-        let mut all = place.leaf(pages)?.to_vec();
-        let greatest = all.iter().max_by(|a, b| key_cmp(a, b));
+        let old = place.leaf(pages)?;
+        let greatest = old.iter().max_by(|a, b| key_cmp(a, b));
         let appended =
             bound.is_none() && greatest.zip(new.peek()).is_none_or(|(old, new)| key_cmp(old, new).is_le());
+        if appended && old.len() >= TAIL {
+            let mut level = vec![Child::of_entries(&old, *place.page)];
+            level.extend(leaves(new.collect(), true, emit));
+            return Ok(level);
+        }
+        let mut all = old.to_vec();
         while let Some(entry) = new.next_if(|entry| falls_before(entry, bound)) {
             all.push(entry);
         }
@@ -71,18 +82,46 @@ fn insert_below<P: Pages>(
     }
     let branch = place.branch(pages)?;
     let mut children = Vec::with_capacity(branch.children.len() + 1);
-    let mut kept = 0;
+    let mut appended = bound.is_none();
+    let joined = if bound.is_none() { to_join(&branch) } else { branch.children.len() };
+    let mut before = 0;
     for (number, child) in branch.children.iter().enumerate() {
+        if number == joined {
+            before = children.len();
+        }
         let end = branch.children.get(number + 1).or(bound);
-        if new.peek().is_some_and(|entry| falls_before(entry, end)) {
+        let affected = new.peek().is_some_and(|entry| falls_before(entry, end));
+        if affected && number >= joined {
+            let mut all: Vec<Entry> = Vec::new();
+            for child in &branch.children[joined..] {
+                all.extend(place.below(child).leaf(pages)?.iter().cloned());
+            }
+            all.extend(new);
+            all.sort_by(key_cmp);
+            children.truncate(before);
+            children.extend(leaves(all, true, emit));
+            break;
+        }
+        if affected {
             children.extend(insert_below(pages, place.below(child), new, end, emit)?);
+            appended &= number + 1 == branch.children.len();
         } else {
             children.push(child.clone());
-            kept += 1;
         }
     }
-    let appended = bound.is_none() && kept + 1 == branch.children.len();
     Ok(branches(children, place.height, appended, emit))
+}
+
+/// The first of the leaves at the end of a branch that are to be joined; their number if none are.
+fn to_join(branch: &Branch) -> usize {
+    let all = branch.children.len();
+    if branch.height != 1 {
+        return all;
+    }
+    let small = |child: &&Child| child.entries < LEAF_CAPACITY as u64;
+    let small: Vec<&Child> = branch.children.iter().rev().take_while(small).collect();
+    let entries: u64 = small.iter().map(|child| child.entries).sum();
+    if small.len() > 1 && entries >= LEAF_CAPACITY as u64 { all - small.len() } else { all }
 }
 
 fn falls_before(entry: &Entry, bound: Option<&Child>) -> bool {

@@ -244,7 +244,8 @@ fn appending_steps_emits_one_path_and_keeps_pages_full() {
     assert!(emitted < steps * 4, "{emitted}");
     let mut leaves = 0;
     walk(&memory, &root, &mut |_, height| leaves += u64::from(height == 0)).unwrap();
-    assert_eq!(leaves, 80_000u64.div_ceil(512));
+    // Full ones, and up to four at the end that are not joined yet.
+    assert!((157..=160).contains(&leaves), "{leaves}");
     let point = box_query(777, [0, 20, 20], [1, 21, 21]);
     let (found, leaves, branches) = memory.find(&root, &point);
     assert_eq!((found.len(), leaves, branches), (1, 1, 2));
@@ -356,4 +357,36 @@ fn the_steps_of_large_ones_are_found_without_reading_their_blocks() {
     let found = key_steps(&memory, &root.unwrap(), 0, &|_, _| true).unwrap();
     assert_eq!(found, (1..=4).collect());
     assert!(memory.loaded.get().0 <= 8, "{:?} of {} leaves", memory.loaded.get(), memory.leaves.len());
+}
+
+#[test]
+fn steps_that_are_committed_one_by_one_emit_few_entries_and_leave_full_leaves() {
+    let (mut memory, mut root, mut emitted) = (Memory::default(), None, 0);
+    let commits = 600;
+    for step in 1..=commits {
+        let entries: Vec<Entry> = (0..10)
+            .map(|variable| {
+                let mut entry = block(&[0, 0, 0], &[16; 3], step);
+                (entry.step, entry.variable, entry.put) = (step, variable, u64::from(variable));
+                entry
+            })
+            .collect();
+        let before: Vec<u64> = memory.leaves.keys().copied().collect();
+        root = memory.insert(root, entries).0;
+        let new = memory.leaves.iter().filter(|(page, _)| !before.contains(page));
+        emitted += new.map(|(_, leaf)| leaf.len()).sum::<usize>();
+    }
+    let root = root.unwrap();
+    assert_eq!(root.entries, 10 * commits);
+    assert!(emitted < 100 * commits as usize, "{emitted} entries were emitted in {commits} commits of 10");
+    let mut leaves = Vec::new();
+    walk(&memory, &root, &mut |page, height| {
+        leaves.extend((height == 0).then(|| memory.leaves[&page.offset].len()));
+    })
+    .unwrap();
+    let full = leaves.iter().filter(|entries| **entries == LEAF_CAPACITY).count();
+    assert!(leaves.len() - full <= 5, "{leaves:?}");
+    let query = Query { steps: StepSet::one(577), variable: 3, member: None, bounds: None };
+    let (found, ..) = memory.find(&root, &query);
+    assert_eq!(found.iter().map(|e| (e.step, e.variable)).collect::<Vec<_>>(), [(577, 3)]);
 }

@@ -23,6 +23,22 @@ pub(super) fn reads_are_exact(store: &dyn Store) {
         store.read("a/object", offset as u64, &mut out).expect("bytes that are there can be read");
         assert_eq!(out, bytes[offset..offset + len], "the bytes at {offset}+{len} are the ones written");
     }
+    let ranges = [(9_000, 1000), (5, 0), (0, 3), (2, 7000)];
+    let mut out = vec![0xAA; 8003];
+    store.read_ranges("a/object", &ranges, &mut out).expect("ranges that are there can be read");
+    let expected: Vec<u8> =
+        ranges.iter().flat_map(|&(at, len)| &bytes[at as usize..at as usize + len]).copied().collect();
+    assert_eq!(out, expected, "ranges come one behind the other");
+    expect_error!(
+        store.read_ranges("a/object", &[(0, 4), (9_999, 2)], &mut [0; 6]),
+        ShortRead { offset: 9_999, wanted: 2, got: 1, .. },
+        "a range beyond the end"
+    );
+    expect_error!(
+        store.read_ranges("a/missing", &[(0, 4)], &mut [0; 4]),
+        NotFound { .. },
+        "ranges of what is missing"
+    );
 }
 
 pub(super) fn reading_past_the_end_is_a_short_read(store: &dyn Store) {

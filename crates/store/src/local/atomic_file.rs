@@ -2,10 +2,11 @@
 //!
 //! The bytes go to a temporary file in the same folder, which then gets the final name: by `rename` where it
 //! may replace, by `link` where it must not, because `link` is the oldest test-and-set that network file systems
-//! also keep. Where there are no hard links, Linux's `RENAME_NOREPLACE` takes its place.
+//! also keep. Where there are no hard links, Linux's `RENAME_NOREPLACE` takes its place. What must not replace is written to a
+//! file without a name where the system has those: the folder is changed once in place of three times.
 //!
-//! Temporary names contain `~`, which no key does. A process that is killed leaves its temporary file; it is
-//! never listed, and `sweep` removes it.
+//! Temporary names contain `~`, which no key does. A process that is killed leaves its temporary file, if it has a name; it
+//! is never listed, and `sweep` removes it.
 
 use std::fs::File;
 use std::io;
@@ -37,6 +38,11 @@ pub(crate) fn write(
     sync: bool,
     opening: Opening<'_>,
 ) -> io::Result<Placed> {
+    if mode == PutMode::IfAbsent
+        && let Some(placed) = write_nameless(path, data, sync, opening)?
+    {
+        return Ok(placed);
+    }
     let (file, temporary) = create_temporary(path, opening)?;
     let written =
         transfer::write_all(&file, 0, &[data]).and_then(|()| if sync { file.sync_data() } else { Ok(()) });
@@ -48,6 +54,50 @@ pub(crate) fn write(
         let _ = std::fs::remove_file(&temporary);
     }
     placed
+}
+
+/// Writes a file that has no name before it has all its bytes. `None` where the system does not make those.
+#[cfg(target_os = "linux")]
+fn write_nameless(path: &Path, data: &[u8], sync: bool, opening: Opening<'_>) -> io::Result<Option<Placed>> {
+    use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
+    use rustix::io::Errno;
+    use std::os::fd::AsRawFd;
+    use std::sync::atomic::AtomicBool;
+
+    static REFUSED: AtomicBool = AtomicBool::new(false);
+    if REFUSED.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let make = || Ok(File::from(open(folder, flags, Mode::from_raw_mode(0o666))?));
+    let file = match opening(&make) {
+        Ok(file) => file,
+        // A missing folder can be made; all else that a named file would meet too is found there.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),
+        Err(_) => return Ok(None),
+    };
+    transfer::write_all(&file, 0, &[data])?;
+    if sync {
+        file.sync_data()?;
+    }
+    let open_file = format!("/proc/self/fd/{}", file.as_raw_fd());
+    match linkat(CWD, open_file, CWD, path, AtFlags::SYMLINK_FOLLOW) {
+        Ok(()) => Ok(Some(Placed::Yes)),
+        Err(Errno::EXIST) => {
+            Ok(Some(if file.metadata()?.nlink() > 0 { Placed::Yes } else { Placed::NameTaken }))
+        }
+        // Without /proc, or where such files get no names. A file with a name meets all else again, and says so.
+        Err(error) => {
+            REFUSED.store(matches!(error, Errno::NOENT | Errno::OPNOTSUPP | Errno::NOSYS), Ordering::Relaxed);
+            Ok(None)
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn write_nameless(_: &Path, _: &[u8], _: bool, _: Opening<'_>) -> io::Result<Option<Placed>> {
+    Ok(None)
 }
 
 fn name_if_absent(file: &File, temporary: &Path, path: &Path) -> io::Result<Placed> {

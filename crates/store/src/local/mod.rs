@@ -323,6 +323,17 @@ impl Store for Folder {
         Ok(())
     }
 
+    fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
+        let (handle, _) = self.handle(key, "read", false)?;
+        let mut rest = out;
+        for &(offset, len) in ranges {
+            let (part, behind) = rest.split_at_mut(len.min(rest.len()));
+            self.read_part(&handle, key, offset, part)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
         let path = self.may_write(key, "append to")?;
         if at == 0 { self.begin(key, &path, parts) } else { self.extend(key, at, parts) }
@@ -333,9 +344,6 @@ impl Store for Folder {
         let fail = |error| self.write_error(key, "put", error);
         let handles = self.handles.get();
         let durability = self.durability.get();
-        if mode == PutMode::IfAbsent && path.symlink_metadata().is_ok() {
-            return Err(fail(io::ErrorKind::AlreadyExists.into()));
-        }
         let write = || atomic_file::write(&path, data, mode, sync, &|open| handles.opening(open));
         let placed = durability.with_folders(&self.root, &path, write).map_err(fail)?;
         handles.forget(key);
@@ -412,6 +420,10 @@ impl Store for LocalStore {
 
     fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
         self.folder.read_seen(key, offset, out, seen)
+    }
+
+    fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
+        self.folder.read_ranges(key, ranges, out)
     }
 
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {

@@ -1,0 +1,68 @@
+//! A process may fork while the local store is in use. A program of its own: locks of the C library that threads of *other* tests
+//! happened to hold at the fork would stay held in the child, and it would hang for no fault of the store's.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use drystone_store::{LocalStore, PutMode, Request, Store, StoreError, StoreExt};
+
+/// Reads and writes in a child while the parent's threads hold the store's locks at any moment.
+#[test]
+fn a_forked_child_can_use_the_store_whatever_the_parents_threads_were_doing() {
+    unsafe extern "C" {
+        fn fork() -> i32;
+        fn _exit(status: i32) -> !;
+        fn alarm(seconds: u32) -> u32;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let store = LocalStore::create(dir.path()).unwrap();
+    for i in 0..200_u8 {
+        store.put(&format!("k{i}"), &[i; 100], PutMode::Replace, false).unwrap();
+    }
+    let use_all_of_it = |round: u32| -> bool {
+        let read = (0..200_u8).all(|i| store.read_vec(&format!("k{i}"), 50, 50).is_ok_and(|b| b == [i; 50]));
+        let key = format!("child/{round}");
+        let submitted =
+            store.submit(Request::Append { key: key.clone(), at: 0, data: vec![1; 10] }).wait().is_ok();
+        read && submitted && store.sync(&[&key]).is_ok() && store.list("child/").is_ok()
+    };
+    let finished = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !finished.load(Ordering::Relaxed) {
+                    let pending: Vec<_> = (0..200)
+                        .map(|i| store.submit(Request::read_many(format!("k{i}"), vec![(0, 100)])))
+                        .collect();
+                    pending.into_iter().for_each(|pending| drop(pending.wait().unwrap()));
+                }
+            });
+        }
+        for round in 0..15 {
+            let before_fork = store.submit(Request::read_many("k1", vec![(0, 1)]));
+            // SAFETY: the child uses the store, which is what this test is about, and the allocator, which
+            // the C library makes usable after a fork; then it leaves without running anything of the parent's.
+            let child = unsafe { fork() };
+            if child == 0 {
+                // SAFETY: plain numbers. Should the child hang, it is ended and the test fails.
+                unsafe { alarm(20) };
+                let carried_over = before_fork.wait();
+                let ok = use_all_of_it(round) && matches!(carried_over, Err(StoreError::Closed { .. }));
+                // SAFETY: ends the process at once.
+                unsafe { _exit(if ok { 0 } else { 1 }) };
+            }
+            let child = rustix::process::Pid::from_raw(child).expect("fork succeeds");
+            let (_, status) = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty())
+                .unwrap()
+                .unwrap();
+            let status = (status.exit_status(), status.terminating_signal());
+            if status != (Some(0), None) || before_fork.wait().is_err() {
+                finished.store(true, Ordering::Relaxed);
+                panic!("round {round}: the child ended with {status:?}");
+            }
+        }
+        finished.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(store.list("child/").unwrap().len(), 15, "what children wrote the parent sees");
+}
