@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use drystone::plan::selection::Selection;
 use drystone::{Container, CreateOptions, Mode, Writer};
@@ -97,7 +97,11 @@ pub struct Shared {
     pub(crate) state: Mutex<State>,
     pub(crate) wake: Condvar,
     pub(crate) done: Condvar,
-    opens: AtomicU64,
+    pub(crate) opens: AtomicU64,
+    /// The container that a published file needs no more.
+    pub(crate) published: OnceLock<PathBuf>,
+    /// Whether publishing was tried.
+    pub(crate) settled: AtomicBool,
     _lock: Option<File>,
 }
 
@@ -328,6 +332,9 @@ impl Drop for Opening {
         if self.shared.opens.fetch_sub(1, Ordering::SeqCst) == 1 {
             files.remove(&self.shared.path);
             self.shared.shut();
+            if let Some(container) = self.shared.published.get() {
+                let _ = std::fs::remove_dir_all(container); // nothing leads to it any more
+            }
         }
     }
 }
@@ -403,6 +410,8 @@ impl Shared {
             wake: Condvar::new(),
             done: Condvar::new(),
             opens: AtomicU64::new(0),
+            published: OnceLock::new(),
+            settled: AtomicBool::new(false),
             _lock: lock,
         })
     }

@@ -16,6 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::file::{Opening, path_of};
 use crate::host::{Host, quietly};
 use crate::props::List;
+use crate::publish;
 use crate::shadow;
 use crate::tree::{Body, Id, Order, ROOT, Target};
 use crate::types::Type;
@@ -30,6 +31,45 @@ pub struct Context {
     pub connector: Hid,
     /// Do we claim to be native?
     pub mimic: bool,
+    /// What the program's access list says and is told again, though it means nothing here.
+    pub kept: Kept,
+}
+
+/// Settings of an access list: the oldest and newest format, and the chunk cache.
+#[derive(Clone, Copy, Default)]
+#[allow(missing_docs)]
+pub struct Kept {
+    pub versions: Option<(i32, i32)>,
+    pub cache: Option<(i32, usize, usize, f64)>,
+}
+
+impl Kept {
+    fn of(host: &Host, fapl: Hid) -> Kept {
+        let (mut oldest, mut newest, mut elements, mut slots, mut bytes, mut weight) = (0, 0, 0, 0, 0, 0.0);
+        // SAFETY: writes numbers.
+        quietly(host, || unsafe {
+            let versions = (host.api.H5Pget_libver_bounds)(fapl, &mut oldest, &mut newest) >= 0;
+            let cache =
+                (host.api.H5Pget_cache)(fapl, &mut elements, &mut slots, &mut bytes, &mut weight) >= 0;
+            Kept {
+                versions: versions.then_some((oldest, newest)),
+                cache: cache.then_some((elements, slots, bytes, weight)),
+            }
+        })
+    }
+
+    /// Says it to a list.
+    pub fn give(self, host: &Host, list: Hid) {
+        // SAFETY: a list of ours, and numbers.
+        quietly(host, || unsafe {
+            if let Some((oldest, newest)) = self.versions {
+                (host.api.H5Pset_libver_bounds)(list, oldest, newest);
+            }
+            if let Some((elements, slots, bytes, weight)) = self.cache {
+                (host.api.H5Pset_cache)(list, elements, slots, bytes, weight);
+            }
+        });
+    }
 }
 
 impl Context {
@@ -43,7 +83,7 @@ impl Context {
         let mut connector: Hid = -1;
         // SAFETY: writes one id, whose reference we keep.
         quietly(host, || unsafe { (host.api.H5Pget_vol_id)(fapl, &mut connector) });
-        Arc::new(Context { host, opening, connector, mimic })
+        Arc::new(Context { host, opening, connector, mimic, kept: Kept::of(host, fapl) })
     }
 
     /// Refuses to change what was opened for reading.
@@ -57,6 +97,10 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
+        // Where objects outlived their file's id, nobody is left to whom the library would give an error.
+        if let Err(failure) = publish::at_the_end(self) {
+            eprintln!("drystone: {}", failure.message);
+        }
         if self.connector > 0 {
             // SAFETY: the reference that `new` got.
             quietly(self.host, || unsafe { (self.host.api.H5Idec_ref)(self.connector) });
@@ -92,6 +136,8 @@ pub struct Handle {
     pub created: OnceCell<List>,
     /// The list it was opened with.
     pub accessed: OnceCell<List>,
+    /// Of a file: was the program told that closing failed? The library then keeps the handle, and closes it once more.
+    pub told: Cell<bool>,
 }
 
 static LIVE: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
@@ -125,6 +171,7 @@ impl Handle {
             name,
             types: OnceCell::new(),
             created: OnceCell::new(),
+            told: Cell::new(false),
             accessed: OnceCell::new(),
         };
         let at = Box::into_raw(Box::new(handle));
@@ -340,6 +387,7 @@ fn external(group: &Place, value: &[u8], walking: &mut Walk) -> Result<Place> {
         opening: there,
         connector: group.context.connector,
         mimic: group.context.mimic,
+        kept: group.context.kept,
     });
     walk(&Place { context, id: ROOT, name: b"/".to_vec() }, path, walking)
 }

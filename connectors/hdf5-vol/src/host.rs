@@ -104,6 +104,10 @@ api! {
     H5Pget_char_encoding: fn(Hid, *mut c_int) -> Herr;
     H5Pset_char_encoding: fn(Hid, c_int) -> Herr;
     H5Pget_copy_object: fn(Hid, *mut c_uint) -> Herr;
+    H5Pget_libver_bounds: fn(Hid, *mut c_int, *mut c_int) -> Herr;
+    H5Pset_libver_bounds: fn(Hid, c_int, c_int) -> Herr;
+    H5Pget_cache: fn(Hid, *mut c_int, *mut usize, *mut usize, *mut f64) -> Herr;
+    H5Pset_cache: fn(Hid, c_int, usize, usize, f64) -> Herr;
     H5Pget_userblock: fn(Hid, *mut u64) -> Herr;
     H5Pget_fclose_degree: fn(Hid, *mut c_int) -> Herr;
     H5Pget_nlinks: fn(Hid, *mut usize) -> Herr;
@@ -248,6 +252,11 @@ impl Host {
             }
         }
         None
+    }
+
+    /// The library, as `dlopen` gave it.
+    pub fn library(&self) -> Void {
+        self.library as Void
     }
 
     /// An id variable of the library, such as `H5T_NATIVE_INT_g`; `name` ends with NUL. -1 if there is none.

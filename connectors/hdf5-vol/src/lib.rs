@@ -24,6 +24,7 @@ pub mod fuzzing;
 pub mod handle;
 pub mod host;
 pub mod props;
+pub mod publish;
 pub mod shadow;
 pub mod space;
 pub mod stub;

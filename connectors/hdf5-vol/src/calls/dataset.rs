@@ -86,6 +86,10 @@ pub(crate) unsafe extern "C" fn create(
         let properties = props::of_dataset(host, dcpl, &space)?;
         let encoded = types::encode(host, type_id)?;
         let disk = types::disk(host, h.void(), h.context.connector, type_id, &encoded)?;
+        let checked = properties.filters.iter().any(|filter| filter.id == 3); // H5Z_FILTER_FLETCHER32
+        if checked && disk.is_variable() {
+            return Err(Failure::unsupported("checksums (fletcher32) of values of variable length"));
+        }
         let size = u32::try_from(disk.size()).map_err(|_| Failure::unsupported("elements of over 4 GiB"))?;
         let committed = committed(host, type_id, &from.context.opening);
         let dtype = StoredType { encoded, size, committed };

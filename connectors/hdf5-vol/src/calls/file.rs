@@ -11,6 +11,7 @@ use crate::file::Opening;
 use crate::handle::{Context, Handle, Kind, behind, text};
 use crate::host::{Host, quietly};
 use crate::props::{self, List};
+use crate::publish;
 use crate::shadow;
 use crate::tree::{ROOT, Tree};
 
@@ -131,6 +132,7 @@ pub(crate) unsafe extern "C" fn get(at: Void, args_at: *mut FileGet, _dxpl: Hid,
 fn fapl(h: &Handle) -> Result<List> {
     let host = h.context.host;
     let list = List::new(host, "H5P_CLS_FILE_ACCESS_ID_g\0")?;
+    h.context.kept.give(host, list.id);
     let info: Box<Info> = Box::new(Ok(h.context.opening.shared.config));
     // SAFETY: the library copies what it is given by our own class.
     unsafe {
@@ -232,6 +234,7 @@ pub(crate) unsafe extern "C" fn specific<const H: usize>(
                         opening: h.context.opening.again(),
                         connector: h.context.connector,
                         mimic: h.context.mimic,
+                        kept: h.context.kept,
                     });
                     *args.args.file = Handle::hold(context, Kind::File, ROOT, b"/".to_vec());
                 }
@@ -295,9 +298,15 @@ fn size_of_file(h: &Handle) -> u64 {
 
 pub(crate) unsafe extern "C" fn close(at: Void, _dxpl: Hid, _req: Req) -> Herr {
     done(at, |h| {
-        let result = h.context.opening.shared.flush();
-        Handle::close(at)?;
-        result
+        let flushed = h.context.opening.shared.flush().and_then(|()| match Arc::strong_count(&h.context) {
+            1 => publish::at_the_end(&h.context),
+            _ => Ok(()),
+        });
+        // The library keeps what could not be closed: the program can make room and try again, or end.
+        if flushed.is_err() && !h.told.replace(true) {
+            return flushed;
+        }
+        Handle::close(at)
     })
 }
 
