@@ -155,6 +155,9 @@ def main() -> None:
         "--hdf5", type=Path, default=ROOT / "build" / "hdf5-1.14.5", help="made by build_hdf5.sh"
     )
     options.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
+    options.add_argument(
+        "--ranks", default="1", help="as 2,4,8,16, once the connector takes files of several ranks"
+    )
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--quick", action="store_true", help="the smallest cases once, for the tests")
     options.add_argument("--document", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
@@ -162,7 +165,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         bench = compiled(given.hdf5.resolve(), Path(folder))
         rounds = 1 if given.quick else given.rounds
-        text = particles(bench, rounds, given.quick) + spectra(bench, rounds, given.quick)
+        ranks = [int(word) for word in given.ranks.split(",")]
+        text = particles(bench, rounds, given.quick, ranks) + spectra(bench, rounds, given.quick, ranks)
     if given.document:
         PAGE.write_text(page(text, given))
     print(text)
@@ -221,22 +225,22 @@ def read(bench: Bench, case: Case, rounds: int, act: str, ranks: int, *more: obj
             case.rounds.setdefault(way, []).append(bench.run(act, way, ranks, *more))
 
 
-def particles(bench: Bench, rounds: int, quick: bool) -> str:
+def particles(bench: Bench, rounds: int, quick: bool, ranks: list[int]) -> str:
     """VPIC-IO, then BD-CATS-IO on what it wrote."""
     mi = 1 << 20
-    sizes = [(2, mi // 16)] if quick else [(2, 8 * mi), (4, 2 * mi), (8, mi), (16, mi // 2)]
+    sizes = [(ranks[0], mi // 16)] if quick else [(n, min(8 * mi, 16 * mi // n)) for n in ranks]
     steps, pause = 2, 20 if quick else 1000
     writes, reads = [], []
-    for ranks, count in sizes:
-        label = f"{ranks} ranks x {count / mi:g} Mi"
-        case = Case(label, ranks * count * 32 * steps)
-        written(bench, case, rounds, "vpic", ranks, count, steps, pause)
+    for n, count in sizes:
+        label = f"{n} {'ranks' if n > 1 else 'rank'} x {count / mi:g} Mi"
+        case = Case(label, n * count * 32 * steps)
+        written(bench, case, rounds, "vpic", n, count, steps, pause)
         writes.append(case)
-        for readers in (ranks,) if quick else (ranks, max(1, ranks // 2)):
+        for readers in sorted({n, max(1, n // 2)}):
             for cold in (True,) if quick else (True, False):
                 name = f"{label} by {readers}, {'cold' if cold else 'page cache'}"
                 again = Case(name, case.bytes_moved)
-                read(bench, again, rounds, "bdcats", readers, ranks * count, steps, cold=cold)
+                read(bench, again, rounds, "bdcats", readers, n * count, steps, cold=cold)
                 reads.append(again)
         bench.clear()
     out = f"## VPIC-IO: 8 variables of 4 bytes, {steps} steps with {pause / 1000:g} s of computation between them\n\n"
@@ -248,15 +252,15 @@ def particles(bench: Bench, rounds: int, quick: bool) -> str:
     return out
 
 
-def spectra(bench: Bench, rounds: int, quick: bool) -> str:
+def spectra(bench: Bench, rounds: int, quick: bool, ranks: list[int]) -> str:
     """H5Boss: many small datasets."""
     writes, reads = [], []
-    for ranks, count in [(2, 50)] if quick else [(1, 1000), (4, 1000), (2, 10000)]:
-        case = Case(f"{count} datasets, {ranks} {'ranks' if ranks > 1 else 'rank'}", count * 16000)
-        written(bench, case, 1 if count > 1000 else rounds, "h5boss", ranks, count, 1)
+    for n, count in [(ranks[0], 50)] if quick else [*((n, 1000) for n in ranks), (ranks[0], 10000)]:
+        case = Case(f"{count} datasets, {n} {'ranks' if n > 1 else 'rank'}", count * 16000)
+        written(bench, case, 1 if count > 1000 else rounds, "h5boss", n, count, 1)
         writes.append(case)
         again = Case(f"{case.label}, cold", case.bytes_moved)
-        read(bench, again, 1 if count > 1000 else rounds, "h5boss-read", ranks, count, 1, cold=True)
+        read(bench, again, 1 if count > 1000 else rounds, "h5boss-read", n, count, 1, cold=True)
         reads.append(again)
         bench.clear()
     out = "## H5Boss: many small datasets, 4,000 floats and two attributes each\n\n" + write_table(

@@ -103,7 +103,11 @@ class _Walk:
             "layout": layout,
             "chunks": list(listed.get_chunk()) if layout == h5d.CHUNKED else None,
             "filters": [
-                [code, flags, [] if code == h5z.FILTER_SHUFFLE else list(numbers)]  # the size, HDF5's own note
+                [
+                    code,
+                    flags,
+                    [] if code == h5z.FILTER_SHUFFLE else list(numbers),
+                ]  # the size, HDF5's own note
                 for code, flags, numbers, _ in (listed.get_filter(n) for n in range(listed.get_nfilters()))
             ],
             # HDF5 changes it by itself for what has a length of its own.

@@ -125,7 +125,9 @@ def test_what_cannot_be_published_stays_what_it_was(
         subprocess.run(["umount", "--lazy", small], check=True)
 
 
-def test_a_program_that_ends_without_closing_loses_nothing(connector_environment, native_environment, tmp_path):
+def test_a_program_that_ends_without_closing_loses_nothing(
+    connector_environment, native_environment, tmp_path
+):
     """A library that shuts down shows nothing of its files: the file stays a stub, which is said, and can be published then."""
     path = tmp_path / "file.h5"
     code = MAKE.replace('with h5py.File(sys.argv[1], "w") as f:', 'f = h5py.File(sys.argv[1], "w")\nif True:')

@@ -27,8 +27,8 @@ pub fn meet(a: Dense<'_>, b: Dense<'_>) -> Option<(Vec<u64>, Vec<u64>)> {
 /// Number of the cell in the buffer.
 fn index(buffer: Dense<'_>, cell: &[u64]) -> usize {
     let mut at = 0u64;
-    for d in 0..cell.len() {
-        at = at * buffer.count[d] + (cell[d] - buffer.first[d]);
+    for ((cell, first), count) in cell.iter().zip(buffer.first).zip(buffer.count) {
+        at = at * count + (cell - first);
     }
     at as usize
 }

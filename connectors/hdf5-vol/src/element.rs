@@ -180,7 +180,7 @@ fn transform(filters: &[Filter], dtype: &DType) -> String {
             1 => format!("zlib:{}", value(0, 6).clamp(1, 9)),
             2 if number => "shuffle".into(),
             307 => "bzip2".into(),
-            4 | 5 | 6 => "zstd:1".into(),
+            4..=6 => "zstd:1".into(),
             32008 if number => "bitshuffle".into(),
             32000 | 32001 | 32004 => "lz4".into(),
             32015 => format!("zstd:{}", value(0, 3).clamp(1, 19)),

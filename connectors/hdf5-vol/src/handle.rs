@@ -255,6 +255,10 @@ pub fn join(group: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 /// A string that the library gave; empty without.
+#[allow(
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "callers hand on what the library gave them for this call"
+)]
 pub fn text<'a>(at: *const c_char) -> &'a [u8] {
     if at.is_null() {
         return &[];

@@ -213,6 +213,7 @@ impl Host {
     /// The library that contains this address, registered if it is new.
     ///
     /// `None` if it is no HDF5 that can be served (a function is missing), or the process has too many.
+    #[allow(clippy::not_unsafe_ptr_arg_deref, reason = "an address that is only looked up, never read")]
     pub fn containing(address: *const c_void) -> Option<&'static Host> {
         let _one = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: dladdr fills the struct, or says that it did not.

@@ -189,6 +189,10 @@ pub fn plain(host: &'static Host, id: Hid) -> Result<Type> {
 
 /// The disk type for a type of the program. `file` is a live handle of ours: the library gives it back when it stores values of
 /// variable length.
+#[allow(
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "callers hand on what the library gave them for this call"
+)]
 pub fn disk(host: &'static Host, file: Void, connector: Hid, id: Hid, encoded: &[u8]) -> Result<Type> {
     let plain = plain(host, id)?;
     // SAFETY: ids are valid, `file` lives as long as whoever holds the type.

@@ -264,7 +264,7 @@ impl Transfer {
         if file != 0 {
             let given = space::extent(host, file)?;
             let fits = given.dims().len() == whole.dims().len();
-            if !fits && !(whole == Space::Null && given == Space::Null) {
+            if !fits && (whole != Space::Null || given != Space::Null) {
                 return Err(Failure::invalid("the file's dataspace has another rank than the dataset"));
             }
         }

@@ -1,6 +1,6 @@
 //! Files: create, open, what programs ask of them, flush, close.
 
-use std::ffi::{c_char, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 
 use crate::abi::{FileGet, FileSpecific, Herr, Hid, OptionalArgs, Req, Void, access, id};
@@ -45,6 +45,36 @@ fn refuse_flags(flags: c_uint) -> Result<()> {
     Ok(())
 }
 
+/// Refuses files that several processes make or open together: each would have a container of its own.
+fn refuse_parallel(host: &Host, fapl: Hid) -> Result<()> {
+    let Some(ask) = host.api.H5Pget_fapl_mpio else { return Ok(()) };
+    let mut communicator: Void = std::ptr::null_mut();
+    // SAFETY: writes a handle of MPI, which is an int or a pointer, and fits.
+    if quietly(host, || unsafe { ask(fapl, &mut communicator, std::ptr::null_mut()) }) < 0 {
+        return Ok(());
+    }
+    let mut ranks: c_int = 2;
+    // SAFETY: functions of the MPI of this process with these signatures; the handle is a copy that is ours to free.
+    unsafe {
+        let size = libc::dlsym(libc::RTLD_DEFAULT, c"MPI_Comm_size".as_ptr());
+        if !size.is_null() {
+            let size: unsafe extern "C" fn(Void, *mut c_int) -> c_int = std::mem::transmute(size);
+            size(communicator, &mut ranks);
+        }
+        let free = libc::dlsym(libc::RTLD_DEFAULT, c"MPI_Comm_free".as_ptr());
+        if !free.is_null() {
+            let free: unsafe extern "C" fn(*mut Void) -> c_int = std::mem::transmute(free);
+            free(&mut communicator);
+        }
+    }
+    if ranks == 1 {
+        return Ok(());
+    }
+    Err(Failure::unsupported(
+        "files of several MPI ranks together are not supported by the drystone connector",
+    ))
+}
+
 pub(crate) unsafe extern "C" fn create<const H: usize>(
     name: *const c_char,
     flags: c_uint,
@@ -57,6 +87,7 @@ pub(crate) unsafe extern "C" fn create<const H: usize>(
     guard(host, std::ptr::null_mut(), || {
         let host = host.ok_or_else(|| Failure::library("unknown library"))?;
         refuse_flags(flags)?;
+        refuse_parallel(host, fapl)?;
         let config = config(host, fapl)?;
         let mut userblock = 0u64;
         // SAFETY: writes one number.
@@ -83,6 +114,7 @@ pub(crate) unsafe extern "C" fn open<const H: usize>(
     guard(host, std::ptr::null_mut(), || {
         let host = host.ok_or_else(|| Failure::library("unknown library"))?;
         refuse_flags(flags)?;
+        refuse_parallel(host, fapl)?;
         let opening = Opening::open(text(name), flags, config(host, fapl)?)?;
         Ok(handle(host, opening, fapl))
     })

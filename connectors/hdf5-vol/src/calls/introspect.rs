@@ -39,8 +39,8 @@ pub(crate) unsafe extern "C" fn opt_query(at: Void, class: c_int, op: c_int, fla
 }
 
 pub(crate) unsafe extern "C" fn info_copy(info: *const c_void) -> Void {
-    // SAFETY: only `info_from_str` and this make such things.
     guard(None, std::ptr::null_mut(), || {
+        // SAFETY: only `info_from_str` and this make such things.
         let info = unsafe { info.cast::<Info>().as_ref() }.cloned();
         Ok(info.map_or(std::ptr::null_mut(), |i| Box::into_raw(Box::new(i)).cast()))
     })
