@@ -38,11 +38,11 @@ def main() -> None:
     options.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     given = options.parse_args()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        measure(given, Path(folder))
+        print(measure(given, Path(folder)))
 
 
-def measure(given: argparse.Namespace, folder: Path) -> None:
-    """One line per size and durability: seconds of each way, and the model against the best."""
+def measure(given: argparse.Namespace, folder: Path) -> str:
+    """One line per size and durability: milliseconds of each way, and the model against the best."""
     program = folder / "steps"
     share = given.prefix / "share" / "drystone"
     command = [
@@ -58,8 +58,8 @@ def measure(given: argparse.Namespace, folder: Path) -> None:
     subprocess.run([str(word) for word in command], check=True)
     counts = [str(1 << i) for i in range(given.ranks.bit_length()) if 1 << i <= given.ranks]
     ways = ["model", *counts, "files", "mpiio"]
-    print(f"| {given.ranks} ranks, ms a step | " + " | ".join(ways) + " | model / best |")
-    print("|---" * (len(ways) + 2) + "|")
+    lines = [f"| {given.ranks} ranks, ms a step | " + " | ".join(ways) + " | model / best |"]
+    lines.append("|---" * (len(ways) + 2) + "|")
     for durable in (0, 1):
         for size in given.bytes:
             times: dict[str, list[float]] = {way: [] for way in ways}
@@ -70,7 +70,8 @@ def measure(given: argparse.Namespace, folder: Path) -> None:
             best = min(middle[count] for count in counts)
             label = f"{size >> 10} KiB, {'durable' if durable else 'async'}"
             cells = " | ".join(f"{middle[way]:.2f}" for way in ways)
-            print(f"| {label} | {cells} | {middle['model'] / best:.2f} |", flush=True)
+            lines.append(f"| {label} | {cells} | {middle['model'] / best:.2f} |")
+    return "\n".join(lines)
 
 
 def quantile(values: list[float], part: float) -> float:

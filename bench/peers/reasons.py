@@ -61,7 +61,7 @@ REASONS: list[tuple[str, str, str, str]] = [
         "many_steps",
         "async",
         "ADIOS2",
-        f"{_COMMIT}, with four changes of a folder; BP5 appends to files that are open",
+        f"{_COMMIT}: a file is made for each; BP5 appends to files that are open",
     ),
     ("many_steps", "async", ".*", f"{_COMMIT}; the peer's steps are chunk files, none visible as a whole"),
     (
@@ -86,7 +86,7 @@ REASONS: list[tuple[str, str, str, str]] = [
         "records",
         "write",
         ".*",
-        "Drystone takes records apart, member by member, with statistics of each; the peer stores them as they come, or was given members",
+        "Drystone takes records apart, with checks and statistics of each member; the peer stores them as they come, or was given members",
     ),
     ("records", "read", ".*", f"{_CHECKED}; the peer reads a contiguous array"),
     (

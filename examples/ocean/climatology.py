@@ -1,7 +1,8 @@
 """Real data: a climatology of the ocean goes into a container, is listed, read, drawn, and comes out as it was.
 
 The file is the COADS climatology, twelve months of the sea's surface, of Debian's package `ferret-datasets`. As root it is
-installed with apt-get if it is missing; otherwise this says what to install.
+installed with apt-get if it is missing. Where that cannot be, the floor of the ocean takes its place: the relief of the
+earth that comes with matplotlib, written as netCDF here.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import drystone as dry
 import numpy as np
@@ -32,29 +34,51 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("build/ocean"), help="where everything is put")
     parser.add_argument("--source", type=Path, default=SOURCE, help="the netCDF file")
+    parser.add_argument("--relief", action="store_true", help="the floor of the ocean instead")
     given = parser.parse_args()
     try:
-        find(given.source)
+        there = not given.relief and find(given.source)
         if given.folder.exists():
             shutil.rmtree(given.folder)
         given.folder.mkdir(parents=True)
-        tell(given.source, given.folder)
+        if there:
+            tell(given.source, given.folder, surface)
+        else:
+            tell(relief(given.folder / "relief.nc"), given.folder, floor)
     except (Failure, dry.DrystoneError, OSError) as failure:
         print(f"ocean: {failure}", file=sys.stderr)
         return 1
     return 0
 
 
-def find(source: Path) -> None:
-    """Install the file if it is missing and that is possible."""
-    if source.exists():
-        return
-    if source == SOURCE and os.geteuid() == 0 and shutil.which("apt-get"):
+def find(source: Path) -> bool:
+    """Install the file if it is missing and that is possible; False if there is only the other one."""
+    if not source.exists() and source == SOURCE and os.geteuid() == 0 and shutil.which("apt-get"):
         print(f"Installing {PACKAGE} with apt-get ...", flush=True)
         for command in (["update"], ["install", "-y", "--no-install-recommends", PACKAGE]):
             subprocess.run(["apt-get", "-qq", *command], check=False, stdout=subprocess.DEVNULL)
+    missing = f"{source} is missing; on Debian and Ubuntu: apt-get install {PACKAGE}"
+    if not source.exists() and source != SOURCE:
+        raise Failure(missing)
     if not source.exists():
-        raise Failure(f"{source} is missing; on Debian and Ubuntu: apt-get install {PACKAGE}")
+        print(f"{missing}\nUntil then the floor of the ocean:")
+    return source.exists()
+
+
+def relief(path: Path) -> Path:
+    """The heights of land and sea floor that come with matplotlib, as a netCDF file."""
+    import matplotlib.cbook as matplotlib
+    import netCDF4
+
+    sample: Any = matplotlib.get_sample_data("topobathy.npz")
+    with sample as found, netCDF4.Dataset(path, "w") as file:
+        for name, unit in (("latitude", "degrees_north"), ("longitude", "degrees_east")):
+            file.createDimension(name, found[name].size)
+            file.createVariable(name, "f4", (name,))[:] = found[name]
+            file[name].units = unit
+        file.createVariable("topo", "f4", ("latitude", "longitude"), zlib=True)[:] = found["topo"]
+        file["topo"].units = "m"
+    return path
 
 
 @contextmanager
@@ -75,7 +99,31 @@ def drystone(*arguments: object) -> str:
     return done.stdout
 
 
-def tell(source: Path, folder: Path) -> None:
+def surface(ocean: Path, folder: Path) -> None:
+    """What the climatology tells, and three pictures of it."""
+    with dry.open(ocean) as c:
+        warm = np.ma.masked_less(c["SST"][:, 45, 90], -1e30)
+    print(f"The sea at 1 N 179 W: {warm.min():.1f} to {warm.max():.1f} degrees over the year")
+    with stage("Draw January's temperatures, a year at one place, and the layout"):
+        drystone("plot", ocean, "SST", "[0]", "-o", folder / "january.png", "--colours", "inferno")
+        drystone("plot", ocean, "SST", "[:, 45, 90]", "-o", folder / "year.png")
+        drystone("plot", ocean, "SST", "--layout", "-o", folder / "layout.png")
+
+
+def floor(ocean: Path, folder: Path) -> None:
+    """What the relief tells, and three pictures of it."""
+    with dry.open(ocean) as c:
+        heights = c["topo"][...]
+    print(
+        f"From {heights.min():.0f} m to {heights.max():.0f} m; {(heights < 0).mean():.0%} of the grid is sea"
+    )
+    with stage("Draw the relief, a circle of latitude, and the layout"):
+        drystone("plot", ocean, "topo", "-o", folder / "relief.png", "--colours", "terrain")
+        drystone("plot", ocean, "topo", "[45, :]", "-o", folder / "circle.png")
+        drystone("plot", ocean, "topo", "--layout", "-o", folder / "layout.png")
+
+
+def tell(source: Path, folder: Path, show: Callable[[Path, Path], None]) -> None:
     """Import, list, read, draw, export, compare."""
     import netCDF4
 
@@ -93,16 +141,11 @@ def tell(source: Path, folder: Path) -> None:
             if not np.array_equal(c[name][...], variable[...]) or c[name].dims != variable.dimensions:
                 raise Failure(f"{name} is not what it was")
     with dry.open(ocean) as c:
-        warm = np.ma.masked_less(c["SST"][:, 45, 90], -1e30)
         stored, decoded = (
             sum(getattr(u, what) for u in c.usage().values()) for what in ("stored", "decoded")
         )
-    print(f"The sea at 1 N 179 W: {warm.min():.1f} to {warm.max():.1f} degrees over the year")
     print(f"{decoded / 1e6:.1f} MB take {stored / 1e6:.1f} MB: {decoded / stored:.1f} times smaller")
-    with stage("Draw January's temperatures, a year at one place, and the layout"):
-        drystone("plot", ocean, "SST", "[0]", "-o", folder / "january.png", "--colours", "inferno")
-        drystone("plot", ocean, "SST", "[:, 45, 90]", "-o", folder / "year.png")
-        drystone("plot", ocean, "SST", "--layout", "-o", folder / "layout.png")
+    show(ocean, folder)
     with stage("Export to netCDF, import that, and compare the two containers"):
         drystone("export", ocean, back)
         drystone("import", back, folder / "again.dry")

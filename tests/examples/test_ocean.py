@@ -25,6 +25,17 @@ def test_a_climatology_goes_in_and_comes_out_as_it_was(tmp_path):
         assert (tmp_path / "ocean" / picture).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
+def test_where_the_climatology_cannot_be_had_the_floor_of_the_ocean_takes_its_place(tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("netCDF4")
+    done = run("--folder", tmp_path / "ocean", "--relief")
+    assert done.returncode == 0, done.stderr
+    assert "drystone diff says: no difference" in done.stdout
+    for picture in ("relief.png", "circle.png", "layout.png"):
+        assert (tmp_path / "ocean" / picture).read_bytes().startswith(b"\x89PNG")
+
+
 def test_what_is_missing_is_said(tmp_path):
     done = run("--folder", tmp_path / "ocean", "--source", tmp_path / "no.nc")
     assert done.returncode == 1

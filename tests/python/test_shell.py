@@ -1,10 +1,15 @@
 """The command at the shell: completion, the manual page, and what is said to wrong input."""
 
+import contextlib
+import itertools
 import os
+import pty
 import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import drystone as dry
@@ -133,16 +138,84 @@ def test_bash_completes_commands_options_files_and_variables(places):
     assert said == [offered for _, offered in COMPLETED], done.stderr
 
 
+def test_fish_completes_commands_options_files_and_variables(places):
+    if shutil.which("fish") is None:
+        pytest.skip("no fish in PATH")
+    code = "drystone completion fish | source\n"
+    for words, _ in COMPLETED:
+        quoted = " ".join(["drystone", *words])
+        code += f"set found (complete -C '{quoted}' | string split -f1 \\t); echo = $found\n"
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", code],
+        cwd=places, env=ENVIRONMENT, capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    for (words, offered), line in zip(COMPLETED, done.stdout.splitlines(), strict=True):
+        assert {name.rstrip("/") for name in line.split()[1:]} == offered, words
+
+
+def test_zsh_completes_commands_options_files_and_variables(places, tmp_path):
+    """Typed at a terminal: TAB, then a key that tells what stands on the line."""
+    if shutil.which("zsh") is None:
+        pytest.skip("no zsh in PATH")
+    told = tmp_path / "told"
+    begin = [
+        "autoload -Uz compinit; compinit -u -D",
+        "unsetopt automenu autolist listbeep beep",
+        'eval "$(drystone completion zsh)"',
+        f"tell() {{ print -r -- \"$BUFFER\" >> {told}; BUFFER= }}; zle -N tell; bindkey '^X' tell",
+        f"echo ready > {told}.ready",
+    ]
+    terminal, shell_end = pty.openpty()
+    shell = subprocess.Popen(
+        ["zsh", "-f", "-i"],
+        stdin=shell_end, stdout=shell_end, stderr=shell_end, cwd=places, start_new_session=True,
+        env=ENVIRONMENT | {"TERM": "dumb", "ZDOTDIR": str(tmp_path)},
+    )  # fmt: skip
+    drain = threading.Thread(target=read_to_the_end, args=(terminal,), daemon=True)
+    drain.start()
+    try:
+        os.write(terminal, ("\n".join(begin) + "\n").encode())
+        wait_until(lambda: Path(f"{told}.ready").exists())
+        for number, (words, _) in enumerate(COMPLETED, 1):
+            os.write(terminal, " ".join(["drystone", *words]).encode() + b"\t\x18")
+            wait_until(lambda so_far=number: told.exists() and len(told.read_text().splitlines()) == so_far)
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(shell_end)
+    for (words, offered), line in zip(COMPLETED, told.read_text().splitlines(), strict=True):
+        last = shared_beginning(offered) if offered else words[-1]
+        assert line.rstrip(" /").split() == ["drystone", *words[:-1], last], line
+
+
+def shared_beginning(names):
+    same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    return "".join(letters[0] for letters in same)
+
+
+def read_to_the_end(terminal):
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 4096):
+            pass
+
+
+def wait_until(so):
+    end = time.monotonic() + 30
+    while not so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 # What is typed wrong: the arguments, the exit code, and a word of the line that helps.
 T = "fields/temperature"
 WRONG = [
     *((f"{name} missing.dry{more}", 3, "missing.dry") for name, more in [
         ("info", ""), ("ls", ""), ("dump", f" {T}"), ("explain", f" {T}"), ("verify", ""), ("publish", ""), ("recover", " --adopt"),
-        ("export", " out.h5"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("view", ""),
+        ("export", " out.h5"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("view", ""), ("gc", ""), ("calibrate", ""),
     ]),
     *((f"{name} some.txt{more}", None, "some.txt") for name, more in [
         ("info", ""), ("ls", ""), ("dump", f" {T}"), ("explain", f" {T}"), ("verify", ""), ("publish", ""), ("recover", " --adopt"),
-        ("export", " out.h5"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("view", ""),
+        ("export", " out.h5"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("view", ""), ("gc", ""),
     ]),
     *((f"{name} good.dry{more}", 3, "fields/temprature") for name, more in [
         ("ls", " fields/temprature"), ("dump", " fields/temprature"), ("explain", " fields/temprature"), ("publish", " fields/temprature"),
@@ -177,6 +250,14 @@ WRONG = [
     ("du", 2, "required: container ("),
     ("check missing.drepl", None, "missing.drepl"),
     ("fmt missing.drepl", None, "missing.drepl"),
+    ("check bad.drepl", 2, "bad.drepl"),
+    ("fmt bad.drepl", 2, "bad.drepl"),
+    ("fmt", 2, ""),
+    ("gc good.dry --keep few", 2, "few"),
+    ("gc good.dry --older-than yesterday", 2, "yesterday"),
+    ("calibrate good.dry --seconds soon", 2, "soon"),
+    ("verify good.dry --at first", 2, "first"),
+    ("recover good.dry --steps three --yes", 2, "three"),
     ("completion powershell", 2, "bash"),
     ("completion", 2, "bash"),
     ("man page", 2, "page"),
@@ -185,6 +266,10 @@ WRONG = [
     ("import", 2, ""),
     ("du good.dry --bytes", 2, "--bytes"),
 ]  # fmt: skip
+
+
+def test_wrong_input_is_tried_with_every_command():
+    assert {typed.split()[0] for typed, _, _ in WRONG} >= {command.name for command in grammar.commands()}
 
 
 @pytest.mark.parametrize(("typed", "code", "says"), WRONG, ids=[typed for typed, _, _ in WRONG])
@@ -204,7 +289,9 @@ def test_wrong_input_gets_one_line_that_helps(places, typed, code, says, monkeyp
     assert says in lines[0]
     # A bad selection or text is shown below, with a mark; nothing else is.
     assert len(lines) == 1 or "^" in lines[-1], err
-    assert not out or typed.startswith("dump bad")  # which has said whose values it was about to print
+    assert not out or typed.startswith(
+        ("dump bad", "check")
+    )  # whose values it was about to print; what is wrong
 
 
 def test_a_folder_that_cannot_be_read_is_an_error_of_the_medium(places, tmp_path):

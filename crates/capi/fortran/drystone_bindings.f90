@@ -326,5 +326,30 @@ module drystone_bindings
        type(c_ptr), intent(out) :: writer
        integer(c_int32_t) :: status
      end function c_team_writer
+     function c_publish(handle, count, variables, compressor, told) result(status) bind(c, name="dry_fortran_publish")
+       import
+       type(c_ptr), value :: handle, variables, compressor
+       integer(c_int32_t), value :: count
+       integer(c_int64_t), intent(out) :: told(4)
+       integer(c_int32_t) :: status
+     end function c_publish
+     function c_read_points(handle, data, naxes, cells, count) result(status) bind(c, name="dry_fortran_read_points")
+       import
+       type(c_ptr), value :: handle, cells
+       type(*), dimension(..), intent(inout) :: data
+       integer(c_int32_t), value :: naxes
+       integer(c_int64_t), value :: count
+       integer(c_int32_t) :: status
+     end function c_read_points
+     function c_find(handle, step, kind, low, high, cells, values, capacity, count, report) result(status) &
+          bind(c, name="dry_find")
+       import
+       type(c_ptr), value :: handle, low, high, cells, values, report
+       integer(c_int64_t), value :: step
+       integer(c_int32_t), value :: kind
+       integer(c_size_t), value :: capacity
+       integer(c_size_t), intent(inout) :: count
+       integer(c_int32_t) :: status
+     end function c_find
   end interface
 end module drystone_bindings

@@ -271,6 +271,36 @@ dry_status dry_fortran_read_strings(dry_variable *variable, int64_t step, int32_
     return dry_read_strings(variable, (uint32_t)(first + ndim), axes, text, capacity, length, ends, cells);
 }
 
+/* A list of cells, one element each; `naxes` coordinates per cell, as C has them. */
+dry_status dry_fortran_read_points(dry_variable *variable, CFI_cdesc_t *data, int32_t naxes, const uint64_t *cells,
+                                   int64_t count) {
+    const struct array a = describe(data);
+    dry_read_options options = dry_read_options_new();
+    options.strides = a.strides;
+    options.item_size = item_size(&a, data);
+    /* A list of another length than the array's is refused by the size of its memory. */
+    return dry_read_points(variable, a.type, data->base_addr, a.ndim == 1 && a.shape[0] == (uint64_t)count ? a.size : 0,
+                           (uint32_t)naxes, cells, (size_t)count, &options);
+}
+
+/* ---- publishing -------------------------------------------------------------------------------------------------- */
+
+dry_status dry_fortran_publish(dry_container *container, int32_t count, const char *const *variables, const char *compressor,
+                               int64_t told[4]) {
+    dry_publish_options options = dry_publish_options_new();
+    dry_publish_report report = dry_publish_report_new();
+    dry_status status;
+    options.variable_count = (uint32_t)count;
+    options.variables = variables;
+    options.compressor = compressor;
+    status = dry_publish(container, &options, NULL, NULL, &report);
+    told[0] = (int64_t)report.snapshot;
+    told[1] = (int64_t)report.written;
+    told[2] = (int64_t)report.kept;
+    told[3] = (int64_t)report.skipped;
+    return status;
+}
+
 /* ---- rules: one box into another ---------------------------------------------------------------------------------- */
 
 static dry_layout layout_of(const struct array *a, const int64_t *start) {

@@ -64,10 +64,18 @@ static int32_t exchange(void *context, const void *send, const uint64_t *send_si
     return code;
 }
 
+/* A number of this machine, by its name (FNV-1a): asking MPI which ranks share memory would make a communicator more. */
+static uint64_t node(void) {
+    char name[MPI_MAX_PROCESSOR_NAME + 1];
+    uint64_t number = 0xcbf29ce484222325u;
+    int length = 0, i;
+    if (MPI_Get_processor_name(name, &length) != MPI_SUCCESS) return 0;
+    for (i = 0; i < length; i++) number = (number ^ (unsigned char)name[i]) * 0x100000001b3u;
+    return number;
+}
+
 dry_status dry_mpi_communicator(MPI_Comm from, dry_communicator *communicator) {
     struct ranks *ranks = (struct ranks *)malloc(sizeof *ranks);
-    MPI_Comm node;
-    int first;
     int code;
 
     *communicator = dry_communicator_new();
@@ -75,20 +83,13 @@ dry_status dry_mpi_communicator(MPI_Comm from, dry_communicator *communicator) {
     code = MPI_Comm_dup(from, &ranks->comm);
     if (code == MPI_SUCCESS) code = MPI_Comm_rank(ranks->comm, &ranks->rank);
     if (code == MPI_SUCCESS) code = MPI_Comm_size(ranks->comm, &ranks->size);
-    /* The ranks that share memory share the number of the first of them. */
-    first = ranks->rank;
-    if (code == MPI_SUCCESS) code = MPI_Comm_split_type(ranks->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-    if (code == MPI_SUCCESS) {
-        code = MPI_Bcast(&first, 1, MPI_INT, 0, node);
-        MPI_Comm_free(&node);
-    }
     if (code != MPI_SUCCESS) {
         free(ranks);
         return DRY_IO;
     }
     communicator->rank = (uint32_t)ranks->rank;
     communicator->size = (uint32_t)ranks->size;
-    communicator->node = (uint64_t)first;
+    communicator->node = node();
     communicator->context = ranks;
     communicator->all_gather = all_gather;
     communicator->exchange = exchange;

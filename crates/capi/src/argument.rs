@@ -26,6 +26,22 @@ pub(crate) unsafe trait Sized32: Copy {
     }
 }
 
+/// Says of a structure of the header that it begins with its size, and how large it was in the first released header; and that it
+/// has a field `reserved`, which has no meaning yet.
+macro_rules! versioned {
+    ($name:ident, $first:literal $(, $reserved:ident)?) => {
+        // SAFETY: a structure of the header: repr(C), a u32 first, and zeros are a value of each field (numbers and pointers).
+        unsafe impl $crate::argument::Sized32 for $name {
+            const NAME: &'static str = stringify!($name);
+            const FIRST: usize = $first;
+            $(fn reserved(&self) -> u32 {
+                self.$reserved
+            })?
+        }
+    };
+}
+pub(crate) use versioned;
+
 fn check_size<T: Sized32>(given: usize) -> Result<()> {
     const { assert!(T::FIRST >= 4 && T::FIRST <= size_of::<T>()) };
     if given < T::FIRST || given > MAX_STRUCT {
@@ -201,6 +217,14 @@ pub(crate) unsafe fn place<'a, T>(given: *mut T, what: &str) -> Result<&'a mut T
     // SAFETY: aligned (checked), NULL or a place that may be written.
     unsafe { given.as_mut() }
         .ok_or_else(|| Failure::invalid(format!("{what} is NULL: there is no place for the result")))
+}
+
+/// Where a handle goes, which is not NULL; it is NULL until there is one.
+pub(crate) unsafe fn handle_place<'a, T>(given: *mut *mut T) -> Result<&'a mut *mut T> {
+    // SAFETY: what the caller of this promises.
+    let out = unsafe { place(given, "the handle")? };
+    *out = std::ptr::null_mut();
+    Ok(out)
 }
 
 /// Writes a value where the caller wants it; nothing for NULL.

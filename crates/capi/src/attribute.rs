@@ -6,7 +6,7 @@ use drystone::SchemaOp;
 use drystone::format::dtype::{DType, Scalar};
 use drystone::format::value::{TypedArray, Value};
 
-use crate::argument::{Sized32, bytes, bytes_mut, give, give_names, give_text, list, text};
+use crate::argument::{bytes, bytes_mut, give, give_names, give_text, list, text, versioned};
 use crate::container::{container, dry_container};
 use crate::dtype::{STRING, Type, number_of, scalar};
 use crate::failure::{Failure, Result, Status, guard};
@@ -25,11 +25,7 @@ pub(crate) struct dry_attribute_info {
     size: u64,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_attribute_info {
-    const NAME: &'static str = "dry_attribute_info";
-    const FIRST: usize = 88;
-}
+versioned!(dry_attribute_info, 88);
 
 /// An attribute as C gets it.
 enum Given {

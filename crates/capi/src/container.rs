@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 use drystone::{Committed, Container, CreateOptions, Durability, Mode};
 
-use crate::argument::{Sized32, give, give_list, options, place, set, text};
+use crate::argument::{give, give_list, handle_place, options, set, text, versioned};
 use crate::failure::{Failure, Result, Status, guard};
 use crate::handle::{Handled, get, keep, take};
 use crate::log;
@@ -28,11 +28,7 @@ pub(crate) struct dry_create_options {
     durability: i32,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_create_options {
-    const NAME: &'static str = "dry_create_options";
-    const FIRST: usize = 8;
-}
+versioned!(dry_create_options, 8);
 
 /// What a container is, at the snapshot of its handle.
 #[repr(C)]
@@ -50,11 +46,7 @@ pub(crate) struct dry_container_info {
     reserved: u32,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_container_info {
-    const NAME: &'static str = "dry_container_info";
-    const FIRST: usize = 72;
-}
+versioned!(dry_container_info, 72);
 
 /// What a commit did.
 #[repr(C)]
@@ -66,11 +58,7 @@ pub(crate) struct dry_commit_report {
     incomplete: u64,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_commit_report {
-    const NAME: &'static str = "dry_commit_report";
-    const FIRST: usize = 24;
-}
+versioned!(dry_commit_report, 24);
 
 const DURABILITIES: [Durability; 3] = [Durability::Async, Durability::Durable, Durability::Memory];
 
@@ -138,9 +126,7 @@ pub(crate) unsafe extern "C" fn dry_create(
 ) -> Status {
     guard(|| {
         // SAFETY: pointers as drystone.h says.
-        let (path, given, out) =
-            unsafe { (text(path, "the path")?, options(given)?, place(out, "the handle")?) };
-        *out = std::ptr::null_mut();
+        let (path, given, out) = unsafe { (text(path, "the path")?, options(given)?, handle_place(out)?) };
         let options = CreateOptions { durability: given.durability()? };
         hand_out(Container::create_local(path, options)?, out);
         Ok(())
@@ -156,8 +142,7 @@ pub(crate) unsafe extern "C" fn dry_open(
 ) -> Status {
     guard(|| {
         // SAFETY: pointers as drystone.h says.
-        let (path, out) = unsafe { (text(path, "the path")?, place(out, "the handle")?) };
-        *out = std::ptr::null_mut();
+        let (path, out) = unsafe { (text(path, "the path")?, handle_place(out)?) };
         hand_out(Container::open_local(path, self::mode(mode)?)?, out);
         Ok(())
     })
@@ -172,8 +157,7 @@ pub(crate) unsafe extern "C" fn dry_open_snapshot(
 ) -> Status {
     guard(|| {
         // SAFETY: pointers as drystone.h says.
-        let out = unsafe { place(out, "the handle")? };
-        *out = std::ptr::null_mut();
+        let out = unsafe { handle_place(out)? };
         hand_out(container(handle)?.at(snapshot)?, out);
         Ok(())
     })

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 use drystone::format::dtype::{DType, Member, Record, Scalar, limit};
 
-use crate::argument::{Sized32, list, options, text};
+use crate::argument::{list, options, text, versioned};
 use crate::failure::{Failure, Result};
 use crate::memory::extents;
 
@@ -46,14 +46,7 @@ pub(crate) struct dry_record {
     reserved: u32,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_record {
-    const NAME: &'static str = "dry_record";
-    const FIRST: usize = 32;
-    fn reserved(&self) -> u32 {
-        self.reserved
-    }
-}
+versioned!(dry_record, 32, reserved);
 
 /// The number of a scalar.
 pub(crate) fn number(scalar: Scalar) -> Type {

@@ -6,7 +6,7 @@ use drystone::FragmentHandle;
 use drystone::dataset::{Prim, Type as Declared};
 use drystone::format::dtype::Scalar;
 
-use crate::argument::{Sized32, bytes, bytes_mut, give, give_text, place, text};
+use crate::argument::{bytes, bytes_mut, give, give_text, handle_place, text, versioned};
 use crate::container::{container, dry_container};
 use crate::dtype::{BYTES, RECORD, Type, number};
 use crate::failure::{Failure, Result, Status, guard};
@@ -37,11 +37,7 @@ pub(crate) struct dry_fragment_info {
     array_count: u64,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_fragment_info {
-    const NAME: &'static str = "dry_fragment_info";
-    const FIRST: usize = 32;
-}
+versioned!(dry_fragment_info, 32);
 
 /// An array in a fragment's memory.
 #[repr(C)]
@@ -60,11 +56,7 @@ pub(crate) struct dry_fragment_array {
     has_strides: u32,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_fragment_array {
-    const NAME: &'static str = "dry_fragment_array";
-    const FIRST: usize = 304;
-}
+versioned!(dry_fragment_array, 304);
 
 /// What of a fragment a container holds.
 #[repr(C)]
@@ -78,11 +70,7 @@ pub(crate) struct dry_coverage {
     missing: u64,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_coverage {
-    const NAME: &'static str = "dry_coverage";
-    const FIRST: usize = 40;
-}
+versioned!(dry_coverage, 40);
 
 fn fragment(handle: *const dry_fragment) -> Result<std::sync::Arc<FragmentHandle>> {
     get(handle)
@@ -100,8 +88,7 @@ pub(crate) unsafe extern "C" fn dry_fragment_open(
     guard(|| {
         // SAFETY: pointers as drystone.h says.
         let (name, given, out) =
-            unsafe { (text(name, "the name")?, parameters(given, count)?, place(out, "the handle")?) };
-        *out = std::ptr::null_mut();
+            unsafe { (text(name, "the name")?, parameters(given, count)?, handle_place(out)?) };
         *out = keep(container(handle)?.fragment(name, &given)?);
         Ok(())
     })

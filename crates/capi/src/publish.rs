@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 
 use drystone::{Compressor, PublishOptions};
 
-use crate::argument::{Sized32, give, list, optional_text, options, text};
+use crate::argument::{give, list, optional_text, options, text, versioned};
 use crate::container::{container, dry_container};
 use crate::failure::{Result, Status, guard};
 use crate::log;
@@ -21,11 +21,7 @@ pub(crate) struct dry_publish_options {
     compressor: *const c_char,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_publish_options {
-    const NAME: &'static str = "dry_publish_options";
-    const FIRST: usize = 32;
-}
+versioned!(dry_publish_options, 32);
 
 /// What a publication did.
 #[repr(C)]
@@ -41,11 +37,7 @@ pub(crate) struct dry_publish_report {
     skipped: u64,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_publish_report {
-    const NAME: &'static str = "dry_publish_report";
-    const FIRST: usize = 56;
-}
+versioned!(dry_publish_report, 56);
 
 impl dry_publish_options {
     unsafe fn parse(&self) -> Result<PublishOptions> {

@@ -9,7 +9,8 @@ use drystone::plan::selection::{Axis, Selection};
 use drystone::{BlockInfo, Precision, ReadReport, Reading};
 
 use crate::argument::{
-    Sized32, give, give_list, give_names, give_structs, give_text, list, optional_text, options, place,
+    give, give_list, give_names, give_structs, give_text, handle_place, list, optional_text, options,
+    versioned,
 };
 use crate::container::{container, dry_container};
 use crate::dtype::{Type, check_element, number_of};
@@ -61,11 +62,7 @@ pub(crate) struct dry_variable_info {
     reserved: u32,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_variable_info {
-    const NAME: &'static str = "dry_variable_info";
-    const FIRST: usize = 272;
-}
+versioned!(dry_variable_info, 272);
 
 /// Cells along one axis.
 #[repr(C)]
@@ -90,11 +87,7 @@ pub(crate) struct dry_read_options {
     readers: u32,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_read_options {
-    const NAME: &'static str = "dry_read_options";
-    const FIRST: usize = 48;
-}
+versioned!(dry_read_options, 48);
 
 /// What a read cost.
 #[repr(C)]
@@ -110,11 +103,7 @@ pub(crate) struct dry_read_report {
     max_relative_error: f64,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_read_report {
-    const NAME: &'static str = "dry_read_report";
-    const FIRST: usize = 56;
-}
+versioned!(dry_read_report, 56);
 
 /// A written block.
 #[repr(C)]
@@ -137,11 +126,7 @@ pub(crate) struct dry_block {
     reserved: u32,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_block {
-    const NAME: &'static str = "dry_block";
-    const FIRST: usize = 272;
-}
+versioned!(dry_block, 272);
 
 /// Gives back the cost of a read.
 pub(crate) unsafe fn give_report(out: *mut dry_read_report, report: &ReadReport, readers: u32) -> Result<()> {
@@ -302,8 +287,7 @@ pub(crate) unsafe extern "C" fn dry_variable_open(
     guard(|| {
         // SAFETY: pointers as drystone.h says.
         let (name, field, out) =
-            unsafe { (path(name)?, optional_text(field, "the member")?, place(out, "the handle")?) };
-        *out = std::ptr::null_mut();
+            unsafe { (path(name)?, optional_text(field, "the member")?, handle_place(out)?) };
         let reading = container(handle)?.reading(name, field)?;
         let member = field.and_then(|field| member(&reading.variable().dtype, field));
         let what = field.map_or_else(|| format!("\"{name}\""), |f| format!("member \"{f}\" of \"{name}\""));

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use drystone::Adopt;
 
-use crate::argument::{Sized32, give, list};
+use crate::argument::{give, list, versioned};
 use crate::container::{container, dry_container};
 use crate::failure::{Failure, Status, guard};
 use crate::log;
@@ -22,11 +22,7 @@ pub(crate) struct dry_recover_report {
     incomplete: u64,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_recover_report {
-    const NAME: &'static str = "dry_recover_report";
-    const FIRST: usize = 48;
-}
+versioned!(dry_recover_report, 48);
 
 /// What a verification saw.
 #[repr(C)]
@@ -40,11 +36,7 @@ pub(crate) struct dry_verify_report {
     damaged: u64,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_verify_report {
-    const NAME: &'static str = "dry_verify_report";
-    const FIRST: usize = 40;
-}
+versioned!(dry_verify_report, 40);
 
 /// `dry_progress` of the header.
 pub(crate) type dry_progress = Option<unsafe extern "C" fn(*mut c_void, u64, u64) -> i32>;

@@ -7,7 +7,9 @@ use std::ffi::c_char;
 use drystone::format::dtype::Scalar;
 use drystone::rules::{Axis, Block, Dtype, Fragment, IndexMap, Kind, Narrowing, Order, Rule, Step, View};
 
-use crate::argument::{Sized32, bytes, bytes_mut, give, give_list, give_text, list, optional_list, place};
+use crate::argument::{
+    bytes, bytes_mut, give, give_list, give_text, handle_place, list, optional_list, versioned,
+};
 use crate::dtype::{Type, scalar};
 use crate::failure::{Failure, Result, Status, guard};
 use crate::handle::{Handled, get, keep, take};
@@ -48,11 +50,7 @@ pub(crate) struct dry_rule_info {
     hash: [u8; 16],
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_rule_info {
-    const NAME: &'static str = "dry_rule_info";
-    const FIRST: usize = 48;
-}
+versioned!(dry_rule_info, 48);
 
 /// How far the abstract array goes in every dimension: far enough for all.
 const EXTENT: u64 = 1 << 60;
@@ -138,10 +136,9 @@ pub(crate) unsafe extern "C" fn dry_rule_compile(
             (
                 fragment(src, src_count, "the layouts of the source")?,
                 fragment(dst, dst_count, "the layouts of the destination")?,
-                place(out, "the handle")?,
+                handle_place(out)?,
             )
         };
-        *out = std::ptr::null_mut();
         let narrowing = match narrowing {
             0 => Narrowing::Refuse,
             1 => Narrowing::Saturate,
@@ -164,9 +161,7 @@ pub(crate) unsafe extern "C" fn dry_rule_decode(
 ) -> Status {
     guard(|| {
         // SAFETY: pointers as drystone.h says.
-        let (encoded, out) =
-            unsafe { (bytes(encoded, size, "the encoded rule")?, place(out, "the handle")?) };
-        *out = std::ptr::null_mut();
+        let (encoded, out) = unsafe { (bytes(encoded, size, "the encoded rule")?, handle_place(out)?) };
         *out = keep(Rule::decode(encoded, src_size, dst_size).map_err(refused)?);
         Ok(())
     })

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use drystone::format::schema::{Attrs, Name};
 use drystone::{Container, NewVariable, SchemaOp};
 
-use crate::argument::{Sized32, bytes, give_names, list, optional_list, optional_text, options, set, text};
+use crate::argument::{bytes, give_names, list, optional_list, optional_text, options, set, text, versioned};
 use crate::container::{container, dry_container};
 use crate::dtype::{Type, dry_record, parse};
 use crate::failure::{Failure, Result, Status, guard};
@@ -32,14 +32,7 @@ pub(crate) struct dry_variable_options {
     fill_size: u64,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_variable_options {
-    const NAME: &'static str = "dry_variable_options";
-    const FIRST: usize = 88;
-    fn reserved(&self) -> u32 {
-        self.reserved
-    }
-}
+versioned!(dry_variable_options, 88, reserved);
 
 /// `DRY_GROWS`: an extent that grows as blocks are put.
 const GROWS: u64 = u64::MAX;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use drystone::collective::{Call, Communicator, Readers, Team, TeamWriterOptions};
 use drystone::{CreateOptions, Error, ErrorKind};
 
-use crate::argument::{Sized32, options, place, text};
+use crate::argument::{handle_place, options, text, versioned};
 use crate::container::{dry_container, dry_create_options};
 use crate::dtype::Type;
 use crate::failure::{Failure, Result, Status, guard};
@@ -50,14 +50,7 @@ pub(crate) struct dry_communicator {
     exchange: dry_exchange,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_communicator {
-    const NAME: &'static str = "dry_communicator";
-    const FIRST: usize = 48;
-    fn reserved(&self) -> u32 {
-        self.reserved
-    }
-}
+versioned!(dry_communicator, 48, reserved);
 
 /// How to open a writer of a team.
 #[repr(C)]
@@ -67,11 +60,7 @@ pub(crate) struct dry_team_writer_options {
     writers: u32,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_team_writer_options {
-    const NAME: &'static str = "dry_team_writer_options";
-    const FIRST: usize = 8;
-}
+versioned!(dry_team_writer_options, 8);
 
 /// A table of callbacks that has been checked.
 struct Callbacks {
@@ -167,6 +156,26 @@ fn ready<T>(found: Result<T>, decline: impl FnOnce(Error) -> Error) -> Result<T>
     found.map_err(|failure| decline(failure.error()).into())
 }
 
+/// Makes a team of what a rank gives; if that is wrong, the rank declines.
+///
+/// # Safety
+/// Pointers are as drystone.h says.
+unsafe fn begin<T>(
+    out: *mut *mut dry_team,
+    ranks: *const dry_communicator,
+    given: impl FnOnce() -> Result<T>,
+    make: impl FnOnce(T, Arc<dyn Communicator>) -> drystone::Result<Team>,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    let (out, ranks) = unsafe { (handle_place(out), communicator(ranks)?) };
+    let mine = out.and_then(|out| Ok((given()?, out)));
+    let (given, out) = ready(mine, |e| Team::decline(ranks.clone(), Call::Open, e))?;
+    let team = make(given, ranks)?;
+    log::tell_warnings(team.container());
+    *out = keep(team);
+    Ok(())
+}
+
 /// Creates a container; all ranks open it.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_team_create(
@@ -175,23 +184,12 @@ pub(crate) unsafe extern "C" fn dry_team_create(
     ranks: *const dry_communicator,
     out: *mut *mut dry_team,
 ) -> Status {
-    guard(|| {
-        // SAFETY: pointers as drystone.h says.
-        let out = unsafe { place(out, "the handle") }.map(|out| {
-            *out = std::ptr::null_mut();
-            out
-        });
-        // SAFETY: as above.
-        let ranks = unsafe { communicator(ranks)? };
-        let mine = out.and_then(|out| {
-            // SAFETY: as above.
-            unsafe { Ok((text(path, "the path")?, options(given)?.durability()?, out)) }
-        });
-        let (path, durability, out) = ready(mine, |e| Team::decline(ranks.clone(), Call::Open, e))?;
-        let created = Team::create_local(path, CreateOptions { durability }, ranks)?;
-        log::tell_warnings(created.container());
-        *out = keep(created);
-        Ok(())
+    // SAFETY: pointers as drystone.h says.
+    guard(|| unsafe {
+        let mine = || Ok((text(path, "the path")?, options(given)?.durability()?));
+        begin(out, ranks, mine, |(path, durability), ranks| {
+            Team::create_local(path, CreateOptions { durability }, ranks)
+        })
     })
 }
 
@@ -203,23 +201,10 @@ pub(crate) unsafe extern "C" fn dry_team_open(
     ranks: *const dry_communicator,
     out: *mut *mut dry_team,
 ) -> Status {
-    guard(|| {
-        // SAFETY: pointers as drystone.h says.
-        let out = unsafe { place(out, "the handle") }.map(|out| {
-            *out = std::ptr::null_mut();
-            out
-        });
-        // SAFETY: as above.
-        let ranks = unsafe { communicator(ranks)? };
-        let mine = out.and_then(|out| {
-            // SAFETY: as above.
-            unsafe { Ok((text(path, "the path")?, crate::container::mode(mode)?, out)) }
-        });
-        let (path, mode, out) = ready(mine, |e| Team::decline(ranks.clone(), Call::Open, e))?;
-        let opened = Team::open_local(path, mode, ranks)?;
-        log::tell_warnings(opened.container());
-        *out = keep(opened);
-        Ok(())
+    // SAFETY: pointers as drystone.h says.
+    guard(|| unsafe {
+        let mine = || Ok((text(path, "the path")?, crate::container::mode(mode)?));
+        begin(out, ranks, mine, |(path, mode), ranks| Team::open_local(path, mode, ranks))
     })
 }
 
@@ -242,8 +227,7 @@ pub(crate) unsafe extern "C" fn dry_team_container(
 ) -> Status {
     guard(|| {
         // SAFETY: pointers as drystone.h says.
-        let out = unsafe { place(out, "the handle")? };
-        *out = std::ptr::null_mut();
+        let out = unsafe { handle_place(out)? };
         *out = keep(team(handle)?.container().clone());
         Ok(())
     })
@@ -269,9 +253,8 @@ pub(crate) unsafe extern "C" fn dry_team_writer_open(
     guard(|| {
         let team = team(handle)?;
         // SAFETY: pointers as drystone.h says.
-        let mine = unsafe { options(given).and_then(|given| Ok((given, place(out, "the handle")?))) };
+        let mine = unsafe { options(given).and_then(|given| Ok((given, handle_place(out)?))) };
         let (given, out) = ready(mine, |e| team.declined(Call::OpenWriter, e))?;
-        *out = std::ptr::null_mut();
         let writers = (given.writers > 0).then_some(given.writers);
         let writer = team.writer(TeamWriterOptions { writers })?;
         *out = keep(OpenWriter::together(writer, team.container().clone()));

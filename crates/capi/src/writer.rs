@@ -7,7 +7,7 @@ use drystone::format::dtype::DType;
 use drystone::member::member;
 use drystone::{Container, ErrorKind, FragmentHandle, Writer, WriterOptions};
 
-use crate::argument::{Sized32, give, list, optional_list, optional_text, options, place, set};
+use crate::argument::{give, handle_place, list, optional_list, optional_text, options, set, versioned};
 use crate::container::{committed, container, dry_commit_report, dry_container, report};
 use crate::dtype::{Type, check_element};
 use crate::failure::{Failure, Result, Status, guard};
@@ -51,11 +51,7 @@ pub(crate) struct dry_writer_options {
     segment_limit: u64,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_writer_options {
-    const NAME: &'static str = "dry_writer_options";
-    const FIRST: usize = 32;
-}
+versioned!(dry_writer_options, 32);
 
 /// What is not usual about a block.
 #[repr(C)]
@@ -68,14 +64,7 @@ pub(crate) struct dry_put_options {
     member: *const c_char,
 }
 
-// SAFETY: repr(C), a u32 first, and zeros are a value of each field.
-unsafe impl Sized32 for dry_put_options {
-    const NAME: &'static str = "dry_put_options";
-    const FIRST: usize = 32;
-    fn reserved(&self) -> u32 {
-        self.reserved
-    }
-}
+versioned!(dry_put_options, 32, reserved);
 
 impl dry_writer_options {
     /// As the engine takes them.
@@ -138,8 +127,7 @@ pub(crate) unsafe extern "C" fn dry_writer_open(
 ) -> Status {
     guard(|| {
         // SAFETY: pointers as drystone.h says.
-        let (given, out) = unsafe { (options(given)?, place(out, "the handle")?) };
-        *out = std::ptr::null_mut();
+        let (given, out) = unsafe { (options(given)?, handle_place(out)?) };
         let container = container(handle)?;
         let writer = container.writer(given.parse()?)?;
         log::tell_warnings(&container);

@@ -6,27 +6,30 @@ mod build;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use build::{Language, crate_folder, exists, program, succeeded};
+use build::{Language, crate_folder, exists, program, succeeded, under_valgrind};
 
 const NO_FORTRAN: &str = "not tried: gfortran is not installed";
 const NO_CPP: &str = "not tried: there is no C++ compiler";
+/// Programs so compiled end at the first wrong access, leak or undefined operation.
+const SANITIZED: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
 fn tour(name: &str) -> PathBuf {
     crate_folder().join("../../examples/native").join(name)
 }
 
 /// A Fortran program with the module and what the module needs from C.
-fn fortran(source: &Path, folder: &Path) -> Command {
+fn fortran(source: &Path, folder: &Path, flags: &[&str]) -> Command {
     let parts = crate_folder().join("fortran");
     let mut shim = Command::new("cc");
-    shim.args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-c", "-o"]);
+    shim.args(["-std=c99", "-g", "-Wall", "-Wextra", "-Werror", "-pedantic"]).args(flags).args(["-c", "-o"]);
     shim.arg(folder.join("shim.o")).arg(parts.join("drystone_fortran.c"));
     succeeded(shim.arg("-I").arg(crate_folder().join("include")));
     // Values come back bit for bit, so they are compared for equality. What gfortran 12 says of uninitialised descriptors is wrong
     // for every allocatable of deferred length.
-    let modules = [parts.join("drystone_bindings.f90"), parts.join("drystone.f90")];
-    let sources = [&*modules[0], &*modules[1], &*folder.join("shim.o"), source];
-    program(Language::Fortran, &sources, folder, &["-Wno-compare-reals", "-Wno-uninitialized"])
+    let sources = [&*parts.join("drystone.f90"), &*folder.join("shim.o"), source];
+    let mut all = vec!["-Wno-compare-reals", "-Wno-uninitialized"];
+    all.extend(flags);
+    program(Language::Fortran, &sources, folder, &all)
 }
 
 #[test]
@@ -36,8 +39,7 @@ fn cpp_objects_close_themselves_and_fail_by_exception() {
     }
     let folder = tempfile::tempdir().unwrap();
     let source = crate_folder().join("tests/cpp/objects.cpp");
-    let checked = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
-    let mut run = program(Language::Cpp, &[&source], folder.path(), &checked);
+    let mut run = program(Language::Cpp, &[&source], folder.path(), &SANITIZED);
     succeeded(&mut run);
 }
 
@@ -47,21 +49,27 @@ fn fortran_arrays_of_any_type_rank_and_layout_come_back() {
         return eprintln!("{NO_FORTRAN}");
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut run = fortran(&crate_folder().join("tests/fortran/arrays.F90"), folder.path());
+    let mut run = fortran(&crate_folder().join("tests/fortran/arrays.F90"), folder.path(), &[]);
     succeeded(&mut run);
+}
+
+fn subfolder(folder: &Path) -> PathBuf {
+    let below = folder.join("plain");
+    std::fs::create_dir(&below).unwrap();
+    below
 }
 
 #[test]
 fn each_tour_reads_what_every_other_wrote() {
     let folder = tempfile::tempdir().unwrap();
-    let mut tours = vec![program(Language::C, &[&tour("tour.c")], folder.path(), &[])];
+    let mut tours = vec![program(Language::C, &[&tour("tour.c")], folder.path(), &SANITIZED)];
     if exists("c++") {
-        tours.push(program(Language::Cpp, &[&tour("tour.cpp")], folder.path(), &[]));
+        tours.push(program(Language::Cpp, &[&tour("tour.cpp")], folder.path(), &SANITIZED));
     } else {
         eprintln!("{NO_CPP}");
     }
     if exists("gfortran") {
-        tours.push(fortran(&tour("tour.f90"), folder.path()));
+        tours.push(fortran(&tour("tour.f90"), folder.path(), &SANITIZED));
     } else {
         eprintln!("{NO_FORTRAN}");
     }
@@ -73,6 +81,13 @@ fn each_tour_reads_what_every_other_wrote() {
         let container = format!("{i}.dry");
         run(writer, "write", &container);
         tours.iter().for_each(|reader| run(reader, "read", &container));
+    }
+    if exists("valgrind") {
+        let plain = program(Language::C, &[&tour("tour.c")], &subfolder(folder.path()), &[]);
+        let mut run = under_valgrind(&plain);
+        succeeded(run.args(["read", "../0.dry"]));
+    } else {
+        eprintln!("not run under valgrind, which is not installed");
     }
     let mut wrong = Command::new(tours[0].get_program());
     assert_eq!(wrong.arg("nonsense").output().unwrap().status.code(), Some(2));

@@ -75,6 +75,45 @@ fn the_program_of_the_guide_prints_what_it_says() {
 }
 
 #[test]
+fn two_programs_with_one_container_do_not_hurt_each_other() {
+    runs("two_programs.c");
+}
+
+/// Structures only grow, at their ends; a program of another header is told what this library cannot do, and the rest works.
+#[test]
+fn a_program_compiled_with_another_header_works_or_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let header = std::fs::read_to_string(crate_folder().join("include/drystone.h")).unwrap();
+    let newer = header.replace("#define DRY_ABI 1u", "#define DRY_ABI 2u").replace(
+        "    int32_t durability;\n} dry_create_options;",
+        "    int32_t durability;\n    uint32_t tomorrow;\n    uint32_t more;\n} dry_create_options;",
+    );
+    assert!(newer.contains("DRY_ABI 2u") && newer.contains("tomorrow"));
+    std::fs::write(folder.path().join("drystone.h"), newer).unwrap();
+    std::fs::copy(crate_folder().join("tests/c/check.h"), folder.path().join("check.h")).unwrap();
+    let source = folder.path().join("newer.c");
+    let program_text = r#"
+#include "check.h"
+int main(void) {
+    dry_create_options options = dry_create_options_new();
+    dry_container *c;
+    FAILS(DRY_UNSUPPORTED, "compile and run with one version", dry_check_abi(DRY_ABI));
+    options.durability = DRY_MEMORY;
+    options.tomorrow = 1;
+    FAILS(DRY_UNSUPPORTED, "newer header", dry_create("newer.dry", &options, &c));
+    options.tomorrow = 0; /* it asks for nothing that this library does not know */
+    OK(dry_create("newer.dry", &options, &c));
+    OK(dry_container_close(c));
+    return 0;
+}
+"#;
+    std::fs::write(&source, program_text).unwrap();
+    // The folder of the program is searched before the crate's.
+    let mut run = program(Language::C, &[&source], folder.path(), &[]);
+    succeeded(&mut run);
+}
+
+#[test]
 fn any_number_of_threads_may_call() {
     runs("threads.c");
 }

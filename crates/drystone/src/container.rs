@@ -558,6 +558,22 @@ impl Inner {
         Ok(newer)
     }
 
+    /// Moves to a version that somebody has just committed, without looking for it, or beyond.
+    pub(crate) fn move_to(&self, version: u64) -> Result<()> {
+        if self.snapshot().version() >= version {
+            return Ok(());
+        }
+        let found = head::read_manifest(self.store.as_ref(), version, &self.identity.uuid)
+            .and_then(|manifest| Snapshot::load(manifest, &self.pages));
+        let snapshot = match found {
+            Ok(snapshot) => Arc::new(snapshot),
+            Err(e) if e.kind() == ErrorKind::NotFound => self.newest()?.0, // it has expired
+            Err(e) => return Err(e),
+        };
+        self.adopt_snapshot(snapshot);
+        Ok(())
+    }
+
     /// Makes `snapshot` the handle's, unless that would go back.
     pub(crate) fn adopt_snapshot(&self, snapshot: Arc<Snapshot>) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);

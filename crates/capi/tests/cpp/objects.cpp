@@ -168,6 +168,30 @@ static void check_fragments(container &c) {
     REQUIRE(out[2] == 12 && second.coverage().missing == 0 && second.info().size == 12 && !second.explain().empty());
 }
 
+/* Commits by hand, recovery, growth, listed cells, searches and publishing. */
+static void check_life() {
+    auto c = container::create("life.dry");
+    c.create_variable<double>("u", {{2, 3}, {}, true, false, "", {}});
+    auto w = c.writer();
+    {
+        auto step = w.begin_step();
+        const std::vector<double> row{1, 2, 3};
+        w.put("u", view<const double>(row, {1, 3}));
+        step.end();
+    }
+    w.flush();
+    REQUIRE(c.commit().changed == 1 && c.commit().changed == 0);
+    REQUIRE(c.flush() >= 2);
+    REQUIRE(c.recover().adopted == 0);
+    c.resize("u", {4, 3});
+    auto u = c.variable("u");
+    REQUIRE(u.shape() == drystone::extents({4, 3}));
+    REQUIRE(u.points<double>({0, 0, 2, 0, 0, 0}) == std::vector<double>({3, 1}));
+    REQUIRE(u.find(0, 2.0, 9.0).size() == 2);
+    REQUIRE(c.publish().arrays == 1);
+    fails(DRY_OUT_OF_RANGE, "not all in", [&] { u.points<double>({0, 9, 9}); });
+}
+
 static std::int32_t all_gather(void *, const void *send, std::uint64_t size, void *receive) {
     std::memcpy(receive, send, size);
     return 0;
@@ -205,6 +229,7 @@ int main() {
         check_handles(c, path);
         check_fragments(c);
     }
+    check_life();
     check_team();
     REQUIRE(container::open(path).steps().size() == 2);
     REQUIRE(!drystone::version().empty());

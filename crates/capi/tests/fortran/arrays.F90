@@ -1,5 +1,5 @@
-! Arrays of every type, rank and memory layout; records, strings, rules, fragments; a team of one rank; failures with and without
-! `status`.
+! Arrays of every type, rank and memory layout; records, strings, rules, fragments; points, searches, publishing; a team of one
+! rank; failures with and without `status`.
 program arrays
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64, error_unit
@@ -20,6 +20,7 @@ program arrays
   call strings()
   call rules()
   call fragments()
+  call searching()
   call team_of_one()
   call failures()
   call c%close()
@@ -336,6 +337,74 @@ contains
     call dry_team_open("team.dry", alone, team, mode=DRY_READ_WRITE)
     call team%close()
   end subroutine team_of_one
+
+  ! Listed cells, cells by their values, and the replica for other tools.
+  subroutine searching()
+    real(c_double) :: field(6, 5), some(3)
+    integer(c_int32_t) :: numbers(4) = [5, -1, 7, 9]
+    integer(int64) :: cells(2, 3) = reshape([0_int64, 0_int64, 5_int64, 4_int64, 2_int64, 1_int64], [2, 3])
+    integer(int64), allocatable :: found(:, :)
+    integer(int64) :: snapshot, written, kept, skipped
+    integer :: i, j, step, status
+    logical :: there
+    type(dry_writer) :: w
+    type(dry_variable) :: v
+
+    call c%create_variable("searched", DRY_FLOAT64, [6, 5], dims=["x", "y"], steps=.true.)
+    call c%create_variable("numbers", DRY_INT32, [4])
+    call c%open_writer(w, rank=0, nranks=1)
+    do step = 0, 1
+       do j = 1, 5
+          do i = 1, 6
+             field(i, j) = 100*step + 10*(j - 1) + (i - 1)
+          end do
+       end do
+       call w%begin_step(step)
+       call w%put("searched", field)
+       call w%end_step()
+    end do
+    call w%close()
+    call c%open_writer(w)
+    call w%put("numbers", numbers)
+    call w%close()
+
+    call c%open_variable(v, "searched")
+    call v%read_points(some, cells, step=1)
+    call require(all(abs(some - [100.d0, 145.d0, 112.d0]) < 1e-9), __LINE__)
+    call v%read_points(some(3:1:-1), cells, steps=[0, 1, 0])
+    call require(all(abs(some - [12.d0, 145.d0, 0.d0]) < 1e-9), __LINE__)
+    call v%read_points(some(:2), cells, step=0, status=status) ! three cells do not fit in two
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call v%read_points(some, cells, steps=[0, 1], status=status)
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call v%read_points(some, cells, status=status) ! of which step?
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call v%read_points(some, 2*cells, step=0, status=status)
+    call require(status == DRY_OUT_OF_RANGE, __LINE__)
+    call v%find(21.5d0, 23d0, found, step=0)
+    call require(all(shape(found) == [2, 2]), __LINE__)
+    call require(all(found(:, 1) == [2, 2]) .and. all(found(:, 2) == [3, 2]), __LINE__)
+    call v%read_points(some(:2), found, step=1)
+    call require(all(abs(some(:2) - [122.d0, 123.d0]) < 1e-9), __LINE__)
+    call v%find(900d0, 901d0, found, step=0)
+    call require(size(found, 2) == 0, __LINE__)
+    call v%find(0d0, 1d0, found, status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. size(found) == 0, __LINE__)
+    call v%close()
+    call c%open_variable(v, "numbers")
+    call v%find(-3_int64, 5_int64, found)
+    call require(all(found(1, :) == [0, 1]), __LINE__)
+    call v%close()
+
+    call c%publish(variables=["searched", "numbers "], compressor="none", snapshot=snapshot, written=written, skipped=skipped)
+    call require(snapshot > 0 .and. written >= 2 .and. skipped >= 0, __LINE__)
+    inquire (file="arrays.dry/zarr/searched/zarr.json", exist=there)
+    call require(there, __LINE__)
+    call c%publish(variables=["searched", "numbers "], compressor="none", written=written, kept=kept)
+    call require(written == 0 .and. kept >= 2, __LINE__)
+    call c%publish(variables=["nowhere"], status=status)
+    call require(status == DRY_NOT_FOUND .and. index(dry_message(), "nowhere") > 0, __LINE__)
+  end subroutine searching
 
   subroutine failures()
     integer :: status

@@ -64,53 +64,62 @@ impl Team {
     ) -> Result<Self> {
         let path = path.as_ref();
         let first = || Container::create_local(path, options);
-        Self::meet(communicator, false, first, || Container::open_local(path, Mode::ReadWrite))
+        Self::one_after_the_other(communicator, first, || Container::open_local(path, Mode::ReadWrite))
     }
 
-    /// Opens a container in a directory, rank 0 before the others. Opened to read, all ranks see the same snapshot, for ever.
+    /// Opens a container in a directory. Opened to read, all ranks see the same snapshot, for ever.
     pub fn open_local(
         path: impl AsRef<Path>,
         mode: Mode,
         communicator: Arc<dyn Communicator>,
     ) -> Result<Self> {
         let path = path.as_ref();
-        let others = if mode == Mode::Append { Mode::ReadWrite } else { mode };
-        let pinned = mode == Mode::Read;
-        Self::meet(
-            communicator,
-            pinned,
-            || Container::open_local(path, mode),
-            || Container::open_local(path, others),
-        )
+        let open = |mode| Container::open_local(path, mode);
+        match mode {
+            Mode::Append => Self::one_after_the_other(communicator, || open(mode), || open(Mode::ReadWrite)),
+            Mode::Read | Mode::ReadWrite => Self::at_once(communicator, mode == Mode::Read, || open(mode)),
+        }
     }
 
-    fn meet(
+    /// Rank 0 makes what the others then open.
+    fn one_after_the_other(
         communicator: Arc<dyn Communicator>,
-        pinned: bool,
         first: impl FnOnce() -> Result<Container>,
         other: impl FnOnce() -> Result<Container>,
     ) -> Result<Self> {
         let meeting = Meeting::new(communicator);
         let is_first = meeting.rank() == 0;
         let mut opened = if is_first { attempt(first).map(Some) } else { Ok(None) };
-        let version = |opened: &Result<Option<Container>>| match opened {
-            Ok(Some(container)) => container.snapshot().version(),
-            _ => 0,
-        };
-        let said = meeting.hold(
-            Act::Open,
-            [version(&opened), 0, 0, 0],
-            opened.as_ref().map(|_| ()).map_err(Clone::clone),
-        )?;
-        let agreed = said.first().map_or(0, |values| values[0]);
+        meeting.hold(Act::Open, [0; 4], opened.as_ref().map(|_| ()).map_err(Clone::clone))?;
         if !is_first {
             opened = attempt(other).map(Some);
         }
-        if pinned && version(&opened) != agreed {
-            opened = opened.and_then(|found| found.map(|container| container.at(agreed)).transpose());
-        }
         meeting.hold(Act::Opened, [0; 4], opened.as_ref().map(|_| ()).map_err(Clone::clone))?;
         let container = opened?.ok_or_else(|| Error::invalid("a rank did not open the container"))?;
+        Ok(Team { container, meeting, pinned: false })
+    }
+
+    /// All ranks open what is there. To read, all take the snapshot that rank 0 has found: a commit may have come in between.
+    fn at_once(
+        communicator: Arc<dyn Communicator>,
+        pinned: bool,
+        open: impl FnOnce() -> Result<Container>,
+    ) -> Result<Self> {
+        let meeting = Meeting::new(communicator);
+        let opened = attempt(open);
+        let version = opened.as_ref().map_or(0, |container| container.snapshot().version());
+        let opening = opened.as_ref().map(|_| ()).map_err(Clone::clone);
+        let said = meeting.hold(Act::Open, [version, 0, 0, 0], opening)?;
+        let mut container = opened?;
+        let agreed = said.first().map_or(0, |values| values[0]);
+        if pinned && said.iter().any(|values| values[0] != agreed) {
+            let moved = attempt(|| match version == agreed {
+                true => Ok(container.clone()),
+                false => container.at(agreed),
+            });
+            meeting.hold(Act::Opened, [0; 4], moved.as_ref().map(|_| ()).map_err(Clone::clone))?;
+            container = moved?;
+        }
         Ok(Team { container, meeting, pinned })
     }
 

@@ -1,5 +1,6 @@
 //! Blocks that wait for the end of a step: kept, sent to the rank that writes them, joined where they lie side by side, written.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use drystone_format::MAX_NDIM;
@@ -18,13 +19,13 @@ const MAX_JOINED: u64 = 16 << 20;
 
 /// A block, dense and row-major. Texts have elements of 0 bytes; each is its length (4 bytes) and its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Staged {
+pub(super) struct Staged<'a> {
     pub(super) path: String,
     pub(super) field: Option<String>,
     pub(super) offset: Vec<u64>,
     pub(super) count: Vec<u64>,
     pub(super) item: u32,
-    pub(super) data: Vec<u8>,
+    pub(super) data: Cow<'a, [u8]>,
 }
 
 fn broken() -> Error {
@@ -60,7 +61,7 @@ fn copy(
     copy.and_then(|copy| copy.run(from, to)).map_err(|e| Error::invalid(e.to_string()))
 }
 
-impl Staged {
+impl<'a> Staged<'a> {
     /// Bytes of it on the way.
     pub(super) fn sent_len(&self) -> u64 {
         let names = self.path.len() + self.field.as_ref().map_or(0, String::len);
@@ -83,7 +84,7 @@ impl Staged {
     }
 
     /// Blocks from the bytes of several.
-    pub(super) fn receive(mut bytes: &[u8]) -> Result<Vec<Self>> {
+    pub(super) fn receive(mut bytes: &'a [u8]) -> Result<Vec<Self>> {
         let mut out = Vec::new();
         while !bytes.is_empty() {
             let (path_len, field_len, ndim, item) =
@@ -102,15 +103,15 @@ impl Staged {
             if (item > 0 && cells != Some(len)) || !ends {
                 return Err(broken());
             }
-            let data = take(&mut bytes, usize::try_from(len).map_err(|_| broken())?)?.to_vec();
+            let data = take(&mut bytes, usize::try_from(len).map_err(|_| broken())?)?;
             if item == 0 {
                 let cells = count.iter().try_fold(1u64, |n, c| n.checked_mul(*c));
-                let texts = separate(&data)?;
+                let texts = separate(data)?;
                 if cells != Some(texts.len() as u64) {
                     return Err(broken());
                 }
             }
-            out.push(Staged { path, field, offset: places, count, item, data });
+            out.push(Staged { path, field, offset: places, count, item, data: data.into() });
         }
         Ok(out)
     }
@@ -161,7 +162,7 @@ fn text(bytes: &mut &[u8], len: u32) -> Result<String> {
 }
 
 /// The type of what a block holds.
-fn element(container: &Container, block: &Staged) -> Result<DType> {
+fn element(container: &Container, block: &Staged<'_>) -> Result<DType> {
     let dtype = container.variable(&block.path)?.dtype;
     match &block.field {
         None => Ok(dtype),
@@ -172,7 +173,7 @@ fn element(container: &Container, block: &Staged) -> Result<DType> {
 }
 
 /// Puts the blocks of one or several ranks, given in the order of ranks and puts.
-pub(super) fn put_all(container: &Container, writer: &Writer, blocks: &[Staged]) -> Result<()> {
+pub(super) fn put_all(container: &Container, writer: &Writer, blocks: &[Staged<'_>]) -> Result<()> {
     let mut arrays: BTreeMap<(&str, Option<&str>, u32), Vec<usize>> = BTreeMap::new();
     for (i, block) in blocks.iter().enumerate() {
         arrays.entry((&block.path, block.field.as_deref(), block.item)).or_default().push(i);
@@ -201,10 +202,10 @@ pub(super) fn put_all(container: &Container, writer: &Writer, blocks: &[Staged])
         let dtype = element(container, block)?;
         let item = block.item as usize;
         let data = if parts.len() == 1 {
-            &block.data
+            &*block.data
         } else {
             gather(blocks, &joined, &parts, item, &mut buffer)?;
-            &buffer
+            &buffer[..]
         };
         let source = Source::dense(data, &joined.count, item)?;
         writer.put(&block.path, &dtype, &source, Some(&joined.offset), block.field.as_deref())?;
@@ -213,7 +214,13 @@ pub(super) fn put_all(container: &Container, writer: &Writer, blocks: &[Staged])
 }
 
 /// Lays the parts of a joined box where they belong in it.
-fn gather(blocks: &[Staged], joined: &Joined, parts: &[usize], item: usize, out: &mut Vec<u8>) -> Result<()> {
+fn gather(
+    blocks: &[Staged<'_>],
+    joined: &Joined,
+    parts: &[usize],
+    item: usize,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     let strides = dense_strides(&joined.count, item as u64)?;
     out.resize(joined.count.iter().product::<u64>() as usize * item, 0); // all of them are in memory
     for part in parts {
@@ -239,7 +246,7 @@ mod tests {
             offset: vec![7, 0],
             count: vec![1, 3],
             item: 2,
-            data: vec![1, 2, 3, 4, 5, 6],
+            data: vec![1, 2, 3, 4, 5, 6].into(),
         };
         let mut sent = Vec::new();
         block.send(&mut sent);
@@ -247,13 +254,13 @@ mod tests {
         Staged { field: None, ..block.clone() }.send(&mut sent);
         let texts: [&[u8]; 3] = [b"a", b"", b"longer"];
         let data = together(&texts).unwrap();
-        Staged { item: 0, data: data.clone(), ..block.clone() }.send(&mut sent);
+        Staged { item: 0, data: data.clone().into(), ..block.clone() }.send(&mut sent);
         let received = Staged::receive(&sent).unwrap();
         assert_eq!(received[0], block);
         assert_eq!(received[1].field, None);
         assert_eq!(separate(&received[2].data).unwrap(), texts);
         let mut one_less = Vec::new();
-        Staged { item: 0, count: vec![1, 2], data, ..block.clone() }.send(&mut one_less);
+        Staged { item: 0, count: vec![1, 2], data: data.into(), ..block.clone() }.send(&mut one_less);
         assert!(Staged::receive(&one_less).is_err());
         for len in 1..sent.len() {
             let cut = Staged::receive(&sent[..len]);

@@ -16,7 +16,7 @@ use super::staged::{Staged, dense, put_all, together};
 use crate::array::Source;
 use crate::container::{Container, lock};
 use crate::writer::accept::{check_box, members, require_settled};
-use crate::writer::{BlockSink, Writer, WriterOptions};
+use crate::writer::{BlockSink, Promise, Writer, WriterOptions};
 use crate::{Error, ErrorKind, Result};
 
 /// Bytes of a step that wait on one rank.
@@ -43,7 +43,7 @@ struct State {
     /// The open step, and whether it replaces.
     step: Option<(u64, bool)>,
     last: Option<u64>,
-    staged: Vec<Staged>,
+    staged: Vec<Staged<'static>>,
     bytes: u64,
     /// This step cannot be written by others: something is written already, or belongs to its rank.
     direct: bool,
@@ -64,11 +64,14 @@ struct Own {
     begun: bool,
 }
 
-fn costs(durability: Durability) -> Costs {
-    // Rough figures, from the fastest steps of bench/collective on two cores and one disk, whose journal takes the syncs of several
-    // writers together.
-    let per_writer = if durability == Durability::Durable { 5e-4 } else { 3e-4 };
-    Costs { per_writer, copy: 0.5e9, write: 1e9 }
+/// What a step costs on this container's device, as far as somebody has measured it.
+fn costs(container: &Container) -> Costs {
+    // Rough figures, from the fastest steps of bench/collective on two cores and one disk. The syncs of several writers at once
+    // share a journal, so each adds a part of one only.
+    let measured = container.profile();
+    let (write, sync) = measured.map_or((1e9, 1e-3), |profile| (profile.write, profile.sync));
+    let syncing = if container.identity().durability == Durability::Durable { sync / 2.0 } else { 0.0 };
+    Costs { per_writer: 3e-4 + syncing, copy: 1e9, write }
 }
 
 impl BlockSink for TeamWriter {
@@ -178,7 +181,7 @@ impl TeamWriter {
             || {
                 let (path, field, count) =
                     (path.to_string(), field.map(str::to_string), data.shape().to_vec());
-                Ok(Staged { path, field, offset: place, count, item, data: dense(data)? })
+                Ok(Staged { path, field, offset: place, count, item, data: dense(data)?.into() })
             },
         )
     }
@@ -208,7 +211,14 @@ impl TeamWriter {
             |writer| writer.put_strings(path, shape, values, offset),
             || {
                 let (path, count) = (path.to_string(), shape.to_vec());
-                Ok(Staged { path, field: None, offset: place, count, item: 0, data: together(values)? })
+                Ok(Staged {
+                    path,
+                    field: None,
+                    offset: place,
+                    count,
+                    item: 0,
+                    data: together(values)?.into(),
+                })
             },
         )
     }
@@ -231,7 +241,7 @@ impl TeamWriter {
         variable: &Variable,
         bytes: u64,
         put: impl Fn(&Writer) -> Result<()>,
-        stage: impl FnOnce() -> Result<Staged>,
+        stage: impl FnOnce() -> Result<Staged<'static>>,
     ) -> Result<()> {
         let mut state = self.state()?;
         if !variable.steps {
@@ -289,7 +299,15 @@ impl TeamWriter {
         } else {
             self.write_for_others(&mut state, &plan, &said)
         };
-        let outcome = self.meeting.hold(Act::Written, [0; 4], written).and_then(|_| self.commit());
+        // One writer, on rank 0, has committed already.
+        let committed = written.as_ref().map_or(0, |version| version.unwrap_or(0));
+        let outcome = match self.meeting.hold(Act::Written, [committed, 0, 0, 0], written.map(|_| ())) {
+            Err(e) => Err(e),
+            Ok(said) => match said.first().map_or(0, |values| values[0]) {
+                0 => self.commit(),
+                version => self.see(version),
+            },
+        };
         state.step = None;
         state.staged.clear();
         if let Err(e) = &outcome {
@@ -307,7 +325,7 @@ impl TeamWriter {
         let nodes: Vec<u64> = said.iter().map(|values| values[3]).collect();
         match self.options.writers {
             Some(writers) => Aggregation::of_writers(loads.len(), writers as usize),
-            None => Aggregation::cheapest(&loads, &nodes, &costs(self.container.identity().durability)),
+            None => Aggregation::cheapest(&loads, &nodes, &costs(&self.container)),
         }
     }
 
@@ -325,10 +343,15 @@ impl TeamWriter {
         };
         let version = *done.as_ref().unwrap_or(&0);
         let said = self.meeting.hold(Act::Committed, [version, 0, 0, 0], done.map(|_| ()))?;
-        if self.meeting.rank() != 0 && !self.container.is_closed() {
-            self.container.refresh()?;
+        self.see(said.first().map_or(0, |values| values[0]))
+    }
+
+    /// This rank's handle moves to what rank 0 has committed.
+    fn see(&self, version: u64) -> Result<u64> {
+        if !self.container.is_closed() {
+            self.container.inner.move_to(version)?;
         }
-        Ok(said.first().map_or(0, |values| values[0]))
+        Ok(version)
     }
 
     /// This rank's writer as number `rank` of `nranks`, with the step begun in it.
@@ -340,7 +363,9 @@ impl TeamWriter {
         if state.own.is_none() {
             let options =
                 WriterOptions { rank: Some((rank, nranks)), run: Some(self.run), ..WriterOptions::default() };
-            state.own = Some(Own { writer: self.container.writer(options)?, rank, nranks, begun: false });
+            // The commit follows when all have written.
+            let writer = Writer::open_as(self.container.inner.clone(), options, Promise::Manifest)?;
+            state.own = Some(Own { writer, rank, nranks, begun: false });
         }
         if let Some(own) = state.own.as_mut().filter(|own| !own.begun) {
             own.writer.begin_step(Some(step), replace)?;
@@ -363,28 +388,35 @@ impl TeamWriter {
         }
     }
 
-    fn end_own(&self, state: &mut State) -> Result<()> {
-        if let Some(own) = state.own.as_mut() {
-            own.writer.end_step()?;
-            own.begun = false;
-        }
-        Ok(())
+    /// Ends the step of this rank's writer; the version if that was the only one and has committed.
+    fn end_own(&self, state: &mut State) -> Result<Option<u64>> {
+        let Some(own) = state.own.as_mut() else { return Ok(None) };
+        let committed = own.writer.end_step()?;
+        own.begun = false;
+        Ok(committed.map(|done| done.snapshot.version()))
     }
 
     /// Sends what waits to the rank that writes it; writes what others sent, if this is such a rank.
-    fn write_for_others(&self, state: &mut State, plan: &Aggregation, said: &[[u64; 4]]) -> Result<()> {
+    fn write_for_others(
+        &self,
+        state: &mut State,
+        plan: &Aggregation,
+        said: &[[u64; 4]],
+    ) -> Result<Option<u64>> {
         let me = self.meeting.rank() as usize;
         let number = plan.group_of(me);
         let group = plan.groups.get(number).cloned().unwrap_or(me..me + 1);
+        let writes = group.start == me;
         let mut bytes = Vec::new();
-        for block in &state.staged {
-            block.send(&mut bytes);
+        if !writes {
+            bytes.reserve_exact(said[me][1] as usize); // as much as this rank has said of its own
+            state.staged.drain(..).for_each(|block| block.send(&mut bytes));
         }
         let mut send_sizes = vec![0; said.len()];
         let mut receive_sizes = vec![0; said.len()];
         send_sizes[group.start] = bytes.len() as u64;
-        if group.start == me {
-            for rank in group {
+        if writes {
+            for rank in group.start + 1..group.end {
                 receive_sizes[rank] = said[rank][1];
             }
         }
@@ -394,17 +426,18 @@ impl TeamWriter {
         let mut received = vec![0; room];
         self.meeting.communicator.exchange(&bytes, &send_sizes, &mut received, &receive_sizes)?;
         drop(bytes);
-        state.staged.clear();
+        // This rank is the first of those it writes for, so its blocks come first.
+        let own_blocks = std::mem::take(&mut state.staged);
         attempt(|| {
-            if receive_sizes[me] == 0 && group_start(plan, number) != me {
+            if !writes {
                 return match state.own.take() {
-                    Some(own) => own.writer.close(),
-                    None => Ok(()),
+                    Some(own) => own.writer.close().map(|()| None),
+                    None => Ok(None),
                 };
             }
             self.own(state, number as u32, plan.groups.len() as u32)?;
-            let blocks = Staged::receive(&received)?;
-            drop(received);
+            let mut blocks: Vec<Staged<'_>> = own_blocks;
+            blocks.extend(Staged::receive(&received)?);
             if let Some(own) = &state.own {
                 put_all(&self.container, &own.writer, &blocks)?;
             }
@@ -451,8 +484,4 @@ impl TeamWriter {
         }
         self.container.refresh().map(|_| ())
     }
-}
-
-fn group_start(plan: &Aggregation, number: usize) -> usize {
-    plan.groups.get(number).map_or(usize::MAX, |group| group.start)
 }

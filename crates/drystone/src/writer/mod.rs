@@ -84,9 +84,19 @@ struct State {
     closed: bool,
 }
 
+/// What makes a step a promise under `durable`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Promise {
+    /// Its record in the log: a commit may come whenever it likes.
+    Record,
+    /// The manifest of a commit that follows at once: the record need not be synced (docs/decisions/007-small-commits.md).
+    Manifest,
+}
+
 struct Shared {
     inner: Arc<Inner>,
     id: u64,
+    promise: Promise,
     rank: Option<Rank>,
     run: u64,
     fence: u64,
@@ -134,6 +144,12 @@ impl BlockSink for Writer {
 
 impl Writer {
     pub(crate) fn open(inner: Arc<Inner>, options: WriterOptions) -> Result<Self> {
+        let alone = matches!(options.rank, Some((_, 1)));
+        Self::open_as(inner, options, if alone { Promise::Manifest } else { Promise::Record })
+    }
+
+    /// The same where the caller knows who commits the steps, and when.
+    pub(crate) fn open_as(inner: Arc<Inner>, options: WriterOptions, promise: Promise) -> Result<Self> {
         inner.require_writable()?;
         let rank = match options.rank {
             None if options.run.is_some() => {
@@ -177,8 +193,21 @@ impl Writer {
         let pid = std::process::id();
         let (layouts, state) = (Mutex::default(), Mutex::new(state));
         let (choices, cuts, layout) = (Choices::default(), Cuts::default(), options.layout);
-        let shared =
-            Shared { inner, id, rank, run, fence, limit, pid, layouts, choices, layout, cuts, state };
+        let shared = Shared {
+            inner,
+            id,
+            promise,
+            rank,
+            run,
+            fence,
+            limit,
+            pid,
+            layouts,
+            choices,
+            layout,
+            cuts,
+            state,
+        };
         Ok(Writer { shared: Arc::new(shared) })
     }
 
@@ -750,9 +779,9 @@ impl Writer {
         }
         self.sync_segments(state)?;
         state.part.idx_flush(&s.inner, s.id)?;
-        // A single rank commits at once: its promise is the manifest, which is synced. Of the idx only the header must last:
+        // Where a commit follows at once the promise is the manifest, which is synced. Of the idx only the header must last:
         // a log that cannot be recognised is damage.
-        let committed_at_once = head.step.is_some() && s.rank.is_some_and(|r| r.nranks == 1);
+        let committed_at_once = head.step.is_some() && s.promise == Promise::Manifest;
         if self.durable() && !(committed_at_once && state.part.header_synced) {
             s.inner.store.sync(&[&keys::idx(s.id, state.part.number)])?;
             state.part.header_synced = true;

@@ -1,0 +1,161 @@
+!> Texts, offsets and parameters as C takes them, and what becomes of a failure. Programs use `drystone`.
+module drystone_arguments
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: error_unit, int32
+  use drystone_bindings
+  implicit none
+  private
+  public :: dry_message, settle, taken, flag, chosen, step_given, convert_place, c_text, convert_text, convert_texts, joined, &
+       convert_parameters
+
+contains
+
+  !> The message of this thread's last failure.
+  function dry_message() result(text)
+    character(:), allocatable :: text
+    character(kind=c_char), allocatable, target :: buffer(:)
+    integer(c_size_t) :: length
+    integer(c_int32_t) :: ignored
+
+    length = 0
+    ignored = c_message(c_null_ptr, 0_c_size_t, length)
+    allocate (buffer(length + 1))
+    ignored = c_message(c_loc(buffer), length + 1, length)
+    text = joined(buffer, length)
+  end function dry_message
+
+  !> Hands a failure to the caller, or ends the program with its message.
+  subroutine settle(code, status)
+    integer(c_int32_t), intent(in) :: code
+    integer(int32), intent(out), optional :: status
+    if (present(status)) then
+       status = code
+    else if (code /= DRY_OK) then
+       write (error_unit, '(2a)') "drystone: ", dry_message()
+       error stop 1
+    end if
+  end subroutine settle
+
+  !> A handle that is about to be closed: nobody has it any more.
+  function taken(handle)
+    type(c_ptr), intent(inout) :: handle
+    type(c_ptr) :: taken
+    taken = handle
+    handle = c_null_ptr
+  end function taken
+
+  !> 1 if it is given and true.
+  pure function flag(so) result(number)
+    logical, intent(in), optional :: so
+    integer(c_int32_t) :: number
+    number = 0
+    if (present(so)) number = merge(1, 0, so)
+  end function flag
+
+  !> What was given, or what holds otherwise.
+  pure function chosen(given, otherwise) result(number)
+    integer(int32), intent(in), optional :: given
+    integer(int32), intent(in) :: otherwise
+    integer(c_int32_t) :: number
+    number = otherwise
+    if (present(given)) number = given
+  end function chosen
+
+  !> A step as C takes it.
+  pure function step_given(step) result(number)
+    integer, intent(in), optional :: step
+    integer(c_int64_t) :: number
+    number = DRY_NO_STEP
+    if (present(step)) number = int(step, c_int64_t)
+  end function step_given
+
+  !> An offset as C takes it, kept in `place`; a count of -1 if there is none.
+  subroutine convert_place(offset, place, count, given)
+    integer, intent(in), optional :: offset(:)
+    integer(c_int64_t), target, intent(out) :: place(8)
+    integer(c_int32_t), intent(out) :: count
+    type(c_ptr), intent(out) :: given
+
+    count = -1
+    given = c_null_ptr
+    if (.not. present(offset)) return
+    count = min(size(offset), size(place))
+    place(:count) = int(offset(:count), c_int64_t)
+    given = c_loc(place)
+  end subroutine convert_place
+
+  !> A text as C has it; blanks at its end are not part of it.
+  pure function c_text(text) result(chars)
+    character(*), intent(in) :: text
+    character(kind=c_char) :: chars(len_trim(text) + 1)
+    integer :: i
+    do i = 1, len_trim(text)
+       chars(i) = text(i:i)
+    end do
+    chars(len_trim(text) + 1) = c_null_char
+  end function c_text
+
+  !> The same for a text that may be left out; `kept` holds it meanwhile.
+  subroutine convert_text(text, kept, given)
+    character(*), intent(in), optional :: text
+    character(kind=c_char), allocatable, target, intent(out) :: kept(:)
+    type(c_ptr), intent(out) :: given
+
+    given = c_null_ptr
+    if (.not. present(text)) return
+    allocate (kept(len_trim(text) + 1))
+    kept = c_text(text)
+    given = c_loc(kept)
+  end subroutine convert_text
+
+  !> A list of texts; `kept` and `pointers` hold it meanwhile.
+  subroutine convert_texts(texts, kept, pointers, given)
+    character(*), intent(in), optional :: texts(:)
+    character(kind=c_char), allocatable, target, intent(out) :: kept(:, :)
+    type(c_ptr), allocatable, target, intent(out) :: pointers(:)
+    type(c_ptr), intent(out) :: given
+    integer :: n, i
+
+    given = c_null_ptr
+    if (.not. present(texts)) return
+    allocate (kept(len(texts) + 1, size(texts)), pointers(max(1, size(texts))))
+    kept = c_null_char
+    do n = 1, size(texts)
+       do i = 1, len_trim(texts(n))
+          kept(i, n) = texts(n)(i:i)
+       end do
+       pointers(n) = c_loc(kept(1, n))
+    end do
+    given = c_loc(pointers)
+  end subroutine convert_texts
+
+  !> Text of so many characters.
+  pure function joined(chars, length) result(text)
+    character(kind=c_char), intent(in) :: chars(:)
+    integer(c_size_t), intent(in) :: length
+    character(int(length)) :: text
+    integer :: i
+    do i = 1, int(length)
+       text(i:i) = chars(i)
+    end do
+  end function joined
+
+  !> Parameters as C takes them; `kept` and `pointers` hold their names meanwhile.
+  subroutine convert_parameters(names, values, kept, pointers, given)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:)
+    character(kind=c_char), allocatable, target, intent(out) :: kept(:, :)
+    type(c_ptr), allocatable, target, intent(out) :: pointers(:)
+    type(parameter_t), allocatable, intent(out) :: given(:)
+    type(c_ptr) :: ignored
+    integer :: n
+
+    n = 0
+    if (present(names) .and. present(values)) n = min(size(names), size(values))
+    allocate (given(n))
+    if (n == 0) return
+    call convert_texts(names, kept, pointers, ignored)
+    given%name = pointers(:n)
+    given%value = int(values(:n), c_int64_t)
+  end subroutine convert_parameters
+end module drystone_arguments

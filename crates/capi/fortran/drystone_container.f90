@@ -1,0 +1,345 @@
+!> A container: what is in it, and how it is made, opened, committed and published. Programs use `drystone`.
+module drystone_container
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: int32, int64
+  use drystone_bindings
+  use drystone_arguments
+  use drystone_fragment, only: dry_fragment
+  use drystone_variable, only: dry_variable
+  use drystone_writer, only: dry_writer
+  implicit none
+  private
+  public :: dry_create, dry_open, dry_offset
+
+  !> An open container.
+  type, public :: dry_container
+     type(c_ptr) :: handle = c_null_ptr
+   contains
+     procedure :: close => container_close
+     procedure :: create_variable
+     procedure :: create_records
+     procedure :: set_attribute
+     procedure :: get_attribute
+     procedure :: set_text_attribute
+     procedure :: get_text_attribute
+     procedure :: declare_text
+     procedure :: open_writer
+     procedure :: open_variable
+     procedure :: open_fragment
+     procedure :: commit
+     procedure :: flush => container_flush
+     procedure :: refresh
+     procedure :: recover
+     procedure :: steps
+     procedure :: publish
+  end type dry_container
+
+  !> A member of a record: its type, and where it lies in the bind(c) type (dry_offset tells).
+  type, public :: dry_member
+     character(64) :: name = ""
+     integer(int32) :: kind = 0
+     integer(int64) :: offset = 0
+     integer(int32) :: length = 0 !< characters, of DRY_BYTES
+     integer(int64) :: shape(4) = -1 !< of an array, in Fortran's order
+  end type dry_member
+
+contains
+
+  !> Creates a container: a folder.
+  subroutine dry_create(path, container, durability, status)
+    character(*), intent(in) :: path
+    type(dry_container), intent(out) :: container
+    integer(int32), intent(in), optional :: durability
+    integer(int32), intent(out), optional :: status
+    call settle(c_create(c_text(path), chosen(durability, DRY_ASYNC), container%handle), status)
+  end subroutine dry_create
+
+  !> Opens a container: DRY_READ (if left out), DRY_READ_WRITE, or DRY_APPEND.
+  subroutine dry_open(path, container, mode, status)
+    character(*), intent(in) :: path
+    type(dry_container), intent(out) :: container
+    integer(int32), intent(in), optional :: mode
+    integer(int32), intent(out), optional :: status
+    call settle(c_open(c_text(path), chosen(mode, DRY_READ), container%handle), status)
+  end subroutine dry_open
+
+  subroutine container_close(self, status)
+    class(dry_container), intent(inout) :: self
+    integer(int32), intent(out), optional :: status
+    call settle(c_container_close(taken(self%handle)), status)
+  end subroutine container_close
+
+  !> Creates a variable of a DRY_ type; `shape`, `dims` and `chunks` in Fortran's order, DRY_GROWS for an extent that grows.
+  !> DRY_BYTES has a `length`. A `local` variable, of shape [integer ::], holds one value or array per rank and step.
+  subroutine create_variable(self, path, kind, shape, dims, steps, transform, chunks, length, local, status)
+    class(dry_container), intent(in) :: self
+    character(*), intent(in) :: path
+    integer(int32), intent(in) :: kind
+    integer, intent(in) :: shape(:)
+    character(*), intent(in), optional :: dims(:), transform
+    logical, intent(in), optional :: steps, local
+    integer, intent(in), optional :: chunks(:), length
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t), target :: extents(size(shape)), cut(8)
+    character(kind=c_char), allocatable, target :: names(:, :), chain(:)
+    type(c_ptr), allocatable, target :: pointers(:)
+    type(c_ptr) :: names_given, chain_given, cut_given
+    integer(c_int32_t) :: bytes, cut_count
+
+    extents = int(shape, c_int64_t)
+    names_given = c_null_ptr
+    cut_given = c_null_ptr
+    bytes = 0
+    cut_count = 0
+    if (present(length)) bytes = int(length, c_int32_t)
+    call convert_text(transform, chain, chain_given)
+    if (present(chunks)) then
+       cut_count = min(size(chunks), size(cut))
+       cut(:cut_count) = int(chunks(:cut_count), c_int64_t)
+       cut_given = c_loc(cut)
+    end if
+    if (present(dims)) call convert_texts(padded(dims, size(shape)), names, pointers, names_given)
+    call settle(c_create_variable(self%handle, c_text(path), kind, bytes, int(size(shape), c_int32_t), c_loc(extents), &
+         names_given, flag(steps), flag(local), chain_given, cut_count, cut_given), status)
+  end subroutine create_variable
+
+  !> Creates a variable of records: elements of a bind(c) type of `item_size` bytes (c_sizeof) with these members.
+  subroutine create_records(self, path, members, item_size, shape, steps, transform, status)
+    class(dry_container), intent(in) :: self
+    character(*), intent(in) :: path
+    type(dry_member), intent(in) :: members(:)
+    integer(c_size_t), intent(in) :: item_size
+    integer, intent(in) :: shape(:)
+    logical, intent(in), optional :: steps
+    character(*), intent(in), optional :: transform
+    integer(int32), intent(out), optional :: status
+    type(member_t), target :: given(size(members))
+    character(kind=c_char), allocatable, target :: names(:, :)
+    integer(c_int64_t), target :: inner(size(members(1)%shape), size(members)), extents(size(shape))
+    character(kind=c_char), allocatable, target :: chain(:)
+    type(c_ptr), allocatable, target :: pointers(:)
+    type(c_ptr) :: chain_given, names_given
+    integer :: m, n
+
+    call convert_texts(members%name, names, pointers, names_given)
+    do m = 1, size(members)
+       given(m)%name = pointers(m)
+       given(m)%kind = members(m)%kind
+       given(m)%offset = members(m)%offset
+       given(m)%length = members(m)%length
+       n = count(members(m)%shape >= 0)
+       inner(:n, m) = members(m)%shape(n:1:-1)
+       given(m)%ndim = int(n, c_int32_t)
+       given(m)%shape = c_loc(inner(1, m))
+    end do
+    call convert_text(transform, chain, chain_given)
+    extents = int(shape, c_int64_t)
+    call settle(c_create_records(self%handle, c_text(path), given, int(size(members), c_int32_t), &
+         int(item_size, c_int64_t), int(size(shape), c_int32_t), c_loc(extents), flag(steps), chain_given), status)
+  end subroutine create_records
+
+  !> Bytes from the beginning of an object to a component of it: dry_offset(c_loc(p), c_loc(p%x)).
+  pure function dry_offset(object, component) result(bytes)
+    type(c_ptr), intent(in) :: object, component
+    integer(int64) :: bytes
+    bytes = transfer(component, 0_c_intptr_t) - transfer(object, 0_c_intptr_t)
+  end function dry_offset
+
+  !> Sets an attribute to a number or an array of numbers in one piece; `owner` is a variable, a group, or "" for the container.
+  subroutine set_attribute(self, owner, name, val, status)
+    class(dry_container), intent(in) :: self
+    character(*), intent(in) :: owner, name
+    type(*), dimension(..), intent(in) :: val
+    integer(int32), intent(out), optional :: status
+    call settle(c_set_attribute(self%handle, c_text(owner), c_text(name), val), status)
+  end subroutine set_attribute
+
+  !> Gets an attribute of exactly this type and size.
+  subroutine get_attribute(self, owner, name, val, status)
+    class(dry_container), intent(in) :: self
+    character(*), intent(in) :: owner, name
+    type(*), dimension(..), intent(inout) :: val
+    integer(int32), intent(out), optional :: status
+    call settle(c_get_attribute(self%handle, c_text(owner), c_text(name), val), status)
+  end subroutine get_attribute
+
+  subroutine set_text_attribute(self, owner, name, text, status)
+    class(dry_container), intent(in) :: self
+    character(*), intent(in) :: owner, name, text
+    integer(int32), intent(out), optional :: status
+    call settle(c_set_text(self%handle, c_text(owner), c_text(name), c_text(text)), status)
+  end subroutine set_text_attribute
+
+  subroutine get_text_attribute(self, owner, name, text, status)
+    class(dry_container), intent(in) :: self
+    character(*), intent(in) :: owner, name
+    character(:), allocatable, intent(out) :: text
+    integer(int32), intent(out), optional :: status
+    character(kind=c_char), allocatable, target :: buffer(:)
+    integer(c_size_t) :: length
+    integer(int32) :: code
+
+    text = ""
+    length = 0
+    code = c_get_text(self%handle, c_text(owner), c_text(name), c_null_ptr, 0_c_size_t, length)
+    if (code == DRY_OK) then
+       allocate (buffer(length + 1))
+       code = c_get_text(self%handle, c_text(owner), c_text(name), c_loc(buffer), length + 1, length)
+       if (code == DRY_OK) text = joined(buffer, length)
+    end if
+    call settle(code, status)
+  end subroutine get_text_attribute
+
+  !> Declares a text in the dataset language, with values of its parameters.
+  subroutine declare_text(self, text, names, values, status)
+    class(dry_container), intent(in) :: self
+    character(*), intent(in) :: text
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:)
+    integer(int32), intent(out), optional :: status
+    character(kind=c_char), allocatable, target :: kept(:, :)
+    type(c_ptr), allocatable, target :: pointers(:)
+    type(parameter_t), allocatable :: given(:)
+
+    call convert_parameters(names, values, kept, pointers, given)
+    call settle(c_declare(self%handle, c_text(text), given, size(given, kind=c_size_t)), status)
+  end subroutine declare_text
+
+  !> Opens an instance of a declared fragment.
+  subroutine open_fragment(self, fragment, name, names, values, status)
+    class(dry_container), intent(in) :: self
+    type(dry_fragment), intent(out) :: fragment
+    character(*), intent(in) :: name
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:)
+    integer(int32), intent(out), optional :: status
+    character(kind=c_char), allocatable, target :: kept(:, :)
+    type(c_ptr), allocatable, target :: pointers(:)
+    type(parameter_t), allocatable :: given(:)
+
+    call convert_parameters(names, values, kept, pointers, given)
+    call settle(c_fragment_open(self%handle, c_text(name), given, size(given, kind=c_size_t), fragment%handle), status)
+  end subroutine open_fragment
+
+  !> Opens a writer; without rank and nranks it waits for nobody.
+  subroutine open_writer(self, writer, rank, nranks, status)
+    class(dry_container), intent(in) :: self
+    type(dry_writer), intent(out) :: writer
+    integer, intent(in), optional :: rank, nranks
+    integer(int32), intent(out), optional :: status
+    integer(c_int32_t) :: r, n
+
+    r = 0
+    n = 0
+    if (present(rank)) r = int(rank, c_int32_t)
+    if (present(nranks)) n = int(nranks, c_int32_t)
+    call settle(c_writer_open(self%handle, r, n, writer%handle), status)
+  end subroutine open_writer
+
+  !> Opens a variable of the container's current snapshot, or one member of its records.
+  subroutine open_variable(self, variable, path, member, status)
+    class(dry_container), intent(in) :: self
+    type(dry_variable), intent(out) :: variable
+    character(*), intent(in) :: path
+    character(*), intent(in), optional :: member
+    integer(int32), intent(out), optional :: status
+    character(kind=c_char), allocatable, target :: field(:)
+    type(c_ptr) :: field_given
+
+    call convert_text(member, field, field_given)
+    call settle(c_variable_open(self%handle, c_text(path), field_given, variable%handle), status)
+  end subroutine open_variable
+
+  !> Makes visible what writers have closed; one process does it, when all ranks have ended the step.
+  subroutine commit(self, snapshot, status)
+    class(dry_container), intent(in) :: self
+    integer(int64), intent(out), optional :: snapshot
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t) :: number
+    call settle(c_commit(self%handle, number), status)
+    if (present(snapshot)) snapshot = number
+  end subroutine commit
+
+  !> Makes what is committed survive a power cut.
+  subroutine container_flush(self, status)
+    class(dry_container), intent(in) :: self
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t) :: number
+    call settle(c_flush(self%handle, number), status)
+  end subroutine container_flush
+
+  !> Moves to the newest snapshot.
+  subroutine refresh(self, changed, status)
+    class(dry_container), intent(in) :: self
+    logical, intent(out), optional :: changed
+    integer(int32), intent(out), optional :: status
+    integer(c_int32_t) :: moved
+    moved = 0
+    call settle(c_refresh(self%handle, moved), status)
+    if (present(changed)) changed = moved /= 0
+  end subroutine refresh
+
+  !> Settles what a dead run left: DRY_ADOPT_ALL (if left out) or DRY_ADOPT_NONE of its complete steps.
+  subroutine recover(self, decision, adopted, status)
+    class(dry_container), intent(in) :: self
+    integer(int32), intent(in), optional :: decision
+    integer(int64), intent(out), optional :: adopted
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t) :: count
+    call settle(c_recover(self%handle, chosen(decision, DRY_ADOPT_ALL), count), status)
+    if (present(adopted)) adopted = count
+  end subroutine recover
+
+  !> Committed steps of the current snapshot.
+  subroutine steps(self, list, status)
+    class(dry_container), intent(in) :: self
+    integer(int64), allocatable, intent(out) :: list(:)
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t), allocatable, target :: found(:)
+    integer(c_size_t) :: count
+    integer(int32) :: code
+
+    allocate (list(0))
+    count = 0
+    code = c_steps(self%handle, c_null_ptr, 0_c_size_t, count)
+    if (code == DRY_OK .and. count > 0) then
+       allocate (found(count))
+       code = c_steps(self%handle, c_loc(found), size(found, kind=c_size_t), count)
+       if (code == DRY_OK) list = found(:count)
+    end if
+    call settle(code, status)
+  end subroutine steps
+
+  !> Writes the Zarr replica that other tools read, of all variables or of those named; again, and only what changed is written.
+  !> `compressor` is "auto" (if left out), "none" or "zstd:LEVEL". `skipped` variables have no such form.
+  subroutine publish(self, variables, compressor, snapshot, written, kept, skipped, status)
+    class(dry_container), intent(in) :: self
+    character(*), intent(in), optional :: variables(:), compressor
+    integer(int64), intent(out), optional :: snapshot, written, kept, skipped
+    integer(int32), intent(out), optional :: status
+    character(kind=c_char), allocatable, target :: names(:, :), chain(:)
+    type(c_ptr), allocatable, target :: pointers(:)
+    type(c_ptr) :: names_given, chain_given
+    integer(c_int64_t) :: told(4)
+    integer(c_int32_t) :: count
+
+    count = 0
+    if (present(variables)) count = int(size(variables), c_int32_t)
+    call convert_texts(variables, names, pointers, names_given)
+    call convert_text(compressor, chain, chain_given)
+    call settle(c_publish(self%handle, count, names_given, chain_given, told), status)
+    if (present(snapshot)) snapshot = told(1)
+    if (present(written)) written = told(2)
+    if (present(kept)) kept = told(3)
+    if (present(skipped)) skipped = told(4)
+  end subroutine publish
+
+  !> As many names as there are dimensions.
+  pure function padded(names, count) result(all)
+    character(*), intent(in) :: names(:)
+    integer, intent(in) :: count
+    character(len(names)) :: all(count)
+    all = ""
+    all(:min(count, size(names))) = names(:min(count, size(names)))
+  end function padded
+end module drystone_container

@@ -1,0 +1,91 @@
+!> A writer: a log of its own for each rank. Programs use `drystone`.
+module drystone_writer
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: int32, int64
+  use drystone_bindings
+  use drystone_arguments
+  implicit none
+  private
+
+  !> A log of its own for each rank.
+  type, public :: dry_writer
+     type(c_ptr) :: handle = c_null_ptr
+   contains
+     procedure :: close => writer_close
+     procedure :: begin_step
+     procedure :: end_step
+     procedure :: abort_step
+     procedure :: put
+     procedure :: put_strings
+  end type dry_writer
+
+contains
+
+  !> Closes the writer, and commits its values without step.
+  subroutine writer_close(self, status)
+    class(dry_writer), intent(inout) :: self
+    integer(int32), intent(out), optional :: status
+    call settle(c_writer_close(taken(self%handle)), status)
+  end subroutine writer_close
+
+  !> Begins a step: the given one, or the next.
+  subroutine begin_step(self, step, replace, begun, status)
+    class(dry_writer), intent(in) :: self
+    integer, intent(in), optional :: step
+    logical, intent(in), optional :: replace
+    integer(int64), intent(out), optional :: begun
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t) :: number
+
+    number = -1
+    call settle(c_begin_step(self%handle, step_given(step), flag(replace), number), status)
+    if (present(begun)) begun = number
+  end subroutine begin_step
+
+  !> Ends the step; with one rank it is committed.
+  subroutine end_step(self, status)
+    class(dry_writer), intent(in) :: self
+    integer(int32), intent(out), optional :: status
+    call settle(c_end_step(self%handle, c_null_ptr), status)
+  end subroutine end_step
+
+  !> Drops the open step.
+  subroutine abort_step(self, status)
+    class(dry_writer), intent(in) :: self
+    integer(int32), intent(out), optional :: status
+    call settle(c_abort_step(self%handle), status)
+  end subroutine abort_step
+
+  !> Writes a block, of whole elements or of one member of records; `offset` counts the cells before it in each dimension.
+  subroutine put(self, path, data, offset, member, status)
+    class(dry_writer), intent(in) :: self
+    character(*), intent(in) :: path
+    type(*), dimension(..), intent(in) :: data
+    integer, intent(in), optional :: offset(:)
+    character(*), intent(in), optional :: member
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t), target :: place(8)
+    integer(c_int32_t) :: count
+    character(kind=c_char), allocatable, target :: field(:)
+    type(c_ptr) :: field_given, place_given
+
+    call convert_text(member, field, field_given)
+    call convert_place(offset, place, count, place_given)
+    call settle(c_put(self%handle, c_text(path), field_given, data, count, place_given), status)
+  end subroutine put
+
+  !> Writes a block of a DRY_STRING variable: an array of character; blanks at the end of a text are not part of it.
+  subroutine put_strings(self, path, texts, offset, status)
+    class(dry_writer), intent(in) :: self
+    character(*), intent(in) :: path
+    type(*), dimension(..), intent(in) :: texts
+    integer, intent(in), optional :: offset(:)
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t), target :: place(8)
+    integer(c_int32_t) :: count
+    type(c_ptr) :: place_given
+
+    call convert_place(offset, place, count, place_given)
+    call settle(c_put_strings(self%handle, c_text(path), texts, count, place_given), status)
+  end subroutine put_strings
+end module drystone_writer
