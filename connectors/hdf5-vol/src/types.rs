@@ -62,6 +62,11 @@ impl Type {
         unsafe { (self.host.api.H5Tdetect_class)(self.id, class) > 0 }
     }
 
+    /// Are there members in it, of which a program may write only some?
+    pub fn has_members(&self) -> bool {
+        self.has(class::COMPOUND)
+    }
+
     /// Does a value of it lead to memory elsewhere?
     pub fn is_variable(&self) -> bool {
         let api = &self.host.api;

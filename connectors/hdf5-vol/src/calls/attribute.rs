@@ -169,8 +169,7 @@ pub(crate) unsafe extern "C" fn write(
         let (_, disk) = types_of(h)?;
         // SAFETY: the program promises that its buffer holds the attribute.
         let data = unsafe { bytes(buf, points as usize * program.size()) }.to_vec();
-        let background = Some(attribute.data)
-            .filter(|d| types::needs_background(&program, disk) && !disk.is_variable() && !d.is_empty());
+        let background = Some(attribute.data).filter(|d| disk.has_members() && !d.is_empty());
         let data = types::convert(host, &program, disk, points, data, background, dxpl)?;
         let Kind::Attribute(name) = &h.kind else { return Ok(()) };
         let mut state = h.context.opening.shared.lock();

@@ -93,6 +93,10 @@ pub(crate) unsafe extern "C" fn create(
         let size = u32::try_from(disk.size()).map_err(|_| Failure::unsupported("elements of over 4 GiB"))?;
         let committed = committed(host, type_id, &from.context.opening);
         let dtype = StoredType { encoded, size, committed };
+        let elsewhere = !std::sync::Arc::ptr_eq(&from.context.opening.shared, &h.context.opening.shared);
+        if elsewhere && disk.is_variable() && properties.fill_defined == 2 {
+            return Err(Failure::unsupported("fill values of variable length behind an external link"));
+        }
         let fill = match properties.fill_defined {
             2 => fill_value(host, dcpl, type_id, &disk, dxpl)?,
             _ => None,
@@ -427,7 +431,7 @@ fn write_one(
     }
     // SAFETY: as above.
     let data = unsafe { gather(buffer, &transfer.runs, item, transfer.points) };
-    let background = match nested && !same && !disk.is_variable() {
+    let background = match nested && !same && disk.has_members() {
         true => Some(shared.read(h.id, &transfer.cells)?),
         false => None,
     };
