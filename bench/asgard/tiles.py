@@ -38,8 +38,11 @@ class Case:
 
     def expected(self) -> Array:
         """This rank's tile after the turn's write."""
-        i, j = (np.arange(o, o + self.edge) for o in self.offset)
-        return (i[:, None] * self.shape[1] + j) * 3.0 + self.turn
+        i, j = (np.arange(o, o + self.edge, dtype="f8") for o in self.offset)
+        values = np.add.outer(i * self.shape[1], j)
+        values *= 3.0
+        values += self.turn
+        return values
 
 
 class Mpi:

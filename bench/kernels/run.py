@@ -1,22 +1,22 @@
 """Rules beside NumPy's own copies and memcpy, over element sizes, run lengths and strides.
 
-    .venv/bin/python bench/kernels/run.py [--quick] [--megabytes 32] [--rounds 9]
+    .venv/bin/python bench/kernels/run.py [--quick] [--megabytes 32] [--rounds 15] [--document]
 
 Bar: at least NumPy everywhere; 80 % of memcpy for runs of 512 bytes, 50 % for 8-byte transposes of 4096 squared. Every case lets
 NumPy, a compiled rule and a copy of as many contiguous bytes act in turn between the same buffers, on one thread, and compares
-what both left. Ratios are medians of rounds, each compared within itself. The table is by kind, size of an element (or length of
-a run) and stride.
+what both left. Times are the shortest of many rounds: whatever else the machine does makes them longer, never shorter. Calling a
+rule or NumPy from Python is in them.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from drystone.rules import Layout, compile
 
 Array = np.ndarray[Any, Any]
+DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs" / "benchmarks-kernels.md"
+BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 SIZES = [1, 2, 4, 8, 16, 24, 32, 64, 128, 256, 512, 1024, 4096]
 
 
@@ -145,7 +147,7 @@ def records(total: int) -> list[Case]:
 
 
 def measure(case: Case, rounds: int) -> tuple[float, float, float]:
-    """Seconds of the rule, times NumPy's, times memcpy's."""
+    """Seconds of the rule, of NumPy, of memcpy: the shortest of all rounds."""
     rule = compile(*case.layouts)
     case.source[...] = np.random.default_rng(1).integers(0, 255, case.source.size, "u1")
     case.target[...] = 7
@@ -158,52 +160,78 @@ def measure(case: Case, rounds: int) -> tuple[float, float, float]:
     length = min(case.moved, case.source.size, case.target.size)
     a, b = case.source[:length], case.target[:length]
     acts = [lambda: rule.apply(case.source, case.target), case.numpy, lambda: np.copyto(b, a)]
-    repeat = max(1, (4 << 20) // case.moved)
-    times: list[list[float]] = [[], [], []]
-    for turn in range(rounds):
+    repeat = max(1, (1 << 20) // case.moved)
+    best = [float("inf")] * 3
+    for turn in range(rounds * max(1, min(20, (8 << 20) // case.moved))):
         for k in ((turn + n) % 3 for n in range(3)):
-            begin = perf_counter()
+            begin = time.perf_counter()
             for _ in range(repeat):
                 acts[k]()
-            times[k].append((perf_counter() - begin) / repeat)
-    ours, numpy, memcpy = times
-    return (
-        median(ours),
-        median(n / o for o, n in zip(ours, numpy, strict=True)),
-        median(m / o for o, m in zip(ours, memcpy, strict=True)),
-    )
+            best[k] = min(best[k], (time.perf_counter() - begin) / repeat)
+    return best[0], best[1], best[2]
+
+
+def table(title: str, rows: dict[str, dict[str, str]]) -> str:
+    """Lines by what is moved, columns by how it lies."""
+    columns = list(dict.fromkeys(column for cells in rows.values() for column in cells))
+    lines = [f"| {title} | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
+    for name, cells in rows.items():
+        lines.append(f"| {name} | " + " | ".join(cells.get(column, "") for column in columns) + " |")
+    return "\n".join([*lines, ""])
+
+
+def figures(total: int, rounds: int, only: str, slower: list[str]) -> str:
+    """The tables of one size."""
+    tables: dict[str, dict[str, dict[str, str]]] = {}
+    for title, made in (("strided", strided), ("transpose", transposed), ("records", records)):
+        for case in made(total):
+            if only not in case.name:
+                continue
+            ours, numpy, memcpy = measure(case, rounds)
+            kind, name = case.name.split("|")
+            row, column = kind, name
+            if title == "strided":
+                size, _, _, far = name.split()
+                row, column = f"{size} bytes", f"{kind}, 1 of {int(far) // int(size)}"
+            elif title == "transpose":
+                row, column = name.split(", ", 1)
+            else:
+                row, column = name, kind
+            text = f"{numpy / ours:.2f} ({memcpy / ours:.0%})"
+            tables.setdefault(title, {}).setdefault(row, {})[column] = text
+            print(
+                f"{case.name} ({case.moved:,} B): {case.moved / ours / 1e9:.2f} GB/s, {text}", file=sys.stderr
+            )
+            if numpy < ours:
+                slower.append(f"{kind} {name} ({case.moved:,} bytes) {numpy / ours:.2f}")
+    return "\n".join(table(title, rows) for title, rows in tables.items())
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="Rules beside NumPy's copies and memcpy.")
     parser.add_argument("--quick", action="store_true", help="small and once: shows that everything works")
-    parser.add_argument("--megabytes", type=int, default=32, help="bytes moved per case")
-    parser.add_argument("--rounds", type=int, default=9, help="how often each acts")
+    parser.add_argument("--megabytes", type=int, default=32, help="bytes moved per case out of the cache")
+    parser.add_argument("--rounds", type=int, default=15, help="how often each acts")
     parser.add_argument("--only", default="", help="cases whose name holds this")
+    parser.add_argument("--document", action="store_true", help=f"put the figures into docs/{DOCUMENT.name}")
     arguments = parser.parse_args()
     rounds = 1 if arguments.quick else arguments.rounds
     totals = [64 << 10] if arguments.quick else [256 << 10, arguments.megabytes << 20]
-    slower = []
-    print("| kind | case | bytes | GB/s | times NumPy | of memcpy |\n|---|---|---:|---:|---:|---:|")
+    slower: list[str] = []
+    parts = [
+        f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; one thread.\n"
+    ]
     for total in totals:
-        for made in (strided, transposed, records):
-            for case in made(total):
-                if arguments.only not in case.name:
-                    continue
-                seconds, numpy, memcpy = measure(case, rounds)
-                kind, name = case.name.split("|")
-                pace = case.moved / seconds / 1e9
-                print(
-                    f"| {kind} | {name} | {case.moved:,} | {pace:.2f} | {numpy:.2f} | {memcpy:.0%} |",
-                    flush=True,
-                )
-                if numpy < 1:
-                    slower.append((numpy, case.name, case.moved))
-    print(
-        f"\n{len(slower)} cases below NumPy: "
-        + "; ".join(f"{n} ({b:,} B) {r:.2f}" for r, n, b in sorted(slower)[:20])
-    )
+        kept = "in the cache" if total < 4 << 20 else "from memory to memory"
+        parts.append(f"### {total >> 10:,} KiB moved, {kept}\n")
+        parts.append(figures(total, rounds, arguments.only, slower))
+    parts.append(f"{len(slower)} cases below NumPy{': ' if slower else ''}" + "; ".join(slower) + ".")
+    text = "\n".join(parts)
+    print(text)
+    if arguments.document:
+        head, rest = DOCUMENT.read_text().split(BEGIN)
+        DOCUMENT.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
 
 
 if __name__ == "__main__":

@@ -121,8 +121,9 @@ def assign_box(
         )
     inner = len(reading.inner)
     outer = len(start) - inner
-    if any(start[outer:]) or tuple(array.shape[outer:]) != tuple(reading.inner):
-        raise UnsupportedError(f'"{path}": the arrays inside records are assigned whole')
+    if member is not None and tuple(array.shape[outer:]) != tuple(reading.inner):
+        part = zip(start[outer:], array.shape[outer:], strict=True)
+        member += f"[{', '.join(f'{first}:{first + n}' for first, n in part)}]"
     with container._assigned.writer(reading.has_steps) as writer:
         if not reading.has_steps:
             writer.put(path, array, offset=start[:outer], field=member)

@@ -118,7 +118,7 @@ class Rule:
 
         What the source does not hold is left alone in `out`.
         """
-        self._handle.apply(_memory(src, "src"), _memory(out, "out"))
+        self._handle.apply(src, out)
         return out
 
     def __bytes__(self) -> bytes:
@@ -152,11 +152,3 @@ def compile(src: Layout, dst: Layout, *, narrowing: Literal["refuse", "saturate"
 
 def _extents(given: Extents) -> list[int]:
     return [n.__index__() for n in given] if isinstance(given, Sequence | np.ndarray) else [given.__index__()]
-
-
-def _memory(array: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
-    if not isinstance(array, np.ndarray):
-        raise InvalidArgumentError(f"{what} is a NumPy array, not a {type(array).__name__}")
-    if array.flags.f_contiguous and not array.flags.c_contiguous:
-        return array.T
-    return array

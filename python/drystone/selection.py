@@ -12,6 +12,7 @@ from __future__ import annotations
 import enum
 import math
 import operator
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -336,3 +337,13 @@ def _sliced(item: slice, axis: int, length: int) -> Run:
     if count == 0:
         return Run(axis, 0, 1, 0)
     return Run(axis, start, step if count > 1 else 1, count)
+
+
+def member_of(value: Any, path: str) -> Any:
+    """The member of a record at a path such as `a.v[0:2, 1]`."""
+    for name, index in re.findall(r"([^.\[\]]+)(?:\[([^\]]*)\])?", path):
+        value = value[name]
+        if index:
+            bounds = [[int(n) if n.strip() else None for n in part.split(":")] for part in index.split(",")]
+            value = value[tuple(slice(*one) if len(one) == 2 else one[0] for one in bounds)]
+    return value

@@ -106,9 +106,7 @@ class Variable:
             return ""
         whole = self._container._handle.reading(self._path, None) if self._member else reading
         value = np.frombuffer(whole.fill or bytes(whole.item), whole.element)[0]
-        for part in self._member.split(".") if self._member else ():
-            value = value[part]
-        return value
+        return selection.member_of(value, self._member) if self._member else value
 
     @property
     def steps(self) -> list[int]:

@@ -7,6 +7,7 @@ import sys
 import drystone as dry
 import numpy as np
 import pytest
+from same_bits import same
 
 TILES = """
 param rows, cols = 2
@@ -155,6 +156,37 @@ def test_members_of_records_come_as_columns_and_go_as_columns(cells):
     np.testing.assert_array_equal(cells["cell"]["vel"][...], -array["vel"])
 
 
+def test_ranks_write_components_of_vectors_and_read_the_vectors(tmp_path):
+    """Each of three writers holds one component of every cell; who reads, whole cells. Coverage knows what is there."""
+    with dry.create(tmp_path / "c.dry") as c:
+        c.declare("""type Cell struct { vel [3]float64; spec [2, 2]float32; id int32 }
+            dataset { var cell[6, 4] Cell steps }
+            fragment component(r) { var v[i:6, j:4] = cell[i, j].vel[r] }
+            fragment corner { var s[i:6, j:4] = cell[i, j].spec[1, 0] }
+            fragment tail { var s[i:6, j:4, k:2] = cell[i, j].vel[k + 1] }
+            fragment all { var c[i:6, j:4] = cell[i, j] }""")
+        expected = np.zeros((6, 4), c["cell"].dtype)
+        rng = np.random.default_rng(3)
+        for r in range(3):
+            f = c.fragment("component", r=r)
+            expected["vel"][..., r] = rng.random((6, 4))
+            with c.writer() as w, w.step(0):
+                f.write(expected["vel"][..., r], w)
+            c.commit()
+            assert f.coverage(step=0).missing == 0
+            assert c.fragment("all").coverage(step=0).missing == 24 * (8 if r < 2 else 5)
+        corner = c.fragment("corner")
+        assert corner.coverage(step=0).missing == 24
+        expected["spec"][..., 1, 0] = 7
+        with c.writer() as w, w.step(0):
+            corner.write(expected["spec"][..., 1, 0], w)
+        c.commit()
+        assert corner.coverage(step=0).missing == 0
+        same(c["cell"][0], expected)
+        same(c.fragment("all").read(step=0), expected)
+        same(c.fragment("tail").read(step=0), expected["vel"][..., 1:])
+
+
 def test_an_array_along_a_curve_is_flat(cells):
     array = records()
     cells.fragment("aos").write(array)
@@ -212,8 +244,6 @@ def test_mistakes_are_explained(tiles, cells):
         tiles.fragment("output", r=0, c=0).write(np.ones((6, 5)))
     with pytest.raises(dry.InvalidArgumentError, match="twice"):
         _ring(tiles)
-    with pytest.raises(dry.UnsupportedError, match="stored whole"):
-        cells.fragment("vz").write(np.ones((6, 4)))
     with pytest.raises(dry.InvalidArgumentError, match="arrays kind, vel"):
         cells.fragment("soa").write({"kind": 1})
     with pytest.raises(dry.InvalidArgumentError, match="several arrays"):

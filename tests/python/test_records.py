@@ -1,5 +1,8 @@
 """Records: the very same dtype comes back, and members are read and written alone."""
 
+import re
+from pathlib import Path
+
 import drystone as dry
 import numpy as np
 import pytest
@@ -63,6 +66,106 @@ def test_members_are_written_alone_and_newest_wins_per_member(container):
     expected["m"][:2] = np.arange(8).reshape(2, 2, 2)
     expected["z"][3] = ["x", "y"]
     same(V[...], expected)
+
+
+PARTS = [
+    "v",
+    "v[1]",
+    "v[0:2]",
+    "v[2]",
+    "m",
+    "m[1]",
+    "m[:, 0]",
+    "m[0, 1]",
+    "m[:, 1:2]",
+    "p[1]",
+    "p[0].w",
+    "p[1].w[1]",
+    "p[0:1]",
+]
+
+
+def of_part(array, path):
+    """What NumPy has for a path."""
+    for name, index in re.findall(r"([a-z]+)(\[[^\]]*\])?", path):
+        array = array[name]
+        array = (
+            eval(f"array[..., {index[1:-1]}]" if array.ndim == 2 else f"array[:, {index[1:-1]}]")
+            if index
+            else array
+        )
+    return array
+
+
+@pytest.mark.parametrize("transform", [None, "shuffle,zstd:1"])
+def test_parts_of_member_arrays_are_written_alone_and_newest_wins_for_each_element(container, transform):
+    """Any order of puts of whole members and of parts of them, by several writers, steps and blocks, against NumPy."""
+    cell = np.dtype([("w", "f4", (2,)), ("k", "i2")])
+    dtype = np.dtype([("v", "f8", (3,)), ("m", "i2", (2, 2)), ("p", cell, (2,))])
+    fill = random_array(np.random.default_rng(12), dtype, (1,))[0]
+    V = container.create_variable(
+        "p", dtype, shape=(9,), steps=True, transform=transform, fill_value=fill, chunks=(4,)
+    )
+    rng = np.random.default_rng(11)
+    expected = np.full((6, 9), fill)
+    for step in range(6):
+        for _ in range(2):
+            with container.writer() as w, w.step(step):
+                for path in rng.permutation(PARTS)[: rng.integers(1, 6)]:
+                    first = int(rng.integers(0, 9))
+                    room = of_part(expected[step, first : int(rng.integers(first + 1, 10))], path)
+                    room[...] = random_array(rng, room.dtype, room.shape)
+                    w.put("p", np.asfortranarray(room), offset=first, field=path)
+            container.commit()
+    same(V[...], expected)
+    same(V[::-2, 1::3], expected[::-2, 1::3])
+    same(V.oindex[[4, 0], [8, 1, 1]], expected[np.ix_([4, 0], [8, 1, 1])])
+    same(V.read_points(np.array([[0, 8], [5, 3]])), expected[[0, 5], [8, 3]])
+    for path in PARTS:
+        part = V[path]
+        for step in range(6):
+            same(part[step], of_part(expected[step], path))
+        same(part.fill_value, of_part(fill[None], path)[0])
+    assert container.verify().ok
+    container.publish(progress=None)
+    import zarr
+
+    published = zarr.open_group(Path(container.path) / "zarr", mode="r")["p"]
+    same(published["v"][...], expected["v"])
+    same(published["m"][...], expected["m"])
+
+
+def test_a_block_of_a_part_is_read_as_it_was_written(container):
+    V = container.create_variable("p", [("v", "f8", (3,)), ("n", "i4")], shape=(8,))
+    with container.writer() as w:
+        w.put("p", np.arange(8.0).reshape(4, 2), offset=2, field="v[0:2]")
+        w.put("p", np.arange(4.0), offset=4, field="v[2]")
+    first, second = V.blocks()
+    assert (first.offset, first.members, second.members) == ((2,), ("v",), ("v",))
+    block = V.read_block(None, 0)
+    same(block["v"], np.hstack([np.arange(8.0).reshape(4, 2), np.zeros((4, 1))]))
+    same(V["v[2]"].read_block(None, 1), np.arange(4.0))
+    assert V["v[1]"].explain[...].read_bytes < V["v"].explain[...].read_bytes
+    hits = V["v[2]"].value_range(1, 2)
+    same(np.sort(hits.values), np.array([1.0, 2.0]))
+
+
+def test_parts_are_assigned_to(container):
+    V = container.create_variable("p", [("v", "f8", (3,)), ("m", "i4", (2, 3))], shape=(5,))
+    V[...] = np.zeros(5, V.dtype)
+    V["v"][1:4, 1] = [5, 6, 7]
+    V["m"][2, :, 1:] = [[1, 2], [3, 4]]
+    V["m[0]"][4] = [7, 8, 9]
+    expected = np.zeros(5, V.dtype)
+    expected["v"][1:4, 1] = [5, 6, 7]
+    expected["m"][2, :, 1:] = [[1, 2], [3, 4]]
+    expected["m"][4, 0] = [7, 8, 9]
+    same(V[...], expected)
+    for path in ["v[3]", "v[-1]", "v[0, 0]", "v[2:1]", "m[0].x"]:
+        with pytest.raises(dry.NotFoundError):
+            V[path][...]
+        with container.writer() as w, pytest.raises(dry.NotFoundError):
+            w.put("p", np.zeros(5), field=path)
 
 
 def test_reading_one_member_reads_its_bytes_alone(container):

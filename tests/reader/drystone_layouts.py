@@ -4,10 +4,12 @@ import numpy as np
 
 
 def layout_of(encoding):
-    """What a dictionary item says of its layout, its number or room, place and order of cells; and of its replica, if it is one."""
+    """What a dictionary item says of its layout, its number or room, place and order of cells; whether it is a replica or a part."""
     replica = {"replica": encoding[7]} if 7 in encoding else {}
-    if encoding[2] != 1:
-        return {"layout": encoding[2]} | replica
+    if encoding[2] == 2:
+        replica |= {"part": encoding[8]}
+    if encoding[2] not in (1, 2) or 3 not in encoding:
+        return {"layout": 0 if encoding[2] == 2 else encoding[2]} | replica
     order = encoding[5] if 5 in encoding else {1: "morton", 2: "hilbert"}[encoding[6]]
     return {"layout": {"room": encoding[3], "at": encoding[4], "order": order}} | replica
 

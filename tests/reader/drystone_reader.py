@@ -384,8 +384,9 @@ class Container:
         raw = np.tile(np.frombuffer(fill or bytes(size), np.uint8), prod(shape)).reshape(*shape, size)
         for e in entries:
             need(e["member"] < len(places) and len(e["count"]) == len(shape), "entry of another type")
-            offset, width, scalar = places[e["member"]]
-            need(e["encoding"]["item"] == width, "element size of an entry")
+            (offset, whole, scalar), width = places[e["member"]], e["encoding"]["item"]
+            offset += (part := e["encoding"].get("part", 0))
+            need(part + width <= whole if "part" in e["encoding"] else width == whole, "element size of an entry")
             limit = [min(n) for n in zip(shape, *[clip for commit, clip in clips if e["commit"] <= commit])]
             for at, cells in self._subchunks(e, width, scalar):
                 at = [a + b for a, b in zip(at, e["offset"])]

@@ -38,6 +38,8 @@ def fill(path, durability):
             values["in"]["k"] = np.arange(20)
             values["in"]["s"] = b"abc"
             w.put("g/record", values, offset=(3,))
+            w.put("g/record", rng.random((12, 2)), offset=(0,), field="v[1:]")
+            w.put("g/record", rng.random(5), offset=(19,), field="v[0]")
             w.put("text", np.array(["", "stone", "größe", "x" * 100_000], object))
             w.put("large", rng.random((300, 300)).astype("f4"))
         with c.writer(rank=0, nranks=1) as w, w.step(1, replace=True):

@@ -75,9 +75,9 @@ module drystone_bindings
        integer(c_int32_t) :: status
      end function c_fragment_close
      function c_create_variable(handle, path, kind, length, ndim, shape, dims, has_steps, is_local, transform, &
-          chunk_ndim, chunks) result(status) bind(c, name="dry_fortran_create_variable")
+          chunk_ndim, chunks, access) result(status) bind(c, name="dry_fortran_create_variable")
        import
-       type(c_ptr), value :: handle, shape, dims, transform, chunks
+       type(c_ptr), value :: handle, shape, dims, transform, chunks, access
        character(kind=c_char), intent(in) :: path(*)
        integer(c_int32_t), value :: kind, length, ndim, has_steps, is_local, chunk_ndim
        integer(c_int32_t) :: status

@@ -71,19 +71,20 @@ contains
 
   !> Creates a variable of a DRY_ type; `shape`, `dims` and `chunks` in Fortran's order, DRY_GROWS for an extent that grows.
   !> DRY_BYTES has a `length`. A `local` variable, of shape [integer ::], holds one value or array per rank and step.
-  subroutine create_variable(self, path, kind, shape, dims, steps, transform, chunks, length, local, status)
+  !> `access` is the expected mix of reads; what it says of boxes counts axes as C does.
+  subroutine create_variable(self, path, kind, shape, dims, steps, transform, chunks, length, local, status, access)
     class(dry_container), intent(in) :: self
     character(*), intent(in) :: path
     integer(int32), intent(in) :: kind
     integer, intent(in) :: shape(:)
-    character(*), intent(in), optional :: dims(:), transform
+    character(*), intent(in), optional :: dims(:), transform, access
     logical, intent(in), optional :: steps, local
     integer, intent(in), optional :: chunks(:), length
     integer(int32), intent(out), optional :: status
     integer(c_int64_t), target :: extents(size(shape)), cut(8)
-    character(kind=c_char), allocatable, target :: names(:, :), chain(:)
+    character(kind=c_char), allocatable, target :: names(:, :), chain(:), mix(:)
     type(c_ptr), allocatable, target :: pointers(:)
-    type(c_ptr) :: names_given, chain_given, cut_given
+    type(c_ptr) :: names_given, chain_given, cut_given, mix_given
     integer(c_int32_t) :: bytes, cut_count
 
     extents = int(shape, c_int64_t)
@@ -93,6 +94,7 @@ contains
     cut_count = 0
     if (present(length)) bytes = int(length, c_int32_t)
     call convert_text(transform, chain, chain_given)
+    call convert_text(access, mix, mix_given)
     if (present(chunks)) then
        cut_count = min(size(chunks), size(cut))
        cut(:cut_count) = int(chunks(:cut_count), c_int64_t)
@@ -100,7 +102,7 @@ contains
     end if
     if (present(dims)) call convert_texts(padded(dims, size(shape)), names, pointers, names_given)
     call settle(c_create_variable(self%handle, c_text(path), kind, bytes, int(size(shape), c_int32_t), c_loc(extents), &
-         names_given, flag(steps), flag(local), chain_given, cut_count, cut_given), status)
+         names_given, flag(steps), flag(local), chain_given, cut_count, cut_given, mix_given), status)
   end subroutine create_variable
 
   !> Creates a variable of records: elements of a bind(c) type of `item_size` bytes (c_sizeof) with these members.

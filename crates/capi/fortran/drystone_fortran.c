@@ -143,7 +143,7 @@ dry_status dry_fortran_fragment_write(dry_fragment *fragment, dry_writer *writer
 dry_status dry_fortran_create_variable(dry_container *container, const char *path, dry_type type, int32_t length,
                                        int32_t ndim, const int64_t *extents, const char *const *dims, int32_t has_steps,
                                        int32_t is_local, const char *transform, int32_t chunk_ndim,
-                                       const int64_t *chunks) {
+                                       const int64_t *chunks, const char *access) {
     dry_variable_options options = dry_variable_options_new();
     uint64_t shape[RANKS], cut[RANKS];
     const char *names[RANKS];
@@ -160,6 +160,7 @@ dry_status dry_fortran_create_variable(dry_container *container, const char *pat
     }
     options.has_steps = has_steps != 0;
     options.transform = transform;
+    options.access = access;
     if (chunks != NULL && ndim <= RANKS) {
         options.chunk_ndim = (uint32_t)chunk_ndim;
         options.chunks = reversed(chunks, (uint32_t)chunk_ndim, cut);

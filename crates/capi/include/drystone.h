@@ -286,6 +286,7 @@ typedef struct dry_variable_options {
     uint32_t reserved;
     const void *fill;         /* one element, or NULL for zeros */
     uint64_t fill_size;
+    const char *access;       /* the expected mix of reads, such as "plane:z 60%, box:64", or NULL (docs/language.md) */
 } dry_variable_options;
 
 /** Creates a variable and the groups above it; "group/name" is a path. The identical one again changes nothing, another one
@@ -503,7 +504,8 @@ dry_status dry_variable_describe(dry_variable *variable, dry_variable_info *info
 
 enum {
     DRY_TEXT_TYPE = 0,      /* such as "float32" or "record{x: float64, y: float64}" */
-    DRY_TEXT_TRANSFORM = 1  /* empty: none */
+    DRY_TEXT_TRANSFORM = 1, /* empty: none */
+    DRY_TEXT_ACCESS = 2     /* the expected mix of reads; empty: not said */
 };
 dry_status dry_variable_text(dry_variable *variable, int32_t which, char *text, size_t capacity, size_t *length);
 

@@ -212,6 +212,11 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
         return detail::text([&](auto... a) { return dry_variable_text(get(), DRY_TEXT_TRANSFORM, a...); });
     }
 
+    /// The expected mix of reads, if it was said.
+    std::string access() const {
+        return detail::text([&](auto... a) { return dry_variable_text(get(), DRY_TEXT_ACCESS, a...); });
+    }
+
     std::vector<std::uint64_t> steps() const {
         return detail::list<std::uint64_t>([&](auto... a) { return dry_variable_steps(get(), a...); });
     }
@@ -475,6 +480,7 @@ struct variable_options {
     bool local = false;
     std::string transform;
     extents chunks;
+    std::string access = {}; ///< the expected mix of reads, such as "plane:z 60%, box:64"
 };
 
 /// An open container.
@@ -686,6 +692,7 @@ class container : public detail::handle<dry_container, dry_container_close> {
         out.ndim = detail::ndim(wanted.shape);
         out.shape = detail::pointer(wanted.shape);
         out.transform = wanted.transform.empty() ? nullptr : wanted.transform.c_str();
+        out.access = wanted.access.empty() ? nullptr : wanted.access.c_str();
         out.chunk_ndim = detail::ndim(wanted.chunks);
         out.chunks = detail::pointer(wanted.chunks);
         out.has_steps = wanted.steps;

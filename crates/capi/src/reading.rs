@@ -355,6 +355,7 @@ pub(crate) unsafe extern "C" fn dry_variable_text(
         let found = match which {
             0 => open.dtype().to_string(),
             1 => open.reading.variable().transform.clone(),
+            2 => open.reading.variable().access.clone(),
             other => return Err(Failure::invalid(format!("{other} is no text of a variable (dry_text)"))),
         };
         // SAFETY: pointers as drystone.h says.

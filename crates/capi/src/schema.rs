@@ -30,6 +30,7 @@ pub(crate) struct dry_variable_options {
     reserved: u32,
     fill: *const u8,
     fill_size: u64,
+    access: *const c_char,
 }
 
 versioned!(dry_variable_options, 88, reserved);
@@ -71,7 +72,7 @@ unsafe fn new_variable(given: &dry_variable_options) -> Result<NewVariable> {
             chunks: (given.chunk_ndim > 0).then(|| chunks.to_vec()),
             fill: (given.fill_size > 0).then(|| fill.to_vec()),
             attrs: Attrs::new(),
-            access: String::new(),
+            access: optional_text(given.access, "access")?.unwrap_or("").to_string(),
         })
     }
 }

@@ -77,13 +77,13 @@ fn named(path: &str, part: &BlockPart<'_>) -> (u32, String) {
     let mut members = part.laid.members.iter().filter_map(|(n, _)| part.leaves.get(*n));
     let first = members.next();
     let mut name = path.to_owned();
-    if let Some((_, leaf)) = first.filter(|(_, leaf)| !leaf.path.is_empty()) {
+    if let Some(leaf) = first.map(|column| &column.leaf).filter(|leaf| !leaf.path.is_empty()) {
         name = format!("{path}.{}{}", leaf.path, if members.next().is_some() { ", ..." } else { "" });
     }
     if part.laid.replica > 0 {
         name += &format!(" (replica {})", part.laid.replica);
     }
-    (first.map_or(0, |(number, _)| *number), name)
+    (first.map_or(0, |column| column.number), name)
 }
 
 fn choose(auto: &Auto, part: &BlockPart<'_>, data: &Source<'_>, bandwidth: Option<u64>) -> Result<Choice> {

@@ -576,12 +576,13 @@ fn change_entry(entry: &mut Entry, dice: &mut Dice<'_>) {
         14 => entry.piece.unit_log2 = dice.byte(),
         _ => {
             let mut encoding = (*entry.encoding).clone();
-            match dice.below(3) {
+            match dice.below(4) {
                 0 => {
                     encoding.chain =
                         ["", "zstd:3", "shuffle", "unheard:9", "aplod", "alacrity"][dice.below(6)].into()
                 }
                 1 => dice.nudge32(&mut encoding.item),
+                2 => encoding.part = Some(dice.byte().into()),
                 _ => encoding.layout = odd_layout(dice),
             }
             entry.encoding = Arc::new(encoding);

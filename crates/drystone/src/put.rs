@@ -15,6 +15,7 @@ use drystone_transform::{Chain, Logical, Scratch};
 
 use crate::array::Source;
 use crate::layout::{self, Laid, Table};
+use crate::member::Column;
 use crate::pieces::Pieces;
 use crate::segment::{self, Segment};
 use crate::{Error, Result};
@@ -125,8 +126,8 @@ pub(crate) fn numbered<T>(order: &[usize], stored: Vec<T>) -> Vec<T> {
 pub(crate) struct BlockPart<'a> {
     /// What is laid down, and how.
     pub(crate) laid: &'a Laid,
-    /// The leaves that are put, by number, as `laid` counts them.
-    pub(crate) leaves: &'a [(u32, Leaf)],
+    /// What is put, as `laid` counts it.
+    pub(crate) leaves: &'a [Column],
     pub(crate) chain: &'a Chain,
     pub(crate) cut: &'a [u64],
     /// First cell of the block in the source.
@@ -206,11 +207,11 @@ impl BlockPart<'_> {
         self.laid.room as usize
     }
 
-    fn members(&self) -> impl Iterator<Item = (u32, &Leaf, u32)> {
+    fn members(&self) -> impl Iterator<Item = (&Column, &Leaf, u32)> {
         self.laid
             .members
             .iter()
-            .filter_map(|(n, at)| self.leaves.get(*n).map(|(number, leaf)| (*number, leaf, *at)))
+            .filter_map(|(n, at)| self.leaves.get(*n).map(|column| (column, &column.leaf, *at)))
     }
 
     /// The form of a whole cell.
@@ -479,7 +480,7 @@ impl BlockPart<'_> {
             out
         };
         let mut out = Vec::with_capacity(self.laid.members.len());
-        for (n, (member, leaf, at)) in self.members().enumerate() {
+        for (n, (column, leaf, at)) in self.members().enumerate() {
             let of = |(piece, stats): &StoredChunk| Subchunk {
                 piece: *piece,
                 stats: stats.get(n).copied().unwrap_or_default(),
@@ -493,7 +494,7 @@ impl BlockPart<'_> {
             out.push(Entry {
                 step: place.step.map_or(0, |s| s + 1),
                 variable: place.variable,
-                member,
+                member: column.number,
                 commit: 0,
                 order: 0,
                 put: place.put,
@@ -506,6 +507,7 @@ impl BlockPart<'_> {
                     item: leaf.size,
                     layout: self.laid.layout(at, leaf.size),
                     replica: self.laid.replica,
+                    part: column.is_part().then_some(column.from),
                 }),
                 subchunks: subchunks.len() as u64,
                 source: part,

@@ -508,7 +508,10 @@ fn texts_and_fragments_go_through_a_team_as_arrays_do() {
         let made = match team.rank() {
             0 => {
                 let texts = NewVariable { dtype: DType::String, ..variable(&[3, 2], true, false) };
-                let text = "dataset { var f[9] float32 steps }\nfragment part(r) { var f[i:3] = f[i + 3*r] }";
+                let text = "type P struct { v [3]float32; k int32 }
+                    dataset { var f[9] float32 steps; var p[3] P steps }
+                    fragment part(r) { var f[i:3] = f[i + 3*r] }
+                    fragment component(r) { var v[i:1] = p[i + r].v[1] }";
                 let container = team.container();
                 container
                     .apply(vec![SchemaOp::CreateVariable("texts".into(), Box::new(texts))])
@@ -528,6 +531,8 @@ fn texts_and_fragments_go_through_a_team_as_arrays_do() {
         let values: Vec<u8> =
             (0..3u8).flat_map(|i| (f32::from(i) + rank as f32 * 10.0).to_le_bytes()).collect();
         fragment.write(&writer, &values).unwrap();
+        let component = team.container().fragment("component", &[("r", rank.into())]).unwrap();
+        component.write(&writer, &(5.0 + rank as f32).to_le_bytes()).unwrap();
         writer.end_step().unwrap();
         writer.close().unwrap();
     });
@@ -543,6 +548,10 @@ fn texts_and_fragments_go_through_a_team_as_arrays_do() {
     f.read(&Selection::boxed(&[0, 0], &[1, 9]), &Target::dense(&mut out, &[1, 9], 4).unwrap()).unwrap();
     let found: Vec<f32> = out.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
     assert_eq!(found, [0.0, 1.0, 2.0, 10.0, 11.0, 12.0, 20.0, 21.0, 22.0]);
+    let v = container.reading("p", Some("v")).unwrap();
+    v.read(&Selection::boxed(&[0, 0], &[1, 3]), &Target::dense(&mut out, &[1, 3], 12).unwrap()).unwrap();
+    let found: Vec<f32> = out.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+    assert_eq!(found, [0.0, 5.0, 0.0, 0.0, 6.0, 0.0, 0.0, 7.0, 0.0]);
 }
 
 /// Small changes of sound messages, and bytes from nowhere, into the decoders of what ranks send each other.

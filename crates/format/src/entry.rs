@@ -38,6 +38,8 @@ pub struct Encoding {
     pub layout: Layout,
     /// 0: what was put. Else a replica of that number: the cells of an entry of replica 0 (or several) of the same age once more.
     pub replica: u32,
+    /// The element is a run of elements of a member that is an array, from this byte of the member on; `None`: the whole member.
+    pub part: Option<u32>,
 }
 
 /// One leaf member of one block.
@@ -78,16 +80,22 @@ pub struct Entry {
 /// Entries in one block, at most.
 pub const MAX_BLOCK_ENTRIES: usize = 4096;
 
+/// The layout number of entries that hold a part of a member: those of before refuse it.
+const PART: u64 = 2;
+
 impl Encoding {
     /// The CBOR item of the dictionary.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Sink::new();
-        let replica = usize::from(self.replica > 0);
-        out.map(3 + self.layout.pairs() + replica).u64(0).text(&self.chain).u64(1).u64(self.item.into());
-        out.u64(2).u64(self.layout.number().into());
+        let more = usize::from(self.replica > 0) + usize::from(self.part.is_some());
+        out.map(3 + self.layout.pairs() + more).u64(0).text(&self.chain).u64(1).u64(self.item.into());
+        out.u64(2).u64(if self.part.is_some() { PART } else { self.layout.number().into() });
         self.layout.encode(&mut out);
         if self.replica > 0 {
             out.u64(7).u64(self.replica.into());
+        }
+        if let Some(from) = self.part {
+            out.u64(8).u64(from.into());
         }
         out.finish()
     }
@@ -111,15 +119,16 @@ impl Encoding {
     /// Reads a dictionary item. Whether chain and layout are known is for the reader of an entry to find out.
     pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let mut source = Source::new(bytes);
-        let (mut chain, mut item, mut layout, mut replica) = (None, None, None, 0);
+        let (mut chain, mut item, mut layout, mut replica, mut part) = (None, None, None, 0, None);
         let mut parts = layout::Parts::default();
         source.fields(|source, key| {
             match key {
                 0 => chain = Some(source.text()?.to_owned()),
                 1 => item = Some(source.u32()?),
                 2 => layout = Some(source.u32()?),
-                3..=6 if layout == Some(1) => parts.take(source, key)?,
+                3..=6 if matches!(layout, Some(1 | 2)) => parts.take(source, key)?,
                 7 => replica = source.u32()?,
+                8 if layout == Some(2) => part = Some(source.u32()?),
                 _ => return Ok(false),
             }
             Ok(true)
@@ -130,6 +139,7 @@ impl Encoding {
             item: source.need(item, "element size")?,
             layout: parts.finish(source.need(layout, "layout")?, &source)?,
             replica,
+            part: if layout == Some(2) { Some(source.need(part, "place in the member")?) } else { None },
         })
     }
 }
@@ -197,6 +207,11 @@ impl Entry {
             }
         }
         self.encoding.layout.validate(self.encoding.item, ndim)?;
+        if let Some(from) = self.encoding.part
+            && from.checked_add(self.encoding.item).is_none_or(|end| end > layout::MAX_ROOM)
+        {
+            return Err(format!("{} bytes at {from} of a member", self.encoding.item));
+        }
         if self.grid_len() != Some(self.subchunks) {
             return Err(format!("{} subchunks in a grid of {:?}", self.subchunks, self.grid()));
         }

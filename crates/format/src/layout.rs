@@ -153,7 +153,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Reads the value of key 3, 4, 5 or 6 of layout 1.
+    /// Reads the value of key 3, 4, 5 or 6 of layout 1 or 2.
     pub(crate) fn take(&mut self, source: &mut Source<'_>, key: u64) -> Result<(), Corrupt> {
         match key {
             3 => self.room = Some(source.u32()?),
@@ -181,7 +181,8 @@ impl Parts {
     pub(crate) fn finish(self, number: u32, source: &Source<'_>) -> Result<Layout, Corrupt> {
         Ok(match number {
             0 => Layout::Dense,
-            1 => Layout::Cells(Cells {
+            2 if self.room.is_none() && self.at.is_none() && self.order.is_none() => Layout::Dense,
+            1 | 2 => Layout::Cells(Cells {
                 room: source.need(self.room, "room of a cell")?,
                 at: source.need(self.at, "place in a cell")?,
                 order: source.need(self.order, "order of cells")?,

@@ -69,6 +69,8 @@ fn main() {
         candidates: blocks(shape, 1, 0),
         selection: all(shape),
         item: 4,
+        from: 0,
+        whole: 4,
         scalar: 4,
         kind: ScalarKind::F32,
     };
@@ -81,6 +83,8 @@ fn main() {
         candidates: blocks([1, 1, 1], 1, 0),
         selection: Selection::boxed(&[5, 6, 7], &[1, 1, 1]),
         item: 4,
+        from: 0,
+        whole: 4,
         scalar: 4,
         kind: ScalarKind::F32,
     };

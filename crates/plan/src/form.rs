@@ -26,6 +26,8 @@ pub struct Form {
     pub room: u64,
     /// Bytes from the beginning of a cell to the element.
     pub at: u64,
+    /// Bytes of what an entry has in a cell: an element, or of a member that is an array several, of which `item` may be a part.
+    pub element: u64,
     /// The curve; strides then say nothing.
     pub curve: Option<Curve>,
     ndim: u8,
@@ -36,7 +38,7 @@ impl Form {
     /// Dense row-major elements of `item` bytes.
     pub fn dense(ndim: usize, item: u64) -> Form {
         let order = std::array::from_fn(|d| d as u8);
-        Form { item, room: item, at: 0, curve: None, ndim: ndim.min(MAX_NDIM) as u8, order }
+        Form { item, room: item, at: 0, element: item, curve: None, ndim: ndim.min(MAX_NDIM) as u8, order }
     }
 
     /// That of an entry, which was validated; `None` if its layout is not known.
@@ -53,6 +55,14 @@ impl Form {
             Layout::Unknown(_) => return None,
         };
         Some(dense.arranged(cells.room.into(), cells.at.into(), Some(&cells.order)))
+    }
+
+    /// The bytes from `from` on of each element; `None` if they are not inside of it.
+    pub fn within(mut self, from: u64, item: u64) -> Option<Form> {
+        from.checked_add(item).filter(|end| *end <= self.element)?;
+        self.at = self.at.checked_add(from)?;
+        self.item = item;
+        Some(self)
     }
 
     /// The same elements at `at` of cells of `room` bytes, in another order (`None`: row-major).
@@ -79,8 +89,8 @@ impl Form {
             Some(_) => vec![rows.shape.iter().fold(1u64, |cells, n| cells.saturating_mul(*n))],
             None => self.dims().filter_map(|d| rows.shape.get(d)).copied().collect(),
         };
-        if self.room == self.item {
-            return Logical { shape, ..rows.clone() };
+        if self.room == self.element {
+            return Logical { shape, item: self.element as usize, ..rows.clone() };
         }
         Logical { item: self.room as usize, scalar: 1, kind: ScalarKind::Other, shape }
     }

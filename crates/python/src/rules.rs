@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 use drystone::format::dtype::{DType, Scalar};
 use drystone::rules::{Axis, Block, Dtype, Fragment, IndexMap, Kind, Narrowing, Order, Rule, Step, View};
-use numpy::PyUntypedArray;
+use numpy::npyffi::flags::{NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_F_CONTIGUOUS, NPY_ARRAY_WRITEABLE};
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::dtype;
 use crate::error::{Result, invalid};
-use crate::ndarray::View as Memory;
 
 /// One box of an array.
 #[derive(Clone)]
@@ -204,20 +204,9 @@ impl RuleHandle {
         self.rule.bytes()
     }
 
-    fn apply(
-        &self,
-        py: Python<'_>,
-        src: &Bound<'_, PyUntypedArray>,
-        out: &Bound<'_, PyUntypedArray>,
-    ) -> Result<()> {
-        let (from, to) = (Memory::of(src)?, Memory::of(out)?);
-        let dense = |memory: &Memory, what: &str| {
-            memory.dense_bytes().ok_or_else(|| {
-                invalid(format!("{what} is dense memory, row by row; give the array it is a view of"))
-            })
-        };
-        let ((from, from_len), (to, to_len)) = (dense(&from, "src")?, dense(&to, "out")?);
-        if !Memory::of(out)?.is_writable() {
+    fn apply(&self, py: Python<'_>, src: &Bound<'_, PyAny>, out: &Bound<'_, PyAny>) -> Result<()> {
+        let ((from, from_len, _), (to, to_len, writable)) = (memory(src, "src")?, memory(out, "out")?);
+        if !writable {
             return Err(invalid("out is read-only"));
         }
         let (a, b) = (from as usize, to as usize);
@@ -231,7 +220,11 @@ impl RuleHandle {
             let dst = if to_len == 0 { &mut [][..] } else { std::slice::from_raw_parts_mut(to, to_len) };
             (src, dst)
         };
-        py.detach(|| self.rule.run(src, dst)).map_err(refused)
+        let ran = match to_len < WORTH_A_SWITCH {
+            true => self.rule.run(src, dst),
+            false => py.detach(|| self.rule.run(src, dst)),
+        };
+        ran.map_err(refused)
     }
 
     /// Sixteen bytes that equal rules share, in every process.
@@ -246,4 +239,27 @@ impl RuleHandle {
     fn __repr__(&self) -> String {
         format!("<drystone rule: {}>", self.rule)
     }
+}
+
+/// Other threads of Python may run while so many bytes and more are filled; less takes tens of microseconds.
+const WORTH_A_SWITCH: usize = 1 << 20;
+
+/// The first byte of an array that is dense in either order, its bytes, and whether they may be written.
+fn memory(array: &Bound<'_, PyAny>, what: &str) -> Result<(*mut u8, usize, bool)> {
+    let Ok(array) = array.cast::<PyUntypedArray>() else {
+        let other = array.get_type().name()?;
+        return Err(invalid(format!("{what} is a NumPy array, not a {other}")));
+    };
+    let object = array.as_array_ptr();
+    // SAFETY: `array` is a live ndarray, so the pointer and the fields behind it are valid.
+    let (data, flags) = unsafe { ((*object).fields.data.cast::<u8>(), (*object).fields.flags) };
+    if flags & (NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS) == 0 {
+        return Err(invalid(format!("{what} is dense memory, row by row; give the array it is a view of")));
+    }
+    let dtype = array.dtype();
+    if dtype.has_object() {
+        return Err(invalid(format!("{what} holds Python objects, which are more than their bytes")));
+    }
+    let len = array.shape().iter().product::<usize>() * dtype.itemsize(); // a live array fits into memory
+    Ok((data, len, flags & NPY_ARRAY_WRITEABLE != 0))
 }

@@ -8,8 +8,8 @@ use crate::copy::StridedCopy;
 use crate::error::RuleError;
 use crate::rule::Term;
 
-/// Bytes of records per block.
-const BLOCK: u64 = 256 << 10;
+/// Bytes of records per block. (Miri takes smaller ones, so that walks are reached in little time.)
+const BLOCK: u64 = if cfg!(miri) { 4 << 10 } else { 256 << 10 };
 
 /// What runs next.
 pub(crate) enum Batch<'a> {

@@ -73,6 +73,9 @@ int main(void) {
     options.chunk_ndim = 2;
     options.fill = &fill;
     options.fill_size = sizeof fill;
+    options.access = "plane:z";
+    FAILS(DRY_INVALID_ARGUMENT, "z", dry_create_variable(c, "fields/T", &options));
+    options.access = "line:x 60%, box:64";
 
     OK(dry_begin_batch(c));
     OK(dry_create_variable(c, "fields/T", &options));
@@ -116,6 +119,8 @@ int main(void) {
     REQUIRE(info.fill_size == 4);
     OK(dry_variable_names(v, DRY_NAMES_DIMS, text, sizeof text, &length, &number));
     REQUIRE(number == 2 && memcmp(text, "y\0x", 4) == 0);
+    OK(dry_variable_text(v, DRY_TEXT_ACCESS, text, sizeof text, &length));
+    REQUIRE(strcmp(text, "line:x 60%, box:64 40%") == 0);
     axes[0].start = 2;
     axes[0].count = 2;
     axes[0].step = 0; /* the same as 1 */

@@ -4,24 +4,26 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::dtype::DType;
+use drystone_format::dtype::Leaf;
 use drystone_plan::joining::{self, Joined};
 use drystone_rules::{Dim, StridedCopy};
 
 use crate::array::{Source, dense_strides};
 use crate::container::Container;
-use crate::member::member;
-use crate::writer::Writer;
+use crate::member::Column;
+use crate::writer::{BlockSink, Writer};
 use crate::{Error, Result};
 
 /// Joined blocks have at most this many bytes.
 const MAX_JOINED: u64 = 16 << 20;
 
-/// A block, dense and row-major. Texts have elements of 0 bytes; each is its length (4 bytes) and its bytes.
+/// A block, dense and row-major, of some columns of a variable. Texts have elements of 0 bytes; each is its length (4 bytes) and
+/// its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Staged<'a> {
     pub(super) path: String,
-    pub(super) field: Option<String>,
+    /// See [`Column::numbers`]; none for texts.
+    pub(super) columns: Vec<[u32; 4]>,
     pub(super) offset: Vec<u64>,
     pub(super) count: Vec<u64>,
     pub(super) item: u32,
@@ -64,18 +66,19 @@ fn copy(
 impl<'a> Staged<'a> {
     /// Bytes of it on the way.
     pub(super) fn sent_len(&self) -> u64 {
-        let names = self.path.len() + self.field.as_ref().map_or(0, String::len);
+        let names = self.path.len() + 16 * self.columns.len();
         (16 + names + 16 * self.offset.len() + 8 + self.data.len()) as u64
     }
 
     /// Appends it as bytes.
     pub(super) fn send(&self, out: &mut Vec<u8>) {
-        let field = self.field.as_deref().unwrap_or("");
-        for n in [self.path.len() as u32, field.len() as u32, self.offset.len() as u32, self.item] {
+        for n in [self.path.len() as u32, self.columns.len() as u32, self.offset.len() as u32, self.item] {
             out.extend_from_slice(&n.to_le_bytes());
         }
         out.extend_from_slice(self.path.as_bytes());
-        out.extend_from_slice(field.as_bytes());
+        for n in self.columns.iter().flatten() {
+            out.extend_from_slice(&n.to_le_bytes());
+        }
         for n in self.offset.iter().chain(&self.count) {
             out.extend_from_slice(&n.to_le_bytes());
         }
@@ -87,10 +90,14 @@ impl<'a> Staged<'a> {
     pub(super) fn receive(mut bytes: &'a [u8]) -> Result<Vec<Self>> {
         let mut out = Vec::new();
         while !bytes.is_empty() {
-            let (path_len, field_len, ndim, item) =
+            let (path_len, column_count, ndim, item) =
                 (number(&mut bytes)?, number(&mut bytes)?, number(&mut bytes)?, number(&mut bytes)?);
             let path = text(&mut bytes, path_len)?;
-            let field = Some(text(&mut bytes, field_len)?).filter(|field| !field.is_empty());
+            let mut columns = Vec::new();
+            for _ in 0..column_count {
+                let mut next = || number(&mut bytes);
+                columns.push([next()?, next()?, next()?, next()?]);
+            }
             let ndim = usize::try_from(ndim).ok().filter(|n| *n <= MAX_NDIM).ok_or_else(broken)?;
             let mut places = Vec::with_capacity(2 * ndim);
             for _ in 0..2 * ndim {
@@ -111,7 +118,7 @@ impl<'a> Staged<'a> {
                     return Err(broken());
                 }
             }
-            out.push(Staged { path, field, offset: places, count, item, data: data.into() });
+            out.push(Staged { path, columns, offset: places, count, item, data: data.into() });
         }
         Ok(out)
     }
@@ -161,22 +168,23 @@ fn text(bytes: &mut &[u8], len: u32) -> Result<String> {
     String::from_utf8(take(bytes, len as usize)?.to_vec()).map_err(|_| broken())
 }
 
-/// The type of what a block holds.
-fn element(container: &Container, block: &Staged<'_>) -> Result<DType> {
+/// The columns that a block holds.
+fn columns(container: &Container, block: &Staged<'_>) -> Result<Vec<Column>> {
     let dtype = container.variable(&block.path)?.dtype;
-    match &block.field {
-        None => Ok(dtype),
-        Some(field) => member(&dtype, field).map(|found| found.dtype).ok_or_else(|| {
-            Error::not_found(format!("\"{}\" has no member \"{field}\" any more", block.path))
-        }),
-    }
+    let end = |leaf: &Leaf| leaf.offset.checked_add(leaf.size);
+    let inside = |column: &Column| end(&column.leaf).is_some_and(|end| end <= block.item);
+    let column = |numbers| Column::numbered(&dtype, numbers).filter(inside).ok_or_else(broken);
+    block.columns.iter().copied().map(column).collect()
 }
+
+/// What blocks have in common that may be joined: path, columns, bytes per element.
+type Array<'a> = (&'a str, &'a [[u32; 4]], u32);
 
 /// Puts the blocks of one or several ranks, given in the order of ranks and puts.
 pub(super) fn put_all(container: &Container, writer: &Writer, blocks: &[Staged<'_>]) -> Result<()> {
-    let mut arrays: BTreeMap<(&str, Option<&str>, u32), Vec<usize>> = BTreeMap::new();
+    let mut arrays: BTreeMap<Array<'_>, Vec<usize>> = BTreeMap::new();
     for (i, block) in blocks.iter().enumerate() {
-        arrays.entry((&block.path, block.field.as_deref(), block.item)).or_default().push(i);
+        arrays.entry((&block.path, &block.columns, block.item)).or_default().push(i);
     }
     // A record whose members come apart keeps the order of its puts: none of its blocks is joined.
     let apart = |path: &str| arrays.keys().filter(|(other, _, _)| *other == path).count() > 1;
@@ -199,7 +207,7 @@ pub(super) fn put_all(container: &Container, writer: &Writer, blocks: &[Staged<'
             writer.put_strings(&block.path, &block.count, &separate(&block.data)?, Some(&block.offset))?;
             continue;
         }
-        let dtype = element(container, block)?;
+        let columns = columns(container, block)?;
         let item = block.item as usize;
         let data = if parts.len() == 1 {
             &*block.data
@@ -208,7 +216,7 @@ pub(super) fn put_all(container: &Container, writer: &Writer, blocks: &[Staged<'
             &buffer[..]
         };
         let source = Source::dense(data, &joined.count, item)?;
-        writer.put(&block.path, &dtype, &source, Some(&joined.offset), block.field.as_deref())?;
+        writer.put_columns(&block.path, &columns, &source, Some(&joined.offset))?;
     }
     Ok(())
 }
@@ -242,7 +250,7 @@ mod tests {
     fn blocks_survive_the_way_and_other_bytes_are_refused() {
         let block = Staged {
             path: "a/b".into(),
-            field: Some("x".into()),
+            columns: vec![[1, 0, 2, 0]],
             offset: vec![7, 0],
             count: vec![1, 3],
             item: 2,
@@ -251,20 +259,20 @@ mod tests {
         let mut sent = Vec::new();
         block.send(&mut sent);
         assert_eq!(sent.len() as u64, block.sent_len());
-        Staged { field: None, ..block.clone() }.send(&mut sent);
+        Staged { columns: Vec::new(), ..block.clone() }.send(&mut sent);
         let texts: [&[u8]; 3] = [b"a", b"", b"longer"];
         let data = together(&texts).unwrap();
-        Staged { item: 0, data: data.clone().into(), ..block.clone() }.send(&mut sent);
+        Staged { columns: Vec::new(), item: 0, data: data.clone().into(), ..block.clone() }.send(&mut sent);
         let received = Staged::receive(&sent).unwrap();
         assert_eq!(received[0], block);
-        assert_eq!(received[1].field, None);
+        assert!(received[1].columns.is_empty());
         assert_eq!(separate(&received[2].data).unwrap(), texts);
         let mut one_less = Vec::new();
         Staged { item: 0, count: vec![1, 2], data: data.into(), ..block.clone() }.send(&mut one_less);
         assert!(Staged::receive(&one_less).is_err());
         for len in 1..sent.len() {
             let cut = Staged::receive(&sent[..len]);
-            let ends = [block.sent_len(), 2 * block.sent_len() - 1];
+            let ends = [block.sent_len(), 2 * block.sent_len() - 16];
             assert!(cut.is_err() || ends.contains(&(len as u64)), "{len}");
         }
         for bit in 0..sent.len() * 8 {

@@ -15,6 +15,7 @@ use super::meeting::{Act, Meeting, attempt};
 use super::staged::{Staged, dense, put_all, together};
 use crate::array::Source;
 use crate::container::{Container, lock};
+use crate::member::Column;
 use crate::writer::accept::{check_box, members, require_settled};
 use crate::writer::{BlockSink, Promise, Writer, WriterOptions};
 use crate::{Error, ErrorKind, Result};
@@ -75,15 +76,40 @@ fn costs(container: &Container) -> Costs {
 }
 
 impl BlockSink for TeamWriter {
-    fn put(
+    fn put_columns(
         &self,
         path: &str,
-        dtype: &DType,
+        columns: &[Column],
         data: &Source<'_>,
         offset: Option<&[u64]>,
-        field: Option<&str>,
     ) -> Result<()> {
-        TeamWriter::put(self, path, dtype, data, offset, field)
+        let path = Container::normal_path(path);
+        let variable = self.variable(path)?;
+        if variable.dtype == DType::String {
+            return Err(Error::invalid(format!(
+                "\"{path}\" holds strings; give strings, not fixed-size elements"
+            )));
+        }
+        let place = check_box(path, &variable, data.shape(), offset)?;
+        let item = u32::try_from(data.item()).map_err(|_| Error::invalid("the elements are too large"))?;
+        let bytes = data.shape().iter().fold(u64::from(item), |n, c| n.saturating_mul(*c));
+        self.take(
+            path,
+            &variable,
+            bytes,
+            |writer| writer.put_columns(path, columns, data, offset),
+            || {
+                let (path, columns) = (path.to_string(), columns.iter().map(Column::numbers).collect());
+                Ok(Staged {
+                    path,
+                    columns,
+                    offset: place,
+                    count: data.shape().to_vec(),
+                    item,
+                    data: dense(data)?.into(),
+                })
+            },
+        )
     }
 }
 
@@ -163,27 +189,8 @@ impl TeamWriter {
         field: Option<&str>,
     ) -> Result<()> {
         let path = Container::normal_path(path);
-        let variable = self.variable(path)?;
-        if variable.dtype == DType::String {
-            return Err(Error::invalid(format!(
-                "\"{path}\" holds strings; give strings, not fixed-size elements"
-            )));
-        }
-        members(path, &variable, field, dtype, data.item())?;
-        let place = check_box(path, &variable, data.shape(), offset)?;
-        let item = u32::try_from(data.item()).map_err(|_| Error::invalid("the elements are too large"))?;
-        let bytes = data.shape().iter().fold(u64::from(item), |n, c| n.saturating_mul(*c));
-        self.take(
-            path,
-            &variable,
-            bytes,
-            |writer| writer.put(path, dtype, data, offset, field),
-            || {
-                let (path, field, count) =
-                    (path.to_string(), field.map(str::to_string), data.shape().to_vec());
-                Ok(Staged { path, field, offset: place, count, item, data: dense(data)?.into() })
-            },
-        )
+        let columns = members(path, &self.variable(path)?, field, dtype, data.item())?;
+        self.put_columns(path, &columns, data, offset)
     }
 
     /// Writes a block of strings; as [`Writer::put_strings`]. Not collective.
@@ -213,7 +220,7 @@ impl TeamWriter {
                 let (path, count) = (path.to_string(), shape.to_vec());
                 Ok(Staged {
                     path,
-                    field: None,
+                    columns: Vec::new(),
                     offset: place,
                     count,
                     item: 0,

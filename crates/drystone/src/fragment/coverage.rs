@@ -1,5 +1,7 @@
 //! What a fragment wants, and what of it there is.
 
+use std::ops::Range;
+
 use drystone_plan::selection::Axis;
 use drystone_transform::Precision;
 
@@ -60,9 +62,14 @@ impl FragmentHandle {
             let per_cell = piece.parts.iter().map(Part::values_per_cell).fold(0, u64::saturating_add);
             let cells = piece.shape().iter().fold(1u64, |n, count| n.saturating_mul(*count));
             mapped = mapped.saturating_add(per_cell.saturating_mul(cells));
-            // A member of several leaves (an array of structs) is there where all of them are.
+            // What is shown of a member is there where all of its leaves, or parts of them, are.
             let mut rest: Vec<Region> = Vec::new();
-            for leaf in written.iter().flatten() {
+            let held = super::write::held(shown, &piece.parts);
+            let shows = |bytes: &Range<u32>| {
+                let mut bytes = held.iter().take(bytes.end as usize).skip(bytes.start as usize);
+                bytes.any(|byte| *byte)
+            };
+            for (_, leaf) in written.iter().flatten().filter(|(bytes, _)| shows(bytes)) {
                 let mut holes = vec![piece.axes.iter().map(|axis| (0, axis.count)).collect::<Region>()];
                 for (offset, count) in leaf {
                     let met: Option<Region> = piece

@@ -47,6 +47,8 @@ pub(crate) struct Shown {
     declared: Arc<drystone_dataset::Variable>,
     path: Arc<str>,
     column: Column,
+    /// The leaves of the member, with their places in an element of it.
+    stored: Vec<crate::member::Column>,
 }
 
 impl Shown {
@@ -160,7 +162,19 @@ impl FragmentHandle {
             let column = column::column(&leaf.variable.ty, &leaf.column).ok_or_else(|| {
                 Error::unsupported(format!("\"{}.{}\" cannot be stored", leaf.variable.name, leaf.column))
             })?;
-            columns.push(Shown { declared: leaf.variable.clone(), path: leaf.column.clone(), column });
+            let whole = column::dtype(&leaf.variable.ty)?;
+            let stored = match &column.field {
+                None => crate::member::Column::all(&whole),
+                Some(field) => {
+                    crate::member::member(&whole, field).map(|found| found.columns).unwrap_or_default()
+                }
+            };
+            columns.push(Shown {
+                declared: leaf.variable.clone(),
+                path: leaf.column.clone(),
+                column,
+                stored,
+            });
         }
         let handle = FragmentHandle { container, layout, leaves, columns };
         for shown in &handle.columns {

@@ -1,13 +1,13 @@
 //! Writing a fragment: each piece is put as blocks.
 //!
-//! A member is stored whole, so the parts of a fragment that lie in one member are gathered, and together must fill it.
+//! The parts of a fragment that lie in one member are gathered; what they have of it is put, the rest of it stays as it was.
 
 use drystone_dataset::Writable;
-use drystone_format::dtype::DType;
 
 use super::piece::{Part, Piece, Places};
 use super::{FragmentHandle, Shown, bounded, check_span, piece, resize};
 use crate::array::Source;
+use crate::member::Column;
 use crate::{BlockSink, Error, Result};
 
 /// Blocks that one piece of a fragment with steps between its indices may become.
@@ -17,8 +17,8 @@ impl FragmentHandle {
     /// Puts the fragment's memory through a writer, into its open step where variables have steps. What lies outside of the
     /// dataset is not written.
     ///
-    /// `InvalidArgument` if an element of the dataset is shown twice; `Unsupported` if the fragment holds a part of a member
-    /// that is stored whole, or indices so far apart that they would become more than 4096 blocks.
+    /// `InvalidArgument` if an element of the dataset is shown twice; `Unsupported` for indices so far apart that they would
+    /// become more than 4096 blocks.
     pub fn write(&self, writer: &impl BlockSink, data: &[u8]) -> Result<()> {
         self.check_memory(data.len())?;
         let pieces = self.to_write()?;
@@ -26,10 +26,11 @@ impl FragmentHandle {
         for piece in pieces {
             let shown = self.column(&piece)?;
             let item = shown.column.item;
+            let columns = columns(shown, &held(shown, &piece.parts));
             if let [part] = &piece.parts[..]
                 && let Some((offset, strides)) = part.direct(item)
             {
-                put(writer, shown, &piece, data, offset, strides)?;
+                put(writer, shown, &columns, &piece, data, offset, strides)?;
                 continue;
             }
             for piece in bounded(piece, item) {
@@ -39,7 +40,7 @@ impl FragmentHandle {
                     part.gather(&shape, item, data, &mut buffer)?;
                 }
                 let strides = crate::array::dense_strides(&shape, item)?;
-                put(writer, shown, &piece, &buffer, 0, &strides)?;
+                put(writer, shown, &columns, &piece, &buffer, 0, &strides)?;
             }
         }
         Ok(())
@@ -70,12 +71,6 @@ impl FragmentHandle {
         let pieces = piece::pieces(&self.layout, &self.leaves, &self.columns, &bounds)?;
         for piece in &pieces {
             let shown = self.column(piece)?;
-            if !fills(shown, &piece.parts) {
-                return Err(Error::unsupported(format!(
-                    "the fragment \"{name}\" holds a part of {}, which is stored whole; write all of it",
-                    shown.label()
-                )));
-            }
             let apart = piece.axes.iter().filter(|axis| axis.step.unsigned_abs() > 1);
             let blocks = apart.fold(1u64, |blocks, axis| blocks.saturating_mul(axis.count));
             if blocks > MAX_BLOCKS {
@@ -90,11 +85,11 @@ impl FragmentHandle {
     }
 }
 
-/// Whether the parts together hold every byte of the member that means something.
-fn fills(shown: &Shown, parts: &[Part]) -> bool {
+/// Which bytes of the member the parts together hold.
+pub(super) fn held(shown: &Shown, parts: &[Part]) -> Vec<bool> {
     let item = shown.column.item;
     if parts.len() == 1 && parts.iter().all(|part| part.direct(item).is_some()) {
-        return true;
+        return vec![true; item as usize];
     }
     let mut held = vec![false; item as usize];
     for part in parts {
@@ -112,25 +107,32 @@ fn fills(shown: &Shown, parts: &[Part]) -> bool {
             held.get_mut(range).into_iter().flatten().for_each(|byte| *byte = true);
         }
     }
-    let element = u64::from(shown.column.dtype.item_size());
-    let meant = match &shown.column.dtype {
-        dtype @ DType::Record(_) => {
-            dtype.leaves().iter().map(|l| (u64::from(l.offset), u64::from(l.size))).collect()
+    held
+}
+
+/// What of the member's leaves is held, as columns in an element of the member.
+fn columns(shown: &Shown, held: &[bool]) -> Vec<Column> {
+    let mut out = Vec::new();
+    for column in &shown.stored {
+        let leaf = &column.leaf;
+        let bytes = held.get(leaf.offset as usize..(leaf.offset + leaf.size) as usize).unwrap_or_default();
+        let mut from = 0;
+        for run in bytes.chunk_by(|a, b| a == b) {
+            let to = from + run.len() as u32;
+            if run.first() == Some(&true) {
+                out.push(column.narrowed(from..to));
+            }
+            from = to;
         }
-        _ => vec![(0, element)],
-    };
-    (0..item / element.max(1)).all(|n| {
-        meant.iter().all(|(offset, size)| {
-            let first = (n * element + offset) as usize;
-            held.get(first..first + *size as usize).is_some_and(|bytes| bytes.iter().all(|byte| *byte))
-        })
-    })
+    }
+    out
 }
 
 /// Puts a box whose first cell lies at `offset` of `data`: as one block, or as one per index where indices lie apart.
 fn put(
     writer: &impl BlockSink,
     shown: &Shown,
+    columns: &[Column],
     piece: &Piece,
     data: &[u8],
     offset: i64,
@@ -144,7 +146,7 @@ fn put(
             if let Some(a) = one.axes.get_mut(axis) {
                 a.step = 1;
             }
-            put(writer, shown, &one, data, offset + stride * n as i64, strides)?;
+            put(writer, shown, columns, &one, data, offset + stride * n as i64, strides)?;
         }
         return Ok(());
     }
@@ -165,11 +167,5 @@ fn put(
     // SAFETY: every element lies inside `data` (checked above), which is borrowed for the call.
     let source =
         unsafe { Source::new(data.as_ptr().offset(offset as isize), &shape, &strides, item as usize)? };
-    writer.put(
-        &shown.declared.name,
-        &shown.column.dtype,
-        &source,
-        Some(&first),
-        shown.column.field.as_deref(),
-    )
+    writer.put_columns(&shown.declared.name, columns, &source, Some(&first))
 }

@@ -19,6 +19,7 @@ pub(crate) use curve::{MOST_CELLS, Table};
 pub(crate) use derive::{Layouts, check};
 
 use crate::fragment::{Region, subtract};
+use crate::member::Column;
 
 /// Members side by side in cells of an order of their own, in a box of the variable.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,19 +81,19 @@ impl Laid {
 }
 
 /// Cuts a put of some leaves of a variable in parts.
-pub(crate) fn laid(sets: &[Set], leaves: &[(u32, Leaf)], offset: &[u64], count: &[u64]) -> Vec<Laid> {
+pub(crate) fn laid(sets: &[Set], leaves: &[Column], offset: &[u64], count: &[u64]) -> Vec<Laid> {
     let all: Region = offset.iter().zip(count).map(|(from, n)| (*from, from + n)).collect();
     let plain = |n: usize, region: &Region, leaf: &Leaf| Laid::of(region, vec![(n, 0)], leaf.size, None, 0);
     if sets.is_empty() || count.contains(&0) {
-        return leaves.iter().enumerate().map(|(n, (_, leaf))| plain(n, &all, leaf)).collect();
+        return leaves.iter().enumerate().map(|(n, column)| plain(n, &all, &column.leaf)).collect();
     }
     let mut out = Vec::new();
     let mut left: Vec<Vec<Region>> = vec![vec![all.clone()]; leaves.len()];
     if let Some(set) = sets.iter().find(|set| set.replica == 0) {
         set.lay(leaves, &mut left, &mut out);
     }
-    for (n, ((_, leaf), regions)) in leaves.iter().zip(&left).enumerate() {
-        out.extend(regions.iter().map(|region| plain(n, region, leaf)));
+    for (n, (column, regions)) in leaves.iter().zip(&left).enumerate() {
+        out.extend(regions.iter().map(|region| plain(n, region, &column.leaf)));
     }
     for set in sets.iter().filter(|set| set.replica > 0) {
         set.lay(leaves, &mut vec![vec![all.clone()]; leaves.len()], &mut out);
@@ -102,10 +103,12 @@ pub(crate) fn laid(sets: &[Set], leaves: &[(u32, Leaf)], offset: &[u64], count: 
 
 impl Set {
     /// Takes out of `left`, the regions of each leaf that are still to be stored, what the forms hold.
-    fn lay(&self, leaves: &[(u32, Leaf)], left: &mut [Vec<Region>], out: &mut Vec<Laid>) {
+    fn lay(&self, leaves: &[Column], left: &mut [Vec<Region>], out: &mut Vec<Laid>) {
         for form in &self.forms {
+            // A part of a member does not stand where the whole would.
+            let whole = |column: &Column, member: u32| column.number == member && !column.is_part();
             let known =
-                |(member, at): &(u32, u32)| Some((leaves.iter().position(|(m, _)| m == member)?, *at));
+                |(member, at): &(u32, u32)| Some((leaves.iter().position(|c| whole(c, *member))?, *at));
             let members: Vec<(usize, u32)> = form.members.iter().filter_map(known).collect();
             let Some((first, rest)) = members.split_first() else { continue };
             let regions = |n: usize| left.get(n).map_or(&[][..], Vec::as_slice);
@@ -118,7 +121,7 @@ impl Set {
             } else {
                 // Cells with members that are not put would have holes: each member is stored by itself.
                 for (n, _) in &members {
-                    let Some((_, leaf)) = leaves.get(*n) else { continue };
+                    let Some(leaf) = leaves.get(*n).map(|column| &column.leaf) else { continue };
                     for region in met(regions(*n), &form.region) {
                         out.push(Laid::of(
                             &region,
@@ -169,9 +172,10 @@ mod tests {
         }
     }
 
-    fn leaf(number: u32) -> (u32, Leaf) {
+    fn leaf(number: u32) -> Column {
         let dtype = DType::Scalar(Scalar::F32);
-        (number, Leaf { path: format!("m{number}"), dtype, repeat: 1, offset: 4 * number, size: 4 })
+        let path = format!("m{number}");
+        Column::of(number as usize, Leaf { path, dtype, repeat: 1, offset: 4 * number, size: 4 })
     }
 
     #[test]
@@ -188,12 +192,12 @@ mod tests {
                 Set { replica, forms }
             };
             let sets = [set(0, &mut dice), set(4, &mut dice)];
-            let leaves: Vec<(u32, Leaf)> = (0..3).filter(|_| dice.below(3) > 0).map(leaf).collect();
+            let leaves: Vec<Column> = (0..3).filter(|_| dice.below(3) > 0).map(leaf).collect();
             let (rows, cols) = (dice.range(9), dice.range(7));
             let (offset, count) = ([rows.0, cols.0], [rows.1 - rows.0, cols.1 - cols.0]);
             let mut seen: HashMap<(u32, usize, u64, u64), u32> = HashMap::new();
             for part in laid(&sets, &leaves, &offset, &count) {
-                assert!(part.members.iter().all(|(n, at)| at + leaves[*n].1.size <= part.room));
+                assert!(part.members.iter().all(|(n, at)| at + leaves[*n].leaf.size <= part.room));
                 for (n, _) in &part.members {
                     for i in part.offset[0]..part.offset[0] + part.count[0] {
                         for j in part.offset[1]..part.offset[1] + part.count[1] {

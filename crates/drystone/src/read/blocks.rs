@@ -10,6 +10,7 @@ use super::execute::{self, Sources};
 use super::strings::empty_strings;
 use super::{Prepared, ReadReport, Reading, segment_key};
 use crate::array::Target;
+use crate::member::Column;
 use crate::verify::Checker;
 use crate::{Error, Result};
 
@@ -86,7 +87,7 @@ impl Reading {
         let mut entries: Vec<Entry> = self.entries(&steps, None)?.into_values().flatten().collect();
         entries.retain(|entry| entry.encoding.replica == 0);
         // A put that was cut into tiles is several blocks.
-        let place = |e: &Entry| (e.offset, e.count, e.member);
+        let place = |e: &Entry| (e.offset, e.count, e.member, e.encoding.part);
         entries.sort_by(|a, b| newest_cmp(a, b).then_with(|| place(a).cmp(&place(b))));
         let mut blocks: Vec<Vec<Entry>> = Vec::new();
         for entry in entries {
@@ -94,7 +95,8 @@ impl Reading {
                 Some(block)
                     if newest_cmp(&block[0], &entry).is_eq()
                         && (block[0].offset, block[0].count) == (entry.offset, entry.count)
-                        && block[0].member != entry.member =>
+                        && (block[0].member, block[0].encoding.part)
+                            != (entry.member, entry.encoding.part) =>
                 {
                     block.push(entry)
                 }
@@ -148,15 +150,18 @@ impl Reading {
                 transform: e.encoding.chain.clone(),
                 layout: e.encoding.layout.to_string(),
                 place,
-                members: block
-                    .iter()
-                    .filter_map(|e| self.leaves.iter().find(|(m, _)| *m == e.member))
-                    .map(|(_, l)| l.path.clone())
-                    .filter(|p| !p.is_empty())
-                    .collect(),
+                members: self.names(&block),
             });
         }
         Ok(out)
+    }
+
+    /// The members that a block has, also those that it has a part of.
+    fn names(&self, block: &[Entry]) -> Vec<String> {
+        let paths = block.iter().filter_map(|e| self.leaves.iter().find(|column| column.number == e.member));
+        let mut names: Vec<String> = paths.map(|c| c.leaf.path.clone()).filter(|p| !p.is_empty()).collect();
+        names.dedup();
+        names
     }
 
     /// The blocks written in a step, in the order of `blocks`, each ready to be read.
@@ -198,19 +203,17 @@ impl Reading {
             return Ok((count, None));
         }
         let cells = Selection::boxed(&offset, &count);
-        let slots = self
-            .leaves
-            .iter()
-            .map(|(member, leaf)| {
-                let candidates = block
-                    .iter()
-                    .filter(|e| e.member == *member)
-                    .map(|e| Candidate { entry: e.clone(), limit: [u64::MAX; MAX_NDIM] })
-                    .collect();
-                super::slot(leaf, candidates, cells.clone())
-            })
-            .collect();
-        Ok((count, Some(self.plan(slots)?)))
+        let columns = self.columns(block.iter());
+        let slot_of = |column: &Column| {
+            let candidates = block
+                .iter()
+                .filter(|e| e.member == column.number && super::holds(e, column))
+                .map(|e| Candidate { entry: e.clone(), limit: [u64::MAX; MAX_NDIM] })
+                .collect();
+            super::slot(column, candidates, cells.clone())
+        };
+        let slots = columns.iter().map(slot_of).collect();
+        Ok((count, Some(self.plan(super::Sought { columns, slots })?)))
     }
 
     /// Reads one block exactly as it was written into `out` (shape of the block).
@@ -270,7 +273,12 @@ fn newest_of_each_writer(blocks: Vec<Vec<Entry>>) -> Vec<Vec<Entry>> {
         let joined = by_writer.entry(block[0].order).or_default();
         for entry in block {
             let fits = joined.first().is_none_or(|e| e.ndim == entry.ndim && e.count == entry.count);
-            if fits && joined.iter().all(|e| e.member != entry.member) {
+            // What was put of a part stands on the whole, or on other parts, that were put before.
+            let hidden = |e: &Entry| {
+                e.member == entry.member
+                    && (e.encoding.part.is_none() || e.encoding.part == entry.encoding.part)
+            };
+            if fits && !joined.iter().any(hidden) {
                 joined.push(entry);
             }
         }

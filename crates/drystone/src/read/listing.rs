@@ -78,9 +78,9 @@ impl Reading {
                 self.check_selection(selection)?;
                 let (steps, cells) = self.split(selection);
                 let small = !selection.is_empty() && steps.count <= KEPT_STEPS;
-                if small { Some(self.slots(&steps, &cells)?) } else { None }
-                    .filter(|slots| slots.iter().map(|s| s.candidates.len()).sum::<usize>() <= BATCH)
-                    .map(|slots| self.plan(slots))
+                if small { Some(self.sought(&steps, &cells)?) } else { None }
+                    .filter(|sought| sought.candidates() <= BATCH)
+                    .map(|sought| self.plan(sought))
                     .transpose()?
             }
             Wanted::Listed(listing) => {
@@ -190,12 +190,13 @@ impl Reading {
             let steps = Axis { start: run.start.saturating_sub(1), ..run };
             entries.append(&mut self.entries(&steps, bounds)?);
         }
+        let columns = self.columns(entries.values().flatten());
         let (mut slots, mut listings): (Vec<Slot>, Vec<Listing>) = (Vec::new(), Vec::new());
         for ((key, listing), cells) in wanted.into_iter().zip(boxes) {
             // Replicas are for boxes: of listed cells what was put is read.
             let mut put: Vec<Entry> = entries.remove(&key).unwrap_or_default();
             put.retain(|entry| entry.encoding.replica == 0);
-            self.slots_of(put, &cells, &mut slots);
+            self.slots_of(&columns, self.candidates(put), &cells, &mut slots);
             listings.resize(slots.len(), listing);
         }
         let sources = Sources::of(self);
@@ -211,7 +212,7 @@ impl Reading {
             let meta = |source: u32, piece: &Piece| Some(known.get(source, piece)?.meta.as_slice());
             plan = read_plan::plan_listings(&slots, &listings, &found, get, meta, &options).map_err(fail)?;
         }
-        Ok(Prepared { slots, listings, resolved: found.resolved, plan })
+        Ok(Prepared { columns, slots, listings, resolved: found.resolved, plan })
     }
 
     pub(super) fn require_no_strings(&self) -> Result<()> {

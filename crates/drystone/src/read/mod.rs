@@ -17,13 +17,12 @@ mod statistics;
 mod strings;
 mod trailers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use drystone_format::MAX_NDIM;
-use drystone_format::dtype::Leaf;
 use drystone_format::entry::{Entry, Piece};
 use drystone_format::keys;
 use drystone_format::schema::Variable;
@@ -41,7 +40,7 @@ use drystone_transform::{Bound, Logical, Precision};
 use crate::array::Target;
 use crate::container::{Container, Inner};
 use crate::error::must_exist;
-use crate::member::member;
+use crate::member::{Column, member};
 use crate::put::logical;
 use crate::segment::crc32;
 use crate::snapshot::Snapshot;
@@ -104,7 +103,8 @@ pub struct Reading {
     snapshot: Arc<Snapshot>,
     path: String,
     variable: Variable,
-    leaves: Vec<(u32, Leaf)>,
+    /// What is read of an element.
+    leaves: Vec<Column>,
     /// Size of the (sub-)element that is read.
     item: u32,
     /// How exact the values have to be.
@@ -125,26 +125,18 @@ impl Container {
             Some(v) => v.clone(),
             None => self.variable(path)?, // in the open batch, or the error
         };
-        let all = variable.dtype.leaves();
-        let (leaves, item): (Vec<(u32, Leaf)>, u32) = match field {
-            None => (
-                all.into_iter().enumerate().map(|(i, l)| (i as u32, l)).collect(),
-                variable.dtype.item_size(),
-            ),
+        let (leaves, item) = match field {
+            None => (Column::all(&variable.dtype), variable.dtype.item_size()),
             Some(field) => {
                 let Some(found) = member(&variable.dtype, field) else {
+                    let all = variable.dtype.leaves();
                     let known: Vec<&str> = all.iter().map(|l| l.path.as_str()).collect();
                     return Err(Error::not_found(format!(
                         "\"{path}\" has no member \"{field}\"; it has: {}",
                         known.join(", ")
                     )));
                 };
-                let leaves = all.into_iter().enumerate().skip(found.first_leaf).take(found.leaf_count);
-                let leaves = leaves.map(|(i, mut l)| {
-                    l.offset -= found.offset;
-                    (i as u32, l)
-                });
-                (leaves.collect(), found.size)
+                (found.columns, found.size)
             }
         };
         let (inner, path, precision) = (self.inner.clone(), path.to_string(), Precision::Exact);
@@ -155,8 +147,8 @@ impl Container {
     /// One leaf member of a variable by its number: also those that no path leads to, inside arrays of records.
     pub(crate) fn leaf_reading(&self, path: &str, leaf: u32) -> Result<Reading> {
         let mut reading = self.reading(path, None)?;
-        reading.leaves.retain(|(number, _)| *number == leaf);
-        let Some((_, only)) = reading.leaves.first_mut() else {
+        reading.leaves.retain(|column| column.number == leaf);
+        let Some(only) = reading.leaves.first_mut().map(|column| &mut column.leaf) else {
             return Err(Error::not_found(format!("\"{path}\" has no member number {leaf}")));
         };
         only.offset = 0;
@@ -219,12 +211,18 @@ impl Reading {
 
     /// The element that cells read as which nobody wrote.
     pub(crate) fn fill_bytes(&self) -> Vec<u8> {
-        let none = vec![0; self.item as usize];
-        let (Some(fill), Some((number, leaf))) = (self.variable.fill.as_deref(), self.leaves.first()) else {
-            return none;
-        };
-        let at = self.variable.dtype.leaves().get(*number as usize).map_or(0, |l| l.offset as usize);
-        fill.get(at..at + leaf.size as usize).map_or(none, <[u8]>::to_vec)
+        let mut element = vec![0; self.item as usize];
+        let leaves = self.variable.dtype.leaves();
+        for Column { number, leaf, from, .. } in &self.leaves {
+            let (Some(fill), Some(whole)) = (&self.variable.fill, leaves.get(*number as usize)) else {
+                continue;
+            };
+            let (at, to, size) = ((whole.offset + from) as usize, leaf.offset as usize, leaf.size as usize);
+            if let (Some(value), Some(place)) = (fill.get(at..at + size), element.get_mut(to..to + size)) {
+                place.copy_from_slice(value);
+            }
+        }
+        element
     }
 
     fn require_array(&self) -> Result<()> {
@@ -294,9 +292,9 @@ impl Reading {
         while from < steps.count {
             let many = batch.min(steps.count - from);
             let range = Axis { start: steps.cell(from), step: steps.step, count: many };
-            let slots = self.slots(&range, &cells)?;
-            let found: usize = slots.iter().map(|s| s.candidates.len()).sum();
-            let prepared = self.plan(slots)?;
+            let sought = self.sought(&range, &cells)?;
+            let found = sought.candidates();
+            let prepared = self.plan(sought)?;
             execute::run(self, &prepared, from, out, &sources)?;
             report.add(&prepared.plan);
             from += many;
@@ -319,8 +317,9 @@ impl Reading {
 
     /// A number that readings of the same values share, in every process.
     pub(crate) fn fingerprint(&self, more: impl std::fmt::Debug) -> u64 {
-        let (version, leaf) = (self.snapshot.version(), self.leaves.first().map(|(number, _)| *number));
-        let text = format!("{} {version} {leaf:?} {} {:?} {more:?}", self.path, self.item, self.precision);
+        let columns: Vec<_> = self.leaves.iter().map(Column::numbers).collect();
+        let version = self.snapshot.version();
+        let text = format!("{} {version} {columns:?} {} {:?} {more:?}", self.path, self.item, self.precision);
         // FNV-1a: the same in every build, unlike the hashers of the standard library.
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
@@ -333,7 +332,7 @@ impl Reading {
             ReadPlan::default()
         } else {
             let (steps, cells) = self.split(selection);
-            self.plan(self.slots(&steps, &cells)?)?.plan
+            self.plan(self.sought(&steps, &cells)?)?.plan
         };
         let axes: Vec<String> = selection
             .axes
@@ -392,10 +391,10 @@ impl Reading {
             StepSet::one(0)
         };
         let query = Query { steps: set, variable: self.variable.id, member: None, bounds };
-        let wanted: Vec<u32> = self.leaves.iter().map(|(m, _)| *m).collect();
+        let wanted: BTreeSet<u32> = self.leaves.iter().map(|column| column.number).collect();
         tree::find(&self.inner.pages, root, &query, &mut |entry| {
             let hidden = entry.step > 0 && entry.commit < self.snapshot.steps.hidden_below(entry.step - 1);
-            if !hidden && wanted.binary_search(&entry.member).is_ok() {
+            if !hidden && wanted.contains(&entry.member) {
                 found.entry(entry.step).or_default().push(entry.clone());
             }
         })
@@ -416,47 +415,86 @@ impl Reading {
         limit
     }
 
-    /// One slot per step and member, in that order.
-    fn slots(&self, steps: &Axis, cells: &Selection) -> Result<Vec<Slot>> {
+    /// One slot per step and column, in that order.
+    fn sought(&self, steps: &Axis, cells: &Selection) -> Result<Sought> {
         let mut entries = self.entries(steps, cells.bounds())?;
-        let mut slots = Vec::with_capacity(steps.count as usize * self.leaves.len());
+        let columns = self.columns(entries.values().flatten());
+        let mut slots = Vec::with_capacity(steps.count as usize * columns.len());
         for i in 0..steps.count {
             let key = if self.variable.steps { steps.cell(i) + 1 } else { 0 };
-            let from = slots.len();
-            self.slots_of(entries.remove(&key).unwrap_or_default(), cells, &mut slots);
-            if let Some(shelf) = &self.shelf {
-                for (leaf, slot) in slots.iter_mut().skip(from).enumerate() {
-                    shelf.offer(self, leaf, key, &mut slot.candidates, cells)?;
-                }
-            }
+            let found = self.candidates(entries.remove(&key).unwrap_or_default());
+            self.slots_of(&columns, self.with_shelf(found, key, cells)?, cells, &mut slots);
         }
-        Ok(slots)
+        Ok(Sought { columns, slots })
     }
 
-    /// Appends the slots of one step: one per member.
-    fn slots_of(&self, entries: Vec<Entry>, cells: &Selection, slots: &mut Vec<Slot>) {
-        let mut by_member: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();
+    /// What is read, cut so that each entry holds all of a column or nothing of it: an entry may be a part of a member.
+    fn columns<'e>(&self, entries: impl Iterator<Item = &'e Entry>) -> Vec<Column> {
+        let mut cuts: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        for entry in entries {
+            if let Some(from) = entry.encoding.part {
+                cuts.entry(entry.member)
+                    .or_default()
+                    .extend([from, from.saturating_add(entry.encoding.item)]);
+            }
+        }
+        let mut out = Vec::with_capacity(self.leaves.len());
+        for column in &self.leaves {
+            let Some(cuts) = cuts.get(&column.number) else {
+                out.push(column.clone());
+                continue;
+            };
+            let range = column.range();
+            let mut from = range.start;
+            for &at in cuts.iter().filter(|at| **at > range.start && **at < range.end).chain([&range.end]) {
+                out.push(column.narrowed(from..at));
+                from = at;
+            }
+        }
+        out
+    }
+
+    /// The entries of one step by member.
+    fn candidates(&self, entries: Vec<Entry>) -> Candidates {
+        let mut found = Candidates::new();
         for entry in entries {
             let limit = self.limit(&entry);
-            by_member.entry(entry.member).or_default().push(Candidate { entry, limit });
+            found.entry(entry.member).or_default().push(Candidate { entry, limit });
         }
-        for (member, leaf) in &self.leaves {
-            let candidates = by_member.remove(member).unwrap_or_default();
-            slots.push(slot(leaf, candidates, cells.clone()));
+        found
+    }
+
+    /// With the published chunks of the step (`key`: step + 1, or 0), where they may be read.
+    fn with_shelf(&self, mut found: Candidates, key: u64, cells: &Selection) -> Result<Candidates> {
+        if let Some(shelf) = &self.shelf {
+            for member in shelf.members() {
+                shelf.offer(self, member, key, found.entry(member).or_default(), cells)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Appends the slots of one step: one per column.
+    fn slots_of(&self, columns: &[Column], found: Candidates, cells: &Selection, slots: &mut Vec<Slot>) {
+        for column in columns {
+            let all = found.get(&column.number).map_or(&[][..], Vec::as_slice);
+            let candidates = all.iter().filter(|c| holds(&c.entry, column)).cloned().collect();
+            slots.push(slot(column, candidates, cells.clone()));
         }
     }
 
     /// Plans by way of the replica that costs least; where there is none, what was put.
-    fn plan(&self, slots: Vec<Slot>) -> Result<Prepared> {
+    fn plan(&self, sought: Sought) -> Result<Prepared> {
+        let Sought { columns, slots } = sought;
         let replicas = read_plan::numbers(&slots);
         if replicas.is_empty() {
-            return self.plan_one(slots);
+            return self.plan_one(columns, slots);
         }
         let device = self.inner.profile().map_or(UNMEASURED, |profile| profile.device(threads()));
         let mut best: Option<(f64, Prepared)> = None;
         let mut choices: Vec<Choice> = Vec::with_capacity(replicas.len() + 1);
         for replica in std::iter::once(0).chain(replicas) {
-            let mut prepared = self.plan_one(read_plan::offered(&slots, replica))?;
+            let mut prepared = self.plan_one(columns.clone(), read_plan::offered(&slots, replica))?;
             published::count_stamps(&mut prepared.plan);
             let mut choice = Choice::of(replica, &prepared.plan, &prepared.slots, &device);
             let better = match (self.forced, &best) {
@@ -471,12 +509,14 @@ impl Reading {
             }
             choices.push(choice);
         }
-        let Some((_, mut prepared)) = best else { return self.plan_one(slots) };
+        let Some((_, mut prepared)) = best else {
+            return self.plan_one(columns, slots);
+        };
         prepared.plan.choices = choices;
         Ok(prepared)
     }
 
-    fn plan_one(&self, slots: Vec<Slot>) -> Result<Prepared> {
+    fn plan_one(&self, columns: Vec<Column>, slots: Vec<Slot>) -> Result<Prepared> {
         let sources = Sources::of(self);
         let resolved = read_plan::resolve_slots(&slots).map_err(|e| self.plan_error(&slots, &sources, e))?;
         let tables = self.tables(&slots, &resolved, &sources)?;
@@ -489,7 +529,7 @@ impl Reading {
             let meta = |source: u32, piece: &Piece| Some(known.get(source, piece)?.meta.as_slice());
             plan = read_plan::plan(&slots, &resolved, get, meta, &options).map_err(error)?;
         }
-        Ok(Prepared { slots, listings: Vec::new(), resolved, plan })
+        Ok(Prepared { columns, slots, listings: Vec::new(), resolved, plan })
     }
 
     /// The tables of the cut blocks that show, by slot and candidate.
@@ -522,16 +562,41 @@ impl Reading {
     }
 }
 
-/// The slot of a leaf.
-fn slot(leaf: &Leaf, candidates: Vec<Candidate>, selection: Selection) -> Slot {
-    let Logical { scalar, kind, .. } = logical(leaf, &[]);
-    Slot { candidates, selection, item: u64::from(leaf.size), scalar: scalar as u64, kind }
+/// Whether an entry, which has all of a column or nothing, has it.
+fn holds(entry: &Entry, column: &Column) -> bool {
+    let Some(from) = entry.encoding.part else { return true };
+    let (have, want) = (from..from.saturating_add(entry.encoding.item), column.range());
+    have.start <= want.start && want.end <= have.end
 }
+
+/// The slot of a column.
+fn slot(column: &Column, candidates: Vec<Candidate>, selection: Selection) -> Slot {
+    let Logical { scalar, kind, .. } = logical(&column.leaf, &[]);
+    let (item, from, whole) = (column.leaf.size.into(), column.from.into(), column.whole.into());
+    Slot { candidates, selection, item, from, whole, scalar: scalar as u64, kind }
+}
+
+/// What is to be planned: columns, and a slot for each at each step.
+struct Sought {
+    columns: Vec<Column>,
+    slots: Vec<Slot>,
+}
+
+impl Sought {
+    fn candidates(&self) -> usize {
+        self.slots.iter().map(|slot| slot.candidates.len()).sum()
+    }
+}
+
+/// What may be read of one step, by member.
+type Candidates = BTreeMap<u32, Vec<Candidate>>;
 
 type Tables = BTreeMap<(usize, usize), Arc<Vec<Subchunk>>>;
 
 /// A plan with what it was made of.
 struct Prepared {
+    /// What is read of an element; slots repeat these.
+    columns: Vec<Column>,
     slots: Vec<Slot>,
     /// The listing of each slot, if listed cells are read and not a box.
     listings: Vec<Listing>,

@@ -4,10 +4,10 @@
 //! every other of it: later blocks show on top, earlier ones do not show. A shard that a chunk belongs to may have been replaced:
 //! its stamp is looked at after the bytes were read, and if it is another's, the log is read instead.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
-use drystone_format::dtype::{DType, Leaf};
+use drystone_format::dtype::DType;
 use drystone_format::entry::{Encoding, Entry, Piece};
 use drystone_format::layout::Layout;
 use drystone_format::published::{Array, Shard};
@@ -19,6 +19,7 @@ use drystone_transform::Scratch;
 
 use super::{Prepared, Reading};
 use crate::container::{Inner, lock};
+use crate::member::Column;
 use crate::publish::STAMP;
 use crate::publish::grid::{Box, Grid};
 use crate::put::MAX_SUBCHUNK;
@@ -52,8 +53,8 @@ impl Shelved {
 
 /// The published arrays of one variable.
 pub(super) struct Shelf {
-    /// By place of the leaf among those that are read.
-    arrays: Vec<Option<(Array, Grid)>>,
+    /// By member, with the bytes of it in an element.
+    arrays: BTreeMap<u32, (Array, Grid, u32)>,
     used: Mutex<Used>,
 }
 
@@ -61,7 +62,7 @@ pub(super) struct Shelf {
 #[derive(Default)]
 struct Used {
     shards: Vec<Arc<Shelved>>,
-    numbers: HashMap<(usize, u64), u32>,
+    numbers: HashMap<(u32, u64), u32>,
 }
 
 /// Whether a plan reads published chunks.
@@ -86,7 +87,7 @@ impl Shelf {
         inner: &Inner,
         snapshot: &Snapshot,
         variable: &Variable,
-        leaves: &[(u32, Leaf)],
+        columns: &[Column],
     ) -> Result<Option<Arc<Shelf>>> {
         let none =
             variable.local || variable.dtype == DType::String || snapshot.manifest.source_count >= FIRST;
@@ -101,18 +102,23 @@ impl Shelf {
             other => other?,
         };
         let ndim = variable.shape.len() + usize::from(variable.steps);
-        let array = |(number, leaf): &(u32, Leaf)| {
-            let mine = |a: &&Array| (a.variable, a.uid, a.member) == (variable.id, variable.uid, *number);
+        let array = |column: &Column| {
+            let (number, item) = (column.number, column.whole);
+            let mine = |a: &&Array| (a.variable, a.uid, a.member) == (variable.id, variable.uid, number);
             let array = recorded.iter().find(mine).filter(|a| a.shape.len() == ndim && ndim > 0)?;
-            let bytes = array.chunk.iter().fold(u64::from(leaf.size), |n, c| n.saturating_mul(*c));
+            let bytes = array.chunk.iter().fold(u64::from(item), |n, c| n.saturating_mul(*c));
             let fits = bytes <= MAX_SUBCHUNK && array.version <= snapshot.version();
             let stacked = !variable.steps || u32::try_from(*array.chunk.first()?).is_ok();
             let grid = Grid::new(&array.shape, &array.chunk, &array.shard).filter(|_| fits && stacked)?;
-            Some((array.clone(), grid))
+            Some((number, (array.clone(), grid, item)))
         };
-        let arrays: Vec<_> = leaves.iter().map(array).collect();
-        let any = arrays.iter().any(Option::is_some);
-        Ok(any.then(|| Arc::new(Shelf { arrays, used: Mutex::default() })))
+        let arrays: BTreeMap<_, _> = columns.iter().filter_map(array).collect();
+        Ok((!arrays.is_empty()).then(|| Arc::new(Shelf { arrays, used: Mutex::default() })))
+    }
+
+    /// The members that it may have cells of.
+    pub(super) fn members(&self) -> impl Iterator<Item = u32> {
+        self.arrays.keys().copied()
     }
 
     /// The shard of a source number.
@@ -124,12 +130,12 @@ impl Shelf {
     pub(super) fn offer(
         &self,
         reading: &Reading,
-        leaf: usize,
+        member: u32,
         key: u64,
         candidates: &mut Vec<Candidate>,
         cells: &Selection,
     ) -> Result<()> {
-        let Some(Some((array, grid))) = self.arrays.get(leaf) else { return Ok(()) };
+        let Some((array, grid, _)) = self.arrays.get(&member) else { return Ok(()) };
         let Some((low, high)) = cells.bounds() else { return Ok(()) };
         let steps = usize::from(reading.variable.steps);
         let spatial = array.shape.len() - steps;
@@ -154,8 +160,8 @@ impl Shelf {
             let chunks = shards::chunks(array);
             let index = inner.shards.index(inner.store.as_ref(), &name, &record, chunks, tell)?;
             let Some(index) = index else { continue };
-            let source = self.number(leaf, number, || Shelved { key: name, record, zstd: array.zstd });
-            self.chunks(reading, (leaf, key), (number, source, &index), &wanted, candidates);
+            let source = self.number(member, number, || Shelved { key: name, record, zstd: array.zstd });
+            self.chunks(reading, (member, key), (number, source, &index), &wanted, candidates);
         }
         Ok(())
     }
@@ -164,12 +170,12 @@ impl Shelf {
     fn chunks(
         &self,
         reading: &Reading,
-        (leaf, key): (usize, u64),
+        (member, key): (u32, u64),
         (number, source, index): (u64, u32, &shards::Index),
         wanted: &Box,
         candidates: &mut Vec<Candidate>,
     ) {
-        let Some(Some((array, grid))) = self.arrays.get(leaf) else { return };
+        let Some((array, grid, item)) = self.arrays.get(&member) else { return };
         let steps = usize::from(reading.variable.steps);
         let shard = grid.cells_of(number);
         let counts = grid.chunks();
@@ -193,8 +199,8 @@ impl Shelf {
             _ => Layout::Stacked { boxes: boxes as u32, number: (key.saturating_sub(1) % boxes) as u32 },
         };
         let chain = if array.zstd { "zstd,crc32c" } else { "crc32c" };
-        let item = reading.leaves[leaf].1.size;
-        let encoding = Arc::new(Encoding { chain: chain.into(), item, layout, replica: PUBLISHED });
+        let (chain, item) = (chain.into(), *item);
+        let encoding = Arc::new(Encoding { chain, item, layout, replica: PUBLISHED, part: None });
         for (chunk, at) in places {
             let Some(Some((position, length))) = index.get(chunk as usize).copied() else { continue };
             let ndim = array.shape.len() - steps;
@@ -226,14 +232,14 @@ impl Shelf {
         }
     }
 
-    fn number(&self, leaf: usize, shard: u64, make: impl FnOnce() -> Shelved) -> u32 {
+    fn number(&self, member: u32, shard: u64, make: impl FnOnce() -> Shelved) -> u32 {
         let mut used = lock(&self.used);
-        if let Some(number) = used.numbers.get(&(leaf, shard)) {
+        if let Some(number) = used.numbers.get(&(member, shard)) {
             return *number;
         }
         let number = FIRST + used.shards.len() as u32;
         used.shards.push(Arc::new(make()));
-        used.numbers.insert((leaf, shard), number);
+        used.numbers.insert((member, shard), number);
         number
     }
 

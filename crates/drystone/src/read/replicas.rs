@@ -48,12 +48,13 @@ impl Reading {
 
     /// Reads every subchunk of a replica both ways.
     fn differs(&self, replica: &Entry, originals: &[Entry]) -> Result<Option<String>> {
-        let Some((number, leaf)) = self.leaves.iter().find(|(number, _)| *number == replica.member) else {
+        let Some(column) = self.leaves.iter().find(|column| column.number == replica.member) else {
             return Ok(None);
         };
-        let mut leaf = leaf.clone();
-        leaf.offset = 0;
-        let one = Reading { item: leaf.size, leaves: vec![(*number, leaf)], shelf: None, ..self.clone() };
+        let mut column = column.clone();
+        column.leaf.offset = 0;
+        let (item, leaves) = (column.leaf.size, vec![column.clone()]);
+        let one = Reading { item, leaves, shelf: None, ..self.clone() };
         let sources = Sources::of(self);
         let ndim = usize::from(replica.ndim);
         let (grid, mut place) = (replica.grid(), [0; MAX_NDIM]);
@@ -67,7 +68,8 @@ impl Reading {
             let read = |entries: &[Entry]| {
                 let whole = |entry: &Entry| Candidate { entry: entry.clone(), limit: [u64::MAX; MAX_NDIM] };
                 let candidates = entries.iter().map(whole).collect();
-                let prepared = one.plan_one(vec![slot(&one.leaves[0].1, candidates, cells.clone())])?;
+                let prepared =
+                    one.plan_one(one.leaves.clone(), vec![slot(&column, candidates, cells.clone())])?;
                 if prepared.plan.fill.contains(&true) {
                     return Ok(None);
                 }

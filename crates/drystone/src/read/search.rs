@@ -22,6 +22,7 @@ use drystone_transform::{
 use super::execute::Sources;
 use super::{OPTIONS, ReadReport, Reading, trailers};
 use crate::array::Target;
+use crate::member::Column;
 use crate::put::{kind_of, logical};
 use crate::{Error, Result};
 
@@ -56,7 +57,9 @@ impl Reading {
     /// Errors: `InvalidArgument` for what has no order (records, complex numbers, text) and for NaN as a limit; those of `read`.
     pub fn value_range(&self, step: Option<u64>, low: Limit, high: Limit) -> Result<Hits> {
         let kind = match self.leaves.as_slice() {
-            [(_, leaf)] if leaf.repeat == 1 && matches!(leaf.dtype, DType::Scalar(_)) => kind_of(&leaf.dtype),
+            [Column { leaf, .. }] if leaf.repeat == 1 && matches!(leaf.dtype, DType::Scalar(_)) => {
+                kind_of(&leaf.dtype)
+            }
             _ => drystone_transform::stats::ScalarKind::Other,
         };
         let nan = |limit| matches!(limit, Limit::Float(x) if f64::is_nan(x));
@@ -82,7 +85,7 @@ impl Reading {
         }
         let exact = Reading { precision: Precision::Exact, shelf: None, ..self.clone() };
         let (steps, cells) = exact.split(&selection);
-        let prepared = exact.plan(exact.slots(&steps, &cells)?)?;
+        let prepared = exact.plan(exact.sought(&steps, &cells)?)?;
         let sources = Sources::of(self);
         let mut works = Vec::new();
         for work in &prepared.plan.works {
@@ -102,7 +105,8 @@ impl Reading {
         let mut indexed = Vec::new();
         let mut last: Option<(&str, bool)> = None;
         // An index counts cells as they are stored; where that is not row by row, what it covers is scanned.
-        let by_rows = |entry: &Entry| entry.encoding.layout == Layout::Dense;
+        let by_rows =
+            |entry: &Entry| entry.encoding.layout == Layout::Dense && entry.encoding.item == self.item;
         let searchable =
             |entry: &Entry, w: &Work| by_rows(entry) && w.piece.trailer > 0 && w.piece.unit_log2 > 0;
         for (entry, work) in works.iter().filter(|(entry, work)| searchable(entry, work)) {
@@ -182,7 +186,7 @@ impl Reading {
         let piece = work.piece;
         let damaged = |at: u64, what: &str| self.damaged(search.sources, entry.source, entry.step, at, what);
         let undecodable = |e: TransformError| damaged(piece.position, &format!("searching: {e}"));
-        let leaf = &self.leaves[0].1;
+        let leaf = &self.leaves[0].leaf;
         let logical = logical(leaf, &work.part.chunk_shape[..usize::from(entry.ndim)]);
         let len = decoded_len(&work.part, u64::from(leaf.size));
         if len > MAX_DECODED_LEN as u64 {

@@ -10,6 +10,7 @@ use drystone_transform::stats::{ScalarKind, Stats};
 
 use super::execute::Sources;
 use super::{OPTIONS, Reading, trailers};
+use crate::member::Column;
 use crate::put::kind_of;
 use crate::{Error, Result};
 
@@ -34,8 +35,10 @@ const MOST: usize = 1 << 16;
 impl Reading {
     /// What is stored about the values of a step (`None` for a variable without steps), of a primitive or one member of a record.
     pub fn statistics(&self, step: Option<u64>) -> Result<StoredStatistics> {
-        let [(_, leaf)] = self.leaves.as_slice() else {
-            return Err(Error::invalid(format!("\"{}\" holds records: name a member", self.path)));
+        // Blocks keep numbers of what was put, not of parts of it.
+        let [Column { leaf, .. }] = self.leaves.iter().filter(|c| !c.is_part()).collect::<Vec<_>>()[..]
+        else {
+            return Err(Error::invalid(format!("\"{}\" holds records: name a whole member", self.path)));
         };
         let kind = kind_of(&leaf.dtype);
         let sources = Sources::of(self);

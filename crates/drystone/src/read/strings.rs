@@ -32,7 +32,7 @@ impl Reading {
         let per_step = cells / steps.count as usize;
         for i in 0..steps.count {
             let one = Axis { start: steps.cell(i), step: 1, count: 1 };
-            let prepared = self.plan(self.slots(&one, &rest)?)?;
+            let prepared = self.plan(self.sought(&one, &rest)?)?;
             report.add(&prepared.plan);
             let from = i as usize * per_step;
             self.strings_of(&prepared, &mut out[from..from + per_step])?;

@@ -1,6 +1,6 @@
 //! What a writer accepts: ranks that mix with nobody, members, boxes and transforms that fit the variable.
 
-use drystone_format::dtype::{DType, Leaf};
+use drystone_format::dtype::DType;
 use drystone_format::log::Rank;
 use drystone_format::schema::Variable;
 use drystone_transform::Transform;
@@ -8,7 +8,7 @@ use drystone_transform::Transform;
 use crate::adoption::{Books, Damaged};
 use crate::config::Config;
 use crate::container::Inner;
-use crate::member::member;
+use crate::member::{Column, member};
 use crate::{Error, Result, adoption, put};
 
 /// Refuses a ranked writer where earlier writers left what it would mix with.
@@ -60,15 +60,14 @@ pub(crate) fn require_settled(container: &crate::Container) -> Result<u64> {
     Ok(fence)
 }
 
-/// The leaf members to write, with offsets relative to an element of `dtype`.
+/// The leaf members to write, or parts of them, with offsets in an element of what is given.
 pub(crate) fn members(
     path: &str,
     variable: &Variable,
     field: Option<&str>,
     dtype: &DType,
     item: usize,
-) -> Result<Vec<(u32, Leaf)>> {
-    let leaves = variable.dtype.leaves();
+) -> Result<Vec<Column>> {
     let Some(field) = field else {
         if *dtype != variable.dtype {
             return Err(Error::invalid(format!(
@@ -82,9 +81,10 @@ pub(crate) fn members(
                 dtype.item_size()
             )));
         }
-        return Ok(leaves.into_iter().enumerate().map(|(i, l)| (i as u32, l)).collect());
+        return Ok(Column::all(dtype));
     };
     let found = member(&variable.dtype, field).ok_or_else(|| {
+        let leaves = variable.dtype.leaves();
         let known: Vec<&str> = leaves.iter().map(|l| l.path.as_str()).collect();
         Error::not_found(format!("\"{path}\" has no member \"{field}\"; it has: {}", known.join(", ")))
     })?;
@@ -100,16 +100,7 @@ pub(crate) fn members(
             found.size, found.shape
         )));
     }
-    Ok(leaves
-        .into_iter()
-        .enumerate()
-        .skip(found.first_leaf)
-        .take(found.leaf_count)
-        .map(|(i, mut l)| {
-            l.offset -= found.offset;
-            (i as u32, l)
-        })
-        .collect())
+    Ok(found.columns)
 }
 
 pub(crate) fn check_box(

@@ -27,6 +27,7 @@ use crate::choose::Choices;
 use crate::container::{Inner, lock, no_such};
 use crate::layout::{Laid, Layouts, laid};
 use crate::log_scan::PartFrom;
+use crate::member::Column;
 use crate::put::{self, BlockPart, Gathered, Place, StoredChunk};
 use crate::transaction::Committed;
 use crate::{Error, Result, adoption, random};
@@ -118,27 +119,79 @@ pub struct Writer {
 
 /// What takes blocks: a writer, or one of a team.
 pub trait BlockSink {
-    /// As [`Writer::put`].
-    fn put(
+    /// Writes a block of some columns of a variable, which are in the elements of `data` where they say. Otherwise as
+    /// [`Writer::put`].
+    fn put_columns(
         &self,
         path: &str,
-        dtype: &DType,
+        columns: &[Column],
         data: &Source<'_>,
         offset: Option<&[u64]>,
-        field: Option<&str>,
     ) -> Result<()>;
 }
 
 impl BlockSink for Writer {
-    fn put(
+    fn put_columns(
         &self,
         path: &str,
-        dtype: &DType,
+        leaves: &[Column],
         data: &Source<'_>,
         offset: Option<&[u64]>,
-        field: Option<&str>,
     ) -> Result<()> {
-        Writer::put(self, path, dtype, data, offset, field)
+        let variable = self.variable(path)?;
+        if leaves.iter().any(|column| column.leaf.dtype == DType::String) {
+            return Err(Error::invalid(format!(
+                "\"{path}\" holds strings; give strings, not fixed-size elements"
+            )));
+        }
+        let offset = check_box(path, &variable, data.shape(), offset)?;
+        let (put, step, generation) = self.begin_put(path, &variable)?;
+        let config = self.shared.inner.config.as_deref();
+        let transform = transform_of(path, &variable, config)?;
+        let chunks = config.and_then(|config| config.chunks(path, data.shape().len()));
+        let chunks = chunks.or(variable.chunks.as_deref());
+        let end: Vec<u64> = offset.iter().zip(data.shape()).map(|(first, n)| first + n).collect();
+        let block_layout = config.and_then(|config| config.layout(path)).unwrap_or(self.shared.layout);
+        let schema = &self.shared.inner.snapshot().schema;
+        let layouts = lock(&self.shared.layouts).of(schema, &variable, &end)?;
+        let place = Place { step, variable: variable.id, put };
+        let laid = laid(&layouts, leaves, &offset, data.shape());
+        let from = |laid: &Laid| laid.offset.iter().zip(&offset).map(|(at, first)| at - first).collect();
+        // Declared layouts were chosen by somebody who knows what is read.
+        let by_model = chunks.is_none() && block_layout == BlockLayout::Model && layouts.is_empty();
+        let inner = &self.shared.inner;
+        if let (true, Transform::Chain(chain), [first, _, ..]) = (by_model, &transform, &laid[..])
+            && chain.is_identity()
+            && let Some(cut) = self.shared.cuts.of_records(inner, (path, &variable), &laid)?
+        {
+            let from: Vec<u64> = from(first);
+            let part = |laid| BlockPart { laid, leaves, chain, cut: &cut, from: &from };
+            return self.put_raw(&laid.iter().map(part).collect::<Vec<_>>(), &place, data, generation);
+        }
+        for laid in &laid {
+            let from: Vec<u64> = from(laid);
+            let chain = match &transform {
+                Transform::Chain(chain) => chain.clone(),
+                Transform::Auto(auto) => {
+                    let (chain, cut) = (&Chain::identity(), &laid.count[..]);
+                    let part = BlockPart { laid, leaves, chain, cut, from: &from };
+                    let measured = inner.profile().map(|p| (p.write / 1e6).max(1.0) as u64);
+                    self.shared.choices.chain(auto, path, variable.id, &part, data, measured)?
+                }
+            };
+            let coded = !chain.is_identity();
+            let cut = match by_model {
+                true => self.shared.cuts.of(inner, (path, &variable), &laid.count, laid.room, coded)?,
+                false => put::cut(&laid.count, chunks, u64::from(laid.room), laid.is_curved()),
+            };
+            let part = BlockPart { laid, leaves, chain: &chain, cut: &cut, from: &from };
+            if coded {
+                self.put_coded(&part, &place, data, generation)?;
+            } else {
+                self.put_raw(&[part], &place, data, generation)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -308,60 +361,8 @@ impl Writer {
         field: Option<&str>,
     ) -> Result<()> {
         let variable = self.variable(path)?;
-        let leaves = members(path, &variable, field, dtype, data.item())?;
-        if leaves.iter().any(|(_, leaf)| leaf.dtype == DType::String) {
-            return Err(Error::invalid(format!(
-                "\"{path}\" holds strings; give strings, not fixed-size elements"
-            )));
-        }
-        let offset = check_box(path, &variable, data.shape(), offset)?;
-        let (put, step, generation) = self.begin_put(path, &variable)?;
-        let config = self.shared.inner.config.as_deref();
-        let transform = transform_of(path, &variable, config)?;
-        let chunks = config.and_then(|config| config.chunks(path, data.shape().len()));
-        let chunks = chunks.or(variable.chunks.as_deref());
-        let end: Vec<u64> = offset.iter().zip(data.shape()).map(|(first, n)| first + n).collect();
-        let block_layout = config.and_then(|config| config.layout(path)).unwrap_or(self.shared.layout);
-        let schema = &self.shared.inner.snapshot().schema;
-        let layouts = lock(&self.shared.layouts).of(schema, &variable, &end)?;
-        let place = Place { step, variable: variable.id, put };
-        let laid = laid(&layouts, &leaves, &offset, data.shape());
-        let from = |laid: &Laid| laid.offset.iter().zip(&offset).map(|(at, first)| at - first).collect();
-        // Declared layouts were chosen by somebody who knows what is read.
-        let by_model = chunks.is_none() && block_layout == BlockLayout::Model && layouts.is_empty();
-        let inner = &self.shared.inner;
-        if let (true, Transform::Chain(chain), [first, _, ..]) = (by_model, &transform, &laid[..])
-            && chain.is_identity()
-            && let Some(cut) = self.shared.cuts.of_records(inner, (path, &variable), &laid)?
-        {
-            let from: Vec<u64> = from(first);
-            let part = |laid| BlockPart { laid, leaves: &leaves, chain, cut: &cut, from: &from };
-            return self.put_raw(&laid.iter().map(part).collect::<Vec<_>>(), &place, data, generation);
-        }
-        for laid in &laid {
-            let from: Vec<u64> = from(laid);
-            let chain = match &transform {
-                Transform::Chain(chain) => chain.clone(),
-                Transform::Auto(auto) => {
-                    let (chain, cut) = (&Chain::identity(), &laid.count[..]);
-                    let part = BlockPart { laid, leaves: &leaves, chain, cut, from: &from };
-                    let measured = inner.profile().map(|p| (p.write / 1e6).max(1.0) as u64);
-                    self.shared.choices.chain(auto, path, variable.id, &part, data, measured)?
-                }
-            };
-            let coded = !chain.is_identity();
-            let cut = match by_model {
-                true => self.shared.cuts.of(inner, (path, &variable), &laid.count, laid.room, coded)?,
-                false => put::cut(&laid.count, chunks, u64::from(laid.room), laid.is_curved()),
-            };
-            let part = BlockPart { laid, leaves: &leaves, chain: &chain, cut: &cut, from: &from };
-            if coded {
-                self.put_coded(&part, &place, data, generation)?;
-            } else {
-                self.put_raw(&[part], &place, data, generation)?;
-            }
-        }
-        Ok(())
+        let columns = members(path, &variable, field, dtype, data.item())?;
+        self.put_columns(path, &columns, data, offset)
     }
 
     /// Writes a block of a string variable; `values` in row-major order of `shape`, UTF-8 each.
@@ -391,7 +392,7 @@ impl Writer {
             Transform::Chain(chain) => chain,
             Transform::Auto(_) => Chain::identity(),
         };
-        let leaves = [(0, variable.dtype.leaves().swap_remove(0))];
+        let leaves = Column::all(&variable.dtype);
         let cut = put::cut(shape, variable.chunks.as_deref(), 16, false);
         let place = Place { step, variable: variable.id, put };
         let from = vec![0; shape.len()];

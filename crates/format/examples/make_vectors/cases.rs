@@ -232,6 +232,7 @@ fn layouts() -> Vec<Entry> {
             item: 8,
             layout: Layout::Cells(Cells { room, at, order }),
             replica,
+            part: None,
         }),
         ..three_entries().remove(0)
     };
@@ -243,6 +244,19 @@ fn layouts() -> Vec<Entry> {
         with(1, 0, 8, Order::Hilbert, 3),
         with(2, 16, 24, Order::Dims(vec![0, 1]), 0),
     ]
+}
+
+/// Two runs of one member that is an array, put together: bytes 0 to 8 by rows, 16 to 32 along a curve.
+fn parts() -> Vec<Entry> {
+    let with = |part, item, layout| {
+        let mut entry = layouts().remove(0);
+        entry.encoding = Arc::new(Encoding { item, layout, part: Some(part), ..Encoding::default() });
+        entry.piece.position += 8192 * u64::from(part);
+        entry.piece.length = 128 * u64::from(item);
+        entry
+    };
+    let curve = Layout::Cells(Cells { room: 16, at: 0, order: Order::Hilbert });
+    vec![with(0, 8, Layout::Dense), with(16, 16, curve)]
 }
 
 fn blocks(n: u64, check: impl Fn(u64) -> u32) -> Vec<Entry> {
@@ -282,6 +296,7 @@ fn index() -> Vec<Case> {
         ("entry_block_one", "entry_block", encode_block(&[one])),
         ("entry_block_three", "entry_block", encode_block(&three_entries())),
         ("entry_block_layouts", "entry_block", encode_block(&layouts())),
+        ("entry_block_parts", "entry_block", encode_block(&parts())),
         ("entry_block_regular", "entry_block", encode_block(&regular)),
         ("entry_block_padded", "entry_block", encode_block(&blocks(400, |_| 5))),
         ("branch", "branch", branch.encode()),

@@ -158,6 +158,9 @@ fn entry(e: &Entry) -> Json {
     if e.encoding.replica > 0 {
         encoding.push(("replica".to_owned(), e.encoding.replica.into()));
     }
+    if let Some(part) = e.encoding.part {
+        encoding.push(("part".to_owned(), part.into()));
+    }
     let encoding = Json::Object(encoding);
     let members = [
         ("step", e.step.into()),

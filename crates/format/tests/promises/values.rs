@@ -188,7 +188,7 @@ fn layout(ndim: u8) -> impl Strategy<Value = Layout> {
     };
     let cells = (order, 0u32..20, 0u32..20);
     let cells = cells.prop_map(|(order, at, more)| Layout::Cells(Cells { room: at + 8 + more, at, order }));
-    prop_oneof![Just(Layout::Dense), cells, (2u32..9).prop_map(Layout::Unknown)]
+    prop_oneof![Just(Layout::Dense), cells, (3u32..9).prop_map(Layout::Unknown)]
 }
 
 pub(crate) fn entry() -> impl Strategy<Value = Entry> {
@@ -203,15 +203,19 @@ pub(crate) fn entry() -> impl Strategy<Value = Entry> {
                 (entry.offset[d], entry.count[d], entry.cut[d]) = (offset, count, cut);
             }
             entry.subchunks = entry.grid_len().unwrap_or(0);
-            let layout = (layout(entry.ndim), 0u32..3);
-            (piece(entry.subchunks), stats(), layout).prop_map(move |(piece, stats, (layout, replica))| {
-                Entry {
+            let layout = (layout(entry.ndim), 0u32..3, option::of(0u32..100));
+            let known = |(layout, replica, part): (Layout, u32, Option<u32>)| {
+                let part = part.filter(|_| !matches!(layout, Layout::Unknown(_)));
+                (layout, replica, part)
+            };
+            (piece(entry.subchunks), stats(), layout.prop_map(known)).prop_map(
+                move |(piece, stats, (layout, replica, part))| Entry {
                     piece,
                     stats,
-                    encoding: Arc::new(Encoding { chain: chain.into(), item: 8, layout, replica }),
+                    encoding: Arc::new(Encoding { chain: chain.into(), item: 8, layout, replica, part }),
                     ..entry.clone()
-                }
-            })
+                },
+            )
         },
     )
 }

@@ -111,6 +111,8 @@ impl World {
             candidates: blocks,
             selection: Selection::boxed(&offset, &count),
             item: ITEM,
+            from: 0,
+            whole: ITEM,
             scalar: ITEM,
             kind: ScalarKind::F64,
         };

@@ -66,7 +66,7 @@ impl Chains {
     ) -> Result<Coded, Unfit> {
         let whole = || Coded { ranges: std::iter::once(0..piece.length).collect(), bound: Bound::EXACT };
         let ndim = usize::from(entry.ndim);
-        let Some(form) = Form::of(entry) else { return Ok(whole()) };
+        let Some(form) = slot.form(entry) else { return Ok(whole()) };
         let len = decoded_len(part, form.room);
         let (Ok(chain), Some(shape)) = (self.get(&entry.encoding.chain), part.chunk_shape.get(..ndim)) else {
             return Ok(whole()); // whoever reads it says what is not known

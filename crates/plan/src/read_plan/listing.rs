@@ -128,7 +128,7 @@ pub fn plan_listings<'t, 'm>(
             let Some(candidate) = visible.first().map(|(visible, _)| visible.candidate) else { continue };
             let Some(Candidate { entry, .. }) = slot.candidates.get(candidate) else { continue };
             let fail = |unfit: Unfit| unfit.at(number, candidate);
-            let stored = Stored::check(entry, &slot.selection, slot.item).map_err(fail)?;
+            let stored = Stored::check(entry, slot).map_err(fail)?;
             let table = if entry.subchunks > 1 { tables(number, candidate) } else { &[] };
             stored.check_table(entry, table).map_err(fail)?;
             let form = &stored.form;

@@ -50,10 +50,22 @@ pub struct Slot {
     pub selection: Selection,
     /// Bytes per element.
     pub item: u64,
+    /// Bytes of the member before them, if the element is a part of a member that is an array.
+    pub from: u64,
+    /// Bytes of the whole member.
+    pub whole: u64,
     /// Bytes of the scalars an element consists of, and what they are: for transforms.
     pub scalar: u64,
     #[allow(missing_docs)]
     pub kind: ScalarKind,
+}
+
+impl Slot {
+    /// How what is wanted lies in the subchunks of an entry; `None` if its layout is not known or it does not hold that.
+    pub fn form(&self, entry: &Entry) -> Option<Form> {
+        let from = self.from.checked_sub(entry.encoding.part.unwrap_or(0).into())?;
+        Form::of(entry)?.within(from, self.item)
+    }
 }
 
 /// When to read what was not asked for, how large a request may be, and how exact the values have to be.
@@ -201,7 +213,7 @@ pub fn plan<'t, 'm>(
             let Some(candidate) = visible.first().map(|visible| visible.candidate) else { continue };
             let Some(Candidate { entry, .. }) = slot.candidates.get(candidate) else { continue };
             let fail = |unfit: piece::Unfit| unfit.at(number, candidate);
-            let stored = Stored::check(entry, &slot.selection, slot.item).map_err(fail)?;
+            let stored = Stored::check(entry, slot).map_err(fail)?;
             let table = if entry.subchunks > 1 { tables(number, candidate) } else { &[] };
             stored.check_table(entry, table).map_err(fail)?;
             let mut made: Vec<Part> =

@@ -3,10 +3,9 @@
 use drystone_format::entry::{Entry, Piece};
 use drystone_format::table::Subchunk;
 
-use super::PlanError;
+use super::{PlanError, Slot};
 use crate::form::Form;
 use crate::parts::Part;
-use crate::selection::Selection;
 
 /// A block's own way of being stored, found sound.
 pub(super) struct Stored {
@@ -31,21 +30,26 @@ impl Unfit {
 
 impl Stored {
     /// Checks that an entry that shows can be what it says.
-    pub(super) fn check(entry: &Entry, selection: &Selection, item: u64) -> Result<Stored, Unfit> {
+    pub(super) fn check(entry: &Entry, slot: &Slot) -> Result<Stored, Unfit> {
         let corrupt = |what: String| Err(Unfit::Corrupt(what));
         let ndim = usize::from(entry.ndim);
-        if ndim != selection.axes.len() {
-            return corrupt(format!("it has {ndim} dimensions where {} are selected", selection.axes.len()));
-        }
-        let Some(form) = Form::of(entry) else {
-            return Err(Unfit::Unsupported(format!("layout {:?}", entry.encoding.layout)));
-        };
-        if u64::from(entry.encoding.item) != item {
+        if ndim != slot.selection.axes.len() {
             return corrupt(format!(
-                "its elements have {} bytes where {item} are wanted",
-                entry.encoding.item
+                "it has {ndim} dimensions where {} are selected",
+                slot.selection.axes.len()
             ));
         }
+        if Form::of(entry).is_none() {
+            return Err(Unfit::Unsupported(format!("layout {:?}", entry.encoding.layout)));
+        }
+        let item = u64::from(entry.encoding.item);
+        let whole = match entry.encoding.part {
+            None => item == slot.whole,
+            Some(from) => u64::from(from).checked_add(item).is_some_and(|end| end <= slot.whole),
+        };
+        let Some(form) = slot.form(entry).filter(|_| whole) else {
+            return corrupt(format!("its elements have {item} bytes where {} are wanted", slot.whole));
+        };
         entry.validate().map_err(Unfit::Corrupt)?;
         Ok(Stored { raw: entry.encoding.chain.is_empty(), form })
     }

@@ -235,6 +235,8 @@ fn random_reads_show_what_a_painter_paints() {
                     candidates,
                     selection: Selection { axes },
                     item: ITEM,
+                    from: 0,
+                    whole: ITEM,
                     scalar: ITEM,
                     kind: ScalarKind::U32,
                 }
@@ -265,6 +267,8 @@ fn raw_slot(shape: &[u64], axes: Vec<Axis>) -> Slot {
         candidates: vec![candidate(entry)],
         selection: Selection { axes },
         item: ITEM,
+        from: 0,
+        whole: ITEM,
         scalar: ITEM,
         kind: ScalarKind::U32,
     }
@@ -329,8 +333,13 @@ fn shuffled_row() -> Slot {
     let row = vec![Axis { start: 100, step: 1, count: 1 }, Axis::full(1024)];
     let mut slot = raw_slot(&[512, 1024], row);
     let entry = &mut slot.candidates[0].entry;
-    entry.encoding =
-        Arc::new(Encoding { chain: "shuffle".into(), item: 4, layout: Layout::Dense, replica: 0 });
+    entry.encoding = Arc::new(Encoding {
+        chain: "shuffle".into(),
+        item: 4,
+        layout: Layout::Dense,
+        replica: 0,
+        part: None,
+    });
     entry.piece = Piece { length: (2 << 20) + 1, trailer: 129 * 4 + 5, ..entry.piece };
     slot
 }
@@ -474,7 +483,7 @@ fn random_listings_show_what_a_painter_paints() {
             let listing = Listing::new(legs);
             assert!(listing.check(&vec![edge; ndim]));
             let (selection, kind) = (listing.enclosing(), ScalarKind::U32);
-            slots.push(Slot { candidates, selection, item: ITEM, scalar: ITEM, kind });
+            slots.push(Slot { candidates, selection, item: ITEM, from: 0, whole: ITEM, scalar: ITEM, kind });
             listings.push(listing);
         }
         let options = Options {

@@ -2,6 +2,10 @@
 
 /// Moves one element from `src` to `dst`; neither needs alignment.
 pub(super) trait Mover: Copy {
+    /// Whether loops move four at a time, so that address arithmetic does not limit the pace. It does not with 16 bytes, where one
+    /// at a time is 1.1 times as fast in the cache.
+    const BY_FOURS: bool = true;
+
     /// For elements of `len` bytes, which must be in the mover's range.
     fn of(len: usize) -> Self;
 
@@ -15,6 +19,8 @@ pub(super) trait Mover: Copy {
 pub(super) struct Fixed<const W: usize>;
 
 impl<const W: usize> Mover for Fixed<W> {
+    const BY_FOURS: bool = W != 16;
+
     fn of(_len: usize) -> Self {
         Fixed
     }

@@ -74,9 +74,11 @@ pub(super) fn kernel(elem: usize) -> Kernel {
 /// elements of two lines and more always do. `apart`: there are holes between the elements of a row in the source. `scattered`:
 /// there are in the destination; then an element fills few lines whole, and they are better had in the cache in time.
 pub(super) fn far_kernel(elem: usize, packed: bool, apart: bool, scattered: bool) -> Kernel {
+    let asks = apart && (2 * stream::LINE..=LONGEST_ASKED).contains(&elem);
     match elem {
         _ if scattered && elem <= LONGEST_ASKED => with_mover!(run_owning, elem),
-        _ if apart && (2 * stream::LINE..=LONGEST_ASKED).contains(&elem) => run_asking,
+        _ if asks && packed && elem.is_multiple_of(16) => run_asking::<true>,
+        _ if asks => run_asking::<false>,
         4 if packed => run_packed::<4>,
         8 if packed => run_packed::<8>,
         _ if packed && elem.is_multiple_of(16) => run::<Packed>,
@@ -93,14 +95,14 @@ const AHEAD: isize = 2;
 /// Runs that lie apart in the source, past the caches, each asked for before its turn.
 ///
 /// # Safety
-/// As [`Kernel`] says.
-unsafe fn run_asking(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
+/// As [`Kernel`] says; if `PACKED`, every run is a multiple of 16 bytes to a multiple of 16.
+unsafe fn run_asking<const PACKED: bool>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let Plane { outer, inner } = plane;
     for row in 0..outer.count as isize {
         let (mut src, mut dst) = (src.wrapping_offset(row * outer.src), dst.wrapping_offset(row * outer.dst));
         for _ in 0..inner.count {
             // SAFETY: by the caller, for this run of the plane.
-            unsafe { stream::copy_asking(src, dst, elem, src.wrapping_offset(AHEAD * inner.src)) }
+            unsafe { stream::copy_asking::<PACKED>(src, dst, elem, src.wrapping_offset(AHEAD * inner.src)) }
             src = src.wrapping_offset(inner.src);
             dst = dst.wrapping_offset(inner.dst);
         }
@@ -214,7 +216,7 @@ unsafe fn run<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8)
     }
 }
 
-/// One loop, four elements at a time so that address arithmetic does not limit the pace.
+/// One loop.
 ///
 /// # Safety
 /// As for [`run`], for one row.
@@ -222,7 +224,8 @@ unsafe fn run<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8)
 unsafe fn row<M: Mover>(mover: M, row: Loop, src: *const u8, dst: *mut u8) {
     let (mut src, mut dst) = (src, dst);
     let (s, d) = (row.src, row.dst);
-    for _ in 0..row.count / 4 {
+    let fours = if M::BY_FOURS { row.count / 4 } else { 0 };
+    for _ in 0..fours {
         // SAFETY: four consecutive elements of the row.
         unsafe {
             mover.mv(src, dst);
@@ -233,8 +236,8 @@ unsafe fn row<M: Mover>(mover: M, row: Loop, src: *const u8, dst: *mut u8) {
         src = src.wrapping_offset(4 * s);
         dst = dst.wrapping_offset(4 * d);
     }
-    for _ in 0..row.count % 4 {
-        // SAFETY: one of the last elements of the row.
+    for _ in 4 * fours..row.count {
+        // SAFETY: one of the other elements of the row.
         unsafe { mover.mv(src, dst) };
         src = src.wrapping_offset(s);
         dst = dst.wrapping_offset(d);
