@@ -22,6 +22,9 @@ def run(given: argparse.Namespace) -> Outcome:
     if given.off:
         lines = [f"unset {hdf5.CONNECTOR_VARIABLE}", f"unset {hdf5.PATH_VARIABLE}"]
         return Outcome("\n".join(lines), {})
+    for word in given.options:
+        if "=" not in word:
+            raise errors.InvalidArgumentError(f"{word} is not KEY=VALUE, as publish=1")
     if not hdf5.plugin().exists():
         raise errors.NotFoundError(
             f"the plug-in for HDF5 is not at {hdf5.plugin()}: this package was built without it "
