@@ -19,9 +19,9 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 export PRTE_MCA_rmaps_default_mapping_policy := :oversubscribe
 export OMPI_MCA_io := romio341
 
-RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+RUST_SOURCES := $(shell find crates connectors -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup test lint check bench peers demo install clean
+.PHONY: help setup wheel test lint check bench peers demo install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -45,7 +45,13 @@ $(STAMPS)/python: tools/prerequisites.sh
 $(STAMPS)/extension: $(RUST_SOURCES) pyproject.toml .venv/.tools
 	@echo "==> setup: the extension module (the first build compiles every dependency: minutes)"
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/maturin develop --release
+	@echo "==> setup: the plug-in for HDF5"
+	@tools/hdf5_plugin.sh --release
 	@touch $@
+
+wheel: setup ## a wheel with the plug-in for HDF5 in it, in build/wheels
+	@echo "==> wheel"
+	@$(BIN)/maturin build --release --interpreter $(BIN)/python --out build/wheels
 
 test: setup ## run every test: Rust, Python, examples, README
 	@echo "==> test: Rust"
@@ -88,5 +94,5 @@ install: ## the C library and its headers into PREFIX (default /usr/local); need
 	@tools/install_c.sh "$(or $(CARGO_TARGET_DIR),target)/release" "$(PREFIX)"
 
 clean: ## remove everything that these targets made
-	rm -rf build .venv .pytest_cache .mypy_cache .ruff_cache python/drystone/*.so
+	rm -rf build .venv .pytest_cache .mypy_cache .ruff_cache python/drystone/*.so python/drystone/hdf5/plugin/*.so
 	cargo clean

@@ -6,7 +6,7 @@ import sys
 from drystone._core import cli_main
 
 # Commands that need Python packages; the others are compiled.
-IN_PYTHON = {"import", "export", "plot", "diff", "du", "view", "completion", "man"}
+IN_PYTHON = {"import", "export", "plot", "diff", "du", "view", "hdf5-env", "doctor", "completion", "man"}
 
 
 def main() -> int:
@@ -14,7 +14,8 @@ def main() -> int:
     arguments = sys.argv[1:]
     # The command runs outside the interpreter, which would only notice Ctrl-C afterwards.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if next((argument for argument in arguments if not argument.startswith("-")), None) in IN_PYTHON:
+    command = next((argument for argument in arguments if not argument.startswith("-")), None)
+    if command in IN_PYTHON or (command == "publish" and "--hdf5" in arguments):
         from drystone import commands
 
         return commands.main(arguments)

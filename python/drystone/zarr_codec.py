@@ -3,13 +3,17 @@
 The package registers it with zarr-python (entry point `zarr.codecs`), under the name `drystone`:
 
     zarr.create_array(..., serializer=DrystoneCodec("lorenzo,shuffle,zstd:1"), compressors=None)
+
+Codecs that nobody else has are also there by themselves, under names of their own:
+
+    zarr.create_array(..., serializer=Isobar(level=3), compressors=None)        # {"name": "drystone.isobar", ...}
 """
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from zarr.abc.codec import ArrayBytesCodec
@@ -71,3 +75,79 @@ class DrystoneCodec(ArrayBytesCodec):
 
     async def _encode_single(self, chunk_array: NDBuffer, chunk_spec: ArraySpec) -> Buffer | None:
         return await asyncio.to_thread(self._encoded, chunk_array, chunk_spec)
+
+
+class OneCodec(DrystoneCodec):
+    """A codec by itself, with its parameters by name (docs/transforms.md); subclasses say which."""
+
+    codec: ClassVar[str]
+    first: ClassVar[str | None] = None
+    """The parameter that is a list of numbers, which a transform text gives by position."""
+    parameters: dict[str, Any]
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(self._text(parameters))
+        object.__setattr__(self, "parameters", parameters)
+
+    @classmethod
+    def _text(cls, parameters: dict[str, Any]) -> str:
+        pieces = [str(int(n)) for n in parameters.get(cls.first, ())] if cls.first else []
+        for name, value in parameters.items():
+            if name != cls.first:
+                pieces.append(f'{name}="{value}"' if isinstance(value, str) else f"{name}={value}")
+        return ":".join([cls.codec, ",".join(pieces)] if pieces else [cls.codec])
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Make it from the object in `zarr.json`."""
+        _, configuration = parse_named_configuration(
+            data, f"drystone.{cls.codec}", require_configuration=False
+        )
+        return cls(**cast(dict[str, Any], configuration or {}))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object for `zarr.json`."""
+        return {"name": f"drystone.{self.codec}", "configuration": self.parameters}
+
+
+class Isobar(OneCodec):
+    """Byte columns that compress, compressed; the others as they are: `level`, `solver`, `order`, `prefer`."""
+
+    codec = "isobar"
+
+
+class Aplod(OneCodec):
+    """Bytes by weight, each component by itself: `components`, as `[2, 1, 1, 4]`; `level`."""
+
+    codec = "aplod"
+    first = "components"
+
+
+class Alacrity(OneCodec):
+    """Numbers sorted into bins by value: `bits`, `data`."""
+
+    codec = "alacrity"
+
+
+class Multilevel(OneCodec):
+    """Corrections to interpolation, in bit planes: `level`."""
+
+    codec = "multilevel"
+
+
+class Mloc(OneCodec):
+    """Numbers sorted by value, place and precision: `order`, as `"V:16,S:32,P:2.1.1.4"`; `level`."""
+
+    codec = "mloc"
+
+
+class Szip(OneCodec):
+    """The bytes of HDF5's szip filter: `block`, `coding`."""
+
+    codec = "szip"
+
+
+class Zfp(OneCodec):
+    """Streams of the zfp library: one of `tolerance`, `precision` and `rate`, or none to keep every bit."""
+
+    codec = "zfp"

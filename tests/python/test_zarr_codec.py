@@ -8,7 +8,16 @@ import pytest
 
 zarr = pytest.importorskip("zarr")
 
-from drystone.zarr_codec import DrystoneCodec  # noqa: E402
+from drystone.zarr_codec import (  # noqa: E402
+    Alacrity,
+    Aplod,
+    DrystoneCodec,
+    Isobar,
+    Mloc,
+    Multilevel,
+    Szip,
+    Zfp,
+)
 
 
 @pytest.mark.parametrize("dtype", ["?", "i2", "u8", "f4", "f8", "c16"])
@@ -55,3 +64,59 @@ def test_a_damaged_chunk_is_an_error(tmp_path):
 def test_a_transform_that_does_not_exist_is_refused_at_once():
     with pytest.raises(dry.InvalidArgumentError, match="did you mean"):
         DrystoneCodec("zsdt:3")
+
+
+@pytest.mark.parametrize(
+    ("codec", "text"),
+    [
+        (Isobar(), "isobar:3"),
+        (Isobar(level=6, solver="zlib", order="row"), 'isobar:6,solver="zlib",order="row"'),
+        (Aplod(), "aplod"),
+        (Aplod(components=[1, 3, 4], level=3), "aplod:1,3,4,level=3"),
+        (Alacrity(bits=8, data=1), "alacrity:bits=8,data=1"),
+        (Multilevel(), "multilevel:3"),
+        (Mloc(order="S:8,P:2.6"), 'mloc:order="S:8,P:2.6"'),
+        (Szip(block=16, coding="ec"), 'szip:16,"ec"'),
+        (Zfp(), "zfp"),
+        (Zfp(tolerance=0.001), "zfp:tolerance=0.001"),
+    ],
+)
+def test_what_a_container_holds_opens_in_zarr_chunk_by_chunk(tmp_path, codec, text):
+    z, y, x = np.meshgrid(*[np.linspace(0, 3, n) for n in (16, 24, 20)], indexing="ij")
+    array = np.sin(z + y) * np.cos(x) * 40
+    with dry.create(tmp_path / "c.dry") as c:
+        c.create_variable("v", "f8", array.shape, transform=text, chunks=array.shape)
+        with c.writer() as w:
+            w.put("v", array)
+        expected = c["v"][:]
+        [block] = c["v"].blocks()
+        assert block.transform == text
+        name, at, nbytes = block.place
+        segment = (tmp_path / "c.dry" / name).read_bytes()
+    made = zarr.create_array(
+        tmp_path / "a.zarr",
+        shape=array.shape,
+        dtype="f8",
+        chunks=array.shape,
+        serializer=codec,
+        compressors=None,
+    )
+    stored = segment[at : at + nbytes][: block.nbytes]
+    (tmp_path / "a.zarr/c/0/0").mkdir(parents=True)
+    (tmp_path / "a.zarr/c/0/0/0").write_bytes(stored)
+    described = json.loads((tmp_path / "a.zarr/zarr.json").read_text())["codecs"][0]
+    assert described == {"name": f"drystone.{codec.codec}", "configuration": codec.parameters}
+    opened = zarr.open_array(tmp_path / "a.zarr", mode="r")
+    assert opened[...].tobytes() == expected.tobytes()
+    # And what zarr-python writes is what the container holds.
+    made[...] = array
+    assert (tmp_path / "a.zarr/c/0/0/0").read_bytes() == stored
+
+
+def test_no_name_that_others_use_is_taken():
+    from importlib.metadata import distribution
+
+    ours = {point.name for point in distribution("drystone").entry_points if point.group == "zarr.codecs"}
+    assert ours == {"drystone"} | {
+        f"drystone.{name}" for name in ("alacrity", "aplod", "isobar", "mloc", "multilevel", "szip", "zfp")
+    }

@@ -1,11 +1,14 @@
 """The codecs of docs/transforms.md in plain Python, for the independent reader. Slow and short on purpose."""
 
 import bz2
+import itertools
 import re
 import struct
 import zlib
 
 import numpy as np
+
+from drystone_layouts import along
 
 
 class UnsupportedError(Exception):
@@ -129,9 +132,149 @@ def blosc(data, size):
     return out
 
 
+def section(method, data, size):
+    need(method in (0, 1) and (method or len(data) == size), "section")
+    return zstd(data, size) if method else data
+
+
+def isobar(data, size):
+    """Byte columns: those that compress in one stream, the others as they are."""
+    version, width = data[:2]
+    need(version in (1, 2), "isobar version")
+    at, count = 2 + -(-width // 8), size // width
+    bitmap = int.from_bytes(data[2:at], "little")
+    packed = [j for j in range(width) if bitmap >> j & 1]
+    way = data[at] if version == 2 else 1
+    at += version - 1
+    length = int.from_bytes(data[at : at + 4], "little")
+    stream, rest = data[at + 4 : at + 4 + length], data[at + 4 + length :]
+    need(way & 15 in (1, 2), "isobar way")
+    body = b"" if not packed else zstd(stream, count * len(packed)) if way & 15 == 1 else zlib.decompress(stream)
+    columns = np.frombuffer(body, np.uint8).reshape((-1, len(packed)) if way & 16 else (len(packed), -1))
+    out = np.zeros((count, width), np.uint8)
+    if packed:
+        out[:, packed] = columns if way & 16 else columns.T
+    raw = [j for j in range(width) if j not in packed]
+    out[:, raw] = np.frombuffer(rest[: count * len(raw)], np.uint8).reshape(len(raw), count).T
+    return out.tobytes() + rest[count * len(raw) :]
+
+
+def aplod(data, size):
+    """Components of some bytes each, the most significant first."""
+    version, width, _, number = data[:4]
+    need(version == 1, "aplod version")
+    at, planes, count = 4 + 6 * number + 17 * (number - 1), [], size // width
+    for size_of, method, stored in struct.iter_unpack("<BBI", data[4 : 4 + 6 * number]):
+        planes.insert(0, section(method, data[at : at + stored], size_of * count))
+        at += stored
+    return unshuffled(b"".join(planes), width) + data[at:]
+
+
+def positions(data, count):
+    """A list of places, in batches of 128: the first, then gaps in few bits, and exceptions. Gives the places and what follows."""
+    places = []
+    while len(places) < count:
+        first, bits, exceptions = struct.unpack_from("<IBB", data)
+        gaps = min(128, count - len(places)) - 1
+        end = 6 + -(-gaps * bits // 8)
+        packed = int.from_bytes(data[6:end], "little")
+        gap = [packed >> i * bits & (1 << bits) - 1 for i in range(gaps)]
+        for which, value in struct.iter_unpack("<BI", data[end : end + 5 * exceptions]):
+            gap[which] = value
+        data = data[end + 5 * exceptions :]
+        places.append(first)
+        for more in gap:
+            places.append(places[-1] + more + 1)
+    return places, data
+
+
+def unkeyed(keys, kind, width):
+    """The bits of scalars by their keys, which are in the order of the values."""
+    sign = np.uint64(1 << 8 * width - 1)
+    mask = np.uint64((1 << 8 * width) - 1)
+    keys = np.asarray(keys, np.uint64)
+    if kind == 1:
+        return keys ^ sign
+    return keys if kind in (0, 2) else np.where(keys & sign, keys ^ sign, ~keys & mask)
+
+
+def as_bytes(words, width):
+    return np.asarray(words, np.uint64).view(np.uint8).reshape(-1, 8)[:, :width].tobytes()
+
+
+def alacrity(data, size):
+    """Bins of keys with the same leading bits, the list of each, and the lower bytes of all keys."""
+    version, width, kind, bits, kept, bins = struct.unpack_from("<BBBBB3xI", data)
+    need(version == 1, "alacrity version")
+    count, low = size // width, -(-(8 * width - bits) // 8)
+    rest, places, high = data[12 + 12 * bins :], [], []
+    for number, members, _ in struct.iter_unpack("<III", data[12 : 12 + 12 * bins]):
+        found, rest = positions(rest, members)
+        places += found
+        high += [number << 8 * width - bits] * members
+    lower = np.frombuffer(rest[: count * low], np.uint8).reshape(count, low).astype(np.uint64)
+    keys = np.array(high, np.uint64) | sum((lower[:, j] << np.uint64(8 * j) for j in range(low)), np.uint64(0))
+    out = np.zeros(count, np.uint64)
+    out[places] = unkeyed(keys, kind, width)
+    return as_bytes(out, width) + rest[count * low + count * width * kept :]
+
+
+def mloc(data, size):
+    """Cells of (bin, box, part) in the order that the head names."""
+    version, width, _, number, _, *order = struct.unpack_from("<BBBBI3B", data)
+    need(version == 1 and sorted(order) == [1, 2, 3], "mloc head")
+    count, axes, at = size // width, data[11], 12
+    grid = np.frombuffer(data, "<u4", 2 * axes, at).reshape(-1, 2).astype(int)
+    shape, edges = grid[:, 0], grid[:, 1]
+    at += 8 * axes
+    sizes = list(data[at : at + number])
+    at += number + 17 * (number - 1)
+    bins = int.from_bytes(data[at : at + 4], "little")
+    at += 4 + 8 * (bins - 1)
+    counts = -(-shape // edges)
+    boxes = [np.array(box) * edges for box in np.ndindex(*counts)] if count else []
+    cut = [tuple(slice(a, min(a + e, n)) for a, e, n in zip(box, edges, shape, strict=True)) for box in boxes]
+    volume = [int(np.prod([s.stop - s.start for s in box])) for box in cut]
+    members = {(0, box): n for box, n in enumerate(volume)}
+    if bins > 1:
+        table = np.frombuffer(data, "<u4", bins * len(boxes), at)
+        members = {(i % bins, i // bins): int(n) for i, n in enumerate(table)}
+        at += 4 * len(table)
+    curve = np.argsort(along("hilbert", tuple(counts))) if count else []
+    levels = {1: range(bins), 2: [int(box) for box in curve], 3: range(number + 1)}
+    cells = []
+    for cell in itertools.product(*(levels[level] for level in order)):
+        bin_, box, part = (cell[order.index(level)] for level in (1, 2, 3))
+        if members[bin_, box] and (part or bins > 1):
+            cells.append((bin_, box, part))
+    entries = np.frombuffer(data, "<u4", len(cells), at).tolist()
+    at += 4 * len(cells)
+    stored = {}
+    for cell, entry in zip(cells, entries, strict=True):
+        length = entry & 0x7FFFFFFF
+        stored[cell] = (entry >> 31, data[at : at + length])
+        at += length
+    out = np.zeros((*shape, width), np.uint8)
+    for box, place in enumerate(cut):
+        inside = np.zeros((volume[box], width), np.uint8)
+        for bin_ in range(bins):
+            n = members[bin_, box]
+            if n:
+                planes = [section(*stored[bin_, box, 1 + i], sizes[i] * n) for i in reversed(range(number))]
+                values = np.frombuffer(unshuffled(b"".join(planes), width), np.uint8).reshape(n, width)
+                inside[positions(stored[bin_, box, 0][1], n)[0] if bins > 1 else slice(None)] = values
+        out[place] = inside.reshape(*(s.stop - s.start for s in place), width)
+    return out.tobytes() + data[at:]
+
+
+OF_PARTS = {"isobar": isobar, "aplod": aplod, "alacrity": alacrity, "mloc": mloc}
+
+
 def decode(name, parameters, data, size, item, scalar):
     """What codec `name` made `data` of: `size` bytes, elements of `item`, scalars of `scalar` bytes."""
     first = parameters.get(0)
+    if name in OF_PARTS:
+        return OF_PARTS[name](data, size)
     if name == "zstd":
         return zstd(data, size)
     if name in ("zlib", "gzip"):

@@ -206,6 +206,9 @@ pub(crate) struct Publish {
     /// Print why the arrays are cut as they are
     #[arg(long)]
     pub(crate) why: bool,
+    /// The path is a file that an HDF5 program wrote through the connector: replace it by a genuine HDF5 file
+    #[arg(long)]
+    pub(crate) hdf5: bool,
 }
 
 #[derive(Debug, Args)]

@@ -39,6 +39,12 @@ pub fn fuzz_sent(data: &[u8]) {
     crate::collective::fuzz_sent(data);
 }
 
+/// Has a codec of a plug-in do whatever the bytes say.
+#[doc(hidden)]
+pub fn fuzz_plugin(data: &[u8]) {
+    crate::plugin::fuzz_plugin(data);
+}
+
 /// Objects named and filled by `data`, opened and used.
 pub fn fuzz_open(data: &[u8]) {
     let store = MemoryStore::new();

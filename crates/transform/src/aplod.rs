@@ -169,6 +169,24 @@ impl Codec for Aplod {
     }
 }
 
+/// What is asked of a subchunk, in terms of its layout.
+struct Asked {
+    layout: Layout,
+    /// Components that are exact enough.
+    level: usize,
+    bound: crate::Bound,
+    runs: Runs,
+}
+
+impl Asked {
+    fn of(stored: &Stored<'_>, want: &Want<'_>) -> Result<Asked, TransformError> {
+        let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
+        let (level, bound) = layout.choose(want.precision);
+        let runs = Runs::of(want.ranges, layout.width as u64, layout.count);
+        Ok(Asked { layout, level, bound, runs })
+    }
+}
+
 impl Transparent for Aplod {
     fn meta_len(&self, encoded: &[u8]) -> usize {
         let number = usize::from(encoded.get(3).copied().unwrap_or(0));
@@ -185,9 +203,7 @@ impl Transparent for Aplod {
         _logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
-        let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
-        let (level, bound) = layout.choose(want.precision);
-        let runs = Runs::of(want.ranges, layout.width as u64, layout.count);
+        let Asked { layout, level, bound, runs } = Asked::of(stored, want)?;
         let starts = layout.starts();
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let mut add = |range: Range<u64>| join(&mut ranges, range, 0);
@@ -218,10 +234,8 @@ impl Transparent for Aplod {
         pieces: &mut Pieces<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
-        let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
+        let Asked { layout, level, runs, .. } = Asked::of(stored, want)?;
         let (width, count) = (layout.width, layout.count);
-        let (level, _) = layout.choose(want.precision);
-        let runs = Runs::of(want.ranges, width as u64, count);
         let starts = layout.starts();
         let total = runs.count() as usize;
         let kept = layout.kept(level);

@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //! - no data is stored larger than raw by more than the byte that every chain may cost;
-//! - what is tried is bounded: a fixed list of chains on samples of bounded size;
+//! - what is tried is bounded: a fixed list of chains on samples of bounded size; of which all but those that may win see one;
 //! - only chains that give back every bit are tried.
 
 use std::fmt;
@@ -17,13 +17,17 @@ use crate::stats::ScalarKind;
 use crate::text::CodecSpec;
 use crate::{Chain, ListItem, Logical, Param, Scratch, TransformError};
 
-const GOALS: [&str; 3] = ["store", "size", "speed"];
+const GOALS: [&str; 4] = ["store", "size", "speed", "read"];
 /// What a store is taken for when nobody said or measured, in MB/s: one process's share of a parallel file system.
 const DEFAULT_BANDWIDTH: u64 = 200;
 /// Stores up to this, in MB/s, are worth codecs that are slower than they.
 const SLOW_STORE: f64 = 100.0e6;
 /// What `auto:speed` demands of a codec: the share of the bytes that may remain.
 const WORTH_HAVING: f64 = 0.95;
+/// What lost the first sample by more than this is tried no further: in time, and in bytes.
+const OUT_OF_REACH: (f64, f64) = (1.5, 1.1);
+/// A sample that becomes so small a part by some chain tells nothing of those that lost it.
+const TELLS_NOTHING: f64 = 0.02;
 
 /// What `auto` minimises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +38,8 @@ pub enum Goal {
     Size,
     /// The time to encode and decode, of what saves a twentieth or more.
     Speed,
+    /// The time to fetch and decode, however long encoding takes.
+    Read,
 }
 
 /// The transform `auto`, with what it is to look at.
@@ -59,11 +65,13 @@ pub enum Transform {
 pub struct Trial {
     /// The chain.
     pub chain: Chain,
-    /// Bytes that the samples took.
+    /// Bytes of the samples that it was tried on.
+    pub sampled: usize,
+    /// Bytes that they took.
     pub bytes: usize,
-    /// Time to encode the samples.
+    /// Time to encode them.
     pub encode: Duration,
-    /// Time to decode the samples; zero where the goal does not ask for it.
+    /// Time to decode them; zero where the goal does not ask for it.
     pub decode: Duration,
 }
 
@@ -71,7 +79,6 @@ pub struct Trial {
 #[derive(Clone, Debug)]
 pub struct Choice {
     auto: Auto,
-    sampled: usize,
     trials: Vec<Trial>,
     best: usize,
 }
@@ -91,6 +98,7 @@ impl Auto {
         let goal = match params.word("goal", &GOALS)? {
             Some("size") => Goal::Size,
             Some("speed") => Goal::Speed,
+            Some("read") => Goal::Read,
             _ => Goal::Store,
         };
         Ok(Auto { goal, bandwidth: params.int("bandwidth", 1..=1_000_000)?.map(|mb| mb as u64) })
@@ -101,6 +109,7 @@ impl Auto {
             Goal::Store => Vec::new(),
             Goal::Size => vec![Param::Text("size".into())],
             Goal::Speed => vec![Param::Text("speed".into())],
+            Goal::Read => vec![Param::Text("read".into())],
         };
         params.extend(self.bandwidth.map(|mb| named_int("bandwidth", mb as i64)));
         CodecSpec { name: "auto".into(), params }
@@ -166,7 +175,11 @@ impl Auto {
 
     /// Whether codecs that are slower than most stores may win.
     fn takes_its_time(&self) -> bool {
-        self.goal == Goal::Size || self.goal == Goal::Store && self.bandwidth(None) <= SLOW_STORE
+        match self.goal {
+            Goal::Size | Goal::Read => true,
+            Goal::Store => self.bandwidth(None) <= SLOW_STORE,
+            Goal::Speed => false,
+        }
     }
 
     /// Elements of one of three samples: more where slow codecs are tried, which need them to show what they can.
@@ -174,7 +187,8 @@ impl Auto {
         if self.takes_its_time() { 16 << 10 } else { 8 << 10 }
     }
 
-    /// Tries every candidate on the samples. `now` is a clock; `measured` is the store's bandwidth in MB/s, if it is known.
+    /// Tries every candidate on a sample from the middle, and on the others what may still win. `now` is a clock; `measured` is the
+    /// store's bandwidth in MB/s, if it is known.
     pub fn choose(
         &self,
         samples: &[Sample],
@@ -184,33 +198,32 @@ impl Auto {
     ) -> Result<Choice, TransformError> {
         let mut resolved = *self;
         resolved.bandwidth = self.bandwidth.or(measured);
-        let sampled = samples.iter().map(|sample| sample.data.len()).sum();
-        let mut choice = Choice { auto: resolved, sampled, trials: Vec::new(), best: 0 };
         let candidates = samples.first().map_or(vec![Chain::identity()], |s| resolved.candidates(&s.logical));
-        let mut stored = Vec::new();
-        let mut decoded = Vec::new();
-        for chain in candidates {
-            let mut trial = Trial { chain, bytes: 0, encode: Duration::ZERO, decode: Duration::ZERO };
-            for sample in samples {
-                stored.clear();
-                let begin = now();
-                trial.chain.encode(&sample.data, &sample.logical, &mut stored, scratch)?;
-                let encoded = now();
-                trial.encode += encoded.saturating_sub(begin);
-                trial.bytes += stored.len();
-                if self.goal == Goal::Speed {
-                    decoded.resize(sample.data.len(), 0);
-                    trial.chain.decode(&stored, &sample.logical, &mut decoded, scratch)?;
-                    trial.decode += now().saturating_sub(encoded);
-                }
-            }
-            choice.trials.push(trial);
-            let last = choice.trials.len() - 1;
-            if choice.cost(last) < choice.cost(choice.best) {
-                choice.best = last;
+        let mut choice = Choice::of(resolved, candidates);
+        let mut buffers = (Vec::new(), Vec::new());
+        // Edges of blocks are often unlike the rest.
+        let middle = samples.len() / 2;
+        if let Some(sample) = samples.get(middle) {
+            for trial in &mut choice.trials {
+                trial.see(sample, resolved.decodes(), now, &mut buffers, scratch)?;
             }
         }
+        choice.settle(0..choice.trials.len());
+        let within = choice.within_reach();
+        let others = samples.iter().enumerate().filter(|(i, _)| *i != middle);
+        for (_, sample) in others {
+            for &at in &within {
+                if let Some(trial) = choice.trials.get_mut(at) {
+                    trial.see(sample, resolved.decodes(), now, &mut buffers, scratch)?;
+                }
+            }
+        }
+        choice.settle(within);
         Ok(choice)
+    }
+
+    fn decodes(&self) -> bool {
+        matches!(self.goal, Goal::Speed | Goal::Read)
     }
 
     /// Places and extents of the samples of a block of this shape: up to three boxes of about `count` elements, long along
@@ -283,7 +296,67 @@ impl Transform {
     }
 }
 
+impl Trial {
+    /// Stored bytes per byte that it was tried on.
+    fn share(&self) -> f64 {
+        self.bytes as f64 / self.sampled.max(1) as f64
+    }
+
+    fn see(
+        &mut self,
+        sample: &Sample,
+        decode: bool,
+        now: &mut dyn FnMut() -> Duration,
+        (stored, decoded): &mut (Vec<u8>, Vec<u8>),
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        stored.clear();
+        let begin = now();
+        self.chain.encode(&sample.data, &sample.logical, stored, scratch)?;
+        let encoded = now();
+        self.encode += encoded.saturating_sub(begin);
+        self.bytes += stored.len();
+        self.sampled += sample.data.len();
+        if decode {
+            decoded.resize(sample.data.len(), 0);
+            let begin = now();
+            self.chain.decode(stored, &sample.logical, decoded, scratch)?;
+            self.decode += now().saturating_sub(begin);
+        }
+        Ok(())
+    }
+}
+
 impl Choice {
+    fn of(auto: Auto, chains: Vec<Chain>) -> Choice {
+        let (encode, decode) = (Duration::ZERO, Duration::ZERO);
+        let untried = |chain| Trial { chain, sampled: 0, bytes: 0, encode, decode };
+        Choice { auto, trials: chains.into_iter().map(untried).collect(), best: 0 }
+    }
+
+    /// Makes the best of some trials, the first of equals, the winner.
+    fn settle(&mut self, among: impl IntoIterator<Item = usize>) {
+        let mut best: Option<usize> = None;
+        for at in among {
+            if best.is_none_or(|best| self.cost(at) < self.cost(best)) {
+                best = Some(at);
+            }
+        }
+        self.best = best.unwrap_or(0);
+    }
+
+    /// The trials that may yet win.
+    fn within_reach(&self) -> Vec<usize> {
+        let all = 0..self.trials.len();
+        let tiny = |trial: &Trial| (trial.bytes as f64) < TELLS_NOTHING * trial.sampled as f64;
+        if self.trials.iter().any(tiny) {
+            return all.collect();
+        }
+        let margin = if self.auto.goal == Goal::Size { OUT_OF_REACH.1 } else { OUT_OF_REACH.0 };
+        let most = self.cost(self.best) * margin;
+        all.filter(|&at| at == self.best || self.cost(at) <= most).collect()
+    }
+
     /// The chain that won.
     pub fn chain(&self) -> Chain {
         self.trials.get(self.best).map_or(Chain::identity(), |trial| trial.chain.clone())
@@ -296,21 +369,22 @@ impl Choice {
 
     /// Stored bytes per decoded byte that the winner is expected to need.
     pub fn expected_share(&self) -> f64 {
-        let bytes = self.trials.get(self.best).map_or(self.sampled, |trial| trial.bytes);
-        bytes as f64 / self.sampled.max(1) as f64
+        self.trials.get(self.best).map_or(1.0, Trial::share)
     }
 
-    /// What the goal makes of a trial: bytes, or nanoseconds.
+    /// What the goal makes of a trial, for each byte that was sampled: bytes, or seconds.
     fn cost(&self, trial: usize) -> f64 {
         let Some(trial) = self.trials.get(trial) else { return f64::INFINITY };
         let transfer = trial.bytes as f64 / self.auto.bandwidth(None);
         let (encode, decode) = (trial.encode.as_secs_f64(), trial.decode.as_secs_f64());
-        match self.auto.goal {
+        let all = match self.auto.goal {
             Goal::Size => trial.bytes as f64,
             Goal::Store => encode + transfer,
-            Goal::Speed if trial.bytes as f64 > WORTH_HAVING * self.sampled as f64 => f64::MAX,
+            Goal::Read => transfer + decode,
+            Goal::Speed if trial.share() > WORTH_HAVING => return f64::MAX,
             Goal::Speed => encode + decode,
-        }
+        };
+        all / trial.sampled.max(1) as f64
     }
 }
 
@@ -320,23 +394,24 @@ impl fmt::Display for Choice {
             Goal::Store => "least time to encode and store",
             Goal::Size => "fewest bytes",
             Goal::Speed => "least time to encode and decode of what saves a twentieth",
+            Goal::Read => "least time to fetch and decode",
         };
         writeln!(
             f,
             "{}: {goal}, store {:.0} MB/s, samples of {} bytes",
             self.auto.spec(),
             self.auto.bandwidth(None) / 1e6,
-            self.sampled
+            self.trials.iter().map(|trial| trial.sampled).max().unwrap_or(0)
         )?;
         writeln!(f, "  {:<40} {:>7} {:>12} {:>12}", "chain", "ratio", "encode MB/s", "decode MB/s")?;
-        let rate = |time: Duration| match time {
+        let rate = |sampled: usize, time: Duration| match time {
             Duration::ZERO => "-".to_owned(),
-            time => format!("{:.0}", self.sampled as f64 / 1e6 / time.as_secs_f64()),
+            time => format!("{:.0}", sampled as f64 / 1e6 / time.as_secs_f64()),
         };
         for (i, trial) in self.trials.iter().enumerate() {
             let mark = if i == self.best { '*' } else { ' ' };
-            let ratio = self.sampled as f64 / trial.bytes.max(1) as f64;
-            let (encode, decode) = (rate(trial.encode), rate(trial.decode));
+            let ratio = trial.sampled as f64 / trial.bytes.max(1) as f64;
+            let (encode, decode) = (rate(trial.sampled, trial.encode), rate(trial.sampled, trial.decode));
             writeln!(f, "{mark} {:<40} {ratio:>7.2} {encode:>12} {decode:>12}", trial.chain.canonical())?;
         }
         Ok(())

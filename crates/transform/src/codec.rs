@@ -112,7 +112,7 @@ pub trait Transparent {
     ) -> Result<(), TransformError>;
 }
 
-const KNOWN: [&str; 20] = [
+const KNOWN: [&str; 21] = [
     "identity",
     "shuffle",
     "bitshuffle",
@@ -133,6 +133,7 @@ const KNOWN: [&str; 20] = [
     "alacrity",
     "multilevel",
     "mloc",
+    "zfp",
 ];
 
 pub(crate) fn is_built_in(name: &str) -> bool {
@@ -167,6 +168,14 @@ pub(crate) fn find(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, Transform
         "szip" => Ok(Some(Arc::new(Szip::from_params(&spec.params)?))),
         "pcodec" => Ok(Some(Arc::new(Pcodec::from_params(&spec.params)?))),
         "blosc" => Ok(Some(Arc::new(Blosc::from_params(&spec.params)?))),
+        #[cfg(feature = "zfp")]
+        "zfp" => Ok(Some(Arc::new(crate::zfp::Zfp::from_params(&spec.params)?))),
+        #[cfg(not(feature = "zfp"))]
+        "zfp" => {
+            let problem =
+                "is not part of this build; build with the cargo feature \"zfp\" of the crate drystone";
+            Err(TransformError::bad_parameter("zfp", problem))
+        }
         other => match registry::make(spec) {
             Some(made) => made.map(Some),
             None => Err(TransformError::UnknownCodec {

@@ -121,7 +121,7 @@ fn search(data: &[u8]) {
 
 /// The chains that [`fuzz_codec`] picks from by its first byte.
 #[doc(hidden)]
-pub const FUZZED_CODECS: [&str; 25] = [
+pub const FUZZED_CODECS: &[&str] = &[
     "lz4",
     "zlib:6",
     "gzip:6",
@@ -147,6 +147,11 @@ pub const FUZZED_CODECS: [&str; 25] = [
     "multilevel",
     "mloc",
     "mloc:order=\"S:4,V:5\"",
+    "isobar:6,solver=\"zlib\",order=\"row\"",
+    #[cfg(feature = "zfp")]
+    "zfp:dtype=\"f4\"",
+    #[cfg(feature = "zfp")]
+    "zfp:dtype=\"f8\"",
 ];
 
 /// Gives arbitrary bytes to the decoder of one codec, which must not panic; what it gives, it must take and give again.

@@ -56,6 +56,8 @@ pub mod stats;
 mod szip;
 mod text;
 mod zarr;
+#[cfg(feature = "zfp")]
+mod zfp;
 mod zstandard;
 
 pub use alacrity::Alacrity;

@@ -101,8 +101,16 @@ word! { u8, i8, 1; u16, i16, 2; u32, i32, 4; u64, i64, 8; }
 fn predict<T: Word<N>, const N: usize>(data: &[u8], grid: &Grid, out: &mut Vec<u8>) {
     let (words, tail) = data.as_chunks::<N>();
     let read = |word: &[u8; N]| if grid.float { T::read(*word).ordered() } else { T::read(*word) };
-    let mut values: Vec<T> = words.iter().map(read).collect();
-    for &(stride, extent) in &grid.axes {
+    let mut values: Vec<T> = Vec::with_capacity(words.len());
+    // Along the fastest axis as they are read.
+    let (stride, extent) = grid.axes.first().copied().unwrap_or((1, 1));
+    let mut lines = words.chunks_exact(stride * extent);
+    for line in &mut lines {
+        values.extend(line[..stride].iter().map(read));
+        values.extend(line[stride..].iter().zip(line).map(|(here, before)| read(here).minus(read(before))));
+    }
+    values.extend(lines.remainder().iter().map(read));
+    for &(stride, extent) in grid.axes.iter().skip(1) {
         for line in values.chunks_exact_mut(stride * extent) {
             // From the end backwards, so that each sees its neighbour as it was.
             for at in (1..extent).rev() {
@@ -112,23 +120,18 @@ fn predict<T: Word<N>, const N: usize>(data: &[u8], grid: &Grid, out: &mut Vec<u
             }
         }
     }
-    out.extend(values.iter().flat_map(|value| value.folded().write()));
+    let start = out.len();
+    out.resize(start + words.len() * N, 0);
+    let (places, _) = out[start..].as_chunks_mut::<N>();
+    places.iter_mut().zip(&values).for_each(|(place, value)| *place = value.folded().write());
     out.extend_from_slice(tail);
 }
 
 fn restore<T: Word<N>, const N: usize>(grid: &Grid, encoded: &[u8], out: &mut [u8]) {
     let (words, tail) = encoded.as_chunks::<N>();
     let mut values: Vec<T> = words.iter().map(|word| T::read(*word).unfolded()).collect();
-    for &(stride, extent) in grid.axes.iter().rev() {
+    for &(stride, extent) in grid.axes.iter().skip(1).rev() {
         for line in values.chunks_exact_mut(stride * extent) {
-            if stride == 1 {
-                let mut sum: Option<T> = None;
-                for value in line {
-                    *value = sum.map_or(*value, |sum| value.plus(sum));
-                    sum = Some(*value);
-                }
-                continue;
-            }
             for at in 1..extent {
                 let (before, here) = line.split_at_mut(at * stride);
                 let before = &before[(at - 1) * stride..];
@@ -137,10 +140,29 @@ fn restore<T: Word<N>, const N: usize>(grid: &Grid, encoded: &[u8], out: &mut [u
         }
     }
     let (places, rest) = out.as_chunks_mut::<N>();
-    for (place, value) in places.iter_mut().zip(values) {
-        *place = if grid.float { value.unordered() } else { value }.write();
-    }
     rest.copy_from_slice(tail);
+    let write = |value: T| if grid.float { value.unordered() } else { value }.write();
+    // Along the fastest axis as they are written.
+    let (stride, extent) = grid.axes.first().copied().unwrap_or((1, 1));
+    let whole = values.len() / (stride * extent) * (stride * extent);
+    for (places, line) in
+        places.chunks_exact_mut(stride * extent).zip(values.chunks_exact_mut(stride * extent))
+    {
+        if stride == 1 {
+            let mut sum: Option<T> = None;
+            for (place, value) in places.iter_mut().zip(line) {
+                let value = sum.map_or(*value, |sum| value.plus(sum));
+                *place = write(value);
+                sum = Some(value);
+            }
+            continue;
+        }
+        for at in stride..line.len() {
+            line[at] = line[at].plus(line[at - stride]);
+        }
+        places.iter_mut().zip(line).for_each(|(place, value)| *place = write(*value));
+    }
+    places.iter_mut().zip(&values).skip(whole).for_each(|(place, value)| *place = write(*value));
 }
 
 impl SameLength for Lorenzo {

@@ -314,6 +314,25 @@ impl Layout {
     }
 }
 
+/// What is asked of a subchunk, in terms of its layout.
+struct Asked {
+    layout: Layout,
+    /// Components that are exact enough.
+    level: usize,
+    bound: crate::Bound,
+    runs: Runs,
+}
+
+impl Asked {
+    fn of(stored: &Stored<'_>, want: &Want<'_>) -> Result<Asked, TransformError> {
+        let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
+        let (width, all) = (layout.width as u64, stored.decoded_len as u64);
+        let runs = Runs::of(want.ranges, width, all / width);
+        let (level, bound) = level::choose(&layout.levels, layout.components.len(), want.precision);
+        Ok(Asked { layout, level, bound, runs })
+    }
+}
+
 impl Transparent for Mloc {
     fn meta_len(&self, encoded: &[u8]) -> usize {
         encoded.get(4..8).map_or(0, load) as usize
@@ -333,10 +352,7 @@ impl Transparent for Mloc {
         _logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
-        let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
-        let runs =
-            Runs::of(want.ranges, layout.width as u64, stored.decoded_len as u64 / layout.width as u64);
-        let (level, bound) = level::choose(&layout.levels, layout.components.len(), want.precision);
+        let Asked { layout, level, bound, runs } = Asked::of(stored, want)?;
         let cells = touched(&layout, &runs).into_iter().flat_map(|space| {
             let layout = &layout;
             (0..layout.bins())
@@ -356,10 +372,8 @@ impl Transparent for Mloc {
         pieces: &mut Pieces<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
-        let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
+        let Asked { layout, level, runs, .. } = Asked::of(stored, want)?;
         let (width, count) = (layout.width, stored.decoded_len as u64 / layout.width as u64);
-        let runs = Runs::of(want.ranges, width as u64, count);
-        let (level, _) = level::choose(&layout.levels, layout.components.len(), want.precision);
         let mut work = Work::default();
         let mut dense = std::mem::take(&mut scratch.block);
         let mut seen: Vec<u64> = Vec::new();

@@ -358,6 +358,13 @@ fn decode(
     Ok(())
 }
 
+/// The layout of a subchunk, the fewest components that are exact enough, and how exact they are.
+fn asked(stored: &Stored<'_>, want: &Want<'_>) -> Result<(Layout, usize, Bound), TransformError> {
+    let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
+    let (level, bound) = layout.choose(want.precision);
+    Ok((layout, level, bound))
+}
+
 impl Transparent for Multilevel {
     fn meta_len(&self, encoded: &[u8]) -> usize {
         Layout::head_len(encoded.get(3).copied().unwrap_or(0))
@@ -373,8 +380,7 @@ impl Transparent for Multilevel {
         _logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
-        let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
-        let (level, bound) = layout.choose(want.precision);
+        let (layout, level, bound) = asked(stored, want)?;
         let starts = layout.starts();
         let components = layout.components.len();
         let (from, to) = if level == components { (2, 2 + components) } else { (0, 2 + level) };
@@ -396,8 +402,7 @@ impl Transparent for Multilevel {
         pieces: &mut Pieces<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
-        let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
-        let (level, _) = layout.choose(want.precision);
+        let (layout, level, _) = asked(stored, want)?;
         decode(&layout, fetched, logical, level, pieces.place(0..stored.decoded_len as u64)?, scratch)
     }
 }

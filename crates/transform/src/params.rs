@@ -57,6 +57,30 @@ impl<'a> Params<'a> {
         Err(TransformError::bad_parameter(self.codec, problem))
     }
 
+    /// A number within `range`, if given.
+    #[cfg(feature = "zfp")]
+    pub(crate) fn number(
+        &self,
+        name: &str,
+        range: RangeInclusive<f64>,
+    ) -> Result<Option<f64>, TransformError> {
+        let value = match self.get(name) {
+            None => return Ok(None),
+            Some(Param::Int(value)) => *value as f64,
+            Some(Param::Float(value)) => *value,
+            Some(other) => {
+                let problem = format!("expected {name}, a number, found {other}");
+                return Err(TransformError::bad_parameter(self.codec, problem));
+            }
+        };
+        if range.contains(&value) {
+            return Ok(Some(value));
+        }
+        let (low, high) = (range.start(), range.end());
+        let problem = format!("{name} {value:?} is out of range, allowed are {low:?} to {high:?}");
+        Err(TransformError::bad_parameter(self.codec, problem))
+    }
+
     /// A text, if given.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&'a str>, TransformError> {
         match self.get(name) {
@@ -111,6 +135,12 @@ impl<'a> Params<'a> {
 /// `key=value` with a whole number.
 pub(crate) fn named_int(key: &str, value: i64) -> Param {
     Param::Named(key.into(), Box::new(Param::Int(value)))
+}
+
+/// `key=value` with any number.
+#[cfg(feature = "zfp")]
+pub(crate) fn named_number(key: &str, value: f64) -> Param {
+    Param::Named(key.into(), Box::new(Param::Float(value)))
 }
 
 /// `key="value"`.

@@ -56,7 +56,7 @@ fn the_smallest_of_all_that_was_tried_wins_where_size_is_the_goal() {
 
 #[test]
 fn noise_is_stored_as_it_is() {
-    for text in ["auto", "auto:size", "auto:speed"] {
+    for text in ["auto", "auto:size", "auto:speed", "auto:read"] {
         assert!(choose(text, noise()).chain().is_identity(), "{text}");
     }
 }
@@ -81,6 +81,36 @@ fn a_slow_store_is_worth_more_work_and_memory_is_worth_none() {
     let fast = pick("auto:bandwidth=100000", &mut first_free);
     assert_ne!(slow, "identity");
     assert_eq!(fast, "identity");
+}
+
+#[test]
+fn what_lost_the_middle_by_far_is_not_tried_on_the_edges() {
+    let text = |place: usize| {
+        let samples = [noise(), smooth(), noise()];
+        let middle = [samples[place].clone(), samples[1].clone(), samples[2 - place].clone()];
+        auto("auto:size").choose(&middle, None, &mut even_clock(), &mut Scratch::new()).unwrap()
+    };
+    let choice = text(0);
+    let most = choice.trials().iter().map(|trial| trial.sampled).max().unwrap();
+    let (once, thrice): (Vec<_>, Vec<_>) = choice.trials().iter().partition(|trial| trial.sampled < most);
+    let won = choice.trials().iter().find(|t| t.chain.canonical() == choice.chain().canonical()).unwrap();
+    assert!(once.len() > 3 && !thrice.is_empty() && won.sampled == most, "{choice}");
+    assert!(once.iter().any(|trial| trial.chain.is_identity()), "{choice}");
+}
+
+#[test]
+fn a_reader_s_time_counts_what_is_fetched_and_decoded_and_nothing_else() {
+    // Every encoding takes a thousand times as long as a decoding, by this clock.
+    let mut asked = 0u64;
+    let mut clock = || {
+        asked += 1;
+        Duration::from_millis([0, 1000, 1000, 1001][asked as usize % 4] + 2000 * (asked / 4))
+    };
+    let choice =
+        auto("auto:read,bandwidth=1").choose(&[smooth()], None, &mut clock, &mut Scratch::new()).unwrap();
+    let least = choice.trials().iter().map(|trial| trial.bytes).min().unwrap();
+    let won = choice.trials().iter().find(|t| t.chain.canonical() == choice.chain().canonical()).unwrap();
+    assert_eq!(won.bytes, least, "{choice}");
 }
 
 #[test]
@@ -147,6 +177,7 @@ fn auto_is_text_like_any_transform_and_stands_alone() {
         ("auto:store", "auto"),
         ("auto:bandwidth=200", "auto:bandwidth=200"),
         ("auto:speed", "auto:\"speed\""),
+        ("auto:read,bandwidth=500", "auto:\"read\",bandwidth=500"),
         ("shuffle,zstd:1", "shuffle,zstd:1"),
         ("", "identity"),
     ] {

@@ -195,3 +195,13 @@ fn a_chain_is_told_in_zarr_s_words_and_read_back_from_them() {
         assert!(message.contains(part), "{text}: {message}");
     }
 }
+
+#[cfg(not(feature = "zfp"))]
+#[test]
+fn a_build_without_zfp_says_so_by_name() {
+    let refused = Chain::parse("zfp:tolerance=0.1").unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "codec zfp: is not part of this build; build with the cargo feature \"zfp\" of the crate drystone"
+    );
+}

@@ -12,6 +12,13 @@ fn member<'a>(json: &'a str, name: &str) -> &'a str {
     rest.lines().next().unwrap().trim_end_matches(',')
 }
 
+/// The bytes of a member in hexadecimal digits.
+fn bytes(json: &str, name: &str) -> Vec<u8> {
+    let digits = member(json, name).trim_matches('"');
+    let byte = |i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).unwrap();
+    (0..digits.len() / 2).map(byte).collect()
+}
+
 #[test]
 fn every_vector_decodes_to_the_bytes_beside_it() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/codecs");
@@ -38,16 +45,23 @@ fn every_vector_decodes_to_the_bytes_beside_it() {
                 .collect(),
             ..Logical::scalars(member(&json, "item").parse().unwrap(), 0)
         };
-        let digits = member(&json, "decoded").trim_matches('"');
-        let expected: Vec<u8> = (0..digits.len() / 2)
-            .map(|i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).unwrap())
-            .collect();
+        if chain.starts_with("zfp") && cfg!(not(feature = "zfp")) {
+            continue;
+        }
+        let expected = bytes(&json, "decoded");
         let mut decoded = vec![0; expected.len()];
         assert_eq!(stored[0], 0x1F, "{} is not stored raw", path.display());
         let result =
             Chain::parse(&chain).unwrap().decode(&stored, &logical, &mut decoded, &mut Scratch::new());
         assert_eq!(result, Ok(()), "{}", path.display());
         assert!(decoded == expected, "{}", path.display());
+        // Streams of the zfp library are also what is made here of the numbers that it was given.
+        if path.file_name().unwrap().to_str().unwrap().starts_with("v1_zfpy") {
+            let written = if json.contains("\"written\"") { bytes(&json, "written") } else { expected };
+            let mut made = Vec::new();
+            Chain::parse(&chain).unwrap().encode(&written, &logical, &mut made, &mut Scratch::new()).unwrap();
+            assert!(made == stored, "{}", path.display());
+        }
         read += 1;
     }
     assert!(read >= 26, "{read} vectors");

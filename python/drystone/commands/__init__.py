@@ -1,4 +1,4 @@
-"""Commands that need Python packages: `import`, `export`, `plot`, `diff`, `du`. The others are in Rust.
+"""Commands that need Python packages, as `import` and `plot`. The others are in Rust.
 
 A command gives a result, which is printed as a table or, with `--json`, as an object; errors are one line on standard error.
 """
@@ -13,7 +13,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from drystone import errors
-from drystone.commands import comparing, completing, drawing, exporting, importing, manual, usage, viewing
+from drystone.commands import (
+    comparing,
+    completing,
+    doctor,
+    drawing,
+    exporting,
+    hdf5_environment,
+    importing,
+    manual,
+    publishing_hdf5,
+    usage,
+    viewing,
+)
 from drystone.commands.outcome import Outcome
 
 COMMANDS = {
@@ -23,9 +35,14 @@ COMMANDS = {
     "diff": (comparing, "compare two containers, or two snapshots of one; exit code 1 if they differ"),
     "du": (usage, "what variables take on disk"),
     "view": (viewing, "show a container in the browser"),
+    "hdf5-env": (hdf5_environment, "print the variables by which HDF5 programs use Drystone, for eval"),
+    "doctor": (doctor, "say whether HDF5 programs use Drystone, and if not, why"),
     "completion": (completing, "print the script by which a shell completes what is typed"),
     "man": (manual, "print the manual page"),
 }
+
+# Known to the compiled command too, which cannot do it.
+PUBLISH_HDF5 = (publishing_hdf5, "make what an HDF5 program wrote a genuine HDF5 file")
 
 _CODES: list[tuple[type[BaseException], int]] = [
     (errors.NotFoundError, 3),
@@ -53,7 +70,7 @@ class _Parser(argparse.ArgumentParser):
 
 def parser(name: str) -> argparse.ArgumentParser:
     """What reads the arguments of a command."""
-    module, what = COMMANDS[name]
+    module, what = PUBLISH_HDF5 if name == "publish" else COMMANDS[name]
     made = _Parser(prog=f"drystone {name}", description=f"{what[0].upper()}{what[1:]}.")
     made.add_argument("--json", action="store_true", help="print JSON, for programs")
     module.arguments(made)
@@ -62,8 +79,8 @@ def parser(name: str) -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str]) -> int:
     """Run one of the commands with the arguments behind the program's name; gives its exit code."""
-    name = next(argument for argument in arguments if argument in COMMANDS)
-    module, _ = COMMANDS[name]
+    name = next(argument for argument in arguments if argument in COMMANDS or argument == "publish")
+    module, _ = PUBLISH_HDF5 if name == "publish" else COMMANDS[name]
     rest = list(arguments)
     rest.remove(name)
     run: Callable[[argparse.Namespace], Outcome] = module.run

@@ -10,6 +10,7 @@
 
 mod abi;
 mod foreign;
+mod fuzzing;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use crate::container::lock;
 use crate::{Error, Result};
 use foreign::Foreign;
+pub(crate) use fuzzing::fuzz_plugin;
 
 /// Codecs of one library at most.
 const MOST: u32 = 256;

@@ -166,3 +166,20 @@ fn the_header_and_this_program_agree_about_sizes() {
     assert_eq!((size_of::<abi::Want>(), size_of::<abi::Plan>()), (40, 32));
     assert_eq!((size_of::<abi::Parts>(), size_of::<abi::Host>()), (32, 24));
 }
+
+#[test]
+fn a_codec_that_asks_and_answers_at_random_does_no_harm() {
+    let mut state = 7u64;
+    let mut random = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize
+    };
+    for _ in 0..20_000 {
+        let mut data: Vec<u8> = (0..4 + random() % 90).map(|_| (random() % 7) as u8).collect();
+        for _ in 0..random() % 6 {
+            let at = random() % data.len();
+            data[at] = random() as u8;
+        }
+        super::fuzz_plugin(&data);
+    }
+}

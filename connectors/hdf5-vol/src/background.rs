@@ -1,0 +1,409 @@
+//! The way of values into the container: a thread that puts what waits, and the commit that makes it visible.
+//!
+//! A write leaves its cells in memory and returns. Beyond a few MiB the thread puts them; beyond the configured buffer a write
+//! waits. Flush and close wait for all of it, put heap and catalogue, and commit: values and the tree that speaks of them become
+//! visible together or not at all.
+//!
+//! Invariants
+//! - blocks are put in the order in which they were written;
+//! - after a failure nothing is committed any more, and every later write, flush and close says so.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use drystone::array::Source;
+use drystone::format::dtype::{DType, Scalar};
+use drystone::format::schema::{Attrs, Name, Schema, check_path};
+use drystone::{NewVariable, SchemaOp, Writer, WriterOptions};
+
+use crate::catalogue::Catalogue;
+use crate::element;
+use crate::failure::{Failure, Result};
+use crate::file::{Block, CATALOGUE, HEAP, Shared, State};
+use crate::tree::{Body, Id};
+
+/// The thread begins to put when so many bytes wait.
+const BEGIN: usize = 4 << 20;
+/// Cells of small datasets are put when they take so many bytes together.
+pub const RESIDENT: usize = 32 << 20;
+/// Values of variable length are committed when so many bytes of them wait.
+pub const HEAP_LIMIT: usize = 32 << 20;
+
+/// A variable of bytes that grows.
+fn bytes_variable() -> NewVariable {
+    NewVariable {
+        dtype: DType::Scalar(Scalar::U8),
+        shape: vec![None],
+        dims: Vec::new(),
+        steps: false,
+        local: false,
+        transform: String::new(),
+        chunks: None,
+        fill: None,
+        attrs: Attrs::new(),
+        access: String::new(),
+    }
+}
+
+impl Shared {
+    /// Lets a block wait, and wakes the thread if enough waits; waits itself if too much does.
+    pub(crate) fn enqueue<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        block: Block,
+    ) -> Result<MutexGuard<'a, State>> {
+        let bytes = block.data.len();
+        while state.pending_bytes > 0 && (state.pending_bytes + bytes) as u64 > self.config.buffer {
+            state.check()?;
+            state = self.wait_for_thread(state);
+        }
+        state.check()?;
+        state.dirty = true;
+        state.pending_bytes += bytes;
+        if let Some(block) = state.append(block) {
+            state.pending.push_back(Arc::new(block));
+        }
+        if state.pending_bytes >= BEGIN {
+            self.start(&mut state);
+            self.wake.notify_all();
+        }
+        Ok(state)
+    }
+
+    /// Waits until the thread has done something.
+    fn wait_for_thread<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.start(&mut state);
+        self.wake.notify_all();
+        self.done.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(self: &Arc<Self>, state: &mut State) {
+        if state.thread.is_none() && !state.stop {
+            let shared = self.clone();
+            let thread = std::thread::Builder::new().name("drystone-hdf5".into());
+            match thread.spawn(move || shared.work()) {
+                Ok(handle) => state.thread = Some(handle),
+                Err(e) => state.failed = Some(Failure::write(format!("cannot start a thread: {e}"))),
+            }
+        }
+    }
+
+    /// The thread: puts one block after the other.
+    fn work(self: Arc<Self>) {
+        let mut state = self.lock();
+        loop {
+            let wanted = state.drain || state.pending_bytes >= BEGIN;
+            let next = state.pending.front().cloned().filter(|_| wanted && state.failed.is_none());
+            let Some(block) = next else {
+                self.done.notify_all();
+                if state.stop {
+                    return;
+                }
+                state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            state.busy = true;
+            let target = state.target(block.dataset);
+            drop(state);
+            let result = match target {
+                Ok(Some(target)) => {
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| put(&target, &block)))
+                        .unwrap_or_else(|_| Err(Failure::write("a bug: the thread that writes panicked")))
+                }
+                Ok(None) => Ok(()), // the dataset is gone
+                Err(e) => Err(e),
+            };
+            state = self.lock();
+            state.busy = false;
+            match result {
+                Ok(()) => {
+                    state.pending.pop_front();
+                    state.pending_bytes -= block.data.len();
+                    state.uncommitted.insert(block.dataset);
+                }
+                Err(e) => state.failed = Some(e),
+            }
+            self.done.notify_all();
+        }
+    }
+
+    /// Makes everything written so far visible to others, and lets it reach the device if that is configured.
+    pub fn flush(self: &Arc<Self>) -> Result<()> {
+        if !self.writable {
+            return Ok(());
+        }
+        let state = self.lock();
+        let state = self.commit(state)?;
+        if self.config.sync {
+            state.container.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Commits everything: the tree with all values written before.
+    pub(crate) fn commit<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+    ) -> Result<MutexGuard<'a, State>> {
+        state.check()?;
+        if !state.dirty && state.pending.is_empty() && state.uncommitted.is_empty() {
+            return Ok(state);
+        }
+        let small: Vec<Id> = state.resident.iter().filter(|(_, r)| r.dirty).map(|(id, _)| *id).collect();
+        state.make_variables()?;
+        if !state.pending.is_empty() {
+            state.drain = true;
+            while !state.pending.is_empty() || state.busy {
+                if let Err(e) = state.check() {
+                    state.drain = false;
+                    return Err(e);
+                }
+                state = self.wait_for_thread(state);
+            }
+            state.drain = false;
+        }
+        let result = state.finish(&small);
+        if let Err(e) = &result {
+            state.failed = Some(e.clone());
+        }
+        result.map(|()| state)
+    }
+
+    /// Ends with the last opening: commits, and stops the thread. What went wrong here has been said by the close before it.
+    pub(crate) fn shut(self: &Arc<Self>) {
+        let _ = self.flush();
+        let mut state = self.lock();
+        state.stop = true;
+        if let Some(writer) = state.writer.take() {
+            let _ = writer.close();
+        }
+        let thread = state.thread.take();
+        drop(state);
+        self.wake.notify_all();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Where a block goes.
+pub(crate) struct Target {
+    writer: Writer,
+    path: String,
+    element: element::Element,
+}
+
+/// Puts a block.
+fn put(target: &Target, block: &Block) -> Result<()> {
+    put_cells(target, &block.first, &block.count, &block.data)
+}
+
+fn put_cells(target: &Target, first: &[u64], count: &[u64], data: &[u8]) -> Result<()> {
+    if data.is_empty() {
+        return Ok(());
+    }
+    let element = &target.element;
+    let (first, count) = (element.first(first), element.count(count));
+    let source = Source::dense(data, &count, element.dtype.item_size() as usize)?;
+    Ok(target.writer.put(&target.path, &element.dtype, &source, Some(&first), None)?)
+}
+
+impl State {
+    /// The failure of the background, if there is one.
+    pub(crate) fn check(&self) -> Result<()> {
+        match &self.failed {
+            None => Ok(()),
+            Some(f) => Err(Failure {
+                message: format!("{}; nothing written since the last flush is kept", f.message),
+                ..f.clone()
+            }),
+        }
+    }
+
+    /// Joins a block to the last one that waits, if it goes on where that ends; gives it back otherwise.
+    fn append(&mut self, block: Block) -> Option<Block> {
+        const LARGE: usize = 4 << 20;
+        let first_is_busy = self.busy && self.pending.len() == 1;
+        let Some(last) = self.pending.back_mut().filter(|_| !first_is_busy) else { return Some(block) };
+        let joins = last.dataset == block.dataset
+            && !block.first.is_empty()
+            && last.data.len() + block.data.len() <= LARGE
+            && last.first[1..] == block.first[1..]
+            && last.count[1..] == block.count[1..]
+            && last.first[0] + last.count[0] == block.first[0];
+        match Arc::get_mut(last).filter(|_| joins) {
+            None => Some(block),
+            Some(last) => {
+                last.count[0] += block.count[0];
+                last.data.extend_from_slice(&block.data);
+                None
+            }
+        }
+    }
+
+    /// Where values of a dataset are put; `None` if it is gone.
+    fn target(&mut self, dataset: Id) -> Result<Option<Target>> {
+        if self.tree.dataset(dataset).is_some_and(|d| d.variable.is_none()) {
+            self.make_variables()?;
+        }
+        let Some(d) = self.tree.dataset(dataset) else { return Ok(None) };
+        let Some(path) = d.variable.and_then(|(id, _)| self.variables.get(&id)).cloned() else {
+            return Err(Failure::damaged(format!("dataset {dataset} has no variable in the container")));
+        };
+        let variable = self.container.variable(&path)?;
+        let element = element::Element::of(&variable.dtype, d.dtype.size);
+        Ok(Some(Target { writer: self.writer()?, path, element }))
+    }
+
+    pub(crate) fn writer(&mut self) -> Result<Writer> {
+        if self.writer.is_none() {
+            self.writer = Some(self.container.writer(WriterOptions::default())?);
+        }
+        self.writer.clone().ok_or_else(|| Failure::write("no writer"))
+    }
+
+    /// Learns which path each variable has.
+    pub(crate) fn learn_variables(&mut self) {
+        let schema = self.container.schema();
+        self.variables = schema
+            .names
+            .iter()
+            .filter_map(|(path, name)| match name {
+                Name::Variable(id) => Some((*id, path.clone())),
+                Name::Link(_) => None,
+            })
+            .collect();
+    }
+
+    /// Creates, in one commit, the variables of all datasets that have none, and lets those grow that have grown.
+    pub(crate) fn make_variables(&mut self) -> Result<()> {
+        let schema = self.container.schema();
+        let mut preview: Schema = (*schema).clone();
+        let mut ops = Vec::new();
+        let mut made = Vec::new();
+        for path in [CATALOGUE, HEAP] {
+            if preview.resolve(path).is_none() {
+                let op = SchemaOp::CreateVariable(path.into(), Box::new(bytes_variable()));
+                op.apply(&mut preview, 0)?;
+                ops.push(op);
+            }
+        }
+        for (id, object) in &self.tree.objects {
+            let Body::Dataset(dataset) = &object.body else { continue };
+            if let Some((variable, _)) = dataset.variable {
+                if let Some(op) = self.variables.get(&variable).and_then(|path| {
+                    let v = preview.variables.get(&variable)?;
+                    let shape =
+                        element::Element::of(&v.dtype, dataset.dtype.size).count(dataset.space.dims());
+                    let grown: Vec<u64> = shape.iter().zip(&v.shape).map(|(n, o)| *n.max(o)).collect();
+                    (grown != v.shape).then(|| SchemaOp::Resize(path.clone(), grown))
+                }) {
+                    ops.push(op);
+                }
+                continue;
+            }
+            let Some(new) = element::variable(dataset) else { continue };
+            let own = format!(".hdf5/data/{id}");
+            let named = self.named.get(id).map(|path| path.trim_matches('/').to_string());
+            let named = named.filter(|p| check_path(p).is_ok() && !p.starts_with(".hdf5"));
+            let mut path = None;
+            for candidate in named.into_iter().chain([own]) {
+                if preview.resolve(&candidate).is_some() {
+                    continue;
+                }
+                let op = SchemaOp::CreateVariable(candidate.clone(), Box::new(new.clone()));
+                if op.apply(&mut preview, 0).is_ok() {
+                    ops.push(op);
+                    path = Some(candidate);
+                    break;
+                }
+            }
+            let path = path.ok_or_else(|| {
+                Failure::unsupported(format!("dataset {id} cannot be stored: no variable fits it"))
+            })?;
+            made.push((*id, path));
+        }
+        if ops.is_empty() {
+            return Ok(());
+        }
+        self.container.apply(ops)?;
+        let schema = self.container.schema();
+        for (id, path) in made {
+            let variable = schema.resolve(&path).ok_or_else(|| Failure::write("a new variable is gone"))?;
+            self.variables.insert(variable.id, path);
+            if let Some(dataset) = self.tree.dataset_mut(id) {
+                dataset.variable = Some((variable.id, variable.uid));
+            }
+        }
+        self.dirty = true;
+        Ok(())
+    }
+
+    /// Puts what is left and the catalogue, and commits.
+    fn finish(&mut self, small: &[Id]) -> Result<()> {
+        for id in small {
+            let Some(target) = self.target(*id)? else { continue };
+            let Some(dataset) = self.tree.dataset(*id) else { continue };
+            let dims = dataset.space.dims();
+            if let Some(resident) = self.resident.get(id) {
+                put_cells(&target, &vec![0; dims.len()], dims, &resident.data)?;
+            }
+        }
+        let writer = self.writer()?;
+        let append = |path: &str, at: u64, bytes: &[u8]| -> Result<()> {
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            let source = Source::dense(bytes, &[bytes.len() as u64], 1)?;
+            Ok(writer.put(path, &DType::Scalar(Scalar::U8), &source, Some(&[at]), None)?)
+        };
+        append(HEAP, self.heap.stored, &self.heap.pending)?;
+        let heap = self.heap.stored + self.heap.pending.len() as u64;
+        append(CATALOGUE, 0, &Catalogue::encode(&self.tree, heap))?;
+        self.writer = None;
+        writer.close()?;
+        let pages = &mut self.heap.pages;
+        if !self.heap.pending.is_empty() {
+            pages.pop_last(); // it may end within the page that grew
+        }
+        self.heap.stored = heap;
+        self.heap.pending = Vec::new();
+        self.uncommitted.clear();
+        for resident in self.resident.values_mut() {
+            resident.dirty = false;
+        }
+        if self.resident_bytes > RESIDENT {
+            self.resident.clear();
+            self.resident_bytes = 0;
+        }
+        self.dirty = false;
+        if std::mem::take(&mut self.removed) {
+            self.drop_variables()?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the variables that no dataset has.
+    fn drop_variables(&mut self) -> Result<()> {
+        let used: BTreeSet<u32> = self
+            .tree
+            .objects
+            .values()
+            .filter_map(|o| if let Body::Dataset(d) = &o.body { Some(d.variable?.0) } else { None })
+            .collect();
+        let unused: Vec<(u32, String)> = self
+            .variables
+            .iter()
+            .filter(|(id, path)| !used.contains(id) && *path != CATALOGUE && *path != HEAP)
+            .map(|(id, path)| (*id, path.clone()))
+            .collect();
+        if unused.is_empty() {
+            return Ok(());
+        }
+        self.container.apply(unused.iter().map(|(_, path)| SchemaOp::Delete(path.clone())).collect())?;
+        for (id, _) in unused {
+            self.variables.remove(&id);
+        }
+        Ok(())
+    }
+}

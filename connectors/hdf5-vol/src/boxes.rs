@@ -1,0 +1,185 @@
+//! Boxes of cells in dense buffers: copying between them, and runs cut into pieces that lie in one row.
+
+/// A dense buffer that holds a box: its first cell and its sizes.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)]
+pub struct Dense<'a> {
+    pub first: &'a [u64],
+    pub count: &'a [u64],
+}
+
+/// The common part of two boxes: first cell and sizes.
+pub fn meet(a: Dense<'_>, b: Dense<'_>) -> Option<(Vec<u64>, Vec<u64>)> {
+    let mut first = Vec::with_capacity(a.first.len());
+    let mut count = Vec::with_capacity(a.first.len());
+    for d in 0..a.first.len() {
+        let from = a.first[d].max(b.first[d]);
+        let to = (a.first[d] + a.count[d]).min(b.first[d] + b.count[d]);
+        if to <= from {
+            return None;
+        }
+        first.push(from);
+        count.push(to - from);
+    }
+    Some((first, count))
+}
+
+/// Number of the cell in the buffer.
+fn index(buffer: Dense<'_>, cell: &[u64]) -> usize {
+    let mut at = 0u64;
+    for ((cell, first), count) in cell.iter().zip(buffer.first).zip(buffer.count) {
+        at = at * count + (cell - first);
+    }
+    at as usize
+}
+
+/// Calls back with (first byte in one buffer, in the other, bytes) for each row of a box that lies in both.
+fn each_row(
+    a: Dense<'_>,
+    b: Dense<'_>,
+    first: &[u64],
+    count: &[u64],
+    item: usize,
+    mut row: impl FnMut(usize, usize, usize),
+) {
+    let rank = first.len();
+    if rank == 0 {
+        return row(0, 0, item);
+    }
+    let mut cell = first.to_vec();
+    let bytes = count[rank - 1] as usize * item;
+    loop {
+        row(index(a, &cell) * item, index(b, &cell) * item, bytes);
+        let Some(d) = (0..rank - 1).rev().find(|&d| cell[d] + 1 < first[d] + count[d]) else { return };
+        cell[d] += 1;
+        cell[d + 1..rank].copy_from_slice(&first[d + 1..]);
+    }
+}
+
+/// Copies the cells that two boxes have in common.
+pub fn copy(from: Dense<'_>, source: &[u8], to: Dense<'_>, target: &mut [u8], item: usize) {
+    if let Some((first, count)) = meet(from, to) {
+        each_row(from, to, &first, &count, item, |a, b, n| {
+            target[b..b + n].copy_from_slice(&source[a..a + n])
+        });
+    }
+}
+
+/// `n` elements, each these bytes; zeros without.
+pub fn filled(n: usize, element: Option<&[u8]>) -> Vec<u8> {
+    match element {
+        Some(e) if e.iter().any(|b| *b != 0) => e.repeat(n),
+        Some(e) => vec![0; n * e.len()],
+        None => Vec::new(),
+    }
+}
+
+/// A stretch of cells in one row of an extent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Piece {
+    pub first: Vec<u64>,
+    pub count: u64,
+    /// Number of its first element in the order of transfer.
+    pub at: u64,
+}
+
+/// Pieces that are read or written together, and the box around them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Group {
+    pub first: Vec<u64>,
+    pub count: Vec<u64>,
+    pub pieces: Vec<Piece>,
+    pub elements: u64,
+}
+
+impl Group {
+    /// Elements of the box.
+    pub fn volume(&self) -> u64 {
+        self.count.iter().fold(1, |a: u64, n| a.saturating_mul(*n))
+    }
+}
+
+/// Cuts runs over an extent into groups whose boxes hold at most `most` elements, unless one piece alone has more.
+pub fn groups(extent: &[u64], runs: &[(u64, u64)], most: u64) -> Vec<Group> {
+    let rank = extent.len();
+    let mut out: Vec<Group> = Vec::new();
+    let mut at = 0;
+    for &(start, many) in runs {
+        let (mut start, mut left) = (start, many);
+        while left > 0 {
+            let mut first = vec![0; rank];
+            let mut rest = start;
+            for d in (0..rank).rev() {
+                first[d] = rest % extent[d].max(1);
+                rest /= extent[d].max(1);
+            }
+            let count = left.min(extent[rank - 1] - first[rank - 1]);
+            join(&mut out, Piece { first, count, at }, most);
+            at += count;
+            start += count;
+            left -= count;
+        }
+    }
+    out
+}
+
+fn join(out: &mut Vec<Group>, piece: Piece, most: u64) {
+    let rank = piece.first.len();
+    if let Some(group) = out.last_mut() {
+        let (mut first, mut count) = (group.first.clone(), group.count.clone());
+        for d in 0..rank {
+            let n = if d == rank - 1 { piece.count } else { 1 };
+            let end = (first[d] + count[d]).max(piece.first[d] + n);
+            first[d] = first[d].min(piece.first[d]);
+            count[d] = end - first[d];
+        }
+        if count.iter().try_fold(1u64, |a, n| a.checked_mul(*n)).is_some_and(|v| v <= most) {
+            (group.first, group.count) = (first, count);
+            group.elements += piece.count;
+            group.pieces.push(piece);
+            return;
+        }
+    }
+    let mut count = vec![1; rank];
+    count[rank - 1] = piece.count;
+    out.push(Group { first: piece.first.clone(), count, elements: piece.count, pieces: vec![piece] });
+}
+
+impl Piece {
+    /// Bytes of it in the order of transfer, and in a buffer that holds a box around it.
+    pub fn bytes(&self, buffer: Dense<'_>, item: usize) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
+        let (there, here, n) =
+            (self.at as usize * item, index(buffer, &self.first) * item, self.count as usize * item);
+        (there..there + n, here..here + n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_what_two_boxes_share() {
+        let a: Vec<u8> = (0..12).collect(); // 3 x 4 at (0, 0)
+        let mut b = vec![99; 4]; // 2 x 2 at (1, 3)
+        copy(
+            Dense { first: &[0, 0], count: &[3, 4] },
+            &a,
+            Dense { first: &[1, 3], count: &[2, 2] },
+            &mut b,
+            1,
+        );
+        assert_eq!(b, [7, 99, 11, 99]);
+    }
+
+    #[test]
+    fn groups_keep_the_order_of_transfer_and_the_limit() {
+        let found = groups(&[4, 5], &[(3, 4), (16, 1)], 10);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].pieces[0], Piece { first: vec![0, 3], count: 2, at: 0 });
+        assert_eq!(found[0].pieces[1], Piece { first: vec![1, 0], count: 2, at: 2 });
+        assert_eq!(found[1].pieces[0].at, 4);
+    }
+}

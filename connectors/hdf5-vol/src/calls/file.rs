@@ -1,0 +1,351 @@
+//! Files: create, open, what programs ask of them, flush, close.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::sync::Arc;
+
+use crate::abi::{FileGet, FileSpecific, Herr, Hid, OptionalArgs, Req, Void, access, id};
+use crate::calls::{args, done, give_text, guard, made};
+use crate::config::Config;
+use crate::failure::{Failure, Result};
+use crate::file::Opening;
+use crate::handle::{Context, Handle, Kind, behind, text};
+use crate::host::{Host, quietly};
+use crate::props::{self, List};
+use crate::publish;
+use crate::shadow;
+use crate::tree::{ROOT, Tree};
+
+/// What an access list configures for us.
+fn config(host: &Host, fapl: Hid) -> Result<Config> {
+    let mut info: Void = std::ptr::null_mut();
+    // SAFETY: gives a copy of what `from_str` made, or null.
+    quietly(host, || unsafe { (host.api.H5Pget_vol_info)(fapl, &mut info) });
+    if info.is_null() {
+        return Ok(Config::default());
+    }
+    // SAFETY: only our own class makes what stands in the list.
+    let config = unsafe { Box::from_raw(info.cast::<Info>()) };
+    config.map_err(|why| Failure::invalid(format!("HDF5_VOL_CONNECTOR: {why}")))
+}
+
+fn handle(host: &'static Host, opening: Arc<Opening>, fapl: Hid) -> Void {
+    let context = Context::new(host, opening, fapl);
+    if context.mimic {
+        shadow::prepare(host);
+    }
+    Handle::hold(context, Kind::File, ROOT, b"/".to_vec())
+}
+
+fn refuse_flags(flags: c_uint) -> Result<()> {
+    if flags & (access::SWMR_WRITE | access::SWMR_READ) != 0 {
+        return Err(Failure::unsupported(
+            "SWMR access is not supported: readers see what was flushed without it",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses files that several processes make or open together: each would have a container of its own.
+fn refuse_parallel(host: &Host, fapl: Hid) -> Result<()> {
+    let Some(ask) = host.api.H5Pget_fapl_mpio else { return Ok(()) };
+    let mut communicator: Void = std::ptr::null_mut();
+    // SAFETY: writes a handle of MPI, which is an int or a pointer, and fits.
+    if quietly(host, || unsafe { ask(fapl, &mut communicator, std::ptr::null_mut()) }) < 0 {
+        return Ok(());
+    }
+    let mut ranks: c_int = 2;
+    // SAFETY: functions of the MPI of this process with these signatures; the handle is a copy that is ours to free.
+    unsafe {
+        let size = libc::dlsym(libc::RTLD_DEFAULT, c"MPI_Comm_size".as_ptr());
+        if !size.is_null() {
+            let size: unsafe extern "C" fn(Void, *mut c_int) -> c_int = std::mem::transmute(size);
+            size(communicator, &mut ranks);
+        }
+        let free = libc::dlsym(libc::RTLD_DEFAULT, c"MPI_Comm_free".as_ptr());
+        if !free.is_null() {
+            let free: unsafe extern "C" fn(*mut Void) -> c_int = std::mem::transmute(free);
+            free(&mut communicator);
+        }
+    }
+    if ranks == 1 {
+        return Ok(());
+    }
+    Err(Failure::unsupported(
+        "files of several MPI ranks together are not supported by the drystone connector",
+    ))
+}
+
+pub(crate) unsafe extern "C" fn create<const H: usize>(
+    name: *const c_char,
+    flags: c_uint,
+    fcpl: Hid,
+    fapl: Hid,
+    _dxpl: Hid,
+    _req: Req,
+) -> Void {
+    let host = Host::of(H);
+    guard(host, std::ptr::null_mut(), || {
+        let host = host.ok_or_else(|| Failure::library("unknown library"))?;
+        refuse_flags(flags)?;
+        refuse_parallel(host, fapl)?;
+        let config = config(host, fapl)?;
+        let mut userblock = 0u64;
+        // SAFETY: writes one number.
+        quietly(host, || unsafe { (host.api.H5Pget_userblock)(fcpl, &mut userblock) });
+        if userblock > 0 {
+            return Err(Failure::unsupported("user blocks are not supported by the drystone connector"));
+        }
+        let (links, attributes, _, _) = props::of_group(host, fcpl);
+        let mut tree = Tree::new(links, attributes);
+        tree.fcpl = props::encode(host, fcpl);
+        let opening = Opening::create(text(name), flags, config, tree)?;
+        Ok(handle(host, opening, fapl))
+    })
+}
+
+pub(crate) unsafe extern "C" fn open<const H: usize>(
+    name: *const c_char,
+    flags: c_uint,
+    fapl: Hid,
+    _dxpl: Hid,
+    _req: Req,
+) -> Void {
+    let host = Host::of(H);
+    guard(host, std::ptr::null_mut(), || {
+        let host = host.ok_or_else(|| Failure::library("unknown library"))?;
+        refuse_flags(flags)?;
+        refuse_parallel(host, fapl)?;
+        let opening = Opening::open(text(name), flags, config(host, fapl)?)?;
+        Ok(handle(host, opening, fapl))
+    })
+}
+
+pub(crate) unsafe extern "C" fn get(at: Void, args_at: *mut FileGet, _dxpl: Hid, _req: Req) -> Herr {
+    done(at, |h| {
+        // SAFETY: the library's arguments; `op` says which member of the union there is.
+        unsafe {
+            let args = args(args_at)?;
+            let host = h.context.host;
+            match args.op {
+                0 => {
+                    let info = super::args(args.args.info)?;
+                    info.feature_flags = 0;
+                    info.token_size = 8;
+                    info.blob_id_size = 16;
+                }
+                1 => args.args.id = fapl(h)?.give(),
+                2 => args.args.id = fcpl(h)?.give(),
+                3 => *args.args.fileno = h.context.opening.shared.number,
+                4 => {
+                    let opening = &h.context.opening;
+                    *args.args.flags = if opening.writable() { access::RDWR } else { 0 };
+                }
+                5 => {
+                    let name = args.args.name;
+                    give_text(&h.context.opening.name, name.buf, name.buf_size, name.len);
+                }
+                6 => *args.args.obj_count.count = ids(host, h, args.args.obj_count.types, usize::MAX).len(),
+                7 => {
+                    let asked = args.args.obj_ids;
+                    let found = ids(host, h, asked.types, asked.max);
+                    for (i, id) in found.iter().enumerate() {
+                        *asked.list.add(i) = *id;
+                    }
+                    *asked.count = found.len();
+                }
+                op => return Err(Failure::unsupported(format!("question {op} about a file"))),
+            }
+        }
+        Ok(())
+    })
+}
+
+/// An access list with our connector.
+fn fapl(h: &Handle) -> Result<List> {
+    let host = h.context.host;
+    let list = List::new(host, "H5P_CLS_FILE_ACCESS_ID_g\0")?;
+    h.context.kept.give(host, list.id);
+    let info: Box<Info> = Box::new(Ok(h.context.opening.shared.config));
+    // SAFETY: the library copies what it is given by our own class.
+    unsafe {
+        (host.api.H5Pset_vol)(list.id, h.context.connector, std::ptr::from_ref(&*info).cast());
+    }
+    Ok(list)
+}
+
+/// The creation list of the file.
+fn fcpl(h: &Handle) -> Result<List> {
+    let host = h.context.host;
+    let (encoded, order, attributes) = {
+        let state = h.context.opening.shared.lock();
+        let root = state.tree.objects.get(&ROOT);
+        let order = state.tree.group(ROOT).map_or(0, |g| g.order);
+        (state.tree.fcpl.clone(), order, root.map_or(0, |o| o.attribute_order))
+    };
+    if !encoded.is_empty() {
+        // SAFETY: bytes that a library wrote, from a catalogue whose checksum was right.
+        let id = quietly(host, || unsafe { (host.api.H5Pdecode)(encoded.as_ptr().cast()) });
+        if id >= 0 {
+            let list = List::copy(host, id);
+            // SAFETY: the id that was decoded.
+            unsafe { (host.api.H5Pclose)(id) };
+            return list;
+        }
+    }
+    let list = List::new(host, "H5P_CLS_FILE_CREATE_ID_g\0")?;
+    // SAFETY: plain numbers.
+    unsafe {
+        (host.api.H5Pset_link_creation_order)(list.id, u32::from(order));
+        (host.api.H5Pset_attr_creation_order)(list.id, u32::from(attributes));
+    }
+    Ok(list)
+}
+
+struct Search {
+    host: &'static Host,
+    shared: usize,
+    opening: Option<usize>,
+    found: Vec<Hid>,
+    max: usize,
+}
+
+unsafe extern "C" fn collect(id: Hid, data: *mut c_void) -> Herr {
+    // SAFETY: `ids` gives its own search, which outlives the iteration.
+    let search = unsafe { &mut *data.cast::<Search>() };
+    if let Some(handle) = behind(search.host, id) {
+        let opening = &handle.context.opening;
+        let same = Arc::as_ptr(&opening.shared) as usize == search.shared
+            && search.opening.is_none_or(|o| Arc::as_ptr(opening) as usize == o);
+        if same && search.found.len() < search.max {
+            search.found.push(id);
+        }
+    }
+    0
+}
+
+/// Ids of what is open in the file, of the types asked for.
+fn ids(host: &'static Host, h: &Handle, types: c_uint, max: usize) -> Vec<Hid> {
+    let opening = &h.context.opening;
+    let mut search = Search {
+        host,
+        shared: Arc::as_ptr(&opening.shared) as usize,
+        opening: (types & 0x20 != 0).then_some(Arc::as_ptr(opening) as usize),
+        found: Vec::new(),
+        max,
+    };
+    for (bit, kind) in [(1, id::FILE), (2, id::DATASET), (4, id::GROUP), (8, id::DATATYPE), (16, id::ATTR)] {
+        if types & bit != 0 {
+            // SAFETY: the callback gets our search.
+            quietly(host, || unsafe {
+                (host.api.H5Iiterate)(kind, collect, std::ptr::from_mut(&mut search).cast())
+            });
+        }
+    }
+    search.found
+}
+
+pub(crate) unsafe extern "C" fn specific<const H: usize>(
+    at: Void,
+    args_at: *mut FileSpecific,
+    _dxpl: Hid,
+    _req: Req,
+) -> Herr {
+    let host = Host::of(H);
+    guard(host, -1, || {
+        // SAFETY: the library's arguments; `op` says which member of the union there is.
+        unsafe {
+            let args = args(args_at)?;
+            match args.op {
+                0 => Handle::from_void(at)?.context.opening.shared.flush()?,
+                1 => {
+                    let h = Handle::from_void(at)?;
+                    // SAFETY: another reference to an id that is held.
+                    (h.context.host.api.H5Iinc_ref)(h.context.connector);
+                    let context = Arc::new(Context {
+                        host: h.context.host,
+                        opening: h.context.opening.again(),
+                        connector: h.context.connector,
+                        mimic: h.context.mimic,
+                        kept: h.context.kept,
+                    });
+                    *args.args.file = Handle::hold(context, Kind::File, ROOT, b"/".to_vec());
+                }
+                2 => {
+                    let asked = args.args.accessible;
+                    *asked.accessible = Opening::accessible(text(asked.name));
+                }
+                3 => Opening::delete(text(args.args.accessible.name))?,
+                4 => {
+                    let h = Handle::from_void(at)?;
+                    let asked = args.args.equal;
+                    *asked.same = match Handle::from_void(asked.other) {
+                        Ok(other) => Arc::ptr_eq(&h.context.opening.shared, &other.context.opening.shared),
+                        Err(_) => true, // what is shown in mimic: one file stands for all
+                    };
+                }
+                op => return Err(Failure::unsupported(format!("operation {op} on a file"))),
+            }
+        }
+        Ok(0)
+    })
+}
+
+pub(crate) unsafe extern "C" fn optional(
+    at: Void,
+    args_at: *mut OptionalArgs,
+    _dxpl: Hid,
+    _req: Req,
+) -> Herr {
+    done(at, |h| {
+        // SAFETY: the library's arguments.
+        let args = unsafe { args(args_at) }?;
+        match args.op_type {
+            28 => Ok(()), // after opening: nothing to adjust
+            8 => {
+                // SAFETY: H5Fget_filesize gives a pointer to a pointer to the size.
+                unsafe { **args.args.cast::<*mut u64>() = size_of_file(h) };
+                Ok(())
+            }
+            op => Err(Failure::unsupported(format!("file operation {op} is only there for native files"))),
+        }
+    })
+}
+
+/// Bytes of the container, as far as they are committed.
+fn size_of_file(h: &Handle) -> u64 {
+    let path = &h.context.opening.shared.path;
+    let Ok(crate::stub::Found::Stub(stub)) = crate::stub::Stub::read(path) else { return 0 };
+    fn sum(folder: &std::path::Path) -> u64 {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries
+            .map(|e| match e.metadata() {
+                Ok(m) if m.is_dir() => sum(&e.path()),
+                Ok(m) => m.len(),
+                Err(_) => 0,
+            })
+            .sum()
+    }
+    sum(&path.with_file_name(stub.container))
+}
+
+pub(crate) unsafe extern "C" fn close(at: Void, _dxpl: Hid, _req: Req) -> Herr {
+    done(at, |h| {
+        let flushed = h.context.opening.shared.flush().and_then(|()| match Arc::strong_count(&h.context) {
+            1 => publish::at_the_end(&h.context),
+            _ => Ok(()),
+        });
+        // The library keeps what could not be closed: the program can make room and try again, or end.
+        if flushed.is_err() && !h.told.replace(true) {
+            return flushed;
+        }
+        Handle::close(at)
+    })
+}
+
+/// The handle of the file that an object is in, as a new one.
+pub(crate) fn of(h: &Handle) -> Void {
+    made(h.void(), |h| Ok(Handle::hold(h.context.clone(), Kind::File, ROOT, b"/".to_vec())))
+}
+
+/// The C string of the configuration, for the library's info functions.
+pub(crate) type Info = std::result::Result<Config, String>;

@@ -1,0 +1,147 @@
+//! The callbacks, one module per class. Each is a thin entry from C that gives its arguments to a function with a `Result`.
+//!
+//! Invariants
+//! - no panic leaves a callback; every failure is on the library's error stack;
+//! - the file's lock is not held while the library or the program is called.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::abi::{Herr, Hid, OptionalArgs, Req, Void};
+use crate::failure::{Failure, Result};
+use crate::handle::{Handle, Place};
+use crate::host::{Host, MAX_HOSTS};
+
+pub(crate) mod attribute;
+pub(crate) mod blob;
+pub(crate) mod dataset;
+pub(crate) mod datatype;
+pub(crate) mod file;
+pub(crate) mod group;
+pub(crate) mod introspect;
+pub(crate) mod link;
+pub(crate) mod object;
+pub(crate) mod token;
+
+/// Runs a callback's body; what goes wrong is pushed for the library.
+pub(crate) fn guard<T>(host: Option<&Host>, failed: T, body: impl FnOnce() -> Result<T>) -> T {
+    let result = catch_unwind(AssertUnwindSafe(body))
+        .unwrap_or_else(|_| Err(Failure::library("a bug in the drystone connector: it panicked")));
+    match result {
+        Ok(value) => value,
+        Err(failure) => {
+            if let Some(host) = host {
+                failure.push(host);
+            }
+            failed
+        }
+    }
+}
+
+/// Runs a callback's body on a handle.
+pub(crate) fn with<T>(at: Void, failed: T, body: impl FnOnce(&Handle) -> Result<T>) -> T {
+    match Handle::from_void(at) {
+        Ok(handle) => guard(Some(handle.context.host), failed, || body(handle)),
+        Err(failure) => {
+            // Whose handle it is cannot be known: every library is told.
+            (0..MAX_HOSTS).filter_map(Host::of).for_each(|host| failure.push(host));
+            failed
+        }
+    }
+}
+
+/// The same for callbacks that only say whether it went well.
+pub(crate) fn done(at: Void, body: impl FnOnce(&Handle) -> Result<()>) -> Herr {
+    with(at, -1, |handle| body(handle).map(|()| 0))
+}
+
+/// The same for callbacks that give an object.
+pub(crate) fn made(at: Void, body: impl FnOnce(&Handle) -> Result<Void>) -> Void {
+    with(at, std::ptr::null_mut(), body)
+}
+
+/// Refuses an operation that only native files have.
+pub(crate) unsafe extern "C" fn refuse(at: Void, args: *mut OptionalArgs, _dxpl: Hid, _req: Req) -> Herr {
+    done(at, |_| {
+        // SAFETY: the library gives its arguments.
+        let op = unsafe { args.as_ref() }.map_or(-1, |a| a.op_type);
+        Err(Failure::unsupported(format!("operation {op} is not supported by the drystone connector")))
+    })
+}
+
+/// Copies a string for the program: as much as fits, with NUL; tells its length.
+///
+/// # Safety
+/// `buf` has room for `size` bytes, or is null.
+pub(crate) unsafe fn give_text(text: &[u8], buf: *mut c_char, size: usize, len: *mut usize) {
+    // SAFETY: the caller's promise; `len` is the library's.
+    unsafe {
+        if !len.is_null() {
+            *len = text.len();
+        }
+        if !buf.is_null() && size > 0 {
+            let n = text.len().min(size - 1);
+            std::ptr::copy_nonoverlapping(text.as_ptr().cast(), buf, n);
+            *buf.add(n) = 0;
+        }
+    }
+}
+
+/// Registers an object with the library and calls back with its id, which is closed afterwards.
+pub(crate) fn with_id(place: Place, body: impl FnOnce(Hid) -> Herr) -> Result<Herr> {
+    let host = place.context.host;
+    let (handle, kind) = Handle::object(place)?;
+    // SAFETY: a handle of ours and its kind.
+    let id = unsafe { (host.api.H5VLwrap_register)(handle, id_type(&kind)) };
+    if id < 0 {
+        let _ = Handle::close(handle);
+        return Err(Failure::library("cannot register an object"));
+    }
+    let result = body(id);
+    // SAFETY: the id that was registered.
+    unsafe { (host.api.H5Idec_ref)(id) };
+    Ok(result)
+}
+
+/// The library's number for a kind of handle.
+pub(crate) fn id_type(kind: &crate::handle::Kind) -> c_int {
+    use crate::abi::id;
+    use crate::handle::Kind;
+    match kind {
+        Kind::File => id::FILE,
+        Kind::Group => id::GROUP,
+        Kind::Dataset => id::DATASET,
+        Kind::Datatype => id::DATATYPE,
+        Kind::Attribute(_) => id::ATTR,
+    }
+}
+
+/// A reference to a callback's argument struct.
+///
+/// # Safety
+/// The library gives a valid pointer for the length of the callback.
+pub(crate) unsafe fn args<'a, T>(at: *mut T) -> Result<&'a mut T> {
+    // SAFETY: the caller's promise.
+    unsafe { at.as_mut() }.ok_or_else(|| Failure::invalid("no arguments"))
+}
+
+/// A reference to a location.
+///
+/// # Safety
+/// As for [`args`].
+pub(crate) unsafe fn loc<'a>(at: *const crate::abi::Loc) -> Result<&'a crate::abi::Loc> {
+    // SAFETY: the caller's promise.
+    unsafe { at.as_ref() }.ok_or_else(|| Failure::invalid("no location"))
+}
+
+/// Bytes of the caller.
+///
+/// # Safety
+/// `n` bytes at `at` are readable for `'a`.
+pub(crate) unsafe fn bytes<'a>(at: *const c_void, n: usize) -> &'a [u8] {
+    if at.is_null() || n == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(at.cast(), n) }
+}

@@ -1,0 +1,455 @@
+//! An open file: its tree, its container, and what waits in memory to be written.
+//!
+//! One process has one [`Shared`] per file, whoever opens it how often: all see each other's changes at once, as HDF5 promises.
+//! Other processes see what was last committed.
+//!
+//! Invariants
+//! - whoever changes the tree sets `dirty`; whoever commits clears it;
+//! - values are in the resident cells, in `pending`, in the writer (`uncommitted`), or committed, and a newer place hides an older.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use drystone::plan::selection::Selection;
+use drystone::{Container, CreateOptions, Mode, Writer};
+
+use crate::abi::access;
+use crate::catalogue::{self, Catalogue};
+use crate::config::Config;
+use crate::failure::{Failure, Result, system};
+use crate::stub::{Found, Stub};
+use crate::tree::{Id, Tree};
+
+/// Variable that holds the catalogue.
+pub const CATALOGUE: &str = ".hdf5/catalogue";
+/// Variable that holds values of variable length.
+pub const HEAP: &str = ".hdf5/heap";
+
+/// A box of cells that waits to be put.
+pub struct Block {
+    pub(crate) dataset: Id,
+    pub(crate) first: Vec<u64>,
+    pub(crate) count: Vec<u64>,
+    pub(crate) data: Vec<u8>,
+}
+
+/// All cells of a small dataset.
+pub struct Resident {
+    pub(crate) data: Vec<u8>,
+    pub(crate) dirty: bool,
+}
+
+/// Values of variable length: what is committed, and what came since.
+#[derive(Default)]
+pub struct Heap {
+    /// Bytes in the container.
+    pub(crate) stored: u64,
+    /// Bytes that follow them.
+    pub(crate) pending: Vec<u8>,
+    /// Pages of the container that were read.
+    pub(crate) pages: BTreeMap<u64, Arc<Vec<u8>>>,
+}
+
+/// What changes, under one lock.
+pub struct State {
+    /// The objects.
+    pub tree: Tree,
+    /// Is the tree newer than the catalogue?
+    pub dirty: bool,
+    /// Objects held open, by how many handles.
+    pub open: BTreeMap<Id, u32>,
+    /// Path under which each object was made, in HDF5.
+    pub named: BTreeMap<Id, String>,
+    pub(crate) container: Container,
+    pub(crate) writer: Option<Writer>,
+    /// Datasets of which the writer holds values that no commit has.
+    pub(crate) uncommitted: BTreeSet<Id>,
+    pub(crate) resident: BTreeMap<Id, Resident>,
+    pub(crate) resident_bytes: usize,
+    pub(crate) pending: VecDeque<Arc<Block>>,
+    pub(crate) pending_bytes: usize,
+    pub(crate) heap: Heap,
+    /// Paths of variables by id.
+    pub(crate) variables: BTreeMap<u32, String>,
+    /// Did objects go since the last commit?
+    pub(crate) removed: bool,
+    pub(crate) failed: Option<Failure>,
+    /// The thread is putting the first pending block.
+    pub(crate) busy: bool,
+    pub(crate) drain: bool,
+    pub(crate) stop: bool,
+    pub(crate) thread: Option<std::thread::JoinHandle<()>>,
+}
+
+/// A file that this process has open.
+pub struct Shared {
+    /// The stub.
+    pub path: PathBuf,
+    /// May it be changed?
+    pub writable: bool,
+    /// Its number, as programs see it.
+    pub number: u64,
+    /// What the first opener configured.
+    pub config: Config,
+    pub(crate) state: Mutex<State>,
+    pub(crate) wake: Condvar,
+    pub(crate) done: Condvar,
+    pub(crate) opens: AtomicU64,
+    /// The container that a published file needs no more.
+    pub(crate) published: OnceLock<PathBuf>,
+    /// Whether publishing was tried.
+    pub(crate) settled: AtomicBool,
+    _lock: Option<File>,
+}
+
+static FILES: Mutex<BTreeMap<PathBuf, Arc<Shared>>> = Mutex::new(BTreeMap::new());
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+fn files() -> MutexGuard<'static, BTreeMap<PathBuf, Arc<Shared>>> {
+    FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A path by which one file has one name: its folder without links, then the name (links followed if it is there).
+fn canonical(path: &Path) -> std::io::Result<PathBuf> {
+    match path.canonicalize() {
+        Ok(path) => Ok(path),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            Ok(folder.canonicalize()?.join(path.file_name().ok_or(e)?))
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// Keeps other processes from writing; `None` where locks are switched off.
+fn lock(container: &Path, path: &Path) -> Result<Option<File>> {
+    let wanted = std::env::var("HDF5_USE_FILE_LOCKING").unwrap_or_default();
+    if matches!(wanted.to_ascii_uppercase().as_str(), "FALSE" | "0") {
+        return Ok(None);
+    }
+    let failed = |e: &std::io::Error| system(path, "unable to lock file", e);
+    let file = File::open(container.join("drystone.json")).map_err(|e| failed(&e))?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(e) if e == rustix::io::Errno::WOULDBLOCK => Err(failed(&e.into())),
+        Err(_) if wanted.eq_ignore_ascii_case("BEST_EFFORT") => Ok(None),
+        Err(e) => Err(failed(&e.into())),
+    }
+}
+
+/// An opening of a file; the file is closed with its last opening.
+pub struct Opening {
+    /// The file.
+    pub shared: Arc<Shared>,
+    /// Flags it was opened with.
+    pub flags: u32,
+    /// The name that the program gave.
+    pub name: Vec<u8>,
+}
+
+impl Opening {
+    fn of(shared: Arc<Shared>, flags: u32, name: &[u8]) -> Arc<Opening> {
+        shared.opens.fetch_add(1, Ordering::SeqCst);
+        Arc::new(Opening { shared, flags, name: name.to_vec() })
+    }
+
+    /// Another opening of the same file.
+    pub fn again(&self) -> Arc<Opening> {
+        Opening::of(self.shared.clone(), self.flags, &self.name)
+    }
+
+    /// May this opening change the file?
+    pub fn writable(&self) -> bool {
+        self.flags & access::RDWR != 0
+    }
+
+    /// Creates a file.
+    pub fn create(name: &[u8], flags: u32, config: Config, tree: Tree) -> Result<Arc<Opening>> {
+        let given = path_of(name);
+        let failed = |e: &std::io::Error| system(given, "unable to create file", e);
+        let mut files = files();
+        let path = canonical(given).map_err(|e| failed(&e))?;
+        if files.contains_key(&path) {
+            return Err(Failure::file_open("unable to truncate a file which is already open"));
+        }
+        let old = match std::fs::symlink_metadata(&path) {
+            Ok(_) if flags & access::EXCL != 0 || flags & access::TRUNC == 0 => {
+                return Err(system(given, "unable to create file", &rustix::io::Errno::EXIST.into()));
+            }
+            Ok(found) if found.is_dir() => {
+                return Err(failed(&rustix::io::Errno::ISDIR.into()));
+            }
+            Ok(_) => match Stub::read(&path) {
+                Ok(Found::Stub(stub)) => Some(path.with_file_name(stub.container)),
+                Err(e) => return Err(failed(&e)),
+                _ => None,
+            },
+            Err(_) => None,
+        };
+        if let Some(old) = old.as_deref().filter(|old| old.exists()) {
+            lock(old, given)?; // another process is writing it
+        }
+        let file_name = path
+            .file_name()
+            .and_then(|n| n.to_str())
+            .ok_or_else(|| Failure::invalid(format!("the file name {} is not UTF-8", given.display())))?;
+        let (folder, place) = (1..)
+            .find_map(|i| {
+                let number = if i == 1 { String::new() } else { format!("-{i}") };
+                let place = format!("{file_name}.drystone{number}");
+                let folder = path.with_file_name(&place);
+                match std::fs::create_dir(&folder) {
+                    Ok(()) => Some(Ok((folder, place))),
+                    Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && i < 10_000 => None,
+                    Err(e) => Some(Err(e)),
+                }
+            })
+            .ok_or_else(|| Failure::no_file("no free name for a container"))?
+            .map_err(|e| failed(&e))?;
+        let made = Self::found(&folder, &place, &path, config, tree);
+        let (container, lock) = made.inspect_err(|_| {
+            let _ = std::fs::remove_dir_all(&folder);
+        })?;
+        if let Some(old) = old {
+            let _ = std::fs::remove_dir_all(old); // nobody names it any more
+        }
+        let flags = (flags & !(access::TRUNC | access::EXCL)) | access::RDWR;
+        let (container, tree) = container;
+        let shared = Shared::new(path.clone(), true, config, container, tree, 0, lock);
+        shared.lock().dirty = true;
+        files.insert(path, shared.clone());
+        Ok(Opening::of(shared, flags, name))
+    }
+
+    fn found(
+        folder: &Path,
+        place: &str,
+        path: &Path,
+        config: Config,
+        tree: Tree,
+    ) -> Result<((Container, Tree), Option<File>)> {
+        let container = Container::create_local(folder, CreateOptions::default())?;
+        let lock = lock(folder, path)?;
+        let stub = Stub { container: place.to_string(), uuid: container.identity().uuid };
+        stub.write(path, config.sync).map_err(|e| system(path, "unable to create file", &e))?;
+        Ok(((container, tree), lock))
+    }
+
+    /// Opens a file that is there.
+    pub fn open(name: &[u8], flags: u32, config: Config) -> Result<Arc<Opening>> {
+        let given = path_of(name);
+        let failed = |e: &std::io::Error| system(given, "unable to open file", e);
+        let mut files = files();
+        let path = given.canonicalize().map_err(|e| failed(&e))?;
+        let writable = flags & access::RDWR != 0;
+        if let Some(shared) = files.get(&path) {
+            if writable && !shared.writable {
+                return Err(Failure::no_file("file is already open for read-only"));
+            }
+            return Ok(Opening::of(shared.clone(), flags, name));
+        }
+        if path.is_dir() {
+            return Err(failed(&rustix::io::Errno::ISDIR.into()));
+        }
+        let stub = match Stub::read(&path).map_err(|e| failed(&e))? {
+            Found::Stub(stub) => stub,
+            Found::Hdf5 => {
+                return Err(Failure {
+                    minor: "H5E_NOTHDF5_g\0",
+                    ..Failure::damaged(format!(
+                        "{} is an ordinary HDF5 file; open it without the drystone connector",
+                        given.display()
+                    ))
+                });
+            }
+            Found::Other => {
+                return Err(Failure {
+                    minor: "H5E_NOTHDF5_g\0",
+                    ..Failure::damaged(format!("file signature not found in {}", given.display()))
+                });
+            }
+            Found::Damaged(why) => {
+                return Err(Failure::damaged(format!("the stub {} is damaged: {why}", given.display())));
+            }
+        };
+        if writable {
+            rustix::fs::access(&path, rustix::fs::Access::WRITE_OK).map_err(|e| failed(&e.into()))?;
+        }
+        let folder = path.with_file_name(&stub.container);
+        let container = Container::open_local(&folder, if writable { Mode::ReadWrite } else { Mode::Read })
+            .map_err(|e| Failure::damaged(format!("{}: {e}", given.display())))?;
+        if container.identity().uuid != stub.uuid {
+            return Err(Failure::damaged(format!(
+                "{} names the container {}, which is another one than it was written for",
+                given.display(),
+                stub.container
+            )));
+        }
+        let lock = if writable { lock(&folder, given)? } else { None };
+        if writable {
+            container.refresh()?; // what was committed before the lock was ours
+        }
+        let Catalogue { tree, heap } = load(&container)
+            .map_err(|f| Failure { message: format!("{}: {}", given.display(), f.message), ..f })?;
+        let shared = Shared::new(path.clone(), writable, config, container, tree, heap, lock);
+        files.insert(path, shared.clone());
+        Ok(Opening::of(shared, flags, name))
+    }
+
+    /// Is there a file of ours at the path?
+    pub fn accessible(name: &[u8]) -> bool {
+        matches!(Stub::read(path_of(name)), Ok(Found::Stub(_)))
+    }
+
+    /// Removes a file and its container.
+    pub fn delete(name: &[u8]) -> Result<()> {
+        let given = path_of(name);
+        let failed = |e: &std::io::Error| system(given, "unable to delete file", e);
+        let files = files();
+        let path = given.canonicalize().map_err(|e| failed(&e))?;
+        if files.contains_key(&path) {
+            return Err(Failure::file_open("unable to delete a file which is open"));
+        }
+        match Stub::read(&path).map_err(|e| failed(&e))? {
+            Found::Stub(stub) => {
+                std::fs::remove_file(&path).map_err(|e| failed(&e))?;
+                match std::fs::remove_dir_all(path.with_file_name(stub.container)) {
+                    Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(failed(&e)),
+                    _ => Ok(()),
+                }
+            }
+            _ => Err(Failure::damaged(format!("{} is no file of this connector", given.display()))),
+        }
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        let mut files = files();
+        if self.shared.opens.fetch_sub(1, Ordering::SeqCst) == 1 {
+            files.remove(&self.shared.path);
+            self.shared.shut();
+            if let Some(container) = self.shared.published.get() {
+                let _ = std::fs::remove_dir_all(container); // nothing leads to it any more
+            }
+        }
+    }
+}
+
+/// A name as a path: whatever bytes the program gave.
+pub fn path_of(name: &[u8]) -> &Path {
+    use std::os::unix::ffi::OsStrExt;
+    Path::new(std::ffi::OsStr::from_bytes(name))
+}
+
+/// The catalogue of a container; that of an empty file if none was committed yet.
+fn load(container: &Container) -> Result<Catalogue> {
+    if container.schema().resolve(CATALOGUE).is_none() {
+        return Ok(Catalogue { tree: Tree::new(0, 0), heap: 0 });
+    }
+    let reading = container.reading(CATALOGUE, None)?;
+    let there = reading.shape().first().copied().unwrap_or(0);
+    if there == 0 {
+        return Ok(Catalogue { tree: Tree::new(0, 0), heap: 0 });
+    }
+    let read = |n: u64| -> Result<Vec<u8>> {
+        let mut bytes = vec![0; n as usize];
+        let out = drystone::array::Target::dense(&mut bytes, &[n], 1)?;
+        reading.read(&Selection::boxed(&[0], &[n]), &out)?;
+        Ok(bytes)
+    };
+    let corrupt = |c: catalogue::Corrupt| Failure::damaged(c.to_string());
+    let length = catalogue::length(&read(there.min(catalogue::HEADER as u64))?).map_err(corrupt)?;
+    if length > there {
+        return Err(Failure::damaged("the catalogue is longer than what was stored of it"));
+    }
+    Catalogue::decode(&read(length)?).map_err(corrupt)
+}
+
+impl Shared {
+    fn new(
+        path: PathBuf,
+        writable: bool,
+        config: Config,
+        container: Container,
+        tree: Tree,
+        heap: u64,
+        lock: Option<File>,
+    ) -> Arc<Shared> {
+        let mut state = State {
+            tree,
+            dirty: false,
+            open: BTreeMap::new(),
+            named: BTreeMap::new(),
+            container,
+            writer: None,
+            uncommitted: BTreeSet::new(),
+            resident: BTreeMap::new(),
+            resident_bytes: 0,
+            pending: VecDeque::new(),
+            pending_bytes: 0,
+            heap: Heap { stored: heap, ..Heap::default() },
+            variables: BTreeMap::new(),
+            removed: false,
+            failed: None,
+            busy: false,
+            drain: false,
+            stop: false,
+            thread: None,
+        };
+        state.learn_variables();
+        Arc::new(Shared {
+            path,
+            writable,
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            config,
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+            done: Condvar::new(),
+            opens: AtomicU64::new(0),
+            published: OnceLock::new(),
+            settled: AtomicBool::new(false),
+            _lock: lock,
+        })
+    }
+
+    /// The state. A panic elsewhere leaves it as it was between two statements, which the next commit checks.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Notes that a handle holds an object.
+    pub fn hold(&mut self, id: Id) {
+        *self.open.entry(id).or_default() += 1;
+    }
+
+    /// Notes that a handle lets go of an object.
+    pub fn release(&mut self, id: Id) {
+        if let Some(n) = self.open.get_mut(&id) {
+            *n -= 1;
+            if *n == 0 {
+                self.open.remove(&id);
+                self.reap(id);
+            }
+        }
+    }
+
+    /// Removes an object if neither a link nor a handle holds it, and what it led to.
+    pub fn reap(&mut self, id: Id) {
+        let open = &self.open;
+        let gone = self.tree.reap(vec![id], |id| open.contains_key(&id));
+        for id in gone {
+            self.dirty = true;
+            self.removed = true;
+            self.named.remove(&id);
+            if let Some(resident) = self.resident.remove(&id) {
+                self.resident_bytes -= resident.data.len();
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The catalogue comes back as it was put, and bytes that were changed are refused.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use drystone_hdf5_vol::catalogue::{Catalogue, HEADER};
+use drystone_hdf5_vol::fuzzing;
+use drystone_hdf5_vol::tree::{
+    Attribute, Body, Dataset, Filter, Group, Object, Properties, ROOT, Space, StoredType, Target, Times, Tree,
+};
+use proptest::prelude::*;
+
+fn dtype() -> StoredType {
+    StoredType { encoded: vec![3, 0, 0x10, 8, 0, 0, 4, 0, 0, 0, 0, 0, 32, 0], size: 4, committed: None }
+}
+
+fn tree() -> Tree {
+    let mut tree = Tree::new(3, 1);
+    tree.fcpl = vec![1, 2, 3];
+    let group = tree.add(Object::new(Body::Group(Group::default()), Times::now(true)));
+    let committed = tree.add(Object::new(Body::Type(dtype()), Times::default()));
+    let dataset = Dataset {
+        dtype: StoredType { committed: Some(committed), ..dtype() },
+        space: Space::Simple(vec![3, 5], vec![u64::MAX, 5]),
+        properties: Properties {
+            layout: 2,
+            chunk: vec![1, 5],
+            filters: vec![Filter { id: 1, flags: 1, values: vec![4] }],
+            fill_defined: 2,
+            ..Properties::default()
+        },
+        fill: Some(vec![9, 0, 0, 0]),
+        variable: Some((4, 77)),
+        high: vec![4, 5],
+    };
+    let dataset = tree.add(Object::new(Body::Dataset(Box::new(dataset)), Times::default()));
+    assert!(tree.link(ROOT, b"g", 1, Target::Hard(group)));
+    assert!(tree.link(group, b"t", 0, Target::Hard(committed)));
+    assert!(tree.link(group, b"d", 0, Target::Hard(dataset)));
+    assert!(tree.link(ROOT, b"again", 0, Target::Hard(dataset)));
+    assert!(tree.link(ROOT, b"soft", 0, Target::Soft(b"/g/d".to_vec())));
+    assert!(tree.link(ROOT, b"far", 0, Target::Custom(64, b"\0x.h5\0/d\0".to_vec())));
+    let value = Attribute { order: 0, cset: 1, dtype: dtype(), space: Space::Scalar, data: vec![1, 2, 3, 4] };
+    tree.objects.get_mut(&dataset).unwrap().put_attribute(b"a", value);
+    tree
+}
+
+#[test]
+fn a_catalogue_comes_back() {
+    let bytes = Catalogue::encode(&tree(), 12);
+    assert_eq!(Catalogue::decode(&bytes).unwrap(), Catalogue { tree: tree(), heap: 12 });
+}
+
+#[test]
+fn bytes_after_a_catalogue_are_of_an_older_one_and_ignored() {
+    let mut bytes = Catalogue::encode(&tree(), 0);
+    bytes.extend_from_slice(&[7; 100]);
+    assert!(Catalogue::decode(&bytes).is_ok());
+}
+
+#[test]
+fn every_flipped_bit_is_noticed() {
+    let bytes = Catalogue::encode(&tree(), 12);
+    for bit in 0..bytes.len() * 8 {
+        let mut bad = bytes.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        assert!(Catalogue::decode(&bad).is_err(), "bit {bit}");
+    }
+}
+
+#[test]
+fn every_cut_is_noticed() {
+    let bytes = Catalogue::encode(&tree(), 12);
+    for n in 0..bytes.len() {
+        assert!(Catalogue::decode(&bytes[..n]).is_err(), "{n} bytes");
+    }
+}
+
+#[test]
+fn behind_a_right_checksum_nothing_panics_and_what_is_taken_comes_back() {
+    let bytes = Catalogue::encode(&tree(), 12);
+    for bit in 0..(bytes.len() - HEADER) * 8 {
+        let mut bad = bytes[HEADER..].to_vec();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        fuzzing::fuzz_catalogue(&bad);
+    }
+}
+
+#[test]
+fn an_object_goes_with_its_last_link_and_takes_what_only_it_led_to() {
+    let mut tree = tree();
+    let group = match tree.group(ROOT).unwrap().links[&b"g"[..]].target {
+        Target::Hard(id) => id,
+        _ => unreachable!(),
+    };
+    tree.unlink(ROOT, b"g").unwrap();
+    assert!(tree.reap(vec![group], |id| id == group).is_empty(), "it is held open");
+    let gone = tree.reap(vec![group], |_| false);
+    assert_eq!(gone.len(), 2, "the group and the type; the dataset has another link");
+    assert!(tree.plain(b"/again").is_some());
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_a_stub_or_are_refused(data in proptest::collection::vec(any::<u8>(), 0..600)) {
+        fuzzing::fuzz_stub(&data);
+        fuzzing::fuzz_catalogue(&data);
+    }
+}

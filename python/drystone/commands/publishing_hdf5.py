@@ -1,0 +1,61 @@
+"""`drystone publish --hdf5 FILE`: what an HDF5 program wrote through the connector, as a genuine HDF5 file that needs no plug-in.
+
+The copy is made by an HDF5 library in a process of its own, which opens the file with `publish=1` and closes it: the same as a program
+that is configured so. Killed at any moment, FILE is either what it was, or the genuine file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from drystone import errors, hdf5
+from drystone.commands.doctor import last
+from drystone.commands.outcome import Outcome, size
+from drystone.hdf5.libraries import ask, libraries
+
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.add_argument("--hdf5", action="store_true", required=True, help="FILE is an HDF5 program's")
+    parser.add_argument("path", type=Path, metavar="FILE", help="what the HDF5 program named")
+    parser.add_argument("--library", type=Path, metavar="LIBHDF5", help="copy with this HDF5")
+
+
+def run(given: argparse.Namespace) -> Outcome:
+    """Replace the stub by the copy."""
+    path: Path = given.path
+    if not is_stub(path):
+        if path.read_bytes()[:8] == SIGNATURE:
+            return Outcome(f"{path} is a genuine HDF5 file already", {"published": False, "path": str(path)})
+        raise errors.InvalidArgumentError(f"{path} was not written through the HDF5 connector")
+    candidates = [given.library] if given.library else [library.path for library in libraries([])]
+    environment = {**os.environ, **hdf5.environment("publish=1")}
+    tried = []
+    for library in candidates:
+        answer = ask(library, os.environ)
+        if answer.version is None or answer.too_old:
+            tried.append(f"{library} is too old" if answer.too_old else f"{library}: {last(answer.said)}")
+            continue
+        answer = ask(library, environment, path)
+        if answer.connector != hdf5.CONNECTOR:
+            raise errors.IoError(f"{path} was not published, and is what it was: {last(answer.said)}")
+        if is_stub(path):
+            raise errors.IoError(
+                f"{path} is still what it was; drystone doctor says more. {last(answer.said)}"
+            )
+        text = f"{path} is a genuine HDF5 file of {size(path.stat().st_size)}"
+        return Outcome(text, {"published": True, "path": str(path), "library": str(library)})
+    found = "; ".join(tried) or "none was found"
+    raise errors.UnsupportedError(
+        f"no HDF5 of version 1.14 or newer to write with ({found}): pip install h5py"
+    )
+
+
+def is_stub(path: Path) -> bool:
+    """Whether a file stands for a container that an HDF5 program wrote."""
+    with path.open("rb") as file:
+        return file.read(16) == SIGNATURE + b"DRYSTONE"

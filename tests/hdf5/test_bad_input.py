@@ -1,0 +1,202 @@
+"""What goes wrong around the connector: a clear error from HDF5, no hang, no crash, and nothing lost that was flushed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import is_stub, program
+
+MAKE = """
+import sys, h5py, numpy as np
+with h5py.File(sys.argv[1], "w") as f: f["x"] = np.arange(1000)
+"""
+READ = """
+import sys, h5py, numpy as np
+with h5py.File(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "r") as f: assert (f["x"][...] == np.arange(1000)).all()
+"""
+TRY = """
+import sys, h5py, numpy as np
+from pathlib import Path
+for path in sorted(Path(sys.argv[1]).glob("*.h5")):
+    try:
+        with h5py.File(path) as f: assert (f["x"][...] == np.arange(1000)).all()
+        print(path.name, "read")
+    except OSError as error:
+        print(path.name, "refused", error)
+"""
+
+
+@pytest.fixture
+def made(connector_environment, tmp_path):
+    """A file that was made through the connector."""
+    path = tmp_path / "made.h5"
+    program(connector_environment, MAKE, path)
+    assert is_stub(path)
+    return path
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 16 MiB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    if (
+        os.geteuid() != 0
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", place]).returncode
+    ):
+        pytest.skip("only root can mount")
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def test_a_corrupted_stub_is_refused(connector_environment, made):
+    """Each byte changed, and cut at every length: refused in words, or a byte that means nothing; never another file's content."""
+    good = made.read_bytes()
+    folder = made.parent / "stubs"
+    folder.mkdir()
+    shutil.copytree(made.with_name("made.h5.drystone"), folder / "made.h5.drystone")
+    meant = good.index(b"\n", good.index(b"uuid")) + 1
+    for at in range(meant):
+        (folder / f"changed{at:03}.h5").write_bytes(good[:at] + bytes([good[at] ^ 0x20]) + good[at + 1 :])
+    for length in (0, 1, 8, 16, 27, 28, meant - 1):
+        (folder / f"cut{length:03}.h5").write_bytes(good[:length])
+    said = program(connector_environment, TRY, folder).stdout.splitlines()
+    assert len(said) == meant + 7
+    assert [line for line in said if "refused" not in line] == []
+
+
+def test_a_stub_without_its_container_says_so(connector_environment, made):
+    """The file was copied without the folder beside it."""
+    alone = made.parent / "elsewhere"
+    alone.mkdir()
+    shutil.copy(made, alone / "made.h5")
+    said = program(connector_environment, READ, alone / "made.h5", ok=False)
+    assert said.returncode == 1
+    assert "made.h5.drystone" in said.stderr
+
+
+def test_a_stub_with_another_files_container_is_refused(connector_environment, made):
+    """The folder beside it has the right name and is another container."""
+    other = made.with_name("other.h5")
+    program(connector_environment, MAKE, other)
+    shutil.rmtree(made.with_name("made.h5.drystone"))
+    made.with_name("other.h5.drystone").rename(made.with_name("made.h5.drystone"))
+    said = program(connector_environment, READ, made, ok=False)
+    assert said.returncode == 1
+    assert "OSError" in said.stderr
+
+
+def test_a_stub_means_nothing_to_hdf5_itself(native_environment, made):
+    """Without the plug-in HDF5 refuses it, and does not take it for an empty file."""
+    said = program(native_environment, READ, made, ok=False)
+    assert said.returncode == 1
+    assert "OSError" in said.stderr
+    said = program(native_environment, READ, made, "r+", ok=False)
+    assert said.returncode == 1
+
+
+def test_a_native_file_stays_native(connector_environment, native_environment, tmp_path):
+    """The connector does not take over what HDF5 wrote: it refuses, and the file stays what it was."""
+    path = tmp_path / "plain.h5"
+    program(native_environment, MAKE, path)
+    before = path.read_bytes()
+    said = program(connector_environment, READ, path, ok=False)
+    assert said.returncode in (0, 1)
+    assert path.read_bytes() == before
+
+
+def test_two_connectors_in_one_variable_are_an_error(connector_environment, tmp_path):
+    """HDF5 takes what follows the name for its configuration."""
+    environment = connector_environment | {"HDF5_VOL_CONNECTOR": "drystone pass_through"}
+    said = program(environment, MAKE, tmp_path / "x.h5", ok=False)
+    assert said.returncode != 0
+    assert not (tmp_path / "x.h5").exists()
+
+
+def test_a_folder_that_cannot_be_written_to_is_an_error(connector_environment, small_disk):
+    """Read-only for everybody, root among them."""
+    made = small_disk / "made.h5"
+    program(connector_environment, MAKE, made)
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    said = program(connector_environment, MAKE, small_disk / "new.h5", ok=False)
+    assert said.returncode == 1
+    assert "OSError" in said.stderr or "PermissionError" in said.stderr
+    said = program(connector_environment, MAKE, made, ok=False)
+    assert said.returncode == 1
+    program(connector_environment, READ, made)
+
+
+def test_a_full_disk_is_an_error_and_what_was_flushed_is_there(connector_environment, small_disk):
+    """The background meets it; the program hears of it at the latest when it flushes or closes."""
+    path = small_disk / "full.h5"
+    code = """
+import sys, h5py, numpy as np
+rng = np.random.default_rng(0)
+f = h5py.File(sys.argv[1], "w")
+f["x"] = np.arange(1000)
+f.flush()
+print("flushed", flush=True)
+try:
+    for n in range(12):
+        f[f"big{n}"] = rng.integers(0, 256, 4 << 20, dtype="u1")
+    f.flush()
+    print("no error")
+except OSError as error:
+    print("error", error, flush=True)
+try:
+    f.close()
+    print("closed", flush=True)
+except (OSError, RuntimeError) as error:
+    print("error at close", error, flush=True)
+"""
+    said = program(connector_environment, code, path, ok=False)
+    assert said.returncode >= 0, said.stderr
+    assert "flushed" in said.stdout
+    assert "no error" not in said.stdout
+    assert "error" in said.stdout + said.stderr
+    program(connector_environment, READ, path)
+
+
+def test_a_missing_plug_in_is_found_out(connector_environment, tmp_path):
+    """HDF5 2.0 fails (h5py then even crashes); HDF5 1.14 goes on with its own file, which is why tests look at the file."""
+    environment = connector_environment | {"HDF5_PLUGIN_PATH": str(tmp_path)}
+    path = tmp_path / "x.h5"
+    said = program(environment, MAKE, path, ok=False)
+    assert said.returncode != 0 or not is_stub(path)
+    assert Path(tmp_path / "x.h5.drystone").exists() is False
+
+
+def test_a_file_of_several_ranks_is_refused(connector_environment, tmp_path):
+    """Each rank would make a container of its own, and only one would stay. Needs parallel HDF5: bench/hdf5/build_hdf5.sh."""
+    root = Path(__file__).resolve().parents[2]
+    home = Path(os.environ.get("DRYSTONE_HDF5", root / "build" / "hdf5-1.14.5"))
+    mpicc = Path(sys.executable).with_name("mpicc")
+    if not (home / "include" / "hdf5.h").exists() or not mpicc.exists():
+        pytest.skip("no parallel HDF5 in build/hdf5-1.14.5: bench/hdf5/build_hdf5.sh build/hdf5-1.14.5")
+    kernels = tmp_path / "kernels"
+    link = [f"-L{home}/lib", "-lhdf5", f"-Wl,-rpath,{home}/lib", "-o", kernels]
+    source = root / "bench" / "hdf5" / "kernels.c"
+    flags = ["-D_POSIX_C_SOURCE=200809L", "-isystem", home / "include"]
+    subprocess.run(list(map(str, [mpicc, *flags, source, *link])), check=True)
+    environment = connector_environment | {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    }
+
+    def run(act, ranks):
+        path = tmp_path / f"{act}{ranks}.h5"
+        command = [mpicc.with_name("mpiexec"), "-n", ranks, kernels, act, path, "independent", 50, 1]
+        return subprocess.run(
+            list(map(str, command)), env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    alone = run("h5boss", 1)
+    assert alone.returncode == 0, alone.stderr
+    assert "connector drystone" in alone.stdout
+    together = run("h5boss", 2)
+    assert together.returncode != 0
+    assert "several MPI ranks" in together.stderr
