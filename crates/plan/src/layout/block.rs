@@ -27,9 +27,10 @@ const PER_SUBCHUNK: f64 = 1e-5;
 const PER_READ: f64 = 1e-4;
 /// Seconds that a read whose plan is there spends on a piece besides its bytes.
 const PER_PIECE: f64 = 2e-6;
-/// From so many bytes on several threads read, from so many small requests on the store is told of them ahead, and then has about
+/// From so many bytes on several threads read (more if all of it is raw), from so many small requests on the store is told of them ahead, and then has about
 /// so many under way.
 const PARALLEL: u64 = 2 << 20;
+const PARALLEL_RAW: u64 = 16 << 20;
 const MANY: usize = 16;
 const SMALL: u64 = 128 << 10;
 const AHEAD: usize = 8;
@@ -162,9 +163,14 @@ pub fn predict_block(
 }
 
 /// Requests that a planned read keeps under way, carried out by at most so many threads; and how many threads work on it.
-pub fn under_way(plan: &ReadPlan, threads: usize) -> (usize, usize) {
+pub fn under_way(plan: &ReadPlan, slots: &[Slot], threads: usize) -> (usize, usize) {
+    let coded = plan.works.iter().any(|work| {
+        let candidate = slots.get(work.slot).and_then(|slot| slot.candidates.get(work.entry));
+        candidate.is_some_and(|candidate| !candidate.entry.encoding.chain.is_empty())
+    });
+    let parallel = if coded { PARALLEL } else { PARALLEL_RAW };
     let bytes = plan.fetches.iter().fold(0u64, |sum, fetch| sum.saturating_add(fetch.len()));
-    let working = if bytes < PARALLEL { 1 } else { threads.min(plan.fetches.len()).max(1) };
+    let working = if bytes < parallel { 1 } else { threads.min(plan.fetches.len()).max(1) };
     let small = plan.fetches.iter().filter(|fetch| fetch.len() <= SMALL).count();
     (if small >= MANY { working.max(AHEAD) } else { working }, working)
 }
