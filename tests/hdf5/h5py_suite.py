@@ -94,11 +94,14 @@ def run(python: Path, environment: dict[str, str], files: list[str], workers: in
     with tempfile.TemporaryDirectory() as folder:
         report, seen = Path(folder) / "report.xml", Path(folder) / "seen"
         seen.mkdir()
+        # Tests are named by their place below the root.
+        find = "import h5py, pathlib; print(pathlib.Path(h5py.__file__).parents[1])"
+        root = subprocess.run([python, "-c", find], capture_output=True, text=True, check=True).stdout.strip()
         where = [f"h5py.tests.{name.removesuffix('.py')}" for name in files] or ["h5py"]
         subprocess.run(
             [
                 python,
-                *("-m", "pytest", "-q", "-c", "/dev/null", f"--rootdir={folder}", "-p", "no:cacheprovider"),
+                *("-m", "pytest", "-q", "-c", "/dev/null", f"--rootdir={root}", "-p", "no:cacheprovider"),
                 *("-p", "connector_used", "-n", str(workers), "--max-worker-restart=500"),
                 *(f"--timeout={SECONDS_PER_TEST}", f"--junitxml={report}", "--tb=short", "--no-header"),
                 *("-W", "ignore", "--pyargs", *where),

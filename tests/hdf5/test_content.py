@@ -16,6 +16,7 @@ EXAMPLES = 300 if os.environ.get("DRYSTONE_LONG") else 15
 SETTINGS = settings(
     max_examples=EXAMPLES,
     deadline=None,
+    derandomize="DRYSTONE_LONG" not in os.environ,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )

@@ -13,10 +13,13 @@ from perform import perform
 
 CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
+LONG = "DRYSTONE_LONG" in os.environ
 EXAMPLES = 400 if os.environ.get("DRYSTONE_LONG") else 25
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=CHECKS, phases=PHASES)
+@settings(
+    max_examples=EXAMPLES, deadline=None, derandomize=not LONG, suppress_health_check=CHECKS, phases=PHASES
+)
 @given(program=native_programs)
 def test_native_hdf5_makes_the_same_file_twice(tmp_path, program):
     """Else a difference between a connector and native HDF5 would mean nothing."""

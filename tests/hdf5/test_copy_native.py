@@ -38,6 +38,7 @@ def copy(native_environment):
 @settings(
     max_examples=EXAMPLES,
     deadline=None,
+    derandomize="DRYSTONE_LONG" not in os.environ,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )

@@ -52,7 +52,8 @@ impl Type {
         unsafe { (self.host.api.H5Tget_size)(self.id) }
     }
 
-    fn class(&self) -> i32 {
+    /// Its class, of those in [`class`].
+    pub fn class(&self) -> i32 {
         // SAFETY: a valid id.
         unsafe { (self.host.api.H5Tget_class)(self.id) }
     }

@@ -87,7 +87,9 @@ pub(crate) unsafe extern "C" fn create(
         let encoded = types::encode(host, type_id)?;
         let disk = types::disk(host, h.void(), h.context.connector, type_id, &encoded)?;
         let checked = properties.filters.iter().any(|filter| filter.id == 3); // H5Z_FILTER_FLETCHER32
-        if checked && disk.is_variable() {
+        // HDF5 refuses it for such values themselves, and takes it where they are members.
+        let whole = matches!(disk.class(), element::class::VLEN | element::class::STRING);
+        if checked && whole && disk.is_variable() {
             return Err(Failure::unsupported("checksums (fletcher32) of values of variable length"));
         }
         let size = u32::try_from(disk.size()).map_err(|_| Failure::unsupported("elements of over 4 GiB"))?;
