@@ -127,7 +127,7 @@ class _Stage:
         chosen = selections.select(thing.shape, key, dataset=thing)
         stored, dtype = thing.id.get_type(), thing.dtype
         listed = h5py.check_vlen_dtype(dtype)
-        if thing.shape == () and listed is not None and listed.hasobject:
+        if thing.shape == () and listed is not None and np.dtype(listed).hasobject:
             raise ValueError("h5py 3.16 dies of writing one list of texts, with or without a connector")
         if dtype.hasobject or dtype.itemsize != stored.get_size():
             thing[key] = self.values(dtype, np.empty(thing.shape, "u1")[key].shape, rng)
