@@ -246,6 +246,7 @@ WRONG = [
     (f"dump good.dry {T} --limit -3", 2, "a whole number is expected"),
     (f"dump good.dry {T} --block 0", 2, "say which step"),
     ("ls good.dry fields/none", 3, "no group or variable"),
+    (f"dump good.dry {T} --field q", 3, "is no record, but float"),
     ("gc good.dry --keep -1", 2, "see drystone gc --help"),
     ("du", 2, "required: container ("),
     ("check missing.drepl", None, "missing.drepl"),

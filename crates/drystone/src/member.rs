@@ -4,6 +4,8 @@
 
 use drystone_format::dtype::{DType, Leaf, Member};
 
+use crate::Error;
+
 /// A member found by its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
@@ -200,6 +202,16 @@ fn picked(index: &str, shape: &[u64]) -> Option<(Vec<u64>, Vec<u64>)> {
         take(n, 0..n);
     }
     Some((kept, elements))
+}
+
+/// That a variable lacks a member, with those it has.
+pub(crate) fn no_member(dtype: &DType, path: &str, field: &str) -> Error {
+    let leaves = dtype.leaves();
+    let known: Vec<&str> = leaves.iter().map(|l| l.path.as_str()).collect();
+    Error::not_found(match dtype {
+        DType::Record(_) => format!("\"{path}\" has no member \"{field}\"; it has: {}", known.join(", ")),
+        _ => format!("\"{path}\" has no member \"{field}\": it is no record, but {dtype}"),
+    })
 }
 
 #[cfg(test)]

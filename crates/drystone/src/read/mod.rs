@@ -41,7 +41,7 @@ use drystone_transform::{Bound, Logical, Precision};
 use crate::array::Target;
 use crate::container::{Container, Inner};
 use crate::error::must_exist;
-use crate::member::{Column, member};
+use crate::member::{Column, member, no_member};
 use crate::put::logical;
 use crate::segment::crc32;
 use crate::snapshot::Snapshot;
@@ -132,12 +132,7 @@ impl Container {
             None => (Column::all(&variable.dtype), variable.dtype.item_size()),
             Some(field) => {
                 let Some(found) = member(&variable.dtype, field) else {
-                    let all = variable.dtype.leaves();
-                    let known: Vec<&str> = all.iter().map(|l| l.path.as_str()).collect();
-                    return Err(Error::not_found(format!(
-                        "\"{path}\" has no member \"{field}\"; it has: {}",
-                        known.join(", ")
-                    )));
+                    return Err(no_member(&variable.dtype, path, field));
                 };
                 (found.columns, found.size)
             }

@@ -8,7 +8,7 @@ use drystone_transform::Transform;
 use crate::adoption::{Books, Damaged};
 use crate::config::Config;
 use crate::container::Inner;
-use crate::member::{Column, member};
+use crate::member::{Column, member, no_member};
 use crate::{Error, Result, adoption, put};
 
 /// Refuses a ranked writer where earlier writers left what it would mix with.
@@ -83,11 +83,7 @@ pub(crate) fn members(
         }
         return Ok(Column::all(dtype));
     };
-    let found = member(&variable.dtype, field).ok_or_else(|| {
-        let leaves = variable.dtype.leaves();
-        let known: Vec<&str> = leaves.iter().map(|l| l.path.as_str()).collect();
-        Error::not_found(format!("\"{path}\" has no member \"{field}\"; it has: {}", known.join(", ")))
-    })?;
+    let found = member(&variable.dtype, field).ok_or_else(|| no_member(&variable.dtype, path, field))?;
     if *dtype != found.dtype {
         return Err(Error::invalid(format!(
             "member \"{field}\" of \"{path}\" has dtype {}, the array has {dtype}; convert it first",
