@@ -193,6 +193,37 @@ unsafe fn list<'a, T>(at: *const T, n: usize) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(at, n) }
 }
 
+/// What a transfer of one dataset is asked for with: the type in memory, the selections there and in the file, the buffer.
+type One<B> = (Hid, Hid, Hid, B);
+
+/// Moves the cells of each of `count` datasets; the first that fails ends it.
+///
+/// # Safety
+/// The arrays have `count` elements.
+unsafe fn each<B: Copy>(
+    (count, datasets): (usize, *const Void),
+    (types, memory, file, buffers): (*const Hid, *const Hid, *const Hid, *const B),
+    mut one: impl FnMut(&Handle, One<B>) -> Result<()>,
+) -> Herr {
+    // SAFETY: the caller's promise.
+    let (datasets, types, memory, file, buffers) = unsafe {
+        (
+            list(datasets, count),
+            list(types, count),
+            list(memory, count),
+            list(file, count),
+            list(buffers, count),
+        )
+    };
+    for i in 0..datasets.len() {
+        let rc = done(datasets[i], |h| one(h, (types[i], memory[i], file[i], buffers[i])));
+        if rc < 0 {
+            return rc;
+        }
+    }
+    0
+}
+
 pub(crate) unsafe extern "C" fn read(
     count: usize,
     datasets: *mut Void,
@@ -204,22 +235,11 @@ pub(crate) unsafe extern "C" fn read(
     _req: Req,
 ) -> Herr {
     // SAFETY: the library gives arrays of `count` elements.
-    let (datasets, types, memory, file, buffers) = unsafe {
-        (
-            list(datasets, count),
-            list(types, count),
-            list(memory, count),
-            list(file, count),
-            list(buffers, count),
-        )
-    };
-    for i in 0..datasets.len() {
-        let rc = done(datasets[i], |h| read_one(h, types[i], memory[i], file[i], dxpl, buffers[i]));
-        if rc < 0 {
-            return rc;
-        }
+    unsafe {
+        each((count, datasets), (types, memory, file, buffers), |h, (kind, memory, file, buffer)| {
+            read_one(h, kind, memory, file, dxpl, buffer)
+        })
     }
-    0
 }
 
 pub(crate) unsafe extern "C" fn write(
@@ -233,23 +253,11 @@ pub(crate) unsafe extern "C" fn write(
     _req: Req,
 ) -> Herr {
     // SAFETY: the library gives arrays of `count` elements.
-    let (datasets, types, memory, file, buffers) = unsafe {
-        (
-            list(datasets, count),
-            list(types, count),
-            list(memory, count),
-            list(file, count),
-            list(buffers, count),
-        )
-    };
-    for i in 0..datasets.len() {
-        let rc =
-            done(datasets[i], |h| write_one(h, types[i], memory[i], file[i], dxpl, buffers[i].cast_const()));
-        if rc < 0 {
-            return rc;
-        }
+    unsafe {
+        each((count, datasets), (types, memory, file, buffers), |h, (kind, memory, file, buffer)| {
+            write_one(h, kind, memory, file, dxpl, buffer.cast_const())
+        })
     }
-    0
 }
 
 /// What a transfer moves: cells of the file, runs in memory, the two types.

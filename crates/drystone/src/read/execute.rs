@@ -18,6 +18,7 @@ use drystone_format::source::Source;
 use drystone_plan::clip::within;
 use drystone_plan::coalesce::Fetch;
 use drystone_plan::form::Form;
+use drystone_plan::layout;
 use drystone_plan::parts::Part;
 use drystone_plan::read_plan::Work;
 use drystone_rules::{Dim, StridedCopy};
@@ -42,17 +43,9 @@ use crate::{Error, ErrorKind, Result};
 const BUFFERS: u64 = 28 << 20;
 /// At least this many bytes that are contiguous in the caller's memory are read straight to it.
 const DIRECT: u64 = 64 << 10;
-/// From this many requests of at most `SMALL_REQUEST` bytes on, the store is told of them ahead.
-const MANY_REQUESTS: usize = 16;
-const SMALL_REQUEST: u64 = 128 << 10;
 /// Small requests to one object that a store is given together, and their bytes.
 const GROUP: usize = 64;
 const GROUP_BYTES: u64 = 1 << 20;
-/// Less than this is read by the calling thread alone: if it is to be decoded, and if it is raw. Raw bytes from the page cache come
-/// at the pace of memory; of 8 MiB a second thread saves a seventh, and where other programs want the processors it comes late (of
-/// 2 MiB: 0.5 ms in nine of ten reads by one thread, up to 15 ms by two).
-const PARALLEL_BYTES: u64 = 2 << 20;
-const PARALLEL_RAW: u64 = 16 << 20;
 /// Check units up to this size fill the parts in which a store shows what it read.
 const PARTS_LOG2: u8 = drystone_store::SEEN_LOG2;
 
@@ -187,7 +180,7 @@ fn attempt(
     let threads = threads().min(most).min(groups.len());
     let bytes: u64 = plan.fetches.iter().fold(0, |n: u64, f| n.saturating_add(f.len()));
     let raw = plan.works.iter().all(|work| job.entry(work).encoding.chain.is_empty());
-    if threads < 2 || bytes < if raw { PARALLEL_RAW } else { PARALLEL_BYTES } {
+    if threads < 2 || bytes < if raw { layout::PARALLEL_RAW } else { layout::PARALLEL } {
         let mut buffers = Buffers::default();
         return groups.iter().try_for_each(|group| job.fetch(group, &mut buffers));
     }
@@ -315,8 +308,8 @@ impl Job<'_> {
     /// Tells the store of many small requests ahead: a device serves them together faster than one after the other.
     fn announce(&self) {
         let small: Vec<&Asked> =
-            self.prepared.plan.fetches.iter().filter(|f| f.len() <= SMALL_REQUEST).collect();
-        if small.len() < MANY_REQUESTS {
+            self.prepared.plan.fetches.iter().filter(|f| f.len() <= layout::SMALL).collect();
+        if small.len() < layout::MANY {
             return;
         }
         for of_source in small.chunk_by(|a, b| a.source == b.source) {

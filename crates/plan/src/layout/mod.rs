@@ -19,7 +19,10 @@ mod placement;
 mod profile;
 mod search;
 
-pub use block::{Cut, LOG, closed_form, cut_block, predict_block, predict_read, under_way};
+pub use block::{
+    Cut, LOG, MANY, PARALLEL, PARALLEL_RAW, SMALL, closed_form, cut_block, predict_block, predict_read,
+    under_way,
+};
 pub use cost::{Cost, Pattern, predict, standard_mix};
 pub use declared::declared_mix;
 pub use device::Device;
