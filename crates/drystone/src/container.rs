@@ -504,6 +504,12 @@ impl Container {
         adoption::commit_all(&self.inner)
     }
 
+    /// Makes visible, in one commit, what these writers hold that were closed by [`Writer::seal`]; nothing of others.
+    pub fn commit_sealed(&self, writers: &[u64]) -> Result<Committed> {
+        self.inner.require_writable()?;
+        adoption::commit_of(&self.inner, writers)
+    }
+
     /// The run-time configuration that acts on what is written through this handle.
     pub fn config(&self) -> Option<&Config> {
         self.inner.config.as_deref()
