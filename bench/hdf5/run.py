@@ -158,7 +158,9 @@ def main() -> None:
     options.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     options.add_argument("--ranks", default="2,4,8,16")
     options.add_argument("--rounds", type=int, default=5, help="at most; at least one is run of everything")
-    options.add_argument("--minutes", type=float, default=8.0, help="no further rounds where a case has had its share")
+    options.add_argument(
+        "--minutes", type=float, default=8.0, help="no further rounds where a case has had its share"
+    )
     options.add_argument("--quick", action="store_true", help="the smallest cases once, for the tests")
     options.add_argument("--document", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
     given = options.parse_args()

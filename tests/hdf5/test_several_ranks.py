@@ -74,7 +74,10 @@ def test_what_ranks_write_is_one_file_which_any_number_of_ranks_reads(
     run(environment, ranks, 2, "append", path, transfer)
     assert "rows 18\n" in run(environment, ranks, 1, "read", path, transfer).stdout
     published = subprocess.run(
-        [BIN / "drystone", "publish", "--hdf5", path], env=connector_environment, capture_output=True, text=True
+        [BIN / "drystone", "publish", "--hdf5", path],
+        env=connector_environment,
+        capture_output=True,
+        text=True,
     )
     assert published.returncode == 0, published.stdout + published.stderr
     with h5py.File(path) as file:
@@ -83,7 +86,9 @@ def test_what_ranks_write_is_one_file_which_any_number_of_ranks_reads(
         assert file["copy"][:].tolist() == [[r * 1000 + c * 10 + 1 for c in range(10)] for r in range(18)]
 
 
-@pytest.mark.parametrize(("act", "what"), [("differ", "/mine is not there on rank 0"), ("value", 'the attribute "a"')])
+@pytest.mark.parametrize(
+    ("act", "what"), [("differ", "/mine is not there on rank 0"), ("value", 'the attribute "a"')]
+)
 def test_a_rank_that_does_something_else_is_an_error_of_all(ranks, environment, tmp_path, act, what):
     said = run(environment, ranks, 3, act, tmp_path / "x.h5", "independent", ok=False)
     assert "refused\n" in said.stdout, said.stdout + said.stderr
@@ -115,7 +120,7 @@ def test_when_a_rank_is_killed_nobody_hangs_and_what_was_flushed_is_there(ranks,
         try:
             assert started.stdout is not None
             for line in started.stdout:  # to the end: what was flushed until the others were ended
-                word, *numbers = line.split()
+                word, *numbers = line.split() or [""]
                 if word == "process":
                     processes[int(numbers[0])] = int(numbers[1])
                 if word == "flushed":
