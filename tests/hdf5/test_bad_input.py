@@ -186,3 +186,45 @@ def test_references_to_regions_are_refused_where_they_would_be_kept(connector_en
     said = program(connector_environment, code, tmp_path / "x.h5").stdout
     assert said.count("references to regions") >= 2, said
     assert said.endswith("[] []\n"), said
+
+
+def test_a_file_in_memory_leaves_nothing_behind(connector_environment, tmp_path):
+    """The core driver without backing store: natively it touches neither the disk nor a file that has the name."""
+    code = """if 1:
+        import os, sys, h5py, numpy as np
+        def left(): return [n for n in os.listdir("/dev/shm") if n.startswith(f"drystone-hdf5-{os.getpid()}-")]
+        with h5py.File(sys.argv[1], "w", driver="core", backing_store=False) as file:
+            file["x"] = np.arange(1000)
+            file.flush()
+            assert file["x"][7] == 7 and file.filename == sys.argv[1]
+        with h5py.File(sys.argv[2], "w", driver="core", backing_store=True) as file:
+            file["x"] = np.arange(3)
+        with h5py.File(sys.argv[2], driver="core", backing_store=False) as file:
+            assert file["x"][2] == 2
+        try:
+            h5py.File(sys.argv[2], "r+", driver="core", backing_store=False)
+        except OSError as error:
+            print(error)
+        print(left())
+    """
+    other = tmp_path / "other.h5"
+    other.write_bytes(b"mine")
+    said = program(connector_environment, code, other, tmp_path / "kept.h5").stdout
+    assert "in memory only" in said
+    assert said.endswith("[]\n"), said
+    assert other.read_bytes() == b"mine"
+    assert is_stub(tmp_path / "kept.h5")
+
+
+def test_a_driver_that_keeps_files_elsewhere_is_refused(connector_environment, tmp_path):
+    code = """if 1:
+        import io, sys, h5py
+        for make in (lambda: h5py.File(io.BytesIO(), "w"), lambda: h5py.File(sys.argv[1], "w", driver="split")):
+            try:
+                make()
+            except OSError as error:
+                print(error)
+    """
+    said = program(connector_environment, code, tmp_path / "x.h5", cwd=tmp_path).stdout
+    assert said.count("file driver") == 2, said
+    assert list(tmp_path.iterdir()) == []

@@ -19,6 +19,7 @@ use drystone::{Container, CreateOptions, Mode, Writer};
 use crate::abi::access;
 use crate::catalogue::{self, Catalogue};
 use crate::config::Config;
+use crate::driver;
 use crate::failure::{Failure, Result, system};
 use crate::stub::{Found, Stub};
 use crate::team::{self, Act, Ranks, Team, attempt};
@@ -101,7 +102,7 @@ pub struct Shared {
     pub(crate) wake: Condvar,
     pub(crate) done: Condvar,
     pub(crate) opens: AtomicU64,
-    /// The container that a published file needs no more.
+    /// A folder that goes with the last closing: the container that a published file needs no more, all of a file in memory.
     pub(crate) published: OnceLock<PathBuf>,
     /// Whether publishing was tried.
     pub(crate) settled: AtomicBool,
@@ -205,6 +206,22 @@ impl Opening {
             || Self::make(name, flags, config, tree.clone(), Some(team.clone())),
             |_| Self::join(name, flags, config, tree.clone(), team.clone()),
         )
+    }
+
+    /// Creates a file that leaves nothing behind, and nothing at its name, when it is closed.
+    pub fn create_in_memory(name: &[u8], flags: u32, config: Config, tree: Tree) -> Result<Arc<Opening>> {
+        use std::os::unix::ffi::OsStrExt;
+        let (folder, path) = driver::memory(path_of(name))?;
+        let config = Config { sync: false, publish: false, ..config };
+        let made = Self::make(path.as_os_str().as_bytes(), flags, config, tree, None);
+        let mut opening = made.inspect_err(|_| {
+            let _ = std::fs::remove_dir_all(&folder);
+        })?;
+        let _ = opening.shared.published.set(folder);
+        if let Some(opening) = Arc::get_mut(&mut opening) {
+            opening.name = name.to_vec();
+        }
+        Ok(opening)
     }
 
     /// The first rank makes or opens what the others then open, at the version that the first has found.

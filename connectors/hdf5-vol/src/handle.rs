@@ -33,6 +33,8 @@ pub struct Context {
     pub mimic: bool,
     /// What the program's access list says and is told again, though it means nothing here.
     pub kept: Kept,
+    /// A copy of that list, which is given back whole; not of several ranks, where a copy would be a message to all.
+    pub access: Option<List>,
 }
 
 /// Settings of an access list: the oldest and newest format, and the chunk cache.
@@ -83,7 +85,8 @@ impl Context {
         let mut connector: Hid = -1;
         // SAFETY: writes one id, whose reference we keep.
         quietly(host, || unsafe { (host.api.H5Pget_vol_id)(fapl, &mut connector) });
-        Arc::new(Context { host, opening, connector, mimic, kept: Kept::of(host, fapl) })
+        let access = if opening.team().is_none() { List::copy(host, fapl).ok() } else { None };
+        Arc::new(Context { host, opening, connector, mimic, kept: Kept::of(host, fapl), access })
     }
 
     /// Refuses to change what was opened for reading.
@@ -392,6 +395,7 @@ fn external(group: &Place, value: &[u8], walking: &mut Walk) -> Result<Place> {
         connector: group.context.connector,
         mimic: group.context.mimic,
         kept: group.context.kept,
+        access: None,
     });
     walk(&Place { context, id: ROOT, name: b"/".to_vec() }, path, walking)
 }

@@ -176,6 +176,9 @@ api! {
     H5Tdecode: fn(C) -> Hid;
     H5Tdecode2: fn(C, usize) -> Hid;
     H5Pget_fapl_mpio: fn(Hid, *mut V, *mut V) -> Herr;
+    H5Pget_driver: fn(Hid) -> Hid;
+    H5FDdriver_query: fn(Hid, *mut std::ffi::c_ulong) -> Herr;
+    H5Pget_fapl_core: fn(Hid, *mut usize, *mut bool) -> Herr;
     H5Pget_virtual_count: fn(Hid, *mut usize) -> Herr;
     H5Pget_file_locking: fn(Hid, *mut bool, *mut bool) -> Herr;
     }

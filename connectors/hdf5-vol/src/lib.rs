@@ -15,6 +15,7 @@ pub(crate) mod calls;
 pub mod catalogue;
 pub mod classes;
 pub mod config;
+pub mod driver;
 pub mod element;
 pub mod entry;
 pub mod failure;

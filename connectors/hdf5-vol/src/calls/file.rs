@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::abi::{FileGet, FileSpecific, Herr, Hid, OptionalArgs, Req, Void, access, id};
 use crate::calls::{args, done, give_text, guard, made};
 use crate::config::Config;
+use crate::driver::{self, Place};
 use crate::failure::{Failure, Result};
 use crate::file::Opening;
 use crate::handle::{Context, Handle, Kind, behind, text};
@@ -58,6 +59,7 @@ pub(crate) unsafe extern "C" fn create<const H: usize>(
     guard(host, std::ptr::null_mut(), || {
         let host = host.ok_or_else(|| Failure::library("unknown library"))?;
         refuse_flags(flags)?;
+        let place = driver::of(host, fapl)?;
         let ranks = mpi::ranks(host, fapl)?;
         let config = config(host, fapl)?;
         let mut userblock = 0u64;
@@ -69,7 +71,10 @@ pub(crate) unsafe extern "C" fn create<const H: usize>(
         let (links, attributes, _, _) = props::of_group(host, fcpl);
         let mut tree = Tree::new(links, attributes);
         tree.fcpl = props::encode(host, fcpl);
-        let opening = Opening::create(text(name), flags, config, tree, ranks)?;
+        let opening = match place {
+            Place::Memory => Opening::create_in_memory(text(name), flags, config, tree)?,
+            Place::Disk => Opening::create(text(name), flags, config, tree, ranks)?,
+        };
         Ok(handle(host, opening, fapl))
     })
 }
@@ -85,6 +90,11 @@ pub(crate) unsafe extern "C" fn open<const H: usize>(
     guard(host, std::ptr::null_mut(), || {
         let host = host.ok_or_else(|| Failure::library("unknown library"))?;
         refuse_flags(flags)?;
+        if driver::of(host, fapl)? == Place::Memory && flags & access::RDWR != 0 {
+            return Err(Failure::unsupported(
+                "changing a file in memory only (the core driver without backing store) is not supported by the drystone connector",
+            ));
+        }
         let ranks = mpi::ranks(host, fapl)?;
         let opening = Opening::open(text(name), flags, config(host, fapl)?, ranks)?;
         Ok(handle(host, opening, fapl))
@@ -134,8 +144,14 @@ pub(crate) unsafe extern "C" fn get(at: Void, args_at: *mut FileGet, _dxpl: Hid,
 /// An access list with our connector.
 fn fapl(h: &Handle) -> Result<List> {
     let host = h.context.host;
-    let list = List::new(host, "H5P_CLS_FILE_ACCESS_ID_g\0")?;
-    h.context.kept.give(host, list.id);
+    let list = match &h.context.access {
+        Some(list) => List::copy(host, list.id)?,
+        None => {
+            let list = List::new(host, "H5P_CLS_FILE_ACCESS_ID_g\0")?;
+            h.context.kept.give(host, list.id);
+            list
+        }
+    };
     let info: Box<Info> = Box::new(Ok(h.context.opening.shared.config));
     // SAFETY: the library copies what it is given by our own class.
     unsafe {
@@ -238,6 +254,11 @@ pub(crate) unsafe extern "C" fn specific<const H: usize>(
                         connector: h.context.connector,
                         mimic: h.context.mimic,
                         kept: h.context.kept,
+                        access: h
+                            .context
+                            .access
+                            .as_ref()
+                            .and_then(|list| List::copy(h.context.host, list.id).ok()),
                     });
                     *args.args.file = Handle::hold(context, Kind::File, ROOT, b"/".to_vec());
                 }
