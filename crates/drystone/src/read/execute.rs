@@ -170,7 +170,7 @@ fn attempt(
 ) -> Result<()> {
     let plan = &prepared.plan;
     let needed = Needed::of_plan(reading, prepared, sources)?;
-    announce(reading, plan, &needed.missing, sources);
+    announce(reading, plan, &needed, sources);
     let trailers = needed.load(reading, prepared, sources)?;
     let waiting = Waiting::default();
     let job = Job { reading, prepared, first_step, out, sources, trailers, waiting };
@@ -207,20 +207,12 @@ fn attempt(
     failed.map_or(Ok(()), Err)
 }
 
-/// Tells the store of many small requests ahead, in the order in which they lie: a device serves them together faster than one
-/// after the other. Those for the checks are among them, though they are carried out first.
-fn announce(reading: &Reading, plan: &ReadPlan, checks: &[&Fetch<usize>], sources: &Sources<'_>) {
-    let payloads = plan.fetches.iter().map(|fetch| (fetch.source, fetch.range.start, fetch.len()));
-    let checks = checks.iter().map(|fetch| (fetch.source, fetch.range.start, fetch.len()));
-    let mut small: Vec<(u32, u64, u64)> =
-        payloads.chain(checks).filter(|(_, _, len)| *len <= layout::SMALL).collect();
-    if small.len() < layout::MANY {
-        return;
-    }
-    small.sort_unstable();
-    for of_source in small.chunk_by(|a, b| a.0 == b.0) {
-        let Some(Ok(key)) = of_source.first().map(|(source, _, _)| sources.key(*source)) else { continue };
-        let ranges = of_source.iter().map(|(_, start, len)| (*start, *len)).collect();
+/// Tells the store what will be read. Checks are told of with the rest, though they are read first.
+fn announce(reading: &Reading, plan: &ReadPlan, needed: &Needed<'_>, sources: &Sources<'_>) {
+    let told = plan.ahead(|request| needed.is_missing(request));
+    for of_source in told.chunk_by(|a, b| a.0 == b.0) {
+        let Some(Ok(key)) = of_source.first().map(|(source, _)| sources.key(*source)) else { continue };
+        let ranges = of_source.iter().map(|(_, range)| (range.start, range.end - range.start)).collect();
         // A hint: nobody waits for it, and a failure shows in the read itself.
         drop(reading.inner.store.submit(Request::Expect { key, ranges }));
     }

@@ -87,7 +87,8 @@ pub(super) struct Needed<'p> {
     found: Vec<Arc<Trailer>>,
     /// The first work that each serves.
     works: Vec<Option<&'p Work>>,
-    pub(super) missing: Vec<&'p Fetch<usize>>,
+    /// Numbers of requests, ascending.
+    missing: Vec<usize>,
 }
 
 impl<'p> Needed<'p> {
@@ -105,7 +106,7 @@ impl<'p> Needed<'p> {
             }
         }
         let mut needed = Needed { found: vec![Arc::default(); count], works, missing: Vec::new() };
-        for fetch in &plan.trailers {
+        for (request, fetch) in plan.trailers.iter().enumerate() {
             let from = sources.get(fetch.source)?;
             let mut all = true;
             for (_, number) in &fetch.items {
@@ -116,10 +117,15 @@ impl<'p> Needed<'p> {
                 }
             }
             if !all {
-                needed.missing.push(fetch);
+                needed.missing.push(request);
             }
         }
         Ok(needed)
+    }
+
+    /// Whether a request of the plan for trailers, by its number, is still to be carried out.
+    pub(super) fn is_missing(&self, request: usize) -> bool {
+        self.missing.binary_search(&request).is_ok()
     }
 
     fn place(&mut self, number: usize) -> Option<(&mut Arc<Trailer>, &'p Work)> {
@@ -133,7 +139,8 @@ impl<'p> Needed<'p> {
         prepared: &Prepared,
         sources: &Sources<'_>,
     ) -> Result<Vec<Arc<Trailer>>> {
-        let missing = std::mem::take(&mut self.missing);
+        let missing: Vec<&Fetch<usize>> =
+            self.missing.iter().filter_map(|&request| prepared.plan.trailers.get(request)).collect();
         let mut buffer = Vec::new();
         for group in groups(&missing) {
             reading.read_group(sources, group, &mut buffer)?;
