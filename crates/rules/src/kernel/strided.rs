@@ -114,8 +114,9 @@ unsafe fn run_asking<const PACKED: bool>(elem: usize, plane: Plane, src: *const 
 /// where lines that are asked for ahead would not come earlier. `scattered` is that side the destination.
 pub(super) fn ahead_kernel(elem: usize, scattered: bool) -> Option<Kernel> {
     match scattered {
-        true => (elem <= LONGEST_ASKED).then(|| with_mover!(run_owning, elem)),
-        false => FETCHED.contains(&elem).then_some(run_fetching::<Lines>),
+        true if elem <= LONGEST_ASKED => Some(with_mover!(run_owning, elem)),
+        false if FETCHED.contains(&elem) => Some(run_fetching::<Lines>),
+        _ => None,
     }
 }
 
