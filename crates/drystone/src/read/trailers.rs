@@ -222,7 +222,10 @@ impl Reading {
         group: &[F],
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let Some(first) = group.first().map(F::borrow) else { return Ok(out.clear()) };
+        let Some(first) = group.first().map(F::borrow) else {
+            out.clear();
+            return Ok(());
+        };
         if group.len() == 1 {
             return self.read_range(sources, first.source, &first.range, out);
         }
