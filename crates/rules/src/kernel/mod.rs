@@ -57,8 +57,12 @@ pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, dst: *mut u8, dst_l
             && outer.iter().all(|dim| dim.dst_stride % 16 == 0);
         let apart = inner.src_stride.unsigned_abs() >= (elem + stream::LINE) as u64;
         let scattered = inner.dst_stride >= (elem + stream::LINE) as i64;
-        let kernel =
-            if far { strided::far_kernel(elem, packed, apart, scattered) } else { strided::kernel(elem) };
+        let sparse = inner.src_stride.unsigned_abs() >= 8 * elem as u64;
+        let kernel = if far {
+            strided::far_kernel(elem, packed, apart, scattered, sparse)
+        } else {
+            strided::kernel(elem)
+        };
         // SAFETY: the plane is the copy's two innermost loops.
         each(rest, src, dst, &mut |src, dst| unsafe { kernel(elem, plane, src, dst) });
     }
