@@ -29,7 +29,8 @@ use strided::Plane;
 /// from the two pointers; the cells of the two do not overlap. `dst_len`, the size of the whole
 /// destination buffer, only decides whether its lines are worth caching.
 pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, dst: *mut u8, dst_len: usize) {
-    let far = stream::AVAILABLE && dst_len >= stream::FAR_BUFFER && copy.bytes() >= stream::FAR_COPY;
+    let long = stream::AVAILABLE && copy.bytes() >= stream::FAR_COPY;
+    let far = long && dst_len >= stream::FAR_BUFFER;
     let src = src.wrapping_add(copy.src_offset() as usize);
     let dst = dst.wrapping_add(copy.dst_offset() as usize);
     let elem = copy.elem_bytes();
@@ -60,6 +61,8 @@ pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, dst: *mut u8, dst_l
         let sparse = inner.src_stride.unsigned_abs() >= 8 * elem as u64;
         let kernel = if far {
             strided::far_kernel(elem, packed, apart, scattered, sparse)
+        } else if scattered && long && dst_len >= stream::UNCACHED_BUFFER {
+            strided::owning_kernel(elem)
         } else {
             strided::kernel(elem)
         };

@@ -11,6 +11,9 @@ pub(super) use stores::{ask, ask_to_write, copy_aligned, pack};
 /// A destination buffer of at least this many bytes does not stay in the cache, so copies into it bypass
 /// it. (Miri is too slow for such buffers, and takes this path from a page on.)
 pub(super) const FAR_BUFFER: usize = if cfg!(miri) { 4 << 10 } else { 4 << 20 };
+/// A destination buffer of at least this many bytes is taken not to be in a processor's own caches: lines that lie apart in it are asked
+/// for before they are written.
+pub(super) const UNCACHED_BUFFER: usize = if cfg!(miri) { 4 << 10 } else { 1 << 20 };
 /// A copy of fewer bytes than this uses plain stores even into a large buffer: its result may be wanted
 /// at once.
 pub(super) const FAR_COPY: u64 = if cfg!(miri) { 1 << 10 } else { 64 << 10 };

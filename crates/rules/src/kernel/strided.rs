@@ -81,7 +81,7 @@ pub(super) fn far_kernel(elem: usize, packed: bool, apart: bool, scattered: bool
     let asks = apart && (2 * stream::LINE..=LONGEST_ASKED).contains(&elem);
     match elem {
         _ if scattered && elem >= WHOLE_LINES => run_ending,
-        _ if scattered => with_mover!(run_owning, elem),
+        _ if scattered => owning_kernel(elem),
         // Reading is most of the work, and stores past the caches hold it up: plain ones are 1.1 to 1.25 times as fast.
         _ if sparse && elem <= 256 => kernel(elem),
         _ if asks && packed && elem.is_multiple_of(16) => run_asking::<true>,
@@ -178,6 +178,11 @@ unsafe fn run_ending(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
             dst = dst.wrapping_offset(inner.dst);
         }
     }
+}
+
+/// The kernel for elements of `elem` bytes that lie apart in a destination that no cache holds.
+pub(super) fn owning_kernel(elem: usize) -> Kernel {
+    if elem <= LONGEST_ASKED { with_mover!(run_owning, elem) } else { kernel(elem) }
 }
 
 /// So many bytes of elements lie between one that is written and the one whose lines are asked for.
