@@ -26,6 +26,9 @@ const SLOW_STORE: f64 = 60.0e6;
 const WORTH_HAVING: f64 = 0.95;
 /// What lost the first sample by more than this is tried no further: in time, and in bytes.
 const OUT_OF_REACH: (f64, f64) = (1.2, 1.1);
+/// Where samples stand along the axes, in 16ths: neither at edges nor in the middle, where fields are unlike the rest (boundaries,
+/// what is symmetric, what a simulation began with).
+const PLACES: [[u64; 4]; 3] = [[3, 13, 6, 10], [10, 5, 12, 3], [13, 9, 3, 6]];
 /// What is hoped for at best of a chain that was not tried: this part of its usual time, and of the smallest size so far.
 const AT_BEST: f64 = 0.65;
 /// A sample that becomes so small a part by some chain tells nothing of those that lost it.
@@ -216,7 +219,7 @@ impl Auto {
         if self.takes_its_time() { 16 << 10 } else { 8 << 10 }
     }
 
-    /// Tries every candidate on a sample from the middle, and on the others what may still win. `now` is a clock; `measured` is the
+    /// Tries every candidate on one sample, and on the others what may still win. `now` is a clock; `measured` is the
     /// store's bandwidth in MB/s, if it is known.
     pub fn choose(
         &self,
@@ -232,9 +235,8 @@ impl Auto {
         let usual: Vec<f64> = candidates.iter().map(|(_, cost)| *cost).collect();
         let mut choice = Choice::of(resolved, candidates.into_iter().map(|(chain, _)| chain).collect());
         let mut buffers = (Vec::new(), Vec::new());
-        // Edges of blocks are often unlike the rest.
-        let middle = samples.len() / 2;
-        if let Some(sample) = samples.get(middle) {
+        let first = samples.len() / 2;
+        if let Some(sample) = samples.get(first) {
             for (at, usual) in usual.into_iter().enumerate() {
                 if choice.cannot_win(usual) {
                     continue;
@@ -246,7 +248,7 @@ impl Auto {
             }
         }
         let within = choice.within_reach();
-        let others = samples.iter().enumerate().filter(|(i, _)| *i != middle);
+        let others = samples.iter().enumerate().filter(|(i, _)| *i != first);
         for (_, sample) in others {
             for &at in &within {
                 if let Some(trial) = choice.trials.get_mut(at) {
@@ -263,7 +265,7 @@ impl Auto {
     }
 
     /// Places and extents of the samples of a block of this shape: up to three boxes of about `count` elements, long along
-    /// the fastest axis, at the beginning, in the middle and at the end. Together they are about a sixteenth of the block at most,
+    /// the fastest axis. Together they are about a sixteenth of the block at most,
     /// if it is not tiny.
     pub fn boxes(shape: &[u64], count: u64) -> Vec<(Vec<u64>, Vec<u64>)> {
         let total = shape.iter().fold(1u64, |n, extent| n.saturating_mul(*extent));
@@ -282,9 +284,15 @@ impl Auto {
             left = (left / extent[axis]).max(1);
         }
         let volume: u64 = extent.iter().product();
-        let places = if volume == total { 1 } else { 3 };
+        let places = if volume == total { 1 } else { PLACES.len() };
         (0..places)
-            .map(|i| (shape.iter().zip(&extent).map(|(n, e)| (n - e) * i / 2).collect(), extent.clone()))
+            .map(|i| {
+                let first = shape.iter().zip(&extent).enumerate().map(|(axis, (n, e))| {
+                    // In 16ths of the way along the axis.
+                    (n - e) / 16 * PLACES[i][axis % 4] + (n - e) % 16 * PLACES[i][axis % 4] / 16
+                });
+                (first.collect(), extent.clone())
+            })
             .collect()
     }
 }
