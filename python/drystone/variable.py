@@ -377,6 +377,12 @@ class Variable:
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
         return type(self), (self._container, self._path, self._member, self._precision)
 
+    def _at(self, snapshot: int) -> Self:
+        """The same at a snapshot."""
+        if int(self._container.snapshot) == snapshot:
+            return self
+        return type(self)(self._container.at(snapshot), self._path, self._member, self._precision)
+
     def _repr_html_(self) -> str:
         return html.variable(self)
 

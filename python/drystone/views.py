@@ -262,6 +262,15 @@ class View:
     def __repr__(self) -> str:
         return f"<drystone view of {self._variable.name}: {self.dtype} {self.shape}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _planned_again, (self._variable, self._reading.snapshot, self._wanted)
+
+
+def _planned_again(variable: Variable, snapshot: int, wanted: Wanted) -> View:
+    """The view of a pickle, on the snapshot on which it was made."""
+    then = variable._at(snapshot)
+    return View(then, then._reading(), wanted)
+
 
 Place = tuple[slice, ...]
 

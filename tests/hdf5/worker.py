@@ -43,6 +43,7 @@ class Worker:
     def close(self):
         """End it."""
         self.process.stdin.close()
+        self.process.stdout.close()
         self.process.wait(30)
 
 

@@ -102,6 +102,12 @@ def test_what_is_open_and_what_was_reported_is_pickled(run):
         again = pickle.loads(pickle.dumps(thing))
         assert type(again) is type(thing)
     assert (pickle.loads(pickle.dumps(run["g/T"]))[2] == 2).all()
+    view = run["P"]["x"].lazy[1:3]
+    with run.writer() as w:
+        w.put("P", np.ones(5, run["P"].dtype))
+    run.refresh()
+    assert (run["P"]["x"][1:3] == 1).all()
+    assert (pickle.loads(pickle.dumps(view)).read() == 0).all()  # on its own snapshot, as the view itself
     with run.writer() as w, pytest.raises((TypeError, pickle.PicklingError)):
         pickle.dumps(w)  # a log belongs to one process
 

@@ -149,6 +149,7 @@ def test_what_has_no_portable_form_is_named_and_refused_by_name(container):
     report = publish(container)
     assert set(report.skipped) == {"text", "mine"}
     assert [a.path for a in report.arrays] == ["v"]
+    assert not publish(container, variables=["v"]).skipped  # nobody asked for the others
     with pytest.raises(dry.UnsupportedError, match="local"):
         publish(container, variables=["mine"])
     with pytest.raises(dry.NotFoundError, match="v"):

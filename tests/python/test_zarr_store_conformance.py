@@ -13,7 +13,7 @@ from zarr.testing.store import StoreTests
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.filterwarnings("default"),  # they warn of what they test
+    pytest.mark.filterwarnings("ignore"),  # they warn of what they test
 ]
 
 

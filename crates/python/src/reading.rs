@@ -233,6 +233,12 @@ impl ReadingHandle {
 
 #[pymethods]
 impl ReadingHandle {
+    /// The snapshot that it reads.
+    #[getter]
+    fn snapshot(&self) -> u64 {
+        self.reading.snapshot().version()
+    }
+
     /// As a reader sees it: the step axis first, those of a member last.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyTuple>> {

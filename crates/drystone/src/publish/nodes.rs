@@ -131,6 +131,7 @@ impl Nodes {
                 Err(reason) if named => {
                     return Err(Error::unsupported(format!("\"{path}\" cannot be published: {reason}")));
                 }
+                Err(_) if chosen.is_some() => {} // nobody asked for it
                 Err(reason) => nodes.skipped.push(Skipped { variable: path.clone(), reason }),
             }
         }

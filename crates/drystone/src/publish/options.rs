@@ -168,7 +168,7 @@ pub struct PublishReport {
     pub snapshot: u64,
     /// One per Zarr array, by path.
     pub arrays: Vec<PublishedArray>,
-    /// Variables that have no form in the portable profile.
+    /// Variables that have no form in the portable profile, if all were to be published.
     pub skipped: Vec<Skipped>,
 }
 
