@@ -45,9 +45,12 @@ class Team:
         self.folder, self.nranks, self.edge = folder, nranks, edge
         self.paths = [context.Queue() for _ in range(nranks)]
         self.times = context.Queue()
-        start = context.Barrier(nranks)
+        # Kept until all processes have taken it up.
+        self.start = context.Barrier(nranks)
         self.ranks = [
-            context.Process(target=writes, args=(rank, nranks, edge, self.paths[rank], start, self.times))
+            context.Process(
+                target=writes, args=(rank, nranks, edge, self.paths[rank], self.start, self.times)
+            )
             for rank in range(nranks)
         ]
         for process in self.ranks:
@@ -68,7 +71,7 @@ class Team:
             container.create_variable("t", "f8", shape, steps=True, transform=transform)
         for paths in self.paths:
             paths.put(str(path))
-        total = sum(self.times.get(timeout=300) for _ in self.ranks)
+        total = sum(self.times.get(timeout=60) for _ in self.ranks)
         if check:
             with dry.open(path, mode="r+") as container:
                 container.commit()

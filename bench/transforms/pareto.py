@@ -325,7 +325,7 @@ def told(points: list[Point]) -> None:
 def main() -> None:
     """Measure what the command line asks for."""
     options = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    options.add_argument("--n", type=int, default=128, help="cells per axis (default %(default)s)")
+    options.add_argument("--n", type=int, default=160, help="cells per axis (default %(default)s)")
     options.add_argument("--steps", type=int, default=300, help="time steps of Gray-Scott")
     options.add_argument("--rounds", type=int, default=8, help="of each point, at most")
     options.add_argument("--seconds", type=float, default=0.3, help="of each point, after two rounds")
