@@ -5,7 +5,7 @@
 //!
 //! Invariants
 //! - nothing that was in it is seen by who gets it next: what tells of content is forgotten when it is taken;
-//! - what is kept is bounded: so many of each kind, each up to a size;
+//! - what is kept is bounded: so many of each kind, each up to a size (72 MiB in all, usually far less);
 //! - nobody waits for it: where the list is in use (also by a thread that a fork left behind), fresh memory is taken.
 
 use std::ops::{Deref, DerefMut};
@@ -66,7 +66,7 @@ impl<T: Kept> DerefMut for Lent<T> {
 
 /// What was encoded, until it is stored.
 impl Kept for Vec<u8> {
-    const MOST: (usize, usize) = (8, 4 << 20);
+    const MOST: (usize, usize) = (8, 3 << 20);
 
     fn held(&self) -> usize {
         self.capacity()

@@ -167,7 +167,7 @@ pub(crate) struct Encoder {
 }
 
 impl Kept for Encoder {
-    const MOST: (usize, usize) = (4, 8 << 20);
+    const MOST: (usize, usize) = (3, 8 << 20);
 
     fn held(&self) -> usize {
         self.gathered.rows.capacity() + self.gathered.cells.capacity() + self.scratch.held()

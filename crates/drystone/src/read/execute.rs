@@ -130,7 +130,7 @@ pub(super) struct Buffers {
 }
 
 impl Kept for Buffers {
-    const MOST: (usize, usize) = (4, 10 << 20);
+    const MOST: (usize, usize) = (3, 8 << 20);
 
     fn held(&self) -> usize {
         let cells = self.read.capacity() + self.decoded.capacity() + self.unrolled.capacity();
