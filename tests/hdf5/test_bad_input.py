@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -169,34 +168,21 @@ def test_a_missing_plug_in_is_found_out(connector_environment, tmp_path):
     assert Path(tmp_path / "x.h5.drystone").exists() is False
 
 
-def test_a_file_of_several_ranks_is_refused(connector_environment, tmp_path):
-    """Each rank would make a container of its own, and only one would stay. Needs parallel HDF5: bench/hdf5/build_hdf5.sh."""
-    root = Path(__file__).resolve().parents[2]
-    home = Path(os.environ.get("DRYSTONE_HDF5", root / "build" / "hdf5-1.14.5"))
-    mpicc = Path(sys.executable).with_name("mpicc")
-    if not (home / "include" / "hdf5.h").exists() or not mpicc.exists():
-        pytest.skip("no parallel HDF5 in build/hdf5-1.14.5: bench/hdf5/build_hdf5.sh build/hdf5-1.14.5")
-    kernels = tmp_path / "kernels"
-    link = [f"-L{home}/lib", "-lhdf5", f"-Wl,-rpath,{home}/lib", "-o", kernels]
-    source = root / "bench" / "hdf5" / "kernels.c"
-    flags = ["-D_POSIX_C_SOURCE=200809L", "-isystem", home / "include"]
-    subprocess.run(list(map(str, [mpicc, *flags, source, *link])), check=True)
-    environment = connector_environment | {
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-    }
-
-    def run(act, ranks):
-        path = tmp_path / f"{act}{ranks}.h5"
-        command = [mpicc.with_name("mpiexec"), "-n", ranks, kernels, act, path, "independent", 50, 1]
-        return subprocess.run(
-            list(map(str, command)), env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
-
-    alone = run("h5boss", 1)
-    assert alone.returncode == 0, alone.stderr
-    assert "connector drystone" in alone.stdout
-    together = run("h5boss", 2)
-    assert together.returncode != 0
-    assert "several MPI ranks" in together.stderr
+def test_references_to_regions_are_refused_where_they_would_be_kept(connector_environment, tmp_path):
+    """Symptom: they could be stored, and reading them failed in the library's own format code. Cause: such a value is a place in a file of
+    that format, which was not this one. This catches it by asking for nothing but the refusal."""
+    code = """if 1:
+        import sys, h5py
+        with h5py.File(sys.argv[1], "w") as file:
+            for make in (lambda: file.create_dataset("d", (2,), dtype=h5py.regionref_dtype),
+                         lambda: file.create_dataset("c", (2,), dtype=[("a", "i4"), ("r", h5py.regionref_dtype)]),
+                         lambda: file.attrs.create("a", file["/"].ref, dtype=h5py.regionref_dtype)):
+                try:
+                    make()
+                except Exception as error:
+                    print(error)
+            print(list(file), list(file.attrs))
+    """
+    said = program(connector_environment, code, tmp_path / "x.h5").stdout
+    assert said.count("references to regions") >= 2, said
+    assert said.endswith("[] []\n"), said

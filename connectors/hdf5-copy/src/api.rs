@@ -172,15 +172,31 @@ mod table {
 }
 pub use table::Hdf5;
 
+/// An id variable of a library that `dlopen` gave, as `H5T_STD_REF_OBJ_g`; `name` ends with NUL. -1 if there is none.
+///
+/// A program that names such a variable may have it itself (a copy relocation): the library then sets and reads that one, and its own
+/// stays -1, which is no id.
+///
+/// # Safety
+/// The library is open.
+pub unsafe fn id_variable(library: *mut c_void, name: &'static str) -> Hid {
+    debug_assert!(name.ends_with('\0'));
+    // SAFETY: such variables are hid_t, which the library sets before anybody has an id.
+    let read = |library| unsafe {
+        let at = libc::dlsym(library, name.as_ptr().cast()).cast::<Hid>();
+        if at.is_null() { -1 } else { at.read() }
+    };
+    match read(library) {
+        -1 => read(libc::RTLD_DEFAULT),
+        id => id,
+    }
+}
+
 impl Hdf5 {
     /// An id variable of the library, as `H5T_STD_REF_OBJ_g`; `name` ends with NUL. -1 if there is none.
     pub(crate) fn global(&self, name: &'static str) -> Hid {
-        debug_assert!(name.ends_with('\0'));
-        // SAFETY: the library is open; such variables are hid_t, which the library sets before anybody has an id.
-        unsafe {
-            let at = libc::dlsym(self.library() as *mut c_void, name.as_ptr().cast()).cast::<Hid>();
-            if at.is_null() { -1 } else { at.read() }
-        }
+        // SAFETY: the library is open.
+        unsafe { id_variable(self.library() as *mut c_void, name) }
     }
 
     /// An id that the library gave, or what could not be done.

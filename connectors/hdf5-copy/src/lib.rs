@@ -20,7 +20,7 @@ mod verify;
 use std::ffi::CStr;
 use std::fmt;
 
-pub use api::{Hdf5, Hid};
+pub use api::{Hdf5, Hid, id_variable};
 
 /// Why a file was not copied: for people, with the path of the object that is in the way.
 #[derive(Debug, Clone, PartialEq, Eq)]

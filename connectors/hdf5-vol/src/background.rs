@@ -9,18 +9,21 @@
 //! - after a failure nothing is committed any more, and every later write, flush and close says so.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use drystone::array::Source;
 use drystone::format::dtype::{DType, Scalar};
-use drystone::format::schema::{Attrs, Name, Schema, check_path};
+use drystone::format::schema::{Attrs, Name, Schema, Variable, check_path};
+use drystone::format::value::Value;
 use drystone::{NewVariable, SchemaOp, Writer, WriterOptions};
 
 use crate::catalogue::Catalogue;
 use crate::element;
 use crate::failure::{Failure, Result};
 use crate::file::{Block, CATALOGUE, HEAP, Shared, State};
-use crate::tree::{Body, Id};
+use crate::team::{self, Act, Team, attempt};
+use crate::tree::{Body, Id, Tree};
 
 /// The thread begins to put when so many bytes wait.
 const BEGIN: usize = 4 << 20;
@@ -28,6 +31,9 @@ const BEGIN: usize = 4 << 20;
 pub const RESIDENT: usize = 32 << 20;
 /// Values of variable length are committed when so many bytes of them wait.
 pub const HEAP_LIMIT: usize = 32 << 20;
+
+/// Attribute of a variable of several ranks: which object of which opening it was made for.
+const OBJECT: &str = "hdf5_object";
 
 /// A variable of bytes that grows.
 fn bytes_variable() -> NewVariable {
@@ -132,6 +138,9 @@ impl Shared {
         if !self.writable {
             return Ok(());
         }
+        if let Some(team) = &self.team {
+            return self.flush_together(team);
+        }
         let state = self.lock();
         let state = self.commit(state)?;
         if self.config.sync {
@@ -140,7 +149,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Commits everything: the tree with all values written before.
+    /// Commits everything: the tree with all values written before. A rank of several by itself commits its values only.
     pub(crate) fn commit<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
@@ -151,27 +160,119 @@ impl Shared {
         }
         let small: Vec<Id> = state.resident.iter().filter(|(_, r)| r.dirty).map(|(id, _)| *id).collect();
         state.make_variables()?;
-        if !state.pending.is_empty() {
-            state.drain = true;
-            while !state.pending.is_empty() || state.busy {
-                if let Err(e) = state.check() {
-                    state.drain = false;
-                    return Err(e);
-                }
-                state = self.wait_for_thread(state);
-            }
-            state.drain = false;
-        }
-        let result = state.finish(&small);
+        state = self.drain(state)?;
+        let result = match self.team {
+            Some(_) => state.finish_own(),
+            None => state.finish(&small),
+        };
         if let Err(e) = &result {
             state.failed = Some(e.clone());
         }
         result.map(|()| state)
     }
 
+    /// Waits until the thread has put everything.
+    fn drain<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>> {
+        state.drain = true;
+        while !state.pending.is_empty() || state.busy {
+            if let Err(e) = state.check() {
+                state.drain = false;
+                return Err(e);
+            }
+            state = self.wait_for_thread(state);
+        }
+        state.drain = false;
+        Ok(state)
+    }
+
+    /// The flush of all ranks: each puts its own values, and the first makes them visible in one commit with the tree, which must
+    /// be the same on all.
+    fn flush_together(self: &Arc<Self>, team: &Team) -> Result<()> {
+        let state = self.lock();
+        let digest = team::digest(&state.tree, &state.heap.pending);
+        let changed = digest != team.agreed.load(Ordering::SeqCst);
+        let dirty = state.dirty || changed || !state.pending.is_empty() || !state.uncommitted.is_empty();
+        let sound = state.check();
+        drop(state);
+        let said = team.meet(Act::Flush, [digest, u64::from(dirty), 0], sound)?;
+        if said.iter().any(|numbers| numbers[0] != digest) {
+            let tree = self.lock().tree.clone();
+            return Err(team.disagreement(&tree));
+        }
+        if said.iter().all(|numbers| numbers[1] == 0) {
+            return Ok(());
+        }
+        let result = self.commit_together(team);
+        match &result {
+            Ok(()) => team.agreed.store(digest_of(&self.lock().tree), Ordering::SeqCst),
+            Err(e) => self.lock().failed = Some(e.clone()),
+        }
+        result
+    }
+
+    fn commit_together(self: &Arc<Self>, team: &Team) -> Result<()> {
+        let laid = attempt(|| {
+            let mut state = self.lock();
+            state.make_variables()?;
+            let mut state = self.drain(state)?;
+            if team.is_first() {
+                state.put_catalogue()?;
+            }
+            let sealed = state.writer.take().map_or(Ok(0), |writer| writer.seal().map(|()| writer.id()))?;
+            Ok((team::places(&state.tree), sealed))
+        });
+        let (places, sealed) = laid.as_ref().copied().unwrap_or_default();
+        let said = team.meet(Act::Lay, [places, sealed, 0], laid.map(drop))?;
+        let agreed = said.iter().all(|numbers| numbers[0] == places);
+        let committed = attempt(|| {
+            let mut state = self.lock();
+            if !agreed {
+                return Err(Failure::damaged(
+                    "the ranks keep values in different variables: please report it",
+                ));
+            }
+            if team.is_first() {
+                let writers: Vec<u64> = said.iter().map(|numbers| numbers[1]).filter(|id| *id != 0).collect();
+                state.container.commit_sealed(&writers)?;
+                if self.config.sync {
+                    state.container.flush()?;
+                }
+                state.settle()?;
+            }
+            Ok(())
+        });
+        team.meet(Act::Commit, [0; 3], committed)?;
+        if team.is_first() {
+            return Ok(());
+        }
+        let mut state = self.lock();
+        state.container.refresh()?;
+        state.removed = false; // the first rank has deleted what went
+        state.settle()?;
+        state.learn_variables();
+        Ok(())
+    }
+
+    /// Ends the file of several ranks: what each wrote after the last flush is kept, and if objects changed since, all meet.
+    fn shut_together(self: &Arc<Self>, team: &Team) -> Result<()> {
+        if !self.writable {
+            return Ok(());
+        }
+        let state = self.lock();
+        state.check()?;
+        if team::digest(&state.tree, &state.heap.pending) != team.agreed.load(Ordering::SeqCst) {
+            drop(state);
+            return self.flush_together(team);
+        }
+        self.commit(state).map(drop)
+    }
+
     /// Ends with the last opening: commits, and stops the thread. What went wrong here has been said by the close before it.
     pub(crate) fn shut(self: &Arc<Self>) {
-        let _ = self.flush();
+        let _ = match &self.team {
+            Some(team) => self.shut_together(team),
+            None => self.flush(),
+        };
         let mut state = self.lock();
         state.stop = true;
         if let Some(writer) = state.writer.take() {
@@ -184,6 +285,11 @@ impl Shared {
             let _ = thread.join();
         }
     }
+}
+
+/// What is kept of a tree that all ranks agreed on, nothing of variable length waiting.
+fn digest_of(tree: &Tree) -> u64 {
+    team::digest(tree, &[])
 }
 
 /// Where a block goes.
@@ -276,7 +382,26 @@ impl State {
     }
 
     /// Creates, in one commit, the variables of all datasets that have none, and lets those grow that have grown.
+    ///
+    /// Of several ranks each does so for itself, when it comes to it, and creating the same again is no change. A variable there
+    /// carries for which object of which opening it was made: what a killed program left, or a rank that did something else, is
+    /// not taken for it.
     pub(crate) fn make_variables(&mut self) -> Result<()> {
+        match self.try_variables()? {
+            None => Ok(()),
+            Some(_) if self.session.is_some() => {
+                self.container.refresh()?; // another rank was first with some of the names
+                match self.try_variables()? {
+                    None => Ok(()),
+                    Some(conflict) => Err(conflict.into()),
+                }
+            }
+            Some(conflict) => Err(conflict.into()),
+        }
+    }
+
+    /// The error is that of a conflict with somebody else's variables.
+    fn try_variables(&mut self) -> Result<Option<drystone::Error>> {
         let schema = self.container.schema();
         let mut preview: Schema = (*schema).clone();
         let mut ops = Vec::new();
@@ -291,6 +416,9 @@ impl State {
         for (id, object) in &self.tree.objects {
             let Body::Dataset(dataset) = &object.body else { continue };
             if let Some((variable, _)) = dataset.variable {
+                if self.session.is_some() {
+                    continue; // blocks let it grow; a size set by one rank could cut off what another has put
+                }
                 if let Some(op) = self.variables.get(&variable).and_then(|path| {
                     let v = preview.variables.get(&variable)?;
                     let shape =
@@ -302,20 +430,37 @@ impl State {
                 }
                 continue;
             }
-            let Some(new) = element::variable(dataset) else { continue };
-            let own = format!(".hdf5/data/{id}");
+            let Some(mut new) = element::variable(dataset) else { continue };
+            let whose = self.session.map(|session| Value::Text(format!("{id} of {session:016x}")));
+            if let Some(whose) = &whose {
+                new.attrs.insert(OBJECT.into(), whose.clone());
+            }
             let named = self.named.get(id).map(|path| path.trim_matches('/').to_string());
             let named = named.filter(|p| check_path(p).is_ok() && !p.starts_with(".hdf5"));
+            let own = (1..1000).map(|n| match (self.session, n) {
+                (Some(session), n) => format!(".hdf5/data/{id}-{session:016x}-{n}"),
+                (None, 1) => format!(".hdf5/data/{id}"),
+                (None, n) => format!(".hdf5/data/{id}-{n}"),
+            });
             let mut path = None;
-            for candidate in named.into_iter().chain([own]) {
-                if preview.resolve(&candidate).is_some() {
+            for candidate in named.into_iter().chain(own) {
+                let ours = |v: &Variable| whose.is_some() && v.attrs.get(OBJECT) == whose.as_ref();
+                if preview.resolve(&candidate).is_some_and(|v| !ours(v)) {
                     continue;
                 }
                 let op = SchemaOp::CreateVariable(candidate.clone(), Box::new(new.clone()));
-                if op.apply(&mut preview, 0).is_ok() {
-                    ops.push(op);
-                    path = Some(candidate);
-                    break;
+                match op.apply(&mut preview, 0) {
+                    Ok(_) => {
+                        ops.push(op);
+                        path = Some(candidate);
+                        break;
+                    }
+                    Err(e) if preview.resolve(&candidate).is_some_and(ours) => {
+                        return Err(Failure::invalid(format!(
+                            "another rank has created {candidate} differently: {e}"
+                        )));
+                    }
+                    Err(_) => {}
                 }
             }
             let path = path.ok_or_else(|| {
@@ -324,9 +469,12 @@ impl State {
             made.push((*id, path));
         }
         if ops.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
-        self.container.apply(ops)?;
+        match self.container.apply(ops) {
+            Err(e) if e.kind() == drystone::ErrorKind::Conflict => return Ok(Some(e)),
+            done => done?,
+        };
         let schema = self.container.schema();
         for (id, path) in made {
             let variable = schema.resolve(&path).ok_or_else(|| Failure::write("a new variable is gone"))?;
@@ -336,7 +484,7 @@ impl State {
             }
         }
         self.dirty = true;
-        Ok(())
+        Ok(None)
     }
 
     /// Puts what is left and the catalogue, and commits.
@@ -349,6 +497,24 @@ impl State {
                 put_cells(&target, &vec![0; dims.len()], dims, &resident.data)?;
             }
         }
+        self.put_catalogue()?;
+        if let Some(writer) = self.writer.take() {
+            writer.close()?;
+        }
+        self.settle()
+    }
+
+    /// Makes the values that a rank has put visible; the tree waits for all ranks.
+    fn finish_own(&mut self) -> Result<()> {
+        if let Some(writer) = self.writer.take() {
+            writer.close()?;
+        }
+        self.uncommitted.clear();
+        Ok(())
+    }
+
+    /// Puts the tree, and what it speaks of on the heap.
+    fn put_catalogue(&mut self) -> Result<()> {
         let writer = self.writer()?;
         let append = |path: &str, at: u64, bytes: &[u8]| -> Result<()> {
             if bytes.is_empty() {
@@ -359,14 +525,16 @@ impl State {
         };
         append(HEAP, self.heap.stored, &self.heap.pending)?;
         let heap = self.heap.stored + self.heap.pending.len() as u64;
-        append(CATALOGUE, 0, &Catalogue::encode(&self.tree, heap))?;
-        self.writer = None;
-        writer.close()?;
+        append(CATALOGUE, 0, &Catalogue::encode(&self.tree, heap))
+    }
+
+    /// Notes that everything is committed.
+    fn settle(&mut self) -> Result<()> {
         let pages = &mut self.heap.pages;
         if !self.heap.pending.is_empty() {
             pages.pop_last(); // it may end within the page that grew
         }
-        self.heap.stored = heap;
+        self.heap.stored += self.heap.pending.len() as u64;
         self.heap.pending = Vec::new();
         self.uncommitted.clear();
         for resident in self.resident.values_mut() {
@@ -383,20 +551,24 @@ impl State {
         Ok(())
     }
 
-    /// Deletes the variables that no dataset has.
-    fn drop_variables(&mut self) -> Result<()> {
+    /// The variables that no dataset has.
+    pub(crate) fn unused(&self) -> Vec<(u32, String)> {
         let used: BTreeSet<u32> = self
             .tree
             .objects
             .values()
             .filter_map(|o| if let Body::Dataset(d) = &o.body { Some(d.variable?.0) } else { None })
             .collect();
-        let unused: Vec<(u32, String)> = self
-            .variables
+        self.variables
             .iter()
             .filter(|(id, path)| !used.contains(id) && *path != CATALOGUE && *path != HEAP)
             .map(|(id, path)| (*id, path.clone()))
-            .collect();
+            .collect()
+    }
+
+    /// Deletes the variables that no dataset has.
+    fn drop_variables(&mut self) -> Result<()> {
+        let unused = self.unused();
         if unused.is_empty() {
             return Ok(());
         }

@@ -156,6 +156,50 @@ impl Piece {
     }
 }
 
+/// Boxes that together are these pieces and nothing else, each with the pieces in it. Pieces that overlap stay apart, in the order
+/// of transfer.
+pub fn exact(pieces: &[Piece]) -> Vec<(Vec<u64>, Vec<u64>, Vec<&Piece>)> {
+    let mut sorted: Vec<&Piece> = pieces.iter().collect();
+    sorted.sort_by(|a, b| a.first.cmp(&b.first));
+    let last = |piece: &Piece| piece.first.last().map_or(0, |n| n + piece.count);
+    let row = |piece: &Piece| piece.first.len().saturating_sub(1);
+    let apart = sorted.windows(2).all(|w| {
+        w[0].first[..row(w[0])] != w[1].first[..row(w[1])]
+            || last(w[0]) <= w[1].first.last().copied().unwrap_or(0)
+    });
+    let alone = |piece: &&Piece| {
+        let mut count = vec![1; piece.first.len()];
+        if let Some(n) = count.last_mut() {
+            *n = piece.count;
+        }
+        (piece.first.clone(), count)
+    };
+    if !apart {
+        return pieces.iter().map(|piece| (alone(&piece).0, alone(&piece).1, vec![piece])).collect();
+    }
+    let mut out: Vec<_> = sorted.iter().map(|piece| (alone(piece).0, alone(piece).1, vec![*piece])).collect();
+    let rank = pieces.first().map_or(0, |piece| piece.first.len());
+    for axis in (0..rank.saturating_sub(1)).rev() {
+        // Boxes that differ only along this axis stand side by side.
+        let but = |cell: &[u64]| [&cell[..axis], &cell[axis + 1..]].concat();
+        out.sort_by_cached_key(|(first, count, _)| (but(first), but(count), first[axis]));
+        let mut joined: Vec<(Vec<u64>, Vec<u64>, Vec<&Piece>)> = Vec::with_capacity(out.len());
+        for (first, count, pieces) in out {
+            match joined.last_mut() {
+                Some((f, c, p))
+                    if f[axis] + c[axis] == first[axis] && but(f) == but(&first) && but(c) == but(&count) =>
+                {
+                    c[axis] += count[axis];
+                    p.extend(pieces);
+                }
+                _ => joined.push((first, count, pieces)),
+            }
+        }
+        out = joined;
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,5 +225,18 @@ mod tests {
         assert_eq!(found[0].pieces[0], Piece { first: vec![0, 3], count: 2, at: 0 });
         assert_eq!(found[0].pieces[1], Piece { first: vec![1, 0], count: 2, at: 2 });
         assert_eq!(found[1].pieces[0].at, 4);
+    }
+
+    #[test]
+    fn exact_boxes_hold_the_cells_of_the_pieces_and_no_others() {
+        // Columns 1 and 2, and 5, of rows 0 to 3 of 4 x 8; then a selection that takes a cell twice.
+        let runs: Vec<(u64, u64)> = (0..4).flat_map(|row| [(row * 8 + 1, 2), (row * 8 + 5, 1)]).collect();
+        let group = groups(&[4, 8], &runs, 1000).remove(0);
+        let found = exact(&group.pieces);
+        let boxes: Vec<_> = found.iter().map(|(f, c, p)| (f.clone(), c.clone(), p.len())).collect();
+        assert_eq!(boxes, [(vec![0, 1], vec![4, 2], 4), (vec![0, 5], vec![4, 1], 4)]);
+        let twice = groups(&[8], &[(6, 1), (2, 3), (3, 1)], 1000).remove(0);
+        let order: Vec<u64> = exact(&twice.pieces).iter().map(|(f, ..)| f[0]).collect();
+        assert_eq!(order, [6, 2, 3]);
     }
 }

@@ -1,7 +1,7 @@
 //! An open file: its tree, its container, and what waits in memory to be written.
 //!
 //! One process has one [`Shared`] per file, whoever opens it how often: all see each other's changes at once, as HDF5 promises.
-//! Other processes see what was last committed.
+//! Other processes see what was last committed, the other ranks of a [`Team`] too.
 //!
 //! Invariants
 //! - whoever changes the tree sets `dirty`; whoever commits clears it;
@@ -21,6 +21,7 @@ use crate::catalogue::{self, Catalogue};
 use crate::config::Config;
 use crate::failure::{Failure, Result, system};
 use crate::stub::{Found, Stub};
+use crate::team::{self, Act, Ranks, Team, attempt};
 use crate::tree::{Id, Tree};
 
 /// Variable that holds the catalogue.
@@ -72,6 +73,8 @@ pub struct State {
     pub(crate) pending: VecDeque<Arc<Block>>,
     pub(crate) pending_bytes: usize,
     pub(crate) heap: Heap,
+    /// Of a file of several ranks: tells its variables from those of a program that was killed.
+    pub(crate) session: Option<u64>,
     /// Paths of variables by id.
     pub(crate) variables: BTreeMap<u32, String>,
     /// Did objects go since the last commit?
@@ -102,13 +105,18 @@ pub struct Shared {
     pub(crate) published: OnceLock<PathBuf>,
     /// Whether publishing was tried.
     pub(crate) settled: AtomicBool,
+    /// The ranks that have it open together.
+    pub(crate) team: Option<Arc<Team>>,
     _lock: Option<File>,
 }
 
-static FILES: Mutex<BTreeMap<PathBuf, Arc<Shared>>> = Mutex::new(BTreeMap::new());
+/// A file of this process; ranks that are threads have one each.
+type Key = (PathBuf, u32);
+
+static FILES: Mutex<BTreeMap<Key, Arc<Shared>>> = Mutex::new(BTreeMap::new());
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-fn files() -> MutexGuard<'static, BTreeMap<PathBuf, Arc<Shared>>> {
+fn files() -> MutexGuard<'static, BTreeMap<Key, Arc<Shared>>> {
     FILES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -148,17 +156,32 @@ pub struct Opening {
     pub flags: u32,
     /// The name that the program gave.
     pub name: Vec<u8>,
+    /// Did all ranks open it in one call? Only then do they flush and close it in one.
+    together: bool,
 }
 
 impl Opening {
-    fn of(shared: Arc<Shared>, flags: u32, name: &[u8]) -> Arc<Opening> {
+    fn of(shared: Arc<Shared>, flags: u32, name: &[u8], together: bool) -> Arc<Opening> {
         shared.opens.fetch_add(1, Ordering::SeqCst);
-        Arc::new(Opening { shared, flags, name: name.to_vec() })
+        Arc::new(Opening { shared, flags, name: name.to_vec(), together })
     }
 
     /// Another opening of the same file.
     pub fn again(&self) -> Arc<Opening> {
-        Opening::of(self.shared.clone(), self.flags, &self.name)
+        Opening::of(self.shared.clone(), self.flags, &self.name, self.together)
+    }
+
+    /// Makes everything written so far visible to others. Of a file of several ranks: a collective call.
+    pub fn flush(&self) -> Result<()> {
+        match self.shared.team.is_some() && !self.together {
+            true => Ok(()), // this opening is nobody else's business: it waits for what all do together
+            false => self.shared.flush(),
+        }
+    }
+
+    /// The ranks that act together through this opening.
+    pub fn team(&self) -> Option<&Team> {
+        self.shared.team.as_deref().filter(|_| self.together)
     }
 
     /// May this opening change the file?
@@ -166,13 +189,101 @@ impl Opening {
         self.flags & access::RDWR != 0
     }
 
-    /// Creates a file.
-    pub fn create(name: &[u8], flags: u32, config: Config, tree: Tree) -> Result<Arc<Opening>> {
+    /// Creates a file, alone or in a call of all ranks: then the first does, and the others join.
+    pub fn create(
+        name: &[u8],
+        flags: u32,
+        config: Config,
+        tree: Tree,
+        ranks: Option<Arc<dyn Ranks>>,
+    ) -> Result<Arc<Opening>> {
+        let Some(ranks) = ranks else { return Self::make(name, flags, config, tree, None) };
+        let team = Arc::new(Team::new(ranks));
+        Self::together(
+            &team,
+            (Act::Create, flags),
+            || Self::make(name, flags, config, tree.clone(), Some(team.clone())),
+            |_| Self::join(name, flags, config, tree.clone(), team.clone()),
+        )
+    }
+
+    /// The first rank makes or opens what the others then open, at the version that the first has found.
+    fn together(
+        team: &Arc<Team>,
+        (act, flags): (Act, u32),
+        first: impl FnOnce() -> Result<Arc<Opening>>,
+        other: impl FnOnce(u64) -> Result<Arc<Opening>>,
+    ) -> Result<Arc<Opening>> {
+        use std::hash::{BuildHasher, Hasher};
+        let mut made = None;
+        let (mut session, mut version) = (0, 0);
+        let mut outcome = Ok(());
+        if team.is_first() {
+            session = std::hash::RandomState::new().build_hasher().finish() | 1;
+            team.session.store(session, Ordering::SeqCst);
+            match attempt(first) {
+                Ok(opening) => {
+                    version = opening.shared.lock().container.snapshot().version();
+                    made = Some(opening);
+                }
+                Err(e) => outcome = Err(e),
+            }
+        }
+        // Who leaves before all have joined leaves for good: dropping what was made holds no meeting.
+        let parting = |_: &Failure| team.part();
+        let said = team.meet(act, [session, u64::from(flags), version], outcome).inspect_err(parting)?;
+        let agreed = said.iter().all(|numbers| numbers[1] == u64::from(flags));
+        let [session, _, version] = said.first().copied().unwrap_or_default();
+        team.session.store(session, Ordering::SeqCst);
+        let opened = match made {
+            _ if !agreed => Err(Failure::invalid("the ranks open the file with different flags")),
+            Some(opening) => Ok(opening),
+            None => attempt(|| other(version)),
+        };
+        let outcome = opened.as_ref().map(drop).map_err(Clone::clone);
+        let digest = opened.as_ref().map_or(0, |o| team::digest(&o.shared.lock().tree, &[]));
+        let said = team.meet(Act::Join, [digest, 0, 0], outcome).inspect_err(parting)?;
+        if said.iter().any(|numbers| numbers[0] != digest) {
+            team.part();
+            return Err(Failure::invalid("the ranks do not find, or do not ask for, the same file"));
+        }
+        opened
+    }
+
+    /// Opens what the first rank has created.
+    fn join(name: &[u8], flags: u32, config: Config, tree: Tree, team: Arc<Team>) -> Result<Arc<Opening>> {
+        let given = path_of(name);
+        let failed = |e: &std::io::Error| system(given, "unable to create file", e);
+        let path = given.canonicalize().map_err(|e| failed(&e))?;
+        let key = (path.clone(), team.lane());
+        let mut files = files();
+        if files.contains_key(&key) {
+            return Err(Failure::file_open("unable to truncate a file which is already open"));
+        }
+        let Found::Stub(stub) = Stub::read(&path).map_err(|e| failed(&e))? else {
+            return Err(Failure::no_file(format!("{} is not what rank 0 has created", given.display())));
+        };
+        let container = open_container(&path, given, &stub, Mode::ReadWrite)?;
+        let flags = (flags & !(access::TRUNC | access::EXCL)) | access::RDWR;
+        let shared = Shared::new(path, true, config, container, (tree, 0), None, Some(team));
+        shared.lock().dirty = true;
+        files.insert(key, shared.clone());
+        Ok(Opening::of(shared, flags, name, true))
+    }
+
+    fn make(
+        name: &[u8],
+        flags: u32,
+        config: Config,
+        tree: Tree,
+        team: Option<Arc<Team>>,
+    ) -> Result<Arc<Opening>> {
         let given = path_of(name);
         let failed = |e: &std::io::Error| system(given, "unable to create file", e);
         let mut files = files();
         let path = canonical(given).map_err(|e| failed(&e))?;
-        if files.contains_key(&path) {
+        let key = (path.clone(), team.as_ref().map_or(0, |team| team.lane()));
+        if files.contains_key(&key) {
             return Err(Failure::file_open("unable to truncate a file which is already open"));
         }
         let old = match std::fs::symlink_metadata(&path) {
@@ -218,10 +329,11 @@ impl Opening {
         }
         let flags = (flags & !(access::TRUNC | access::EXCL)) | access::RDWR;
         let (container, tree) = container;
-        let shared = Shared::new(path.clone(), true, config, container, tree, 0, lock);
+        let together = team.is_some();
+        let shared = Shared::new(path, true, config, container, (tree, 0), lock, team);
         shared.lock().dirty = true;
-        files.insert(path, shared.clone());
-        Ok(Opening::of(shared, flags, name))
+        files.insert(key, shared.clone());
+        Ok(Opening::of(shared, flags, name, together))
     }
 
     fn found(
@@ -238,18 +350,44 @@ impl Opening {
         Ok(((container, tree), lock))
     }
 
-    /// Opens a file that is there.
-    pub fn open(name: &[u8], flags: u32, config: Config) -> Result<Arc<Opening>> {
+    /// Opens a file that is there, alone or in a call of all ranks.
+    pub fn open(
+        name: &[u8],
+        flags: u32,
+        config: Config,
+        ranks: Option<Arc<dyn Ranks>>,
+    ) -> Result<Arc<Opening>> {
+        let Some(ranks) = ranks else { return Self::find(name, flags, config, None) };
+        let team = Arc::new(Team::new(ranks));
+        Self::together(
+            &team,
+            (Act::Open, flags),
+            || Self::find(name, flags, config, Some((team.clone(), None))),
+            |version| Self::find(name, flags, config, Some((team.clone(), Some(version)))),
+        )
+    }
+
+    /// Opens a file; `team` with the version that the first rank has found, on the others.
+    fn find(
+        name: &[u8],
+        flags: u32,
+        config: Config,
+        team: Option<(Arc<Team>, Option<u64>)>,
+    ) -> Result<Arc<Opening>> {
         let given = path_of(name);
         let failed = |e: &std::io::Error| system(given, "unable to open file", e);
         let mut files = files();
         let path = given.canonicalize().map_err(|e| failed(&e))?;
         let writable = flags & access::RDWR != 0;
-        if let Some(shared) = files.get(&path) {
+        let key = (path.clone(), team.as_ref().map_or(0, |(team, _)| team.lane()));
+        if let Some(shared) = files.get(&key) {
             if writable && !shared.writable {
                 return Err(Failure::no_file("file is already open for read-only"));
             }
-            return Ok(Opening::of(shared.clone(), flags, name));
+            if team.is_some() && shared.team.is_none() {
+                return Err(Failure::file_open("the file is already open in a rank by itself"));
+            }
+            return Ok(Opening::of(shared.clone(), flags, name, team.is_some()));
         }
         if path.is_dir() {
             return Err(failed(&rustix::io::Errno::ISDIR.into()));
@@ -278,25 +416,26 @@ impl Opening {
         if writable {
             rustix::fs::access(&path, rustix::fs::Access::WRITE_OK).map_err(|e| failed(&e.into()))?;
         }
-        let folder = path.with_file_name(&stub.container);
-        let container = Container::open_local(&folder, if writable { Mode::ReadWrite } else { Mode::Read })
-            .map_err(|e| Failure::damaged(format!("{}: {e}", given.display())))?;
-        if container.identity().uuid != stub.uuid {
-            return Err(Failure::damaged(format!(
-                "{} names the container {}, which is another one than it was written for",
-                given.display(),
-                stub.container
-            )));
-        }
-        let lock = if writable { lock(&folder, given)? } else { None };
+        let follows = team.as_ref().and_then(|(_, version)| *version);
+        let mut container =
+            open_container(&path, given, &stub, if writable { Mode::ReadWrite } else { Mode::Read })?;
+        let alone = writable && follows.is_none(); // one lock for all ranks: the first's
+        let lock = if alone { lock(&path.with_file_name(&stub.container), given)? } else { None };
         if writable {
             container.refresh()?; // what was committed before the lock was ours
+        } else if let Some(version) = follows.filter(|v| *v != container.snapshot().version()) {
+            container = container.at(version)?;
         }
         let Catalogue { tree, heap } = load(&container)
             .map_err(|f| Failure { message: format!("{}: {}", given.display(), f.message), ..f })?;
-        let shared = Shared::new(path.clone(), writable, config, container, tree, heap, lock);
-        files.insert(path, shared.clone());
-        Ok(Opening::of(shared, flags, name))
+        let together = team.is_some();
+        let team = team.map(|(team, _)| team);
+        if let Some(team) = &team {
+            team.agreed.store(team::digest(&tree, &[]), Ordering::SeqCst);
+        }
+        let shared = Shared::new(path, writable, config, container, (tree, heap), lock, team);
+        files.insert(key, shared.clone());
+        Ok(Opening::of(shared, flags, name, together))
     }
 
     /// Is there a file of ours at the path?
@@ -304,13 +443,20 @@ impl Opening {
         matches!(Stub::read(path_of(name)), Ok(Found::Stub(_)))
     }
 
-    /// Removes a file and its container.
-    pub fn delete(name: &[u8]) -> Result<()> {
+    /// Removes a file and its container, alone or in a call of all ranks.
+    pub fn delete(name: &[u8], ranks: Option<Arc<dyn Ranks>>) -> Result<()> {
+        let Some(ranks) = ranks else { return Self::remove(name) };
+        let team = Team::new(ranks);
+        let done = if team.is_first() { attempt(|| Self::remove(name)) } else { Ok(()) };
+        team.meet(Act::Delete, [0; 3], done).map(drop)
+    }
+
+    fn remove(name: &[u8]) -> Result<()> {
         let given = path_of(name);
         let failed = |e: &std::io::Error| system(given, "unable to delete file", e);
         let files = files();
         let path = given.canonicalize().map_err(|e| failed(&e))?;
-        if files.contains_key(&path) {
+        if files.keys().any(|(open, _)| *open == path) {
             return Err(Failure::file_open("unable to delete a file which is open"));
         }
         match Stub::read(&path).map_err(|e| failed(&e))? {
@@ -328,13 +474,18 @@ impl Opening {
 
 impl Drop for Opening {
     fn drop(&mut self) {
-        let mut files = files();
+        let files = files();
         if self.shared.opens.fetch_sub(1, Ordering::SeqCst) == 1 {
-            files.remove(&self.shared.path);
+            let mut files = files;
+            files
+                .remove(&(self.shared.path.clone(), self.shared.team.as_ref().map_or(0, |team| team.lane())));
+            // Alone, who opens the file meanwhile waits. Of several ranks none holds a lock while it waits for the others.
+            let files = self.shared.team.is_none().then_some(files);
             self.shared.shut();
             if let Some(container) = self.shared.published.get() {
                 let _ = std::fs::remove_dir_all(container); // nothing leads to it any more
             }
+            drop(files);
         }
     }
 }
@@ -343,6 +494,20 @@ impl Drop for Opening {
 pub fn path_of(name: &[u8]) -> &Path {
     use std::os::unix::ffi::OsStrExt;
     Path::new(std::ffi::OsStr::from_bytes(name))
+}
+
+/// The container that a stub names.
+fn open_container(path: &Path, given: &Path, stub: &Stub, mode: Mode) -> Result<Container> {
+    let container = Container::open_local(path.with_file_name(&stub.container), mode)
+        .map_err(|e| Failure::damaged(format!("{}: {e}", given.display())))?;
+    if container.identity().uuid != stub.uuid {
+        return Err(Failure::damaged(format!(
+            "{} names the container {}, which is another one than it was written for",
+            given.display(),
+            stub.container
+        )));
+    }
+    Ok(container)
 }
 
 /// The catalogue of a container; that of an empty file if none was committed yet.
@@ -375,9 +540,9 @@ impl Shared {
         writable: bool,
         config: Config,
         container: Container,
-        tree: Tree,
-        heap: u64,
+        (tree, heap): (Tree, u64),
         lock: Option<File>,
+        team: Option<Arc<Team>>,
     ) -> Arc<Shared> {
         let mut state = State {
             tree,
@@ -392,6 +557,7 @@ impl Shared {
             pending: VecDeque::new(),
             pending_bytes: 0,
             heap: Heap { stored: heap, ..Heap::default() },
+            session: team.as_ref().map(|team| team.session.load(Ordering::SeqCst)),
             variables: BTreeMap::new(),
             removed: false,
             failed: None,
@@ -401,6 +567,8 @@ impl Shared {
             thread: None,
         };
         state.learn_variables();
+        // A program that was killed may have left variables that no catalogue speaks of.
+        state.removed = writable && !state.unused().is_empty();
         Arc::new(Shared {
             path,
             writable,
@@ -412,6 +580,7 @@ impl Shared {
             opens: AtomicU64::new(0),
             published: OnceLock::new(),
             settled: AtomicBool::new(false),
+            team,
             _lock: lock,
         })
     }

@@ -383,7 +383,7 @@ fn external(group: &Place, value: &[u8], walking: &mut Walk) -> Result<Place> {
     })?;
     use std::os::unix::ffi::OsStrExt;
     let flags = opening.flags & crate::abi::access::RDWR;
-    let there = Opening::open(place.as_os_str().as_bytes(), flags, opening.shared.config)?;
+    let there = Opening::open(place.as_os_str().as_bytes(), flags, opening.shared.config, None)?;
     // SAFETY: another reference to an id that the group's context holds.
     unsafe { (host.api.H5Iinc_ref)(group.context.connector) };
     let context = Arc::new(Context {

@@ -262,11 +262,8 @@ impl Host {
 
     /// An id variable of the library, such as `H5T_NATIVE_INT_g`; `name` ends with NUL. -1 if there is none.
     pub fn global(&self, name: &'static str) -> Hid {
-        match symbol(self.library as Void, name) {
-            // SAFETY: variables of this kind are hid_t, and only the library writes them, under its own lock.
-            Some(at) => unsafe { at.cast::<Hid>().read() },
-            None => -1,
-        }
+        // SAFETY: a host's library is never closed.
+        unsafe { drystone_hdf5_copy::id_variable(self.library as Void, name) }
     }
 
     /// Was this version tried with the way in which we claim to be native?

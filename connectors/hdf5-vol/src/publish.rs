@@ -20,19 +20,39 @@ use crate::handle::Context;
 use crate::host::quietly;
 use crate::props::List;
 use crate::stub::{Found, Stub};
+use crate::team::{Act, attempt};
 
-/// Replaces the stub, if that is configured and this is the last opening of a file that was opened for writing.
+/// Replaces the stub, if that is configured and this is the last opening of a file that was opened for writing. Of several ranks
+/// the first does, and the others wait.
 pub fn at_the_end(context: &Context) -> Result<()> {
     let opening = &context.opening;
     let last = Arc::strong_count(opening) == 1 && opening.shared.opens.load(Ordering::SeqCst) == 1;
-    if !last
-        || !opening.writable()
-        || !opening.shared.config.publish
-        || opening.shared.settled.swap(true, Ordering::SeqCst)
-    {
+    if !opening.writable() || !opening.shared.config.publish {
         return Ok(());
     }
-    opening.shared.flush()?;
+    let Some(team) = opening.team() else {
+        return match last && !opening.shared.settled.swap(true, Ordering::SeqCst) {
+            true => publish(context),
+            false => Ok(()),
+        };
+    };
+    if opening.shared.settled.load(Ordering::SeqCst) {
+        return Ok(());
+    }
+    let said = team.meet(Act::Publish, [u64::from(last), 0, 0], Ok(()))?;
+    if said.iter().any(|numbers| numbers[0] == 0) {
+        return Ok(());
+    }
+    opening.shared.settled.store(true, Ordering::SeqCst);
+    let done = if team.is_first() { attempt(|| publish(context)) } else { Ok(()) };
+    team.meet(Act::Published, [0; 3], done).map(drop)
+}
+
+fn publish(context: &Context) -> Result<()> {
+    let opening = &context.opening;
+    if opening.team().is_none() {
+        opening.flush()?; // ranks have flushed together, before
+    }
     let path = &opening.shared.path;
     let failed = |e: &std::io::Error| system(path, "unable to publish file", e);
     let Found::Stub(stub) = Stub::read(path).map_err(|e| failed(&e))? else { return Ok(()) };

@@ -193,6 +193,23 @@ pub fn plain(host: &'static Host, id: Hid) -> Result<Type> {
     Ok(replaced(&copy, &opaque)?.unwrap_or(copy))
 }
 
+/// Refuses references to regions of the old kind: such a value is a place in a file of HDF5's own format, which we have not, and
+/// the library would neither find nor miss it when it is read.
+pub fn refuse_regions(host: &'static Host, id: Hid) -> Result<()> {
+    let copy = Type::copy(host, id)?;
+    let found = std::cell::Cell::new(false);
+    replaced(&copy, &|t| {
+        found.set(found.get() || t.size() == 12);
+        Ok(None)
+    })?;
+    match found.get() {
+        true => Err(Failure::unsupported(
+            "references to regions (H5T_STD_REF_DSETREG) are not supported by the drystone connector",
+        )),
+        false => Ok(()),
+    }
+}
+
 /// The disk type for a type of the program. `file` is a live handle of ours: the library gives it back when it stores values of
 /// variable length.
 #[allow(

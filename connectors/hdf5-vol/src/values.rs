@@ -13,6 +13,7 @@ use crate::boxes::{self, Dense};
 use crate::failure::{Failure, Result};
 use crate::file::{Block, HEAP, Resident, Shared, State};
 use crate::space::Cells;
+use crate::team::Team;
 use crate::tree::{Id, Space};
 
 /// Datasets of at most so many bytes are kept as a whole.
@@ -103,7 +104,9 @@ impl Shared {
         }
         let zeros = vec![0; dims.len()];
         let whole = Dense { first: &zeros, count: &dims };
-        if state.make_resident(id, &dims, item)?
+        // Of several ranks each writes its own cells and no others.
+        if self.team.is_none()
+            && state.make_resident(id, &dims, item)?
             && let Some(resident) = state.resident.get_mut(&id)
         {
             resident.dirty = true;
@@ -150,6 +153,9 @@ impl Shared {
         data: &[u8],
         item: usize,
     ) -> Result<MutexGuard<'a, State>> {
+        if self.team.is_some() {
+            return self.write_exactly(state, id, &group, data, item);
+        }
         let sparse = group.pieces.len() <= 16 && group.volume() / group.elements.max(1) > 8;
         if sparse {
             for piece in group.pieces {
@@ -173,6 +179,27 @@ impl Shared {
             around[here].copy_from_slice(data.get(there).ok_or_else(outside)?);
         }
         self.enqueue(state, Block { dataset: id, first: group.first, count: group.count, data: around })
+    }
+
+    /// Writes the cells of pieces and none beside them, in as few boxes as they form.
+    fn write_exactly<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        id: Id,
+        group: &boxes::Group,
+        data: &[u8],
+        item: usize,
+    ) -> Result<MutexGuard<'a, State>> {
+        for (first, count, pieces) in boxes::exact(&group.pieces) {
+            let mut cells = buffer(&count, item)?;
+            let dense = Dense { first: &first, count: &count };
+            for piece in pieces {
+                let (there, here) = piece.bytes(dense, item);
+                cells[here].copy_from_slice(data.get(there).ok_or_else(outside)?);
+            }
+            state = self.enqueue(state, Block { dataset: id, first, count, data: cells })?;
+        }
+        Ok(state)
     }
 
     /// Hands all cells of small datasets on as blocks.
@@ -215,20 +242,34 @@ impl Shared {
                 state = self.enqueue(state, block)?;
             }
         }
+        let came_back = |high: &[u64]| !returning(&dims, to, high).is_empty();
+        let dataset = state.tree.dataset(id).ok_or_else(gone)?;
+        // Of several ranks one fills what comes back, after all that was written before and before all that comes.
+        let refills = self.team.as_deref().filter(|_| came_back(&dataset.high));
+        if refills.is_some() {
+            drop(state);
+            self.flush()?;
+            state = self.lock();
+        }
         let dataset = state.tree.dataset_mut(id).ok_or_else(gone)?;
         let high: Vec<u64> = dataset.high.iter().zip(&dims).map(|(h, n)| *h.max(n)).collect();
         dataset.high.clone_from(&high);
         dataset.space = Space::Simple(to.to_vec(), max);
         let fill = dataset.unwritten().map_or_else(|| vec![0; item], <[u8]>::to_vec);
         state.dirty = true;
-        for (first, count) in returning(&dims, to, &high) {
+        let fills = refills.is_none_or(Team::is_first);
+        for (first, count) in returning(&dims, to, &high).into_iter().filter(|_| fills) {
             // Cells that a variable does not have yet read as fill anyway: these were there once.
             for (first, count) in slabs(&first, &count, (AROUND / item as u64).max(1)) {
                 let data = boxes::filled(volume(&count) as usize, Some(&fill));
                 state = self.enqueue(state, Block { dataset: id, first, count, data })?;
             }
         }
-        Ok(())
+        drop(state);
+        match refills {
+            Some(_) => self.flush(),
+            None => Ok(()),
+        }
     }
 
     /// Keeps bytes of variable length; gives where they begin.
@@ -238,7 +279,7 @@ impl Shared {
         if !self.writable {
             return Err(Failure::read_only("the file is open for reading only"));
         }
-        if state.heap.pending.len() > background::HEAP_LIMIT {
+        if state.heap.pending.len() > background::HEAP_LIMIT && self.team.is_none() {
             state = self.commit(state)?;
         }
         let at = state.heap.stored + state.heap.pending.len() as u64;

@@ -100,7 +100,25 @@ impl Verdict for TakeAll {
 /// Commits everything adoptable of all writers.
 pub(crate) fn commit_all(inner: &Arc<Inner>) -> Result<Committed> {
     let done = transact(inner, |base, version| {
-        let (logs, notes) = gather(inner, base, Damaged::Refuse)?;
+        let (logs, notes) = gather(inner, base, Damaged::Refuse, None)?;
+        decide(inner, base, &logs, Scope::All, version, notes)
+    })?;
+    inner.adopt_snapshot(done.snapshot.clone());
+    Ok(done)
+}
+
+/// Commits everything adoptable of some writers without ranks.
+pub(crate) fn commit_of(inner: &Arc<Inner>, writers: &[u64]) -> Result<Committed> {
+    let done = transact(inner, |base, version| {
+        let (logs, notes) = gather(inner, base, Damaged::Refuse, Some(writers))?;
+        let closed = |id: u64| logs.iter().any(|log| log.header.id == id && !log.groups.is_empty());
+        if let Some(missing) = writers.iter().find(|id| !closed(**id)) {
+            let why = "was not closed, or its log cannot be read here yet";
+            return Err(Error::new(
+                ErrorKind::Io,
+                format!("writer {missing:016x} {why}: nothing was committed"),
+            ));
+        }
         decide(inner, base, &logs, Scope::All, version, notes)
     })?;
     inner.adopt_snapshot(done.snapshot.clone());
@@ -156,13 +174,16 @@ fn decide(
     })
 }
 
-/// Reads every log that may hold something beyond its watermark, and says what is strange about them.
+/// Reads every log (or those of some writers, which must then be whole) that may hold something beyond its watermark, and says
+/// what is strange about them.
 pub(crate) fn gather(
     inner: &Inner,
     base: &Snapshot,
     damaged: Damaged,
+    only: Option<&[u64]>,
 ) -> Result<(Vec<WriterLog>, Vec<String>)> {
-    let strict = damaged == Damaged::Refuse && inner.identity.durability == Durability::Durable;
+    let strict =
+        only.is_some() || damaged == Damaged::Refuse && inner.identity.durability == Durability::Durable;
     let store = inner.store.as_ref();
     let sources = base.sources(&inner.pages)?;
     let known: HashMap<(u64, u32), &Source> =
@@ -171,6 +192,7 @@ pub(crate) fn gather(
     let mut segments: HashMap<(u64, u32), u64> = HashMap::new();
     for item in store.list("log/")? {
         match keys::parse_log(&item.key) {
+            Some((writer, ..)) if only.is_some_and(|only| !only.contains(&writer)) => {}
             Some((writer, part, true)) => {
                 let source = known.get(&(writer, part));
                 if source.is_some_and(|s| {

@@ -4,6 +4,7 @@
 //! - the handle's snapshot changes only by `refresh`, or by a commit made through this handle;
 //! - a handle pinned by `at` never changes and never writes.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -85,6 +86,8 @@ pub(crate) struct Inner {
     current: RwLock<Arc<Snapshot>>,
     /// Newest version this handle has flushed or seen flushed.
     flushed: AtomicU64,
+    /// How much of each key this handle has synced.
+    synced: Mutex<HashMap<String, u64>>,
     /// The newest snapshot that was found, and the highest manifest number seen then, which is above it if newer ones had to be
     /// passed over. They change together: a commit on a snapshot that is older than what is below `top` would undo what lies between.
     found: Mutex<(Arc<Snapshot>, u64)>,
@@ -314,6 +317,7 @@ impl Container {
             pinned: false,
             closed: AtomicBool::new(false),
             flushed: AtomicU64::new(newest.manifest.last_marked),
+            synced: Mutex::default(),
             found: Mutex::new((newest.clone(), head.top)),
             gaps: Mutex::new(head.gaps),
             hint: head::Hint::default(),
@@ -351,6 +355,7 @@ impl Container {
             pinned: true,
             closed: AtomicBool::new(false),
             flushed: AtomicU64::new(0),
+            synced: Mutex::default(),
             found: Mutex::new((snapshot.clone(), snapshot.version())),
             gaps: Mutex::new(Vec::new()),
             hint: head::Hint::default(),
@@ -502,6 +507,12 @@ impl Container {
     pub fn commit(&self) -> Result<Committed> {
         self.inner.require_writable()?;
         adoption::commit_all(&self.inner)
+    }
+
+    /// Makes visible, in one commit, what these writers hold that were closed by [`Writer::seal`]; nothing of others.
+    pub fn commit_sealed(&self, writers: &[u64]) -> Result<Committed> {
+        self.inner.require_writable()?;
+        adoption::commit_of(&self.inner, writers)
     }
 
     /// The run-time configuration that acts on what is written through this handle.
@@ -686,19 +697,30 @@ impl Inner {
         if since >= version {
             return Ok(version);
         }
+        // What this handle has synced is not synced again: what a key held then stays as it is.
+        let mut synced = lock(&self.synced);
         let mut keys: Vec<String> = Vec::new();
+        let mut lengths: Vec<(String, u64)> = Vec::new();
         for source in snapshot.sources(&self.pages)?.iter().filter(|s| s.kind == 0) {
-            let idx = keys::idx(source.writer, source.part);
-            if self.store.exists(&idx)? {
-                keys.push(idx); // else a power cut took it, and what was adopted does not need it
+            let (idx, segment) =
+                (keys::idx(source.writer, source.part), keys::segment(source.writer, source.part));
+            let new = |key: &String, length| synced.get(key).is_none_or(|known| *known < length);
+            // Without idx: a power cut took it, and what was adopted does not need it.
+            if new(&idx, source.idx_length) && self.store.exists(&idx)? {
+                lengths.push((idx, source.idx_length));
             }
-            if source.seg_length > 0 {
-                keys.push(keys::segment(source.writer, source.part));
+            if source.seg_length > 0 && new(&segment, source.seg_length) {
+                lengths.push((segment, source.seg_length));
             }
         }
+        keys.extend(lengths.iter().map(|(key, _)| key.clone()));
         for page in self.store.list("index/")? {
+            if synced.contains_key(&page.key) {
+                continue;
+            }
             match self.store.sync(&[&page.key]) {
-                Ok(()) | Err(StoreError::NotFound { .. }) => {} // gone: of a commit that lost its race
+                Ok(()) => lengths.push((page.key, page.len)),
+                Err(StoreError::NotFound { .. }) => {} // gone: of a commit that lost its race
                 Err(e) => return Err(e.into()),
             }
         }
@@ -709,15 +731,21 @@ impl Inner {
             let all = self.store.list("manifest/")?.into_iter().map(|item| item.key);
             keys.extend(all.filter(|k| keys::parse_manifest(k).is_some_and(|v| v > since && v <= version)));
         }
-        keys.push(keys::IDENTITY.into());
+        if !synced.contains_key(keys::IDENTITY) {
+            lengths.push((keys::IDENTITY.into(), 0));
+            keys.push(keys::IDENTITY.into());
+        }
         let names: Vec<&str> = keys.iter().map(String::as_str).collect();
         match self.store.sync(&names) {
             // A collection removed what the snapshot needed: then there is a newer one.
             Err(StoreError::NotFound { .. }) if head::has_newer(self.store.as_ref(), version)? => {
+                drop(synced);
                 return self.flush();
             }
             other => other.map_err(must_exist)?,
         }
+        synced.extend(lengths);
+        drop(synced);
         let mark = keys::mark(version);
         match self.store.put(&mark, format!("{version:012}").as_bytes(), PutMode::IfAbsent, true) {
             Ok(()) | Err(StoreError::AlreadyExists { .. }) => {}

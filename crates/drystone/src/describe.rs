@@ -176,7 +176,7 @@ impl Container {
     pub fn pending(&self) -> Result<Pending> {
         self.inner.require_open()?;
         let base = self.snapshot();
-        let (logs, mut notes) = adoption::gather(&self.inner, &base, Damaged::GiveUp)?;
+        let (logs, mut notes) = adoption::gather(&self.inner, &base, Damaged::GiveUp, None)?;
         let sources = base.sources(&self.inner.pages)?;
         let version = base.version() + 1;
         let plan = |fence| adoption::plan(&base, sources.clone(), &logs, Scope::All, version, &Any { fence });

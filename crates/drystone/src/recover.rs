@@ -78,7 +78,7 @@ impl Container {
         loop {
             let (newest, top) = inner.newest()?;
             let (base, mut notes) = sound_base(inner, newest)?;
-            let (logs, strange) = adoption::gather(inner, &base, Damaged::GiveUp)?;
+            let (logs, strange) = adoption::gather(inner, &base, Damaged::GiveUp, None)?;
             notes.extend(strange);
             let broken = broken_groups(inner, &base, &logs, &mut notes)?;
             let choice = Choice { adopt, broken };

@@ -54,6 +54,7 @@ pub(crate) unsafe extern "C" fn create(
         place.context.writable()?;
         let name = text(name);
         let space = space::extent(host, space_id)?;
+        types::refuse_regions(host, type_id)?;
         let encoded = types::encode(host, type_id)?;
         let disk = types::disk(host, h.void(), h.context.connector, type_id, &encoded)?;
         let size = u32::try_from(disk.size()).map_err(|_| Failure::unsupported("elements of over 4 GiB"))?;

@@ -84,6 +84,7 @@ pub(crate) unsafe extern "C" fn create(
         from.context.writable()?;
         let space = space::extent(host, space_id)?;
         let properties = props::of_dataset(host, dcpl, &space)?;
+        types::refuse_regions(host, type_id)?;
         let encoded = types::encode(host, type_id)?;
         let disk = types::disk(host, h.void(), h.context.connector, type_id, &encoded)?;
         let checked = properties.filters.iter().any(|filter| filter.id == 3); // H5Z_FILTER_FLETCHER32
@@ -422,6 +423,12 @@ fn write_one(
     }
     let (_, disk) = types_of(h)?;
     let item = transfer.program.size();
+    if disk.is_variable() && h.context.opening.team().is_some() {
+        // As in native HDF5: what one rank keeps, the others would have to know of.
+        return Err(Failure::unsupported(
+            "values of variable length cannot be written by several ranks together",
+        ));
+    }
     let same = types::same(host, disk.id, transfer.program.id);
     let nested = types::needs_background(&transfer.program, disk);
     if let (Cells::Box(first, count), Some(at), false) = (&transfer.cells, transfer.dense(), nested && !same)
@@ -590,7 +597,7 @@ pub(crate) unsafe extern "C" fn specific(
                 }
                 h.context.opening.shared.set_extent(h.id, to)
             }
-            1 => h.context.opening.shared.flush(),
+            1 => h.context.opening.flush(),
             _ => Ok(()), // all openings in this process see the same
         }
     })

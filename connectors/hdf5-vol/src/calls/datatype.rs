@@ -98,7 +98,7 @@ pub(crate) unsafe extern "C" fn specific(at: Void, args_at: *mut IdSpecific, _dx
     done(at, |h| {
         // SAFETY: the library's arguments.
         match unsafe { args(args_at) }?.op {
-            0 => h.context.opening.shared.flush(),
+            0 => h.context.opening.flush(),
             _ => Ok(()),
         }
     })

@@ -1,6 +1,6 @@
 //! Files: create, open, what programs ask of them, flush, close.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_uint, c_void};
 use std::sync::Arc;
 
 use crate::abi::{FileGet, FileSpecific, Herr, Hid, OptionalArgs, Req, Void, access, id};
@@ -10,6 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::file::Opening;
 use crate::handle::{Context, Handle, Kind, behind, text};
 use crate::host::{Host, quietly};
+use crate::mpi;
 use crate::props::{self, List};
 use crate::publish;
 use crate::shadow;
@@ -45,36 +46,6 @@ fn refuse_flags(flags: c_uint) -> Result<()> {
     Ok(())
 }
 
-/// Refuses files that several processes make or open together: each would have a container of its own.
-fn refuse_parallel(host: &Host, fapl: Hid) -> Result<()> {
-    let Some(ask) = host.api.H5Pget_fapl_mpio else { return Ok(()) };
-    let mut communicator: Void = std::ptr::null_mut();
-    // SAFETY: writes a handle of MPI, which is an int or a pointer, and fits.
-    if quietly(host, || unsafe { ask(fapl, &mut communicator, std::ptr::null_mut()) }) < 0 {
-        return Ok(());
-    }
-    let mut ranks: c_int = 2;
-    // SAFETY: functions of the MPI of this process with these signatures; the handle is a copy that is ours to free.
-    unsafe {
-        let size = libc::dlsym(libc::RTLD_DEFAULT, c"MPI_Comm_size".as_ptr());
-        if !size.is_null() {
-            let size: unsafe extern "C" fn(Void, *mut c_int) -> c_int = std::mem::transmute(size);
-            size(communicator, &mut ranks);
-        }
-        let free = libc::dlsym(libc::RTLD_DEFAULT, c"MPI_Comm_free".as_ptr());
-        if !free.is_null() {
-            let free: unsafe extern "C" fn(*mut Void) -> c_int = std::mem::transmute(free);
-            free(&mut communicator);
-        }
-    }
-    if ranks == 1 {
-        return Ok(());
-    }
-    Err(Failure::unsupported(
-        "files of several MPI ranks together are not supported by the drystone connector",
-    ))
-}
-
 pub(crate) unsafe extern "C" fn create<const H: usize>(
     name: *const c_char,
     flags: c_uint,
@@ -87,7 +58,7 @@ pub(crate) unsafe extern "C" fn create<const H: usize>(
     guard(host, std::ptr::null_mut(), || {
         let host = host.ok_or_else(|| Failure::library("unknown library"))?;
         refuse_flags(flags)?;
-        refuse_parallel(host, fapl)?;
+        let ranks = mpi::ranks(host, fapl)?;
         let config = config(host, fapl)?;
         let mut userblock = 0u64;
         // SAFETY: writes one number.
@@ -98,7 +69,7 @@ pub(crate) unsafe extern "C" fn create<const H: usize>(
         let (links, attributes, _, _) = props::of_group(host, fcpl);
         let mut tree = Tree::new(links, attributes);
         tree.fcpl = props::encode(host, fcpl);
-        let opening = Opening::create(text(name), flags, config, tree)?;
+        let opening = Opening::create(text(name), flags, config, tree, ranks)?;
         Ok(handle(host, opening, fapl))
     })
 }
@@ -114,8 +85,8 @@ pub(crate) unsafe extern "C" fn open<const H: usize>(
     guard(host, std::ptr::null_mut(), || {
         let host = host.ok_or_else(|| Failure::library("unknown library"))?;
         refuse_flags(flags)?;
-        refuse_parallel(host, fapl)?;
-        let opening = Opening::open(text(name), flags, config(host, fapl)?)?;
+        let ranks = mpi::ranks(host, fapl)?;
+        let opening = Opening::open(text(name), flags, config(host, fapl)?, ranks)?;
         Ok(handle(host, opening, fapl))
     })
 }
@@ -256,7 +227,7 @@ pub(crate) unsafe extern "C" fn specific<const H: usize>(
         unsafe {
             let args = args(args_at)?;
             match args.op {
-                0 => Handle::from_void(at)?.context.opening.shared.flush()?,
+                0 => Handle::from_void(at)?.context.opening.flush()?,
                 1 => {
                     let h = Handle::from_void(at)?;
                     // SAFETY: another reference to an id that is held.
@@ -274,7 +245,11 @@ pub(crate) unsafe extern "C" fn specific<const H: usize>(
                     let asked = args.args.accessible;
                     *asked.accessible = Opening::accessible(text(asked.name));
                 }
-                3 => Opening::delete(text(args.args.accessible.name))?,
+                3 => {
+                    let asked = args.args.accessible;
+                    let ranks = host.map_or(Ok(None), |host| mpi::ranks(host, asked.fapl_id))?;
+                    Opening::delete(text(asked.name), ranks)?;
+                }
                 4 => {
                     let h = Handle::from_void(at)?;
                     let asked = args.args.equal;
@@ -330,7 +305,7 @@ fn size_of_file(h: &Handle) -> u64 {
 
 pub(crate) unsafe extern "C" fn close(at: Void, _dxpl: Hid, _req: Req) -> Herr {
     done(at, |h| {
-        let flushed = h.context.opening.shared.flush().and_then(|()| match Arc::strong_count(&h.context) {
+        let flushed = h.context.opening.flush().and_then(|()| match Arc::strong_count(&h.context) {
             1 => publish::at_the_end(&h.context),
             _ => Ok(()),
         });

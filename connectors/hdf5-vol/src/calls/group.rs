@@ -135,7 +135,7 @@ pub(crate) unsafe extern "C" fn specific(
     done(at, |h| {
         // SAFETY: the library's arguments.
         match unsafe { args(args_at) }?.op {
-            2 => h.context.opening.shared.flush(),
+            2 => h.context.opening.flush(),
             3 => Ok(()), // all openings in this process see the same
             _ => Err(Failure::unsupported("mounting files is not supported by the drystone connector")),
         }

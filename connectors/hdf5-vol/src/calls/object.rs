@@ -132,7 +132,7 @@ pub(crate) unsafe extern "C" fn specific(
                 1 => *args.args.exists = exists(h, loc)?,
                 2 => *super::args(args.args.token)? = token_of(locate(h, loc)?.id),
                 3 => return visit(&locate(h, loc)?, args),
-                4 => h.context.opening.shared.flush()?,
+                4 => h.context.opening.flush()?,
                 5 => {}
                 op => return Err(Failure::unsupported(format!("operation {op} on an object"))),
             }
@@ -319,13 +319,21 @@ pub(crate) unsafe extern "C" fn copy(
             return Err(Failure::unsupported("copying what references point to is not supported"));
         }
         let path = join(&at.group.name, &at.name);
+        // Of several ranks the first copies values, those that all have written before.
+        let opening = &at.group.context.opening;
+        let together = opening.team().is_some();
+        if together {
+            object.context.opening.flush()?;
+            opening.flush()?;
+        }
         let id = copy_object(&object, &at.group, &path, 0, &mut copying)?;
-        let mut state = at.group.context.opening.shared.lock();
+        let mut state = opening.shared.lock();
         if !state.tree.link(at.group.id, &at.name, cset, Target::Hard(id)) {
             return Err(Failure::exists("destination object already exists"));
         }
         state.dirty = true;
-        Ok(())
+        drop(state);
+        if together { opening.flush() } else { Ok(()) }
     })
 }
 
@@ -449,7 +457,8 @@ fn copy_values(from: &Place, to: &Place, id: Id, space: &Space, encoded: &[u8]) 
     let (source, target) = (&from.context.opening.shared, &to.context.opening.shared);
     let dims = space.dims().to_vec();
     let item = source.lock().shape(from.id)?.1;
-    if space.points().unwrap_or(0) == 0 {
+    let others_do = to.context.opening.team().is_some_and(|team| !team.is_first());
+    if space.points().unwrap_or(0) == 0 || others_do {
         return Ok(());
     }
     let row: u64 = dims.iter().skip(1).product::<u64>().max(1);

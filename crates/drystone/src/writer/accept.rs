@@ -13,7 +13,7 @@ use crate::{Error, Result, adoption, put};
 
 /// Refuses a ranked writer where earlier writers left what it would mix with.
 pub(super) fn refuse_unfenced(inner: &Inner, base: &crate::Snapshot, rank: Rank) -> Result<()> {
-    let (logs, _) = adoption::gather(inner, base, Damaged::GiveUp)?;
+    let (logs, _) = adoption::gather(inner, base, Damaged::GiveUp, None)?;
     let books = Books::new(base, base.sources(&inner.pages)?);
     for log in logs.iter().filter(|l| !adoption::is_fenced(l, base)) {
         let Some(theirs) = log.header.rank else { continue };
@@ -43,7 +43,7 @@ pub(crate) fn require_settled(container: &crate::Container) -> Result<u64> {
     let inner = &container.inner;
     inner.require_writable()?;
     let (base, _) = inner.newest()?;
-    let (logs, _) = adoption::gather(inner, &base, Damaged::GiveUp)?;
+    let (logs, _) = adoption::gather(inner, &base, Damaged::GiveUp, None)?;
     let books = Books::new(&base, base.sources(&inner.pages)?);
     let left = |log: &&crate::log_scan::WriterLog| {
         !adoption::is_fenced(log, &base) && adoption::has_pending(log, &books)

@@ -438,6 +438,16 @@ impl Writer {
 
     /// Closes the log; commits values without step. An open step is dropped, which is an error.
     pub fn close(&self) -> Result<()> {
+        self.close_and(true)
+    }
+
+    /// As [`close`](Self::close), but leaves values without step to [`crate::Container::commit_sealed`]: so the values of many
+    /// writers become visible in one commit.
+    pub fn seal(&self) -> Result<()> {
+        self.close_and(false)
+    }
+
+    fn close_and(&self, commit: bool) -> Result<()> {
         let mut state = lock(&self.shared.state);
         if state.closed || self.shared.pid != std::process::id() {
             return Ok(());
@@ -462,7 +472,7 @@ impl Writer {
         }
         let (parts, tail) = (state.parts(), state.part.tail());
         drop(state);
-        if loose {
+        if loose && commit {
             adoption::commit_own(
                 &self.shared.inner,
                 self.shared.id,
@@ -737,7 +747,7 @@ impl Writer {
 
     /// Closes the current part and begins the next.
     fn roll(&self, state: &mut State) -> Result<()> {
-        self.seal(state)?;
+        self.seal_log(state)?;
         let number = state.part.number + 1;
         let s = &self.shared;
         let header = header(&s.inner, s.id, number, s.run, s.rank, s.fence);
@@ -748,7 +758,7 @@ impl Writer {
     }
 
     /// Ends the current part: everything handed over, CLOSE written.
-    fn seal(&self, state: &mut State) -> Result<()> {
+    fn seal_log(&self, state: &mut State) -> Result<()> {
         let s = &self.shared;
         state.part.idx_push(Kind::Close, &[]);
         state.part.segment.finish(self.durable())?;
@@ -835,7 +845,7 @@ impl Writer {
             self.promise(state, &head, &entries)?;
         }
         if self.appends() || state.part.idx_frames > 1 {
-            self.seal(state)?;
+            self.seal_log(state)?;
         }
         Ok(())
     }

@@ -1,0 +1,255 @@
+//! A file of several ranks, here threads: what each writes by itself becomes one file, and ranks that disagree are told so.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::path::Path;
+use std::sync::{Arc, Barrier, Mutex};
+
+use drystone_hdf5_vol::abi::access::{RDWR, TRUNC};
+use drystone_hdf5_vol::config::Config;
+use drystone_hdf5_vol::failure::Result;
+use drystone_hdf5_vol::file::Opening;
+use drystone_hdf5_vol::space::Cells;
+use drystone_hdf5_vol::team::Ranks;
+use drystone_hdf5_vol::tree::{
+    Attribute, Body, Dataset, Id, Object, Properties, ROOT, Space, StoredType, Target, Times, Tree,
+};
+
+/// Threads that put what they send on one board.
+struct Threads {
+    rank: u32,
+    board: Arc<(Mutex<Vec<Vec<u8>>>, Barrier)>,
+}
+
+impl Ranks for Threads {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+    fn size(&self) -> u32 {
+        self.board.0.lock().unwrap().len() as u32
+    }
+    fn all_gather(&self, send: &[u8]) -> Result<Vec<u8>> {
+        let (board, barrier) = &*self.board;
+        board.lock().unwrap()[self.rank as usize] = send.to_vec();
+        barrier.wait();
+        let heard = board.lock().unwrap().concat();
+        barrier.wait();
+        Ok(heard)
+    }
+    fn lane(&self) -> u32 {
+        self.rank + 1
+    }
+}
+
+/// Runs a rank per thread; gives what each returns, in their order.
+fn on_ranks<T: Send>(size: u32, body: impl Fn(u32, Arc<dyn Ranks>) -> T + Sync) -> Vec<T> {
+    let board = Arc::new((Mutex::new(vec![Vec::new(); size as usize]), Barrier::new(size as usize)));
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..size)
+            .map(|rank| {
+                let (body, ranks) = (&body, Arc::new(Threads { rank, board: board.clone() }));
+                scope.spawn(move || body(rank, ranks))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn create(path: &Path, ranks: Option<Arc<dyn Ranks>>) -> Result<Arc<Opening>> {
+    let name = path.to_str().unwrap().as_bytes();
+    Opening::create(name, TRUNC, Config { sync: false, ..Config::default() }, Tree::new(0, 0), ranks)
+}
+
+fn open(path: &Path, flags: u32, ranks: Option<Arc<dyn Ranks>>) -> Result<Arc<Opening>> {
+    Opening::open(
+        path.to_str().unwrap().as_bytes(),
+        flags,
+        Config { sync: false, ..Config::default() },
+        ranks,
+    )
+}
+
+fn integer() -> StoredType {
+    StoredType { encoded: vec![3, 0, 0x10, 8, 0, 0, 4, 0, 0, 0, 0, 0, 32, 0], size: 4, committed: None }
+}
+
+/// What H5Dcreate does on one rank.
+fn dataset(file: &Opening, name: &str, dims: &[u64], most: &[u64]) -> Id {
+    let dataset = Dataset {
+        dtype: integer(),
+        space: Space::Simple(dims.to_vec(), most.to_vec()),
+        properties: Properties { layout: 2, chunk: vec![2; dims.len()], ..Properties::default() },
+        fill: None,
+        variable: None,
+        high: vec![0; dims.len()],
+    };
+    let mut state = file.shared.lock();
+    let id = state.tree.add(Object::new(Body::Dataset(Box::new(dataset)), Times::now(true)));
+    assert!(state.tree.link(ROOT, name.as_bytes(), 0, Target::Hard(id)));
+    state.named.insert(id, format!("/{name}"));
+    state.dirty = true;
+    id
+}
+
+fn bytes(values: impl IntoIterator<Item = i32>) -> Vec<u8> {
+    values.into_iter().flat_map(i32::to_le_bytes).collect()
+}
+
+fn id_of(file: &Opening, name: &str) -> Id {
+    file.shared.lock().tree.plain(name.as_bytes()).unwrap()
+}
+
+fn whole(file: &Opening, name: &str, count: &[u64]) -> Vec<i32> {
+    let data =
+        file.shared.read(id_of(file, name), &Cells::Box(vec![0; count.len()], count.to_vec())).unwrap();
+    data.chunks_exact(4).map(|b| i32::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+#[test]
+fn what_ranks_write_apart_is_one_file_and_is_seen_by_all_after_a_flush() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.h5");
+    on_ranks(4, |rank, ranks| {
+        let file = create(&path, Some(ranks)).unwrap();
+        let x = dataset(&file, "x", &[4, 6], &[4, 6]);
+        let row = bytes((0..6).map(|i| rank as i32 * 10 + i));
+        file.shared.write(x, &Cells::Box(vec![u64::from(rank), 0], vec![1, 6]), row).unwrap();
+        // What a rank wrote it reads at once.
+        assert_eq!(whole(&file, "x", &[4, 6])[rank as usize * 6 + 5], rank as i32 * 10 + 5);
+        file.flush().unwrap();
+        let expected: Vec<i32> = (0..4).flat_map(|r| (0..6).map(move |i| r * 10 + i)).collect();
+        assert_eq!(whole(&file, "x", &[4, 6]), expected);
+        // Cells of a dataset, each rank every fourth: others' cells are not touched.
+        let y = dataset(&file, "y", &[100_000], &[100_000]);
+        let mine: Vec<(u64, u64)> = (0..1000).map(|i| (i * 100 + u64::from(rank), 1)).collect();
+        file.shared.write(y, &Cells::Runs(mine), bytes((0..1000).map(|i| i * 4 + rank as i32))).unwrap();
+        file.flush().unwrap();
+    });
+    let file = open(&path, 0, None).unwrap();
+    let y = whole(&file, "y", &[100_000]);
+    for (at, value) in y.into_iter().enumerate() {
+        let expected = if at % 100 < 4 { (at / 100 * 4 + at % 100) as i32 } else { 0 };
+        assert_eq!(value, expected, "cell {at}");
+    }
+}
+
+#[test]
+fn ranks_that_open_a_file_together_extend_what_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.h5");
+    on_ranks(2, |rank, ranks| {
+        let file = create(&path, Some(ranks)).unwrap();
+        let x = dataset(&file, "x", &[2], &[u64::MAX]);
+        file.shared.write(x, &Cells::Box(vec![u64::from(rank)], vec![1]), bytes([rank as i32])).unwrap();
+        file.flush().unwrap();
+    });
+    on_ranks(3, |rank, ranks| {
+        let file = open(&path, RDWR, Some(ranks)).unwrap();
+        assert_eq!(whole(&file, "x", &[2]), [0, 1]);
+        let x = id_of(&file, "x");
+        file.shared.set_extent(x, &[5]).unwrap();
+        file.shared
+            .write(x, &Cells::Box(vec![2 + u64::from(rank)], vec![1]), bytes([7 + rank as i32]))
+            .unwrap();
+        file.flush().unwrap();
+        assert_eq!(whole(&file, "x", &[5]), [0, 1, 7, 8, 9]);
+        // Cells that went and come back read as fill, on whichever rank and whoever wrote them.
+        file.shared.set_extent(x, &[1]).unwrap();
+        file.shared.set_extent(x, &[4]).unwrap();
+        if rank == 2 {
+            file.shared.write(x, &Cells::Box(vec![3], vec![1]), bytes([33])).unwrap();
+        }
+        file.flush().unwrap();
+        assert_eq!(whole(&file, "x", &[4]), [0, 0, 0, 33]);
+    });
+}
+
+#[test]
+fn a_rank_that_creates_something_else_is_an_error_of_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.h5");
+    let said = on_ranks(3, |rank, ranks| {
+        let file = create(&path, Some(ranks)).unwrap();
+        dataset(&file, "x", &[2], &[2]);
+        file.flush().unwrap();
+        dataset(&file, if rank == 1 { "b" } else { "a" }, &[2], &[2]);
+        file.flush().unwrap_err().message
+    });
+    for message in &said {
+        assert!(message.contains("/b is not there on rank 0"), "{message}");
+    }
+    let file = open(&path, 0, None).unwrap(); // what was agreed on is there, and no more
+    assert_eq!(file.shared.lock().tree.group(ROOT).unwrap().links.len(), 1);
+}
+
+#[test]
+fn attributes_and_shapes_are_compared_and_times_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.h5");
+    let attribute = |value: i32| Attribute {
+        order: 0,
+        cset: 0,
+        dtype: integer(),
+        space: Space::Scalar,
+        data: bytes([value]),
+    };
+    let said = on_ranks(2, |rank, ranks| {
+        let file = create(&path, Some(ranks)).unwrap();
+        let x = dataset(&file, "x", &[2], &[2]);
+        let put = |value: i32| {
+            let mut state = file.shared.lock();
+            let object = state.tree.objects.get_mut(&x).unwrap();
+            object.put_attribute(b"a", attribute(value));
+            object.times.changed += i64::from(rank);
+            state.dirty = true;
+        };
+        put(5);
+        file.flush().unwrap();
+        put(rank as i32);
+        file.flush().unwrap_err().message
+    });
+    assert!(said.iter().all(|m| m.contains("the attribute \"a\" of /x")), "{said:?}");
+}
+
+#[test]
+fn a_failure_of_one_rank_is_an_error_of_all_and_nobody_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.h5");
+    create(&path, None).unwrap();
+    let said = on_ranks(2, |rank, ranks| {
+        // Flags that one rank does not give.
+        let flags = if rank == 1 { 0 } else { RDWR };
+        open(&path, flags, Some(ranks)).err().unwrap().message
+    });
+    assert!(said.iter().all(|m| m.contains("different flags")), "{said:?}");
+    let missing = folder.path().join("none.h5");
+    let said = on_ranks(2, |_, ranks| open(&missing, 0, Some(ranks)).err().unwrap().message);
+    assert!(said[0].contains("errno = 2") && said[1].contains("rank 0"), "{said:?}");
+}
+
+#[test]
+fn what_a_killed_program_left_is_not_taken_for_a_new_object() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.h5");
+    on_ranks(2, |_, ranks| create(&path, Some(ranks)).unwrap().flush().unwrap());
+    for round in 0..3 {
+        // As if killed: values reach the container, and the tree that speaks of them is never put.
+        let file = open(&path, RDWR, None).unwrap();
+        let x = dataset(&file, "x", &[50_000], &[50_000]);
+        file.shared.write(x, &Cells::Box(vec![0], vec![50_000]), bytes(vec![9; 50_000])).unwrap();
+        if round < 2 {
+            file.shared.lock().tree.unlink(ROOT, b"x").unwrap();
+            file.shared.lock().reap(x);
+        }
+    }
+    on_ranks(2, |rank, ranks| {
+        let file = open(&path, RDWR, Some(ranks)).unwrap();
+        assert_eq!(whole(&file, "x", &[50_000])[49_999], 9);
+        file.shared.lock().tree.unlink(ROOT, b"x").unwrap();
+        let old = 104;
+        file.shared.lock().reap(old);
+        let x = dataset(&file, "x", &[50_000], &[50_000]);
+        file.shared.write(x, &Cells::Box(vec![u64::from(rank)], vec![1]), bytes([5])).unwrap();
+        file.flush().unwrap();
+        assert_eq!(whole(&file, "x", &[50_000])[..3], [5, 5, 0]);
+    });
+}
