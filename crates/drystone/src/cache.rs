@@ -26,30 +26,32 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
         Cache { half: bytes / 2, inner: Mutex::new(inner) }
     }
 
-    /// The cached value, or what `load` makes (outside the lock; two threads may load the same).
-    pub(crate) fn get<E>(&self, key: &K, load: impl FnOnce() -> Result<(V, usize), E>) -> Result<Arc<V>, E> {
-        {
-            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((value, _)) = inner.young.get(key) {
-                return Ok(value.clone());
-            }
-            if let Some((value, bytes)) = inner.old.remove(key) {
-                let out = value.clone();
-                self.insert(&mut inner, key.clone(), value, bytes);
-                return Ok(out);
-            }
-        }
-        let (value, bytes) = load()?;
-        let value = Arc::new(value);
+    /// The cached value, if there is one.
+    pub(crate) fn find(&self, key: &K) -> Option<Arc<V>> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((value, _)) = inner.young.get(key) {
+            return Some(value.clone());
+        }
+        let (value, bytes) = inner.old.remove(key)?;
         self.insert(&mut inner, key.clone(), value.clone(), bytes);
-        Ok(value)
+        Some(value)
     }
 
-    /// Keeps a value that is known without loading.
-    pub(crate) fn put(&self, key: K, value: V, bytes: usize) {
+    /// The cached value, or what `load` makes (outside the lock; two threads may load the same).
+    pub(crate) fn get<E>(&self, key: &K, load: impl FnOnce() -> Result<(V, usize), E>) -> Result<Arc<V>, E> {
+        if let Some(value) = self.find(key) {
+            return Ok(value);
+        }
+        let (value, bytes) = load()?;
+        Ok(self.put(key.clone(), value, bytes))
+    }
+
+    /// Keeps a value that is known without loading; it is given back to be shared.
+    pub(crate) fn put(&self, key: K, value: V, bytes: usize) -> Arc<V> {
+        let value = Arc::new(value);
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        self.insert(&mut inner, key, Arc::new(value), bytes);
+        self.insert(&mut inner, key, value.clone(), bytes);
+        value
     }
 
     fn insert(&self, inner: &mut Generations<K, V>, key: K, value: Arc<V>, bytes: usize) {

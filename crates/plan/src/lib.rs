@@ -14,6 +14,7 @@
 #![allow(clippy::single_range_in_vec_init, reason = "lists of one byte range are what this crate is about")]
 
 pub mod aggregation;
+pub mod ahead;
 pub mod clip;
 pub mod coalesce;
 pub mod form;

@@ -179,6 +179,30 @@ fn copies_into_large_buffers_are_exact_from_every_skew() {
     }
 }
 
+/// Lines of the array are asked for ahead there, beyond its end too, where runs lie apart in it; the box is dense.
+#[test]
+fn a_box_moves_exactly_between_an_array_of_a_megabyte_and_its_own_cells() {
+    let (array, cells, rows) = if cfg!(miri) { (8 << 10, 2 << 10, 3) } else { (1 << 20, 80 << 10, 9) };
+    for elem in [8, 100, 128, 136, 191, 192, 216, 4096] {
+        let (e, n) = (elem as i64, rows as u64);
+        for pitch in [e + 64, e + 65, 2 * e + 200] {
+            let planes = (cells as u64).div_ceil(n * elem as u64).max(2);
+            let apart = (array as i64 / planes as i64).max(n as i64 * pitch + 8);
+            let (far, near) = ([apart, pitch], [n as i64 * e, e]);
+            let (array, cells) = ((apart * planes as i64) as usize + 16, (planes * n) as usize * elem + 16);
+            let dims = |src: [i64; 2], dst: [i64; 2]| {
+                vec![Dim::new(planes, src[0], dst[0]), Dim::new(n, src[1], dst[1])]
+            };
+            let gather = (dims(far, near), array, cells);
+            let scatter = (dims(near, far), cells, array);
+            for (dims, src_len, dst_len) in [gather, scatter] {
+                let case = Case { src_at: 3, dst_at: 5, elem, dims, src_len, dst_len };
+                check(&case, |copy, src, dst| copy.run(src, dst).unwrap());
+            }
+        }
+    }
+}
+
 #[test]
 fn threads_do_what_one_thread_does() {
     let n = if cfg!(miri) { 24i64 } else { 1100 };

@@ -5,6 +5,7 @@
 
 mod listed;
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +21,7 @@ use drystone_plan::coalesce::Fetch;
 use drystone_plan::form::Form;
 use drystone_plan::layout;
 use drystone_plan::parts::Part;
-use drystone_plan::read_plan::Work;
+use drystone_plan::read_plan::{ReadPlan, Work};
 use drystone_rules::{Dim, StridedCopy};
 use drystone_store::Request;
 use drystone_transform::checks::{crc_units, verify_units};
@@ -28,7 +29,8 @@ use drystone_transform::{Chain, Logical, Scratch, TransformError};
 
 use super::coded::Waiting;
 use super::published::{self, Shelf, Shelved};
-use super::{Prepared, Reading, segment_key, threads, trailers};
+use super::trailers::{self, Needed};
+use super::{Prepared, Reading, segment_key, threads};
 use crate::array::Target;
 use crate::container::{Inner, lock};
 use crate::error::must_exist;
@@ -185,12 +187,13 @@ fn attempt(
     out: &Target<'_>,
     sources: &Sources<'_>,
 ) -> Result<()> {
-    let trailers = trailers::of_plan(reading, prepared, sources)?;
+    let plan = &prepared.plan;
+    let needed = Needed::of_plan(reading, prepared, sources)?;
+    announce(reading, plan, &needed, sources);
+    let trailers = needed.load(reading, prepared, sources)?;
     let waiting = Waiting::default();
     let job = Job { reading, prepared, first_step, out, sources, trailers, waiting };
     job.fill()?;
-    let plan = &prepared.plan;
-    job.announce();
     let decoded = plan.works.iter().map(|w| job.decoded_len(w)).max().unwrap_or(0);
     let largest =
         plan.fetches.iter().map(Fetch::len).max().unwrap_or(0).saturating_add(decoded.saturating_mul(2));
@@ -223,12 +226,23 @@ fn attempt(
     failed.map_or(Ok(()), Err)
 }
 
+/// Tells the store what will be read. Checks are told of with the rest, though they are read first.
+fn announce(reading: &Reading, plan: &ReadPlan, needed: &Needed<'_>, sources: &Sources<'_>) {
+    let told = plan.ahead(|request| needed.is_missing(request));
+    for of_source in told.chunk_by(|a, b| a.0 == b.0) {
+        let Some(Ok(key)) = of_source.first().map(|(source, _)| sources.key(*source)) else { continue };
+        let ranges = of_source.iter().map(|(_, range)| (range.start, range.end - range.start)).collect();
+        // A hint: nobody waits for it, and a failure shows in the read itself.
+        drop(reading.inner.store.submit(Request::Expect { key, ranges }));
+    }
+}
+
 /// Requests in the groups in which the store gets them: small ones to one object together.
-fn groups(fetches: &[Asked]) -> Vec<&[Asked]> {
+pub(super) fn groups<T, F: Borrow<Fetch<T>>>(fetches: &[F]) -> Vec<&[F]> {
     let mut groups = Vec::with_capacity(fetches.len());
     let (mut from, mut bytes) = (0, 0);
-    for (n, fetch) in fetches.iter().enumerate() {
-        let joins = fetches.get(from).is_some_and(|first| first.source == fetch.source)
+    for (n, fetch) in fetches.iter().map(F::borrow).enumerate() {
+        let joins = fetches.get(from).is_some_and(|first| first.borrow().source == fetch.source)
             && fetch.len() < DIRECT
             && bytes + fetch.len() <= GROUP_BYTES
             && n - from < GROUP;
@@ -324,21 +338,6 @@ impl Job<'_> {
         self.reading.damaged(self.sources, entry.source, entry.step, at, what)
     }
 
-    /// Tells the store of many small requests ahead: a device serves them together faster than one after the other.
-    fn announce(&self) {
-        let small: Vec<&Asked> =
-            self.prepared.plan.fetches.iter().filter(|f| f.len() <= layout::SMALL).collect();
-        if small.len() < layout::MANY {
-            return;
-        }
-        for of_source in small.chunk_by(|a, b| a.source == b.source) {
-            let Some(Ok(key)) = of_source.first().map(|f| self.sources.key(f.source)) else { continue };
-            let ranges = of_source.iter().map(|f| (f.range.start, f.len())).collect();
-            // A hint: nobody waits for it, and a failure shows in the read itself.
-            drop(self.reading.inner.store.submit(Request::Expect { key, ranges }));
-        }
-    }
-
     /// Whether two items of a request are the same cells of members that stand side by side in them.
     fn is_beside(
         &self,
@@ -367,12 +366,7 @@ impl Job<'_> {
             return Ok(());
         }
         let mut bytes = std::mem::take(&mut buffers.read);
-        if group.len() == 1 {
-            self.reading.read_range(self.sources, first.source, &first.range, &mut bytes)?;
-        } else {
-            let ranges: Vec<(u64, usize)> = group.iter().map(|f| (f.range.start, f.len() as usize)).collect();
-            self.reading.read_ranges(self.sources, first.source, &ranges, &mut bytes)?;
-        }
+        self.reading.read_group(self.sources, group, &mut bytes)?;
         let mut at = 0;
         for fetch in group {
             let end = at + fetch.len() as usize;

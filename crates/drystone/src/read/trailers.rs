@@ -2,17 +2,18 @@
 //!
 //! They are kept in the container's cache, so a trailer that was read for a plan is at hand when the plan is carried out.
 
+use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
 use drystone_format::entry::Piece;
 use drystone_format::piece::Trailer;
-use drystone_plan::coalesce::coalesce;
+use drystone_plan::coalesce::{Fetch, coalesce};
 use drystone_plan::read_plan::Work;
 use drystone_store::StoreExt;
 
-use super::execute::Sources;
+use super::execute::{Sources, groups};
 use super::{Prepared, Reading};
 use crate::error::must_exist;
 use crate::{Error, Result};
@@ -81,32 +82,89 @@ pub(super) fn for_plan(
     Ok(known)
 }
 
-/// The trailers that a plan's partial reads need, by number.
-pub(super) fn of_plan(
-    reading: &Reading,
-    prepared: &Prepared,
-    sources: &Sources<'_>,
-) -> Result<Vec<Arc<Trailer>>> {
-    let plan = &prepared.plan;
-    let mut owner: HashMap<usize, &Work> = HashMap::new();
-    for work in &plan.works {
-        if let Some(trailer) = work.trailer {
-            owner.entry(trailer).or_insert(work);
+/// The trailers that a plan's partial reads need: those in the cache, by number, and the requests that bring the others.
+pub(super) struct Needed<'p> {
+    found: Vec<Arc<Trailer>>,
+    /// The first work that each serves.
+    works: Vec<Option<&'p Work>>,
+    /// Numbers of requests, ascending.
+    missing: Vec<usize>,
+}
+
+impl<'p> Needed<'p> {
+    pub(super) fn of_plan(
+        reading: &Reading,
+        prepared: &'p Prepared,
+        sources: &Sources<'_>,
+    ) -> Result<Needed<'p>> {
+        let plan = &prepared.plan;
+        let count = plan.works.iter().filter_map(|work| work.trailer).max().map_or(0, |last| last + 1);
+        let mut works: Vec<Option<&Work>> = vec![None; count];
+        for work in &plan.works {
+            if let Some(place) = work.trailer.and_then(|number| works.get_mut(number)) {
+                place.get_or_insert(work);
+            }
         }
-    }
-    let count = owner.keys().max().map_or(0, |n| n + 1);
-    let mut found: Vec<Arc<Trailer>> = vec![Arc::default(); count];
-    let mut buffer = Vec::new();
-    for fetch in &plan.trailers {
-        let mut have = false;
-        for (range, number) in &fetch.items {
-            let (Some(work), Some(slot)) = (owner.get(number), found.get_mut(*number)) else { continue };
-            let step = prepared.slots[work.slot].candidates[work.entry].entry.step;
-            let place = (fetch.source, &fetch.range);
-            *slot = load(reading, sources, place, (range, &work.piece, step), &mut have, &mut buffer)?;
+        let mut needed = Needed { found: vec![Arc::default(); count], works, missing: Vec::new() };
+        for (request, fetch) in plan.trailers.iter().enumerate() {
+            let from = sources.get(fetch.source)?;
+            let mut all = true;
+            for (_, number) in &fetch.items {
+                let Some((found, work)) = needed.place(*number) else { continue };
+                match reading.inner.trailers.find(&(from.writer, from.part, work.piece.position)) {
+                    Some(trailer) => *found = trailer,
+                    None => all = false,
+                }
+            }
+            if !all {
+                needed.missing.push(request);
+            }
         }
+        Ok(needed)
     }
-    Ok(found)
+
+    /// Whether a request of the plan for trailers, by its number, is still to be carried out.
+    pub(super) fn is_missing(&self, request: usize) -> bool {
+        self.missing.binary_search(&request).is_ok()
+    }
+
+    fn place(&mut self, number: usize) -> Option<(&mut Arc<Trailer>, &'p Work)> {
+        Some((self.found.get_mut(number)?, (*self.works.get(number)?)?))
+    }
+
+    /// Carries out the requests; all trailers, by number.
+    pub(super) fn load(
+        mut self,
+        reading: &Reading,
+        prepared: &Prepared,
+        sources: &Sources<'_>,
+    ) -> Result<Vec<Arc<Trailer>>> {
+        let missing: Vec<&Fetch<usize>> =
+            self.missing.iter().filter_map(|&request| prepared.plan.trailers.get(request)).collect();
+        let mut buffer = Vec::new();
+        for group in groups(&missing) {
+            reading.read_group(sources, group, &mut buffer)?;
+            let mut bytes = &buffer[..];
+            for fetch in group {
+                let from = sources.get(fetch.source)?;
+                let (brought, behind) = bytes.split_at(fetch.len() as usize);
+                bytes = behind;
+                for (range, number) in &fetch.items {
+                    let Some((found, work)) = self.place(*number) else { continue };
+                    let piece = &work.piece;
+                    let within =
+                        (range.start - fetch.range.start) as usize..(range.end - fetch.range.start) as usize;
+                    let trailer = decode(piece, &brought[within]).ok_or_else(|| {
+                        let step = prepared.slots[work.slot].candidates[work.entry].entry.step;
+                        reading.damaged(sources, fetch.source, step, range.start, DAMAGED)
+                    })?;
+                    let (key, cost) = ((from.writer, from.part, piece.position), cost(&trailer));
+                    *found = reading.inner.trailers.put(key, trailer, cost);
+                }
+            }
+        }
+        Ok(self.found)
+    }
 }
 
 /// One trailer of an entry of `step`, from the cache or from a request that is carried out when the first trailer in it is not
@@ -157,17 +215,25 @@ impl Reading {
             .map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.path)))
     }
 
-    /// Reads several ranges of a source, which together are not much, one behind the other into `out`.
-    pub(super) fn read_ranges(
+    /// Carries out the requests of one of the [`groups`]: what they bring stands one behind the other in `out`.
+    pub(super) fn read_group<T, F: Borrow<Fetch<T>>>(
         &self,
         sources: &Sources<'_>,
-        source: u32,
-        ranges: &[(u64, usize)],
+        group: &[F],
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let key = sources.key(source)?;
+        let Some(first) = group.first().map(F::borrow) else {
+            out.clear();
+            return Ok(());
+        };
+        if group.len() == 1 {
+            return self.read_range(sources, first.source, &first.range, out);
+        }
+        let key = sources.key(first.source)?;
+        let range = |fetch: &F| (fetch.borrow().range.start, fetch.borrow().len() as usize);
+        let ranges: Vec<(u64, usize)> = group.iter().map(range).collect();
         out.resize(ranges.iter().map(|(_, len)| len).sum(), 0);
-        let read = self.inner.store.read_ranges(&key, ranges, out);
+        let read = self.inner.store.read_ranges(&key, &ranges, out);
         read.map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.path)))
     }
 

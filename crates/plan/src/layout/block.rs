@@ -33,10 +33,7 @@ const PER_PIECE: f64 = 2e-6;
 pub const PARALLEL: u64 = 2 << 20;
 /// See [`PARALLEL`].
 pub const PARALLEL_RAW: u64 = 16 << 20;
-/// From so many requests of at most [`SMALL`] bytes on, the store is told of them ahead, and then has about `AHEAD` under way.
-pub const MANY: usize = 16;
-/// See [`MANY`].
-pub const SMALL: u64 = 128 << 10;
+/// Requests that a store which is told of them ahead has about under way.
 const AHEAD: usize = 8;
 /// Seconds that a processor spends on each run of cells besides its bytes, where rows are shorter than the block's: measured, with runs
 /// of 100 to 512 bytes out of memory. A block is gathered once when it is written.
@@ -175,8 +172,7 @@ pub fn under_way(plan: &ReadPlan, slots: &[Slot], threads: usize) -> (usize, usi
     let parallel = if coded { PARALLEL } else { PARALLEL_RAW };
     let bytes = plan.fetches.iter().fold(0u64, |sum, fetch| sum.saturating_add(fetch.len()));
     let working = if bytes < parallel { 1 } else { threads.min(plan.fetches.len()).max(1) };
-    let small = plan.fetches.iter().filter(|fetch| fetch.len() <= SMALL).count();
-    (if small >= MANY { working.max(AHEAD) } else { working }, working)
+    (if plan.ahead(|_| true).is_empty() { working } else { working.max(AHEAD) }, working)
 }
 
 /// Seconds that a planned read of these slots is expected to take, on a store that costs what `device` says at the depth that

@@ -28,6 +28,7 @@ use drystone_format::table::Subchunk;
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Bound, Precision};
 
+use crate::ahead::ahead;
 use crate::coalesce::{Fetch, coalesce};
 use crate::form::Form;
 use crate::parts::{Part, parts};
@@ -106,6 +107,16 @@ pub struct Work {
     pub whole: bool,
     /// Unless `whole`: the number of the trailer that verifies the ranges. Works on the same piece share it.
     pub trailer: Option<usize>,
+}
+
+impl ReadPlan {
+    /// What a store is told of before the requests are carried out: all payloads, and those requests for trailers that are still
+    /// `missing`, by their number in the plan.
+    pub fn ahead(&self, missing: impl Fn(usize) -> bool) -> Vec<(u32, Range<u64>)> {
+        let payloads = self.fetches.iter().map(|fetch| (fetch.source, fetch.range.clone()));
+        let trailers = self.trailers.iter().enumerate().filter(|(number, _)| missing(*number));
+        ahead(payloads.chain(trailers.map(|(_, fetch)| (fetch.source, fetch.range.clone()))))
+    }
 }
 
 impl Work {

@@ -1,0 +1,83 @@
+//! Which bytes a store is told of before the requests for them are carried out.
+//!
+//! Requests go out one after the other, and a medium that is asked for one at a time waits between them. Systems read ahead in a file
+//! that is read in order, but begin with little, and know nothing of what lies apart. Told of all, they bring requests of 360 KiB
+//! to 1 MiB that lie apart, and the first megabytes of a stream, in half the time.
+//!
+//! Invariants
+//! - ranges are ascending, disjoint, at most [`MOST`] bytes together, and hold nothing that is not requested but holes below a page;
+//! - a long stream is not told of: reading it in order is what systems do best.
+
+use std::ops::Range;
+
+/// Fewer requests, and fewer bytes, are not worth telling.
+const MANY: usize = 16;
+const LEAST: u64 = 512 << 10;
+/// Requests that lie in a row and have more bytes together are a stream.
+const STREAM: u64 = 8 << 20;
+/// No more is told of: it would be in the way of what is read first.
+const MOST: u64 = 32 << 20;
+/// Holes up to this size are in pages that are read anyway.
+const HOLE: u64 = 4 << 10;
+
+/// What to tell of these requests (source, bytes), which are given in any order. Nothing for a single one, or few bytes in few.
+pub fn ahead(requests: impl Iterator<Item = (u32, Range<u64>)>) -> Vec<(u32, Range<u64>)> {
+    let mut requests: Vec<(u32, Range<u64>)> = requests.collect();
+    let len = |range: &Range<u64>| range.end.saturating_sub(range.start);
+    let bytes = requests.iter().fold(0u64, |sum, (_, range)| sum.saturating_add(len(range)));
+    if requests.len() < 2 || requests.len() < MANY && bytes < LEAST {
+        return Vec::new();
+    }
+    requests.sort_unstable_by_key(|(source, range)| (*source, range.start));
+    requests.dedup_by(|(source, next), (before, run)| {
+        let joins = source == before && next.start <= run.end.saturating_add(HOLE);
+        if joins {
+            run.end = run.end.max(next.end);
+        }
+        joins
+    });
+    let mut told = 0u64;
+    requests.retain(|(_, run)| {
+        let short = len(run) <= STREAM && len(run) > 0 && told.saturating_add(len(run)) <= MOST;
+        told += if short { len(run) } else { 0 };
+        short
+    });
+    requests
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const K: u64 = 1 << 10;
+    const M: u64 = 1 << 20;
+
+    fn told(requests: &[Range<u64>]) -> Vec<Range<u64>> {
+        ahead(requests.iter().map(|range| (0, range.clone()))).into_iter().map(|(_, range)| range).collect()
+    }
+
+    #[test]
+    fn what_lies_apart_is_told_of_in_order_and_neighbours_together() {
+        let found = told(&[9 * M..10 * M, 0..300 * K, 300 * K + 88..600 * K, 2 * M..3 * M]);
+        assert_eq!(found, [0..600 * K, 2 * M..3 * M, 9 * M..10 * M]);
+        let two_sources = [(1, 0..M), (0, M..2 * M), (1, M..2 * M)];
+        assert_eq!(ahead(two_sources.into_iter()), [(0, M..2 * M), (1, 0..2 * M)]);
+    }
+
+    #[test]
+    fn one_request_few_bytes_and_long_streams_are_not() {
+        assert_eq!(told(&[0..M]), []);
+        assert_eq!(told(&[0..4 * K, M..M + 4 * K]), []);
+        assert_eq!(told(&(0..9).map(|k| k * M..(k + 1) * M).collect::<Vec<_>>()), []);
+        assert_eq!(told(&(0..4).map(|k| k * M..(k + 1) * M).collect::<Vec<_>>()), [0..4 * M]);
+        let many: Vec<Range<u64>> = (0..16).map(|k| k * M..k * M + K).collect();
+        assert_eq!(told(&many), many);
+    }
+
+    #[test]
+    fn no_more_is_told_than_may_lie_ready() {
+        let many: Vec<Range<u64>> = (0..100).map(|k| 2 * k * M..(2 * k + 1) * M).collect();
+        assert_eq!(told(&many), many[..32]);
+        assert_eq!(told(&[0..u64::MAX, 5..u64::MAX]), []);
+    }
+}
