@@ -1,21 +1,27 @@
 """Rules beside NumPy's own copies and memcpy, over element sizes, run lengths and strides.
 
-    .venv/bin/python bench/kernels/run.py [--quick] [--megabytes 32] [--rounds 15] [--document]
+    .venv/bin/python bench/kernels/run.py [--quick] [--rounds 45] [--document]
 
 Bar: at least NumPy everywhere; 80 % of memcpy for runs of 512 bytes, 50 % for 8-byte transposes of 4096 squared. Every case lets
-NumPy, a compiled rule and a copy of as many contiguous bytes act in turn between the same buffers, on one thread, and compares
-what both left. Times are the shortest of many rounds: whatever else the machine does makes them longer, never shorter. Calling a
-rule or NumPy from Python is in them.
+NumPy, a compiled rule and a copy of as many contiguous bytes act in turn, on one thread, and compares what both left. In the cache
+they act between the same buffers; from memory to memory on one pair of many after the other, so that none is in a cache when its turn
+comes. Times are those that a fifth of the rounds do not reach. Calling a rule or NumPy from Python is in them. Runs are also
+compared with what loops written by hand reach (limit.c, if there is a C compiler).
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +34,18 @@ Array = np.ndarray[Any, Any]
 DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs" / "benchmarks-kernels.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 SIZES = [1, 2, 4, 8, 16, 24, 32, 64, 128, 256, 512, 1024, 4096]
+CACHED = 256 << 10
+"""Bytes moved per case in the cache."""
+PIECE = 8 << 20
+"""Bytes moved at once from memory; a destination so large is not kept in caches."""
+PASSED = 384 << 20
+"""Bytes of buffers that are walked before one is used again."""
 
 
 @dataclass
 class Case:
     """Two views of two buffers: NumPy copies one to the other, the rule does the same."""
 
-    name: str
     source: Array
     target: Array
     """The buffers, dense bytes."""
@@ -54,100 +65,132 @@ def elements(buffer: Array, size: int, stride: int, count: int) -> Array:
     return np.lib.stride_tricks.as_strided(buffer.view(wide)[:1], (count, size // width), (stride, width))
 
 
-def strided(total: int) -> list[Case]:
+Cases = dict[tuple[str, str], Callable[[], Case]]
+"""What is done, and to what: how a case is made, with buffers of its own."""
+
+
+def gather(size: int, times: int, total: int) -> Case:
+    """Every `times`-th element, to where they follow each other."""
+    count, far = total // size, size * times
+    wide, dense = np.ones(count * far, "u1"), np.ones(count * size, "u1")
+    a, b = elements(wide, size, far, count), elements(dense, size, size, count)
+    layouts = Layout.of((count, size), "u1", (far, 1)), Layout.of((count, size), "u1")
+    return Case(wide, dense, lambda: np.copyto(b, a), layouts, total)
+
+
+def scatter(size: int, times: int, total: int) -> Case:
+    """The other way."""
+    case = gather(size, times, total)
+    a, b = (
+        elements(buffer, size, stride, total // size)
+        for buffer, stride in ((case.target, size), (case.source, size * times))
+    )
+    return Case(case.target, case.source, lambda: np.copyto(b, a), case.layouts[::-1], total)
+
+
+def strided(total: int, sizes: list[int]) -> Cases:
     """Gather from and scatter to every `times`-th element."""
-    out = []
-    for size in SIZES:
-        for times in (2, 3, 8):
-            count, far = total // size, size * times
-            wide, dense = np.ones(count * far, "u1"), np.ones(count * size, "u1")
-            a, b = elements(wide, size, far, count), elements(dense, size, size, count)
-            layout = Layout.of((count, size), "u1", (far, 1)), Layout.of((count, size), "u1")
-            out.append(
-                Case(
-                    f"gather|{size} B of {far}", wide, dense, lambda a=a, b=b: np.copyto(b, a), layout, total
-                )
-            )
-            other = np.ones(count * far, "u1")
-            c = elements(other, size, far, count)
-            out.append(
-                Case(
-                    f"scatter|{size} B to {far}",
-                    dense,
-                    other,
-                    lambda b=b, c=c: np.copyto(c, b),
-                    layout[::-1],
-                    total,
-                )
-            )
-    return out
+    return {
+        (what, f"{size} B {word} {size * times}"): partial(act, size, times, total)
+        for size in sizes
+        for times in (2, 3, 8)
+        for what, word, act in (("gather", "of", gather), ("scatter", "to", scatter))
+    }
 
 
-def transposed(total: int) -> list[Case]:
-    """Two and three dimensions turned round."""
-    out = []
-    for kind in ("u1", "u2", "u4", "u8", "c16"):
-        size = np.dtype(kind).itemsize
-        sides = [64, 512, 4096] if total >= 4096 * 4096 else [64, 512]
-        for side in sides:
-            source, target = np.ones(side * side * size, "u1"), np.ones(side * side * size, "u1")
-            a, b = source.view(kind).reshape(side, side), target.view(kind).reshape(side, side)
-            layout = Layout.of((side, side), kind, order="F"), Layout.of((side, side), kind)
-            name = f"transpose|{size} B, {side} squared"
-            out.append(Case(name, source, target, lambda a=a, b=b: np.copyto(b, a.T), layout, source.size))
-        edge = 64
-        shape = (edge, edge, edge)
-        source, target = np.ones(edge**3 * size, "u1"), np.ones(edge**3 * size, "u1")
-        a, b = source.view(kind).reshape(shape), target.view(kind).reshape(shape)
-        layout = Layout.of(shape, kind, order="F"), Layout.of(shape, kind)
-        name = f"transpose|{size} B, {edge} cubed, reversed axes"
-        out.append(Case(name, source, target, lambda a=a, b=b: np.copyto(b, a.T), layout, source.size))
-    return out
+def turned(kind: str, shape: tuple[int, ...]) -> Case:
+    """An array with its axes reversed."""
+    size = np.dtype(kind).itemsize * int(np.prod(shape))
+    source, target = np.ones(size, "u1"), np.ones(size, "u1")
+    a, b = source.view(kind).reshape(shape), target.view(kind).reshape(shape)
+    layouts = Layout.of(shape, kind, order="F"), Layout.of(shape, kind)
+    return Case(source, target, lambda: np.copyto(b, a.T), layouts, size)
 
 
-def records(total: int) -> list[Case]:
-    """One field of structs, and all of them to columns and back."""
-    out = []
-    for fields, kind in ((3, "f8"), (4, "f4"), (2, "f4"), (8, "f8"), (3, "u2")):
-        dtype = np.dtype([(f"m{k}", kind) for k in range(fields)])
-        count = total // dtype.itemsize
-        size = np.dtype(kind).itemsize
-        structs, column = np.ones(count * dtype.itemsize, "u1"), np.ones(count * size, "u1")
-        rec, col = structs.view(dtype), column.view(kind)
-        layout = Layout.of((count,), dtype), Layout.of((count,), kind, field="m1")
-        name = f"{fields} fields of {size} B"
-        out.append(
-            Case(
-                f"one field|{name}",
-                structs,
-                column,
-                lambda r=rec, c=col: np.copyto(c, r["m1"]),
-                layout,
-                col.nbytes,
-            )
+def transposed(total: int) -> Cases:
+    """Two and three dimensions turned round: sides that fit the cache, or do not."""
+    shapes = {"64 squared": (64, 64), "512 squared": (512, 512), "64 cubed, reversed axes": (64, 64, 64)}
+    if total > CACHED:
+        shapes = {"4096 squared": (4096, 4096), "256 cubed, reversed axes": (256, 256, 256)}
+    return {
+        ("transpose", f"{np.dtype(kind).itemsize} B, {name}"): partial(turned, kind, shape)
+        for kind in ("u1", "u2", "u4", "u8", "c16")
+        for name, shape in shapes.items()
+    }
+
+
+def structs(what: str, fields: int, kind: str, total: int) -> Case:
+    """One field of structs, or all of them to columns or back."""
+    dtype = np.dtype([(f"m{k}", kind) for k in range(fields)])
+    count, size = total // dtype.itemsize, np.dtype(kind).itemsize
+    whole, columns = np.ones(count * dtype.itemsize, "u1"), np.ones(count * dtype.itemsize, "u1")
+    rec, parts = whole.view(dtype), columns.view(kind).reshape(fields, count)
+    layout = Layout.of((count,), dtype)
+    if what == "one field":
+        column = Layout.of((count,), kind, field="m1")
+        return Case(
+            whole,
+            columns[: parts[0].nbytes],
+            lambda: np.copyto(parts[0], rec["m1"]),
+            (layout, column),
+            parts[0].nbytes,
         )
-        columns = np.ones(count * dtype.itemsize, "u1")
-        parts = columns.view(kind).reshape(fields, count)
-        apart = Layout.of((count,), kind, field="m0")
-        for k in range(1, fields):
-            apart = apart + Layout.of((count,), kind, field=f"m{k}", offset=k * count * size)
+    apart = Layout.of((count,), kind, field="m0")
+    for k in range(1, fields):
+        apart = apart + Layout.of((count,), kind, field=f"m{k}", offset=k * count * size)
 
-        def split(rec: Array = rec, parts: Array = parts, fields: int = fields) -> None:
-            for k in range(fields):
-                np.copyto(parts[k], rec[f"m{k}"])
+    def split() -> None:
+        for k in range(fields):
+            np.copyto(parts[k], rec[f"m{k}"])
 
-        def join(rec: Array = rec, parts: Array = parts, fields: int = fields) -> None:
-            for k in range(fields):
-                np.copyto(rec[f"m{k}"], parts[k])
+    def join() -> None:
+        for k in range(fields):
+            np.copyto(rec[f"m{k}"], parts[k])
 
-        whole = Layout.of((count,), dtype)
-        out.append(Case(f"structs to columns|{name}", structs, columns, split, (whole, apart), structs.size))
-        out.append(Case(f"columns to structs|{name}", columns, structs, join, (apart, whole), structs.size))
-    return out
+    if what == "structs to columns":
+        return Case(whole, columns, split, (layout, apart), whole.size)
+    return Case(columns, whole, join, (apart, layout), whole.size)
 
 
-def measure(case: Case, rounds: int) -> tuple[float, float, float]:
-    """Seconds of the rule, of NumPy, of memcpy: the shortest of all rounds."""
+def records(total: int) -> Cases:
+    """Structs of several shapes."""
+    return {
+        (what, f"{fields} fields of {np.dtype(kind).itemsize} B"): partial(structs, what, fields, kind, total)
+        for fields, kind in ((3, "f8"), (4, "f4"), (2, "f4"), (8, "f8"), (3, "u2"))
+        for what in ("one field", "structs to columns", "columns to structs")
+    }
+
+
+def sets(make: Callable[[], Case], total: int) -> list[Case]:
+    """As many sets of buffers as a walk takes that leaves none in the caches; in the cache, one."""
+    first = make()
+    again = 1 if total <= CACHED else -(-PASSED // (first.source.size + first.target.size))
+    return [first, *(make() for _ in range(max(again, 3 if total > CACHED else 1) - 1))]
+
+
+def fifth(times: list[float]) -> float:
+    """The time that a fifth of the rounds do not reach: what else the machine does makes times longer, never shorter."""
+    return sorted(times)[len(times) // 5]
+
+
+def in_turn(acts: list[list[Callable[[], object]]], rounds: int, repeat: int) -> list[float]:
+    """Seconds of each kind of act, in turn; kinds have an act per set of buffers, and each time the next set is used."""
+    times: list[list[float]] = [[] for _ in acts]
+    used = 0
+    for turn in range(rounds):
+        for k in ((turn + n) % len(acts) for n in range(len(acts))):
+            act = acts[k][used % len(acts[k])]
+            used += 1
+            begin = time.perf_counter()
+            for _ in range(repeat):
+                act()
+            times[k].append((time.perf_counter() - begin) / repeat)
+    return [fifth(t) for t in times]
+
+
+def measure(cases: list[Case], rounds: int) -> tuple[float, float, float]:
+    """Seconds of the rule, of NumPy, of memcpy, for one case with several sets of buffers."""
+    case = cases[0]
     rule = compile(*case.layouts)
     case.source[...] = np.random.default_rng(1).integers(0, 255, case.source.size, "u1")
     case.target[...] = 7
@@ -156,19 +199,66 @@ def measure(case: Case, rounds: int) -> tuple[float, float, float]:
     case.target[...] = 7
     rule.apply(case.source, case.target)
     if not np.array_equal(case.target, expected):
-        raise SystemExit(f"{case.name}: the rule left something else than NumPy")
+        raise SystemExit(f"{case.layouts}: the rule left something else than NumPy")
     length = min(case.moved, case.source.size, case.target.size)
-    a, b = case.source[:length], case.target[:length]
-    acts = [lambda: rule.apply(case.source, case.target), case.numpy, lambda: np.copyto(b, a)]
-    repeat = max(1, (1 << 20) // case.moved)
-    best = [float("inf")] * 3
-    for turn in range(rounds * max(1, min(20, (8 << 20) // case.moved))):
-        for k in ((turn + n) % 3 for n in range(3)):
-            begin = time.perf_counter()
-            for _ in range(repeat):
-                acts[k]()
-            best[k] = min(best[k], (time.perf_counter() - begin) / repeat)
-    return best[0], best[1], best[2]
+    acts: list[list[Callable[[], object]]] = [
+        [lambda c=c: rule.apply(c.source, c.target) for c in cases],
+        [c.numpy for c in cases],
+        [lambda c=c: np.copyto(c.target[:length], c.source[:length]) for c in cases],
+    ]
+    turns = max(rounds, min(20 * rounds, rounds * (1 << 20) // case.moved)) if len(cases) == 1 else rounds
+    ours, numpy, memcpy = in_turn(acts, turns, max(1, (1 << 20) // case.moved))
+    return ours, numpy, memcpy
+
+
+def limits(rounds: int) -> str:
+    """Runs out of and into memory: the rule, and the best of the loops written by hand, beside memcpy."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return "No C compiler here: the loops written by hand were left out.\n"
+    with tempfile.TemporaryDirectory() as folder:
+        built = Path(folder) / "limit.so"
+        source = Path(__file__).parent / "limit.c"
+        subprocess.run(
+            [compiler, "-O2", "-march=native", "-shared", "-fPIC", source, "-o", built], check=True
+        )
+        loops = ctypes.CDLL(str(built))
+        ways = {
+            "gather": ("gather_past", "gather_plain", "gather_string", "gather_memcpy", "gather_lines"),
+            "scatter": ("scatter_owned", "scatter_past"),
+        }
+        rows: dict[str, dict[str, str]] = {}
+        for (kind, name), make in strided(PIECE, [128, 256, 512, 1024, 4096]).items():
+            run, _, _, far = name.split()
+            cases = sets(make, PIECE)
+            rule = compile(*cases[0].layouts)
+            count, size, apart = PIECE // int(run), int(run), int(far)
+            acts: list[list[Callable[[], object]]] = [
+                [lambda c=c, rule=rule: rule.apply(c.source, c.target) for c in cases],
+                [lambda c=c: np.copyto(c.target[:PIECE], c.source[:PIECE]) for c in cases],
+            ]
+            for way in ways[kind]:
+                for ahead in (2, 8):
+                    arguments = [
+                        (
+                            c.source.ctypes.data,
+                            c.target.ctypes.data,
+                            *map(ctypes.c_size_t, (count - 8, size, apart, ahead)),
+                        )
+                        for c in cases
+                    ]
+                    loop = getattr(loops, way)
+                    acts.append(
+                        [
+                            lambda loop=loop, a=a: loop(ctypes.c_void_p(a[0]), ctypes.c_void_p(a[1]), *a[2:])
+                            for a in arguments
+                        ]
+                    )
+            ours, memcpy, *best = in_turn(acts, rounds, 1)
+            column = f"{kind}, 1 of {apart // size}"
+            rows.setdefault(f"{size} bytes", {})[column] = f"{memcpy / ours:.0%} ({memcpy / min(best):.0%})"
+            print(f"{kind} {name}, beside the limit: {rows[f'{size} bytes'][column]}", file=sys.stderr)
+    return table("runs", rows)
 
 
 def table(title: str, rows: dict[str, dict[str, str]]) -> str:
@@ -183,27 +273,25 @@ def table(title: str, rows: dict[str, dict[str, str]]) -> str:
 def figures(total: int, rounds: int, only: str, slower: list[str]) -> str:
     """The tables of one size."""
     tables: dict[str, dict[str, dict[str, str]]] = {}
-    for title, made in (("strided", strided), ("transpose", transposed), ("records", records)):
-        for case in made(total):
-            if only not in case.name:
+    made = {"strided": strided(total, SIZES), "transpose": transposed(total), "records": records(total)}
+    for title, cases in made.items():
+        for (kind, name), make in cases.items():
+            if only not in f"{kind} {name}":
                 continue
-            ours, numpy, memcpy = measure(case, rounds)
-            kind, name = case.name.split("|")
-            row, column = kind, name
+            pairs = sets(make, total)
+            ours, numpy, memcpy = measure(pairs, rounds)
+            row, column = name, kind
             if title == "strided":
                 size, _, _, far = name.split()
                 row, column = f"{size} bytes", f"{kind}, 1 of {int(far) // int(size)}"
             elif title == "transpose":
                 row, column = name.split(", ", 1)
-            else:
-                row, column = name, kind
             text = f"{numpy / ours:.2f} ({memcpy / ours:.0%})"
             tables.setdefault(title, {}).setdefault(row, {})[column] = text
-            print(
-                f"{case.name} ({case.moved:,} B): {case.moved / ours / 1e9:.2f} GB/s, {text}", file=sys.stderr
-            )
+            moved = pairs[0].moved
+            print(f"{kind} {name} ({moved:,} B): {moved / ours / 1e9:.2f} GB/s, {text}", file=sys.stderr)
             if numpy < ours:
-                slower.append(f"{kind} {name} ({case.moved:,} bytes) {numpy / ours:.2f}")
+                slower.append(f"{kind} {name} ({moved:,} bytes) {numpy / ours:.3f}")
     return "\n".join(table(title, rows) for title, rows in tables.items())
 
 
@@ -211,21 +299,25 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="Rules beside NumPy's copies and memcpy.")
     parser.add_argument("--quick", action="store_true", help="small and once: shows that everything works")
-    parser.add_argument("--megabytes", type=int, default=32, help="bytes moved per case out of the cache")
-    parser.add_argument("--rounds", type=int, default=15, help="how often each acts")
+    parser.add_argument("--rounds", type=int, default=45, help="how often each acts")
     parser.add_argument("--only", default="", help="cases whose name holds this")
     parser.add_argument("--document", action="store_true", help=f"put the figures into docs/{DOCUMENT.name}")
     arguments = parser.parse_args()
     rounds = 1 if arguments.quick else arguments.rounds
-    totals = [64 << 10] if arguments.quick else [256 << 10, arguments.megabytes << 20]
     slower: list[str] = []
     parts = [
         f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; one thread.\n"
     ]
-    for total in totals:
-        kept = "in the cache" if total < 4 << 20 else "from memory to memory"
-        parts.append(f"### {total >> 10:,} KiB moved, {kept}\n")
-        parts.append(figures(total, rounds, arguments.only, slower))
+    parts.append(f"### {CACHED >> 10:,} KiB moved, in the cache\n")
+    parts.append(figures(CACHED, rounds, arguments.only, slower))
+    if not arguments.quick:
+        parts.append(f"### {PIECE >> 20:,} MiB moved at once, from memory to memory\n")
+        parts.append(figures(PIECE, rounds, arguments.only, slower))
+        parts.append("### From memory to memory, beside the best loop written by hand\n")
+        parts.append(
+            "Parts of `memcpy`'s pace: the rule, and in brackets the fastest of the loops in `bench/kernels/limit.c`.\n"
+        )
+        parts.append(limits(rounds))
     parts.append(f"{len(slower)} cases below NumPy{': ' if slower else ''}" + "; ".join(slower) + ".")
     text = "\n".join(parts)
     print(text)

@@ -22,44 +22,65 @@ import numpy as np
 from field import field
 
 
-def write(path: str, rank: int, nranks: int, edge: int, start: Any, times: Any) -> None:
-    """One rank: waits for the others, writes its block, tells its CPU time."""
+def writes(rank: int, nranks: int, edge: int, paths: Any, start: Any, times: Any) -> None:
+    """One rank: for each container it is told of, waits for the others, writes its block, tells its CPU time."""
     block = field(edge, seed=rank)
-    with dry.open(path, mode="r+") as container:
-        writer = container.writer(rank=rank, nranks=nranks)
-        start.wait()
-        begin = time.process_time()
-        with writer.step():
-            writer.put("t", block, offset=(rank * edge, 0, 0))
-        writer.close()
-        times.put(time.process_time() - begin)
-
-
-def checkpoint(folder: Path, transform: str | None, nranks: int, edge: int, check: bool) -> float:
-    """CPU seconds of all ranks for one step."""
-    path = folder / "c.dry"
-    with dry.create(path) as container:
-        container.create_variable("t", "f8", (nranks * edge, edge, edge), steps=True, transform=transform)
-    context = multiprocessing.get_context("spawn")
-    start, times = context.Barrier(nranks), context.Queue()
-    ranks = [
-        context.Process(target=write, args=(str(path), rank, nranks, edge, start, times))
-        for rank in range(nranks)
-    ]
-    for process in ranks:
-        process.start()
-    total = sum(times.get() for _ in ranks)
-    for process in ranks:
-        process.join()
-    if check:
+    while (path := paths.get()) is not None:
         with dry.open(path, mode="r+") as container:
-            container.commit()
-            for rank in range(nranks):
-                found = container["t"].read(step=0, offset=(rank * edge, 0, 0), count=(edge, edge, edge))
-                if not np.array_equal(found, field(edge, seed=rank)):
-                    raise SystemExit(f"{transform}: rank {rank} reads other values than it wrote")
-    shutil.rmtree(path)
-    return total
+            writer = container.writer(rank=rank, nranks=nranks)
+            start.wait()
+            begin = time.process_time()
+            with writer.step():
+                writer.put("t", block, offset=(rank * edge, 0, 0))
+            writer.close()
+            taken = time.process_time() - begin
+        times.put(taken)
+
+
+class Team:
+    """Processes that write one block each of every checkpoint."""
+
+    def __init__(self, folder: Path, nranks: int, edge: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.folder, self.nranks, self.edge = folder, nranks, edge
+        self.paths = [context.Queue() for _ in range(nranks)]
+        self.times = context.Queue()
+        # Kept until all processes have taken it up.
+        self.start = context.Barrier(nranks)
+        self.ranks = [
+            context.Process(
+                target=writes, args=(rank, nranks, edge, self.paths[rank], self.start, self.times)
+            )
+            for rank in range(nranks)
+        ]
+        for process in self.ranks:
+            process.start()
+
+    def end(self) -> None:
+        """Lets all ranks go home."""
+        for paths in self.paths:
+            paths.put(None)
+        for process in self.ranks:
+            process.join()
+
+    def checkpoint(self, transform: str | None, check: bool) -> float:
+        """CPU seconds of all ranks for one step."""
+        path, edge = self.folder / "c.dry", self.edge
+        with dry.create(path) as container:
+            shape = (self.nranks * edge, edge, edge)
+            container.create_variable("t", "f8", shape, steps=True, transform=transform)
+        for paths in self.paths:
+            paths.put(str(path))
+        total = sum(self.times.get(timeout=60) for _ in self.ranks)
+        if check:
+            with dry.open(path, mode="r+") as container:
+                container.commit()
+                for rank in range(self.nranks):
+                    where = {"offset": (rank * edge, 0, 0), "count": (edge, edge, edge)}
+                    if not np.array_equal(container["t"].read(step=0, **where), field(edge, seed=rank)):
+                        raise SystemExit(f"{transform}: rank {rank} reads other values than it wrote")
+        shutil.rmtree(path)
+        return total
 
 
 def main() -> None:
@@ -75,14 +96,16 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="drystone-bench-"))
     try:
         for nranks in arguments.ranks:
+            team = Team(folder, nranks, arguments.edge)
             pairs: list[tuple[float, float]] = []
             for turn in range(arguments.rounds + 1):
                 cases: list[str | None] = [None, "identity"]
                 found = {}
                 for case in cases if turn % 2 else reversed(cases):
-                    found[case] = checkpoint(folder, case, nranks, arguments.edge, check=turn == 0)
+                    found[case] = team.checkpoint(case, check=turn == 0)
                 if turn:
                     pairs.append((found[None], found["identity"]))
+            team.end()
             none, identity = (median(pair[i] for pair in pairs) for i in (0, 1))
             ratios = sorted(b / a for a, b in pairs)
             middle = f"{ratios[len(ratios) // 4]:.3f} to {ratios[3 * len(ratios) // 4]:.3f}"

@@ -86,6 +86,7 @@ def main() -> None:
     print(f"{edge}^3 doubles, {values.nbytes:,} bytes; median of {arguments.rounds} rounds, milliseconds\n")
     print("| chunks | pattern | transform | stored | requests | bytes read | of wanted | warm | cold |")
     print("|---|---|---|---|---|---|---|---|---|")
+    against: dict[tuple[int, str], float] = {}
     try:
         for cut in arguments.cuts:
             paths: dict[str | None, Path] = {}
@@ -105,6 +106,8 @@ def main() -> None:
                     for name, (transform, error) in sorted(CASES.items(), reverse=turn % 2 == 0):
                         cold[name].append(timed(paths[transform], key, error, expected, cold=True))
                         warm[name].append(timed(paths[transform], key, error, expected, cold=False))
+                pairs = zip(cold["aplod partial"][1:], cold["none"][1:], strict=True)
+                against[cut, pattern] = median(partial / none for partial, none in pairs)
                 for name, (transform, error) in CASES.items():
                     with dry.open(paths[transform]) as container:
                         variable = container["t"].within(error, relative=True) if error else container["t"]
@@ -120,6 +123,13 @@ def main() -> None:
                 shutil.rmtree(path)
     finally:
         shutil.rmtree(folder)
+    print(
+        "\nCold, `aplod partial` over `none`, median of the ratios of rounds; below 1 reading less precision is faster:\n"
+    )
+    print(f"| chunks | {' | '.join(patterns(edge))} |")
+    print(f"|---|{'---|' * len(patterns(edge))}")
+    for cut in arguments.cuts:
+        print(f"| {cut}^3 | {' | '.join(f'{against[cut, pattern]:.2f}' for pattern in patterns(edge))} |")
 
 
 if __name__ == "__main__":

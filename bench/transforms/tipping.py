@@ -38,6 +38,7 @@ def drawn(points: Points, path: Path) -> None:
 
     lines = [
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 820 400" font-family="sans-serif" font-size="12">',
+        '<rect width="820" height="400" fill="#fff"/>',
         f'<rect x="{left}" y="{top}" width="{wide}" height="{high}" fill="none" stroke="#999"/>',
         f'<text x="{left + wide / 2}" y="385" text-anchor="middle">part of each edge that is read</text>',
         f'<text x="18" y="{top + high / 2}" transform="rotate(-90 18 {top + high / 2})" text-anchor="middle">'

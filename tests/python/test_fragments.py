@@ -227,6 +227,8 @@ def test_what_is_missing_is_reported(tiles):
 def test_mistakes_are_explained(tiles, cells):
     with pytest.raises(dry.NotFoundError, match=r"there are: tile\(r, c\)"):
         tiles.fragment("tiles")
+    with pytest.raises(dry.NotFoundError, match="did you mean `tile`"):
+        tiles.fragment("tiel", r=1, c=1)
     with pytest.raises(dry.InvalidArgumentError, match="no value"):
         tiles.fragment("tile", r=1)
     with pytest.raises(dry.InvalidArgumentError, match="`k`, which is no parameter"):

@@ -49,6 +49,7 @@ pub use lowered::{Leaf, Level, MAX_LEAVES, Run, TooManyLeaves};
 pub use overlap::Writable;
 pub use program::{FragmentInfo, Program, check};
 pub use span::Span;
+pub use suggest::did_you_mean;
 pub use types::{ArrayType, Field, Order, Prim, StructType, Type};
 pub use variable::{Fill, Variable};
 

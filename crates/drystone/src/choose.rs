@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use drystone_transform::{Auto, Chain, Choice, Sample, Scratch};
+use drystone_transform::{Auto, Chain, Choice, Sample};
 
 use crate::array::Source;
 use crate::container::lock;
-use crate::put::{BlockPart, Gathered};
+use crate::lent::Lent;
+use crate::put::{BlockPart, Encoder};
 use crate::{Error, Result};
 
 /// Blocks after which a choice is made anew at the latest.
@@ -88,9 +89,9 @@ fn named(path: &str, part: &BlockPart<'_>) -> (u32, String) {
 
 fn choose(auto: &Auto, part: &BlockPart<'_>, data: &Source<'_>, bandwidth: Option<u64>) -> Result<Choice> {
     let mut samples = Vec::new();
-    let mut gathered = Gathered::default();
+    let Encoder { gathered, scratch } = &mut *Lent::<Encoder>::take();
     for (first, extent) in Auto::boxes(&part.laid.count, auto.sample_count()) {
-        let bytes = part.stored(data, &first, &extent, &mut gathered)?.to_vec();
+        let bytes = part.stored(data, &first, &extent, gathered)?.to_vec();
         samples.push(Sample { data: bytes, logical: part.logical(&extent) });
     }
     // The processor's time in this thread: the same however busy the machine is.
@@ -98,6 +99,6 @@ fn choose(auto: &Auto, part: &BlockPart<'_>, data: &Source<'_>, bandwidth: Optio
         let now = clock_gettime(ClockId::ThreadCPUTime);
         Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)
     };
-    auto.choose(&samples, bandwidth, &mut clock, &mut Scratch::new())
+    auto.choose(&samples, bandwidth, &mut clock, scratch)
         .map_err(|e| Error::invalid(format!("choosing a transform: {e}")))
 }

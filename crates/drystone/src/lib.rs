@@ -29,6 +29,7 @@ mod hdf5;
 mod head;
 mod layout;
 mod learn;
+mod lent;
 mod log_scan;
 pub mod member;
 mod pages;

@@ -2,6 +2,8 @@
 //!
 //! Nothing here knows of steps or files but the [`Segment`] it writes to.
 
+use std::sync::Mutex;
+
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::{DType, Leaf, Scalar};
 use drystone_format::entry::{Encoding, Entry, Piece, Stats as EntryStats};
@@ -15,6 +17,7 @@ use drystone_transform::{Chain, Logical, Scratch};
 
 use crate::array::Source;
 use crate::layout::{self, Laid, Table};
+use crate::lent::{Kept, Lent};
 use crate::member::Column;
 use crate::pieces::Pieces;
 use crate::segment::{self, Segment};
@@ -142,7 +145,7 @@ pub(crate) type StoredChunk = (Piece, Vec<EntryStats>);
 
 /// A subchunk that was gathered and encoded outside the writer's lock.
 pub(crate) struct Coded {
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Lent<Vec<u8>>,
     /// What the chain wants kept, so that a part can be read.
     pub(crate) meta: Vec<u8>,
     pub(crate) stats: Vec<EntryStats>,
@@ -154,6 +157,28 @@ pub(crate) struct Coded {
 pub(crate) struct Gathered {
     rows: Vec<u8>,
     cells: Vec<u8>,
+}
+
+/// What a thread that encodes works with.
+#[derive(Default)]
+pub(crate) struct Encoder {
+    pub(crate) gathered: Gathered,
+    pub(crate) scratch: Scratch,
+}
+
+impl Kept for Encoder {
+    const MOST: (usize, usize) = (3, 8 << 20);
+
+    fn held(&self) -> usize {
+        self.gathered.rows.capacity() + self.gathered.cells.capacity() + self.scratch.held()
+    }
+
+    fn forget(&mut self) {}
+
+    fn spare() -> &'static Mutex<Vec<Self>> {
+        static SPARE: Mutex<Vec<Encoder>> = Mutex::new(Vec::new());
+        &SPARE
+    }
 }
 
 /// Boxes of the subchunk grid in row-major order: first cell and extent, relative to the block.
@@ -421,7 +446,7 @@ impl BlockPart<'_> {
     ) -> Result<Coded> {
         let data = self.stored(source, first, extent, gathered)?;
         let logical = self.logical(extent);
-        let mut bytes = Vec::new();
+        let mut bytes = Lent::take();
         let failed = |e| Error::invalid(format!("encoding with {}: {e}", self.chain.canonical()));
         let mut meta = Vec::new();
         self.chain.encode_keeping(data, &logical, &mut bytes, &mut meta, scratch).map_err(failed)?;

@@ -45,7 +45,8 @@ fn lay(elem: usize, counts: &[u64], order: &[usize], gaps: &[u64], back: &[bool]
 }
 
 fn cases(max_count: u64) -> impl Strategy<Value = Case> {
-    let elems = prop_oneof![1..=17usize, Just(24), Just(32), Just(40), Just(64), Just(100), Just(200)];
+    let elems =
+        prop_oneof![1..=17usize, Just(24), Just(32), Just(40), Just(64), Just(100), Just(200), Just(2048)];
     (elems, 0..5usize).prop_flat_map(move |(elem, ndim)| {
         let order = || Just((0..ndim).collect::<Vec<_>>()).prop_shuffle();
         let gap = || prop_oneof![3 => Just(0u64), 1 => 1..9u64, 1 => Just(elem as u64)];
@@ -153,7 +154,7 @@ fn copies_into_large_buffers_are_exact_from_every_skew() {
     let (len, elems, skews) = if cfg!(miri) {
         (4096 + 512, &[4, 8, 160][..], &[16, 8][..])
     } else {
-        ((4 << 20) + 4096, &[1, 4, 8, 12, 24, 100, 160, 512, 5000][..], &[0, 1, 48][..])
+        ((4 << 20) + 4096, &[1, 4, 8, 12, 24, 100, 160, 512, 1500, 5000][..], &[0, 1, 48][..])
     };
     for &elem in elems {
         let e = elem as i64;
@@ -168,6 +169,9 @@ fn copies_into_large_buffers_are_exact_from_every_skew() {
             gather(e, e + 3),
             gather(e + 64, e),
             gather(2 * e, e),
+            gather(8 * e + 64, e),
+            gather(e, 2 * e + 64),
+            gather(2 * e, 3 * e + 48),
         ];
         for dims in shapes {
             for &skew in skews {

@@ -21,11 +21,16 @@ const GOALS: [&str; 4] = ["store", "size", "speed", "read"];
 /// What a store is taken for when nobody said or measured, in MB/s: one process's share of a parallel file system.
 const DEFAULT_BANDWIDTH: u64 = 200;
 /// Stores up to this, in MB/s, are worth codecs that are slower than they.
-const SLOW_STORE: f64 = 100.0e6;
+const SLOW_STORE: f64 = 60.0e6;
 /// What `auto:speed` demands of a codec: the share of the bytes that may remain.
 const WORTH_HAVING: f64 = 0.95;
 /// What lost the first sample by more than this is tried no further: in time, and in bytes.
-const OUT_OF_REACH: (f64, f64) = (1.5, 1.1);
+const OUT_OF_REACH: (f64, f64) = (1.2, 1.1);
+/// Where samples stand along the axes, in 16ths: neither at edges nor in the middle, where fields are unlike the rest (boundaries,
+/// what is symmetric, what a simulation began with).
+const PLACES: [[u64; 4]; 3] = [[3, 13, 6, 10], [10, 5, 12, 3], [13, 9, 3, 6]];
+/// What is hoped for at best of a chain that was not tried: this part of its usual time, and of the smallest size so far.
+const AT_BEST: f64 = 0.65;
 /// A sample that becomes so small a part by some chain tells nothing of those that lost it.
 const TELLS_NOTHING: f64 = 0.02;
 
@@ -122,55 +127,82 @@ impl Auto {
 
     /// The chains that are worth trying on data of this kind. What this program does not know is left out.
     pub fn candidates(&self, logical: &Logical) -> Vec<Chain> {
+        self.listed(logical).into_iter().map(|(chain, _)| chain).collect()
+    }
+
+    /// The candidates, each with the nanoseconds that a byte usually takes to encode; those that take less come first.
+    fn listed(&self, logical: &Logical) -> Vec<(Chain, f64)> {
         let number = logical.kind.size() > 1 && logical.kind != ScalarKind::Other;
-        let fast: &[&str] = match (number, logical.scalar) {
-            (true, _) => &["identity", "blosc:lz4:5:shuffle", "blosc:zstd:1:shuffle", "zstd:1"],
-            (false, 1) => &["identity", "lz4", "zstd:1", "blosc:lz4:5:bitshuffle"],
-            (false, _) => &["identity", "lz4", "blosc:lz4:5:shuffle", "zstd:1"],
-        };
-        let strong: &[&str] = match (number, logical.scalar) {
+        let fast: &[(&str, f64)] = match (number, logical.scalar) {
             (true, _) => &[
-                "shuffle,bytedelta,zstd:1",
-                "lorenzo:1,shuffle,zstd:1",
-                "lorenzo,shuffle,zstd:1",
-                "lorenzo,blosc:lz4:5:bitshuffle",
-                "isobar",
+                ("identity", 0.0),
+                ("blosc:lz4:5:shuffle", 0.6),
+                ("shuffle,zstd:-5", 0.8),
+                ("shuffle,zstd:1", 1.0),
             ],
-            (false, 1) => &["zstd:3", "blosc:zstd:1:bitshuffle", "delta,zstd:1"],
-            (false, _) => &["blosc:zstd:1:shuffle", "zstd:3"],
+            (false, 1) => {
+                &[("identity", 0.0), ("lz4", 1.0), ("zstd:1", 2.0), ("blosc:lz4:5:bitshuffle", 1.0)]
+            }
+            (false, _) => &[("identity", 0.0), ("lz4", 1.0), ("blosc:lz4:5:shuffle", 0.6), ("zstd:1", 2.0)],
         };
-        let small: &[&str] = match (number, logical.scalar) {
-            (true, 2) => &["zstd:9", "shuffle,zstd:9", "pcodec:8", "lorenzo,pcodec:8,dtype=u2,delta=0"],
+        let strong: &[(&str, f64)] = match (number, logical.scalar) {
+            (true, _) => &[
+                ("lorenzo,shuffle,zstd:-5", 1.1),
+                ("shuffle,bytedelta,zstd:1", 1.2),
+                ("lorenzo,shuffle,zstd:1", 1.5),
+                ("lorenzo:1,shuffle,zstd:1", 1.5),
+                ("lorenzo,blosc:lz4:5:bitshuffle", 1.8),
+                ("zstd:1", 2.5),
+            ],
+            (false, 1) => &[("zstd:3", 4.0), ("blosc:zstd:1:bitshuffle", 2.0), ("delta,zstd:1", 2.0)],
+            (false, _) => &[("blosc:zstd:1:shuffle", 2.0), ("zstd:3", 4.0)],
+        };
+        let small: &[(&str, f64)] = match (number, logical.scalar) {
+            (true, 2) => &[
+                ("isobar", 3.0),
+                ("zstd:9", 15.0),
+                ("shuffle,zstd:9", 10.0),
+                ("pcodec:8", 8.0),
+                ("lorenzo,pcodec:8,dtype=u2,delta=0", 8.0),
+            ],
             (true, 4) => &[
-                "zstd:9",
-                "shuffle,zstd:9",
-                "shuffle,bytedelta,zstd:9",
-                "lorenzo,shuffle,zstd:9",
-                "pcodec:4",
-                "pcodec:8",
-                "lorenzo:1,pcodec:8,dtype=u4,delta=0",
-                "lorenzo:2,pcodec:8,dtype=u4,delta=0",
-                "lorenzo,pcodec:8,dtype=u4,delta=0",
+                ("isobar", 3.0),
+                ("zstd:9", 15.0),
+                ("shuffle,zstd:9", 10.0),
+                ("shuffle,bytedelta,zstd:9", 12.0),
+                ("lorenzo,shuffle,zstd:9", 10.0),
+                ("pcodec:4", 6.0),
+                ("pcodec:8", 8.0),
+                ("lorenzo:1,pcodec:8,dtype=u4,delta=0", 8.0),
+                ("lorenzo:2,pcodec:8,dtype=u4,delta=0", 8.0),
+                ("lorenzo,pcodec:8,dtype=u4,delta=0", 8.0),
             ],
             (true, _) => &[
-                "zstd:9",
-                "shuffle,zstd:9",
-                "shuffle,bytedelta,zstd:9",
-                "lorenzo,shuffle,zstd:9",
-                "pcodec:4",
-                "pcodec:8",
-                "lorenzo:1,pcodec:8,dtype=u8,delta=0",
-                "lorenzo:2,pcodec:8,dtype=u8,delta=0",
-                "lorenzo,pcodec:8,dtype=u8,delta=0",
+                ("isobar", 3.0),
+                ("zstd:9", 15.0),
+                ("shuffle,zstd:9", 10.0),
+                ("shuffle,bytedelta,zstd:9", 12.0),
+                ("lorenzo,shuffle,zstd:9", 10.0),
+                ("pcodec:4", 6.0),
+                ("pcodec:8", 8.0),
+                ("lorenzo:1,pcodec:8,dtype=u8,delta=0", 8.0),
+                ("lorenzo:2,pcodec:8,dtype=u8,delta=0", 8.0),
+                ("lorenzo,pcodec:8,dtype=u8,delta=0", 8.0),
             ],
-            (false, 1) => &["zstd:9", "zstd:19", "blosc:zstd:5:bitshuffle"],
-            (false, _) => &["zstd:9", "zstd:19", "shuffle,zstd:9"],
+            (false, 1) => &[("zstd:9", 15.0), ("zstd:19", 300.0), ("blosc:zstd:5:bitshuffle", 15.0)],
+            (false, _) => &[("zstd:9", 15.0), ("zstd:19", 300.0), ("shuffle,zstd:9", 10.0)],
         };
         let strong = if self.goal == Goal::Speed { &[] } else { strong };
         let small = if self.takes_its_time() { small } else { &[] };
-        let texts = fast.iter().chain(strong).chain(small);
-        let known = texts.filter_map(|text| Chain::parse(text).ok());
-        known.filter(|chain| chain.check_takes(logical).is_ok()).collect()
+        // Along one axis these are the same.
+        let axes = logical.shape.iter().filter(|extent| **extent > 1).count();
+        let fits = |text: &str| match text.strip_prefix("lorenzo:") {
+            Some(rest) => axes > rest.bytes().next().map_or(0, |digit| usize::from(digit - b'0')),
+            None => true,
+        };
+        let listed = fast.iter().chain(strong).chain(small).filter(|(text, _)| fits(text));
+        let known = listed.filter_map(|(text, cost)| Chain::parse(text).ok().map(|chain| (chain, *cost)));
+        known.filter(|(chain, _)| chain.check_takes(logical).is_ok()).collect()
     }
 
     /// Whether codecs that are slower than most stores may win.
@@ -187,7 +219,7 @@ impl Auto {
         if self.takes_its_time() { 16 << 10 } else { 8 << 10 }
     }
 
-    /// Tries every candidate on a sample from the middle, and on the others what may still win. `now` is a clock; `measured` is the
+    /// Tries every candidate on one sample, and on the others what may still win. `now` is a clock; `measured` is the
     /// store's bandwidth in MB/s, if it is known.
     pub fn choose(
         &self,
@@ -198,19 +230,25 @@ impl Auto {
     ) -> Result<Choice, TransformError> {
         let mut resolved = *self;
         resolved.bandwidth = self.bandwidth.or(measured);
-        let candidates = samples.first().map_or(vec![Chain::identity()], |s| resolved.candidates(&s.logical));
-        let mut choice = Choice::of(resolved, candidates);
+        let candidates =
+            samples.first().map_or(vec![(Chain::identity(), 0.0)], |s| resolved.listed(&s.logical));
+        let usual: Vec<f64> = candidates.iter().map(|(_, cost)| *cost).collect();
+        let mut choice = Choice::of(resolved, candidates.into_iter().map(|(chain, _)| chain).collect());
         let mut buffers = (Vec::new(), Vec::new());
-        // Edges of blocks are often unlike the rest.
-        let middle = samples.len() / 2;
-        if let Some(sample) = samples.get(middle) {
-            for trial in &mut choice.trials {
-                trial.see(sample, resolved.decodes(), now, &mut buffers, scratch)?;
+        let first = samples.len() / 2;
+        if let Some(sample) = samples.get(first) {
+            for (at, usual) in usual.into_iter().enumerate() {
+                if choice.cannot_win(usual) {
+                    continue;
+                }
+                if let Some(trial) = choice.trials.get_mut(at) {
+                    trial.see(sample, resolved.decodes(), now, &mut buffers, scratch)?;
+                }
+                choice.settle([choice.best, at]);
             }
         }
-        choice.settle(0..choice.trials.len());
         let within = choice.within_reach();
-        let others = samples.iter().enumerate().filter(|(i, _)| *i != middle);
+        let others = samples.iter().enumerate().filter(|(i, _)| *i != first);
         for (_, sample) in others {
             for &at in &within {
                 if let Some(trial) = choice.trials.get_mut(at) {
@@ -227,7 +265,7 @@ impl Auto {
     }
 
     /// Places and extents of the samples of a block of this shape: up to three boxes of about `count` elements, long along
-    /// the fastest axis, at the beginning, in the middle and at the end. Together they are about a sixteenth of the block at most,
+    /// the fastest axis. Together they are about a sixteenth of the block at most,
     /// if it is not tiny.
     pub fn boxes(shape: &[u64], count: u64) -> Vec<(Vec<u64>, Vec<u64>)> {
         let total = shape.iter().fold(1u64, |n, extent| n.saturating_mul(*extent));
@@ -246,9 +284,15 @@ impl Auto {
             left = (left / extent[axis]).max(1);
         }
         let volume: u64 = extent.iter().product();
-        let places = if volume == total { 1 } else { 3 };
+        let places = if volume == total { 1 } else { PLACES.len() };
         (0..places)
-            .map(|i| (shape.iter().zip(&extent).map(|(n, e)| (n - e) * i / 2).collect(), extent.clone()))
+            .map(|i| {
+                let first = shape.iter().zip(&extent).enumerate().map(|(axis, (n, e))| {
+                    // In 16ths of the way along the axis.
+                    (n - e) / 16 * PLACES[i][axis % 4] + (n - e) % 16 * PLACES[i][axis % 4] / 16
+                });
+                (first.collect(), extent.clone())
+            })
             .collect()
     }
 }
@@ -334,6 +378,18 @@ impl Choice {
         Choice { auto, trials: chains.into_iter().map(untried).collect(), best: 0 }
     }
 
+    /// Whether a chain that usually takes so many nanoseconds for a byte is not worth a trial, after those before it: even if it
+    /// took much less here, and left much less than the smallest.
+    fn cannot_win(&self, usual: f64) -> bool {
+        if self.auto.goal != Goal::Store {
+            return false;
+        }
+        let tried = self.trials.iter().filter(|trial| trial.sampled > 0);
+        let least = tried.map(Trial::share).fold(1.0, f64::min);
+        let hoped = AT_BEST * (usual * 1e-9 + least / self.auto.bandwidth(None));
+        hoped > self.cost(self.best)
+    }
+
     /// Makes the best of some trials, the first of equals, the winner.
     fn settle(&mut self, among: impl IntoIterator<Item = usize>) {
         let mut best: Option<usize> = None;
@@ -347,7 +403,8 @@ impl Choice {
 
     /// The trials that may yet win.
     fn within_reach(&self) -> Vec<usize> {
-        let all = 0..self.trials.len();
+        let seen = |at: &usize| self.trials.get(*at).is_some_and(|trial| trial.sampled > 0);
+        let all = (0..self.trials.len()).filter(seen);
         let tiny = |trial: &Trial| (trial.bytes as f64) < TELLS_NOTHING * trial.sampled as f64;
         if self.trials.iter().any(tiny) {
             return all.collect();
@@ -374,7 +431,9 @@ impl Choice {
 
     /// What the goal makes of a trial, for each byte that was sampled: bytes, or seconds.
     fn cost(&self, trial: usize) -> f64 {
-        let Some(trial) = self.trials.get(trial) else { return f64::INFINITY };
+        let Some(trial) = self.trials.get(trial).filter(|trial| trial.sampled > 0) else {
+            return f64::INFINITY;
+        };
         let transfer = trial.bytes as f64 / self.auto.bandwidth(None);
         let (encode, decode) = (trial.encode.as_secs_f64(), trial.decode.as_secs_f64());
         let all = match self.auto.goal {
@@ -409,10 +468,15 @@ impl fmt::Display for Choice {
             time => format!("{:.0}", sampled as f64 / 1e6 / time.as_secs_f64()),
         };
         for (i, trial) in self.trials.iter().enumerate() {
+            let chain = trial.chain.canonical();
+            if trial.sampled == 0 {
+                writeln!(f, "  {chain:<40} not tried, as it is too slow to win")?;
+                continue;
+            }
             let mark = if i == self.best { '*' } else { ' ' };
             let ratio = trial.sampled as f64 / trial.bytes.max(1) as f64;
             let (encode, decode) = (rate(trial.sampled, trial.encode), rate(trial.sampled, trial.decode));
-            writeln!(f, "{mark} {:<40} {ratio:>7.2} {encode:>12} {decode:>12}", trial.chain.canonical())?;
+            writeln!(f, "{mark} {chain:<40} {ratio:>7.2} {encode:>12} {decode:>12}")?;
         }
         Ok(())
     }

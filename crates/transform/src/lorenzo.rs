@@ -21,6 +21,7 @@ pub(crate) struct Lorenzo {
 }
 
 /// How the bytes are seen.
+#[derive(Debug)]
 struct Grid {
     /// Bytes of an integer: 1, 2, 4 or 8.
     width: usize,
@@ -98,72 +99,172 @@ macro_rules! word {
 }
 word! { u8, i8, 1; u16, i16, 2; u32, i32, 4; u64, i64, 8; }
 
-fn predict<T: Word<N>, const N: usize>(data: &[u8], grid: &Grid, out: &mut Vec<u8>) {
-    let (words, tail) = data.as_chunks::<N>();
-    let read = |word: &[u8; N]| if grid.float { T::read(*word).ordered() } else { T::read(*word) };
-    let mut values: Vec<T> = Vec::with_capacity(words.len());
-    // Along the fastest axis as they are read.
-    let (stride, extent) = grid.axes.first().copied().unwrap_or((1, 1));
-    let mut lines = words.chunks_exact(stride * extent);
-    for line in &mut lines {
-        values.extend(line[..stride].iter().map(read));
-        values.extend(line[stride..].iter().zip(line).map(|(here, before)| read(here).minus(read(before))));
+/// A row of integers along the fastest axis, and what the others see before it.
+struct Row<'a, const N: usize> {
+    here: &'a [[u8; N]],
+    /// The rows before it along the second and along the third axis, and the one before both.
+    beside: Option<&'a [[u8; N]]>,
+    behind: Option<&'a [[u8; N]]>,
+    both: Option<&'a [[u8; N]]>,
+}
+
+/// How numbers are cut into rows.
+struct Rows {
+    /// Integers of a row, and from one neighbour in it to the next.
+    len: usize,
+    lag: usize,
+    /// Rows along the second axis, and along the third; 1 if it takes no part.
+    second: usize,
+    third: usize,
+}
+
+impl Rows {
+    fn of(grid: &Grid, words: usize) -> Rows {
+        let extent = |axis: usize| grid.axes.get(axis).map_or(1, |(_, extent)| *extent);
+        let (len, lag) = grid.axes.first().map_or((words, words), |(lag, extent)| (lag * extent, *lag));
+        Rows { len: len.max(1), lag, second: extent(1), third: extent(2) }
     }
-    values.extend(lines.remainder().iter().map(read));
-    for &(stride, extent) in grid.axes.iter().skip(1) {
-        for line in values.chunks_exact_mut(stride * extent) {
-            // From the end backwards, so that each sees its neighbour as it was.
-            for at in (1..extent).rev() {
-                let (before, here) = line.split_at_mut(at * stride);
-                let before = &before[(at - 1) * stride..];
-                here.iter_mut().zip(before).for_each(|(x, y)| *x = x.minus(*y));
-            }
+
+    /// Row `n`, which stands at the end of `words`, or behind them: then there is nothing here.
+    fn row<'a, const N: usize>(&self, words: &'a [[u8; N]], n: usize) -> Row<'a, N> {
+        let at = |n: usize| words.get(n * self.len..(n + 1) * self.len);
+        let (beside, behind) =
+            (!n.is_multiple_of(self.second), !(n / self.second).is_multiple_of(self.third));
+        Row {
+            here: at(n).unwrap_or_default(),
+            beside: if beside { at(n - 1) } else { None },
+            behind: if behind { at(n - self.second) } else { None },
+            both: if beside && behind { at(n - self.second - 1) } else { None },
         }
     }
+}
+
+/// The integer that stands for a number.
+#[inline(always)]
+fn integer<T: Word<N>, const N: usize, const FLOAT: bool>(word: &[u8; N]) -> T {
+    if FLOAT { T::read(*word).ordered() } else { T::read(*word) }
+}
+
+#[inline(always)]
+fn predict<T: Word<N>, const N: usize, const FLOAT: bool>(data: &[u8], grid: &Grid, out: &mut Vec<u8>) {
+    let (words, tail) = data.as_chunks::<N>();
+    let rows = Rows::of(grid, words.len());
     let start = out.len();
     out.resize(start + words.len() * N, 0);
     let (places, _) = out[start..].as_chunks_mut::<N>();
-    places.iter_mut().zip(&values).for_each(|(place, value)| *place = value.folded().write());
+    let mut line: Vec<T> = Vec::with_capacity(rows.len);
+    let see = integer::<T, N, FLOAT>;
+    let mut targets = places.chunks_exact_mut(rows.len);
+    for (n, target) in (&mut targets).enumerate() {
+        let row = rows.row(words, n);
+        line.clear();
+        match (row.beside, row.behind, row.both) {
+            (Some(beside), Some(behind), Some(both)) => {
+                let others = beside.iter().zip(behind).zip(both);
+                line.extend(
+                    row.here
+                        .iter()
+                        .zip(others)
+                        .map(|(x, ((a, b), c))| see(x).minus(see(a)).minus(see(b)).plus(see(c))),
+                );
+            }
+            (Some(other), ..) | (None, Some(other), _) => {
+                line.extend(row.here.iter().zip(other).map(|(x, a)| see(x).minus(see(a))));
+            }
+            (None, None, _) => line.extend(row.here.iter().map(see)),
+        }
+        let (first, others) = target.split_at_mut(rows.lag);
+        first.iter_mut().zip(&line).for_each(|(place, x)| *place = x.folded().write());
+        for (place, (x, before)) in others.iter_mut().zip(line[rows.lag..].iter().zip(&line)) {
+            *place = x.minus(*before).folded().write();
+        }
+    }
+    let whole = words.len() / rows.len * rows.len;
+    for (place, word) in targets.into_remainder().iter_mut().zip(&words[whole..]) {
+        *place = see(word).folded().write();
+    }
     out.extend_from_slice(tail);
 }
 
-fn restore<T: Word<N>, const N: usize>(grid: &Grid, encoded: &[u8], out: &mut [u8]) {
+#[inline(always)]
+fn restore<T: Word<N>, const N: usize, const FLOAT: bool>(encoded: &[u8], grid: &Grid, out: &mut [u8]) {
     let (words, tail) = encoded.as_chunks::<N>();
-    let mut values: Vec<T> = words.iter().map(|word| T::read(*word).unfolded()).collect();
-    for &(stride, extent) in grid.axes.iter().skip(1).rev() {
-        for line in values.chunks_exact_mut(stride * extent) {
-            for at in 1..extent {
-                let (before, here) = line.split_at_mut(at * stride);
-                let before = &before[(at - 1) * stride..];
-                here.iter_mut().zip(before).for_each(|(x, y)| *x = x.plus(*y));
-            }
-        }
-    }
     let (places, rest) = out.as_chunks_mut::<N>();
     rest.copy_from_slice(tail);
-    let write = |value: T| if grid.float { value.unordered() } else { value }.write();
-    // Along the fastest axis as they are written.
-    let (stride, extent) = grid.axes.first().copied().unwrap_or((1, 1));
-    let whole = values.len() / (stride * extent) * (stride * extent);
-    for (places, line) in
-        places.chunks_exact_mut(stride * extent).zip(values.chunks_exact_mut(stride * extent))
-    {
-        if stride == 1 {
-            let mut sum: Option<T> = None;
-            for (place, value) in places.iter_mut().zip(line) {
-                let value = sum.map_or(*value, |sum| value.plus(sum));
-                *place = write(value);
-                sum = Some(value);
+    let rows = Rows::of(grid, words.len());
+    let mut line: Vec<T> = Vec::with_capacity(rows.len);
+    let see = integer::<T, N, FLOAT>;
+    let write = |value: T| if FLOAT { value.unordered() } else { value }.write();
+    let mut sources = words.chunks_exact(rows.len);
+    for (n, source) in (&mut sources).enumerate() {
+        line.clear();
+        line.extend(source.iter().map(|word| T::read(*word).unfolded()));
+        if rows.lag == 1 {
+            let mut sum = line[0];
+            for x in &mut line[1..] {
+                sum = x.plus(sum);
+                *x = sum;
             }
-            continue;
+        } else {
+            for at in rows.lag..line.len() {
+                line[at] = line[at].plus(line[at - rows.lag]);
+            }
         }
-        for at in stride..line.len() {
-            line[at] = line[at].plus(line[at - stride]);
+        let (done, target) = places.split_at_mut(n * rows.len);
+        let row = rows.row(done, n);
+        let target = target.iter_mut().zip(&line);
+        match (row.beside, row.behind, row.both) {
+            (Some(beside), Some(behind), Some(both)) => {
+                for ((place, x), ((a, b), c)) in target.zip(beside.iter().zip(behind).zip(both)) {
+                    *place = write(x.plus(see(a)).plus(see(b)).minus(see(c)));
+                }
+            }
+            (Some(other), ..) | (None, Some(other), _) => {
+                target.zip(other).for_each(|((place, x), a)| *place = write(x.plus(see(a))));
+            }
+            (None, None, _) => target.for_each(|(place, x)| *place = write(*x)),
         }
-        places.iter_mut().zip(line).for_each(|(place, value)| *place = write(*value));
     }
-    places.iter_mut().zip(&values).skip(whole).for_each(|(place, value)| *place = write(*value));
+    let whole = words.len() / rows.len * rows.len;
+    for (place, word) in places[whole..].iter_mut().zip(sources.remainder()) {
+        *place = write(T::read(*word).unfolded());
+    }
 }
+
+/// Defines a function that calls one of the above for the width and kind at hand, compiled once more for AVX2.
+macro_rules! dispatched {
+    ($name:ident, $loop:ident, $out:ty) => {
+        fn $name(data: &[u8], grid: &Grid, out: $out) {
+            #[inline(always)]
+            fn plain(data: &[u8], grid: &Grid, out: $out) {
+                match (grid.width, grid.float) {
+                    (2, true) => $loop::<u16, 2, true>(data, grid, out),
+                    (4, true) => $loop::<u32, 4, true>(data, grid, out),
+                    (8, true) => $loop::<u64, 8, true>(data, grid, out),
+                    (2, false) => $loop::<u16, 2, false>(data, grid, out),
+                    (4, false) => $loop::<u32, 4, false>(data, grid, out),
+                    (8, false) => $loop::<u64, 8, false>(data, grid, out),
+                    _ => $loop::<u8, 1, false>(data, grid, out),
+                }
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2")]
+                fn wide(data: &[u8], grid: &Grid, out: $out) {
+                    plain(data, grid, out)
+                }
+                if is_x86_feature_detected!("avx2") {
+                    // SAFETY: the instructions were detected.
+                    return unsafe { wide(data, grid, out) };
+                }
+            }
+            plain(data, grid, out)
+        }
+    };
+}
+dispatched! { predict_all, predict, &mut Vec<u8> }
+dispatched! { restore_all, restore, &mut [u8] }
 
 impl SameLength for Lorenzo {
     fn spec(&self) -> CodecSpec {
@@ -178,23 +279,68 @@ impl SameLength for Lorenzo {
         out: &mut Vec<u8>,
         _scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
-        let grid = self.grid(data.len(), logical);
-        match grid.width {
-            1 => predict::<u8, 1>(data, &grid, out),
-            2 => predict::<u16, 2>(data, &grid, out),
-            4 => predict::<u32, 4>(data, &grid, out),
-            _ => predict::<u64, 8>(data, &grid, out),
-        }
+        predict_all(data, &self.grid(data.len(), logical), out);
         Ok(())
     }
 
     fn undo(&self, encoded: &[u8], logical: &Logical, out: &mut [u8], _scratch: &mut Scratch) {
-        let grid = self.grid(out.len(), logical);
-        match grid.width {
-            1 => restore::<u8, 1>(&grid, encoded, out),
-            2 => restore::<u16, 2>(&grid, encoded, out),
-            4 => restore::<u32, 4>(&grid, encoded, out),
-            _ => restore::<u64, 8>(&grid, encoded, out),
+        restore_all(encoded, &self.grid(out.len(), logical), out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Codec;
+    use crate::stats::ScalarKind;
+
+    /// The definition: differences along one axis after the other, of all integers at once.
+    fn expected(values: &[u32], shape: &[usize], lag: usize, axes: usize) -> Vec<u32> {
+        let mut all = values.to_vec();
+        let mut stride = lag;
+        let long = shape.iter().rev().filter(|extent| **extent > 1);
+        for &extent in long.take(axes) {
+            for at in (0..shape.iter().product::<usize>() * lag).rev() {
+                if !(at / stride).is_multiple_of(extent) {
+                    all[at] = all[at].wrapping_sub(all[at - stride]);
+                }
+            }
+            stride *= extent;
+        }
+        all.iter().map(|x| (x << 1) ^ (((*x as i32) >> 31) as u32)).collect()
+    }
+
+    #[test]
+    fn rows_in_one_pass_give_what_the_definition_gives_axis_by_axis() {
+        let shapes: [&[usize]; 8] =
+            [&[1], &[50], &[1, 7], &[5, 9], &[4, 1, 6], &[3, 5, 33], &[2, 3, 4, 5], &[6, 2, 1, 3]];
+        for shape in shapes {
+            for (lag, over) in [(1, 0), (1, 3), (2, 0), (3, 0)] {
+                let elements: usize = shape.iter().product();
+                let count = elements * lag;
+                let values: Vec<u32> =
+                    (0..count as u32).map(|i| i.wrapping_mul(2_654_435_761) >> (i % 9)).collect();
+                let mut data: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+                data.extend(vec![7; over]);
+                let mut logical = Logical::scalars(4, elements as u64);
+                logical.shape = shape.iter().map(|extent| *extent as u64).collect();
+                (logical.item, logical.scalar, logical.kind) = (4 * lag, 4, ScalarKind::U32);
+                for axes in 1..=3 {
+                    let codec = Lorenzo { axes: Some(axes) };
+                    let mut stored = vec![9];
+                    codec.encode(&data, &logical, &mut stored, &mut Scratch::new()).unwrap();
+                    let found: Vec<u32> =
+                        stored[1..].as_chunks::<4>().0.iter().map(|x| u32::from_le_bytes(*x)).collect();
+                    assert_eq!(
+                        found,
+                        expected(&values, shape, lag, axes),
+                        "{shape:?}, lag {lag}, {axes} axes"
+                    );
+                    let mut back = vec![0; data.len()];
+                    codec.decode(&stored[1..], &logical, &mut back, &mut Scratch::new()).unwrap();
+                    assert_eq!(back, data, "{shape:?}, lag {lag}, {axes} axes");
+                }
+            }
         }
     }
 }

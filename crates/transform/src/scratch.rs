@@ -27,13 +27,19 @@ impl Scratch {
     pub fn new() -> Scratch {
         Scratch::default()
     }
+
+    /// Bytes of buffers and contexts.
+    pub fn held(&self) -> usize {
+        let cut = [&self.whole, &self.planes, &self.body, &self.tried, &self.block];
+        let buffers: usize = self.stages.iter().chain(cut).map(Vec::capacity).sum();
+        let compress = self.compress.as_ref().map_or(0, |(context, _)| context.sizeof());
+        buffers + compress + self.decompress.as_ref().map_or(0, DCtx::sizeof)
+    }
 }
 
 impl std::fmt::Debug for Scratch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let cut = [&self.planes, &self.body, &self.tried, &self.block];
-        let held: usize = self.stages.iter().chain([&self.whole]).chain(cut).map(Vec::capacity).sum();
-        f.debug_struct("Scratch").field("buffer_bytes", &held).finish_non_exhaustive()
+        f.debug_struct("Scratch").field("bytes", &self.held()).finish_non_exhaustive()
     }
 }
 

@@ -446,5 +446,8 @@ contains
     call w%put("t/g", back, offset=[2], status=status)
     call require(status == DRY_INVALID_ARGUMENT, __LINE__)
     call w%close()
+    call c%create_variable("sliced", DRY_FLOAT32, [4, 4, 4], access="plane:0 60%, box:2")
+    call c%create_variable("sliced too", DRY_FLOAT32, [4, 4, 4], access="plain:0", status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "plain") > 0, __LINE__)
   end subroutine failures
 end program arrays

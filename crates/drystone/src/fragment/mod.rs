@@ -108,10 +108,11 @@ impl Container {
     /// `NotFound` naming the fragments there are; `InvalidArgument` for missing, unknown or impossible parameters; `Conflict`
     /// if a variable it shows is not (any more) what the text says.
     pub fn fragment(&self, name: &str, params: &[(&str, i64)]) -> Result<FragmentHandle> {
-        let mut known = Vec::new();
+        let (mut names, mut known) = (Vec::new(), Vec::new());
         for declaration in self.declarations()? {
             let program = declare::parsed(&declaration)?;
             let Some(info) = program.fragments().find(|f| f.name == name) else {
+                names.extend(program.fragments().map(|f| f.name.to_string()));
                 known.extend(program.fragments().map(|f| format!("{}({})", f.name, f.params.join(", "))));
                 continue;
             };
@@ -138,7 +139,9 @@ impl Container {
         } else {
             format!("; there are: {}", known.join(", "))
         };
-        Err(Error::not_found(format!("there is no fragment \"{name}\"{known}")))
+        let meant = drystone_dataset::did_you_mean(name, names.iter().map(String::as_str));
+        let meant = meant.map(|sentence| format!("; {sentence}")).unwrap_or_default();
+        Err(Error::not_found(format!("there is no fragment \"{name}\"{known}{meant}")))
     }
 }
 

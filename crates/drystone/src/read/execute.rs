@@ -35,6 +35,7 @@ use crate::array::Target;
 use crate::container::{Inner, lock};
 use crate::error::must_exist;
 use crate::layout::Table;
+use crate::lent::{Kept, Lent};
 use crate::member::Column;
 use crate::put::{MAX_SUBCHUNK, logical, rule_error};
 use crate::segment::crc32;
@@ -130,6 +131,24 @@ pub(super) struct Buffers {
     sums: Vec<u32>,
 }
 
+impl Kept for Buffers {
+    const MOST: (usize, usize) = (3, 8 << 20);
+
+    fn held(&self) -> usize {
+        let cells = self.read.capacity() + self.decoded.capacity() + self.unrolled.capacity();
+        cells + self.scratch.held()
+    }
+
+    fn forget(&mut self) {
+        (self.holds, self.chain) = (None, None);
+    }
+
+    fn spare() -> &'static Mutex<Vec<Self>> {
+        static SPARE: Mutex<Vec<Buffers>> = Mutex::new(Vec::new());
+        &SPARE
+    }
+}
+
 impl Buffers {
     /// Keeps a chain for the next work.
     pub(super) fn keep_chain(&mut self, text: &str, chain: Chain) {
@@ -184,13 +203,13 @@ fn attempt(
     let bytes: u64 = plan.fetches.iter().fold(0, |n: u64, f| n.saturating_add(f.len()));
     let raw = plan.works.iter().all(|work| job.entry(work).encoding.chain.is_empty());
     if threads < 2 || bytes < if raw { layout::PARALLEL_RAW } else { layout::PARALLEL } {
-        let mut buffers = Buffers::default();
+        let mut buffers = Lent::<Buffers>::take();
         return groups.iter().try_for_each(|group| job.fetch(group, &mut buffers));
     }
     let next = AtomicUsize::new(0);
     let failed: Mutex<Option<Error>> = Mutex::new(None);
     let take = || {
-        let mut buffers = Buffers::default();
+        let mut buffers = Lent::<Buffers>::take();
         while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
             if let Err(error) = job.fetch(group, &mut buffers) {
                 lock(&failed).get_or_insert(error);

@@ -2,11 +2,10 @@
 
 use std::sync::mpsc;
 
-use drystone_transform::Scratch;
-
 use crate::array::Source;
+use crate::lent::Lent;
 use crate::pieces::{self, Pieces};
-use crate::put::{BlockPart, Coded, Gathered, StoredChunk};
+use crate::put::{BlockPart, Coded, Encoder, Gathered, StoredChunk};
 use crate::segment::Segment;
 use crate::{Error, Result};
 
@@ -24,9 +23,8 @@ pub(super) fn encode_all(
     let bytes: u64 = grid.iter().map(|(_, e)| e.iter().product::<u64>() * item).sum();
     let threads = crate::read::threads().min(grid.len());
     let run = |range: &[(Vec<u64>, Vec<u64>)]| -> Result<Vec<Coded>> {
-        let mut gathered = Gathered::default();
-        let mut scratch = Scratch::new();
-        range.iter().map(|(f, e)| part.encode(data, f, e, &mut gathered, &mut scratch)).collect()
+        let Encoder { gathered, scratch } = &mut *Lent::<Encoder>::take();
+        range.iter().map(|(f, e)| part.encode(data, f, e, gathered, scratch)).collect()
     };
     if threads < 2 || bytes < 1 << 20 {
         return run(grid);

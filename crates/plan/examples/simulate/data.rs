@@ -72,20 +72,38 @@ impl World {
         }
     }
 
-    /// What each of `readers` asks for that share the plane across an axis, in the middle.
-    pub(crate) fn plane(&self, axis: usize, readers: u64) -> Vec<Vec<Rpc>> {
+    /// What each of `readers` asks for that share the plane across an axis, in the middle: near-square tiles of as many cells each,
+    /// or, if `stored`, of whole subchunks, as programs share that ask what is stored. Then some may have nothing to do.
+    pub(crate) fn plane(&self, axis: usize, readers: u64, stored: bool) -> Vec<Vec<Rpc>> {
         let edge = self.writers * BLOCK;
-        let rows = 1 << (readers.ilog2() / 2);
-        let (high, wide) = (edge / rows, edge / (readers / rows));
-        let tiles = (0..readers).map(|r| {
+        let faces: Vec<usize> = (0..3).filter(|a| *a != axis).collect();
+        let edges = faces.iter().map(|a| if stored { self.edges(*a) } else { (0..=edge).collect() });
+        let [high, wide] = <[Vec<u64>; 2]>::try_from(edges.collect::<Vec<_>>()).unwrap();
+        let rows = (1u64 << (readers.ilog2() / 2)).min(high.len() as u64 - 1);
+        let columns = (readers / rows).min(wide.len() as u64 - 1);
+        let bounds = |edges: &[u64], part: u64, parts: u64| {
+            let at = |part: u64| edges[(part * (edges.len() as u64 - 1) / parts) as usize];
+            (at(part), at(part + 1) - at(part))
+        };
+        let tiles = (0..rows * columns).map(|r| {
             let mut offset = [edge / 2 + 77; 3];
             let mut count = [1; 3];
-            let faces: Vec<usize> = (0..3).filter(|a| *a != axis).collect();
-            (offset[faces[0]], count[faces[0]]) = (r / (readers / rows) * high, high);
-            (offset[faces[1]], count[faces[1]]) = (r % (readers / rows) * wide, wide);
+            (offset[faces[0]], count[faces[0]]) = bounds(&high, r / columns, rows);
+            (offset[faces[1]], count[faces[1]]) = bounds(&wide, r % columns, columns);
             self.requests(offset, count)
         });
         tiles.collect()
+    }
+
+    /// Where subchunks begin along an axis, and its end.
+    fn edges(&self, axis: usize) -> Vec<u64> {
+        let end = self.writers * BLOCK;
+        if matches!(self.layout, Layout::Contiguous) {
+            return (0..=end).collect();
+        }
+        let starts = (0..self.writers)
+            .flat_map(|b| (0..BLOCK).step_by(self.cut[axis] as usize).map(move |s| b * BLOCK + s));
+        starts.chain([end]).collect()
     }
 
     /// What `readers` ask for that each read the plane across an axis of one block, anywhere.

@@ -43,11 +43,11 @@ fn planes(writers: u64, targets: u64) {
         let world = World::new(writers, targets, layout, device());
         for readers in [32, 64, 128, 256, 512] {
             for axis in 0..3 {
-                let plans = world.plane(axis, readers);
-                let more = format!(
-                    "\"axis\": {axis}, \"readers\": {readers}, \"writers\": {writers}, \"targets\": {targets}"
-                );
-                say("planes", name, &more, &simulate(&MACHINE, targets, plans));
+                for stored in [true, false] {
+                    let plans = world.plane(axis, readers, stored);
+                    let more = format!("\"axis\": {axis}, \"readers\": {readers}, \"stored\": {stored}");
+                    say("planes", name, &more, &simulate(&MACHINE, targets, plans));
+                }
             }
         }
     }
@@ -58,17 +58,15 @@ fn sweep(writers: u64, targets: u64, readers: u64) {
         for ways in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 24, 32] {
             let world = World::new(writers, targets, Layout::Cut { ways, spread }, device());
             for axis in 0..3 {
-                let out = simulate(&MACHINE, targets, world.plane(axis, readers));
                 let name = if spread == Spread::Hilbert { "hilbert" } else { "lattice" };
-                say(
-                    "sweep",
-                    name,
-                    &format!(
-                        "\"axis\": {axis}, \"readers\": {readers}, \"ways\": {ways}, \"model\": {}",
+                for stored in [true, false] {
+                    let out = simulate(&MACHINE, targets, world.plane(axis, readers, stored));
+                    let more = format!(
+                        "\"axis\": {axis}, \"readers\": {readers}, \"stored\": {stored}, \"ways\": {ways}, \"model\": {}",
                         model()
-                    ),
-                    &out,
-                );
+                    );
+                    say("sweep", name, &more, &out);
+                }
             }
         }
     }
@@ -96,7 +94,7 @@ fn scale(writers: u64, targets: u64, readers: u64) {
 fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("planes") => planes(8, 160),
-        Some("sweep") => [32, 64, 128].into_iter().for_each(|readers| sweep(8, 160, readers)),
+        Some("sweep") => [32, 64, 112, 128].into_iter().for_each(|readers| sweep(8, 160, readers)),
         Some("scale") => scale(40, 10_000, 100_000),
         _ => eprintln!("say planes, sweep or scale"),
     }

@@ -26,9 +26,9 @@ use strided::Plane;
 ///
 /// # Safety
 /// `src` is readable over the copy's source span and `dst` writable over its destination span, counted
-/// from the two pointers; the cells of the two do not overlap. `src_len` and `dst_len`, the sizes of the whole
-/// buffers, only decide whether their lines are taken to be in the cache, and worth caching.
-pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, src_len: usize, dst: *mut u8, dst_len: usize) {
+/// from the two pointers; the cells of the two do not overlap. `dst_len`, the size of the whole
+/// destination buffer, only decides whether its lines are worth caching.
+pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, dst: *mut u8, dst_len: usize) {
     let long = stream::AVAILABLE && copy.bytes() >= stream::FAR_COPY;
     let far = long && dst_len >= stream::FAR_BUFFER;
     let src = src.wrapping_add(copy.src_offset() as usize);
@@ -58,14 +58,13 @@ pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, src_len: usize, dst
             && outer.iter().all(|dim| dim.dst_stride % 16 == 0);
         let apart = inner.src_stride.unsigned_abs() >= (elem + stream::LINE) as u64;
         let scattered = inner.dst_stride >= (elem + stream::LINE) as i64;
-        // Where runs fill few lines of the destination whole, these are better had in the cache in time than bypassed.
-        let owning = scattered && long && dst_len >= stream::UNCACHED_BUFFER;
-        let fetching = apart && long && !far && src_len >= stream::UNCACHED_BUFFER;
-        let ahead = if owning || fetching { strided::ahead_kernel(elem, owning) } else { None };
-        let kernel = match ahead {
-            Some(kernel) => kernel,
-            None if far => strided::far_kernel(elem, packed, apart),
-            None => strided::kernel(elem),
+        let sparse = inner.src_stride.unsigned_abs() >= 8 * elem as u64;
+        let kernel = if far {
+            strided::far_kernel(elem, packed, apart, scattered, sparse)
+        } else if scattered && long && dst_len >= stream::UNCACHED_BUFFER {
+            strided::owning_kernel(elem)
+        } else {
+            strided::kernel(elem)
         };
         // SAFETY: the plane is the copy's two innermost loops.
         each(rest, src, dst, &mut |src, dst| unsafe { kernel(elem, plane, src, dst) });

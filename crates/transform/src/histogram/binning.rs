@@ -22,24 +22,28 @@ pub(super) fn count(kind: ScalarKind, domain: Domain, bytes: &[u8], stats: &Stat
         }
     }
     let (exponent, first, last) = bins(domain, min, max);
+    let used = (last - first) as usize + 1;
     let counts = match kind {
-        ScalarKind::Bool => counted(bytes, Integer::<Bool>::new(exponent, first)),
-        ScalarKind::I8 => counted(bytes, Integer::<i8>::new(exponent, first)),
-        ScalarKind::I16 => counted(bytes, Integer::<i16>::new(exponent, first)),
-        ScalarKind::I32 => counted(bytes, Integer::<i32>::new(exponent, first)),
-        ScalarKind::I64 => counted(bytes, Integer::<i64>::new(exponent, first)),
-        ScalarKind::U8 => counted(bytes, Integer::<u8>::new(exponent, first)),
-        ScalarKind::U16 => counted(bytes, Integer::<u16>::new(exponent, first)),
-        ScalarKind::U32 => counted(bytes, Integer::<u32>::new(exponent, first)),
-        ScalarKind::U64 => counted(bytes, Integer::<u64>::new(exponent, first)),
-        ScalarKind::F16 => counted(bytes, Real::<F16>::new(exponent, first)),
-        ScalarKind::BF16 => counted(bytes, Real::<Bf16>::new(exponent, first)),
-        ScalarKind::F32 => counted(bytes, Real::<f32>::new(exponent, first)),
-        ScalarKind::F64 => counted(bytes, Real::<f64>::new(exponent, first)),
+        ScalarKind::Bool => counted(bytes, used, Integer::<Bool>::new(exponent, first)),
+        ScalarKind::I8 => counted(bytes, used, Integer::<i8>::new(exponent, first)),
+        ScalarKind::I16 => counted(bytes, used, Integer::<i16>::new(exponent, first)),
+        ScalarKind::I32 => counted(bytes, used, Integer::<i32>::new(exponent, first)),
+        ScalarKind::I64 => counted(bytes, used, Integer::<i64>::new(exponent, first)),
+        ScalarKind::U8 => counted(bytes, used, Integer::<u8>::new(exponent, first)),
+        ScalarKind::U16 => counted(bytes, used, Integer::<u16>::new(exponent, first)),
+        ScalarKind::U32 => counted(bytes, used, Integer::<u32>::new(exponent, first)),
+        ScalarKind::U64 => counted(bytes, used, Integer::<u64>::new(exponent, first)),
+        ScalarKind::F16 => counted(bytes, used, Real::<F16>::new(exponent, first)),
+        ScalarKind::BF16 => counted(bytes, used, Real::<Bf16>::new(exponent, first)),
+        ScalarKind::F32 => match Single::new(exponent, first) {
+            Some(binner) => counted(bytes, used, binner),
+            None => counted(bytes, used, Real::<f32>::new(exponent, first)),
+        },
+        ScalarKind::F64 => counted(bytes, used, Real::<f64>::new(exponent, first)),
         ScalarKind::Other => return histogram,
     };
     // With the right statistics the end bins are not empty; with others they are cut until that holds.
-    let used = counts.get(..=(last - first) as usize).unwrap_or_default();
+    let used = counts.get(..used).unwrap_or_default();
     let Some(head) = used.iter().position(|&n| n > 0) else { return histogram };
     let tail = used.iter().rposition(|&n| n > 0).unwrap_or(head);
     histogram.exponent = exponent;
@@ -225,14 +229,45 @@ impl<T: Value<Wide = f64>> Binner for Real<T> {
     }
 }
 
-/// Counts per bin; values outside are dropped.
-fn counted<B: Binner>(bytes: &[u8], binner: B) -> [u64; MAX_BINS] {
+/// float32 without a detour over wider numbers: floor(x * 2^-k) is a float32 again, and so is its distance to a bin near it.
+#[derive(Clone, Copy)]
+struct Single {
+    scale: f32,
+    first: f32,
+}
+
+impl Single {
+    /// None where the scale or the first bin is no float32.
+    fn new(exponent: i16, first: i128) -> Option<Single> {
+        let first_bin = first as f32;
+        let exact = (-120..=120).contains(&exponent) && first_bin as i128 == first;
+        exact.then(|| Single { scale: power_of_two(-exponent) as f32, first: first_bin })
+    }
+}
+
+impl Binner for Single {
+    const SIZE: usize = 4;
+
+    #[inline(always)]
+    fn bin(self, bytes: &[u8]) -> u8 {
+        let value = bytes.first_chunk().map_or(0.0, |raw| f32::from_le_bytes(*raw));
+        let bin = (value * self.scale).floor();
+        let bin = if value < 0.0 && bin > -1.0 { -1.0 } else { bin } - self.first;
+        let bin = if bin >= 0.0 && bin < MAX_BINS as f32 { bin } else { f32::from(OUTSIDE) };
+        // SAFETY: 0 <= bin <= 32, and it is not NaN, for which the comparisons are false.
+        unsafe { bin.to_int_unchecked::<i32>() as u8 }
+    }
+}
+
+/// Counts per bin, of which the first `used` matter; values outside are dropped.
+fn counted<B: Binner>(bytes: &[u8], used: usize, binner: B) -> [u64; MAX_BINS] {
+    let groups = used.div_ceil(GROUP);
     let mut totals = [0u64; MAX_BINS];
     let mut found = [OUTSIDE; BATCH];
     for batch in bytes.chunks(BATCH * B::SIZE) {
         let len = find_bins::<B>(batch, binner, &mut found);
         found[len..].fill(OUTSIDE);
-        count_batch::<B>(&found, &mut totals);
+        count_batch::<B>(&found, groups, &mut totals);
     }
     totals
 }
@@ -240,8 +275,8 @@ fn counted<B: Binner>(bytes: &[u8], binner: B) -> [u64; MAX_BINS] {
 vectorised! {
     /// Counts by comparing all with each bin in turn: whole vectors, and never two counts of
     /// one place waiting for each other as in a table, so the speed does not depend on the data.
-    fn count_batch<B: Binner>(found: &[u8; BATCH], totals: &mut [u64; MAX_BINS]) {
-        for (group, totals) in totals.chunks_exact_mut(GROUP).enumerate() {
+    fn count_batch<B: Binner>(found: &[u8; BATCH], groups: usize, totals: &mut [u64; MAX_BINS]) {
+        for (group, totals) in totals.chunks_exact_mut(GROUP).take(groups).enumerate() {
             // A lane sees BATCH / LANES = 128 values, which a byte can count.
             let mut lanes = [[0u8; LANES]; GROUP];
             for vector in found.chunks_exact(LANES) {

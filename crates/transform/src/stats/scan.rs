@@ -7,7 +7,7 @@ const STRIDE: usize = 128;
 /// Small enough that a lane's narrowest NaN count cannot overflow, and that a second look is cheap.
 const BLOCK: usize = 16 << 10;
 
-/// Defines a function whose loops are compiled once more for AVX2, chosen when it is called.
+/// Defines a function whose loops are compiled once more for AVX2 and for AVX-512, chosen when it is called.
 macro_rules! vectorised {
     ($(#[$doc:meta])* $vis:vis fn $name:ident<$t:ident: $bound:path>($($arg:ident: $ty:ty),*) $(-> $ret:ty)? $body:block) => {
         $(#[$doc])*
@@ -20,6 +20,17 @@ macro_rules! vectorised {
                 #[target_feature(enable = "avx2")]
                 fn wide<$t: $bound>($($arg: $ty),*) $(-> $ret)? {
                     plain::<$t>($($arg),*)
+                }
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+                fn widest<$t: $bound>($($arg: $ty),*) $(-> $ret)? {
+                    plain::<$t>($($arg),*)
+                }
+                if is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+                {
+                    // SAFETY: the instructions were detected; those of AVX-512 F come with the others.
+                    return unsafe { widest::<$t>($($arg),*) };
                 }
                 if is_x86_feature_detected!("avx2") {
                     // SAFETY: the instructions were detected.
