@@ -64,6 +64,19 @@ with h5py.File(sys.argv[1]) as f:
     assert np.array_equal(f["d"][...], model) and f["d"].dtype == ">f8"
 """
 
+CROWDED = """
+import sys, h5py, numpy as np
+model = np.zeros((400, 5000), "f8")
+with h5py.File(sys.argv[1], "w") as f:
+    d = f.create_dataset("d", model.shape, "f8")
+    for i, (rows, columns) in enumerate([(slice(0, 10), slice(None)), (slice(10, 70), slice(None)), (slice(0, 400, 3), slice(0, 4000))]):
+        d[rows, columns] = i + 1.5
+        model[rows, columns] = i + 1.5
+    assert np.array_equal(d[...], model)
+with h5py.File(sys.argv[1]) as f:
+    assert np.array_equal(f["d"][...], model)
+"""
+
 
 def test_members_that_are_not_written_keep_their_values(tmp_path, connector_environment):
     program(connector_environment, MEMBERS, tmp_path / "x.h5")
@@ -77,4 +90,10 @@ def test_shrunk_and_grown_datasets_hold_what_numpy_says(tmp_path, connector_envi
 
 def test_what_the_background_writes_is_read_at_once_and_later(tmp_path, connector_environment):
     program(connector_environment, LARGE, tmp_path / "x.h5")
+    assert is_stub(tmp_path / "x.h5")
+
+
+def test_a_write_that_is_larger_than_the_buffer_waits_for_room_and_goes_on(tmp_path, connector_environment):
+    crowded = connector_environment | {"HDF5_VOL_CONNECTOR": "drystone buffer=1"}
+    program(crowded, CROWDED, tmp_path / "x.h5")
     assert is_stub(tmp_path / "x.h5")

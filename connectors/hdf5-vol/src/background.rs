@@ -1,7 +1,7 @@
 //! The way of values into the container: a thread that puts what waits, and the commit that makes it visible.
 //!
-//! A write leaves its cells in memory and returns. Beyond a few MiB the thread puts them; beyond the configured buffer a write
-//! waits. Flush and close wait for all of it, put heap and catalogue, and commit: values and the tree that speaks of them become
+//! A write leaves its cells in memory and returns. Beyond a few MiB the thread puts them, in a rank of several once the program
+//! has ceased to write and so computes; beyond the configured buffer a write waits. Flush and close wait for all of it, put heap and catalogue, and commit: values and the tree that speaks of them become
 //! visible together or not at all.
 //!
 //! Invariants
@@ -11,6 +11,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use drystone::array::Source;
 use drystone::format::dtype::{DType, Scalar};
@@ -27,6 +28,8 @@ use crate::tree::{Body, Id, Tree};
 
 /// The thread begins to put when so many bytes wait.
 const BEGIN: usize = 4 << 20;
+/// Of several ranks, whose cores are taken, only when nothing was written for so long, or half of the buffer is taken.
+const LULL: Duration = Duration::from_millis(5);
 /// Cells of small datasets are put when they take so many bytes together.
 pub const RESIDENT: usize = 32 << 20;
 /// Values of variable length are committed when so many bytes of them wait.
@@ -61,10 +64,13 @@ impl Shared {
         let bytes = block.data.len();
         while state.pending_bytes > 0 && (state.pending_bytes + bytes) as u64 > self.config.buffer {
             state.check()?;
+            state.pressed = true;
             state = self.wait_for_thread(state);
         }
         state.check()?;
         state.dirty = true;
+        state.pressed = false;
+        state.written = Instant::now();
         state.pending_bytes += bytes;
         if let Some(block) = state.append(block) {
             state.pending.push_back(Arc::new(block));
@@ -98,14 +104,21 @@ impl Shared {
     fn work(self: Arc<Self>) {
         let mut state = self.lock();
         loop {
-            let wanted = state.drain || state.pending_bytes >= BEGIN;
+            let many = state.pending_bytes >= BEGIN && state.failed.is_none();
+            let wanted = state.drain
+                || state.pressed
+                || (many && (self.team.is_none() || state.pending_bytes as u64 >= self.config.buffer / 2))
+                || (many && state.written.elapsed() >= LULL);
             let next = state.pending.front().cloned().filter(|_| wanted && state.failed.is_none());
             let Some(block) = next else {
                 self.done.notify_all();
                 if state.stop {
                     return;
                 }
-                state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = match many {
+                    true => self.wake.wait_timeout(state, LULL).unwrap_or_else(PoisonError::into_inner).0,
+                    false => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+                };
                 continue;
             };
             state.busy = true;
@@ -126,6 +139,9 @@ impl Shared {
                     state.pending.pop_front();
                     state.pending_bytes -= block.data.len();
                     state.uncommitted.insert(block.dataset);
+                    if let Ok(block) = Arc::try_unwrap(block) {
+                        state.spare.give(block.data, self.config.buffer);
+                    }
                 }
                 Err(e) => state.failed = Some(e),
             }

@@ -25,8 +25,18 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Config { mimic: Mimic::Auto, buffer: 64 << 20, sync: true, publish: false }
+        Config { mimic: Mimic::Auto, buffer: share_of_memory(), sync: true, publish: false }
     }
+}
+
+/// A sixteenth of the memory that there is for each processor, as there may be a rank on each; from 64 to 256 MiB.
+fn share_of_memory() -> u64 {
+    // SAFETY: it takes a number and returns one, -1 if it does not know.
+    let (pages, size) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    let all = u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(size).unwrap_or(0));
+    let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    // Whole MiB, as it is written into configuration strings.
+    (all / 16 / processors).clamp(64 << 20, 256 << 20) >> 20 << 20
 }
 
 impl Config {

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use drystone::plan::selection::Selection;
 use drystone::{Container, CreateOptions, Mode, Writer};
@@ -21,6 +22,7 @@ use crate::catalogue::{self, Catalogue};
 use crate::config::Config;
 use crate::driver;
 use crate::failure::{Failure, Result, system};
+use crate::spare::Spare;
 use crate::stub::{Found, Stub};
 use crate::team::{self, Act, Ranks, Team, attempt};
 use crate::tree::{Id, Tree};
@@ -73,6 +75,11 @@ pub struct State {
     pub(crate) resident_bytes: usize,
     pub(crate) pending: VecDeque<Arc<Block>>,
     pub(crate) pending_bytes: usize,
+    /// When something was written last.
+    pub(crate) written: Instant,
+    /// A write waits for room.
+    pub(crate) pressed: bool,
+    pub(crate) spare: Spare,
     pub(crate) heap: Heap,
     /// Of a file of several ranks: tells its variables from those of a program that was killed.
     pub(crate) session: Option<u64>,
@@ -573,6 +580,9 @@ impl Shared {
             resident_bytes: 0,
             pending: VecDeque::new(),
             pending_bytes: 0,
+            written: Instant::now(),
+            pressed: false,
+            spare: Spare::default(),
             heap: Heap { stored: heap, ..Heap::default() },
             session: team.as_ref().map(|team| team.session.load(Ordering::SeqCst)),
             variables: BTreeMap::new(),

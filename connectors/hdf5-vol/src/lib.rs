@@ -29,6 +29,7 @@ pub mod props;
 pub mod publish;
 pub mod shadow;
 pub mod space;
+pub mod spare;
 pub mod stub;
 pub mod team;
 pub mod tree;

@@ -440,7 +440,9 @@ fn write_one(
         };
         for (first, count, range) in pieces(first, count, item.max(disk.size())) {
             let n = (range.end - range.start) as u64;
-            let data = all[range.start * item..range.end * item].to_vec();
+            let cells = &all[range.start * item..range.end * item];
+            let mut data = shared.lock().spare.take(cells.len());
+            data.extend_from_slice(cells);
             let data = types::convert(host, &transfer.program, disk, n, data, None, dxpl)?;
             shared.write(h.id, &Cells::Box(first, count), data)?;
         }
