@@ -28,8 +28,9 @@ use crate::tree::{Body, Id, Tree};
 
 /// The thread begins to put when so many bytes wait.
 const BEGIN: usize = 4 << 20;
-/// Of several ranks, whose cores are taken, only when nothing was written for so long, or half of the buffer is taken.
-const LULL: Duration = Duration::from_millis(5);
+/// Of several ranks, whose cores are taken, only when nothing was written for so long, or half of the buffer is taken. Ranks that share
+/// cores are off them for some 10 ms at a time.
+const LULL: Duration = Duration::from_millis(50);
 /// Cells of small datasets are put when they take so many bytes together.
 pub const RESIDENT: usize = 32 << 20;
 /// Values of variable length are committed when so many bytes of them wait.
