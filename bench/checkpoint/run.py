@@ -1,4 +1,4 @@
-"""The checkpoint kernels of the papers: `.venv/bin/python bench/checkpoint/run.py [--quick] [--document]`, about 10 minutes.
+"""The checkpoint kernels of the papers: `.venv/bin/python bench/checkpoint/run.py [--quick] [--document]`, about 20 minutes.
 
 Question: what does a checkpoint of N ranks cost, and a restart on the same, half and 5/4 as many, against collective MPI-IO (ROMIO),
 parallel HDF5 and a file per process? Bar: no slower than MPI-IO and HDF5. The kernels (kernel.c) are Pixie3D's checkpoint and LANL's

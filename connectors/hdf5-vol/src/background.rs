@@ -1,8 +1,8 @@
 //! The way of values into the container: a thread that puts what waits, and the commit that makes it visible.
 //!
-//! A write leaves its cells in memory and returns. Beyond a few MiB the thread puts them, in a rank of several once the program
-//! has ceased to write and so computes; beyond the configured buffer a write waits. Flush and close wait for all of it, put heap and catalogue, and commit: values and the tree that speaks of them become
-//! visible together or not at all.
+//! A write leaves its cells in memory and returns. Beyond a few MiB the thread puts them, in a rank of several once the program has
+//! ceased to write and so computes; beyond the configured buffer a write waits. Flush and close wait for all of it, put heap and
+//! catalogue, and commit: values and the tree that speaks of them become visible together or not at all.
 //!
 //! Invariants
 //! - blocks are put in the order in which they were written;
@@ -28,8 +28,8 @@ use crate::tree::{Body, Id, Tree};
 
 /// The thread begins to put when so many bytes wait.
 const BEGIN: usize = 4 << 20;
-/// Of several ranks, whose cores are taken, only when nothing was written for so long, or half of the buffer is taken. Ranks that share
-/// cores are off them for some 10 ms at a time.
+/// Of several ranks, whose cores are taken, only when nothing was written for so long, or half of the buffer is taken. Ranks that
+/// share cores are off them for some 10 ms at a time.
 const LULL: Duration = Duration::from_millis(50);
 /// Cells of small datasets are put when they take so many bytes together.
 pub const RESIDENT: usize = 32 << 20;
@@ -106,10 +106,12 @@ impl Shared {
         let mut state = self.lock();
         loop {
             let many = state.pending_bytes >= BEGIN && state.failed.is_none();
-            let wanted = state.drain
-                || state.pressed
-                || (many && (self.team.is_none() || state.pending_bytes as u64 >= self.config.buffer / 2))
-                || (many && state.written.elapsed() >= LULL);
+            let lull = || {
+                self.team.is_none()
+                    || state.pending_bytes as u64 >= self.config.buffer / 2
+                    || state.written.elapsed() >= LULL
+            };
+            let wanted = state.drain || state.pressed || many && lull();
             let next = state.pending.front().cloned().filter(|_| wanted && state.failed.is_none());
             let Some(block) = next else {
                 self.done.notify_all();

@@ -4,6 +4,8 @@
 //! - the handle's snapshot changes only by `refresh`, or by a commit made through this handle;
 //! - a handle pinned by `at` never changes and never writes.
 
+mod flush;
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -63,9 +65,6 @@ fn configured(options: CreateOptions, config: &Option<Config>) -> CreateOptions 
 
 /// Bytes of subchunk tables and of trailers kept per container.
 const TABLE_CACHE: usize = 8 << 20;
-
-/// So many manifests are synced by their numbers; of more a list is asked for.
-const MANY_COMMITS: u64 = 1 << 14;
 
 pub(crate) struct Batch {
     pub(crate) ops: Vec<SchemaOp>,
@@ -679,80 +678,6 @@ impl Inner {
 
     pub(crate) fn warn(&self, warning: String) {
         lock(&self.warnings).push(warning);
-    }
-
-    pub(crate) fn flush(&self) -> Result<u64> {
-        self.require_writable()?;
-        let (snapshot, _) = self.newest()?;
-        let version = snapshot.version();
-        if self.identity.durability == Durability::Durable {
-            return Ok(version);
-        }
-        if version == 0 {
-            self.store.sync(&[keys::IDENTITY])?;
-            return Ok(version);
-        }
-        self.close_gaps()?;
-        let since = self.last_marked(&snapshot);
-        if since >= version {
-            return Ok(version);
-        }
-        // What this handle has synced is not synced again: what a key held then stays as it is.
-        let mut synced = lock(&self.synced);
-        let mut keys: Vec<String> = Vec::new();
-        let mut lengths: Vec<(String, u64)> = Vec::new();
-        for source in snapshot.sources(&self.pages)?.iter().filter(|s| s.kind == 0) {
-            let (idx, segment) =
-                (keys::idx(source.writer, source.part), keys::segment(source.writer, source.part));
-            let new = |key: &String, length| synced.get(key).is_none_or(|known| *known < length);
-            // Without idx: a power cut took it, and what was adopted does not need it.
-            if new(&idx, source.idx_length) && self.store.exists(&idx)? {
-                lengths.push((idx, source.idx_length));
-            }
-            if source.seg_length > 0 && new(&segment, source.seg_length) {
-                lengths.push((segment, source.seg_length));
-            }
-        }
-        keys.extend(lengths.iter().map(|(key, _)| key.clone()));
-        for page in self.store.list("index/")? {
-            if synced.contains_key(&page.key) {
-                continue;
-            }
-            match self.store.sync(&[&page.key]) {
-                Ok(()) => lengths.push((page.key, page.len)),
-                Err(StoreError::NotFound { .. }) => {} // gone: of a commit that lost its race
-                Err(e) => return Err(e.into()),
-            }
-        }
-        if version - since <= MANY_COMMITS {
-            keys.extend((since + 1..=version).map(keys::manifest));
-        } else {
-            // Those there are: a number from a manifest does not decide how many keys are made.
-            let all = self.store.list("manifest/")?.into_iter().map(|item| item.key);
-            keys.extend(all.filter(|k| keys::parse_manifest(k).is_some_and(|v| v > since && v <= version)));
-        }
-        if !synced.contains_key(keys::IDENTITY) {
-            lengths.push((keys::IDENTITY.into(), 0));
-            keys.push(keys::IDENTITY.into());
-        }
-        let names: Vec<&str> = keys.iter().map(String::as_str).collect();
-        match self.store.sync(&names) {
-            // A collection removed what the snapshot needed: then there is a newer one.
-            Err(StoreError::NotFound { .. }) if head::has_newer(self.store.as_ref(), version)? => {
-                drop(synced);
-                return self.flush();
-            }
-            other => other.map_err(must_exist)?,
-        }
-        synced.extend(lengths);
-        drop(synced);
-        let mark = keys::mark(version);
-        match self.store.put(&mark, format!("{version:012}").as_bytes(), PutMode::IfAbsent, true) {
-            Ok(()) | Err(StoreError::AlreadyExists { .. }) => {}
-            Err(e) => return Err(e.into()),
-        }
-        self.flushed.fetch_max(version, Ordering::SeqCst);
-        Ok(version)
     }
 }
 
