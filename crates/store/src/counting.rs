@@ -149,6 +149,11 @@ impl<S: Store> Store for CountingStore<S> {
         self.inner.read_ranges(key, ranges, out)
     }
 
+    fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
+        self.tally.read(parts.iter().map(|part| part.len()).sum());
+        self.inner.read_parts(key, offset, parts)
+    }
+
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
         self.tally.append(parts);
         self.inner.append(key, at, parts)

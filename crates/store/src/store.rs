@@ -93,6 +93,17 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         Ok(())
     }
 
+    /// [`read`](Store::read) of one range into several buffers: `parts` get the bytes from `offset` one behind the other. It is one
+    /// request.
+    fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
+        let mut at = offset;
+        for part in parts {
+            self.read(key, at, part)?;
+            at = at.saturating_add(part.len() as u64);
+        }
+        Ok(())
+    }
+
     /// Adds `parts`, one behind the other, to the end of the object, which is at byte `at`.
     ///
     /// `at == 0` creates the object and fails with [`StoreError::AlreadyExists`] if it is there, even if it is
@@ -228,6 +239,9 @@ macro_rules! forward_to_pointee {
             }
             fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
                 (**self).read_ranges(key, ranges, out)
+            }
+            fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
+                (**self).read_parts(key, offset, parts)
             }
             fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
                 (**self).append(key, at, parts)

@@ -3,6 +3,7 @@
 //! Requests run in any order on several threads: what each brings is placed at once, and the cells they write are disjoint
 //! because visible boxes are.
 
+mod apart;
 mod listed;
 
 use std::borrow::Borrow;
@@ -44,9 +45,9 @@ use crate::{Error, ErrorKind, Result};
 
 /// Memory all threads of one read may use for buffers.
 const BUFFERS: u64 = 28 << 20;
-/// At least this many bytes that are contiguous in the caller's memory are read straight to it.
-const DIRECT: u64 = 64 << 10;
-/// Small requests to one object that a store is given together, and their bytes.
+/// Requests of at least this many bytes are carried out one by one.
+const LARGE: u64 = 64 << 10;
+/// Smaller ones to one object that a store is given together, and their bytes.
 const GROUP: usize = 64;
 const GROUP_BYTES: u64 = 1 << 20;
 /// Check units up to this size fill the parts in which a store shows what it read.
@@ -243,7 +244,7 @@ pub(super) fn groups<T, F: Borrow<Fetch<T>>>(fetches: &[F]) -> Vec<&[F]> {
     let (mut from, mut bytes) = (0, 0);
     for (n, fetch) in fetches.iter().map(F::borrow).enumerate() {
         let joins = fetches.get(from).is_some_and(|first| first.borrow().source == fetch.source)
-            && fetch.len() < DIRECT
+            && fetch.len() < LARGE
             && bytes + fetch.len() <= GROUP_BYTES
             && n - from < GROUP;
         if n > from && !joins {
@@ -251,7 +252,7 @@ pub(super) fn groups<T, F: Borrow<Fetch<T>>>(fetches: &[F]) -> Vec<&[F]> {
             (from, bytes) = (n, 0);
         }
         // Nothing joins a large one.
-        bytes += if fetch.len() < DIRECT { fetch.len() } else { GROUP_BYTES };
+        bytes += if fetch.len() < LARGE { fetch.len() } else { GROUP_BYTES };
     }
     groups.extend((from < fetches.len()).then(|| &fetches[from..]));
     groups
@@ -365,6 +366,11 @@ impl Job<'_> {
         {
             return Ok(());
         }
+        if let [fetch] = group
+            && self.apart(fetch, buffers)?
+        {
+            return Ok(());
+        }
         let mut bytes = std::mem::take(&mut buffers.read);
         self.reading.read_group(self.sources, group, &mut bytes)?;
         let mut at = 0;
@@ -401,7 +407,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Reads raw bytes straight to their place, where the cells they hold are contiguous there. `false`: not such a case.
+    /// Reads many raw bytes straight to their place, where the cells they hold are contiguous there. `false`: not such a case.
     fn direct(
         &self,
         work: &Work,
@@ -409,28 +415,20 @@ impl Job<'_> {
         payload: &Range<u64>,
         buffers: &mut Buffers,
     ) -> Result<bool> {
-        let (entry, form) = (self.entry(work), self.form(work)?);
-        let len = payload.end - payload.start;
-        if form.curve.is_some() || form.room != form.item || work.cells.is_some() {
-            return Ok(false);
-        }
-        if !entry.encoding.chain.is_empty() || len < DIRECT || work.ranges.len() != 1 {
-            return Ok(false);
-        }
         // The bytes are checked as they arrive, in parts that hold whole units.
-        if !(1..=PARTS_LOG2).contains(&work.piece.unit_log2) || work.piece.trailer == 0 {
+        let len = payload.end - payload.start;
+        let checked = (1..=PARTS_LOG2).contains(&work.piece.unit_log2) && work.piece.trailer > 0;
+        let Some(place) = (len > apart::CALL && checked)
+            .then(|| self.contiguous_place(work, payload))
+            .transpose()?
+            .flatten()
+        else {
             return Ok(false);
-        }
-        let copy = self.copy(work, &work.part, &form, payload.start)?;
-        if !copy.dims().is_empty() || copy.src_offset() != 0 || copy.bytes() != len {
-            return Ok(false);
-        }
-        let (out, out_len) = self.out.raw();
-        copy.check(len, out_len as u64).map_err(rule_error)?;
-        // SAFETY: `check` found the destination inside the target; visible boxes are disjoint, so these bytes are this thread's.
-        let place =
-            unsafe { std::slice::from_raw_parts_mut(out.add(copy.dst_offset() as usize), len as usize) };
-        let source = self.sources.get(entry.source)?;
+        };
+        let (out, _) = self.out.raw();
+        // SAFETY: `contiguous_place` found it inside the target; visible boxes are disjoint, so these bytes are this thread's.
+        let place = unsafe { std::slice::from_raw_parts_mut(out.add(place.start), place.len()) };
+        let source = self.sources.get(self.entry(work).source)?;
         let (store, key) = (&self.reading.inner.store, segment_key(&source));
         let failed = |e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.reading.path));
         buffers.sums.clear();

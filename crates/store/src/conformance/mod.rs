@@ -15,13 +15,14 @@ use crate::{PutMode, Store};
 /// # Panics
 /// When a promise is broken, with the promise and what was found.
 pub fn check(make: impl Fn() -> Box<dyn Store>) {
-    let checks: [fn(&dyn Store); 20] = [
+    let checks: [fn(&dyn Store); 21] = [
         reads::a_missing_object_is_not_found,
         reads::reads_are_exact,
         reads::reading_past_the_end_is_a_short_read,
         reads::empty_objects_and_empty_reads_work,
         reads::large_objects_come_back_whole,
         reads::what_is_read_is_shown_in_order_and_once,
+        reads::one_range_comes_into_several_buffers,
         reads::listing_is_sorted_and_by_prefix,
         reads::keys_are_checked_by_every_method,
         changes::put_if_absent_leaves_what_is_there,

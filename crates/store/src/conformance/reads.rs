@@ -108,6 +108,24 @@ pub(super) fn what_is_read_is_shown_in_order_and_once(store: &dyn Store) {
     );
 }
 
+pub(super) fn one_range_comes_into_several_buffers(store: &dyn Store) {
+    let bytes = pattern(300_000, 5);
+    write(store, "k", &bytes);
+    for (offset, lens) in
+        [(0, vec![300_000]), (9, vec![1, 0, 70_000, 4, 100_000, 0]), (300_000, vec![0]), (5, vec![])]
+    {
+        let mut buffers: Vec<Vec<u8>> = lens.iter().map(|len| vec![0; *len]).collect();
+        let mut parts: Vec<&mut [u8]> = buffers.iter_mut().map(Vec::as_mut_slice).collect();
+        store.read_parts("k", offset as u64, &mut parts).expect("bytes that are there can be read");
+        let found = buffers.concat();
+        assert!(found == bytes[offset..offset + found.len()], "the bytes at {offset} are the ones written");
+    }
+    let (mut a, mut b) = ([0; 10], [0; 11]);
+    let short = store.read_parts("k", 299_980, &mut [&mut a, &mut b]);
+    expect_error!(short, ShortRead { .. }, "past the end");
+    expect_error!(store.read_parts("no", 0, &mut [&mut a]), NotFound { .. }, "of what is missing");
+}
+
 pub(super) fn listing_is_sorted_and_by_prefix(store: &dyn Store) {
     // Byte order: '-' < '.' < '/' < digits < capitals < '_' < small letters.
     let keys = ["a-b", "a.b", "a/1", "a/b/deep", "a/bc", "a0", "log/Z", "log/z"];

@@ -211,15 +211,14 @@ impl Folder {
         let got =
             transfer::read_full(&handle.file, offset, out).map_err(|e| self.read_error(key, "read", e))?;
         if got == out.len() {
-            return Ok(());
+            Ok(())
+        } else {
+            Err(self.short_read(key, offset, out.len() as u64, got as u64))
         }
-        Err(StoreError::ShortRead {
-            key: key.to_owned(),
-            store: self.describe(),
-            offset,
-            wanted: out.len() as u64,
-            got: got as u64,
-        })
+    }
+
+    fn short_read(&self, key: &str, offset: u64, wanted: u64, got: u64) -> StoreError {
+        StoreError::ShortRead { key: key.to_owned(), store: self.describe(), offset, wanted, got }
     }
 
     fn read_error(&self, key: &str, operation: &'static str, source: io::Error) -> StoreError {
@@ -437,6 +436,14 @@ impl Store for Folder {
         Ok(())
     }
 
+    fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
+        let (handle, _) = self.handle(key, "read", false)?;
+        let wanted = parts.iter().map(|part| part.len() as u64).sum();
+        let got =
+            transfer::read_parts(&handle.file, offset, parts).map_err(|e| self.read_error(key, "read", e))?;
+        if got == wanted { Ok(()) } else { Err(self.short_read(key, offset, wanted, got)) }
+    }
+
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
         let path = self.may_write(key, "append to")?;
         if at == 0 { self.begin(key, &path, parts) } else { self.extend(key, at, parts) }
@@ -539,6 +546,10 @@ impl Store for LocalStore {
 
     fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
         self.folder.read_ranges(key, ranges, out)
+    }
+
+    fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
+        self.folder.read_parts(key, offset, parts)
     }
 
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {

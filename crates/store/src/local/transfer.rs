@@ -5,7 +5,7 @@
 //! some systems and faster on none that was measured, and a long write cannot be interrupted.
 
 use std::fs::File;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::FileExt;
 
 /// The most bytes handed to the system in one write.
@@ -88,6 +88,53 @@ fn read_full_with(
     Ok(done)
 }
 
+/// Fills `parts`, one behind the other, from `offset` as far as the file goes; returns how far that was.
+pub(crate) fn read_parts(file: &File, offset: u64, parts: &mut [&mut [u8]]) -> io::Result<u64> {
+    read_parts_with(|slices, offset| Ok(rustix::io::preadv(file, slices, offset)?), offset, parts)
+}
+
+fn read_parts_with(
+    mut read: impl FnMut(&mut [IoSliceMut<'_>], u64) -> io::Result<usize>,
+    offset: u64,
+    parts: &mut [&mut [u8]],
+) -> io::Result<u64> {
+    let wanted = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.len() as u64));
+    // As in `read_full_with`.
+    if offset.checked_add(wanted).is_none_or(|end| i64::try_from(end).is_err()) {
+        return Ok(0);
+    }
+    let (mut done, mut part, mut within) = (0, 0, 0);
+    while done < wanted {
+        let mut skip = within;
+        let mut slices: Vec<IoSliceMut<'_>> = Vec::with_capacity(MAX_SLICES.min(parts.len()));
+        for bytes in parts.iter_mut().skip(part).take(MAX_SLICES) {
+            slices.push(IoSliceMut::new(bytes.get_mut(skip..).unwrap_or_default()));
+            skip = 0;
+        }
+        // Slices of no bytes alone would look like the end of the file.
+        let empty = slices.iter().all(|slice| slice.is_empty());
+        let mut got = match if empty { Ok(0) } else { read(&mut slices, offset + done) } {
+            Ok(0) if !empty => break,
+            Ok(got) => got,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let last = part + slices.len();
+        done += got as u64;
+        while part < last {
+            let rest = parts.get(part).map_or(0, |bytes| bytes.len()) - within;
+            if got < rest {
+                within += got;
+                break;
+            }
+            got -= rest;
+            part += 1;
+            within = 0;
+        }
+    }
+    Ok(done)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,6 +187,40 @@ mod tests {
         assert_eq!(read_full_with(|out, offset| system.read(out, offset), 50, &mut out).unwrap(), 200);
         assert!(out.iter().zip(50..).all(|(&byte, expected)| byte == expected));
         assert_eq!(read_full_with(|out, offset| system.read(out, offset), 250, &mut out).unwrap(), 6);
+    }
+
+    #[test]
+    fn reads_into_parts_go_on_inside_of_a_part_and_end_with_the_file() {
+        for end in [170, 256] {
+            let mut system = Stingy { calls: 0, bytes: (0..=255).take(end).collect() };
+            let read = |slices: &mut [IoSliceMut<'_>], offset: u64| {
+                let mut out = vec![0; slices.iter().map(|slice| slice.len()).sum()];
+                let got = system.read(&mut out, offset)?;
+                let mut from = &out[..got];
+                for slice in slices {
+                    let (now, later) = from.split_at(from.len().min(slice.len()));
+                    slice[..now.len()].copy_from_slice(now);
+                    from = later;
+                }
+                Ok(got)
+            };
+            let mut bytes = [0; 200];
+            let (mut first, rest) = bytes.split_at_mut(3);
+            let (mut second, third) = rest.split_at_mut(90);
+            let (mut third, mut fourth) = third.split_at_mut(100);
+            let mut parts = [&mut first, &mut [][..], &mut second, &mut third, &mut fourth, &mut [][..]];
+            let got = read_parts_with(read, 50, &mut parts).unwrap();
+            assert_eq!(got as usize, 200.min(end - 50));
+            assert!(bytes[..got as usize].iter().zip(50..).all(|(&byte, expected)| byte == expected));
+        }
+        let many = &mut (0..200).map(|_| [0u8; 1]).collect::<Vec<_>>();
+        let mut parts: Vec<&mut [u8]> = many.iter_mut().map(|part| &mut part[..]).collect();
+        let mut calls = 0;
+        let count = |slices: &mut [IoSliceMut<'_>], _: u64| {
+            calls += 1;
+            Ok(slices.len())
+        };
+        assert_eq!((read_parts_with(count, 0, &mut parts).unwrap(), calls), (200, 4));
     }
 
     #[test]

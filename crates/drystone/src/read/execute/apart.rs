@@ -1,0 +1,139 @@
+//! Requests that bring raw pieces whose cells are contiguous in the caller's memory: each is read to its place, and what lies between
+//! them beside it. Nothing is copied, and what was read is verified while it is in the processor's cache.
+
+use std::ops::Range;
+
+use drystone_plan::read_plan::Work;
+
+use super::{Asked, Buffers, Job};
+use crate::Result;
+use crate::error::must_exist;
+use crate::put::rule_error;
+
+/// At least so many bytes of a piece are worth a buffer of their own.
+const SHORTEST: u64 = 4 << 10;
+/// A call ends with the piece that makes it longer than this: it is verified before its bytes leave the second cache.
+pub(super) const CALL: u64 = 256 << 10;
+/// Buffers in one call: a system takes 64 at once.
+const PIECES: usize = 30;
+
+/// Where an item of a request goes: the range of the request and, unless it is placed by a copy, its payload's place in the target.
+struct Piece<'p> {
+    range: Range<u64>,
+    work: &'p Work,
+    payload: Range<u64>,
+    place: Option<Range<usize>>,
+}
+
+impl Job<'_> {
+    /// Carries out a request in this way. `false`: too few of them are such pieces.
+    pub(super) fn apart(&self, fetch: &Asked, buffers: &mut Buffers) -> Result<bool> {
+        let mut pieces = Vec::with_capacity(fetch.items.len());
+        let (mut at, mut direct) = (fetch.range.start, 0u64);
+        for (range, (number, payload)) in &fetch.items {
+            let work = &self.prepared.plan.works[*number];
+            if range.start < at {
+                return Ok(false);
+            }
+            at = range.end;
+            let place = self.contiguous_place(work, payload)?;
+            direct += if place.is_some() { payload.end - payload.start } else { 0 };
+            pieces.push(Piece { range: range.clone(), work, payload: payload.clone(), place });
+        }
+        if direct < fetch.len() / 2 || direct < SHORTEST * pieces.len() as u64 {
+            return Ok(false);
+        }
+        let key = self.sources.key(fetch.source)?;
+        let mut from = 0;
+        while let Some(first) = pieces.get(from) {
+            let long = |piece: &Piece<'_>| piece.range.end - first.range.start > CALL;
+            let rest = &pieces[from..];
+            let many = rest.iter().position(long).map_or(rest.len(), |n| n + 1).min(PIECES);
+            self.call(&key, &rest[..many], buffers)?;
+            from += many;
+        }
+        Ok(true)
+    }
+
+    /// Reads neighbours in one call, verifies them, and copies those that have no place.
+    fn call(&self, key: &str, pieces: &[Piece<'_>], buffers: &mut Buffers) -> Result<()> {
+        let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return Ok(()) };
+        let len = |range: &Range<u64>| (range.end - range.start) as usize;
+        let direct = pieces.iter().filter_map(|piece| piece.place.as_ref()).map(|place| place.len());
+        let beside = len(&(first.range.start..last.range.end)) - direct.sum::<usize>();
+        let mut bytes = std::mem::take(&mut buffers.read);
+        bytes.resize(beside, 0);
+        let (out, _) = self.out.raw();
+        {
+            let mut parts: Vec<&mut [u8]> = Vec::with_capacity(2 * pieces.len());
+            let (mut rest, mut at) = (bytes.as_mut_slice(), first.range.start);
+            for piece in pieces {
+                if let Some(place) = &piece.place {
+                    let (before, behind) =
+                        std::mem::take(&mut rest).split_at_mut(len(&(at..piece.range.start)));
+                    rest = behind;
+                    // SAFETY: `contiguous_place` found it inside the target; visible boxes are disjoint, so these bytes are this
+                    // thread's, and no other piece's.
+                    let place = unsafe { std::slice::from_raw_parts_mut(out.add(place.start), place.len()) };
+                    at = piece.range.start + place.len() as u64;
+                    parts.extend([before, place]);
+                }
+            }
+            parts.push(rest);
+            let failed = |e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.reading.path));
+            self.reading.inner.store.read_parts(key, first.range.start, &mut parts).map_err(failed)?;
+        }
+        let (mut at, mut used) = (first.range.start, 0);
+        for piece in pieces {
+            used += len(&(at..piece.range.start));
+            at = piece.range.end;
+            let direct = piece.place.as_ref().map_or(0, |place| place.len());
+            let item = &bytes[used..used + len(&piece.range) - direct];
+            used += item.len();
+            match &piece.place {
+                Some(place) => {
+                    // SAFETY: as above; the reference to write to it is gone.
+                    let payload = unsafe { std::slice::from_raw_parts(out.add(place.start), place.len()) };
+                    self.verify_raw(piece.work, item, payload, &piece.payload, &mut buffers.sums)?;
+                }
+                None if piece.work.whole => self.whole(&[piece.work], item, buffers)?,
+                None => self.part(&[piece.work], item, &piece.payload)?,
+            }
+        }
+        buffers.read = bytes;
+        Ok(())
+    }
+
+    /// Checks the payload of a raw work: if it is whole, against the trailer that `rest` ends with.
+    fn verify_raw(
+        &self,
+        work: &Work,
+        rest: &[u8],
+        bytes: &[u8],
+        payload: &Range<u64>,
+        sums: &mut Vec<u32>,
+    ) -> Result<()> {
+        if work.whole {
+            self.verify_whole(work, rest, bytes, sums)
+        } else {
+            self.verify_units(work, bytes, payload)
+        }
+    }
+
+    /// The bytes of the target that the raw bytes of a work's only range are, one for one.
+    pub(super) fn contiguous_place(&self, work: &Work, payload: &Range<u64>) -> Result<Option<Range<usize>>> {
+        let (entry, form, len) = (self.entry(work), self.form(work)?, payload.end - payload.start);
+        let dense = form.curve.is_none() && form.room == form.item && work.cells.is_none();
+        let raw = entry.encoding.chain.is_empty() && self.sources.shard(entry.source).is_none();
+        if !dense || !raw || len == 0 || work.ranges.len() != 1 {
+            return Ok(None);
+        }
+        let copy = self.copy(work, &work.part, &form, payload.start)?;
+        if !copy.dims().is_empty() || copy.src_offset() != 0 || copy.bytes() != len {
+            return Ok(None);
+        }
+        copy.check(len, self.out.raw().1 as u64).map_err(rule_error)?;
+        let at = copy.dst_offset() as usize;
+        Ok(Some(at..at + len as usize))
+    }
+}

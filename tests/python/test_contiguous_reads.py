@@ -1,0 +1,91 @@
+"""Blocks that are contiguous in the caller's memory are read to their places, several by one call: rightly, and verified."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import drystone as dry
+import numpy as np
+import pytest
+
+BLOCK, WRITERS, TURNS = 11 * 1024 + 5, 2, 40
+
+
+def interleaved(path: Path, kind: str = "f4") -> np.ndarray:
+    """Two writers lay down blocks of one array in turn."""
+    total = BLOCK * WRITERS * TURNS
+    expected = np.random.default_rng(5).integers(0, 200, total).astype(kind)
+    with dry.create(path) as c:
+        c.create_variable("x", kind, (total,), steps=True)
+    with dry.open(path, "r+") as c:
+        for rank in range(WRITERS):
+            with c.writer(rank=rank, nranks=WRITERS) as w, w.step(0):
+                for turn in range(TURNS):
+                    at = (turn * WRITERS + rank) * BLOCK
+                    w.put("x", expected[at : at + BLOCK], offset=(at,))
+        c.commit()
+    return expected
+
+
+@pytest.mark.parametrize("kind", ["u1", "f4"])
+def test_runs_of_any_length_hold_what_was_written(tmp_path: Path, kind: str) -> None:
+    expected = interleaved(tmp_path / "c", kind)
+    edges = np.random.default_rng(6).integers(0, expected.size, 60)
+    with dry.open(tmp_path / "c") as c:
+        x = c["x"]
+        assert np.array_equal(x[0], expected)
+        for a, b in pairwise(edges.tolist()):
+            low, high = min(a, b), max(a, b) + 1
+            guarded = np.full(high - low + 64, 77, kind)
+            x.read(0, (low,), (high - low,), out=guarded[32:-32])
+            assert np.array_equal(guarded[32:-32], expected[low:high]), (low, high)
+            assert (guarded[:32] == 77).all(), "before what was asked for"
+            assert (guarded[-32:] == 77).all(), "behind it"
+            assert np.array_equal(x[0, high - 1 : low : -1], expected[high - 1 : low : -1])
+
+
+def test_a_flipped_bit_of_any_piece_or_of_its_checks_fails_the_read_and_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    expected = interleaved(path)
+    with dry.open(path) as c:
+        places = [block.place for block in c["x"].blocks(0)]
+    first, last = places[3], places[-1]
+    for key, at, end in (first, last):
+        segment = path / key
+        whole = segment.read_bytes()
+        for byte in (at, (at + end) // 2, at + BLOCK * 4 - 1, end - 1):
+            damaged = bytearray(whole)
+            damaged[byte] ^= 16
+            segment.write_bytes(damaged)
+            with dry.open(path) as c, pytest.raises(dry.CorruptError, match=f"{key} is damaged at byte"):
+                c["x"][0]
+        segment.write_bytes(whole)
+        with dry.open(path) as c:
+            os.truncate(segment, at + 10)
+            with pytest.raises(dry.DrystoneError, match=key):
+                c["x"][0]
+        segment.write_bytes(whole)
+    with dry.open(path) as c:
+        assert np.array_equal(c["x"][0], expected)
+
+
+def test_a_run_is_read_in_few_calls_of_no_more_bytes_than_are_stored(tmp_path: Path) -> None:
+    expected = interleaved(tmp_path / "c")
+
+    def done() -> tuple[int, int]:
+        found = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+        return int(found["syscr"]), int(found["rchar"])
+
+    if not Path("/proc/self/io").exists():
+        pytest.skip("this system does not count calls")
+    with dry.open(tmp_path / "c") as c:
+        out = np.empty_like(expected)
+        c["x"].read(0, (0,), out.shape, out=out)
+        calls, bytes_ = done()
+        c["x"].read(0, (0,), out.shape, out=out)
+        after = done()
+    assert after[0] - calls <= 40, "80 blocks of 45 KiB"
+    assert after[1] - bytes_ < expected.nbytes * 1.01 + 4096
+    assert np.array_equal(out, expected)
