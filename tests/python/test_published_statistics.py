@@ -84,7 +84,9 @@ def test_they_follow_their_shards_and_only_those_that_changed_are_written(tmp_pa
         assert c["t"].published_statistics(1) is None
         assert c.verify(values=True).ok
         c.publish(progress=None)
-        assert {p.name: p.read_bytes() for p in files(path, "t")} == {n: data for n, (_, data) in after.items()}
+        assert {p.name: p.read_bytes() for p in files(path, "t")} == {
+            n: data for n, (_, data) in after.items()
+        }
         assert {p: p.stat().st_ino for p in (path / "zarr/t/c").rglob("*") if p.is_file()} == shards
         # Of deleted variables nothing stays.
         w.close()
