@@ -103,7 +103,7 @@ const PLACING: f64 = 2.5e9;
 /// Seconds that a run of cells takes besides its bytes.
 const PER_RUN: f64 = 6e-9;
 /// Seconds that a piece takes besides its bytes to be decoded.
-const PER_DECODED: f64 = 6e-6;
+const PER_DECODED: f64 = 3e-6;
 
 /// Decoded bytes per second of one core, in round numbers: what is compared differs by more than these do between machines.
 fn rate(chain: &str) -> f64 {
