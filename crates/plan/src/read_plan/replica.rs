@@ -85,7 +85,8 @@ pub(crate) fn decoding(plan: &ReadPlan, slots: &[Slot]) -> f64 {
 fn runs(work: &Work, slot: &Slot) -> u64 {
     let (mut runs, mut together) = (1u64, true);
     for (d, axis) in slot.selection.axes.iter().enumerate().rev() {
-        let (Some((_, step, count)), Some(edge)) = (work.part.chunk.get(d), work.part.chunk_shape.get(d)) else {
+        let (Some((_, step, count)), Some(edge)) = (work.part.chunk.get(d), work.part.chunk_shape.get(d))
+        else {
             break;
         };
         together &= *step == 1;
