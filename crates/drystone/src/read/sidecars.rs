@@ -86,7 +86,8 @@ impl Reading {
             let Some(found) = self.chunks_of(array, grid, number)? else { return Ok(None) };
             let within = |cells: &Box| steps == 0 || cells.lo[0] == wanted.lo[0];
             chunks.extend(found.into_iter().filter(|(cells, _)| within(cells)).map(|(mut cells, chunk)| {
-                (cells.lo.drain(..steps), cells.hi.drain(..steps));
+                cells.lo.drain(..steps);
+                cells.hi.drain(..steps);
                 (cells, chunk)
             }));
         }
