@@ -132,7 +132,7 @@ fn transposes_of_every_width_and_awkward_size_are_exact() {
     let sizes: &[(u64, u64)] = if cfg!(miri) {
         &[(9, 17)]
     } else {
-        &[(1, 300), (3, 257), (8, 8), (33, 31), (64, 128), (130, 67), (200, 3)]
+        &[(1, 300), (3, 257), (3, 5001), (5001, 3), (8, 8), (33, 31), (64, 128), (130, 67), (200, 3)]
     };
     for elem in [1, 2, 3, 4, 5, 8, 12, 16, 24, 40] {
         for &(rows, cols) in sizes {
@@ -155,7 +155,8 @@ fn short_elements_of_every_stride_move_exactly_wherever_they_begin() {
     let (count, rows) = if cfg!(miri) { (70, 2) } else { (1200, 3) };
     for elem in [1, 2, 4, 8, 16] {
         let e = elem as i64;
-        for stride in (2..=10).map(|k| k * e).chain([e + 1, 2 * e + 1, 3 * e + 3, 7 * e + e / 2]) {
+        let strides = (2..=10).map(|k| k * e).chain([e + 1, 2 * e + 1, 3 * e + 3, 7 * e + e / 2]);
+        for stride in strides.take(if cfg!(miri) { 1 } else { 13 }) {
             for (skew, rest) in [(0, 0), (1, 13), (16, 1), (40, 7)] {
                 let n = count + rest;
                 let (wide, dense) = (stride * n as i64, e * n as i64);

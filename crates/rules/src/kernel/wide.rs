@@ -103,7 +103,7 @@ pub(super) fn wide_kernel(elem: usize, plane: &Plane, far: bool) -> Option<Kerne
     let within = |stride: isize, times: usize| (elem + 1..=times * elem).contains(&stride.unsigned_abs());
     if !suits {
         None
-    } else if dst == elem as isize && within(src, 8) && (far || elem < 16) {
+    } else if dst == elem as isize && within(src, if far || elem < 8 { 8 } else { 5 }) && (far || elem < 16) {
         Some(match (far, within(src, 7)) {
             (true, true) => gather::<PAST>,
             (true, false) => gather::<OWNED>,
@@ -250,7 +250,7 @@ unsafe fn scatter<const FOURS: bool, const FAR: bool>(
     dst: *mut u8,
 ) {
     let (inner, per) = (plane.inner, LINE / elem);
-    let aligned = !FOURS || (dst.addr() % 4 == 0 && plane.outer.dst % 4 == 0);
+    let aligned = !FOURS || (dst.addr().is_multiple_of(4) && plane.outer.dst % 4 == 0);
     let Some(windows) = aligned.then(|| Windows::new(elem, inner.dst, dst, true)).flatten() else {
         // SAFETY: by the caller.
         return unsafe { kernel(elem)(elem, plane, src, dst) };
