@@ -387,8 +387,9 @@ fn external(group: &Place, value: &[u8], walking: &mut Walk) -> Result<Place> {
     use std::os::unix::ffi::OsStrExt;
     let (mut flags, mut list) = (access::INHERITED, None);
     if walking.lapl != P_DEFAULT {
-        // SAFETY: writes one number; gives a copy of the list that is set, which is ours, or the default.
+        // SAFETY: writes one number.
         quietly(host, || unsafe { (host.api.H5Pget_elink_acc_flags)(walking.lapl, &mut flags) });
+        // SAFETY: gives a copy of the list that is set, which is ours then, or the default.
         let fapl = quietly(host, || unsafe { (host.api.H5Pget_elink_fapl)(walking.lapl) });
         list = (fapl > P_DEFAULT).then(|| List::own(host, fapl));
     }

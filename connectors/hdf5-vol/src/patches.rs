@@ -285,7 +285,7 @@ impl Shared {
             let mut rest = &heard[..];
             while let Some((id, runs, after)) = Runs::decode(rest) {
                 let Some((count, after)) = after.split_first_chunk::<8>() else { break };
-                let (touched, written) = table.entry(id).or_insert((u64::MAX..0, 0));
+                let (touched, written) = table.entry(id).or_insert((runs.start..runs.end(), 0));
                 *touched = touched.start.min(runs.start)..touched.end.max(runs.end());
                 *written += u64::from_le_bytes(*count);
                 rest = after;
@@ -355,7 +355,7 @@ fn whole_rows(dims: &[u64], start: u64, n: u64) -> Option<(Vec<u64>, Vec<u64>)> 
     let (mut first, mut count) = (vec![0; dims.len()], dims.to_vec());
     first[0] = start / row;
     count[0] = n / row;
-    (start % row == 0 && n % row == 0).then_some((first, count))
+    (start.is_multiple_of(row) && n.is_multiple_of(row)).then_some((first, count))
 }
 
 #[cfg(test)]
