@@ -22,8 +22,8 @@ const STAGE: usize = 1 << 20;
 /// Pieces of at least this size are written from the caller's memory without staging.
 pub(crate) const DIRECT: usize = 256 << 10;
 /// What is larger is handed over in parts that end at multiples of this in the file: they fit the second cache between being made and
-/// being copied by the system, and the system finds memory for each in one piece (0.24 ns a byte in place of 0.28 for parts of 256 KiB
-/// that end anywhere, 0.22 for 512 KiB; processor time on ext4).
+/// being copied by the system, and the system finds memory for each in one piece (processor time on ext4: 0.28 ns a byte for parts of
+/// 256 KiB that end anywhere, 0.24 for those that end at multiples of it, 0.23 of 512 KiB).
 pub(crate) const PART: usize = 512 << 10;
 /// A log that grew by so much at once ends with a whole page, which the next write need not read back if the system has put it out.
 const WORTH_A_PAGE: u64 = 1 << 20;
