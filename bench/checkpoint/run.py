@@ -229,7 +229,7 @@ def pixie(bench: Bench, given: argparse.Namespace) -> str:
         for ranks in counts:
             patterns = [(readers, "boxes") for readers in restart_counts(ranks)]
             patterns = patterns[1:2] if given.quick else patterns
-            found = restarts(bench, "pixie3d", SIZES[label], steps, ranks, patterns)
+            found = restarts(bench, given.rounds, "pixie3d", SIZES[label], steps, ranks, patterns)
             rows += [(f"{label} x {ranks} {what}", cells) for what, cells in found]
     out += "### Restart on the same, half and 5/4 as many ranks, from the page cache\n\n"
     return out + read_table(bench.ways, rows)
@@ -251,7 +251,7 @@ def strided(bench: Bench, given: argparse.Namespace) -> str:
     for ranks in counts:
         others = [(readers, "other") for readers in restart_counts(ranks)[1:]]
         patterns = [(ranks, "uniform"), *([] if given.quick else others)]
-        found = restarts(bench, "strided", blocks, steps, ranks, patterns)
+        found = restarts(bench, given.rounds, "strided", blocks, steps, ranks, patterns)
         rows += [(f"{ranks} ranks, {what}", cells) for what, cells in found]
     out += "### Read back: uniform in the pattern of the writers, other in one run per rank\n\n"
     return out + read_table(bench.ways, rows)
@@ -264,7 +264,7 @@ def aggregated(given: argparse.Namespace, folder: Path) -> str:
     options = argparse.Namespace(
         prefix=given.prefix,
         ranks=min(8, given.most_ranks),
-        steps=12,
+        steps=40,
         rounds=given.rounds,
         bytes=sizes,
         quantile=0.5,
@@ -297,18 +297,26 @@ def rounds(bench: Bench, count: int, *arguments: object) -> dict[str, Cell]:
 
 
 def restarts(
-    bench: Bench, kernel: str, size: int, steps: int, writers: int, patterns: list[tuple[int, str]]
+    bench: Bench,
+    count: int,
+    kernel: str,
+    size: int,
+    steps: int,
+    writers: int,
+    patterns: list[tuple[int, str]],
 ) -> list[tuple[str, dict[str, Cell]]]:
-    """What was written once, read by each number of ranks in each way."""
+    """What was written once, read by each number of ranks in each way in turn, `count` times; then once more, counted."""
     for way in bench.ways:
         bench.run("write", writers, kernel, way, size, steps, 0)
     out = []
     for readers, pattern in patterns:
-        found = {}
-        for way in bench.ways:
-            found[way] = bench.run("read", readers, kernel, way, size, steps, 0, writers, pattern)
-            if way not in bench.ways[: bench.counts]:
-                continue
+        found: dict[str, Cell] = {way: Cell() for way in bench.ways}
+        for _ in range(count):
+            for way in bench.ways:
+                found[way].seconds += bench.run(
+                    "read", readers, kernel, way, size, steps, 0, writers, pattern
+                ).seconds
+        for way in bench.ways[: bench.counts]:
             found[way].counts = bench.counted("read", readers, kernel, way, size, 1, 0, writers, pattern)
         out.append((f"{pattern} on {readers}" if pattern != "boxes" else f"on {readers}", found))
     bench.clear()

@@ -6,9 +6,19 @@ module drystone_arguments
   implicit none
   private
   public :: dry_message, settle, taken, flag, chosen, step_given, convert_place, c_text, convert_text, convert_texts, joined, &
-       convert_parameters
+       convert_parameters, RANKS
+
+  !> Dimensions that an array of Fortran 2018 has at most.
+  integer, parameter :: RANKS = 15
 
 contains
+
+  !> Elements of a list that may be left out.
+  pure integer function elements(list) result(number)
+    class(*), intent(in), optional :: list(:)
+    number = 0
+    if (present(list)) number = size(list)
+  end function elements
 
   !> The message of this thread's last failure.
   function dry_message() result(text)
@@ -69,18 +79,21 @@ contains
     if (present(step)) number = int(step, c_int64_t)
   end function step_given
 
-  !> An offset as C takes it, kept in `place`; a count of -1 if there is none.
+  !> An offset as C takes it, as far as it fits kept in `place`; a count of -1 if there is none. C compares the count before it looks.
   subroutine convert_place(offset, place, count, given)
     integer, intent(in), optional :: offset(:)
-    integer(c_int64_t), target, intent(out) :: place(8)
+    integer(c_int64_t), target, intent(out) :: place(RANKS)
     integer(c_int32_t), intent(out) :: count
     type(c_ptr), intent(out) :: given
+    integer :: kept
 
     count = -1
     given = c_null_ptr
     if (.not. present(offset)) return
-    count = min(size(offset), size(place))
-    place(:count) = int(offset(:count), c_int64_t)
+    count = size(offset, kind=c_int32_t)
+    kept = min(size(offset), size(place))
+    place = 0
+    place(:kept) = int(offset(:kept), c_int64_t)
     given = c_loc(place)
   end subroutine convert_place
 
@@ -140,7 +153,8 @@ contains
     end do
   end function joined
 
-  !> Parameters as C takes them; `kept` and `pointers` hold their names meanwhile.
+  !> Parameters as C takes them; `kept` and `pointers` hold their names meanwhile. A name without a value, or a value without a
+  !> name, becomes a parameter without a name, which the library refuses.
   subroutine convert_parameters(names, values, kept, pointers, given)
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:)
@@ -150,12 +164,13 @@ contains
     type(c_ptr) :: ignored
     integer :: n
 
-    n = 0
-    if (present(names) .and. present(values)) n = min(size(names), size(values))
-    allocate (given(n))
-    if (n == 0) return
+    allocate (given(max(elements(names), elements(values))))
+    given%name = c_null_ptr
+    given%value = 0
+    if (.not. (present(names) .and. present(values))) return
     call convert_texts(names, kept, pointers, ignored)
-    given%name = pointers(:n)
-    given%value = int(values(:n), c_int64_t)
+    n = min(size(names), size(values))
+    given(:n)%name = pointers(:n)
+    given(:n)%value = int(values(:n), c_int64_t)
   end subroutine convert_parameters
 end module drystone_arguments

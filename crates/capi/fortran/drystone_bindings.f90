@@ -74,12 +74,12 @@ module drystone_bindings
        type(c_ptr), value :: handle
        integer(c_int32_t) :: status
      end function c_fragment_close
-     function c_create_variable(handle, path, kind, length, ndim, shape, dims, has_steps, is_local, transform, &
+     function c_create_variable(handle, path, kind, length, ndim, shape, dims_count, dims, has_steps, is_local, transform, &
           chunk_ndim, chunks, access) result(status) bind(c, name="dry_fortran_create_variable")
        import
        type(c_ptr), value :: handle, shape, dims, transform, chunks, access
        character(kind=c_char), intent(in) :: path(*)
-       integer(c_int32_t), value :: kind, length, ndim, has_steps, is_local, chunk_ndim
+       integer(c_int32_t), value :: kind, length, ndim, dims_count, has_steps, is_local, chunk_ndim
        integer(c_int32_t) :: status
      end function c_create_variable
      function c_set_attribute(handle, owner, name, val) result(status) bind(c, name="dry_fortran_set_attribute")

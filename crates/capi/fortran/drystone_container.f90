@@ -81,28 +81,33 @@ contains
     logical, intent(in), optional :: steps, local
     integer, intent(in), optional :: chunks(:), length
     integer(int32), intent(out), optional :: status
-    integer(c_int64_t), target :: extents(size(shape)), cut(8)
+    integer(c_int64_t), target :: extents(size(shape))
+    integer(c_int64_t), allocatable, target :: cut(:)
     character(kind=c_char), allocatable, target :: names(:, :), chain(:), mix(:)
     type(c_ptr), allocatable, target :: pointers(:)
     type(c_ptr) :: names_given, chain_given, cut_given, mix_given
-    integer(c_int32_t) :: bytes, cut_count
+    integer(c_int32_t) :: bytes, cut_count, names_count
 
     extents = int(shape, c_int64_t)
     names_given = c_null_ptr
     cut_given = c_null_ptr
     bytes = 0
     cut_count = 0
+    names_count = 0
     if (present(length)) bytes = int(length, c_int32_t)
     call convert_text(transform, chain, chain_given)
     call convert_text(access, mix, mix_given)
     if (present(chunks)) then
-       cut_count = min(size(chunks), size(cut))
-       cut(:cut_count) = int(chunks(:cut_count), c_int64_t)
+       cut = int(chunks, c_int64_t)
+       cut_count = size(cut, kind=c_int32_t)
        cut_given = c_loc(cut)
     end if
-    if (present(dims)) call convert_texts(padded(dims, size(shape)), names, pointers, names_given)
+    if (present(dims)) then
+       call convert_texts(dims, names, pointers, names_given)
+       names_count = size(dims, kind=c_int32_t)
+    end if
     call settle(c_create_variable(self%handle, c_text(path), kind, bytes, int(size(shape), c_int32_t), c_loc(extents), &
-         names_given, flag(steps), flag(local), chain_given, cut_count, cut_given, mix_given), status)
+         names_count, names_given, flag(steps), flag(local), chain_given, cut_count, cut_given, mix_given), status)
   end subroutine create_variable
 
   !> Creates a variable of records: elements of a bind(c) type of `item_size` bytes (c_sizeof) with these members.
@@ -335,13 +340,4 @@ contains
     if (present(kept)) kept = told(3)
     if (present(skipped)) skipped = told(4)
   end subroutine publish
-
-  !> As many names as there are dimensions.
-  pure function padded(names, count) result(all)
-    character(*), intent(in) :: names(:)
-    integer, intent(in) :: count
-    character(len(names)) :: all(count)
-    all = ""
-    all(:min(count, size(names))) = names(:min(count, size(names)))
-  end function padded
 end module drystone_container

@@ -82,15 +82,15 @@ static uint64_t item_size(const struct array *a, const CFI_cdesc_t *given) {
 dry_status dry_fortran_put(dry_writer *writer, const char *path, const char *member, const CFI_cdesc_t *data,
                            int32_t offset_count, const int64_t *offset) {
     const struct array a = describe(data);
+    const int wrong = offset_count >= 0 && (uint32_t)offset_count != a.ndim;
     uint64_t place[RANKS];
     dry_put_options options = dry_put_options_new();
     options.strides = a.strides;
     options.member = member;
     options.item_size = item_size(&a, data);
     /* An offset of another length is as wrong as an array of another rank: the library says which. */
-    return dry_put(writer, path, a.type, data->base_addr, a.size, offset_count >= 0 ? (uint32_t)offset_count : a.ndim,
-                   reversed(offset, (uint32_t)(offset_count >= 0 ? offset_count : 0), place),
-                   offset_count >= 0 && (uint32_t)offset_count != a.ndim ? NULL : a.shape, &options);
+    return dry_put(writer, path, a.type, data->base_addr, a.size, wrong ? (uint32_t)offset_count : a.ndim,
+                   reversed(wrong ? NULL : offset, a.ndim, place), wrong ? NULL : a.shape, &options);
 }
 
 /* The box at `offset` of the array's shape, every `stride`-th cell of it; for a variable with steps of one step. */
@@ -141,8 +141,8 @@ dry_status dry_fortran_fragment_write(dry_fragment *fragment, dry_writer *writer
 
 /* `extents`, `dims` and `chunks` in Fortran's order. */
 dry_status dry_fortran_create_variable(dry_container *container, const char *path, dry_type type, int32_t length,
-                                       int32_t ndim, const int64_t *extents, const char *const *dims, int32_t has_steps,
-                                       int32_t is_local, const char *transform, int32_t chunk_ndim,
+                                       int32_t ndim, const int64_t *extents, int32_t dims_count,
+                                       const char *const *dims, int32_t has_steps, int32_t is_local, const char *transform, int32_t chunk_ndim,
                                        const int64_t *chunks, const char *access) {
     dry_variable_options options = dry_variable_options_new();
     uint64_t shape[RANKS], cut[RANKS];
@@ -154,10 +154,11 @@ dry_status dry_fortran_create_variable(dry_container *container, const char *pat
     options.local = is_local != 0;
     options.ndim = (uint32_t)ndim;
     options.shape = ndim > RANKS ? NULL : reversed(extents, (uint32_t)ndim, shape);
-    if (dims != NULL && ndim <= RANKS) {
+    if (dims != NULL && dims_count == ndim && ndim <= RANKS) {
         for (d = 0; d < ndim; d++) names[d] = dims[ndim - 1 - d];
         options.dims = names;
     }
+    options.dims_count = (uint32_t)dims_count; /* another number is refused */
     options.has_steps = has_steps != 0;
     options.transform = transform;
     options.access = access;

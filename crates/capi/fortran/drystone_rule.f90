@@ -27,7 +27,7 @@ contains
     integer, intent(in), optional :: src_start(:), dst_start(:)
     integer(int32), intent(in), optional :: narrowing
     integer(int32), intent(out), optional :: status
-    integer(c_int64_t), target :: from(8), to(8)
+    integer(c_int64_t), target :: from(RANKS), to(RANKS)
     integer(c_int32_t) :: froms, tos
     type(c_ptr) :: from_given, to_given
 

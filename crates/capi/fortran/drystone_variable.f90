@@ -43,7 +43,7 @@ contains
     integer, intent(in), optional :: offset(:), stride(:)
     class(dry_ranks), intent(in), optional :: team
     integer(int32), intent(out), optional :: status
-    integer(c_int64_t), target :: place(8), by(8)
+    integer(c_int64_t), target :: place(RANKS), by(RANKS)
     integer(c_int32_t) :: places, bys
     type(c_ptr) :: place_given, by_given, team_given
 
@@ -61,7 +61,7 @@ contains
     integer, intent(in) :: count(:)
     integer, intent(in), optional :: step, offset(:)
     integer(int32), intent(out), optional :: status
-    integer(c_int64_t), target :: place(8), many(8)
+    integer(c_int64_t), target :: place(RANKS), many(RANKS)
     integer(c_int32_t) :: places, counts
     type(c_ptr) :: place_given, count_given
     character(kind=c_char), allocatable, target :: buffer(:)

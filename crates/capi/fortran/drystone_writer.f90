@@ -64,7 +64,7 @@ contains
     integer, intent(in), optional :: offset(:)
     character(*), intent(in), optional :: member
     integer(int32), intent(out), optional :: status
-    integer(c_int64_t), target :: place(8)
+    integer(c_int64_t), target :: place(RANKS)
     integer(c_int32_t) :: count
     character(kind=c_char), allocatable, target :: field(:)
     type(c_ptr) :: field_given, place_given
@@ -81,7 +81,7 @@ contains
     type(*), dimension(..), intent(in) :: texts
     integer, intent(in), optional :: offset(:)
     integer(int32), intent(out), optional :: status
-    integer(c_int64_t), target :: place(8)
+    integer(c_int64_t), target :: place(RANKS)
     integer(c_int32_t) :: count
     type(c_ptr) :: place_given
 

@@ -283,7 +283,7 @@ typedef struct dry_variable_options {
     uint32_t chunk_ndim;      /* entries of chunks */
     uint32_t has_steps;       /* one array per output time */
     uint32_t local;           /* one value or array of any shape per writer and step; ndim is 0 */
-    uint32_t reserved;
+    uint32_t dims_count;      /* entries of dims, of which another number than ndim is refused; 0 for ndim */
     const void *fill;         /* one element, or NULL for zeros */
     uint64_t fill_size;
     const char *access;       /* the expected mix of reads, such as "plane:z 60%, box:64", or NULL (docs/language.md) */

@@ -703,9 +703,8 @@ class container : public detail::handle<dry_container, dry_container_close> {
     void create(const std::string &path, const variable_options &wanted, dry_variable_options &options) {
         std::vector<const char *> names;
         for (const auto &name : wanted.dims) names.push_back(name.c_str());
-        if (!names.empty() && names.size() != wanted.shape.size())
-            throw error(DRY_INVALID_ARGUMENT, "dims has another number of entries than the shape");
         options.dims = names.empty() ? nullptr : names.data();
+        options.dims_count = static_cast<std::uint32_t>(names.size());
         detail::check(dry_create_variable(get(), path.c_str(), &options));
     }
 };

@@ -27,13 +27,13 @@ pub(crate) struct dry_variable_options {
     chunk_ndim: u32,
     has_steps: u32,
     local: u32,
-    reserved: u32,
+    dims_count: u32,
     fill: *const u8,
     fill_size: u64,
     access: *const c_char,
 }
 
-versioned!(dry_variable_options, 88, reserved);
+versioned!(dry_variable_options, 88);
 
 /// `DRY_GROWS`: an extent that grows as blocks are put.
 const GROWS: u64 = u64::MAX;
@@ -53,6 +53,12 @@ unsafe fn new_variable(given: &dry_variable_options) -> Result<NewVariable> {
     // SAFETY: the structure holds what drystone.h says.
     unsafe {
         let shape = extents(given.shape, given.ndim, "the shape")?;
+        if ![0, given.ndim].contains(&given.dims_count) {
+            return Err(Failure::invalid(format!(
+                "dims has {} entries, the shape has {}: there is one name per dimension",
+                given.dims_count, given.ndim
+            )));
+        }
         let dims = match optional_list(given.dims, given.ndim as usize, "dims")? {
             Some(dims) => dims
                 .iter()

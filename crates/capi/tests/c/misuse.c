@@ -90,9 +90,6 @@ int main(void) {
     FAILS(DRY_INVALID_ARGUMENT, "9 dimensions", dry_create_variable(c, "v", &options));
     options.ndim = 1;
     options.shape = shape;
-    options.reserved = 1;
-    FAILS(DRY_UNSUPPORTED, "not set to 0", dry_create_variable(c, "v", &options));
-    options.reserved = 0;
     options.transform = "squeeze";
     FAILS(DRY_INVALID_ARGUMENT, "squeeze", dry_create_variable(c, "v", &options));
     options.transform = NULL;
@@ -120,6 +117,9 @@ int main(void) {
     FAILS(DRY_INVALID_ARGUMENT, "float64", dry_put(w, "v", DRY_FLOAT32, data, 32, 1, NULL, shape, NULL));
     FAILS(DRY_INVALID_ARGUMENT, "99 is no element type", dry_put(w, "v", 99, data, 32, 1, NULL, shape, NULL));
     FAILS(DRY_NOT_FOUND, "did you mean \"v\"", dry_put(w, "w", DRY_FLOAT64, data, 32, 1, NULL, shape, NULL));
+    put.reserved = 1;
+    FAILS(DRY_UNSUPPORTED, "not set to 0", dry_put(w, "v", DRY_FLOAT64, data, 32, 1, NULL, shape, &put));
+    put.reserved = 0;
     put.item_size = 4;
     FAILS(DRY_INVALID_ARGUMENT, "not 4", dry_put(w, "v", DRY_FLOAT64, data, 32, 1, NULL, shape, &put));
     put.item_size = 8;

@@ -76,6 +76,9 @@ int main(void) {
     options.access = "plane:z";
     FAILS(DRY_INVALID_ARGUMENT, "z", dry_create_variable(c, "fields/T", &options));
     options.access = "line:x 60%, box:64";
+    options.dims_count = 3;
+    FAILS(DRY_INVALID_ARGUMENT, "dims has 3 entries, the shape has 2", dry_create_variable(c, "fields/T", &options));
+    options.dims_count = 2;
 
     OK(dry_begin_batch(c));
     OK(dry_create_variable(c, "fields/T", &options));

@@ -449,5 +449,34 @@ contains
     call c%create_variable("sliced", DRY_FLOAT32, [4, 4, 4], access="plane:0 60%, box:2")
     call c%create_variable("sliced too", DRY_FLOAT32, [4, 4, 4], access="plain:0", status=status)
     call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "plain") > 0, __LINE__)
+    call lists_of_other_lengths()
   end subroutine failures
+
+  !> Lists that are too long or too short are refused: nothing that was given is ignored.
+  subroutine lists_of_other_lengths()
+    character(*), parameter :: TEXT = "param n" // achar(10) // "dataset { var u[2*n] float32 }"
+    integer :: status, i
+    integer(c_int8_t) :: deep(1, 1, 1, 1, 1, 1, 1, 1, 1)
+    type(dry_writer) :: w
+
+    deep = 0
+    call c%create_variable("named", DRY_FLOAT32, [4, 4], dims=["x", "y", "z"], status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "dims has 3 entries, the shape has 2") > 0, __LINE__)
+    call c%create_variable("named", DRY_FLOAT32, [4, 4], dims=["x"], status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "dims has 1 entries") > 0, __LINE__)
+    call c%create_variable("named", DRY_FLOAT32, [(4, i=1, 8)], chunks=[(2, i=1, 9)], status=status)
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call c%create_variable("named", DRY_INT8, [4, 4], dims=["x", "y"])
+    call c%open_writer(w)
+    call w%put("named", deep, offset=[(0, i=1, 9)], status=status)
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call w%put("named", deep(:, :, 1, 1, 1, 1, 1, 1, 1), offset=[(0, i=1, 20)], status=status)
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call w%put("named", deep(:, :, 1, 1, 1, 1, 1, 1, 1), offset=[3, 3])
+    call w%close()
+    call c%declare_text(TEXT, ["n", "m"], [3], status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "name of a parameter") > 0, __LINE__)
+    call c%declare_text(TEXT, values=[3], status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "name of a parameter") > 0, __LINE__)
+  end subroutine lists_of_other_lengths
 end program arrays
