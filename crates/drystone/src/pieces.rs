@@ -75,6 +75,9 @@ fn units(len: usize) -> usize {
     if len > UNIT { len.div_ceil(UNIT) } else { 0 }
 }
 
+/// Takes a full part and leaves an empty one.
+pub(crate) type Give<'g> = dyn FnMut(&mut Lent<Part>) -> Result<()> + 'g;
+
 /// Makes pieces; `give` takes full parts and leaves an empty one.
 pub(crate) struct Pieces<'g> {
     part: Lent<Part>,
@@ -83,13 +86,13 @@ pub(crate) struct Pieces<'g> {
     /// Bytes of the extent that were given away.
     given: u64,
     sums: Vec<u32>,
-    give: &'g mut dyn FnMut(&mut Lent<Part>) -> Result<()>,
+    give: &'g mut Give<'g>,
     /// The bytes of a part that are not given away with it.
     rest: Vec<u8>,
 }
 
 impl<'g> Pieces<'g> {
-    pub(crate) fn new(base: u64, give: &'g mut dyn FnMut(&mut Lent<Part>) -> Result<()>) -> Self {
+    pub(crate) fn new(base: u64, give: &'g mut Give<'g>) -> Self {
         Pieces { part: Lent::take(), base, given: 0, sums: Vec::new(), give, rest: Vec::new() }
     }
 
@@ -201,7 +204,7 @@ mod tests {
             let total: usize = made.iter().map(|(_, payload)| room_for(payload.len())).sum();
             assert_eq!(extent.len(), total);
             ends.pop();
-            assert!(ends.iter().all(|end| end % PART as u64 == 0), "a part ends inside of one of the file's: {ends:?}");
+            assert!(ends.iter().all(|end| end % PART as u64 == 0), "{ends:?}");
             for (piece, payload) in made {
                 let at = (piece.position - base) as usize;
                 assert_eq!((at % 8, piece.length), (0, payload.len() as u64));

@@ -131,8 +131,8 @@ impl Segment {
             while !rest.is_empty() {
                 let (part, behind) = rest.split_at(part_at(self.size()).min(rest.len()));
                 // Whole units: a part may end inside of one.
-                let ahead = checked.len().saturating_sub(behind.len()).next_multiple_of(unit).min(checked.len());
-                let (now, later) = checked.split_at(ahead);
+                let ahead = checked.len().saturating_sub(behind.len()).next_multiple_of(unit);
+                let (now, later) = checked.split_at(ahead.min(checked.len()));
                 check(now);
                 self.hand_over(part)?;
                 (checked, rest) = (later, behind);

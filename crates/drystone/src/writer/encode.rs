@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use crate::array::Source;
 use crate::lent::Lent;
-use crate::pieces::{self, Pieces};
+use crate::pieces::{self, Give, Pieces};
 use crate::put::{BlockPart, Coded, Encoder, Gathered, StoredChunk};
 use crate::segment::Segment;
 use crate::{Error, Result};
@@ -95,7 +95,7 @@ pub(super) fn store_gathered(
     };
     let total: u64 = grid.iter().map(of_chunk).sum();
     let base = segment.begin(total);
-    let make = |give: &mut dyn FnMut(&mut Lent<pieces::Part>) -> Result<()>| -> Result<Vec<Vec<StoredChunk>>> {
+    let make = |give: &mut Give<'_>| -> Result<Vec<Vec<StoredChunk>>> {
         let (mut pieces, mut gathered) = (Pieces::new(base, give), Gathered::default());
         let mut stored: Vec<Vec<StoredChunk>> =
             blocks.iter().map(|_| Vec::with_capacity(grid.len())).collect();
