@@ -7,15 +7,16 @@ use crate::copy::Dim;
 /// The two innermost loops of a copy, as the processor counts.
 #[derive(Clone, Copy)]
 pub(super) struct Plane {
-    outer: Loop,
-    inner: Loop,
+    pub(super) outer: Loop,
+    pub(super) inner: Loop,
 }
 
+/// One loop: how often, and bytes from one element to the next on either side.
 #[derive(Clone, Copy)]
-struct Loop {
-    count: usize,
-    src: isize,
-    dst: isize,
+pub(super) struct Loop {
+    pub(super) count: usize,
+    pub(super) src: isize,
+    pub(super) dst: isize,
 }
 
 impl From<Dim> for Loop {
@@ -236,6 +237,43 @@ unsafe fn run_owning<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *
     }
 }
 
+/// The kernel for elements of at most 16 bytes of which several share a line of a destination that no cache holds, but do not fill it.
+pub(super) fn sharing_kernel(elem: usize) -> Kernel {
+    with_mover!(run_sharing, elem)
+}
+
+/// Elements in a group whose lines are asked for together.
+const GROUP: usize = 8;
+
+/// Short elements, eight at a time, after the lines that later ones will be written to are asked for.
+///
+/// Measured with every other element of 8 bytes into memory: 1.15 times as fast. In the cache asking costs up to a quarter.
+///
+/// # Safety
+/// As [`Kernel`] says.
+unsafe fn run_sharing<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
+    let (mover, Plane { outer, inner }) = (M::of(elem), plane);
+    let (group, s, d) = (GROUP as isize, inner.src, inner.dst);
+    for k in 0..outer.count as isize {
+        let (mut src, mut dst) = (src.wrapping_offset(k * outer.src), dst.wrapping_offset(k * outer.dst));
+        for _ in 0..inner.count / GROUP {
+            let asked = dst.wrapping_offset(ELEMENTS_AHEAD * d);
+            for line in (0..GROUP * d as usize).step_by(stream::LINE) {
+                stream::ask_to_write(asked.wrapping_add(line));
+            }
+            for k in 0..group {
+                // SAFETY: by the caller, for the elements of the group.
+                unsafe { mover.mv(src.wrapping_offset(k * s), dst.wrapping_offset(k * d)) };
+            }
+            src = src.wrapping_offset(group * s);
+            dst = dst.wrapping_offset(group * d);
+        }
+        let rest = Loop { count: inner.count % GROUP, ..inner };
+        // SAFETY: by the caller, for the last elements of the row.
+        unsafe { row(mover, rest, src, dst) };
+    }
+}
+
 /// Multiples of 16 bytes to an aligned destination, past the caches.
 #[derive(Clone, Copy)]
 struct Packed(usize);
@@ -309,8 +347,9 @@ unsafe fn run<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8)
 /// So many elements lie between one that moves and the ones whose lines are asked for.
 const ELEMENTS_AHEAD: isize = 64;
 
-/// Asks for the lines of four elements that come later; on the side where they share lines, for one. What the processor finds
-/// out by itself about loops with one stride leaves 2 to 30 % to gain, most where each element has its own line.
+/// Asks for the lines of four elements that come later; in the source, where they share lines, for one; in the destination, only where
+/// each has its own. What the processor finds out by itself about loops with one stride leaves 2 to 30 % to gain, most where each
+/// element has its own line.
 #[inline(always)]
 fn ask_for_four(src: *const u8, s: isize, dst: *mut u8, d: isize) {
     const OWN_LINE: usize = stream::LINE / 2;
@@ -322,7 +361,7 @@ fn ask_for_four(src: *const u8, s: isize, dst: *mut u8, d: isize) {
         asked(2);
         asked(3);
     }
-    if d.unsigned_abs() >= OWN_LINE {
+    if d.unsigned_abs() >= stream::LINE {
         asked_to_write(0);
         asked_to_write(1);
         asked_to_write(2);
