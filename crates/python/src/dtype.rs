@@ -4,7 +4,6 @@
 //! are put. Variable-length strings are `str`, `"str"`, `StringDType` or `object` here, and read as arrays of `str` objects.
 
 use drystone::format::dtype::{DType, Member, Record, Scalar};
-use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
@@ -40,13 +39,8 @@ pub(crate) fn parse(given: &Bound<'_, PyAny>) -> Result<DType> {
 /// The element type of a NumPy dtype.
 pub(crate) fn from_numpy(descr: &Bound<'_, PyAny>) -> Result<DType> {
     let py = descr.py();
-    let (kind, size): (char, u32) = match descr.cast::<PyArrayDescr>() {
-        Ok(descr) => (char::from(descr.kind()), u32::try_from(descr.itemsize()).unwrap_or(u32::MAX)),
-        Err(_) => (
-            descr.getattr(pyo3::intern!(py, "kind"))?.extract()?,
-            descr.getattr(pyo3::intern!(py, "itemsize"))?.extract()?,
-        ),
-    };
+    let kind: char = descr.getattr(pyo3::intern!(py, "kind"))?.extract()?;
+    let size: u32 = descr.getattr(pyo3::intern!(py, "itemsize"))?.extract()?;
     let scalar = |scalar| Ok(DType::Scalar(scalar));
     match (kind, size) {
         ('b', 1) => scalar(Scalar::Bool),

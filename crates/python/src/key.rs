@@ -3,7 +3,7 @@
 use drystone::plan::selection::{self, Axis, Index, IndexError, Selection};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::{PyEllipsis, PyList, PySlice, PyString, PyTuple};
+use pyo3::types::{PyEllipsis, PySlice, PyString, PyTuple};
 
 use crate::error::{Failure, Result, invalid, out_of_range};
 
@@ -99,9 +99,7 @@ pub(crate) fn unsigned(item: &Bound<'_, PyAny>, what: &str) -> Result<u64> {
 
 /// One number per dimension: a sequence, or a single integer for one dimension.
 pub(crate) fn extents(item: &Bound<'_, PyAny>, what: &str) -> Result<Vec<u64>> {
-    // That a tuple is no integer is an exception, which would take longer than all else here.
-    let several = item.is_instance_of::<PyTuple>() || item.is_instance_of::<PyList>();
-    if !several && integer(item)?.is_some() {
+    if integer(item)?.is_some() {
         return Ok(vec![unsigned(item, what)?]);
     }
     let parts = item.try_iter().map_err(|_| {

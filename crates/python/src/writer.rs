@@ -3,7 +3,7 @@
 use drystone::format::dtype::DType;
 use drystone::member::member;
 use drystone::{Container, Writer};
-use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
@@ -105,12 +105,7 @@ impl WriterHandle {
         let descr = array.dtype();
         let dtype = dtype::from_numpy(&descr)?;
         let mut array = array;
-        // Of records and single bytes only NumPy knows.
-        let native = match descr.is_native_byteorder() {
-            Some(native) => native,
-            None => descr.getattr(pyo3::intern!(py, "isnative"))?.extract()?,
-        };
-        if !native {
+        if !descr.getattr(pyo3::intern!(py, "isnative"))?.extract::<bool>()? {
             let converted = array.call_method1("astype", (dtype::to_numpy(py, &dtype)?,))?;
             array = converted.cast_into::<PyUntypedArray>()?;
         }
