@@ -300,6 +300,7 @@ mod tests {
             fence: 0,
             time: 0,
             origin: String::new(),
+            process: String::new(),
         };
         let store = MemoryStore::new();
         let mut segment = Segment::new(Arc::new(store.clone()), &header);
