@@ -5,8 +5,9 @@
 Bar: at least NumPy everywhere; 80 % of memcpy for runs of 512 bytes, 50 % for 8-byte transposes of 4096 squared. Every case lets
 NumPy, a compiled rule and a copy of as many contiguous bytes act in turn, on one thread, and compares what both left. In the cache
 they act between the same buffers; from memory to memory on one pair of many after the other, so that none is in a cache when its turn
-comes. Times are those that a fifth of the rounds do not reach. Calling a rule or NumPy from Python is in them. Runs are also
-compared with what loops written by hand reach (limit.c, if there is a C compiler).
+comes. Ratios are medians over rounds of what acted one after the other, so that what else the machine does meets both sides; NumPy acts
+twice a round, and its ratio to itself says how much of a ratio is noise. Calling a rule or NumPy from Python is in the times. Runs are
+also compared with what loops written by hand reach (limit.c, if there is a C compiler).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import ctypes
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -173,8 +175,8 @@ def fifth(times: list[float]) -> float:
     return sorted(times)[len(times) // 5]
 
 
-def in_turn(acts: list[list[Callable[[], object]]], rounds: int, repeat: int) -> list[float]:
-    """Seconds of each kind of act, in turn; kinds have an act per set of buffers, and each time the next set is used."""
+def in_turn(acts: list[list[Callable[[], object]]], rounds: int, repeat: int) -> list[list[float]]:
+    """Seconds of each kind of act by round, in turn; kinds have an act per set of buffers, and each time the next set is used."""
     times: list[list[float]] = [[] for _ in acts]
     used = 0
     for turn in range(rounds):
@@ -185,11 +187,16 @@ def in_turn(acts: list[list[Callable[[], object]]], rounds: int, repeat: int) ->
             for _ in range(repeat):
                 act()
             times[k].append((time.perf_counter() - begin) / repeat)
-    return [fifth(t) for t in times]
+    return times
 
 
-def measure(cases: list[Case], rounds: int) -> tuple[float, float, float]:
-    """Seconds of the rule, of NumPy, of memcpy, for one case with several sets of buffers."""
+def times_as_fast(ours: list[float], theirs: list[float]) -> float:
+    """The median over rounds of how many times as fast the first is."""
+    return statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
+
+
+def measure(cases: list[Case], rounds: int) -> tuple[float, float, float, float]:
+    """Seconds of the rule, how many times as fast as NumPy, as memcpy, and NumPy as itself, with several sets of buffers."""
     case = cases[0]
     rule = compile(*case.layouts)
     case.source[...] = np.random.default_rng(1).integers(0, 255, case.source.size, "u1")
@@ -205,10 +212,11 @@ def measure(cases: list[Case], rounds: int) -> tuple[float, float, float]:
         [lambda c=c: rule.apply(c.source, c.target) for c in cases],
         [c.numpy for c in cases],
         [lambda c=c: np.copyto(c.target[:length], c.source[:length]) for c in cases],
+        [c.numpy for c in cases],
     ]
     turns = max(rounds, min(20 * rounds, rounds * (1 << 20) // case.moved)) if len(cases) == 1 else rounds
-    ours, numpy, memcpy = in_turn(acts, turns, max(1, (1 << 20) // case.moved))
-    return ours, numpy, memcpy
+    ours, numpy, memcpy, again = in_turn(acts, turns, max(1, (1 << 20) // case.moved))
+    return fifth(ours), times_as_fast(ours, numpy), times_as_fast(ours, memcpy), times_as_fast(numpy, again)
 
 
 def limits(rounds: int) -> str:
@@ -254,7 +262,7 @@ def limits(rounds: int) -> str:
                             for a in arguments
                         ]
                     )
-            ours, memcpy, *best = in_turn(acts, rounds, 1)
+            ours, memcpy, *best = (fifth(times) for times in in_turn(acts, rounds, 1))
             column = f"{kind}, 1 of {apart // size}"
             rows.setdefault(f"{size} bytes", {})[column] = f"{memcpy / ours:.0%} ({memcpy / min(best):.0%})"
             print(f"{kind} {name}, beside the limit: {rows[f'{size} bytes'][column]}", file=sys.stderr)
@@ -270,8 +278,8 @@ def table(title: str, rows: dict[str, dict[str, str]]) -> str:
     return "\n".join([*lines, ""])
 
 
-def figures(total: int, rounds: int, only: str, slower: list[str]) -> str:
-    """The tables of one size."""
+def figures(total: int, rounds: int, only: str, slower: list[str], noise: list[float]) -> str:
+    """The tables of one size; names what is slower than NumPy, and adds NumPy's ratios to itself."""
     tables: dict[str, dict[str, dict[str, str]]] = {}
     made = {"strided": strided(total, SIZES), "transpose": transposed(total), "records": records(total)}
     for title, cases in made.items():
@@ -279,19 +287,20 @@ def figures(total: int, rounds: int, only: str, slower: list[str]) -> str:
             if only not in f"{kind} {name}":
                 continue
             pairs = sets(make, total)
-            ours, numpy, memcpy = measure(pairs, rounds)
+            ours, numpy, memcpy, itself = measure(pairs, rounds)
+            noise.append(itself)
             row, column = name, kind
             if title == "strided":
                 size, _, _, far = name.split()
                 row, column = f"{size} bytes", f"{kind}, 1 of {int(far) // int(size)}"
             elif title == "transpose":
                 row, column = name.split(", ", 1)
-            text = f"{numpy / ours:.2f} ({memcpy / ours:.0%})"
+            text = f"{numpy:.2f} ({memcpy:.0%})"
             tables.setdefault(title, {}).setdefault(row, {})[column] = text
             moved = pairs[0].moved
             print(f"{kind} {name} ({moved:,} B): {moved / ours / 1e9:.2f} GB/s, {text}", file=sys.stderr)
-            if numpy < ours:
-                slower.append(f"{kind} {name} ({moved:,} bytes) {numpy / ours:.3f}")
+            if numpy < 1:
+                slower.append(f"{kind} {name} ({moved:,} bytes) {numpy:.3f}")
     return "\n".join(table(title, rows) for title, rows in tables.items())
 
 
@@ -305,19 +314,22 @@ def main() -> None:
     arguments = parser.parse_args()
     rounds = 1 if arguments.quick else arguments.rounds
     slower: list[str] = []
+    noise: list[float] = []
     parts = [
         f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; one thread.\n"
     ]
     parts.append(f"### {CACHED >> 10:,} KiB moved, in the cache\n")
-    parts.append(figures(CACHED, rounds, arguments.only, slower))
+    parts.append(figures(CACHED, rounds, arguments.only, slower, noise))
     if not arguments.quick:
         parts.append(f"### {PIECE >> 20:,} MiB moved at once, from memory to memory\n")
-        parts.append(figures(PIECE, rounds, arguments.only, slower))
+        parts.append(figures(PIECE, rounds, arguments.only, slower, noise))
         parts.append("### From memory to memory, beside the best loop written by hand\n")
         parts.append(
             "Parts of `memcpy`'s pace: the rule, and in brackets the fastest of the loops in `bench/kernels/limit.c`.\n"
         )
         parts.append(limits(rounds))
+    tenth = statistics.quantiles(noise * 2, n=20)
+    parts.append(f"NumPy beside itself: from {tenth[0]:.2f} to {tenth[-1]:.2f} in nine of ten cases.\n")
     parts.append(f"{len(slower)} cases below NumPy{': ' if slower else ''}" + "; ".join(slower) + ".")
     text = "\n".join(parts)
     print(text)

@@ -93,6 +93,8 @@ pub(crate) struct Inner {
     /// Missing manifest numbers below `top`, to be closed before anything is committed or marked.
     gaps: Mutex<Vec<u64>>,
     pub(crate) hint: head::Hint,
+    /// Another commit was found where this handle's own should have come next.
+    pub(crate) others_commit: AtomicBool,
     warnings: Mutex<Vec<String>>,
     pub(crate) batch: Mutex<Option<Batch>>,
     /// The run-time configuration that was found when it was opened.
@@ -116,7 +118,13 @@ impl Container {
     ///
     /// `Conflict` if one is there already, `Io` if the directory cannot be made.
     pub fn create_local(path: impl AsRef<Path>, options: CreateOptions) -> Result<Self> {
-        Self::create_placed(path, options, None)
+        Self::create_in(path.as_ref(), options, None, false)
+    }
+
+    /// [`Container::create_local`] for who is going to [`flush`](Self::flush): the system begins at once to bring appended bytes to the
+    /// device, while the program computes, and a flush waits for the rest. In a `durable` container that is so anyway.
+    pub fn create_to_flush(path: impl AsRef<Path>, options: CreateOptions) -> Result<Self> {
+        Self::create_in(path.as_ref(), options, None, true)
     }
 
     /// The same; log parts and shards are spread over storage targets, also by whoever opens it later.
@@ -125,7 +133,15 @@ impl Container {
         options: CreateOptions,
         targets: Option<&Targets>,
     ) -> Result<Self> {
-        let path = path.as_ref();
+        Self::create_in(path.as_ref(), options, targets, false)
+    }
+
+    fn create_in(
+        path: &Path,
+        options: CreateOptions,
+        targets: Option<&Targets>,
+        early: bool,
+    ) -> Result<Self> {
         if path.is_file() {
             return Err(Error::conflict(format!(
                 "cannot create a container at {}: a file is there; choose another path or remove it",
@@ -134,7 +150,7 @@ impl Container {
         }
         let config = Config::find(Some(path))?;
         let durable = configured(options, &config).durability == Durability::Durable;
-        let store = LocalStore::create(path)?.with_early_writeback(durable);
+        let store = LocalStore::create(path)?.with_early_writeback(durable || early);
         let created = Self::create_configured(Arc::new(store), options, config)?;
         match targets {
             None => Ok(created),
@@ -174,7 +190,15 @@ impl Container {
     /// `NotFound` if there is none (and `mode` does not create), `Unsupported` if it was written by a newer version, `Corrupt`
     /// if what was promised to be on stable storage is not there.
     pub fn open_local(path: impl AsRef<Path>, mode: Mode) -> Result<Self> {
-        let path = path.as_ref();
+        Self::open_in(path.as_ref(), mode, false)
+    }
+
+    /// [`Container::open_local`] for who is going to [`flush`](Self::flush), as [`Container::create_to_flush`].
+    pub fn open_to_flush(path: impl AsRef<Path>, mode: Mode) -> Result<Self> {
+        Self::open_in(path.as_ref(), mode, true)
+    }
+
+    fn open_in(path: &Path, mode: Mode, early: bool) -> Result<Self> {
         if mode == Mode::Append && !path.join(keys::IDENTITY).exists() {
             match Self::create_local(path, CreateOptions::default()) {
                 Err(e) if e.kind() == ErrorKind::Conflict && path.join(keys::IDENTITY).exists() => {} // another was faster
@@ -196,9 +220,10 @@ impl Container {
         }
         let store = LocalStore::open(path, mode == Mode::Read)?;
         let durable = mode != Mode::Read
-            && store
-                .read_all(keys::IDENTITY, 64 << 10)
-                .is_ok_and(|b| Identity::decode(&b).is_ok_and(|i| i.durability == Durability::Durable));
+            && (early
+                || store
+                    .read_all(keys::IDENTITY, 64 << 10)
+                    .is_ok_and(|b| Identity::decode(&b).is_ok_and(|i| i.durability == Durability::Durable)));
         let (store, placing) = targets::with_targets(store.with_early_writeback(durable))?;
         Self::open_configured(Arc::new(store), mode, Config::find(Some(path))?, placing)
     }
@@ -320,6 +345,7 @@ impl Container {
             found: Mutex::new((newest.clone(), head.top)),
             gaps: Mutex::new(head.gaps),
             hint: head::Hint::default(),
+            others_commit: AtomicBool::new(false),
             current: RwLock::new(newest),
             warnings: Mutex::new(head.warnings),
             batch: Mutex::new(None),
@@ -358,6 +384,7 @@ impl Container {
             found: Mutex::new((snapshot.clone(), snapshot.version())),
             gaps: Mutex::new(Vec::new()),
             hint: head::Hint::default(),
+            others_commit: AtomicBool::new(false),
             current: RwLock::new(snapshot),
             warnings: Mutex::new(Vec::new()),
             config: inner.config.clone(),
@@ -615,14 +642,7 @@ impl Inner {
 
     /// The newest snapshot in the store and the highest manifest number there.
     pub(crate) fn newest(&self) -> Result<(Arc<Snapshot>, u64)> {
-        let known = {
-            let current = self.snapshot();
-            let mut found = lock(&self.found);
-            if current.version() > found.1 {
-                *found = (current.clone(), current.version());
-            }
-            found.clone()
-        };
+        let known = self.newest_known();
         if !head::has_newer(self.store.as_ref(), known.1)? {
             return Ok(known);
         }
@@ -636,6 +656,16 @@ impl Inner {
             *found = newer.clone();
         }
         Ok(newer)
+    }
+
+    /// The newest snapshot that this handle has come across, and the highest manifest number.
+    pub(crate) fn newest_known(&self) -> (Arc<Snapshot>, u64) {
+        let current = self.snapshot();
+        let mut found = lock(&self.found);
+        if current.version() > found.1 {
+            *found = (current.clone(), current.version());
+        }
+        found.clone()
     }
 
     /// Moves to a version that somebody has just committed, without looking for it, or beyond.

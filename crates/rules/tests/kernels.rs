@@ -132,7 +132,7 @@ fn transposes_of_every_width_and_awkward_size_are_exact() {
     let sizes: &[(u64, u64)] = if cfg!(miri) {
         &[(9, 17)]
     } else {
-        &[(1, 300), (3, 257), (8, 8), (33, 31), (64, 128), (130, 67), (200, 3)]
+        &[(1, 300), (3, 257), (3, 5001), (5001, 3), (8, 8), (33, 31), (64, 128), (130, 67), (200, 3)]
     };
     for elem in [1, 2, 3, 4, 5, 8, 12, 16, 24, 40] {
         for &(rows, cols) in sizes {
@@ -148,13 +148,48 @@ fn transposes_of_every_width_and_awkward_size_are_exact() {
     }
 }
 
+/// Rows of many short elements move by whole registers where the processor can: every width, strides of elements and of odd bytes,
+/// both ways and backwards, wherever rows begin. What lies between elements is left alone, which [`check`] compares too.
+#[test]
+fn short_elements_of_every_stride_move_exactly_wherever_they_begin() {
+    let (count, rows) = if cfg!(miri) { (70, 2) } else { (1200, 3) };
+    for elem in [1, 2, 4, 8, 16] {
+        let e = elem as i64;
+        let strides = (2..=10).map(|k| k * e).chain([e + 1, 2 * e + 1, 3 * e + 3, 7 * e + e / 2]);
+        for stride in strides.take(if cfg!(miri) { 1 } else { 13 }) {
+            for (skew, rest) in [(0, 0), (1, 13), (16, 1), (40, 7)] {
+                let n = count + rest;
+                let (wide, dense) = (stride * n as i64, e * n as i64);
+                let pad = [0, 64, 3][rest as usize % 3];
+                let (src_len, dst_len) = ((3 * wide) as usize + 256, (3 * dense) as usize + 256);
+                let gather = vec![Dim::new(rows, wide + pad, dense + pad), Dim::new(n, stride, e)];
+                let back = vec![Dim::new(rows, wide + pad, dense + pad), Dim::new(n, -stride, e)];
+                let scatter = vec![Dim::new(rows, dense + pad, wide + pad), Dim::new(n, e, stride)];
+                let last = (stride * (n as i64 - 1)) as u64;
+                let apart = |src_at, dims| Case { src_at, dst_at: skew, elem, dims, src_len, dst_len };
+                check(&apart(skew, gather), |copy, src, dst| copy.run(src, dst).unwrap());
+                check(&apart(skew + last, back), |copy, src, dst| copy.run(src, dst).unwrap());
+                for stride in [-e, 1 - e, 1, e / 2] {
+                    let sliding = vec![Dim::new(n, stride, e)];
+                    check(&apart(skew + n * elem as u64, sliding), |copy, src, dst| {
+                        copy.run(src, dst).unwrap()
+                    });
+                }
+                let (src_len, dst_len) = (dst_len, src_len);
+                let case = Case { src_at: skew, dst_at: skew, elem, dims: scatter, src_len, dst_len };
+                check(&case, |copy, src, dst| copy.run(src, dst).unwrap());
+            }
+        }
+    }
+}
+
 /// Large destinations take the way past the caches, whose stores come in aligned lines.
 #[test]
 fn copies_into_large_buffers_are_exact_from_every_skew() {
     let (len, elems, skews) = if cfg!(miri) {
         (4096 + 512, &[4, 8, 160][..], &[16, 8][..])
     } else {
-        ((4 << 20) + 4096, &[1, 4, 8, 12, 24, 100, 160, 512, 1500, 5000][..], &[0, 1, 48][..])
+        ((4 << 20) + 4096, &[1, 2, 4, 8, 12, 16, 24, 100, 160, 512, 1500, 5000][..], &[0, 1, 48][..])
     };
     for &elem in elems {
         let e = elem as i64;
@@ -169,7 +204,10 @@ fn copies_into_large_buffers_are_exact_from_every_skew() {
             gather(e, e + 3),
             gather(e + 64, e),
             gather(2 * e, e),
+            gather(8 * e, e),
             gather(8 * e + 64, e),
+            gather(e, 2 * e),
+            gather(e, 3 * e),
             gather(e, 2 * e + 64),
             gather(2 * e, 3 * e + 48),
         ];

@@ -123,6 +123,8 @@ fn search(data: &[u8]) {
 #[doc(hidden)]
 pub const FUZZED_CODECS: &[&str] = &[
     "lz4",
+    "shuffle",
+    "zstd:1",
     "zlib:6",
     "gzip:6",
     "bzip2:1",
@@ -154,21 +156,24 @@ pub const FUZZED_CODECS: &[&str] = &[
     "zfp:dtype=\"f8\"",
 ];
 
-/// Gives arbitrary bytes to the decoder of one codec, which must not panic; what it gives, it must take and give again.
+/// Gives arbitrary bytes to the decoder of one codec, which must not panic; what it gives, it must take and give again. Says whether
+/// it gave something.
 #[doc(hidden)]
-pub fn fuzz_codec(data: &[u8]) {
-    let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
+pub fn fuzz_codec(data: &[u8]) -> bool {
+    let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return false };
     let len = usize::from(u16::from_le_bytes([low, high]));
     let text = FUZZED_CODECS.get(usize::from(pick) % FUZZED_CODECS.len());
-    let Some(Ok(chain)) = text.map(|text| Chain::parse(text)) else { return };
+    let Some(Ok(chain)) = text.map(|text| Chain::parse(text)) else { return false };
     let item = usize::from(item).max(1);
     let logical = numbers(item, (len / item) as u64);
     let mut scratch = Scratch::new();
     let mut out = vec![0; len];
-    if chain.decode(body, &logical, &mut out, &mut scratch).is_ok() {
+    let taken = chain.decode(body, &logical, &mut out, &mut scratch).is_ok();
+    if taken {
         let (mut again, mut back) = (Vec::new(), vec![0; len]);
         assert_eq!(chain.encode(&out, &logical, &mut again, &mut scratch), Ok(()));
         assert_eq!(chain.decode(&again, &logical, &mut back, &mut scratch), Ok(()));
         assert!(back == out || text.is_some_and(|text| text.contains("round")));
     }
+    taken
 }

@@ -10,9 +10,11 @@
 mod convert;
 mod element;
 mod splat;
-mod stream;
+pub(crate) mod stream;
 mod strided;
 mod tiled;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod wide;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -21,6 +23,8 @@ use stream::LINE;
 
 pub(crate) use convert::convert;
 use strided::Plane;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use wide::wide_kernel;
 
 /// Runs a copy.
 ///
@@ -59,7 +63,12 @@ pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, dst: *mut u8, dst_l
         let apart = inner.src_stride.unsigned_abs() >= (elem + stream::LINE) as u64;
         let scattered = inner.dst_stride >= (elem + stream::LINE) as i64;
         let sparse = inner.src_stride.unsigned_abs() >= 8 * elem as u64;
-        let kernel = if far {
+        let shares = inner.dst_stride > elem as i64 && !scattered && (4..=16).contains(&elem);
+        let kernel = if let Some(kernel) = wide_kernel(elem, &plane, far) {
+            kernel
+        } else if far && shares {
+            strided::sharing_kernel(elem)
+        } else if far {
             strided::far_kernel(elem, packed, apart, scattered, sparse)
         } else if scattered && long && dst_len >= stream::UNCACHED_BUFFER {
             strided::owning_kernel(elem)
@@ -72,6 +81,12 @@ pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, dst: *mut u8, dst_l
     if far {
         stream::finish();
     }
+}
+
+/// Other processors move elements one by one.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+fn wide_kernel(_elem: usize, _plane: &Plane, _far: bool) -> Option<strided::Kernel> {
+    None
 }
 
 /// The loop whose source elements are neighbours, if that is not the innermost one and elements share

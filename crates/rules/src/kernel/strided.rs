@@ -7,15 +7,16 @@ use crate::copy::Dim;
 /// The two innermost loops of a copy, as the processor counts.
 #[derive(Clone, Copy)]
 pub(super) struct Plane {
-    outer: Loop,
-    inner: Loop,
+    pub(super) outer: Loop,
+    pub(super) inner: Loop,
 }
 
+/// One loop: how often, and bytes from one element to the next on either side.
 #[derive(Clone, Copy)]
-struct Loop {
-    count: usize,
-    src: isize,
-    dst: isize,
+pub(super) struct Loop {
+    pub(super) count: usize,
+    pub(super) src: isize,
+    pub(super) dst: isize,
 }
 
 impl From<Dim> for Loop {
@@ -94,32 +95,46 @@ pub(super) fn far_kernel(elem: usize, packed: bool, apart: bool, scattered: bool
     }
 }
 
-/// Runs of lines in the cache: the lines of a later run are asked for if it lies apart, those to be written in either case. The
-/// processor sees that a run is sequential only when it is half over.
+/// Runs of lines, those of a later run asked for where it lies apart, and those to be written in either case. The processor sees that a
+/// run is sequential only when it is half over, and does not look past the end of a page: so runs are asked for in the order in which
+/// they come, from one row of the plane to the next.
 ///
 /// Measured with every eighth run of 128 to 512 bytes in the second cache: 1.1 to 1.3 times as fast; as fast where every other is
-/// wanted.
+/// wanted. From memory, with boxes of 176 to 320 bytes a row out of 4 to 16 MiB: 1.2 to 1.25 times as fast as two runs ahead in a row.
 ///
 /// # Safety
 /// As [`Kernel`] says.
 unsafe fn run_lines(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let (mover, Plane { outer, inner }) = (Lines::of(elem), plane);
-    let src_ahead = AHEAD * inner.src;
     let dst_ahead = if inner.dst == elem as isize { OWNED_AHEAD_NEAR } else { AHEAD * inner.dst };
-    for row in 0..outer.count as isize {
-        let (mut src, mut dst) = (src.wrapping_offset(row * outer.src), dst.wrapping_offset(row * outer.dst));
+    let ahead = (LINES_AHEAD / elem).max(AHEAD as usize);
+    let (mut row, mut at) = (ahead / inner.count, ahead % inner.count);
+    let start = |row: usize| src.wrapping_offset(row as isize * outer.src);
+    let mut asked = start(row).wrapping_offset(at as isize * inner.src);
+    for k in 0..outer.count as isize {
+        let (mut src, mut dst) = (src.wrapping_offset(k * outer.src), dst.wrapping_offset(k * outer.dst));
         for _ in 0..inner.count {
+            stream::ask(asked.wrapping_add(elem - 1));
             let each = |at: usize| {
-                stream::ask(src.wrapping_offset(src_ahead).wrapping_add(at));
+                stream::ask(asked.wrapping_add(at));
                 stream::ask_to_write(dst.wrapping_offset(dst_ahead).wrapping_add(at));
             };
             // SAFETY: by the caller, for this run of the plane.
             unsafe { mover.mv_calling(src, dst, each) }
             src = src.wrapping_offset(inner.src);
             dst = dst.wrapping_offset(inner.dst);
+            at += 1;
+            asked = asked.wrapping_offset(inner.src);
+            if at == inner.count {
+                (row, at) = (row + 1, 0);
+                asked = start(row);
+            }
         }
     }
 }
+
+/// So many bytes of runs lie between one that is copied and the one whose lines are asked for.
+const LINES_AHEAD: usize = 4096;
 
 /// So many bytes lie between what is written and the line that is asked for, where runs follow each other.
 const OWNED_AHEAD_NEAR: isize = 512;
@@ -222,6 +237,43 @@ unsafe fn run_owning<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *
     }
 }
 
+/// The kernel for elements of at most 16 bytes of which several share a line of a destination that no cache holds, but do not fill it.
+pub(super) fn sharing_kernel(elem: usize) -> Kernel {
+    with_mover!(run_sharing, elem)
+}
+
+/// Elements in a group whose lines are asked for together.
+const GROUP: usize = 8;
+
+/// Short elements, eight at a time, after the lines that later ones will be written to are asked for.
+///
+/// Measured with every other element of 8 bytes into memory: 1.15 times as fast. In the cache asking costs up to a quarter.
+///
+/// # Safety
+/// As [`Kernel`] says.
+unsafe fn run_sharing<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
+    let (mover, Plane { outer, inner }) = (M::of(elem), plane);
+    let (group, s, d) = (GROUP as isize, inner.src, inner.dst);
+    for k in 0..outer.count as isize {
+        let (mut src, mut dst) = (src.wrapping_offset(k * outer.src), dst.wrapping_offset(k * outer.dst));
+        for _ in 0..inner.count / GROUP {
+            let asked = dst.wrapping_offset(ELEMENTS_AHEAD * d);
+            for line in (0..GROUP * d as usize).step_by(stream::LINE) {
+                stream::ask_to_write(asked.wrapping_add(line));
+            }
+            for k in 0..group {
+                // SAFETY: by the caller, for the elements of the group.
+                unsafe { mover.mv(src.wrapping_offset(k * s), dst.wrapping_offset(k * d)) };
+            }
+            src = src.wrapping_offset(group * s);
+            dst = dst.wrapping_offset(group * d);
+        }
+        let rest = Loop { count: inner.count % GROUP, ..inner };
+        // SAFETY: by the caller, for the last elements of the row.
+        unsafe { row(mover, rest, src, dst) };
+    }
+}
+
 /// Multiples of 16 bytes to an aligned destination, past the caches.
 #[derive(Clone, Copy)]
 struct Packed(usize);
@@ -295,8 +347,9 @@ unsafe fn run<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8)
 /// So many elements lie between one that moves and the ones whose lines are asked for.
 const ELEMENTS_AHEAD: isize = 64;
 
-/// Asks for the lines of four elements that come later; on the side where they share lines, for one. What the processor finds
-/// out by itself about loops with one stride leaves 2 to 30 % to gain, most where each element has its own line.
+/// Asks for the lines of four elements that come later; in the source, where they share lines, for one; in the destination, only where
+/// each has its own. What the processor finds out by itself about loops with one stride leaves 2 to 30 % to gain, most where each
+/// element has its own line.
 #[inline(always)]
 fn ask_for_four(src: *const u8, s: isize, dst: *mut u8, d: isize) {
     const OWN_LINE: usize = stream::LINE / 2;
@@ -308,7 +361,7 @@ fn ask_for_four(src: *const u8, s: isize, dst: *mut u8, d: isize) {
         asked(2);
         asked(3);
     }
-    if d.unsigned_abs() >= OWN_LINE {
+    if d.unsigned_abs() >= stream::LINE {
         asked_to_write(0);
         asked_to_write(1);
         asked_to_write(2);

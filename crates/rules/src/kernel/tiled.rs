@@ -65,8 +65,11 @@ impl Tile {
     /// As for [`run`].
     unsafe fn in_place(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
         let (rows, cols) = (near.count as usize, inner.count as usize);
-        let near_step = SIDE.max(AREA / cols.min(SIDE)).min(rows);
-        let inner_step = SIDE.max(AREA / rows.min(SIDE)).min(cols);
+        // What is too narrow for squares, members of records, moves in loops of their own, which may be long.
+        let narrow = self.square.is_some_and(|(side, _)| rows.min(cols) < side);
+        let area = if narrow { Stage::LEN / self.elem } else { AREA };
+        let near_step = SIDE.max(area / cols.min(SIDE)).min(rows);
+        let inner_step = SIDE.max(area / rows.min(SIDE)).min(cols);
         for b in (0..cols).step_by(inner_step) {
             let inner_cut = cut(inner, inner_step.min(cols - b));
             for a in (0..rows).step_by(near_step) {
@@ -146,7 +149,8 @@ impl Tile {
     /// As for [`run`].
     unsafe fn edge(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
         let plane = if near.count > inner.count { Plane::new(inner, near) } else { Plane::new(near, inner) };
+        let kernel = super::wide_kernel(self.elem, &plane, false).unwrap_or(self.kernel);
         // SAFETY: by the caller.
-        unsafe { (self.kernel)(self.elem, plane, src, dst) }
+        unsafe { kernel(self.elem, plane, src, dst) }
     }
 }

@@ -1,0 +1,321 @@
+//! Short elements by registers of 64 bytes, for processors that permute bytes across one (AVX-512 VBMI).
+//!
+//! A register's worth of elements that lie apart takes up a few *windows* of 64 bytes. A gather loads each window, without the bytes
+//! between elements, and moves what it holds of the register to its place by one permutation; a scatter does the reverse and stores
+//! only the bytes of elements. So a loop costs a load or a store per line instead of one per element.
+//!
+//! Invariants
+//! - no byte between elements is read or written: loads and stores are masked;
+//! - windows are counted from the first element of a register, so they are right wherever rows begin. They are laid so that those of
+//!   the first row begin at lines.
+
+use std::arch::x86_64::*;
+
+use super::stream::{self, LINE};
+use super::strided::{Kernel, Loop, Plane, kernel};
+
+/// Planes of fewer bytes are left to loops over elements: describing the windows takes as long as moving some KiB.
+const SHORTEST: usize = 4 << 10;
+
+/// Rows of fewer registers are left to them as well.
+const FEWEST: usize = 4;
+
+/// More windows than this cost what as many elements cost.
+const MOST: usize = 9;
+
+/// Marks, while windows are described, places that hold something.
+const HELD: u8 = 1 << 7;
+
+/// Bytes between what is read and what is asked for.
+const AHEAD: isize = 2048;
+/// Bytes between what is written and what is asked for.
+const OWNED_AHEAD: usize = 512;
+
+/// What 64 bytes in memory hold of a register.
+#[derive(Clone, Copy)]
+struct Window {
+    /// Bytes from the first element to the window.
+    offset: isize,
+    /// The bytes of the window that belong to elements.
+    wanted: u64,
+    /// Gather: for every byte of the register, its place in the window, or that of a byte that is not wanted, and so read as zero;
+    /// there is one, since elements are shorter than windows and have gaps between them.
+    /// Scatter: for every byte of the window, its place in the register.
+    places: [u8; LINE],
+}
+
+/// The windows of the elements of one register.
+struct Windows {
+    all: [Window; MOST],
+    count: usize,
+}
+
+impl Windows {
+    /// The windows of `LINE / elem` elements of `elem` bytes that lie `stride` apart, with gaps, the first of them at `first`; none
+    /// if they are too many. For a scatter, places are those in the register.
+    fn new(elem: usize, stride: isize, first: *const u8, scatter: bool) -> Option<Windows> {
+        let last = (LINE / elem - 1) as isize * stride;
+        let low = last.min(0);
+        let phase = (first.addr().wrapping_add_signed(low) % LINE) as isize;
+        let none = Window { offset: 0, wanted: 0, places: [0; LINE] };
+        let mut windows = Windows { all: [none; MOST], count: 0 };
+        // Walked by rising addresses, so that bytes of one window follow each other.
+        for k in 0..LINE / elem {
+            let k = if stride < 0 { LINE / elem - 1 - k } else { k };
+            for byte in 0..elem {
+                let at = k as isize * stride + byte as isize;
+                let offset = (at - low + phase) / LINE as isize * LINE as isize + low - phase;
+                if windows.count == 0 || windows.all[windows.count - 1].offset != offset {
+                    if windows.count == MOST {
+                        return None;
+                    }
+                    windows.all[windows.count].offset = offset;
+                    windows.count += 1;
+                }
+                let window = &mut windows.all[windows.count - 1];
+                let (inside, register) = ((at - offset) as usize, k * elem + byte);
+                window.wanted |= 1 << inside;
+                let (index, place) = if scatter { (inside, register) } else { (register, inside) };
+                window.places[index] = place as u8 | HELD;
+            }
+        }
+        for window in &mut windows.all[..windows.count] {
+            let gap = window.wanted.trailing_ones() as u8;
+            for place in &mut window.places {
+                *place = if *place & HELD != 0 { *place & !HELD } else { gap };
+            }
+        }
+        Some(windows)
+    }
+}
+
+/// The kernel for elements of `elem` bytes that lie apart on one side and follow each other on the other, if there is one that pays;
+/// `far`: past the caches.
+pub(super) fn wide_kernel(elem: usize, plane: &Plane, far: bool) -> Option<Kernel> {
+    let Loop { count, src, dst } = plane.inner;
+    let bytes = elem * count;
+    let suits = matches!(elem, 1 | 2 | 4 | 8 | 16)
+        && bytes >= FEWEST * LINE
+        && bytes * plane.outer.count >= SHORTEST
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vbmi");
+    let within = |stride: isize, times: usize| (elem + 1..=times * elem).contains(&stride.unsigned_abs());
+    if !suits {
+        None
+    } else if dst == elem as isize && within(src, if far || elem < 8 { 8 } else { 5 }) && (far || elem < 16) {
+        Some(match (far, within(src, 7)) {
+            (true, true) => gather::<PAST>,
+            (true, false) => gather::<OWNED>,
+            (false, _) => gather::<NEAR>,
+        })
+    } else if src == elem as isize && elem <= 2 && within(dst, 4) {
+        Some(if far { scatter::<false, true> } else { scatter::<false, false> })
+    } else if src == elem as isize && elem == 4 && within(dst, 4) && dst % 4 == 0 {
+        Some(if far { scatter::<true, true> } else { scatter::<true, false> })
+    } else {
+        None
+    }
+}
+
+/// How registers are stored: plainly.
+const NEAR: u8 = 0;
+/// Plainly, lines being asked for before their turn.
+const OWNED: u8 = 1;
+/// Past the caches.
+const PAST: u8 = 2;
+
+/// How many elements move one by one before the first that begins at a line, if one of them does.
+fn lead(elem: usize, pointer: *const u8) -> usize {
+    let skew = pointer.addr().wrapping_neg() % LINE;
+    if skew.is_multiple_of(elem) { skew / elem } else { 0 }
+}
+
+/// A row from element `start` on.
+fn from(row: Loop, start: usize, src: *const u8, dst: *mut u8) -> (*const u8, *mut u8) {
+    (src.wrapping_offset(start as isize * row.src), dst.wrapping_offset(start as isize * row.dst))
+}
+
+/// Moves elements `range` of a row one by one.
+///
+/// # Safety
+/// As [`Kernel`] says, for this row.
+unsafe fn singly(elem: usize, row: Loop, range: std::ops::Range<usize>, src: *const u8, dst: *mut u8) {
+    let (src, dst) = from(row, range.start, src, dst);
+    let one = Loop { count: 1, src: 0, dst: 0 };
+    let plane = Plane { outer: one, inner: Loop { count: range.len(), ..row } };
+    // SAFETY: by the caller.
+    unsafe { kernel(elem)(elem, plane, src, dst) }
+}
+
+/// Elements that lie apart, to where they follow each other.
+///
+/// # Safety
+/// As [`Kernel`] says; the destination's inner loop is dense, and the processor has what [`wide_kernel`] asks for.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+unsafe fn gather<const HOW: u8>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
+    let (inner, per) = (plane.inner, LINE / elem);
+    let (first, _) = from(inner, lead(elem, dst), src, dst);
+    let Some(windows) = Windows::new(elem, inner.src, first, false) else {
+        // SAFETY: by the caller.
+        return unsafe { kernel(elem)(elem, plane, src, dst) };
+    };
+    for k in 0..plane.outer.count as isize {
+        let (src, dst) = (src.wrapping_offset(k * plane.outer.src), dst.wrapping_offset(k * plane.outer.dst));
+        let lead = lead(elem, dst).min(inner.count);
+        let lines = (inner.count - lead) / per;
+        let step = per as isize * inner.src;
+        let (from, to) = from(inner, lead, src, dst);
+        // SAFETY: by the caller, for this row: what precedes the first line, the lines, and what is left.
+        unsafe {
+            singly(elem, inner, 0..lead, src, dst);
+            match windows.count {
+                2 => gather_lines::<2, HOW>(&windows, lines, step, from, to),
+                3 => gather_lines::<3, HOW>(&windows, lines, step, from, to),
+                4 => gather_lines::<4, HOW>(&windows, lines, step, from, to),
+                5 => gather_lines::<5, HOW>(&windows, lines, step, from, to),
+                6 => gather_lines::<6, HOW>(&windows, lines, step, from, to),
+                7 => gather_lines::<7, HOW>(&windows, lines, step, from, to),
+                8 => gather_lines::<8, HOW>(&windows, lines, step, from, to),
+                _ => gather_lines::<MOST, HOW>(&windows, lines, step, from, to),
+            }
+            singly(elem, inner, lead + lines * per..inner.count, src, dst);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`gather`], for `lines` registers whose first elements lie `step` apart.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+unsafe fn gather_lines<const N: usize, const HOW: u8>(
+    windows: &Windows,
+    lines: usize,
+    step: isize,
+    src: *const u8,
+    dst: *mut u8,
+) {
+    let windows: [Window; N] = std::array::from_fn(|k| windows.all[k]);
+    // SAFETY: the tables are 64 bytes each.
+    let places = windows.map(|window| unsafe { _mm512_loadu_si512(window.places.as_ptr().cast()) });
+    let (mut src, mut dst) = (src, dst);
+    for _ in 0..lines {
+        let mut line = _mm512_setzero_si512();
+        for (window, places) in windows.iter().zip(places) {
+            // SAFETY: by the caller; what is not wanted is not read.
+            unsafe {
+                let at = src.wrapping_offset(window.offset);
+                stream::ask(at.wrapping_offset(AHEAD * step.signum()));
+                let found = _mm512_maskz_loadu_epi8(window.wanted, at.cast());
+                line = _mm512_or_si512(line, _mm512_permutexvar_epi8(places, found));
+            }
+        }
+        // SAFETY: by the caller.
+        unsafe { put::<HOW>(line, dst) }
+        src = src.wrapping_offset(step);
+        dst = dst.wrapping_add(LINE);
+    }
+}
+
+/// Writes a register; past the caches only if it begins at a line.
+///
+/// # Safety
+/// 64 bytes are writable at `dst`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn put<const HOW: u8>(line: __m512i, dst: *mut u8) {
+    // SAFETY: by the caller; the first is aligned.
+    unsafe {
+        if HOW == PAST && dst.addr().is_multiple_of(LINE) {
+            _mm512_stream_si512(dst.cast(), line);
+        } else {
+            if HOW == OWNED {
+                stream::ask_to_write(dst.wrapping_add(OWNED_AHEAD));
+            }
+            _mm512_storeu_si512(dst.cast(), line);
+        }
+    }
+}
+
+/// Elements that follow each other, to where they lie apart; if `FOURS`, four aligned bytes are one bit of a mask: such stores take
+/// half as long.
+///
+/// # Safety
+/// As [`Kernel`] says; the source's inner loop is dense, and the processor has what [`wide_kernel`] asks for.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+unsafe fn scatter<const FOURS: bool, const FAR: bool>(
+    elem: usize,
+    plane: Plane,
+    src: *const u8,
+    dst: *mut u8,
+) {
+    let (inner, per) = (plane.inner, LINE / elem);
+    let aligned = !FOURS || (dst.addr().is_multiple_of(4) && plane.outer.dst % 4 == 0);
+    let Some(windows) = aligned.then(|| Windows::new(elem, inner.dst, dst, true)).flatten() else {
+        // SAFETY: by the caller.
+        return unsafe { kernel(elem)(elem, plane, src, dst) };
+    };
+    for k in 0..plane.outer.count as isize {
+        let (src, dst) = (src.wrapping_offset(k * plane.outer.src), dst.wrapping_offset(k * plane.outer.dst));
+        let lines = inner.count / per;
+        let step = per as isize * inner.dst;
+        // SAFETY: by the caller, for this row: the registers, and what is left.
+        unsafe {
+            match windows.count {
+                2 => scatter_lines::<2, FOURS, FAR>(&windows, lines, step, src, dst),
+                3 => scatter_lines::<3, FOURS, FAR>(&windows, lines, step, src, dst),
+                4 => scatter_lines::<4, FOURS, FAR>(&windows, lines, step, src, dst),
+                5 => scatter_lines::<5, FOURS, FAR>(&windows, lines, step, src, dst),
+                6 => scatter_lines::<6, FOURS, FAR>(&windows, lines, step, src, dst),
+                7 => scatter_lines::<7, FOURS, FAR>(&windows, lines, step, src, dst),
+                8 => scatter_lines::<8, FOURS, FAR>(&windows, lines, step, src, dst),
+                _ => scatter_lines::<MOST, FOURS, FAR>(&windows, lines, step, src, dst),
+            }
+            singly(elem, inner, lines * per..inner.count, src, dst);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`scatter`], for `lines` registers whose first elements are to lie `step` apart.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+unsafe fn scatter_lines<const N: usize, const FOURS: bool, const FAR: bool>(
+    windows: &Windows,
+    lines: usize,
+    step: isize,
+    src: *const u8,
+    dst: *mut u8,
+) {
+    let windows: [Window; N] = std::array::from_fn(|k| windows.all[k]);
+    // SAFETY: the tables are 64 bytes each.
+    let places = windows.map(|window| unsafe { _mm512_loadu_si512(window.places.as_ptr().cast()) });
+    let (mut src, mut dst) = (src, dst);
+    let masks = windows.map(|window| fours(window.wanted));
+    for _ in 0..lines {
+        // SAFETY: by the caller; 64 bytes are those of a register's elements.
+        let line = unsafe { _mm512_loadu_si512(src.cast()) };
+        for ((window, places), mask) in windows.iter().zip(places).zip(masks) {
+            // SAFETY: by the caller; what is between elements is not written.
+            unsafe {
+                let to = dst.wrapping_offset(window.offset);
+                if FAR {
+                    stream::ask_to_write(to.wrapping_offset(AHEAD));
+                }
+                let spread = _mm512_permutexvar_epi8(places, line);
+                if FOURS {
+                    _mm512_mask_storeu_epi32(to.cast(), mask, spread);
+                } else {
+                    _mm512_mask_storeu_epi8(to.cast(), window.wanted, spread);
+                }
+            }
+        }
+        src = src.wrapping_add(LINE);
+        dst = dst.wrapping_offset(step);
+    }
+}
+
+/// A bit for every four bytes, of which the first stands for all.
+fn fours(wanted: u64) -> u16 {
+    (0..16).map(|k| ((wanted >> (4 * k) & 1) as u16) << k).sum()
+}
