@@ -1,7 +1,7 @@
 /*
  * I/O kernels of the papers on object stores for HDF5, written from their description, over plain HDF5 (MPI):
  *
- *     kernels ACT FILE TRANSFER SIZE STEPS [COMPUTE_MS]      ACT: vpic | bdcats | h5boss | h5boss-read
+ *     kernels ACT FILE TRANSFER SIZE STEPS [COMPUTE_MS]      ACT: vpic | bdcats | h5boss | h5boss-read | turns | turns-read | limits
  *
  * vpic         plasma particles: 8 variables of 4 bytes, 1-D and contiguous; each rank writes its SIZE particles of each, STEPS times,
  *              a group per step, with COMPUTE_MS of (simulated) computation between two steps
@@ -9,6 +9,10 @@
  * h5boss       spectra: SIZE datasets of 4,000 floats in groups of 100, each with two attributes; every rank creates all of them, as
  *              parallel HDF5 asks, and writes its share
  * h5boss-read  every rank opens and reads its share
+ * turns        one variable, of which each rank writes every n-th of n times SIZE cells: cells in turns, STEPS times
+ * turns-read   every rank reads an even share of it
+ * limits       what vpic could take at best, without HDF5: `copy`, its bytes copied once into memory that is there already; `files`, each
+ *              rank's bytes written to a file of its own (FILE.RANK) with write(), and `files-durable`, that and one fsync of each
  * TRANSFER     independent | collective
  *
  * Nothing here knows of a connector: the environment chooses it. The first line says which one HDF5 used. The others are seconds of
@@ -21,6 +25,7 @@
  *   read     in H5Dread
  * What is read is compared, value by value, outside of the times.
  */
+#include <fcntl.h>
 #include <hdf5.h>
 #include <mpi.h>
 #include <stdint.h>
@@ -28,6 +33,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { VARIABLES = 8, SPECTRUM = 4000, PER_GROUP = 100, NAME = 64 };
 
@@ -301,6 +307,96 @@ static void h5boss_read(const char *path, const char *transfer, uint64_t sets) {
     H5Sclose(space), H5Sclose(nothing), H5Pclose(how), H5Pclose(access);
 }
 
+/* Every size-th cell, from this rank's number on. */
+static void turns(const char *path, const char *transfer, uint64_t cells, int steps) {
+    const hsize_t extent = cells * (uint64_t)size, start = (hsize_t)rank, stride = (hsize_t)size, number = cells;
+    hid_t access = access_list(1), how = transfer_list(transfer), creation = creation_list(), file, set;
+    hid_t space = ok(H5Screate_simple(1, &extent, NULL), "space"), memory = ok(H5Screate_simple(1, &number, NULL), "space");
+    int32_t *values = memory_of(cells);
+    double begin, before, left_out = 0, waiting = 0, creating;
+    uint64_t i;
+    int step;
+    ok(H5Sselect_hyperslab(space, H5S_SELECT_SET, &start, &stride, &number, NULL), "selection");
+    begin = together();
+    file = ok(H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access), "create");
+    say_connector(file);
+    set = ok(H5Dcreate2(file, "turns", H5T_NATIVE_INT32, space, H5P_DEFAULT, creation, H5P_DEFAULT), "dataset");
+    creating = together() - begin;
+    for (step = 0; step < steps; step++) {
+        before = together();
+        for (i = 0; i < cells; i++) values[i] = (int32_t)value(step, 0, i * (uint64_t)size + (uint64_t)rank);
+        left_out += together() - before;
+        before = together();
+        ok(H5Dwrite(set, H5T_NATIVE_INT32, memory, space, how, values), "write");
+        waiting += together() - before;
+        if (step + 1 < steps) ok(H5Fflush(file, H5F_SCOPE_GLOBAL), "flush");
+    }
+    say("create", creating);
+    say("wait", waiting);
+    ok(H5Dclose(set), "close");
+    finish(file, begin, left_out);
+    free(values);
+    H5Sclose(space), H5Sclose(memory), H5Pclose(creation), H5Pclose(how), H5Pclose(access);
+}
+
+static void turns_read(const char *path, const char *transfer, uint64_t cells, int steps) {
+    hid_t access = access_list(1), how = transfer_list(transfer), file, set, memory;
+    hid_t space = part_of(cells * (uint64_t)size, cells * (uint64_t)rank, cells, &memory);
+    int32_t *values = memory_of(cells);
+    double before = together();
+    uint64_t i, bad = 0;
+    file = ok(H5Fopen(path, H5F_ACC_RDONLY, access), "open");
+    say("create", together() - before);
+    say_connector(file);
+    before = together();
+    set = ok(H5Dopen2(file, "turns", H5P_DEFAULT), "dataset");
+    ok(H5Dread(set, H5T_NATIVE_INT32, memory, space, how, values), "read");
+    ok(H5Dclose(set), "close");
+    say("read", together() - before);
+    for (i = 0; i < cells; i++) bad += values[i] != (int32_t)value(steps - 1, 0, cells * (uint64_t)rank + i);
+    ok(H5Fclose(file), "close");
+    require(bad == 0, "turns-read read other values than were written");
+    free(values);
+    H5Sclose(space), H5Sclose(memory), H5Pclose(how), H5Pclose(access);
+}
+
+static void limits(const char *path, uint64_t particles, int steps, int milliseconds) {
+    const size_t bytes = (size_t)particles * 4;
+    char *values = memory_of(particles * VARIABLES), *memory = memory_of(particles * VARIABLES), name[4096];
+    double begin, copying = 0, writing = 0, syncing;
+    int step, v, file;
+    size_t at;
+    snprintf(name, sizeof name, "%s.%d", path, rank);
+    file = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    require(file >= 0, "a file");
+    for (step = 0; step < steps; step++) {
+        if (step > 0) compute(milliseconds);
+        for (v = 0; v < VARIABLES; v++) fill(values + (size_t)v * bytes, step, v, particles * (uint64_t)rank, particles);
+        begin = together();
+        for (v = 0; v < VARIABLES; v++) memcpy(memory + (size_t)v * bytes, values + (size_t)v * bytes, bytes);
+        copying += together() - begin;
+        for (v = 0; v < VARIABLES; v++) fill(values + (size_t)v * bytes, step, v, particles * (uint64_t)rank, particles);
+        begin = together();
+        for (v = 0; v < VARIABLES; v++)
+            for (at = 0; at < bytes;) {
+                ssize_t n = write(file, values + (size_t)v * bytes + at, bytes - at);
+                require(n > 0, "write");
+                at += (size_t)n;
+            }
+        writing += together() - begin;
+    }
+    begin = together();
+    require(fsync(file) == 0, "fsync");
+    syncing = together() - begin;
+    require(memcmp(values, memory, VARIABLES * bytes) == 0, "the copy");
+    close(file);
+    say("copy", copying);
+    say("files", writing);
+    say("files-durable", writing + syncing);
+    free(values);
+    free(memory);
+}
+
 int main(int count, char **words) {
     uint64_t number;
     int steps;
@@ -314,7 +410,10 @@ int main(int count, char **words) {
     else if (strcmp(words[1], "bdcats") == 0) bdcats(words[2], words[3], number, steps);
     else if (strcmp(words[1], "h5boss") == 0) h5boss(words[2], words[3], number);
     else if (strcmp(words[1], "h5boss-read") == 0) h5boss_read(words[2], words[3], number);
-    else require(0, "ACT is vpic, bdcats, h5boss or h5boss-read");
+    else if (strcmp(words[1], "turns") == 0) turns(words[2], words[3], number, steps);
+    else if (strcmp(words[1], "turns-read") == 0) turns_read(words[2], words[3], number, steps);
+    else if (strcmp(words[1], "limits") == 0) limits(words[2], number, steps, count > 6 ? atoi(words[6]) : 0);
+    else require(0, "ACT is vpic, bdcats, h5boss, h5boss-read, turns, turns-read or limits");
     MPI_Finalize();
     return 0;
 }

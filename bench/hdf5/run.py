@@ -97,6 +97,22 @@ class Bench:
             raise SystemExit(f"{act} on {way} did not say its connector: {done.stdout}{done.stderr}")
         return told
 
+    def limits(self, ranks: int, *more: object) -> Times:
+        """What the kernel says could be reached at best, without HDF5."""
+        path = self.folder / "limits"
+        path.mkdir(exist_ok=True)
+        words = [BIN / "mpiexec", "-n", ranks, self.program, "limits", path / "data", "independent", *more]
+        done = subprocess.run(
+            [str(word) for word in words],
+            env=mpi_environment(),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=True,
+        )
+        shutil.rmtree(path)
+        return {what: float(value) for what, value in map(str.split, done.stdout.splitlines())}
+
     def files(self, way: Way) -> list[Path]:
         """All files a way has written."""
         return [found for found in self.file(way).parent.rglob("*") if found.is_file()]
@@ -168,9 +184,10 @@ def main() -> None:
         bench = compiled(given.hdf5.resolve(), Path(folder))
         rounds = 1 if given.quick else given.rounds
         ranks = [int(word) for word in given.ranks.split(",")]
-        # Five measurements for each number of ranks (VPIC, BD-CATS cold and not, H5Boss and its reading), one more pair.
-        bench.share = 60 * given.minutes / (5 * len(ranks) + 2)
+        # Five measurements for each number of ranks (VPIC, BD-CATS cold and not, H5Boss and its reading), one more pair, two of turns.
+        bench.share = 60 * given.minutes / (5 * len(ranks) + 4)
         text = particles(bench, rounds, given.quick, ranks) + spectra(bench, rounds, given.quick, ranks)
+        text += turns(bench, rounds, given.quick, ranks)
     if given.document:
         PAGE.write_text(page(text, given))
     print(text)
@@ -237,10 +254,12 @@ def particles(bench: Bench, rounds: int, quick: bool, ranks: list[int]) -> str:
     mi = 1 << 20
     sizes = [(ranks[0], mi // 16)] if quick else [(n, 8 * mi // n) for n in ranks]
     steps, pause = 2, 20 if quick else 1000
-    writes, reads = [], []
+    writes, reads, limits = [], [], []
     for n, count in sizes:
         label = f"{n} {'ranks' if n > 1 else 'rank'} x {count / mi:g} Mi"
         case = Case(label, n * count * 32 * steps)
+        bound = [bench.limits(n, count, steps, pause) for _ in range(min(rounds, 3))]
+        limits.append((label, {what: median(one[what] for one in bound) for what in bound[0]}))
         written(bench, case, rounds, "vpic", n, count, steps, pause)
         writes.append(case)
         for cold in (True,) if quick else (True, False):
@@ -252,6 +271,7 @@ def particles(bench: Bench, rounds: int, quick: bool, ranks: list[int]) -> str:
     out = f"## VPIC-IO: 8 variables of 4 bytes, {steps} steps with {pause / 1000:g} s of computation between them\n\n"
     out += (
         write_table(writes, "wait")
+        + limit_table(limits)
         + "## BD-CATS-IO: all of it read, an even share each\n\n"
         + read_table(reads)
     )
@@ -273,6 +293,39 @@ def spectra(bench: Bench, rounds: int, quick: bool, ranks: list[int]) -> str:
         writes, "asked"
     )
     return out + "Reading:\n\n" + read_table(reads)
+
+
+def turns(bench: Bench, rounds: int, quick: bool, ranks: list[int]) -> str:
+    """Each rank writes every n-th cell."""
+    writes, reads = [], []
+    for n in ranks[:1] if quick else ranks[:2]:
+        count = 1000 if quick else 256 << 10
+        case = Case(f"{n} {'ranks' if n > 1 else 'rank'} x {count} cells", n * count * 4)
+        written(bench, case, rounds, "turns", n, count, 1)
+        writes.append(case)
+        again = Case(f"{case.label}, page cache", case.bytes_moved)
+        read(bench, again, rounds, "turns-read", n, count, 1, cold=False)
+        reads.append(again)
+        bench.clear()
+    out = (
+        "## Cells in turns: one variable of 4-byte integers, of which each rank writes every n-th\n\n"
+        + write_table(writes, "wait")
+    )
+    return out + "Reading, an even share each:\n\n" + read_table(reads)
+
+
+def limit_table(limits: list[tuple[str, Times]]) -> str:
+    """What the same bytes take without HDF5."""
+    lines = [line(["", "copied in memory, s", "written to a file per rank, s", "that and fsync, s"])]
+    lines.append(line(["---"] + ["---:"] * 3))
+    for label, times in limits:
+        lines.append(line([label, *(seconds(times[what]) for what in ("copy", "files", "files-durable"))]))
+    return (
+        "The limits, by the same ranks without HDF5: the same bytes copied once into memory that is there already, which whoever gives "
+        "the buffers back must do at least; written to a file per rank with write(), and then synced, one fsync each:\n\n"
+        + "\n".join(lines)
+        + "\n\n"
+    )
 
 
 def write_table(cases: list[Case], wait: str) -> str:

@@ -17,17 +17,17 @@ import random
 import re
 import shutil
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 
 import drystone as dry
 import numpy as np
-from engines import Array, Drystone, Engine, Slices, engines
 from measure import CHECKED, Cost, Figure, Settings, alternate, discard, make_cold, measured, settle
+from settings import Array, Drystone, Setting, Slices, every
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 AXES = "zyx"
@@ -44,13 +44,11 @@ def cells(box: Slices) -> Array:
     return (number >> np.uint32(9)).astype("f4")
 
 
-def blocks(edge: int) -> Iterator[tuple[Slices, Array]]:
-    """What eight processes write."""
+def blocks(edge: int) -> list[Slices]:
+    """The boxes that eight processes write."""
     half = edge // 2
-    for n in range(8):
-        at = [(n >> shift & 1) * half for shift in (2, 1, 0)]
-        box = (slice(at[0], at[0] + half), slice(at[1], at[1] + half), slice(at[2], at[2] + half))
-        yield box, cells(box)
+    starts = [[(n >> shift & 1) * half for shift in (2, 1, 0)] for n in range(8)]
+    return [(slice(z, z + half), slice(y, y + half), slice(x, x + half)) for z, y, x in starts]
 
 
 def cases(edge: int) -> dict[str, list[Slices]]:
@@ -78,7 +76,7 @@ def cases(edge: int) -> dict[str, list[Slices]]:
     return out
 
 
-def act(engine: Engine, boxes: list[Slices], settings: Settings) -> Cost:
+def act(engine: Setting, boxes: list[Slices], settings: Settings) -> Cost:
     """One cold read of all boxes, checked."""
     make_cold(engine.path, settings)
     found: list[Array] = []
@@ -90,12 +88,12 @@ def act(engine: Engine, boxes: list[Slices], settings: Settings) -> Cost:
 
 def compare(settings: Settings, edge: int) -> tuple[str, dict[str, dict[str, Figure]], list[str]]:
     """All engines, all reads."""
-    able, left_out = engines(settings.folder, edge)
+    able, left_out = every(settings.folder, edge)
     kept = []
     for engine in able:
         settings.say(f"write {engine.name}")
         try:
-            engine.write((edge,) * 3, blocks(edge))
+            engine.write((edge,) * 3, blocks(edge), cells)
         except Exception as error:
             left_out.append(f"{engine.name}: {error!s:.120}")
             continue
@@ -179,14 +177,14 @@ def curve(settings: Settings, edge: int) -> str:
 
     sides = [8, 16] if settings.quick else [16, 24, 32, 48, 64, 96, 128, 256]
     boxes = [case for name, case in cases(edge).items() if name.startswith("plane")]
-    made: list[Engine] = [Drystone(f"cube {side}", settings.folder, chunks=(side,) * 3) for side in sides]
+    made: list[Setting] = [Drystone(f"cube {side}", settings.folder, chunks=(side,) * 3) for side in sides]
     made.append(Drystone("drystone", settings.folder))
     for engine in made[:-1]:
         settings.say(f"write {engine.name}")
-        engine.write((edge,) * 3, blocks(edge))
+        engine.write((edge,) * 3, blocks(edge), cells)
         settle([engine.path], forget=True)
 
-    def both(engine: Engine) -> Cost:
+    def both(engine: Setting) -> Cost:
         costs = [act(engine, case, settings) for case in boxes]
         return sum(costs[1:], costs[0])
 

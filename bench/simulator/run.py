@@ -8,6 +8,7 @@ docs/pictures/simulator-*.svg and writes docs/simulator.md. The same on every ma
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 from collections import defaultdict
 from pathlib import Path
@@ -93,6 +94,29 @@ def planes(rows: Rows, *, stored: bool) -> str:
     return "\n".join([*lines, "", *verdicts])
 
 
+def counted(ways: int, readers: int, writers: int = 8, targets: int = 160) -> float:
+    """Seconds of three planes, by counting: what the busiest target serves and the busiest link carries, balanced but for a tenth.
+
+    Blocks of 256^3 doubles are cut `ways` ways along j and k. Across these every subchunk of a plane is read whole; across i two ranges
+    of each (its cells, its checksums), or all of it where rows are short.
+    """
+    bandwidth, seek, request, link = 250e6, 8e-3, 2e-3, 200e6
+    edge = -(-256 // ways)
+    subchunk, cells = 256**3 * 8 / ways**2, edge * edge * 8
+
+    def seconds(pieces: int, requests: int, size: float) -> float:
+        at_target = math.ceil(1.1 * pieces / targets) * (requests * seek + size / bandwidth)
+        at_link = math.ceil(pieces / min(readers, pieces)) * size / link + seek + request
+        return max(at_target, at_link)
+
+    across = seconds(writers**2 * -(-256 // edge), 1, subchunk)
+    short = cells < 10_000
+    along = seconds(
+        writers**2 * (-(-256 // edge)) ** 2, 1 if short else 2, subchunk if short else cells + (16 << 10)
+    )
+    return 2 * across + along
+
+
 def sweep(rows: Rows) -> str:
     """Table and picture of the sweep over the number of cuts."""
     sums: dict[tuple[bool, str, int], dict[int, float]] = defaultdict(lambda: defaultdict(float))
@@ -104,8 +128,8 @@ def sweep(rows: Rows) -> str:
     model = rows[0]["model"]
     figure, plot = plt.subplots(figsize=(6, 3.5))
     lines = [
-        "| readers share | placement | readers | best | its time (fixed i) | at the model's 7 | within 2 |",
-        "|---|---|---|---|---|---|---|",
+        "| readers share | placement | readers | best | its time (fixed i) | at the model's 7 | within 2 | by counting |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for (stored, layout, readers), times in sorted(sums.items(), reverse=True):
         if stored:
@@ -114,9 +138,12 @@ def sweep(rows: Rows) -> str:
             )
         best = min(times, key=lambda ways: times[ways])
         verdict = "yes" if abs(best - model) <= 2 else "no"
+        told = min(times, key=lambda ways: counted(ways, readers))
+        beside = f"{told} x {told}" if layout == "lattice" else ""
         cells = [f"{times[n]:.2f} s ({third[stored, layout, readers, n]:.2f})" for n in (best, model)]
         lines.append(
-            f"| {SHARED[stored]} | {layout} | {readers} | {best} x {best} | {cells[0]} | {cells[1]} | {verdict} |"
+            f"| {SHARED[stored]} | {layout} | {readers} | {best} x {best} | {cells[0]} | {cells[1]} | {verdict} "
+            f"| {beside} |"
         )
     plot.axvline(model, color="grey", ls="--", lw=1)
     plot.annotate("the model's choice", (model, plot.get_ylim()[1] * 0.6), fontsize=8)
@@ -175,7 +202,13 @@ Each reader takes as many cells as the others, wherever subchunks end. From 128 
 several readers fetch the same subchunk or parts of it, each with a seek: they do not share what they fetch. A contiguous file read
 across its fastest axis cannot lose by that, since every reader reads all bytes between its values already (64 GiB by all of them
 together: 1.7 s at the pace of all targets). That, and neither the model nor the placement, is what falls short of 20 times here: the
-same placement holds it above.
+same placement holds it above. Programs under MPI need not read so: `dry_team_read` has few ranks read boxes of the whole plane, each
+byte once, and hand out what each wants; what this simulation lacks is a network between readers to price that with.
+
+Across the fastest axis the bound for any placement is near: 448 subchunks of a plane are at least 3 for the busiest of 160 targets, 57 ms
+with a seek each, and 5.01 s of the contiguous file are 88 times that. The lattice comes to 63 times of it. The Hilbert curve, which the
+published system takes, leaves the busiest target 8 of them (on average over all planes across k; 7 of the one that is read here), and
+requests that take turns there seek for each MiB: that is its 19.6, and why the lattice is the default.
 
 ![seconds over readers, for three planes](pictures/simulator-tiles.svg)
 
@@ -195,6 +228,12 @@ The closed form cuts for the two slow planes, as the paper does; the sum holds t
 the lattice the slow planes are so quick that the third decides (its part stands in brackets), and that moves the minimum to 4 x 4 with
 112 and 128 readers; it is flat but for powers of two, whose subchunks 128 readers share evenly. From 8 cuts on a plan reads
 whole subchunks for rows of 8 KiB, since two requests, one of them for checksums, cost more than one for all: hence the step.
+
+*By counting* is where the sum is least by arithmetic alone, for readers, targets and links as above and planes as evenly spread as the
+lattice spreads them (`counted` in bench/simulator/run.py): within 2 of the simulated minimum at every number of readers. So it
+is not the medium that the closed form misses but what it is not told: how many targets and readers share a plane, and that the third
+plane counts as well. The engine is not told either: a container is written before anybody knows how many will read it. What that costs is
+the difference between the two columns of times. Along the Hilbert curve the slow planes take twice as long and decide, as the closed form has it.
 
 ## 100,000 readers, 10,000 targets
 

@@ -7,7 +7,7 @@ read with NumPy's rules. Everything that fails raises a `DrystoneError`.
 from drystone import rules
 from drystone._core import Plan, __version__
 from drystone.container import Container, create, open
-from drystone.described import Description, Files, Statistics, Usage, WriterLog
+from drystone.described import Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
 from drystone.errors import (
     CancelledError,
     ConflictError,
@@ -69,6 +69,7 @@ __all__ = [
     "Plan",
     "PublishReport",
     "PublishedArray",
+    "PublishedStatistics",
     "RecoverReport",
     "Snapshot",
     "Statistics",

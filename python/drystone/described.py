@@ -106,6 +106,24 @@ class Statistics:
     """Values that are -infinity and +infinity, as far as the histogram tells."""
 
 
+@dataclass(frozen=True)
+class PublishedStatistics:
+    """What the cells of a step held when it was published, as every reader of the hierarchy sees them: unwritten cells are fill."""
+
+    snapshot: int
+    """The snapshot that was published; what was committed later does not count."""
+    chunks: int
+    values: int
+    """Values in them; a cell may have several."""
+    nans: int
+    fills: int | None
+    """Cells that hold the fill value; None where chunks were copied from the log undecoded."""
+    min: Any
+    """Least value; None where values have no order, or there is none but NaN."""
+    max: Any
+    """Greatest value; None likewise."""
+
+
 def statistics(
     found: tuple[int, int, int, Any, Any, tuple[int, int, Sequence[int], tuple[int, int]] | None],
 ) -> Statistics:

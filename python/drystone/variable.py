@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drystone import assigning, described, html, selection, views
-from drystone.described import Statistics
+from drystone.described import PublishedStatistics, Statistics
 from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.group import Attributes
 from drystone.reports import Block, ErrorBound, Found
@@ -257,6 +257,16 @@ class Variable:
         encoded and have 4096 elements or more.
         """
         return described.statistics(self._reading().statistics(step))
+
+    def published_statistics(self, step: SupportsIndex | None = None) -> PublishedStatistics | None:
+        """What the cells of a step (None: of a variable without steps) held when it was published; no value is read.
+
+        From the statistics beside the published shards, so of what showed then and not of all that was ever written. Records are
+        asked by member. None if this snapshot knows of nothing published, if it was replaced or changed its form since, or if
+        chunks hold several steps.
+        """
+        found = self._reading().published_statistics(step)
+        return None if found is None else PublishedStatistics(*found)
 
     def read_block(self, step: SupportsIndex | None, number: SupportsIndex) -> Any:
         """One block of a step (None: of a variable without steps) as it was written, whatever overlaps it."""

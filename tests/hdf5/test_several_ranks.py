@@ -1,50 +1,21 @@
-"""Parallel HDF5 programs, unchanged: a C program of several ranks through the connector. Needs a parallel HDF5 >= 1.14
-(bench/hdf5/build_hdf5.sh build/hdf5-1.14.5, or another in DRYSTONE_HDF5_MPI); that ranks' work becomes one file is tried without one too, in
-connectors/hdf5-vol/tests/several_ranks.rs."""
+"""Parallel HDF5 programs, unchanged: a C program of several ranks through the connector (parallel.py says what it needs); that ranks' work
+becomes one file is tried without one too, in connectors/hdf5-vol/tests/several_ranks.rs, and that it survives kills in test_killed.py."""
 
-import contextlib
-import json
-import os
-import signal
 import subprocess
-import sys
-from pathlib import Path
 
 import h5py
+import parallel
 import pytest
 from conftest import is_stub
-
-ROOT = Path(__file__).resolve().parents[2]
-HERE = Path(__file__).parent
-BIN = Path(sys.executable).parent
-sys.path.insert(0, str(ROOT / "examples" / "gray_scott"))
-
-from job import mpi_environment  # noqa: E402
-
-HDF5 = Path(os.environ.get("DRYSTONE_HDF5_MPI", ROOT / "build" / "hdf5-1.14.5"))
-MPI = Path(os.environ["DRYSTONE_MPI"]) if "DRYSTONE_MPI" in os.environ else BIN
-"""Where mpicc and mpiexec of that HDF5's MPI are; a suffix such as .mpich may be in DRYSTONE_MPI_SUFFIX."""
-SUFFIX = os.environ.get("DRYSTONE_MPI_SUFFIX", "")
+from parallel import BIN, command
 
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
     """The compiled program."""
-    if not (HDF5 / "include" / "hdf5.h").exists():
-        pytest.skip(f"no parallel HDF5 in {HDF5}: bench/hdf5/build_hdf5.sh {HDF5}")
-    if not (MPI / f"mpicc{SUFFIX}").exists():
-        pytest.skip(f"no mpicc{SUFFIX} in {MPI}")
-    made = tmp_path_factory.mktemp("ranks") / "ranks"
-    flags = ["-O1", "-std=c99", "-Wall", "-Wextra", "-Werror", "-D_POSIX_C_SOURCE=200809L"]
-    flags += ["-isystem", f"{HDF5}/include", f"-L{HDF5}/lib", f"-Wl,-rpath,{HDF5}/lib"]
-    words = [MPI / f"mpicc{SUFFIX}", *flags, HERE / "ranks.c", "-lhdf5", "-o", made]
-    subprocess.run([str(word) for word in words], check=True)
-    return made
-
-
-def command(program, count, *words):
-    """Under mpiexec."""
-    return [str(MPI / f"mpiexec{SUFFIX}"), "-n", str(count), str(program), *map(str, words)]
+    if why := parallel.missing():
+        pytest.skip(why)
+    return parallel.compiled(tmp_path_factory.mktemp("ranks"))
 
 
 def run(environment, program, count, *words, ok=True):
@@ -60,7 +31,7 @@ def run(environment, program, count, *words, ok=True):
 @pytest.fixture(scope="module")
 def environment(connector_environment):
     """With the connector, and more ranks than cores."""
-    return connector_environment | {k: v for k, v in mpi_environment().items() if "MPI" in k or "PRTE" in k}
+    return parallel.on_few_cores(connector_environment)
 
 
 @pytest.mark.parametrize("transfer", ["independent", "collective"])
@@ -108,36 +79,3 @@ def test_ranks_that_publish_at_the_end_leave_a_genuine_file(ranks, environment, 
     with h5py.File(path) as file:
         assert file["g/turns"][5, 3] == 5032
     assert [found.name for found in tmp_path.iterdir()] == ["x.h5"]
-
-
-def test_when_a_rank_is_killed_nobody_hangs_and_what_was_flushed_is_there(ranks, environment, tmp_path):
-    path = tmp_path / "x.h5"
-    processes, flushed = {}, 0
-    with subprocess.Popen(
-        command(ranks, 3, "forever", path, "independent"),
-        env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    ) as started:  # fmt: skip
-        try:
-            assert started.stdout is not None
-            for line in started.stdout:  # to the end: what was flushed until the others were ended
-                word, *numbers = line.split() or [""]
-                if word == "process":
-                    processes[int(numbers[0])] = int(numbers[1])
-                if word == "flushed":
-                    flushed = int(numbers[0])
-                    if flushed >= 45 and 1 in processes:
-                        os.kill(processes.pop(1), signal.SIGKILL)
-            assert started.wait(timeout=60) != 0
-        finally:
-            for process in processes.values():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
-            started.kill()
-    connected = "import sys, h5py; print(h5py.File(sys.argv[1])['steps'][:].tolist())"
-    found = subprocess.run(
-        [sys.executable, "-c", connected, path], env=environment, capture_output=True, text=True, timeout=60
-    )
-    assert found.returncode == 0, found.stderr
-    rows = json.loads(found.stdout)
-    assert len(rows) >= flushed
-    assert rows[:flushed] == [[r * 1000 + c * 10 + 3 for c in range(10)] for r in range(flushed)]

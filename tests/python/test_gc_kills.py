@@ -74,3 +74,85 @@ def test_a_collector_killed_anywhere_loses_nothing_and_the_next_completes_it(tmp
         with pytest.raises(dry.NotFoundError, match="expired"):
             c.at(newest)
         assert c.gc(dry_run=True).removed == {}
+
+
+def begun(pipe, path, closed, committed):
+    """An unranked writer that commits, closes and begins steps, then waits."""
+    with dry.open(path, "r+") as c:
+        w = c.writer()
+        for step in range(committed):
+            with w.step(step):
+                w.put("v", np.full(SHAPE, 100 + step, "i8"))
+            c.commit()
+        if closed:
+            with w.step(5):
+                w.put("v", np.full(SHAPE, 105, "i8"))
+        with w.step(6):
+            w.put("v", np.full(SHAPE, 106, "i8"))
+            w.put("v", np.full(SHAPE, 107, "i8"))
+            w.flush()
+            pipe.send("begun")
+            assert pipe.poll(WAIT)
+            pipe.recv()
+        w.close()
+        c.commit()
+        pipe.send("done")
+
+
+def start(path, closed, committed):
+    before = set(log(path))
+    mine, theirs = PROCESSES.Pipe()
+    process = PROCESSES.Process(target=begun, args=(theirs, path, closed, committed))
+    process.start()
+    assert mine.poll(WAIT)
+    assert mine.recv() == "begun"
+    return mine, process, set(log(path)) - before
+
+
+def log(path):
+    return [p.name for p in sorted(path.glob("log/*"))]
+
+
+def test_what_a_dead_writer_without_a_rank_had_begun_is_freed_and_live_ones_lose_nothing(tmp_path):
+    path = tmp_path / "run.dry"
+    with dry.create(path) as c:
+        c.create_variable("v", "i8", shape=SHAPE, steps=True)
+    pipe, alive, living = start(path, closed=False, committed=0)
+    with dry.open(path, "r+") as c, c.writer() as own:
+        with own.step(3):
+            own.put("v", np.full(SHAPE, 3, "i8"))
+            mine = set(log(path)) - living
+            left = {}
+            for name, closed, committed in [("nothing", False, 0), ("closed", True, 0), ("shown", False, 2)]:
+                _, process, left[name] = start(path, closed, committed)
+                process.kill()
+                process.join(WAIT)
+            assert all(left.values())
+            planned = c.gc(dry_run=True)
+            report = c.gc()
+            gone = {key.removeprefix("log/") for key in report.removed if key.startswith("log/")}
+            assert gone == left["nothing"]
+            assert planned.removed == report.removed
+            assert set(log(path)) == living | mine | left["closed"] | left["shown"]
+            assert c.gc().removed == {}
+        # What was closed waits for a commit, whoever closed it.
+        c.commit()
+        assert c.steps == [0, 1, 3, 5]
+        assert int(c["v"][5, 0, 0]) == 105
+        assert c.gc().removed == {}
+        pipe.send("go on")
+        assert pipe.poll(WAIT)
+        assert pipe.recv() == "done"
+        alive.join(WAIT)
+        c.refresh()
+        assert [int(c["v"][s, 0, 0]) for s in c.steps] == [100, 101, 3, 105, 107]
+        # Once its blocks show no more, the files of the dead one go, too.
+        with c.writer() as w:
+            for step in (0, 1):
+                with w.step(step, replace=True):
+                    w.put("v", np.zeros(SHAPE, "i8"))
+        c.commit()
+        gone = {key.removeprefix("log/") for key in c.gc(keep=1).removed}
+        assert left["shown"] <= gone
+        assert [int(c["v"][s, 0, 0]) for s in c.steps] == [0, 0, 3, 105, 107]
+    assert dry.open(path).verify().ok

@@ -61,3 +61,26 @@ def test_verify_checks_every_published_chunk_and_compares_values(container, tmp_
     shard.unlink()
     container.publish(progress=None)
     assert container.verify(values=True).ok
+
+
+def test_fragments_of_a_declared_dataset_take_the_cheaper_replica_too(tmp_path):
+    text = """
+dataset { var t[64, 2048] float32 steps transform "zstd:1" }
+fragment row(r) { var t[i:2, j:2048] = t[i + r, j] }
+fragment column(b) { var t[j:8, i:64] = t[i, j + 8*b] }
+"""
+    values = np.arange(64 * 2048, dtype="f4").reshape(64, 2048)
+    with dry.create(tmp_path / "run.dry") as c:
+        c.declare(text)
+        with c.writer(rank=0, nranks=1) as w, w.step():
+            for x in range(0, 2048, 8):
+                w.put("t", values[:, x : x + 8], offset=(0, x))
+        row, column = c.fragment("row", r=5), c.fragment("column", b=3)
+        assert "published" not in row.explain(0)
+        c.publish(progress=None)
+        row, column = c.fragment("row", r=5), c.fragment("column", b=3)
+        taken = [line for line in row.explain(0).splitlines() if line.endswith("chosen")]
+        assert [line.split(":")[0].strip() for line in taken] == ["published"]
+        assert np.array_equal(row.read(step=0), values[5:7])
+        assert "default: " in column.explain(0)
+        assert np.array_equal(column.read(step=0), values[:, 24:32].T)

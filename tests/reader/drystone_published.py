@@ -34,3 +34,30 @@ def shard_page(data):
         }
         for number, version, low, high, length, check in zip(*columns, strict=True)
     ]
+
+
+def shard_statistics(data):
+    """The object `.drystone/statistics/...` beside a shard: docs/format/zarr.md, "Statistics"."""
+    body, check = data[:-4], data[-4:]
+    reader.need(reader.crc32c(body) == int.from_bytes(check, "little"), "checksum of statistics")
+    cursor = reader.Cursor(body)
+    magic, fingerprint, version, axes, n = cursor.unpack("8s16sQII")
+    reader.need(magic == b"DRYSTATS" and axes <= 9 and n <= 1 << 16, "head of statistics")
+    extents = list(cursor.unpack(f"{axes}Q"))
+    columns = [reader.column(cursor, n).tolist() for _ in range(6)]
+    cursor.end()
+    return {
+        "fingerprint": fingerprint.hex(),
+        "version": version,
+        "extents": extents,
+        "chunks": [
+            {
+                "values": values,
+                "fills": fills - 1 if fills else None,
+                "nans": nans,
+                "min": low if there else None,
+                "max": high if there else None,
+            }
+            for values, fills, nans, there, low, high in zip(*columns, strict=True)
+        ],
+    }

@@ -166,6 +166,7 @@ READERS = {
     "manifest": manifest,
     "published": drystone_published.published,
     "shard_page": drystone_published.shard_page,
+    "shard_statistics": drystone_published.shard_statistics,
     "blob_reference": lambda data: dict(zip(["position", "length", "crc"], struct.unpack("<QII", data), strict=True)),
     "stored_piece": stored_piece,
 }

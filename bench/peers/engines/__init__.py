@@ -45,13 +45,13 @@ class Spec:
     name: str
     shape: tuple[int, ...]
     dtype: str
-    chunks: tuple[int, ...]
-    """Where a store has chunks: the blocks that are written."""
+    chunks: tuple[int, ...] | None
+    """Where a store has chunks: the blocks that are written, or others; all of it is none. None: as the engine does by itself."""
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of a block."""
-        return int(np.prod(self.chunks)) * np.dtype(self.dtype).itemsize
+        """Bytes of a chunk."""
+        return int(np.prod(self.chunks or self.shape)) * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,21 @@ class Layout:
         """Whether each rank lays down one block per array and step."""
         return all(len(boxes) == 1 for boxes in self.puts)
 
+    @property
+    def in_rows(self) -> bool:
+        """Whether each rank lays down many blocks, each a chunk of every array."""
+        chunks = self.specs[0].chunks
+        if self.single or chunks is None:
+            return False
+        blocks = [box for boxes in self.puts for box in boxes]
+        return all(
+            a % c == 0 and n <= c for b in blocks for a, n, c in zip(b.offset, b.shape, chunks, strict=True)
+        )
+
 
 def sharded(layout: Layout) -> bool:
     """Whether blocks are gathered into shards: many small ones."""
-    return not layout.single and layout.specs[0].block_bytes < 1 << 16
+    return layout.in_rows and layout.specs[0].block_bytes < 1 << 16
 
 
 class Writer(Protocol):

@@ -48,7 +48,7 @@ class Writer:
                     mode="w",
                     contiguous=True,
                     chunks=(1, *chunks) if grows else chunks,
-                    blocks=(1, *chunks) if grows else chunks,
+                    blocks=(1, *chunks) if grows else chunks if layout.in_rows else None,
                     cparams=_parameters(layout),
                 )
         self.made: list[Path] = []
@@ -94,6 +94,12 @@ class Reader:
 
     def __init__(self, path: Path, layout: Layout) -> None:
         self.path, self.layout = path, layout
+        self.arrays: dict[Path, Any] = {}
+
+    def _open(self, path: Path) -> Any:
+        if path not in self.arrays:
+            self.arrays[path] = blosc2.open(str(path), mode="r")
+        return self.arrays[path]
 
     def read(self, name: str, first: int, offset: Sequence[int], out: Array) -> Array:
         layout, spec = self.layout, self.layout.spec(name)
@@ -108,10 +114,10 @@ class Reader:
             folder = self.path / str(rank)
             if steps and spec.block_bytes >= SMALL:
                 for i in range(len(out)):
-                    array = blosc2.open(str(folder / f"{name}.{first + i}.b2nd"), mode="r")
+                    array = self._open(folder / f"{name}.{first + i}.b2nd")
                     out[i][target] = array[source]
                 continue
-            array = blosc2.open(str(folder / f"{name}.b2nd"), mode="r")
+            array = self._open(folder / f"{name}.b2nd")
             found: Array = array[(slice(first, first + len(out)), *source) if steps else source]
             if common == wanted:
                 return found

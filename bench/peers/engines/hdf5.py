@@ -70,7 +70,9 @@ class Writer:
                     **_codec(layout),
                 )
             elif not layout.steps:
-                cut = {} if layout.single and layout.codec is None else {"chunks": spec.chunks}
+                cut: dict[str, Any] = {"chunks": spec.chunks or True}
+                if layout.codec is None and (layout.single or spec.chunks == box.shape):
+                    cut = {}
                 self.datasets[spec.name] = self.file.create_dataset(
                     spec.name, box.shape, spec.dtype, **cut, **_codec(layout)
                 )

@@ -13,9 +13,10 @@ class Rows:
     """Gathers blocks until a row of them along the first axis is whole."""
 
     def __init__(self, spec: Spec) -> None:
-        self.spec = spec
-        self.array = np.zeros((spec.chunks[0], *spec.shape[1:]), spec.dtype)
-        self.missing = self.all = int(np.prod(spec.shape[1:])) * spec.chunks[0]
+        assert spec.chunks is not None
+        self.spec, high = spec, spec.chunks[0]
+        self.array = np.zeros((high, *spec.shape[1:]), spec.dtype)
+        self.missing = self.all = int(np.prod(spec.shape[1:])) * high
         self.first = -1
 
     def put(self, offset: Sequence[int], array: Array) -> bool:

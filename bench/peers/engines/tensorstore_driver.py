@@ -46,14 +46,17 @@ def create(path: Path, layout: Layout) -> None:
         )
     waiting = []
     for spec in layout.specs:
-        chunks = [*ones, *spec.chunks]
-        whole = [*ones, spec.chunks[0], *spec.shape[1:]] if sharded(layout) else chunks
+        own = spec.chunks or spec.shape
+        chunks = [*ones, *own]
+        whole = [*ones, own[0], *spec.shape[1:]] if sharded(layout) else chunks
         metadata: dict[str, Any] = {
             "shape": [*front, *spec.shape],
             "data_type": np.dtype(spec.dtype).name,
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": whole}},
             "codecs": codec,
         }
+        if spec.chunks is None:
+            del metadata["chunk_grid"]
         if sharded(layout):
             metadata["codecs"] = [
                 {"name": "sharding_indexed", "configuration": {"chunk_shape": chunks, "codecs": codec}}
@@ -125,6 +128,11 @@ class Reader:
         front = (slice(first, first + len(out)),) if self.steps else ()
         values: Array = self.arrays[name][(*front, *box)].read().result()
         return values
+
+    def read_boxes(self, name: str, boxes: Sequence[tuple[slice, ...]]) -> list[Array]:
+        """Boxes of an array without steps, side by side."""
+        array = _open(self.path, self.layout.spec(name), self.context, open=True).result()
+        return [future.result() for future in [array[box].read() for box in boxes]]
 
     def close(self) -> None:
         pass

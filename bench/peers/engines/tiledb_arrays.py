@@ -22,7 +22,7 @@ def create(path: Path, layout: Layout) -> None:
     """A dense array."""
     spec = layout.specs[0]
     dims = [tiledb.Dim("step", domain=(0, layout.steps - 1), tile=1, dtype="u8")] if layout.steps else []
-    for d, (n, chunk) in enumerate(zip(spec.shape, spec.chunks, strict=True)):
+    for d, (n, chunk) in enumerate(zip(spec.shape, spec.chunks or [None] * len(spec.shape), strict=True)):
         dims.append(tiledb.Dim(f"d{d}", domain=(0, n - 1), tile=chunk, dtype="u8"))
     filters: list[Any] = []
     if layout.codec:
@@ -37,7 +37,7 @@ class Writer:
     def __init__(self, path: Path, layout: Layout, rank: int) -> None:
         self.layout = layout
         self.array = tiledb.open(str(path), "w")
-        self.rows = {spec.name: Rows(spec) for spec in layout.specs} if not layout.single else {}
+        self.rows = {spec.name: Rows(spec) for spec in layout.specs} if layout.in_rows else {}
         self.held: dict[str, Array] = {}
         self.offset: Sequence[int] = ()
 
@@ -48,7 +48,7 @@ class Writer:
                 return
             offset, array = (rows.first, *(0 for _ in offset[1:])), rows.array
         self.held[name], self.offset = np.ascontiguousarray(array), offset
-        if name in self.rows and len(self.held) == len(self.layout.specs):
+        if not self.layout.single and len(self.held) == len(self.layout.specs):
             self._write(step)
 
     def _write(self, step: int) -> None:

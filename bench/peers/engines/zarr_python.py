@@ -24,8 +24,9 @@ def create(path: Path, layout: Layout) -> None:
     group = zarr.create_group(path)
     front = (layout.steps,) if layout.steps else ()
     for spec in layout.specs:
-        chunks = (*(1 for _ in front), *spec.chunks)
-        shards = (*(1 for _ in front), spec.chunks[0], *spec.shape[1:]) if sharded(layout) else None
+        own = spec.chunks or spec.shape
+        chunks: Any = (*(1 for _ in front), *own) if spec.chunks else "auto"
+        shards = (*(1 for _ in front), own[0], *spec.shape[1:]) if sharded(layout) else None
         codec = BloscCodec(cname="zstd", clevel=1, shuffle="shuffle") if layout.codec else None
         group.create_array(
             spec.name,
@@ -81,13 +82,16 @@ class Reader:
 
     def __init__(self, path: Path, layout: Layout) -> None:
         self.group = zarr.open_group(path, mode="r")
+        self.arrays: dict[str, Any] = {}
         self.steps = layout.steps > 0
 
     def read(self, name: str, first: int, offset: Sequence[int], out: Array) -> Array:
         own = out.shape[1:] if self.steps else out.shape
         box = tuple(slice(a, a + n) for a, n in zip(offset, own, strict=True))
         front = (slice(first, first + len(out)),) if self.steps else ()
-        found: Array = np.asarray(self.group[name][(*front, *box)])
+        if name not in self.arrays:
+            self.arrays[name] = self.group[name]
+        found: Array = np.asarray(self.arrays[name][(*front, *box)])
         return found
 
     def close(self) -> None:

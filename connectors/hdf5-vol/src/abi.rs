@@ -44,6 +44,8 @@ pub mod access {
     pub const EXCL: u32 = 4;
     pub const SWMR_WRITE: u32 = 0x20;
     pub const SWMR_READ: u32 = 0x40;
+    /// Of an external link: as the file that it is in.
+    pub const INHERITED: u32 = 0xffff;
 }
 
 /// Kinds of links (`H5L_type_t`).

@@ -24,7 +24,7 @@ use crate::element;
 use crate::failure::{Failure, Result};
 use crate::file::{Block, CATALOGUE, HEAP, Shared, State};
 use crate::team::{self, Act, Team, attempt};
-use crate::tree::{Body, Id, Tree};
+use crate::tree::{Body, Id, Object, Space};
 
 /// The thread begins to put when so many bytes wait.
 const BEGIN: usize = 4 << 20;
@@ -209,36 +209,65 @@ impl Shared {
     fn flush_together(self: &Arc<Self>, team: &Team) -> Result<()> {
         let state = self.lock();
         let digest = team::digest(&state.tree, &state.heap.pending);
+        let kept = team::kept(digest, &state.heap.pending);
         let changed = digest != team.agreed.load(Ordering::SeqCst);
         let dirty = state.dirty || changed || !state.pending.is_empty() || !state.uncommitted.is_empty();
         let sound = state.check();
+        let crumbs = state.patched_bytes as u64;
+        let missing = state.misses_variables();
         drop(state);
-        let said = team.meet(Act::Flush, [digest, u64::from(dirty), 0], sound)?;
+        let said =
+            team.meet(Act::Flush, [digest, u64::from(dirty) | u64::from(missing) << 1, crumbs], sound)?;
         if said.iter().any(|numbers| numbers[0] != digest) {
             let tree = self.lock().tree.clone();
             return Err(team.disagreement(&tree));
         }
-        if said.iter().all(|numbers| numbers[1] == 0) {
+        if said.iter().all(|numbers| numbers[1] & 1 == 0) {
             return Ok(());
         }
-        let result = self.commit_together(team);
+        let crumbs = said.iter().any(|numbers| numbers[2] != 0);
+        let missing = said.iter().any(|numbers| numbers[1] & 2 != 0);
+        let result = self.commit_together(team, missing, crumbs);
         match &result {
-            Ok(()) => team.agreed.store(digest_of(&self.lock().tree), Ordering::SeqCst),
+            Ok(()) => team.agreed.store(kept, Ordering::SeqCst),
             Err(e) => self.lock().failed = Some(e.clone()),
         }
         result
     }
 
-    fn commit_together(self: &Arc<Self>, team: &Team) -> Result<()> {
+    fn commit_together(self: &Arc<Self>, team: &Team, missing: bool, crumbs: bool) -> Result<()> {
+        let mut ready = Ok(());
+        if missing {
+            // One makes the variables, for all would try at once and all but one have to do it again.
+            let made = match team.is_first() {
+                true => attempt(|| self.lock().make_variables()),
+                false => Ok(()),
+            };
+            team.meet(Act::Make, [0; 3], made)?;
+            if !team.is_first() {
+                ready = attempt(|| Ok(self.lock().container.refresh().map(drop)?));
+            }
+        }
+        if crumbs {
+            ready = ready.and(attempt(|| self.exchange_crumbs(team)));
+        }
         let laid = attempt(|| {
+            ready?;
             let mut state = self.lock();
             state.make_variables()?;
             let mut state = self.drain(state)?;
             if team.is_first() {
                 state.put_catalogue()?;
             }
-            let sealed = state.writer.take().map_or(Ok(0), |writer| writer.seal().map(|()| writer.id()))?;
-            Ok((team::places(&state.tree), sealed))
+            let writer = state.writer.take();
+            let places = team::places(&state.tree);
+            drop(state);
+            let Some(writer) = writer else { return Ok((places, 0)) };
+            writer.seal()?;
+            if self.config.sync {
+                writer.sync()?; // all ranks at once, and nothing is left to the first
+            }
+            Ok((places, writer.id()))
         });
         let (places, sealed) = laid.as_ref().copied().unwrap_or_default();
         let said = team.meet(Act::Lay, [places, sealed, 0], laid.map(drop))?;
@@ -283,6 +312,7 @@ impl Shared {
             drop(state);
             return self.flush_together(team);
         }
+        let state = self.spill_all_crumbs(state)?;
         self.commit(state).map(drop)
     }
 
@@ -304,11 +334,6 @@ impl Shared {
             let _ = thread.join();
         }
     }
-}
-
-/// What is kept of a tree that all ranks agreed on, nothing of variable length waiting.
-fn digest_of(tree: &Tree) -> u64 {
-    team::digest(tree, &[])
 }
 
 /// Where a block goes.
@@ -400,12 +425,25 @@ impl State {
             .collect();
     }
 
+    /// Has a dataset none?
+    fn misses_variables(&self) -> bool {
+        let misses = |object: &Object| match &object.body {
+            Body::Dataset(dataset) => dataset.variable.is_none() && dataset.space != Space::Null,
+            _ => false,
+        };
+        self.tree.objects.values().any(misses)
+    }
+
     /// Creates, in one commit, the variables of all datasets that have none, and lets those grow that have grown.
     ///
     /// Of several ranks each does so for itself, when it comes to it, and creating the same again is no change. A variable there
     /// carries for which object of which opening it was made: what a killed program left, or a rank that did something else, is
     /// not taken for it.
     pub(crate) fn make_variables(&mut self) -> Result<()> {
+        let made = || [CATALOGUE, HEAP].iter().all(|path| self.container.schema().resolve(path).is_some());
+        if self.session.is_some() && !self.misses_variables() && made() {
+            return Ok(());
+        }
         match self.try_variables()? {
             None => Ok(()),
             Some(_) if self.session.is_some() => {
@@ -467,10 +505,11 @@ impl State {
                 if preview.resolve(&candidate).is_some_and(|v| !ours(v)) {
                     continue;
                 }
+                let there = preview.resolve(&candidate).is_some();
                 let op = SchemaOp::CreateVariable(candidate.clone(), Box::new(new.clone()));
                 match op.apply(&mut preview, 0) {
                     Ok(_) => {
-                        ops.push(op);
+                        ops.extend((!there).then_some(op)); // the same again is no change
                         path = Some(candidate);
                         break;
                     }
@@ -487,13 +526,15 @@ impl State {
             })?;
             made.push((*id, path));
         }
-        if ops.is_empty() {
+        if ops.is_empty() && made.is_empty() {
             return Ok(None);
         }
-        match self.container.apply(ops) {
-            Err(e) if e.kind() == drystone::ErrorKind::Conflict => return Ok(Some(e)),
-            done => done?,
-        };
+        if !ops.is_empty() {
+            match self.container.apply(ops) {
+                Err(e) if e.kind() == drystone::ErrorKind::Conflict => return Ok(Some(e)),
+                done => done?,
+            };
+        }
         let schema = self.container.schema();
         for (id, path) in made {
             let variable = schema.resolve(&path).ok_or_else(|| Failure::write("a new variable is gone"))?;

@@ -156,9 +156,12 @@ impl Piece {
     }
 }
 
+/// A box, and the pieces in it.
+pub type Exact<'a> = (Vec<u64>, Vec<u64>, Vec<&'a Piece>);
+
 /// Boxes that together are these pieces and nothing else, each with the pieces in it. Pieces that overlap stay apart, in the order
 /// of transfer.
-pub fn exact(pieces: &[Piece]) -> Vec<(Vec<u64>, Vec<u64>, Vec<&Piece>)> {
+pub fn exact(pieces: &[Piece]) -> Vec<Exact<'_>> {
     let mut sorted: Vec<&Piece> = pieces.iter().collect();
     sorted.sort_by(|a, b| a.first.cmp(&b.first));
     let last = |piece: &Piece| piece.first.last().map_or(0, |n| n + piece.count);
@@ -183,7 +186,7 @@ pub fn exact(pieces: &[Piece]) -> Vec<(Vec<u64>, Vec<u64>, Vec<&Piece>)> {
         // Boxes that differ only along this axis stand side by side.
         let but = |cell: &[u64]| [&cell[..axis], &cell[axis + 1..]].concat();
         out.sort_by_cached_key(|(first, count, _)| (but(first), but(count), first[axis]));
-        let mut joined: Vec<(Vec<u64>, Vec<u64>, Vec<&Piece>)> = Vec::with_capacity(out.len());
+        let mut joined: Vec<Exact<'_>> = Vec::with_capacity(out.len());
         for (first, count, pieces) in out {
             match joined.last_mut() {
                 Some((f, c, p))

@@ -60,7 +60,16 @@ pub fn length(header: &[u8]) -> Result<u64, Corrupt> {
 impl Catalogue {
     /// As bytes.
     pub fn encode(tree: &Tree, heap: u64) -> Vec<u8> {
-        let mut w = Writer(Vec::with_capacity(256 + tree.objects.len() * 128));
+        Self::encode_as(tree, heap, Content::Everything)
+    }
+
+    /// A catalogue of what ranks must agree on: everything but times, and where in the container values lie.
+    pub fn definition(tree: &Tree) -> Vec<u8> {
+        Self::encode_as(tree, 0, Content::Definition)
+    }
+
+    fn encode_as(tree: &Tree, heap: u64, content: Content) -> Vec<u8> {
+        let mut w = Writer(Vec::with_capacity(256 + tree.objects.len() * 128), content);
         w.0.resize(HEADER, 0);
         w.u64(heap);
         w.u64(tree.next);
@@ -145,7 +154,14 @@ fn check(tree: &Tree) -> Result<(), &'static str> {
     }
 }
 
-struct Writer(Vec<u8>);
+/// What is written of objects.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Everything,
+    Definition,
+}
+
+struct Writer(Vec<u8>, Content);
 
 impl Writer {
     fn u8(&mut self, v: u8) {
@@ -194,7 +210,9 @@ impl Writer {
     fn object(&mut self, o: &Object) {
         self.u32(o.nlink);
         self.u8(u8::from(o.times.tracked));
-        [o.times.access, o.times.modified, o.times.changed, o.times.born].iter().for_each(|t| self.i64(*t));
+        let everything = self.1 == Content::Everything;
+        let times = [o.times.access, o.times.modified, o.times.changed, o.times.born];
+        times.iter().for_each(|t| self.i64(if everything { *t } else { 0 }));
         self.bytes(&o.comment);
         self.u32(o.next_attribute);
         self.u8(o.attribute_order);
@@ -242,8 +260,9 @@ impl Writer {
                 self.properties(&d.properties);
                 self.u8(u8::from(d.fill.is_some()));
                 self.bytes(d.fill.as_deref().unwrap_or(&[]));
-                self.u8(u8::from(d.variable.is_some()));
-                let (id, uid) = d.variable.unwrap_or((0, 0));
+                let variable = d.variable.filter(|_| everything);
+                self.u8(u8::from(variable.is_some()));
+                let (id, uid) = variable.unwrap_or((0, 0));
                 self.u32(id);
                 self.u64(uid);
                 self.list(&d.high);

@@ -1,5 +1,7 @@
 //! The configuration string: what follows the connector's name in `HDF5_VOL_CONNECTOR`.
 
+use crate::memory;
+
 /// Whether to claim to be native, for programs that call functions the library keeps for its own files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
@@ -29,14 +31,18 @@ impl Default for Config {
     }
 }
 
-/// A sixteenth of the memory that there is for each processor, as there may be a rank on each; from 64 to 256 MiB.
+/// A share of the memory that this process may have.
 fn share_of_memory() -> u64 {
-    // SAFETY: it takes a number and returns one, -1 if it does not know.
-    let (pages, size) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-    let all = u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(size).unwrap_or(0));
-    let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    share(memory::available(), std::thread::available_parallelism().map_or(1, |n| n.get() as u64))
+}
+
+/// A sixteenth for each processor, as there may be a rank on each: up to 256 MiB, and 64 MiB where that is no more than an eighth of it
+/// all; at least 1 MiB.
+fn share(all: u64, processors: u64) -> u64 {
+    const MIB: u64 = 1 << 20;
+    let least = (64 * MIB).min(all / 8).max(MIB);
     // Whole MiB, as it is written into configuration strings.
-    (all / 16 / processors).clamp(64 << 20, 256 << 20) >> 20 << 20
+    (all / 16 / processors).clamp(least, 256 * MIB) / MIB * MIB
 }
 
 impl Config {
@@ -100,6 +106,14 @@ mod tests {
         assert_eq!(config, Config { mimic: Mimic::Off, buffer: 128 << 20, sync: false, publish: false });
         assert_eq!(Config::parse(&config.text()).unwrap(), config);
         assert_eq!(Config::parse("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn the_buffer_is_a_share_of_the_memory_that_there_is() {
+        let mib = |all: u64, processors| share(all << 20, processors) >> 20;
+        assert_eq!((mib(1 << 20, 2), mib(16 << 10, 8)), (256, 128));
+        assert_eq!(mib(16 << 10, 64), 64);
+        assert_eq!((mib(256, 2), mib(256, 64), mib(4, 4), mib(0, 1)), (32, 32, 1, 1));
     }
 
     #[test]

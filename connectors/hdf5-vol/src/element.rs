@@ -1,10 +1,11 @@
-//! How an HDF5 element is kept in the container: as what it is where the engine knows it, else as bytes.
+//! How an HDF5 element is kept in the container: as what it is where the engine knows it, members by name, else as bytes.
 
 use drystone::NewVariable;
 use drystone::format::MAX_NDIM;
 use drystone::format::dtype::{DType, Scalar, limit};
 use drystone::format::schema::Attrs;
 
+use crate::record::record;
 use crate::tree::{Dataset, Filter, Space};
 
 /// Classes of datatypes (`H5T_class_t`).
@@ -72,7 +73,7 @@ fn number(encoded: &[u8], size: u32) -> Option<Scalar> {
     plain_number(body, size)
 }
 
-fn plain_number(body: &[u8], size: u32) -> Option<Scalar> {
+pub(crate) fn plain_number(body: &[u8], size: u32) -> Option<Scalar> {
     let class = i32::from(body.first()? & 0x0f);
     let bits = body.get(1..4)?;
     let word = |at: usize| Some(u32::from(*body.get(at)?) | u32::from(*body.get(at + 1)?) << 8);
@@ -137,7 +138,9 @@ pub fn variable(dataset: &Dataset) -> Option<NewVariable> {
         && dataset.dtype.encoded.get(2).is_some_and(|b| i32::from(b & 0x0f) == class::ENUM);
     let (dtype, trailing) = match kind(&dataset.dtype.encoded, size) {
         Kind::Number(scalar) if !enum_big => (DType::Scalar(scalar), false),
-        _ if u64::from(size) <= limit::ITEM_SIZE => (DType::Bytes(size), false),
+        _ if u64::from(size) <= limit::ITEM_SIZE => {
+            (record(&dataset.dtype.encoded, size).unwrap_or(DType::Bytes(size)), false)
+        }
         _ => (DType::Scalar(Scalar::U8), true),
     };
     let (dims, max) = match &dataset.space {

@@ -5,7 +5,7 @@
 //!
 //! Invariants
 //! - whoever changes the tree sets `dirty`; whoever commits clears it;
-//! - values are in the resident cells, in `pending`, in the writer (`uncommitted`), or committed, and a newer place hides an older.
+//! - values are in the resident cells, in `pending` or `patches`, in the writer (`uncommitted`), or committed, and a newer place hides an older.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
@@ -22,6 +22,7 @@ use crate::catalogue::{self, Catalogue};
 use crate::config::Config;
 use crate::driver;
 use crate::failure::{Failure, Result, system};
+use crate::patches::Patch;
 use crate::spare::Spare;
 use crate::stub::{Found, Stub};
 use crate::team::{self, Act, Ranks, Team, attempt};
@@ -73,6 +74,9 @@ pub struct State {
     pub(crate) uncommitted: BTreeSet<Id>,
     pub(crate) resident: BTreeMap<Id, Resident>,
     pub(crate) resident_bytes: usize,
+    /// Crumbs that wait for the flush of all ranks.
+    pub(crate) patches: BTreeMap<Id, Patch>,
+    pub(crate) patched_bytes: usize,
     pub(crate) pending: VecDeque<Arc<Block>>,
     pub(crate) pending_bytes: usize,
     /// When something was written last.
@@ -111,6 +115,8 @@ pub struct Shared {
     pub(crate) opens: AtomicU64,
     /// A folder that goes with the last closing: the container that a published file needs no more, all of a file in memory.
     pub(crate) published: OnceLock<PathBuf>,
+    /// Did a program declare that others read while it writes?
+    pub(crate) swmr: AtomicBool,
     /// Whether publishing was tried.
     pub(crate) settled: AtomicBool,
     /// The ranks that have it open together.
@@ -171,6 +177,9 @@ pub struct Opening {
 impl Opening {
     fn of(shared: Arc<Shared>, flags: u32, name: &[u8], together: bool) -> Arc<Opening> {
         shared.opens.fetch_add(1, Ordering::SeqCst);
+        if flags & access::SWMR_WRITE != 0 {
+            shared.swmr.store(true, Ordering::SeqCst);
+        }
         Arc::new(Opening { shared, flags, name: name.to_vec(), together })
     }
 
@@ -195,6 +204,13 @@ impl Opening {
     /// May this opening change the file?
     pub fn writable(&self) -> bool {
         self.flags & access::RDWR != 0
+    }
+
+    /// The flags as a program sees them.
+    pub fn intent(&self) -> u32 {
+        let writes = self.writable() && self.shared.swmr.load(Ordering::SeqCst);
+        let declared = if writes { access::SWMR_WRITE } else { self.flags & access::SWMR_READ };
+        self.flags & access::RDWR | declared
     }
 
     /// Creates a file, alone or in a call of all ranks: then the first does, and the others join.
@@ -287,7 +303,7 @@ impl Opening {
         let Found::Stub(stub) = Stub::read(&path).map_err(|e| failed(&e))? else {
             return Err(Failure::no_file(format!("{} is not what rank 0 has created", given.display())));
         };
-        let container = open_container(&path, given, &stub, Mode::ReadWrite)?;
+        let container = open_container(&path, given, &stub, Mode::ReadWrite, &config)?;
         let flags = (flags & !(access::TRUNC | access::EXCL)) | access::RDWR;
         let shared = Shared::new(path, true, config, container, (tree, 0), None, Some(team));
         shared.lock().dirty = true;
@@ -367,7 +383,10 @@ impl Opening {
         config: Config,
         tree: Tree,
     ) -> Result<((Container, Tree), Option<File>)> {
-        let container = Container::create_local(folder, CreateOptions::default())?;
+        let container = match config.sync {
+            true => Container::create_to_flush(folder, CreateOptions::default()),
+            false => Container::create_local(folder, CreateOptions::default()),
+        }?;
         let lock = lock(folder, path)?;
         let stub = Stub { container: place.to_string(), uuid: container.identity().uuid };
         stub.write(path, config.sync).map_err(|e| system(path, "unable to create file", &e))?;
@@ -441,8 +460,8 @@ impl Opening {
             rustix::fs::access(&path, rustix::fs::Access::WRITE_OK).map_err(|e| failed(&e.into()))?;
         }
         let follows = team.as_ref().and_then(|(_, version)| *version);
-        let mut container =
-            open_container(&path, given, &stub, if writable { Mode::ReadWrite } else { Mode::Read })?;
+        let mode = if writable { Mode::ReadWrite } else { Mode::Read };
+        let mut container = open_container(&path, given, &stub, mode, &config)?;
         let alone = writable && follows.is_none(); // one lock for all ranks: the first's
         let lock = if alone { lock(&path.with_file_name(&stub.container), given)? } else { None };
         if writable {
@@ -521,9 +540,13 @@ pub fn path_of(name: &[u8]) -> &Path {
 }
 
 /// The container that a stub names.
-fn open_container(path: &Path, given: &Path, stub: &Stub, mode: Mode) -> Result<Container> {
-    let container = Container::open_local(path.with_file_name(&stub.container), mode)
-        .map_err(|e| Failure::damaged(format!("{}: {e}", given.display())))?;
+fn open_container(path: &Path, given: &Path, stub: &Stub, mode: Mode, config: &Config) -> Result<Container> {
+    let folder = path.with_file_name(&stub.container);
+    let opened = match config.sync {
+        true => Container::open_to_flush(folder, mode),
+        false => Container::open_local(folder, mode),
+    };
+    let container = opened.map_err(|e| Failure::damaged(format!("{}: {e}", given.display())))?;
     if container.identity().uuid != stub.uuid {
         return Err(Failure::damaged(format!(
             "{} names the container {}, which is another one than it was written for",
@@ -578,6 +601,8 @@ impl Shared {
             uncommitted: BTreeSet::new(),
             resident: BTreeMap::new(),
             resident_bytes: 0,
+            patches: BTreeMap::new(),
+            patched_bytes: 0,
             pending: VecDeque::new(),
             pending_bytes: 0,
             written: Instant::now(),
@@ -606,10 +631,30 @@ impl Shared {
             done: Condvar::new(),
             opens: AtomicU64::new(0),
             published: OnceLock::new(),
+            swmr: AtomicBool::new(false),
             settled: AtomicBool::new(false),
             team,
             _lock: lock,
         })
+    }
+
+    /// Looks for what other processes have committed since: of a file that is open for reading, by nobody else of this program.
+    ///
+    /// Objects keep their numbers, so handles lead to what is now under them.
+    pub fn refresh(&self) -> Result<()> {
+        if self.writable || self.team.is_some() {
+            return Ok(());
+        }
+        let mut state = self.lock();
+        let newer = state.container.clone();
+        if !newer.refresh()? {
+            return Ok(());
+        }
+        let Catalogue { tree, heap } = load(&newer)?;
+        state.tree = tree;
+        state.heap = Heap { stored: heap, ..Heap::default() };
+        state.learn_variables();
+        Ok(())
     }
 
     /// The state. A panic elsewhere leaves it as it was between two statements, which the next commit checks.
@@ -646,6 +691,7 @@ impl State {
             if let Some(resident) = self.resident.remove(&id) {
                 self.resident_bytes -= resident.data.len();
             }
+            self.take_patch(id);
         }
     }
 }

@@ -17,6 +17,8 @@ pub fn fuzz_catalogue(data: &[u8]) {
     bytes.extend_from_slice(&crc32c::crc32c(data).to_le_bytes());
     bytes.extend_from_slice(&(data.len() as u64).to_le_bytes());
     bytes.extend_from_slice(data);
+    let size = data.get(6..10).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes);
+    let _ = crate::record::record(data, size); // types lie in the catalogue
     if let Ok(found) = Catalogue::decode(&bytes) {
         let again = Catalogue::encode(&found.tree, found.heap);
         assert_eq!(Catalogue::decode(&again).as_ref(), Ok(&found), "a catalogue does not come back");

@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_char};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::abi::{Hid, Loc, P_DEFAULT, Token, Void, link_type};
+use crate::abi::{Hid, Loc, P_DEFAULT, Token, Void, access, link_type};
 use crate::config::Mimic;
 use crate::failure::{Failure, Result};
 use crate::file::{Opening, path_of};
@@ -385,7 +385,20 @@ fn external(group: &Place, value: &[u8], walking: &mut Walk) -> Result<Place> {
         ))
     })?;
     use std::os::unix::ffi::OsStrExt;
-    let flags = opening.flags & crate::abi::access::RDWR;
+    let (mut flags, mut list) = (access::INHERITED, None);
+    if walking.lapl != P_DEFAULT {
+        // SAFETY: writes one number.
+        quietly(host, || unsafe { (host.api.H5Pget_elink_acc_flags)(walking.lapl, &mut flags) });
+        // SAFETY: gives a copy of the list that is set, which is ours then, or the default.
+        let fapl = quietly(host, || unsafe { (host.api.H5Pget_elink_fapl)(walking.lapl) });
+        list = (fapl > P_DEFAULT).then(|| List::own(host, fapl));
+    }
+    if flags == access::INHERITED {
+        flags = opening.flags & (access::RDWR | access::SWMR_READ);
+    }
+    if list.is_none() {
+        list = group.context.access.as_ref().and_then(|list| List::copy(host, list.id).ok());
+    }
     let there = Opening::open(place.as_os_str().as_bytes(), flags, opening.shared.config, None)?;
     // SAFETY: another reference to an id that the group's context holds.
     unsafe { (host.api.H5Iinc_ref)(group.context.connector) };
@@ -395,7 +408,7 @@ fn external(group: &Place, value: &[u8], walking: &mut Walk) -> Result<Place> {
         connector: group.context.connector,
         mimic: group.context.mimic,
         kept: group.context.kept,
-        access: None,
+        access: list,
     });
     walk(&Place { context, id: ROOT, name: b"/".to_vec() }, path, walking)
 }

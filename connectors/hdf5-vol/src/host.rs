@@ -111,6 +111,8 @@ api! {
     H5Pget_userblock: fn(Hid, *mut u64) -> Herr;
     H5Pget_fclose_degree: fn(Hid, *mut c_int) -> Herr;
     H5Pget_nlinks: fn(Hid, *mut usize) -> Herr;
+    H5Pget_elink_acc_flags: fn(Hid, *mut c_uint) -> Herr;
+    H5Pget_elink_fapl: fn(Hid) -> Hid;
     H5Pget_elink_prefix: fn(Hid, *mut c_char, usize) -> isize;
     H5Pencode2: fn(Hid, V, *mut usize, Hid) -> Herr;
     H5Pdecode: fn(C) -> Hid;

@@ -4,10 +4,12 @@
 //! MPICH family, a pointer in Open MPI) and the handle of a byte. A handle is kept here in a word that was zero before: an `int` is
 //! its low half on the little-endian machines there are plug-ins for, and a callee that wants an `int` looks at nothing else.
 //!
-//! MPI is called only in callbacks, so in the thread that called HDF5, which itself would call MPI there.
+//! MPI is called only in callbacks, so in the thread that called HDF5, which itself would call MPI there. Who waits for the others sleeps:
+//! MPI's own waiting keeps a processor busy, which ranks that still write their values, and their threads, may need.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::abi::{Hid, Void};
 use crate::failure::{Failure, Result};
@@ -17,7 +19,14 @@ use crate::team::Ranks;
 /// `MPI_BYTE` of the MPICH family (MPICH, Intel MPI, Cray MPICH, MVAPICH), which have one binary interface.
 const MPICH_BYTE: usize = 0x4c00_010d;
 
-type Gather = unsafe extern "C" fn(*const c_void, c_int, usize, *mut c_void, c_int, usize, usize) -> c_int;
+/// `MPI_Iallgather`: what is sent, what is heard, the communicator, the request.
+type Gather =
+    unsafe extern "C" fn(*const c_void, c_int, usize, *mut c_void, c_int, usize, usize, *mut usize) -> c_int;
+/// `MPI_Test`: the request, whether it is done, its status.
+type Test = unsafe extern "C" fn(*mut usize, *mut c_int, *mut c_int) -> c_int;
+
+/// The longest that a rank sleeps before it looks again whether all have come.
+const SLEEP: Duration = Duration::from_micros(200);
 
 /// A communicator of the program, a copy that is ours.
 struct Mpi {
@@ -26,6 +35,7 @@ struct Mpi {
     size: u32,
     byte: usize,
     gather: Gather,
+    test: Test,
     finalized: unsafe extern "C" fn(*mut c_int) -> c_int,
     free: unsafe extern "C" fn(*mut usize) -> c_int,
 }
@@ -94,7 +104,8 @@ pub fn ranks(host: &Host, fapl: Hid) -> Result<Option<Arc<dyn Ranks>>> {
             rank,
             size,
             byte: 0,
-            gather: std::mem::transmute::<Void, Gather>(needed(host, c"MPI_Allgather")?),
+            gather: std::mem::transmute::<Void, Gather>(needed(host, c"MPI_Iallgather")?),
+            test: std::mem::transmute::<Void, Test>(needed(host, c"MPI_Test")?),
             finalized: std::mem::transmute::<Void, unsafe extern "C" fn(*mut c_int) -> c_int>(needed(
                 host,
                 c"MPI_Finalized",
@@ -135,8 +146,13 @@ impl Ranks for Mpi {
             return Err(Failure::write("MPI was finalized before the file was closed"));
         }
         let count = c_int::try_from(send.len()).map_err(|_| Failure::invalid("too much for one message"))?;
+        let failed = |what: &str, rc: c_int| {
+            Err(Failure::write(format!("the ranks cannot reach each other: {what} failed with {rc}")))
+        };
+        let send = send.to_vec();
         let mut out = vec![0u8; send.len() * self.size as usize];
-        // SAFETY: `out` has room for what every rank sends; all send equally many bytes.
+        let mut request = 0;
+        // SAFETY: `out` has room for what every rank sends; all send equally many bytes; both buffers stay until the request is done.
         let rc = unsafe {
             (self.gather)(
                 send.as_ptr().cast(),
@@ -146,13 +162,30 @@ impl Ranks for Mpi {
                 count,
                 self.byte,
                 self.communicator,
+                &mut request,
             )
         };
-        match rc {
-            0 => Ok(out),
-            _ => Err(Failure::write(format!(
-                "the ranks cannot reach each other: MPI_Allgather failed with {rc}"
-            ))),
+        if rc != 0 {
+            return failed("MPI_Iallgather", rc);
+        }
+        let mut wait = Duration::ZERO;
+        loop {
+            let (mut done, mut status): (c_int, [c_int; 32]) = (0, [0; 32]); // a status has 20 to 24 bytes
+            // SAFETY: the request of above, not yet done; room for a status.
+            match unsafe { (self.test)(&mut request, &mut done, status.as_mut_ptr()) } {
+                0 if done != 0 => return Ok(out),
+                0 => {}
+                rc => {
+                    std::mem::forget((send, out)); // MPI may still use them
+                    return failed("MPI_Test", rc);
+                }
+            }
+            if wait.is_zero() {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(wait);
+            }
+            wait = (wait * 2).clamp(Duration::from_micros(10), SLEEP);
         }
     }
 

@@ -13,6 +13,13 @@ pub struct List {
     pub id: Hid,
 }
 
+impl List {
+    /// Takes over an id that a call has returned.
+    pub fn own(host: &'static Host, id: Hid) -> List {
+        List { host, id }
+    }
+}
+
 impl Drop for List {
     fn drop(&mut self) {
         // SAFETY: an id of our own.

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::catalogue::Catalogue;
 use crate::failure::{Failure, Result};
-use crate::tree::{Body, Object, ROOT, Target, Times, Tree};
+use crate::tree::{Body, Object, ROOT, Target, Tree};
 
 /// How ranks reach each other. All make the same calls in the same order.
 pub trait Ranks: Send + Sync {
@@ -38,6 +38,8 @@ pub enum Act {
     Join,
     Delete,
     Flush,
+    Make,
+    Gather,
     Lay,
     Commit,
     Compare,
@@ -45,12 +47,14 @@ pub enum Act {
     Published,
 }
 
-const ACTS: [(Act, &str); 10] = [
+const ACTS: [(Act, &str); 12] = [
     (Act::Create, "creates a file"),
     (Act::Open, "opens a file"),
     (Act::Join, "opens a file"),
     (Act::Delete, "deletes a file"),
     (Act::Flush, "flushes or closes a file"),
+    (Act::Make, "flushes or closes a file"),
+    (Act::Gather, "flushes or closes a file"),
     (Act::Lay, "flushes or closes a file"),
     (Act::Commit, "flushes or closes a file"),
     (Act::Compare, "compares a file"),
@@ -137,6 +141,26 @@ impl Team {
         }
     }
 
+    /// This rank, and how many there are.
+    pub fn place(&self) -> (u64, u64) {
+        (self.ranks.rank().into(), self.ranks.size().into())
+    }
+
+    /// What each rank has to say, of any length, told to all; and whether one of them has more.
+    pub fn exchange(&self, bytes: &[u8], more: bool, local: Result<()>) -> Result<(Vec<Vec<u8>>, bool)> {
+        let said = self.meet(Act::Gather, [bytes.len() as u64, more.into(), 0], local)?;
+        let most = said.iter().map(|n| n[0]).max().unwrap_or(0) as usize;
+        let more = said.iter().any(|n| n[1] != 0);
+        if most == 0 {
+            return Ok((Vec::new(), more));
+        }
+        let mut send = bytes.to_vec();
+        send.resize(most, 0);
+        let heard = self.ranks.all_gather(&send).inspect_err(|_| self.part())?;
+        let each = heard.chunks_exact(most).zip(&said);
+        Ok((each.map(|(all, n)| all[..(n[0] as usize).min(most)].to_vec()).collect(), more))
+    }
+
     /// What rank 0 has to say, told to all.
     fn told(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         const MOST: u64 = 1 << 28;
@@ -157,7 +181,7 @@ impl Team {
 
     /// Why trees that must be one are not: an error that names what differs, the same on all ranks.
     pub fn disagreement(&self, tree: &Tree) -> Failure {
-        let compared = self.told(&definition(tree)).and_then(|first| {
+        let compared = self.told(&Catalogue::definition(tree)).and_then(|first| {
             let first = Catalogue::decode(&first).map_err(|c| Failure::damaged(c.to_string()))?.tree;
             let local = match difference(&first, tree) {
                 None => Ok(()),
@@ -206,22 +230,18 @@ fn decode(said: &[u8]) -> Option<(Act, Numbers, Option<String>)> {
     Some((*act, [number(8)?, number(16)?, number(24)?], problem))
 }
 
-/// What ranks must agree on: everything but times, and where in the container values lie.
-fn definition(tree: &Tree) -> Vec<u8> {
-    let mut tree = tree.clone();
-    for object in tree.objects.values_mut() {
-        object.times = Times { tracked: object.times.tracked, ..Times::default() };
-        if let Body::Dataset(dataset) = &mut object.body {
-            dataset.variable = None;
-        }
-    }
-    Catalogue::encode(&tree, 0)
-}
-
 /// A number that is the same where definitions (and the values of variable length that wait) are.
 pub fn digest(tree: &Tree, heap: &[u8]) -> u64 {
-    let bytes = definition(tree);
-    hash(&bytes) ^ hash(heap).rotate_left(1)
+    hash(&Catalogue::definition(tree)) ^ waiting(heap)
+}
+
+/// What becomes of a digest when what waits is kept, and nothing waits any more.
+pub fn kept(digest: u64, heap: &[u8]) -> u64 {
+    digest ^ waiting(heap) ^ waiting(&[])
+}
+
+fn waiting(heap: &[u8]) -> u64 {
+    hash(heap).rotate_left(1)
 }
 
 /// The variables of all datasets, as a number.
@@ -273,7 +293,7 @@ fn difference(first: &Tree, mine: &Tree) -> Option<String> {
             return Some(format!("{path}/{} is on rank 0 only", String::from_utf8_lossy(name)));
         }
     }
-    (definition(first) != definition(mine))
+    (Catalogue::definition(first) != Catalogue::definition(mine))
         .then(|| "the order of what was created is not the same as on rank 0".into())
 }
 
@@ -315,7 +335,7 @@ fn differs(a: &Object, b: &Object) -> Option<String> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
     use super::*;
-    use crate::tree::Group;
+    use crate::tree::{Group, Times};
 
     #[test]
     fn what_is_said_is_heard() {

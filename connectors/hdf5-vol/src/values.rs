@@ -12,6 +12,7 @@ use crate::background;
 use crate::boxes::{self, Dense};
 use crate::failure::{Failure, Result};
 use crate::file::{Block, HEAP, Resident, Shared, State};
+use crate::patches;
 use crate::space::Cells;
 use crate::team::Team;
 use crate::tree::{Id, Space};
@@ -88,6 +89,7 @@ impl Shared {
             let from = Dense { first: &block.first, count: &block.count };
             boxes::copy(from, &block.data, wanted, out, item);
         }
+        state.lay_crumbs(id, &dims, wanted, out, item);
         Ok(state)
     }
 
@@ -132,6 +134,7 @@ impl Shared {
         }
         match cells {
             Cells::Box(first, count) => {
+                let state = self.spill_crumbs(state, id)?; // in their order
                 let block = Block { dataset: id, first: first.clone(), count: count.clone(), data };
                 drop(self.enqueue(state, block)?);
             }
@@ -154,7 +157,7 @@ impl Shared {
         item: usize,
     ) -> Result<MutexGuard<'a, State>> {
         if self.team.is_some() {
-            return self.write_exactly(state, id, &group, data, item);
+            return self.write_own(state, id, &group, data, item);
         }
         let sparse = group.pieces.len() <= 16 && group.volume() / group.elements.max(1) > 8;
         if sparse {
@@ -181,8 +184,8 @@ impl Shared {
         self.enqueue(state, Block { dataset: id, first: group.first, count: group.count, data: around })
     }
 
-    /// Writes the cells of pieces and none beside them, in as few boxes as they form.
-    fn write_exactly<'a>(
+    /// Writes the cells of pieces and none beside them, of a rank of several: in as few boxes as they form, or as crumbs.
+    fn write_own<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
         id: Id,
@@ -190,7 +193,50 @@ impl Shared {
         data: &[u8],
         item: usize,
     ) -> Result<MutexGuard<'a, State>> {
-        for (first, count, pieces) in boxes::exact(&group.pieces) {
+        let (dims, _) = state.shape(id)?;
+        if data.len() < (group.pieces.last().map_or(0, |p| p.at + p.count)) as usize * item {
+            return Err(outside());
+        }
+        let bytes = group.elements as usize * item;
+        let crumbs = |boxes: usize| patches::are_crumbs(boxes, bytes);
+        // Along one axis pieces form no larger boxes.
+        let exact = match dims.len() {
+            1 if crumbs(group.pieces.len()) => None,
+            _ => Some(boxes::exact(&group.pieces)),
+        };
+        if exact.as_ref().is_none_or(|exact| crumbs(exact.len()))
+            && state.keep_crumbs(id, &dims, group, data, item, self.config.buffer)
+        {
+            return Ok(state);
+        }
+        state = self.spill_crumbs(state, id)?;
+        self.write_boxes(state, id, exact.unwrap_or_else(|| boxes::exact(&group.pieces)), data, item)
+    }
+
+    /// Writes runs of cells as blocks, whatever their size.
+    pub(crate) fn write_runs_exactly<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        id: Id,
+        runs: &[(u64, u64)],
+        data: &[u8],
+    ) -> Result<MutexGuard<'a, State>> {
+        let (dims, item) = state.shape(id)?;
+        for group in boxes::groups(&dims, runs, (AROUND / item as u64).max(1)) {
+            state = self.write_boxes(state, id, boxes::exact(&group.pieces), data, item)?;
+        }
+        Ok(state)
+    }
+
+    fn write_boxes<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        id: Id,
+        found: Vec<boxes::Exact<'_>>,
+        data: &[u8],
+        item: usize,
+    ) -> Result<MutexGuard<'a, State>> {
+        for (first, count, pieces) in found {
             let mut cells = buffer(&count, item)?;
             let dense = Dense { first: &first, count: &count };
             for piece in pieces {
@@ -234,6 +280,7 @@ impl Shared {
         if to == dims {
             return Ok(());
         }
+        state = self.spill_crumbs(state, id)?; // they count cells by the extent
         if let Some(resident) = state.resident.remove(&id) {
             state.resident_bytes -= resident.data.len();
             if resident.dirty {

@@ -132,6 +132,113 @@ fn what_ranks_write_apart_is_one_file_and_is_seen_by_all_after_a_flush() {
     }
 }
 
+/// Blocks that the container has of a variable.
+fn blocks(path: &Path, variable: &str) -> usize {
+    let container = path.with_file_name(format!("{}.drystone", path.file_name().unwrap().to_str().unwrap()));
+    let container = drystone::Container::open_local(container, drystone::Mode::Read).unwrap();
+    container.reading(variable, None).unwrap().blocks(None).unwrap().len()
+}
+
+/// The cells of a rank that takes every `size`-th, from the `rank`-th on.
+fn turns(rank: u32, size: u64, cells: u64) -> Vec<(u64, u64)> {
+    (0..cells / size).map(|i| (i * size + u64::from(rank), 1)).collect()
+}
+
+#[test]
+fn cells_that_ranks_write_in_turns_are_few_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.h5");
+    const CELLS: u64 = 3 * 40_000;
+    on_ranks(3, |rank, ranks| {
+        let file = create(&path, Some(ranks)).unwrap();
+        let line = dataset(&file, "line", &[CELLS], &[CELLS]);
+        let plane = dataset(&file, "plane", &[40, 3000], &[40, 3000]);
+        let gaps = dataset(&file, "gaps", &[CELLS], &[CELLS]);
+        let values = |step: i32| bytes((0..CELLS / 3).map(|i| i as i32 * 3 + rank as i32 + step));
+        for set in [line, plane] {
+            file.shared.write(set, &Cells::Runs(turns(rank, 3, CELLS)), values(0)).unwrap();
+        }
+        // Seen at once by who wrote them.
+        let seen = whole(&file, "line", &[CELLS]);
+        assert!((0..3).all(|r| seen[300 + r] == if r == rank as usize { 300 + r as i32 } else { 0 }));
+        // Of every third cell nothing is written, and what was there stays.
+        file.shared
+            .write(gaps, &Cells::Box(vec![u64::from(rank)], vec![1]), bytes([-1 - rank as i32]))
+            .unwrap();
+        file.flush().unwrap();
+        if rank < 2 {
+            file.shared.write(gaps, &Cells::Runs(turns(rank, 3, CELLS)), values(0)).unwrap();
+        }
+        file.flush().unwrap();
+        // Again, over what was flushed; a second write of the same cells is the newer.
+        file.shared.write(line, &Cells::Runs(turns(rank, 3, CELLS)), values(1)).unwrap();
+        file.shared.write(line, &Cells::Runs(turns(rank, 3, CELLS)), values(2)).unwrap();
+        file.flush().unwrap();
+    });
+    let file = open(&path, 0, None).unwrap();
+    let counted = |plus: i32| (0..CELLS as i32).map(|i| i + plus).collect::<Vec<_>>();
+    assert!(whole(&file, "line", &[CELLS]) == counted(2));
+    assert!(whole(&file, "plane", &[40, 3000]) == counted(0));
+    let gaps = whole(&file, "gaps", &[CELLS]);
+    let expected = |i: i32| match i {
+        2 => -3,
+        i if i % 3 == 2 => 0,
+        i => i,
+    };
+    assert!((0..CELLS as i32).all(|i| gaps[i as usize] == expected(i)));
+    assert_eq!((blocks(&path, "line"), blocks(&path, "plane")), (6, 3));
+}
+
+#[test]
+fn cells_in_turns_keep_their_order_among_other_writes_and_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.h5");
+    const CELLS: u64 = 2 * 400;
+    on_ranks(2, |rank, ranks| {
+        let name = path.to_str().unwrap().as_bytes();
+        let config = Config { sync: false, buffer: 1 << 10, ..Config::default() };
+        let file = Opening::create(name, TRUNC, config, Tree::new(0, 0), Some(ranks)).unwrap();
+        let mine = || Cells::Runs(turns(rank, 2, CELLS));
+        let values = |from: i32| bytes((0..CELLS / 2).map(|i| from + i as i32 * 2 + rank as i32));
+        let half = |value: i32| {
+            let first = vec![u64::from(rank) * 400];
+            (Cells::Box(first, vec![400]), bytes(vec![value; 400]))
+        };
+        // Crumbs, then a block of this rank over its own and others: the block is not lost, whoever else comes.
+        let after = dataset(&file, "after", &[CELLS], &[CELLS]);
+        file.shared.write(after, &mine(), values(0)).unwrap();
+        file.flush().unwrap();
+        let (cells, data) = half(7);
+        file.shared.write(after, &Cells::Runs(turns(rank, 2, 100)), bytes(vec![5; 50])).unwrap();
+        if rank == 0 {
+            file.shared.write(after, &cells, data).unwrap();
+        }
+        file.flush().unwrap();
+        // A block, then crumbs.
+        let before = dataset(&file, "before", &[CELLS], &[CELLS]);
+        if rank == 0 {
+            let (cells, data) = half(7);
+            file.shared.write(before, &cells, data).unwrap();
+            file.shared.write(before, &mine(), values(0)).unwrap(); // more than the buffer takes, too
+        }
+        file.flush().unwrap();
+        // Not flushed: closing keeps them.
+        file.shared.write(before, &Cells::Runs(turns(rank, 2, 80)), bytes(vec![-1; 40])).unwrap();
+    });
+    let file = open(&path, 0, None).unwrap();
+    let after = whole(&file, "after", &[CELLS]);
+    assert!((0..400).all(|i| after[i] == 7 || (i < 100 && i % 2 == 1 && after[i] == 5)), "{after:?}");
+    assert!((400..CELLS as usize).all(|i| after[i] == i as i32));
+    let before = whole(&file, "before", &[CELLS]);
+    let expected = |i: usize| match i {
+        0..80 => -1,
+        i if i % 2 == 0 => i as i32,
+        i if i < 400 => 7,
+        _ => 0,
+    };
+    assert!((0..CELLS as usize).all(|i| before[i] == expected(i)), "{before:?}");
+}
+
 #[test]
 fn ranks_that_open_a_file_together_extend_what_is_there() {
     let folder = tempfile::tempdir().unwrap();

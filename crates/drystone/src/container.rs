@@ -116,7 +116,13 @@ impl Container {
     ///
     /// `Conflict` if one is there already, `Io` if the directory cannot be made.
     pub fn create_local(path: impl AsRef<Path>, options: CreateOptions) -> Result<Self> {
-        Self::create_placed(path, options, None)
+        Self::create_in(path.as_ref(), options, None, false)
+    }
+
+    /// [`Container::create_local`] for who is going to [`flush`](Self::flush): the system begins at once to bring appended bytes to the
+    /// device, while the program computes, and a flush waits for the rest. In a `durable` container that is so anyway.
+    pub fn create_to_flush(path: impl AsRef<Path>, options: CreateOptions) -> Result<Self> {
+        Self::create_in(path.as_ref(), options, None, true)
     }
 
     /// The same; log parts and shards are spread over storage targets, also by whoever opens it later.
@@ -125,7 +131,15 @@ impl Container {
         options: CreateOptions,
         targets: Option<&Targets>,
     ) -> Result<Self> {
-        let path = path.as_ref();
+        Self::create_in(path.as_ref(), options, targets, false)
+    }
+
+    fn create_in(
+        path: &Path,
+        options: CreateOptions,
+        targets: Option<&Targets>,
+        early: bool,
+    ) -> Result<Self> {
         if path.is_file() {
             return Err(Error::conflict(format!(
                 "cannot create a container at {}: a file is there; choose another path or remove it",
@@ -134,7 +148,7 @@ impl Container {
         }
         let config = Config::find(Some(path))?;
         let durable = configured(options, &config).durability == Durability::Durable;
-        let store = LocalStore::create(path)?.with_early_writeback(durable);
+        let store = LocalStore::create(path)?.with_early_writeback(durable || early);
         let created = Self::create_configured(Arc::new(store), options, config)?;
         match targets {
             None => Ok(created),
@@ -174,7 +188,15 @@ impl Container {
     /// `NotFound` if there is none (and `mode` does not create), `Unsupported` if it was written by a newer version, `Corrupt`
     /// if what was promised to be on stable storage is not there.
     pub fn open_local(path: impl AsRef<Path>, mode: Mode) -> Result<Self> {
-        let path = path.as_ref();
+        Self::open_in(path.as_ref(), mode, false)
+    }
+
+    /// [`Container::open_local`] for who is going to [`flush`](Self::flush), as [`Container::create_to_flush`].
+    pub fn open_to_flush(path: impl AsRef<Path>, mode: Mode) -> Result<Self> {
+        Self::open_in(path.as_ref(), mode, true)
+    }
+
+    fn open_in(path: &Path, mode: Mode, early: bool) -> Result<Self> {
         if mode == Mode::Append && !path.join(keys::IDENTITY).exists() {
             match Self::create_local(path, CreateOptions::default()) {
                 Err(e) if e.kind() == ErrorKind::Conflict && path.join(keys::IDENTITY).exists() => {} // another was faster
@@ -196,9 +218,10 @@ impl Container {
         }
         let store = LocalStore::open(path, mode == Mode::Read)?;
         let durable = mode != Mode::Read
-            && store
-                .read_all(keys::IDENTITY, 64 << 10)
-                .is_ok_and(|b| Identity::decode(&b).is_ok_and(|i| i.durability == Durability::Durable));
+            && (early
+                || store
+                    .read_all(keys::IDENTITY, 64 << 10)
+                    .is_ok_and(|b| Identity::decode(&b).is_ok_and(|i| i.durability == Durability::Durable)));
         let (store, placing) = targets::with_targets(store.with_early_writeback(durable))?;
         Self::open_configured(Arc::new(store), mode, Config::find(Some(path))?, placing)
     }

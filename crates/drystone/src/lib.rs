@@ -35,6 +35,7 @@ pub mod member;
 mod pages;
 mod pieces;
 mod plugin;
+mod process;
 mod publish;
 mod put;
 mod random;
@@ -43,6 +44,7 @@ mod recover;
 mod schema_op;
 mod segment;
 mod shards;
+mod sidecar;
 mod snapshot;
 mod targets;
 mod transaction;
@@ -71,7 +73,9 @@ pub use publish::{
     Compressor, Format, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView, netcdf_path,
 };
 pub use put::logical_of;
-pub use read::{BlockInfo, Hits, Planned, ReadReport, Reading, StoredStatistics, Wanted, Written};
+pub use read::{
+    BlockInfo, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted, Written,
+};
 pub use recover::{Adopt, RecoverReport};
 pub use schema_op::{NewVariable, SchemaOp};
 pub use snapshot::Snapshot;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use drystone_format::entry::Entry;
-use drystone_format::frame::{self, Kind, Next};
+use drystone_format::frame::{self, FrameHeader, Kind, Next};
 use drystone_format::log::{self, FileHeader, FileKind};
 use drystone_format::{Corrupt, keys};
 use drystone_store::{Store, StoreError, StoreExt};
@@ -212,6 +212,19 @@ impl WriterLog {
             self.frames.iter().filter(|f| f.part == part.part && !settled(f.group)).map(|f| f.start).min();
         pending.unwrap_or(part.end)
     }
+}
+
+/// The header of a file of the log; `None` if it is gone, torn, or another container's.
+pub(crate) fn header(store: &dyn Store, key: &str, uuid: &[u8; 16]) -> Result<Option<FileHeader>> {
+    let bytes = match store.len(key).and_then(|len| store.read_vec(key, 0, len.min(4096) as usize)) {
+        Err(StoreError::NotFound { .. } | StoreError::ShortRead { .. }) => return Ok(None),
+        other => other?,
+    };
+    let Next::Frame { header: FrameHeader { kind: Kind::File, .. }, payload, .. } = frame::next(&bytes, 0, 0)
+    else {
+        return Ok(None);
+    };
+    Ok(FileHeader::decode(payload).ok().filter(|header| header.uuid == *uuid))
 }
 
 /// The header, and the bytes from the watermark (or the beginning) to the end of a part; `None` if even the header is torn.

@@ -290,6 +290,7 @@ impl PageFile {
             fence: 0,
             time: random::now(),
             origin: random::origin(),
+            process: String::new(),
         };
         let mut bytes = Vec::new();
         frame::push(&mut bytes, Kind::File, 0, &header.encode());

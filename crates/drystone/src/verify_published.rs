@@ -1,21 +1,23 @@
 //! Verification of the published replica: every shard that the snapshot records, against the record, and every chunk in it.
 
+use drystone_format::dtype::DType;
 use drystone_format::keys;
 use drystone_format::published::{Array, Shard};
 use drystone_format::schema::Name;
+use drystone_format::statistics::Chunk;
 use drystone_plan::selection::Selection;
 use drystone_store::StoreExt;
 use drystone_transform::Scratch;
 
 use crate::array::Target;
 use crate::container::Container;
-use crate::publish::grid::{Box, Grid, place};
+use crate::publish::grid::Grid;
 use crate::publish::record;
-use crate::put::MAX_SUBCHUNK;
+use crate::put::{MAX_SUBCHUNK, kind_of};
 use crate::read::Reading;
 use crate::shards::{self, State};
 use crate::verify::{Damage, VerifyReport};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, sidecar};
 
 /// Buffers of one verification.
 #[derive(Default)]
@@ -28,7 +30,8 @@ struct Buffers {
 
 impl Container {
     /// Checks the published replica that the handle's snapshot records: stamp, length and index of every shard against the record,
-    /// and every chunk against its checksum; with `values` also what the chunks decode to against the log.
+    /// and every chunk against its checksum; with `values` also what the chunks decode to against the log. Statistics beside a
+    /// shard are held to the values; that there are none is no damage.
     ///
     /// A shard in whose place another sound one stands is counted and is no damage: the snapshot reads the log there. One that is
     /// missing is damage only in the newest snapshot. `progress` gets (shards done, shards in all) and may return `false` to stop.
@@ -62,7 +65,7 @@ impl Container {
                 true => Some(self.at(array.version)?.leaf_reading(&path, array.member)?),
                 false => None,
             };
-            let item = u64::from(self.leaf_reading(&path, array.member)?.item());
+            let leaf = self.leaf_reading(&path, array.member)?;
             let records = match record::shards(&self.inner, array) {
                 Err(e) if e.kind() == ErrorKind::Corrupt => {
                     let key = keys::manifest(snapshot.version());
@@ -86,7 +89,7 @@ impl Container {
                         message,
                     });
                 };
-                match self.verify_shard((array, item), &shard, &key, reading.as_ref(), &mut buffers)? {
+                match self.verify_shard((array, &leaf), &shard, &key, reading.as_ref(), &mut buffers)? {
                     Found::Sound(bytes) => report.bytes += bytes,
                     Found::Other => report.moved += 1,
                     Found::Damaged(what) => damage(what),
@@ -102,7 +105,7 @@ impl Container {
 
     fn verify_shard(
         &self,
-        (array, item): (&Array, u64),
+        (array, leaf): (&Array, &Reading),
         shard: &Shard,
         key: &str,
         reading: Option<&Reading>,
@@ -115,6 +118,12 @@ impl Container {
             State::Moved if store.exists(key)? || self.inner.is_outdated()? => return Ok(Found::Other),
             State::Moved => return Ok(Found::Damaged(format!("{key} is missing; publish again"))),
         };
+        let item = u64::from(leaf.item());
+        let grid = Grid::new(&array.shape, &array.chunk, &array.shard);
+        let beside = match &grid {
+            Some(grid) => sidecar::of_record(store, array, grid, shard)?,
+            None => None,
+        };
         let cells =
             array.chunk.iter().try_fold(item, |n, c| n.checked_mul(*c)).filter(|n| *n <= 16 * MAX_SUBCHUNK);
         let Some(len) = cells else {
@@ -124,9 +133,9 @@ impl Container {
         for (number, place) in index.iter().enumerate() {
             buffers.decoded.resize(len as usize, 0);
             match place {
-                None if reading.is_none() => continue,
+                None if reading.is_none() && beside.is_none() => continue,
                 None => {
-                    let fill = reading.map_or(Vec::new(), Reading::fill_bytes);
+                    let fill = leaf.fill_bytes();
                     buffers
                         .decoded
                         .chunks_mut(item.max(1) as usize)
@@ -157,6 +166,19 @@ impl Container {
                     }
                 }
             }
+            let told = beside.as_ref().and_then(|beside| beside.chunks.get(number));
+            if let (Some(told), Some(grid)) = (told, &grid)
+                && !is_told((grid, shard.number, number as u64), leaf, told, &buffers.decoded)?
+            {
+                let wrong = format!(
+                    "the statistics of {key} are not those of chunk {number}; remove them and publish"
+                );
+                return Ok(if shards::is_same(store, key, shard)? {
+                    Found::Damaged(wrong)
+                } else {
+                    Found::Other
+                });
+            }
             if let Some(reading) = reading
                 && !same_values(array, item, (shard.number, number as u64), reading, buffers)?
             {
@@ -179,6 +201,32 @@ enum Found {
     Damaged(String),
 }
 
+/// Whether the statistics of a chunk are those of its values.
+fn is_told(
+    (grid, shard, chunk): (&Grid, u64, u64),
+    leaf: &Reading,
+    told: &Chunk,
+    decoded: &[u8],
+) -> Result<bool> {
+    let counts = grid.chunk_of(shard, chunk).counts();
+    let leaves = leaf.variable().dtype.leaves();
+    let Some(found) = leaf.leaf_number().and_then(|number| leaves.get(number as usize)) else {
+        return Ok(true);
+    };
+    if counts.contains(&0) {
+        return Ok(*told == Chunk::default());
+    }
+    let inside = sidecar::within(decoded, &grid.chunk, &counts, leaf.item().into())?;
+    let scalar = match &found.dtype {
+        DType::Bytes(_) => 1,
+        DType::Unicode(_) => 4,
+        other => other.item_size().into(),
+    };
+    let mut real = sidecar::count(kind_of(&found.dtype), scalar, &leaf.fill_bytes(), &inside);
+    real.fills = real.fills.filter(|_| told.fills.is_some());
+    Ok(real == *told)
+}
+
 /// Whether the chunk in `decoded` holds what the log does.
 fn same_values(
     array: &Array,
@@ -188,11 +236,7 @@ fn same_values(
     buffers: &mut Buffers,
 ) -> Result<bool> {
     let Some(grid) = Grid::new(&array.shape, &array.chunk, &array.shard) else { return Ok(false) };
-    let cells = grid.cells_of(shard);
-    let at = place(chunk, &grid.chunks());
-    let lo: Vec<u64> = cells.lo.iter().zip(&at).zip(&grid.chunk).map(|((l, i), c)| l + i * c).collect();
-    let hi = lo.iter().zip(&grid.chunk).zip(&cells.hi).map(|((l, c), h)| (l + c).min(*h)).collect();
-    let part = Box { lo, hi };
+    let part = grid.chunk_of(shard, chunk);
     if part.is_empty() {
         return Ok(true);
     }

@@ -12,6 +12,7 @@ use crate::log::{FileHeader, decode_group, encode_group};
 use crate::manifest::Manifest;
 use crate::piece::{BlobRef, Trailer};
 use crate::schema::Schema;
+use crate::statistics::Statistics;
 use crate::steps::Steps;
 use crate::value::Value;
 use crate::{column, keys, published, reads, source, table};
@@ -121,6 +122,15 @@ pub fn fuzz_published(data: &[u8]) {
     }
     if let Ok(shards) = published::decode_page(data) {
         assert_eq!(published::decode_page(&published::encode_page(&shards)), Ok(shards));
+    }
+}
+
+/// Statistics of a shard, as they are and with a sound CRC behind them.
+pub fn fuzz_statistics(data: &[u8]) {
+    let _ = Statistics::decode(data);
+    let sealed = [data, &crate::crc32c(data).to_le_bytes()].concat();
+    if let Ok(found) = Statistics::decode(&sealed) {
+        assert_eq!(Statistics::decode(&found.encode()), Ok(found));
     }
 }
 

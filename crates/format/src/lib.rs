@@ -25,6 +25,7 @@ pub mod published;
 pub mod reads;
 pub mod schema;
 pub mod source;
+pub mod statistics;
 pub mod steps;
 pub mod table;
 pub mod value;

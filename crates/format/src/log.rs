@@ -36,6 +36,8 @@ pub struct FileHeader {
     pub fence: u64,
     pub time: u64,
     pub origin: String,
+    /// What another process can tell by whether this one lives; empty if it is not known.
+    pub process: String,
 }
 
 /// Head of a GROUP frame.
@@ -59,7 +61,7 @@ impl FileHeader {
     /// The payload of the FILE frame.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Sink::new();
-        out.map(if self.rank.is_some() { 10 } else { 8 });
+        out.map(8 + if self.rank.is_some() { 2 } else { 0 } + usize::from(!self.process.is_empty()));
         out.u64(0).u64(match self.kind {
             FileKind::Segment => 1,
             FileKind::Idx => 2,
@@ -70,6 +72,9 @@ impl FileHeader {
             out.u64(5).u64(rank.into()).u64(6).u64(nranks.into());
         }
         out.u64(7).u64(self.fence).u64(8).u64(self.time).u64(9).text(&self.origin);
+        if !self.process.is_empty() {
+            out.u64(10).text(&self.process);
+        }
         out.finish()
     }
 
@@ -78,6 +83,7 @@ impl FileHeader {
         let mut source = Source::new(payload);
         let (mut kind, mut uuid, mut id, mut part, mut run) = (None, None, None, None, None);
         let (mut rank, mut nranks, mut fence, mut time, mut origin) = (None, None, None, None, None);
+        let mut process = None;
         source.fields(|source, key| {
             match key {
                 0 => {
@@ -97,6 +103,7 @@ impl FileHeader {
                 7 => fence = Some(source.u64()?),
                 8 => time = Some(source.u64()?),
                 9 => origin = Some(source.text()?.to_owned()),
+                10 => process = Some(source.text()?.to_owned()),
                 _ => return Ok(false),
             }
             Ok(true)
@@ -117,6 +124,7 @@ impl FileHeader {
             fence: fence.unwrap_or(0),
             time: source.need(time, "time")?,
             origin: origin.unwrap_or_default(),
+            process: process.unwrap_or_default(),
         })
     }
 }

@@ -423,6 +423,25 @@ impl ReadingHandle {
         Ok((found.blocks, found.cells, found.nans, extremes.0, extremes.1, histogram).into_pyobject(py)?)
     }
 
+    /// What was published of a step, if anything that tells was: version, chunks, values, NaNs, cells that are fill, least and
+    /// greatest value.
+    fn published_statistics<'py>(
+        &self,
+        py: Python<'py>,
+        step: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Option<Bound<'py, PyTuple>>> {
+        let step = self.block_step(step)?;
+        let Some(found) = py.detach(|| self.reading.published_statistics(step))? else { return Ok(None) };
+        let class = self.element(py)?.getattr("type")?;
+        let extremes = match found.min_max {
+            Some((min, max)) => (self.scalar_of(&class, min)?, self.scalar_of(&class, max)?),
+            None => (None, None),
+        };
+        let counts =
+            (found.version, found.chunks, found.values, found.nans, found.fills, extremes.0, extremes.1);
+        Ok(Some(counts.into_pyobject(py)?))
+    }
+
     /// Coordinates and values of the cells between two values.
     #[pyo3(signature = (step, low, high))]
     fn value_range<'py>(

@@ -218,8 +218,19 @@ class Questions:
     def _statistics(self, c: Container, query: Query) -> Any:
         v = _member(c, query)
         _bearable(c)
-        found = v.statistics(_step(v, query))
+        step = _step(v, query)
+        found, shown = v.statistics(step), v.published_statistics(step)
         return {
+            "published": None
+            if shown is None
+            else {
+                "snapshot": shown.snapshot,
+                "values": shown.values,
+                "nans": shown.nans,
+                "fills": shown.fills,
+                "min": number(shown.min),
+                "max": number(shown.max),
+            },
             "blocks": found.blocks,
             "cells": found.cells,
             "nans": found.nans,

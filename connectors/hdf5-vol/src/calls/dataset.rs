@@ -442,7 +442,7 @@ fn write_one(
             let n = (range.end - range.start) as u64;
             let cells = &all[range.start * item..range.end * item];
             let mut data = shared.lock().spare.take(cells.len());
-            data.extend_from_slice(cells);
+            drystone::rules::extend_past_caches(&mut data, cells); // read again when it is put, long after
             let data = types::convert(host, &transfer.program, disk, n, data, None, dxpl)?;
             shared.write(h.id, &Cells::Box(first, count), data)?;
         }
@@ -516,6 +516,7 @@ fn stored_bytes(h: &Handle) -> Result<u64> {
         || state.resident.get(&h.id).is_some_and(|r| r.dirty)
         || state.uncommitted.contains(&h.id)
         || state.pending.iter().any(|b| b.dataset == h.id)
+        || state.patches.contains_key(&h.id)
         || dataset.variable.is_some();
     let all = dataset.space.points().unwrap_or(0).saturating_mul(u64::from(dataset.dtype.size));
     Ok(if written { all } else { 0 })
@@ -600,7 +601,7 @@ pub(crate) unsafe extern "C" fn specific(
                 h.context.opening.shared.set_extent(h.id, to)
             }
             1 => h.context.opening.flush(),
-            _ => Ok(()), // all openings in this process see the same
+            _ => h.context.opening.shared.refresh(),
         }
     })
 }

@@ -38,11 +38,14 @@ fn handle(host: &'static Host, opening: Arc<Opening>, fapl: Hid) -> Void {
     Handle::hold(context, Kind::File, ROOT, b"/".to_vec())
 }
 
-fn refuse_flags(flags: c_uint) -> Result<()> {
-    if flags & (access::SWMR_WRITE | access::SWMR_READ) != 0 {
-        return Err(Failure::unsupported(
-            "SWMR access is not supported: readers see what was flushed without it",
-        ));
+/// One writer and many readers (SWMR) is what there is always: a reader sees what was flushed, whole. The flags are kept for programs
+/// that ask for them.
+fn check_flags(flags: c_uint, writes: bool) -> Result<()> {
+    if flags & access::SWMR_WRITE != 0 && !writes {
+        return Err(Failure::invalid("SWMR write access to a file that is opened for reading"));
+    }
+    if flags & access::SWMR_READ != 0 && writes {
+        return Err(Failure::invalid("SWMR read access to a file that is opened for writing"));
     }
     Ok(())
 }
@@ -58,7 +61,7 @@ pub(crate) unsafe extern "C" fn create<const H: usize>(
     let host = Host::of(H);
     guard(host, std::ptr::null_mut(), || {
         let host = host.ok_or_else(|| Failure::library("unknown library"))?;
-        refuse_flags(flags)?;
+        check_flags(flags, true)?;
         let place = driver::of(host, fapl)?;
         let ranks = mpi::ranks(host, fapl)?;
         let config = config(host, fapl)?;
@@ -89,7 +92,7 @@ pub(crate) unsafe extern "C" fn open<const H: usize>(
     let host = Host::of(H);
     guard(host, std::ptr::null_mut(), || {
         let host = host.ok_or_else(|| Failure::library("unknown library"))?;
-        refuse_flags(flags)?;
+        check_flags(flags, flags & access::RDWR != 0)?;
         if driver::of(host, fapl)? == Place::Memory && flags & access::RDWR != 0 {
             return Err(Failure::unsupported(
                 "changing a file in memory only (the core driver without backing store) is not supported by the drystone connector",
@@ -117,10 +120,7 @@ pub(crate) unsafe extern "C" fn get(at: Void, args_at: *mut FileGet, _dxpl: Hid,
                 1 => args.args.id = fapl(h)?.give(),
                 2 => args.args.id = fcpl(h)?.give(),
                 3 => *args.args.fileno = h.context.opening.shared.number,
-                4 => {
-                    let opening = &h.context.opening;
-                    *args.args.flags = if opening.writable() { access::RDWR } else { 0 };
-                }
+                4 => *args.args.flags = h.context.opening.intent(),
                 5 => {
                     let name = args.args.name;
                     give_text(&h.context.opening.name, name.buf, name.buf_size, name.len);
@@ -297,6 +297,12 @@ pub(crate) unsafe extern "C" fn optional(
         let args = unsafe { args(args_at) }?;
         match args.op_type {
             28 => Ok(()), // after opening: nothing to adjust
+            13 => {
+                h.context.writable()?; // H5Fstart_swmr_write: readers see what was flushed anyway
+                h.context.opening.flush()?;
+                h.context.opening.shared.swmr.store(true, std::sync::atomic::Ordering::SeqCst);
+                Ok(())
+            }
             8 => {
                 // SAFETY: H5Fget_filesize gives a pointer to a pointer to the size.
                 unsafe { **args.args.cast::<*mut u64>() = size_of_file(h) };

@@ -136,7 +136,7 @@ pub(crate) unsafe extern "C" fn specific(
         // SAFETY: the library's arguments.
         match unsafe { args(args_at) }?.op {
             2 => h.context.opening.flush(),
-            3 => Ok(()), // all openings in this process see the same
+            3 => h.context.opening.shared.refresh(),
             _ => Err(Failure::unsupported("mounting files is not supported by the drystone connector")),
         }
     })

@@ -133,7 +133,7 @@ pub(crate) unsafe extern "C" fn specific(
                 2 => *super::args(args.args.token)? = token_of(locate(h, loc)?.id),
                 3 => return visit(&locate(h, loc)?, args),
                 4 => h.context.opening.flush()?,
-                5 => {}
+                5 => h.context.opening.shared.refresh()?,
                 op => return Err(Failure::unsupported(format!("operation {op} on an object"))),
             }
         }

@@ -10,9 +10,10 @@
 //! - nothing is deleted before the commit that does without it is on stable storage and all who need it are expired: whoever dies
 //!   in between leaves only things that the next collection removes;
 //! - page files are listed before that commit: an attempt to commit that put one earlier either won, and is seen, or has lost;
-//! - of logs only parts go that are settled for ever and that no retained manifest needs a byte of;
+//! - of logs only parts go that are settled for ever and that no retained manifest needs a byte of, and what no commit could ever take;
 //! - numbers of manifests are never free again: whoever probes or commits finds a tombstone.
 
+mod abandoned;
 mod dead;
 mod needed;
 
@@ -30,6 +31,7 @@ use crate::publish::lock;
 use crate::snapshot::Snapshot;
 use crate::transaction::{Change, Decision, transact};
 use crate::{Error, ErrorKind, Result, head, random};
+use abandoned::Abandoned;
 pub(crate) use dead::Dead;
 use needed::Needed;
 
@@ -107,11 +109,13 @@ impl Container {
         }
         let mut future = newest.manifest.clone();
         future.version = newest.version() + 1;
-        let sources = dead.sources(newest.sources(&inner.pages)?);
+        let sources = newest.sources(&inner.pages)?;
+        let abandoned = Abandoned::find(inner, &sources)?;
+        let sources = abandoned.settled(dead.sources(sources));
         let mut needed = Needed::of(inner, &kept)?;
         needed.add_pages(inner, &newest.manifest)?;
         needed.add_sources(&sources);
-        for item in garbage(inner, &needed, &sources, inner.store.list("index/")?)? {
+        for item in garbage(inner, &needed, (&sources, &abandoned), inner.store.list("index/")?)? {
             report.bytes += item.1;
             report.removed.push(item);
         }
@@ -136,13 +140,15 @@ impl Container {
         store.sweep("zarr/", Duration::ZERO)?;
         store.sweep("", ABANDONED)?;
         let (mut report, _) = self.plan_gc(options)?;
+        let abandoned = Abandoned::find(inner, &inner.newest()?.0.sources(&inner.pages)?)?;
         if report.expired.is_empty() {
             let (newest, _) = inner.newest()?;
             let kept = chain(inner, &newest)?;
             let needed = Needed::of(inner, &kept)?;
             let oldest = kept.first().map_or(newest.version(), |m| m.version);
             let sources = newest.sources(&inner.pages)?;
-            if garbage(inner, &needed, &sources, index.clone())?.is_empty()
+            if !abandoned.is_open_in(&sources)
+                && garbage(inner, &needed, (&sources, &abandoned), index.clone())?.is_empty()
                 && expiring(inner, &needed, oldest.saturating_sub(1))?.is_empty()
             {
                 report.kept = kept.iter().map(|m| m.version).collect();
@@ -157,6 +163,13 @@ impl Container {
                 change.sources = Some(dead.sources(base.sources(&inner.pages)?));
                 change.dead = Some(dead);
             }
+            let sources = match change.sources.take() {
+                Some(sources) => sources,
+                None => base.sources(&inner.pages)?,
+            };
+            if !report.expired.is_empty() || abandoned.is_open_in(&sources) {
+                change.sources = Some(abandoned.settled(sources));
+            }
             Ok(Decision::Apply(Box::new(change)))
         })?;
         inner.flush()?;
@@ -169,7 +182,7 @@ impl Container {
         let sources = newest.sources(&inner.pages)?;
         let oldest = kept.first().map_or(newest.version(), |m| m.version);
         let expiring = expiring(inner, &needed, oldest.saturating_sub(1))?;
-        let garbage = garbage(inner, &needed, &sources, index)?;
+        let garbage = garbage(inner, &needed, (&sources, &abandoned), index)?;
         let total = (expiring.len() + garbage.len()) as u64;
         let mut seen = 0;
         let mut tell = |report: &mut GcReport, key: String, freed: u64| {
@@ -270,7 +283,7 @@ fn expiring(inner: &Inner, needed: &Needed, last: u64) -> Result<Vec<(String, u6
 fn garbage(
     inner: &Inner,
     needed: &Needed,
-    sources: &[Source],
+    (sources, abandoned): (&[Source], &Abandoned),
     index: Vec<drystone_store::ListEntry>,
 ) -> Result<Vec<(String, u64)>> {
     let mut out = Vec::new();
@@ -284,9 +297,14 @@ fn garbage(
         .filter(|s| s.kind == 0 && s.state != SourceState::Open)
         .map(|s| (s.writer, s.part))
         .collect();
+    let known: BTreeSet<(u64, u32)> =
+        sources.iter().filter(|s| s.kind == 0).map(|s| (s.writer, s.part)).collect();
+    let over = |writer, part| {
+        settled.contains(&(writer, part)) || abandoned.has(writer) && !known.contains(&(writer, part))
+    };
     for item in inner.store.list("log/")? {
         if let Some((writer, part, _)) = keys::parse_log(&item.key)
-            && settled.contains(&(writer, part))
+            && over(writer, part)
             && !needed.has_part(writer, part)
         {
             out.push((item.key, item.len));

@@ -12,7 +12,7 @@ use super::document;
 use super::nodes::Nodes;
 use super::shard::STAMP;
 use super::{Published, ROOT};
-use crate::{Error, Result};
+use crate::{Error, Result, sidecar};
 
 /// Removes arrays that will be published anew in another layout, or whose place a group takes.
 pub(super) fn replaced(store: &dyn Store, there: &Published, nodes: &[String], sync: bool) -> Result<()> {
@@ -53,7 +53,7 @@ pub(super) fn leftover(
         let stale = match owner {
             Some(node) if published.contains(node) => true,
             Some(_) => false, // of an array that was not chosen, of another's, or gone already
-            None => whole && is_shard(store, key)?,
+            None => whole && is_ours(store, key)?,
         };
         if stale {
             remove(store, key)?;
@@ -63,9 +63,12 @@ pub(super) fn leftover(
     Ok(removed)
 }
 
-/// Whether an object without a document is a shard of ours, of whatever form.
-fn is_shard(store: &dyn Store, key: &str) -> Result<bool> {
+/// Whether an object without a document is a shard of ours, of whatever form, or the statistics of one.
+fn is_ours(store: &dyn Store, key: &str) -> Result<bool> {
     const LARGEST: u64 = 1 << 24;
+    if key.contains(sidecar::FOLDER) {
+        return sidecar::is_one(store, key);
+    }
     if stamp_of(store, key, 0)?.is_some() {
         return Ok(true);
     }
@@ -89,10 +92,11 @@ fn array(store: &dyn Store, there: &Published, node: &str) -> Result<()> {
         remove(store, &single)?;
     }
     remove(store, &document::key(node))?;
-    for key in
-        there.objects.range(prefix.clone()..).map(|(key, _)| key).take_while(|k| k.starts_with(&prefix))
-    {
-        remove(store, key)?;
+    for prefix in [prefix, format!("{ROOT}{node}/{}/", sidecar::FOLDER)] {
+        let objects = there.objects.range(prefix.clone()..).map(|(key, _)| key);
+        for key in objects.take_while(|key| key.starts_with(&prefix)) {
+            remove(store, key)?;
+        }
     }
     Ok(())
 }
@@ -100,6 +104,11 @@ fn array(store: &dyn Store, there: &Published, node: &str) -> Result<()> {
 /// The node that an object belongs to: the nearest ancestor that is one.
 fn owner(key: &str, is_node: impl Fn(&str) -> bool) -> Option<&str> {
     let path = key.strip_prefix(ROOT)?;
+    if let Some((node, _)) = path.split_once(sidecar::FOLDER)
+        && let Some(node) = node.strip_suffix('/')
+    {
+        return is_node(node).then_some(node);
+    }
     path.rmatch_indices("/c").map(|(at, _)| (&path[..at], &path[at + 2..])).find_map(|(node, rest)| {
         let chunk = rest.is_empty() || rest.starts_with('/');
         (chunk && is_node(node)).then_some(node)
@@ -119,6 +128,8 @@ mod tests {
         assert_eq!(owner("zarr/a/b/c/0"), Some("a/b"));
         assert_eq!(owner("zarr/x/c1/c/5"), Some("x/c1"));
         assert_eq!(owner("zarr/x/c/0"), None);
+        assert_eq!(owner("zarr/a/b/.drystone/statistics/0.1"), Some("a/b"));
+        assert_eq!(owner("zarr/x/.drystone/statistics/0.1"), None);
         assert_eq!(owner("zarr/a/cc/0"), None);
     }
 }

@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use drystone_format::published::Shard;
+use drystone_format::statistics::{Chunk, MAX_CHUNKS, Statistics};
 use drystone_plan::layout::{Order, chunk_order};
 use drystone_plan::selection::Selection;
 use drystone_rules::{Dim, StridedCopy};
 use drystone_store::{PutMode, Store, StoreError, StoreExt};
+use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Chain, Codec, Logical, Scratch};
 
 use super::grid::{Box, place};
@@ -21,9 +23,10 @@ use super::shard::{STAMP, Stamp, assemble, assemble_dual, user_block};
 use super::{Target, document, record};
 use crate::array::{Target as Memory, dense_strides};
 use crate::container::Container;
-use crate::put::rule_error;
+use crate::put::{kind_of, rule_error};
 use crate::read::{Reading, threads};
 use crate::segment::crc32;
+use crate::sidecar;
 use crate::{Error, ErrorKind, Result};
 
 /// A slab is read at a time; at least one layer of chunks.
@@ -110,6 +113,15 @@ pub(super) struct Prepared {
     /// Elements of a chunk, as the encoder takes them.
     element: u32,
     sharded: bool,
+    /// What values are, for statistics.
+    kind: ScalarKind,
+}
+
+/// A shard's chunks by their number, and what they hold.
+pub(super) struct Encoded {
+    /// `None` where all cells are what missing chunks read as.
+    pub(super) chunks: Vec<Option<Vec<u8>>>,
+    pub(super) statistics: Vec<Chunk>,
 }
 
 impl Prepared {
@@ -238,8 +250,12 @@ impl Run<'_> {
         let array = &target.array;
         let slow = usize::from(array.steps);
         let order = chunk_order(&target.grid.chunks(), slow, Order::Hilbert);
+        let reading = self.container.leaf_reading(&array.variable, array.leaf)?;
+        let leaves = reading.variable().dtype.leaves();
+        let kind = leaves.get(array.leaf as usize).map_or(ScalarKind::Other, |leaf| kind_of(&leaf.dtype));
         Ok(Prepared {
-            reading: self.container.leaf_reading(&array.variable, array.leaf)?,
+            reading,
+            kind,
             order: order.map_err(rule_error)?,
             encoder: target.codec.encoder().map_err(|e| Error::invalid(e.to_string()))?,
             element: target.codec.element(),
@@ -255,11 +271,15 @@ impl Run<'_> {
         let done = |written, record| Ok(Done { target: task.target, bytes, written, copied: 0, record });
         let Some(fingerprint) = task.fingerprint else {
             remove(self.store, &key)?;
+            if let Some(beside) = target.sidecar(task.shard) {
+                remove(self.store, &beside)?;
+            }
             return done(None, None);
         };
         if task.exists && prepared.sharded {
             let there = stamp_of(self.store, &key, target.stamp_at())?;
             if let Some(stamp) = there.filter(|s| s.fingerprint == fingerprint) {
+                self.complete(task.shard, target, prepared, stamp, buffers).map_err(doing)?;
                 if !target.is_recorded() {
                     return done(None, None);
                 }
@@ -276,7 +296,10 @@ impl Run<'_> {
         }
         let stamp = Stamp { fingerprint, version: self.version };
         buffers.take_copied();
-        let chunks = encode(target, prepared, task.shard, buffers).map_err(doing)?;
+        let Encoded { chunks, statistics } = encode(target, prepared, task.shard, buffers).map_err(doing)?;
+        if prepared.sharded {
+            self.put_statistics(task.shard, target, stamp, statistics).map_err(doing)?;
+        }
         let object = match (prepared.sharded, chunks) {
             (true, chunks) => target.assemble(task.shard, stamp, chunks, &prepared.order).map_err(doing)?,
             (false, mut chunks) => match chunks.pop().flatten() {
@@ -304,12 +327,47 @@ impl Run<'_> {
         let copied = buffers.take_copied();
         Ok(Done { target: task.target, bytes, written: Some(object.len() as u64), copied, record })
     }
+
+    /// Makes the statistics of a shard that stays, if there are none, or those of another one.
+    fn complete(
+        &self,
+        shard: u64,
+        target: &Target,
+        prepared: &Prepared,
+        stamp: Stamp,
+        buffers: &mut Buffers,
+    ) -> Result<()> {
+        let Some(key) = target.sidecar(shard) else { return Ok(()) };
+        let cells = target.grid.cells_of(shard).counts();
+        let of_it = (stamp.fingerprint, stamp.version);
+        let chunks = target.grid.chunks().iter().product();
+        if sidecar::load(self.store, &key, of_it, (&cells, chunks))?.is_some() {
+            return Ok(());
+        }
+        let encoded = encode(target, prepared, shard, buffers)?;
+        self.put_statistics(shard, target, stamp, encoded.statistics)
+    }
+
+    fn put_statistics(&self, shard: u64, target: &Target, stamp: Stamp, chunks: Vec<Chunk>) -> Result<()> {
+        let Some(key) = target.sidecar(shard) else { return Ok(()) };
+        let Stamp { fingerprint, version } = stamp;
+        let extents = target.grid.cells_of(shard).counts();
+        let object = Statistics { fingerprint, version, extents, chunks }.encode();
+        Ok(self.store.put(&key, &object, PutMode::Replace, self.sync)?)
+    }
 }
 
 impl Target {
     /// Whether manifests record its shards: those that are HDF5 files too, or compressed otherwise, are for other readers.
     pub(super) fn is_recorded(&self) -> bool {
         !self.codec.dual && self.codec.is_plain_or_zstd()
+    }
+
+    /// The key of a shard's statistics; `None` where there are none: of an array without axes, of a shard of too many chunks.
+    pub(super) fn sidecar(&self, shard: u64) -> Option<String> {
+        let few = self.grid.chunks().iter().try_fold(1u64, |n, c| n.checked_mul(*c));
+        let counted = document::is_sharded(&self.array) && few.is_some_and(|n| n <= MAX_CHUNKS as u64);
+        counted.then(|| sidecar::key(&self.array.node, &self.grid.index_of(shard)))
     }
 
     /// Where a shard's stamp is.
@@ -355,19 +413,19 @@ pub(super) fn remove(store: &dyn Store, key: &str) -> Result<()> {
     }
 }
 
-/// The encoded chunks of a shard by their number; `None` where all cells are what missing chunks read as.
+/// The encoded chunks of a shard, and what they hold.
 pub(super) fn encode(
     target: &Target,
     prepared: &Prepared,
     shard: u64,
     buffers: &mut Buffers,
-) -> Result<Vec<Option<Vec<u8>>>> {
+) -> Result<Encoded> {
     let grid = &target.grid;
     let cells = grid.cells_of(shard);
     let chunks = grid.chunks();
     let many: u64 = chunks.iter().product();
     let mut out: Vec<Option<Vec<u8>>> = vec![None; many as usize];
-    let mut there = vec![false; many as usize];
+    let mut there = vec![None; many as usize];
     copy(target, prepared, &cells, (&mut out, &mut there), buffers)?;
     // Slabs lie across the first axis that is cut.
     let axis = chunks.iter().position(|n| *n > 1).unwrap_or(0);
@@ -376,16 +434,13 @@ pub(super) fn encode(
     let at_once = (SLAB / layer).clamp(1, layers);
     let chunk_at = |number: u64| {
         let index = place(number, &chunks);
-        let lo: Vec<u64> =
-            cells.lo.iter().zip(&index).zip(&grid.chunk).map(|((l, i), c)| l + i * c).collect();
-        let hi = lo.iter().zip(&grid.chunk).zip(&cells.hi).map(|((l, c), h)| (l + c).min(*h)).collect();
-        (index.get(axis).copied().unwrap_or(0), Box { lo, hi })
+        (index.get(axis).copied().unwrap_or(0), grid.chunk_of(shard, number))
     };
     let mut first = 0;
     while first < layers {
         let last = (first + at_once).min(layers);
         let wanted: Vec<(u64, Box)> = (0..many)
-            .filter(|&number| !there[number as usize])
+            .filter(|&number| there[number as usize].is_none())
             .map(|number| (number, chunk_at(number)))
             .filter(|(_, (layer, chunk))| (first..last).contains(layer) && !chunk.is_empty())
             .map(|(number, (_, chunk))| (number, chunk))
@@ -396,10 +451,13 @@ pub(super) fn encode(
         };
         read(&target.array, &prepared.reading, &slab, &mut buffers.slab)?;
         for (number, chunk) in wanted {
-            out[number as usize] = encode_chunk(target, prepared, &slab, &chunk, buffers)?;
+            let (encoded, found) = encode_chunk(target, prepared, &slab, &chunk, buffers)?;
+            (out[number as usize], there[number as usize]) = (encoded, Some(found));
         }
     }
-    Ok(out)
+    // What is left has no cell of the array.
+    let statistics = there.into_iter().map(Option::unwrap_or_default).collect();
+    Ok(Encoded { chunks: out, statistics })
 }
 
 /// Takes from the log the chunks that stand there as they will be published: their bytes are checked, and not decoded.
@@ -407,7 +465,7 @@ fn copy(
     target: &Target,
     prepared: &Prepared,
     cells: &Box,
-    (out, there): (&mut [Option<Vec<u8>>], &mut [bool]),
+    (out, there): (&mut [Option<Vec<u8>>], &mut [Option<Chunk>]),
     buffers: &mut Buffers,
 ) -> Result<()> {
     let (array, grid) = (&target.array, &target.grid);
@@ -435,7 +493,11 @@ fn copy(
             return Ok(());
         };
         if let (Some(place), Some(done)) = (out.get_mut(number), there.get_mut(number)) {
-            *done = true;
+            // Nobody decodes it to see which cells are fill; the log knows the rest.
+            *done = Some(match raw {
+                true => sidecar::count(prepared.kind, scalar, &array.fill, bytes),
+                false => Chunk { values: len / scalar.max(1), fills: None, stats: stored.stats },
+            });
             buffers.copied += 1;
             if !(raw && is_all(bytes, &array.missing)) {
                 *place = Some([bytes, &crc32(bytes).to_le_bytes()].concat());
@@ -487,13 +549,20 @@ fn encode_chunk(
     slab: &Box,
     cells: &Box,
     buffers: &mut Buffers,
-) -> Result<Option<Vec<u8>>> {
+) -> Result<(Option<Vec<u8>>, Chunk)> {
     let array = &target.array;
     let Buffers { slab: from, chunk, scratch, .. } = buffers;
     cut(array, &target.grid.chunk, (slab, from), cells, chunk)?;
     let len = chunk.len();
+    let (scalar, counts) = (array.element.scalar.size() as u64, cells.counts());
+    let found = if counts == target.grid.chunk {
+        sidecar::count(prepared.kind, scalar, &array.fill, chunk)
+    } else {
+        let inside = sidecar::within(chunk, &target.grid.chunk, &counts, array.item)?;
+        sidecar::count(prepared.kind, scalar, &array.fill, &inside)
+    };
     if is_all(chunk, &array.missing) {
-        return Ok(None);
+        return Ok((None, found));
     }
     let mut out = Vec::new();
     let (mut from, mut to) = (Vec::new(), Vec::new());
@@ -513,7 +582,7 @@ fn encode_chunk(
     }
     out.extend_from_slice(&crc32(&out).to_le_bytes());
     out.shrink_to_fit();
-    Ok(Some(out))
+    Ok((Some(out), found))
 }
 
 /// Whether the bytes are one value again and again.

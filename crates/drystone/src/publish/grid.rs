@@ -39,7 +39,7 @@ impl Box {
     }
 
     /// Whether the two have a cell in common.
-    pub(super) fn meets(&self, other: &Box) -> bool {
+    pub(crate) fn meets(&self, other: &Box) -> bool {
         let lo = self.lo.iter().zip(&other.lo).map(|(a, b)| a.max(b));
         let hi = self.hi.iter().zip(&other.hi).map(|(a, b)| a.min(b));
         lo.zip(hi).all(|(lo, hi)| lo < hi)
@@ -79,6 +79,14 @@ impl Grid {
         let lo: Vec<u64> = index.iter().zip(&self.shard).map(|(i, s)| i * s).collect();
         let ends = lo.iter().zip(&self.shard).map(|(l, s)| l.saturating_add(*s));
         let hi = ends.zip(&self.shape).map(|(end, n)| end.min(*n)).collect();
+        Box { lo, hi }
+    }
+
+    /// The cells of a chunk of a shard that the array has.
+    pub(crate) fn chunk_of(&self, shard: u64, chunk: u64) -> Box {
+        let (cells, at) = (self.cells_of(shard), place(chunk, &self.chunks()));
+        let lo: Vec<u64> = cells.lo.iter().zip(&at).zip(&self.chunk).map(|((l, i), c)| l + i * c).collect();
+        let hi = lo.iter().zip(&self.chunk).zip(&cells.hi).map(|((l, c), h)| (l + c).min(*h)).collect();
         Box { lo, hi }
     }
 

@@ -349,7 +349,8 @@ impl Target {
 
     /// Keys of the objects that the array consists of now.
     fn keys(&self) -> Vec<String> {
-        self.changes.shards.keys().map(|&shard| self.key(shard)).collect()
+        let shards = self.changes.shards.keys();
+        shards.flat_map(|&shard| [Some(self.key(shard)), self.sidecar(shard)]).flatten().collect()
     }
 
     /// Decoded bytes of the shards that have values.

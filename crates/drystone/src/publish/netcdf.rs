@@ -172,7 +172,7 @@ impl<'a> Output<'a> {
                 }
                 None => {
                     tally.written += 1;
-                    let chunks = encode(target, &prepared, shard, &mut buffers).map_err(doing)?;
+                    let chunks = encode(target, &prepared, shard, &mut buffers).map_err(doing)?.chunks;
                     tally.copied += buffers.take_copied();
                     chunks
                 }

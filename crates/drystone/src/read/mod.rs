@@ -13,6 +13,7 @@ mod listing;
 mod published;
 mod replicas;
 mod search;
+mod sidecars;
 mod statistics;
 mod stored;
 mod strings;
@@ -53,6 +54,7 @@ use execute::Sources;
 pub use listing::{Planned, Wanted};
 use published::Shelf;
 pub use search::Hits;
+pub use sidecars::PublishedStatistics;
 pub use statistics::StoredStatistics;
 
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
@@ -197,6 +199,14 @@ impl Reading {
     /// The schema entry.
     pub fn variable(&self) -> &Variable {
         &self.variable
+    }
+
+    /// The number of the leaf member that it reads, if it is one.
+    pub(crate) fn leaf_number(&self) -> Option<u32> {
+        match self.leaves.as_slice() {
+            [only] => Some(only.number),
+            _ => None,
+        }
     }
 
     /// Bytes per element that a read delivers.

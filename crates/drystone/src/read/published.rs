@@ -58,7 +58,7 @@ impl Shelved {
 /// The published arrays of one variable.
 pub(super) struct Shelf {
     /// By member, with the bytes of it in an element.
-    arrays: BTreeMap<u32, (Array, Grid, u32)>,
+    pub(super) arrays: BTreeMap<u32, (Array, Grid, u32)>,
     used: Mutex<Used>,
 }
 
@@ -301,7 +301,7 @@ impl Shelf {
 }
 
 /// What is recorded of a shard.
-fn record(reading: &Reading, array: &Array, number: u64) -> Result<Option<Shard>> {
+pub(super) fn record(reading: &Reading, array: &Array, number: u64) -> Result<Option<Shard>> {
     let after = array.pages.partition_point(|page| page.first <= number);
     let Some(page) = after.checked_sub(1).and_then(|at| array.pages.get(at)) else { return Ok(None) };
     let shards = match reading.inner.pages.shards(&page.page) {

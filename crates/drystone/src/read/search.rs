@@ -9,7 +9,6 @@ use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, Piece};
 use drystone_format::layout::Layout;
 use drystone_format::piece::Trailer;
-use drystone_plan::parts::Part;
 use drystone_plan::ranges::{at_units, decoded_len};
 use drystone_plan::read_plan::Work;
 use drystone_plan::selection::{Axis, Selection};
@@ -83,7 +82,8 @@ impl Reading {
         if selection.is_empty() || keys.is_empty() {
             return Ok(Hits::default());
         }
-        let exact = Reading { precision: Precision::Exact, shelf: None, ..self.clone() };
+        let published = Reading { precision: Precision::Exact, ..self.clone() };
+        let exact = Reading { shelf: None, ..published.clone() };
         let (steps, cells) = exact.split(&selection);
         let prepared = exact.plan(exact.sought(&steps, &cells)?)?;
         let sources = Sources::of(self);
@@ -123,9 +123,30 @@ impl Reading {
             ReadReport { requests: trailers.requests, read_bytes: trailers.bytes, ..ReadReport::default() };
         let hits = Hits { report, ..Hits::default() };
         let mut search = Search { sources: &sources, keys, chain: None, trailers, last: None, hits };
+        // Looked at once, when the first part has to be scanned.
+        let mut known = None;
+        let ndim = self.variable.shape.len();
         for (entry, work) in works {
-            if !exact.search_index(&mut search, entry, work)? {
-                exact.scan(&mut search, steps.start, &work.part, kind)?;
+            if exact.search_index(&mut search, entry, work)? {
+                continue;
+            }
+            let known = match &mut known {
+                Some(known) => known,
+                none => none.insert(published.known_chunks(step)?),
+            };
+            // What shows of a block showed already when something newer was published.
+            let older = known.as_ref().filter(|known| entry.commit <= known.version);
+            match older.and_then(|known| known.narrowed(&work.part, ndim, (kind, low, high))) {
+                Some(boxes) => {
+                    for (first, count) in boxes {
+                        published.scan(&mut search, steps.start, (&first, &count), kind)?;
+                    }
+                }
+                None => {
+                    let count: Vec<u64> =
+                        work.part.chunk[..ndim].iter().map(|(_, _, count)| *count).collect();
+                    exact.scan(&mut search, steps.start, (&work.part.dest[..ndim], &count), kind)?;
+                }
             }
         }
         Ok(search.hits.sorted(self.variable.shape.len(), self.item as usize))
@@ -220,17 +241,16 @@ impl Reading {
         Ok(Some(found))
     }
 
-    /// Finds cells of a part by reading all of it.
+    /// Finds cells of a box by reading all of it.
     fn scan(
         &self,
         search: &mut Search<'_>,
         step: u64,
-        part: &Part,
+        (first, count): (&[u64], &[u64]),
         kind: drystone_transform::stats::ScalarKind,
     ) -> Result<()> {
-        let ndim = self.variable.shape.len();
-        let count: Vec<u64> = part.chunk[..ndim].iter().map(|(_, _, count)| *count).collect();
-        let mut selection = Selection::boxed(&part.dest[..ndim], &count);
+        let ndim = first.len();
+        let mut selection = Selection::boxed(first, count);
         if self.variable.steps {
             selection.axes.insert(0, Axis { start: step, step: 1, count: 1 });
         }
@@ -249,17 +269,17 @@ impl Reading {
         };
         search.hits.report.requests += report.requests;
         search.hits.report.read_bytes += report.read_bytes;
-        let mut cell = part.dest;
+        let mut cell = first.to_vec();
         for value in buffer.chunks_exact(item) {
             if search.keys.contains(&key_of(kind, value)) {
-                search.hits.push(&cell[..ndim], value);
+                search.hits.push(&cell, value);
             }
             for d in (0..ndim).rev() {
                 cell[d] += 1;
-                if cell[d] < part.dest[d] + count[d] {
+                if cell[d] < first[d] + count[d] {
                     break;
                 }
-                cell[d] = part.dest[d];
+                cell[d] = first[d];
             }
         }
         Ok(())

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::entry::Piece;
+use drystone_format::entry::{Piece, Stats};
 use drystone_format::layout::Layout;
 use drystone_plan::coalesce::coalesce;
 use drystone_plan::read_plan::{self, Slot};
@@ -29,6 +29,8 @@ pub(crate) struct Stored {
     pub(crate) count: Vec<u64>,
     /// How it is encoded.
     pub(crate) chain: String,
+    /// What is known of its values.
+    pub(crate) stats: Stats,
     step: u64,
     source: u32,
     piece: Piece,
@@ -113,21 +115,23 @@ impl Reading {
             if count[..ndim].iter().fold(1u64, |n, c| n.saturating_mul(*c)) != cells {
                 continue;
             }
-            let mut piece = Some(entry.piece);
+            let mut found = Some((entry.piece, entry.stats));
             if entry.subchunks > 1 {
                 if table.is_none() {
                     table = Some(self.table(entry, sources)?);
                 }
                 let number = place.iter().zip(&grid).fold(0u64, |n, (at, many)| n.saturating_mul(*many) + at);
                 let listed = table.as_ref().zip(usize::try_from(number).ok());
-                piece = listed.and_then(|(table, number)| table.get(number)).map(|one| one.piece);
+                found =
+                    listed.and_then(|(table, number)| table.get(number)).map(|one| (one.piece, one.stats));
             }
-            let Some(piece) = piece else { continue };
+            let Some((piece, stats)) = found else { continue };
             let first = low.iter().zip(&entry.offset).take(ndim).map(|(l, o)| o.saturating_add(*l));
             let mut stored = Stored {
                 first: first.collect(),
                 count: count[..ndim].to_vec(),
                 chain: entry.encoding.chain.clone(),
+                stats,
                 step: entry.step,
                 source: entry.source,
                 piece,

@@ -447,6 +447,26 @@ impl Writer {
         self.close_and(false)
     }
 
+    /// Brings the log to stable storage, once it is sealed or closed. A [`crate::Container::flush`] of what was committed does the same
+    /// for one log after the other; so many writers do it at once, each its own.
+    pub fn sync(&self) -> Result<()> {
+        if !self.appends() || self.durable() {
+            return Ok(()); // synced when it was written
+        }
+        let (s, state) = (&self.shared, lock(&self.shared.state));
+        let last = (state.part.number, state.part.idx_len > 0, state.part.segment.has_content());
+        let done = state.done.iter().map(|p| (p.part, true, true));
+        let parts: Vec<_> = done.chain([last]).collect();
+        drop(state);
+        let mut there = Vec::new();
+        for (part, idx, segment) in parts {
+            there.extend(segment.then(|| keys::segment(s.id, part)));
+            there.extend(idx.then(|| keys::idx(s.id, part)));
+        }
+        let there: Vec<&str> = there.iter().map(String::as_str).collect();
+        Ok(s.inner.store.sync(&there)?)
+    }
+
     fn close_and(&self, commit: bool) -> Result<()> {
         let mut state = lock(&self.shared.state);
         if state.closed || self.shared.pid != std::process::id() {

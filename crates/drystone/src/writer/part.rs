@@ -8,6 +8,7 @@ use drystone_store::PutMode;
 
 use crate::container::Inner;
 use crate::log_scan::Tail;
+use crate::process::Process;
 use crate::segment::Segment;
 use crate::{Result, random};
 
@@ -93,5 +94,6 @@ pub(super) fn header(
         fence,
         time: random::now(),
         origin: random::origin(),
+        process: Process::current().text(),
     }
 }

@@ -16,6 +16,7 @@ use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::published;
 use drystone_format::schema::{Name, Schema, Variable};
 use drystone_format::source::{Source, SourceState, encode_page};
+use drystone_format::statistics::{Chunk, Statistics};
 use drystone_format::steps::Steps;
 use drystone_format::table::{self, Subchunk};
 use drystone_format::value::{TypedArray, Value};
@@ -98,6 +99,7 @@ fn files() -> Vec<Case> {
         fence: 3,
         time: 1_767_225_600_000_000_000,
         origin: "node7:4711".into(),
+        process: String::new(),
     };
     let pages =
         FileHeader { kind: FileKind::Pages, id: 99, part: 0, run: 0, rank: None, fence: 0, ..header.clone() };
@@ -483,5 +485,22 @@ fn sections() -> Vec<Case> {
         ("manifest_published", "manifest", published.encode().unwrap_or_default()),
         ("published", "published", published::encode(&[array(0, true), array(1, false)])),
         ("shard_page", "shard_page", published::encode_page(&(0..5).map(shard).collect::<Vec<_>>())),
+        ("shard_statistics", "shard_statistics", shard_statistics().encode()),
     ]
+}
+
+/// Of a shard of three float32 chunks: ordinary values, fill alone, and nothing but NaN where nobody counted what is fill.
+fn shard_statistics() -> Statistics {
+    let float = |x: f64| x.to_bits();
+    let chunk = |values, fills, min_max, nans| Chunk { values, fills, stats: Stats { min_max, nans } };
+    Statistics {
+        fingerprint: 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10,
+        version: 17,
+        extents: vec![1, 10, 6],
+        chunks: vec![
+            chunk(24, Some(2), Some((float(-1.5), float(300.0))), 1),
+            chunk(24, Some(24), Some((0, 0)), 0),
+            chunk(12, None, None, 12),
+        ],
+    }
 }

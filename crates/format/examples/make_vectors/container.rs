@@ -204,8 +204,18 @@ impl Writer {
         let header = |kind| {
             let rank = rank.filter(|_| kind == FileKind::Idx);
             let origin = "vectors:1".into();
-            let header =
-                FileHeader { kind, uuid: UUID, id, part: 0, run: 0, rank, fence: 0, time: 1, origin };
+            let header = FileHeader {
+                kind,
+                uuid: UUID,
+                id,
+                part: 0,
+                run: 0,
+                rank,
+                fence: 0,
+                time: 1,
+                origin,
+                process: String::new(),
+            };
             let mut out = Vec::new();
             frame::push(&mut out, Kind::File, 0, &header.encode());
             out
@@ -421,6 +431,7 @@ fn commit(
         fence: 0,
         time: 1,
         origin,
+        process: String::new(),
     };
     frame::push(&mut pages, Kind::File, 0, &header.encode());
     let mut page = |kind, payload: &[u8]| {

@@ -14,6 +14,7 @@ use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::published;
 use drystone_format::schema::{Attrs, Name, Schema, Variable};
 use drystone_format::source::{Source, decode_page};
+use drystone_format::statistics::Statistics;
 use drystone_format::steps::Steps;
 use drystone_format::value::Value;
 use drystone_format::{column, table};
@@ -61,6 +62,7 @@ pub(crate) fn describe(structure: &str, bytes: &[u8]) -> Result<Json, Corrupt> {
         "manifest" => manifest(&Manifest::decode(bytes)?),
         "published" => Json::list(&published::decode(bytes)?, published_array),
         "shard_page" => Json::list(&published::decode_page(bytes)?, shard),
+        "shard_statistics" => shard_statistics(&Statistics::decode(bytes)?),
         "blob_reference" => {
             let blob = BlobRef::decode(bytes)?;
             let (position, length, crc) = (blob.position.into(), blob.length.into(), blob.crc.into());
@@ -359,6 +361,26 @@ fn shard(s: &published::Shard) -> Json {
         ("fingerprint", Json::hex(&s.fingerprint.to_le_bytes())),
         ("length", s.length.into()),
         ("index_check", s.index_check.into()),
+    ])
+}
+
+fn shard_statistics(s: &Statistics) -> Json {
+    Json::object([
+        ("fingerprint", Json::hex(&s.fingerprint.to_le_bytes())),
+        ("version", s.version.into()),
+        ("extents", numbers(&s.extents)),
+        (
+            "chunks",
+            Json::list(&s.chunks, |c| {
+                Json::object([
+                    ("values", c.values.into()),
+                    ("fills", c.fills.map_or(Json::Null, Json::from)),
+                    ("nans", c.stats.nans.into()),
+                    ("min", c.stats.min_max.map_or(Json::Null, |m| m.0.into())),
+                    ("max", c.stats.min_max.map_or(Json::Null, |m| m.1.into())),
+                ])
+            }),
+        ),
     ])
 }
 

@@ -11,6 +11,7 @@ use drystone_format::log::{FileHeader, decode_group, encode_group};
 use drystone_format::manifest::Manifest;
 use drystone_format::published;
 use drystone_format::schema::Schema;
+use drystone_format::statistics::Statistics;
 use drystone_format::steps::{StepRun, Steps};
 use drystone_format::value::Value;
 use drystone_format::{column, frame, source, table};
@@ -92,6 +93,11 @@ proptest! {
     fn what_was_published_comes_back(arrays in vec(values::published(), 0..4), shards in values::shards()) {
         prop_assert_eq!(published::decode(&published::encode(&arrays)), Ok(arrays));
         prop_assert_eq!(published::decode_page(&published::encode_page(&shards)), Ok(shards));
+    }
+
+    #[test]
+    fn statistics_of_a_shard_come_back(found in values::shard_statistics()) {
+        prop_assert_eq!(Statistics::decode(&found.encode()), Ok(found));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use drystone_format::identity::{Durability, Identity, encode_hint};
 use drystone_format::log::{GroupHead, encode_group};
 use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::source::encode_page;
+use drystone_format::statistics::Statistics;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -188,6 +189,13 @@ pub(crate) fn structures() -> Vec<Structure> {
             |b| published::decode_page(b).is_ok(),
             fuzz_published,
             draw(values::shards(), |s| published::encode_page(&s)),
+        ),
+        structure(
+            "shard statistics",
+            true,
+            |b| Statistics::decode(b).is_ok(),
+            fuzz_statistics,
+            draw(values::shard_statistics(), |s| s.encode()),
         ),
         structure(
             "manifest",

@@ -12,6 +12,7 @@ use drystone_format::manifest::{Manifest, Root, Section};
 use drystone_format::published::{self, Shard};
 use drystone_format::schema::{Attrs, Declaration, Name, Schema, Variable};
 use drystone_format::source::{Source, SourceState};
+use drystone_format::statistics::{Chunk, Statistics};
 use drystone_format::steps::Steps;
 use drystone_format::table::Subchunk;
 use drystone_format::value::{TypedArray, Value};
@@ -308,6 +309,15 @@ pub(crate) fn shards() -> impl Strategy<Value = Vec<Shard>> {
     })
 }
 
+pub(crate) fn shard_statistics() -> impl Strategy<Value = Statistics> {
+    let fills = option::of(0..u64::MAX - 1);
+    let chunk =
+        (any::<u64>(), fills, stats()).prop_map(|(values, fills, stats)| Chunk { values, fills, stats });
+    (any::<(u128, u64)>(), vec(any::<u64>(), 0..10), vec(chunk, 0..20)).prop_map(
+        |((fingerprint, version), extents, chunks)| Statistics { fingerprint, version, extents, chunks },
+    )
+}
+
 pub(crate) fn published() -> impl Strategy<Value = published::Array> {
     let axes = vec((1u64..50, 1u64..9, 0u64..1000), 0..5);
     let pages = btree_map(any::<u64>(), (1u32..4097, page_ref()), 0..4);
@@ -371,8 +381,8 @@ pub(crate) fn file_header() -> impl Strategy<Value = FileHeader> {
     let kind = select(vec![FileKind::Segment, FileKind::Idx, FileKind::Pages]);
     let rank =
         option::of((any::<u32>(), any::<u32>()).prop_filter("rank below nranks", |(rank, n)| rank < n));
-    (kind, any::<[u8; 16]>(), any::<(u64, u32, u64, u64, u64)>(), rank, "\\PC{0,20}").prop_map(
-        |(kind, uuid, (id, part, run, fence, time), rank, origin)| FileHeader {
+    (kind, any::<[u8; 16]>(), any::<(u64, u32, u64, u64, u64)>(), rank, ["\\PC{0,20}", "\\PC{0,20}"])
+        .prop_map(|(kind, uuid, (id, part, run, fence, time), rank, [origin, process])| FileHeader {
             kind,
             uuid,
             id,
@@ -382,8 +392,8 @@ pub(crate) fn file_header() -> impl Strategy<Value = FileHeader> {
             fence,
             time,
             origin,
-        },
-    )
+            process,
+        })
 }
 
 pub(crate) fn group() -> impl Strategy<Value = (GroupHead, Vec<Entry>)> {

@@ -10,7 +10,7 @@
 mod convert;
 mod element;
 mod splat;
-mod stream;
+pub(crate) mod stream;
 mod strided;
 mod tiled;
 #[cfg(all(target_arch = "x86_64", not(miri)))]

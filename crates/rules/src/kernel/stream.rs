@@ -10,7 +10,7 @@ pub(super) use stores::{ask, ask_to_write, copy_aligned, pack};
 
 /// A destination buffer of at least this many bytes does not stay in the cache, so copies into it bypass
 /// it. (Miri is too slow for such buffers, and takes this path from a page on.)
-pub(super) const FAR_BUFFER: usize = if cfg!(miri) { 4 << 10 } else { 4 << 20 };
+pub(crate) const FAR_BUFFER: usize = if cfg!(miri) { 4 << 10 } else { 4 << 20 };
 /// A destination buffer of at least this many bytes is taken not to be in a processor's own caches: lines that lie apart in it are asked
 /// for before they are written.
 pub(super) const UNCACHED_BUFFER: usize = if cfg!(miri) { 4 << 10 } else { 1 << 20 };
@@ -19,7 +19,7 @@ pub(super) const UNCACHED_BUFFER: usize = if cfg!(miri) { 4 << 10 } else { 1 << 
 pub(super) const FAR_COPY: u64 = if cfg!(miri) { 1 << 10 } else { 64 << 10 };
 
 /// Whether this machine can write past the caches.
-pub(super) const AVAILABLE: bool = cfg!(target_arch = "x86_64");
+pub(crate) const AVAILABLE: bool = cfg!(target_arch = "x86_64");
 
 /// One line of the cache.
 pub(super) const LINE: usize = 64;
@@ -43,7 +43,7 @@ impl Stage {
 /// # Safety
 /// `src` is readable and `dst` writable for `len` bytes, and the two do not overlap.
 #[inline(always)]
-pub(super) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
+pub(crate) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     let head = dst.align_offset(LINE).min(len);
     let lines = (len - head) / LINE * LINE;
     let tail = len - head - lines;
@@ -196,7 +196,7 @@ mod stores {
 }
 
 /// Makes what [`copy`] wrote visible to other threads in the usual order.
-pub(super) fn finish() {
+pub(crate) fn finish() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: the instruction is part of x86-64.
     unsafe {

@@ -28,6 +28,11 @@ export class Statistics {
         ["−∞, +∞", found.infinities.some(Boolean) ? found.infinities.join(", ") : null]]));
       if (found.counts?.length) stored.append(histogram(found.edges, found.counts, "plot"));
       stored.append(el("p", { className: "note" }, found.counts ? "No value was read. Where blocks overlap, all of them count, and cells that nobody wrote do not." : "No value was read. There is no histogram: it is kept for encoded blocks of single numbers."));
+      const shown = found.published;
+      if (shown) {
+        stored.append(el("h2", {}, "As published"), facts([["snapshot", count(shown.snapshot)], ["values", count(shown.values)], ["lowest", short(shown.min, 7)], ["highest", short(shown.max, 7)], ["NaN", count(shown.nans)], ["fill value", shown.fills === null ? null : count(shown.fills)]]),
+          el("p", { className: "note" }, "Of the cells that showed then, those that nobody wrote among them. No value was read."));
+      }
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       stored.append(el("p", { className: "note" }, error.message));
