@@ -82,8 +82,10 @@ pub(crate) fn plain_number(body: &[u8], size: u32) -> Option<Scalar> {
         return None;
     }
     match class {
-        class::INTEGER if word(8)? == 0 && word(10)? == size * 8 => integer(size, bits[0] & 0x08 != 0),
-        class::FLOAT if word(8)? == 0 && word(10)? == size * 8 => {
+        class::INTEGER if word(8)? == 0 && word(10)? == size.saturating_mul(8) => {
+            integer(size, bits[0] & 0x08 != 0)
+        }
+        class::FLOAT if word(8)? == 0 && word(10)? == size.saturating_mul(8) => {
             // Sign, places and sizes of exponent and mantissa, bias: those of IEEE 754, mantissa normalised.
             let fields = (bits[1], *body.get(12)?, *body.get(13)?, *body.get(14)?, *body.get(15)?, long(16)?);
             match (size, fields) {

@@ -106,10 +106,9 @@ fn read(body: &[u8], depth: usize) -> Option<(Found, &[u8])> {
         }
         _ => return None,
     }
-    // The bytes of a number in the other order are not the engine's number.
-    if let Some(scalar) = plain_number(body, size)
-        && (class != class::ENUM || body.get(9).is_some_and(|bits| bits & 1 == 0))
-    {
+    // Members lie as the program's type says: the bytes of a number in the other order are not the engine's number.
+    let order = if class == class::ENUM { body.get(9) } else { body.get(1) };
+    if let (Some(scalar), Some(0)) = (plain_number(body, size), order.map(|bits| bits & 1)) {
         dtype = DType::Scalar(scalar);
     }
     Some((Found { dtype, shape, size }, at.0))
@@ -183,6 +182,15 @@ mod tests {
             let offsets: Vec<u32> = found.leaves().iter().map(|leaf| leaf.offset).collect();
             assert_eq!((found.item_size(), offsets), (72, vec![0, 8, 56, 61, 62]));
         }
+    }
+
+    #[test]
+    fn numbers_with_the_highest_byte_first_are_bytes() {
+        let mut whole = example(3);
+        let (head, number) = (10, 3); // the name "i" and the place of the member stand before its type
+        assert_eq!(whole[head..head + number], [b'i', 0, 0]);
+        whole[head + number + 1] |= 1;
+        assert!(record(&whole, 72).unwrap().to_string().starts_with("record{i: bytes(4), v: float64[2][3],"));
     }
 
     #[test]
