@@ -15,6 +15,10 @@ _CUT = (
     "Drystone copies large blocks into subchunks as it writes and out of them as it reads, and makes or verifies"
     " a checksum of every 16 KiB besides minimum and maximum"
 )
+_GATHERED = (
+    "Drystone gathers large blocks' rows into subchunks that serve every direction of reading, and makes minimum, maximum and a"
+    " checksum of every 16 KiB"
+)
 _COMMIT = "a step of Drystone becomes visible as a whole by an immutable manifest, a file of its own"
 
 REASONS: list[tuple[str, str, str, str]] = [
@@ -25,7 +29,12 @@ REASONS: list[tuple[str, str, str, str]] = [
         f"{_COMMIT}: three syncs in turn (segment, manifest, folder) where a file per process has one",
     ),
     ("checkpoint", "KiB each, async", ".*", f"{_COMMIT}, and the peer makes nothing of the kind"),
-    ("checkpoint", "MiB each", ".*", f"{_CUT}; the peer does not"),
+    (
+        "checkpoint",
+        "MiB each",
+        ".*",
+        f"{_GATHERED}; the peer hands the caller's memory over as it lies",
+    ),
     ("restart", "", ".*", f"{_CUT}; the peer does not"),
     (
         "many_blocks",

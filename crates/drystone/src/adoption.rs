@@ -22,7 +22,7 @@ use drystone_store::StoreError;
 use crate::container::Inner;
 use crate::log_scan::{Group, PartFrom, Tail, WriterLog};
 use crate::snapshot::Snapshot;
-use crate::transaction::{Change, Committed, Decision, transact};
+use crate::transaction::{Change, Committed, Decision, transact, transact_at_once};
 use crate::{Error, ErrorKind, Result};
 
 /// A step of a run.
@@ -135,7 +135,7 @@ pub(crate) fn commit_own(
     tail: Option<&Tail>,
     steps: bool,
 ) -> Result<Committed> {
-    transact(inner, |base, version| {
+    transact_at_once(inner, |base, version| {
         if fence.is_some_and(|f| f < base.manifest.fence) {
             return Err(Error::conflict(format!(
                 "writer {writer:016x} was shut out by a recovery, which settled what it had closed before: nothing it closes is \

@@ -93,6 +93,8 @@ pub(crate) struct Inner {
     /// Missing manifest numbers below `top`, to be closed before anything is committed or marked.
     gaps: Mutex<Vec<u64>>,
     pub(crate) hint: head::Hint,
+    /// Another commit was found where this handle's own should have come next.
+    pub(crate) others_commit: AtomicBool,
     warnings: Mutex<Vec<String>>,
     pub(crate) batch: Mutex<Option<Batch>>,
     /// The run-time configuration that was found when it was opened.
@@ -343,6 +345,7 @@ impl Container {
             found: Mutex::new((newest.clone(), head.top)),
             gaps: Mutex::new(head.gaps),
             hint: head::Hint::default(),
+            others_commit: AtomicBool::new(false),
             current: RwLock::new(newest),
             warnings: Mutex::new(head.warnings),
             batch: Mutex::new(None),
@@ -381,6 +384,7 @@ impl Container {
             found: Mutex::new((snapshot.clone(), snapshot.version())),
             gaps: Mutex::new(Vec::new()),
             hint: head::Hint::default(),
+            others_commit: AtomicBool::new(false),
             current: RwLock::new(snapshot),
             warnings: Mutex::new(Vec::new()),
             config: inner.config.clone(),
@@ -638,14 +642,7 @@ impl Inner {
 
     /// The newest snapshot in the store and the highest manifest number there.
     pub(crate) fn newest(&self) -> Result<(Arc<Snapshot>, u64)> {
-        let known = {
-            let current = self.snapshot();
-            let mut found = lock(&self.found);
-            if current.version() > found.1 {
-                *found = (current.clone(), current.version());
-            }
-            found.clone()
-        };
+        let known = self.newest_known();
         if !head::has_newer(self.store.as_ref(), known.1)? {
             return Ok(known);
         }
@@ -659,6 +656,16 @@ impl Inner {
             *found = newer.clone();
         }
         Ok(newer)
+    }
+
+    /// The newest snapshot that this handle has come across, and the highest manifest number.
+    pub(crate) fn newest_known(&self) -> (Arc<Snapshot>, u64) {
+        let current = self.snapshot();
+        let mut found = lock(&self.found);
+        if current.version() > found.1 {
+            *found = (current.clone(), current.version());
+        }
+        found.clone()
     }
 
     /// Moves to a version that somebody has just committed, without looking for it, or beyond.

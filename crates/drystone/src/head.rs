@@ -86,8 +86,10 @@ pub(crate) fn read_manifest(store: &dyn Store, version: u64, uuid: &[u8; 16]) ->
 
 /// Keeps `manifest/hint` near the newest manifest.
 ///
-/// Replacing it at each commit would cost a third of a small commit (a file made, another one freed), so it may lag: by at
-/// most [`LAG`] commits of a handle while that lives, by none when it is closed. Probing from it makes that up.
+/// Replacing it at each commit would cost more than a small commit: a file made, another one freed, and ext4 begins to write a file to
+/// the device that takes another's name. So it may lag: by at most [`LAG`] commits of a handle while that lives ([`FAR_LAG`] where a
+/// probe is a look into a folder and no crash is followed by asking what is lost), by none when it is closed. Probing from it makes
+/// that up.
 #[derive(Debug, Default)]
 pub(crate) struct Hint {
     committed: AtomicU64,
@@ -97,14 +99,18 @@ pub(crate) struct Hint {
 }
 
 const LAG: u64 = 8;
+const FAR_LAG: u64 = 64;
 
 impl Hint {
     /// A version was committed.
-    pub(crate) fn committed(&self, store: &dyn Store, version: u64) {
+    pub(crate) fn committed(&self, store: &dyn Store, version: u64, durability: Durability) {
+        // Under `durable` a hint above all manifests is evidence that one was lost.
+        let near = durability == Durability::Durable || !store.features().append;
+        let lag = if near { LAG } else { FAR_LAG };
         self.committed.fetch_max(version, Ordering::Relaxed);
         self.pid.store(std::process::id(), Ordering::Relaxed);
         let written = self.written.load(Ordering::Relaxed);
-        if written == 0 || version >= written.saturating_add(LAG) {
+        if written == 0 || version >= written.saturating_add(lag) {
             self.write(store, version);
         }
     }

@@ -3,13 +3,16 @@
 //!
 //! Invariants
 //! - positions are those in the extent; every piece begins at a multiple of 8, payload before trailer;
-//! - a part is given away only with bytes whose checks are made.
+//! - a part is given away only with bytes whose checks are made, and ends where [`part_at`] says.
+
+use std::sync::Mutex;
 
 use drystone_format::entry::Piece;
 use drystone_transform::checks::crc_units;
 
 use crate::Result;
-use crate::segment::{PART, UNIT_LOG2, crc32, le_bytes};
+use crate::lent::{Kept, Lent};
+use crate::segment::{PART, UNIT_LOG2, crc32, le_bytes, part_at};
 
 const UNIT: usize = 1 << UNIT_LOG2;
 
@@ -36,9 +39,29 @@ impl Part {
         let from = self.used;
         self.used += len;
         if self.bytes.len() < self.used {
-            self.bytes.resize(self.used.max(PART + 4 * UNIT), 0);
+            self.bytes.resize(self.used.max(ROOM), 0);
         }
         &mut self.bytes[from..self.used]
+    }
+}
+
+/// The longest part, and what is made before it is given away.
+const ROOM: usize = PART + PART / 2;
+
+impl Kept for Part {
+    const MOST: (usize, usize) = (4, 2 * ROOM);
+
+    fn held(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    fn forget(&mut self) {
+        self.clear();
+    }
+
+    fn spare() -> &'static Mutex<Vec<Self>> {
+        static SPARE: Mutex<Vec<Part>> = Mutex::new(Vec::new());
+        &SPARE
     }
 }
 
@@ -52,31 +75,36 @@ fn units(len: usize) -> usize {
     if len > UNIT { len.div_ceil(UNIT) } else { 0 }
 }
 
+/// Takes a full part and leaves an empty one.
+pub(crate) type Give<'g> = dyn FnMut(&mut Lent<Part>) -> Result<()> + 'g;
+
 /// Makes pieces; `give` takes full parts and leaves an empty one.
 pub(crate) struct Pieces<'g> {
-    part: Part,
+    part: Lent<Part>,
+    /// Where the extent begins in the file.
+    base: u64,
     /// Bytes of the extent that were given away.
     given: u64,
     sums: Vec<u32>,
-    give: &'g mut dyn FnMut(&mut Part) -> Result<()>,
+    give: &'g mut Give<'g>,
     /// The bytes of a part that are not given away with it.
     rest: Vec<u8>,
 }
 
 impl<'g> Pieces<'g> {
-    pub(crate) fn new(give: &'g mut dyn FnMut(&mut Part) -> Result<()>) -> Self {
-        Pieces { part: Part::default(), given: 0, sums: Vec::new(), give, rest: Vec::new() }
+    pub(crate) fn new(base: u64, give: &'g mut Give<'g>) -> Self {
+        Pieces { part: Lent::take(), base, given: 0, sums: Vec::new(), give, rest: Vec::new() }
     }
 
     /// Adds a piece of `len` bytes in slabs of the given lengths, which add up to it: `fill` makes each (the bytes it gets hold
-    /// anything).
+    /// anything). Its position is that in the file.
     pub(crate) fn add(
         &mut self,
         len: usize,
         slabs: impl Iterator<Item = usize>,
         mut fill: impl FnMut(usize, &mut [u8]) -> Result<()>,
     ) -> Result<Piece> {
-        let position = self.given + self.part.used as u64;
+        let position = self.base + self.given + self.part.used as u64;
         let count = units(len);
         let mut checked = self.part.used;
         self.sums.clear();
@@ -87,9 +115,8 @@ impl<'g> Pieces<'g> {
                 crc_units(&self.part.bytes[checked..whole], UNIT, &mut self.sums);
                 checked = whole;
             }
-            if checked >= PART {
-                self.give(checked)?;
-                checked = 0;
+            if count > 0 {
+                checked = self.give_full(checked)?;
             }
         }
         let (length, payload) = (len as u64, &self.part.bytes[checked..self.part.used]);
@@ -104,10 +131,20 @@ impl<'g> Pieces<'g> {
         self.part.more(len.next_multiple_of(4) - len).fill(0);
         self.part.more(trailer.len()).copy_from_slice(&trailer);
         self.part.more(room_for(len) - len.next_multiple_of(4) - trailer.len()).fill(0);
-        if self.part.used >= PART {
-            self.give(self.part.used)?;
-        }
+        self.give_full(self.part.used)?;
         Ok(Piece { position, length, trailer: trailer.len() as u64, unit_log2, check })
+    }
+
+    /// Gives away what is full of the first `ready` bytes; how many of them are left.
+    fn give_full(&mut self, mut ready: usize) -> Result<usize> {
+        loop {
+            let full = part_at(self.base + self.given);
+            if ready < full {
+                return Ok(ready);
+            }
+            self.give(full)?;
+            ready -= full;
+        }
     }
 
     /// Gives the first `ready` bytes of the part away.
@@ -140,12 +177,15 @@ mod tests {
         };
         for most in [1, 100, UNIT, 5 * UNIT, 3 * PART] {
             let mut extent = Vec::new();
-            let mut give = |part: &mut Part| {
+            let base = 8 * dice(PART) as u64;
+            let mut ends = Vec::new();
+            let mut give = |part: &mut Lent<Part>| {
                 extent.extend_from_slice(part.bytes());
+                ends.push(base + extent.len() as u64);
                 part.clear();
                 Ok(())
             };
-            let mut pieces = Pieces::new(&mut give);
+            let mut pieces = Pieces::new(base, &mut give);
             let mut made: Vec<(Piece, Vec<u8>)> = Vec::new();
             for _ in 0..40 {
                 let payload: Vec<u8> = (0..1 + dice(most)).map(|_| dice(256) as u8).collect();
@@ -163,8 +203,10 @@ mod tests {
             pieces.finish().unwrap();
             let total: usize = made.iter().map(|(_, payload)| room_for(payload.len())).sum();
             assert_eq!(extent.len(), total);
+            ends.pop();
+            assert!(ends.iter().all(|end| end % PART as u64 == 0), "{ends:?}");
             for (piece, payload) in made {
-                let at = piece.position as usize;
+                let at = (piece.position - base) as usize;
                 assert_eq!((at % 8, piece.length), (0, payload.len() as u64));
                 assert_eq!(extent[at..at + payload.len()], payload);
                 let mut sums = Vec::new();

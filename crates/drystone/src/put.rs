@@ -28,7 +28,7 @@ pub(crate) const MAX_SUBCHUNK: u64 = 16 << 20;
 /// Subchunks along a curve have about this many bytes: they are read whole.
 const CURVED_SUBCHUNK: u64 = 256 << 10;
 /// Bytes gathered, measured and checked at a time: they stay in the second cache of any processor.
-const SLAB: u64 = 128 << 10;
+const SLAB: u64 = 64 << 10;
 /// Cells whose members are measured at a time.
 const MEASURED: usize = 4096;
 /// Histograms are kept for encoded subchunks of at least this many elements.
@@ -337,7 +337,7 @@ impl BlockPart<'_> {
         }
     }
 
-    /// Adds one raw subchunk to `pieces`, gathered slab by slab; the piece's position is that in the extent.
+    /// Adds one raw subchunk to `pieces`, gathered slab by slab.
     pub(crate) fn add_raw(
         &self,
         source: &Source<'_>,

@@ -6,6 +6,7 @@
 //! - a commit that loses the race leaves nothing that anyone refers to.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use drystone_format::branch::{Branch, PageRef};
 use drystone_format::entry::{self, Entry};
@@ -81,17 +82,42 @@ pub(crate) enum Decision {
 /// `decide` gets the base and the version the commit will have; it must not have side effects that matter twice.
 pub(crate) fn transact(
     inner: &Inner,
+    decide: impl FnMut(&Arc<Snapshot>, u64) -> Result<Decision>,
+) -> Result<Committed> {
+    transact_from(inner, false, decide)
+}
+
+/// The same for who has something to commit in any case: without looking first whether there is a newer base, which the put of the
+/// manifest finds out. Where others were found to commit as well, it looks.
+pub(crate) fn transact_at_once(
+    inner: &Inner,
+    decide: impl FnMut(&Arc<Snapshot>, u64) -> Result<Decision>,
+) -> Result<Committed> {
+    transact_from(inner, !inner.others_commit.load(Ordering::Relaxed), decide)
+}
+
+fn transact_from(
+    inner: &Inner,
+    at_once: bool,
     mut decide: impl FnMut(&Arc<Snapshot>, u64) -> Result<Decision>,
 ) -> Result<Committed> {
     inner.require_unpinned()?;
-    for _ in 0..MAX_TRIES {
-        let (base, top) = inner.newest()?;
+    for tries in 0..MAX_TRIES {
+        let looked = tries > 0 || !at_once;
+        let (mut base, known) = inner.newest_known();
+        let mut top = known;
+        if looked {
+            (base, top) = inner.newest()?;
+            inner.others_commit.store(tries > 0 || top > known, Ordering::Relaxed);
+        }
         let version = top + 1;
         let expired = |e: &Error| {
             matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::NotFound)
                 && head::is_gone(inner.store.as_ref(), base.version())
         };
         let change = match decide(&base, version) {
+            // Of a base that need not be the newest nothing is believed.
+            Err(_) | Ok(Decision::Keep { .. }) if !looked => continue,
             Err(e) if expired(&e) => continue,
             Err(e) => return Err(e),
             Ok(Decision::Keep { incomplete, notes }) => {
@@ -160,7 +186,7 @@ pub(crate) fn attempt(
         }
         return Ok(None);
     }
-    inner.hint.committed(store, version);
+    inner.hint.committed(store, version, inner.identity.durability);
     made.into_iter().for_each(|(reference, page)| inner.pages.keep(reference, page));
     let schema = change.schema.map_or_else(|| base.schema.clone(), Arc::new);
     let steps = change.steps.map_or_else(|| base.steps.clone(), Arc::new);

@@ -247,7 +247,7 @@ fn a_writer_outlives_the_handle_it_came_from() {
 
 #[test]
 fn a_hint_that_lags_hides_no_commit_and_closing_brings_it_up_to_date() {
-    for durability in [Durability::Durable, Durability::Async] {
+    for (durability, most) in [(Durability::Durable, 8), (Durability::Async, 64)] {
         let store = MemoryStore::new();
         let hinted = || {
             let bytes = store.read_all("manifest/hint", 64).unwrap();
@@ -255,14 +255,14 @@ fn a_hint_that_lags_hides_no_commit_and_closing_brings_it_up_to_date() {
         };
         let c = Container::create(Arc::new(store.clone()), CreateOptions { durability }).unwrap();
         let mut lagged = 0;
-        for i in 0..20u64 {
+        for i in 0..150u64 {
             c.apply(vec![create(&format!("v{i}"), f4(), &[1], |_| {})]).unwrap();
             let newest = c.snapshot().version();
             lagged = lagged.max(newest - hinted());
             let reader = Container::open(Arc::new(store.clone()), Mode::Read).unwrap();
             assert_eq!(reader.snapshot().version(), newest);
         }
-        assert!((1..8).contains(&lagged), "it lagged by {lagged}");
+        assert_eq!(lagged, most - 1);
         assert!(hinted() < c.snapshot().version());
         c.close();
         assert_eq!(hinted(), c.snapshot().version());

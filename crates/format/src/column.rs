@@ -178,9 +178,23 @@ impl Packing {
         out.extend_from_slice(&self.least.to_le_bytes());
         out.extend_from_slice(&self.scale.to_le_bytes());
         out.push(self.width as u8);
+        match self.width {
+            1 => self.push::<1>(values, out),
+            2 => self.push::<2>(values, out),
+            4 => self.push::<4>(values, out),
+            _ => self.push::<8>(values, out),
+        }
+    }
+
+    /// The quotients, `W` bytes each.
+    fn push<const W: usize>(&self, values: &[u64], out: &mut Vec<u8>) {
+        // A division takes longer than all else.
+        let shift = self.scale.is_power_of_two().then(|| self.scale.trailing_zeros());
+        out.reserve(W * values.len());
         for &v in values {
-            let x = v.wrapping_sub(self.least) / self.scale;
-            out.extend_from_slice(&x.to_le_bytes()[..self.width]);
+            let distance = v.wrapping_sub(self.least);
+            let x = shift.map_or_else(|| distance / self.scale, |shift| distance >> shift);
+            out.extend_from_slice(x.to_le_bytes().first_chunk().unwrap_or(&[0; W]));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use crate::array::Source;
 use crate::lent::Lent;
-use crate::pieces::{self, Pieces};
+use crate::pieces::{self, Give, Pieces};
 use crate::put::{BlockPart, Coded, Encoder, Gathered, StoredChunk};
 use crate::segment::Segment;
 use crate::{Error, Result};
@@ -95,15 +95,13 @@ pub(super) fn store_gathered(
     };
     let total: u64 = grid.iter().map(of_chunk).sum();
     let base = segment.begin(total);
-    let make = |give: &mut dyn FnMut(&mut pieces::Part) -> Result<()>| -> Result<Vec<Vec<StoredChunk>>> {
-        let (mut pieces, mut gathered) = (Pieces::new(give), Gathered::default());
+    let make = |give: &mut Give<'_>| -> Result<Vec<Vec<StoredChunk>>> {
+        let (mut pieces, mut gathered) = (Pieces::new(base, give), Gathered::default());
         let mut stored: Vec<Vec<StoredChunk>> =
             blocks.iter().map(|_| Vec::with_capacity(grid.len())).collect();
         for (first, extent) in grid {
             for (block, stored) in blocks.iter().zip(&mut stored) {
-                let (mut piece, stats) = block.add_raw(data, first, extent, &mut gathered, &mut pieces)?;
-                piece.position += base;
-                stored.push((piece, stats));
+                stored.push(block.add_raw(data, first, extent, &mut gathered, &mut pieces)?);
             }
         }
         pieces.finish()?;
@@ -118,10 +116,10 @@ pub(super) fn store_gathered(
     }
     std::thread::scope(|scope| {
         let (full, ready) = mpsc::sync_channel(UNDER_WAY - 1);
-        let (back, spare) = mpsc::channel::<pieces::Part>();
+        let (back, spare) = mpsc::channel::<Lent<pieces::Part>>();
         let maker = scope.spawn(move || {
             make(&mut |part| {
-                let made = std::mem::replace(part, spare.try_recv().unwrap_or_default());
+                let made = std::mem::replace(part, spare.try_recv().unwrap_or_else(|_| Lent::take()));
                 part.clear();
                 // Nobody takes it where an earlier one could not be handed over, which is the error that is told.
                 full.send(made).map_err(|_| Error::corrupt("what was made is not taken"))

@@ -832,7 +832,7 @@ impl Writer {
         if !self.appends() {
             return self.roll(state);
         }
-        state.part.segment.flush()?;
+        state.part.segment.end()?;
         if state.part.segment.has_content() {
             state.unsynced.insert(state.part.segment.key().to_string());
         }

@@ -95,32 +95,46 @@ pub(super) fn far_kernel(elem: usize, packed: bool, apart: bool, scattered: bool
     }
 }
 
-/// Runs of lines in the cache: the lines of a later run are asked for if it lies apart, those to be written in either case. The
-/// processor sees that a run is sequential only when it is half over.
+/// Runs of lines, those of a later run asked for where it lies apart, and those to be written in either case. The processor sees that a
+/// run is sequential only when it is half over, and does not look past the end of a page: so runs are asked for in the order in which
+/// they come, from one row of the plane to the next.
 ///
 /// Measured with every eighth run of 128 to 512 bytes in the second cache: 1.1 to 1.3 times as fast; as fast where every other is
-/// wanted.
+/// wanted. From memory, with boxes of 176 to 320 bytes a row out of 4 to 16 MiB: 1.2 to 1.25 times as fast as two runs ahead in a row.
 ///
 /// # Safety
 /// As [`Kernel`] says.
 unsafe fn run_lines(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let (mover, Plane { outer, inner }) = (Lines::of(elem), plane);
-    let src_ahead = AHEAD * inner.src;
     let dst_ahead = if inner.dst == elem as isize { OWNED_AHEAD_NEAR } else { AHEAD * inner.dst };
-    for row in 0..outer.count as isize {
-        let (mut src, mut dst) = (src.wrapping_offset(row * outer.src), dst.wrapping_offset(row * outer.dst));
+    let ahead = (LINES_AHEAD / elem).max(AHEAD as usize);
+    let (mut row, mut at) = (ahead / inner.count, ahead % inner.count);
+    let start = |row: usize| src.wrapping_offset(row as isize * outer.src);
+    let mut asked = start(row).wrapping_offset(at as isize * inner.src);
+    for k in 0..outer.count as isize {
+        let (mut src, mut dst) = (src.wrapping_offset(k * outer.src), dst.wrapping_offset(k * outer.dst));
         for _ in 0..inner.count {
+            stream::ask(asked.wrapping_add(elem - 1));
             let each = |at: usize| {
-                stream::ask(src.wrapping_offset(src_ahead).wrapping_add(at));
+                stream::ask(asked.wrapping_add(at));
                 stream::ask_to_write(dst.wrapping_offset(dst_ahead).wrapping_add(at));
             };
             // SAFETY: by the caller, for this run of the plane.
             unsafe { mover.mv_calling(src, dst, each) }
             src = src.wrapping_offset(inner.src);
             dst = dst.wrapping_offset(inner.dst);
+            at += 1;
+            asked = asked.wrapping_offset(inner.src);
+            if at == inner.count {
+                (row, at) = (row + 1, 0);
+                asked = start(row);
+            }
         }
     }
 }
+
+/// So many bytes of runs lie between one that is copied and the one whose lines are asked for.
+const LINES_AHEAD: usize = 4096;
 
 /// So many bytes lie between what is written and the line that is asked for, where runs follow each other.
 const OWNED_AHEAD_NEAR: isize = 512;

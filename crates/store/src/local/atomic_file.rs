@@ -81,8 +81,16 @@ fn write_nameless(path: &Path, data: &[u8], sync: bool, opening: Opening<'_>) ->
     if sync {
         file.sync_data()?;
     }
-    let open_file = format!("/proc/self/fd/{}", file.as_raw_fd());
-    match linkat(CWD, open_file, CWD, path, AtFlags::SYMLINK_FOLLOW) {
+    // By the descriptor itself, which systems before Linux 6.10 allow only to the administrator, else by its name in /proc.
+    let named = linkat(&file, c"", CWD, path, AtFlags::EMPTY_PATH);
+    let named = match named {
+        Err(Errno::NOENT | Errno::PERM | Errno::INVAL) => {
+            let open_file = format!("/proc/self/fd/{}", file.as_raw_fd());
+            linkat(CWD, open_file, CWD, path, AtFlags::SYMLINK_FOLLOW)
+        }
+        other => other,
+    };
+    match named {
         Ok(()) => Ok(Some(Placed::Yes)),
         Err(Errno::EXIST) => {
             Ok(Some(if file.metadata()?.nlink() > 0 { Placed::Yes } else { Placed::NameTaken }))

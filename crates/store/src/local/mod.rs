@@ -159,12 +159,16 @@ impl Folder {
 
     fn handle(&self, key: &str, operation: &'static str, writable: bool) -> Result<(Arc<Handle>, u64)> {
         let path = self.path(key)?;
-        let mut found = self.handles.get().get(key, &path, writable);
+        let handles = self.handles.get();
+        let mut found = handles.get(key, &path, writable);
         // The link may have been another's between looking at it and following it.
-        for _ in 0..2 {
-            if found.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::NotFound) && path.is_symlink() {
-                found = self.handles.get().get(key, &path, writable);
-            }
+        let mut looks = 0;
+        while looks < 2
+            && found.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
+            && path.is_symlink()
+        {
+            found = handles.get(key, &path, writable);
+            looks += 1;
         }
         match found {
             Ok((handle, metadata)) => Ok((handle, metadata.len())),
