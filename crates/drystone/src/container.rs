@@ -200,7 +200,7 @@ impl Container {
 
     fn open_in(path: &Path, mode: Mode, early: bool) -> Result<Self> {
         if mode == Mode::Append && !path.join(keys::IDENTITY).exists() {
-            match Self::create_local(path, CreateOptions::default()) {
+            match Self::create_in(path, CreateOptions::default(), None, early) {
                 Err(e) if e.kind() == ErrorKind::Conflict && path.join(keys::IDENTITY).exists() => {} // another was faster
                 other => return other,
             }
@@ -219,12 +219,12 @@ impl Container {
             )));
         }
         let store = LocalStore::open(path, mode == Mode::Read)?;
-        let durable = mode != Mode::Read
+        let early = mode != Mode::Read
             && (early
                 || store
                     .read_all(keys::IDENTITY, 64 << 10)
                     .is_ok_and(|b| Identity::decode(&b).is_ok_and(|i| i.durability == Durability::Durable)));
-        let (store, placing) = targets::with_targets(store.with_early_writeback(durable))?;
+        let (store, placing) = targets::with_targets(store.with_early_writeback(early))?;
         Self::open_configured(Arc::new(store), mode, Config::find(Some(path))?, placing)
     }
 

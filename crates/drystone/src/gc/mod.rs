@@ -82,7 +82,7 @@ impl Container {
         }
         if options.dry_run {
             self.inner.require_open()?;
-            return self.plan_gc(options).map(|(report, _)| report);
+            return self.plan_gc(options);
         }
         self.inner.require_writable()?;
         let done = lock::take(&self.inner).and_then(|lock| {
@@ -94,7 +94,7 @@ impl Container {
     }
 
     /// What there is to do on the newest snapshot.
-    fn plan_gc(&self, options: &GcOptions) -> Result<(GcReport, Dead)> {
+    fn plan_gc(&self, options: &GcOptions) -> Result<GcReport> {
         let inner = &self.inner;
         let (newest, _) = inner.newest()?;
         let chain = chain(inner, &newest)?;
@@ -105,7 +105,7 @@ impl Container {
         report.superseded = dead.len();
         report.expired = expired.iter().map(|m| m.version).collect();
         if !options.dry_run {
-            return Ok((report, dead));
+            return Ok(report);
         }
         let mut future = newest.manifest.clone();
         future.version = newest.version() + 1;
@@ -127,7 +127,7 @@ impl Container {
         }
         kept.push(future);
         report.kept = kept.iter().map(|m| m.version).collect();
-        Ok((report, dead))
+        Ok(report)
     }
 
     fn collect(&self, options: &GcOptions, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<GcReport> {
@@ -139,14 +139,14 @@ impl Container {
         // Whoever publishes holds the lock that is ours now; others may be putting.
         store.sweep("zarr/", Duration::ZERO)?;
         store.sweep("", ABANDONED)?;
-        let (mut report, _) = self.plan_gc(options)?;
-        let abandoned = Abandoned::find(inner, &inner.newest()?.0.sources(&inner.pages)?)?;
+        let mut report = self.plan_gc(options)?;
+        let (newest, _) = inner.newest()?;
+        let sources = newest.sources(&inner.pages)?;
+        let abandoned = Abandoned::find(inner, &sources)?;
         if report.expired.is_empty() {
-            let (newest, _) = inner.newest()?;
             let kept = chain(inner, &newest)?;
             let needed = Needed::of(inner, &kept)?;
             let oldest = kept.first().map_or(newest.version(), |m| m.version);
-            let sources = newest.sources(&inner.pages)?;
             if !abandoned.is_open_in(&sources)
                 && garbage(inner, &needed, (&sources, &abandoned), index.clone())?.is_empty()
                 && expiring(inner, &needed, oldest.saturating_sub(1))?.is_empty()
@@ -157,17 +157,14 @@ impl Container {
         }
         let done = transact(inner, |base, _| {
             let mut change = Change::default();
+            let mut sources = base.sources(&inner.pages)?;
             if !report.expired.is_empty() {
                 let dead = Dead::find(inner, base)?;
                 report.superseded = dead.len();
-                change.sources = Some(dead.sources(base.sources(&inner.pages)?));
+                sources = dead.sources(sources);
                 change.dead = Some(dead);
             }
-            let sources = match change.sources.take() {
-                Some(sources) => sources,
-                None => base.sources(&inner.pages)?,
-            };
-            if !report.expired.is_empty() || abandoned.is_open_in(&sources) {
+            if change.dead.is_some() || abandoned.is_open_in(&sources) {
                 change.sources = Some(abandoned.settled(sources));
             }
             Ok(Decision::Apply(Box::new(change)))

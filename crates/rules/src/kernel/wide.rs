@@ -148,6 +148,22 @@ unsafe fn singly(elem: usize, row: Loop, range: std::ops::Range<usize>, src: *co
     unsafe { kernel(elem)(elem, plane, src, dst) }
 }
 
+/// Calls the loop that is made for so many windows.
+macro_rules! with_windows {
+    ($count:expr, $lines:ident::<$($how:ident),+>, $arguments:tt) => {
+        match $count {
+            2 => $lines::<2, $($how),+> $arguments,
+            3 => $lines::<3, $($how),+> $arguments,
+            4 => $lines::<4, $($how),+> $arguments,
+            5 => $lines::<5, $($how),+> $arguments,
+            6 => $lines::<6, $($how),+> $arguments,
+            7 => $lines::<7, $($how),+> $arguments,
+            8 => $lines::<8, $($how),+> $arguments,
+            _ => $lines::<MOST, $($how),+> $arguments,
+        }
+    };
+}
+
 /// Elements that lie apart, to where they follow each other.
 ///
 /// # Safety
@@ -169,16 +185,7 @@ unsafe fn gather<const HOW: u8>(elem: usize, plane: Plane, src: *const u8, dst: 
         // SAFETY: by the caller, for this row: what precedes the first line, the lines, and what is left.
         unsafe {
             singly(elem, inner, 0..lead, src, dst);
-            match windows.count {
-                2 => gather_lines::<2, HOW>(&windows, lines, step, from, to),
-                3 => gather_lines::<3, HOW>(&windows, lines, step, from, to),
-                4 => gather_lines::<4, HOW>(&windows, lines, step, from, to),
-                5 => gather_lines::<5, HOW>(&windows, lines, step, from, to),
-                6 => gather_lines::<6, HOW>(&windows, lines, step, from, to),
-                7 => gather_lines::<7, HOW>(&windows, lines, step, from, to),
-                8 => gather_lines::<8, HOW>(&windows, lines, step, from, to),
-                _ => gather_lines::<MOST, HOW>(&windows, lines, step, from, to),
-            }
+            with_windows!(windows.count, gather_lines::<HOW>, (&windows, lines, step, from, to));
             singly(elem, inner, lead + lines * per..inner.count, src, dst);
         }
     }
@@ -261,16 +268,7 @@ unsafe fn scatter<const FOURS: bool, const FAR: bool>(
         let step = per as isize * inner.dst;
         // SAFETY: by the caller, for this row: the registers, and what is left.
         unsafe {
-            match windows.count {
-                2 => scatter_lines::<2, FOURS, FAR>(&windows, lines, step, src, dst),
-                3 => scatter_lines::<3, FOURS, FAR>(&windows, lines, step, src, dst),
-                4 => scatter_lines::<4, FOURS, FAR>(&windows, lines, step, src, dst),
-                5 => scatter_lines::<5, FOURS, FAR>(&windows, lines, step, src, dst),
-                6 => scatter_lines::<6, FOURS, FAR>(&windows, lines, step, src, dst),
-                7 => scatter_lines::<7, FOURS, FAR>(&windows, lines, step, src, dst),
-                8 => scatter_lines::<8, FOURS, FAR>(&windows, lines, step, src, dst),
-                _ => scatter_lines::<MOST, FOURS, FAR>(&windows, lines, step, src, dst),
-            }
+            with_windows!(windows.count, scatter_lines::<FOURS, FAR>, (&windows, lines, step, src, dst));
             singly(elem, inner, lines * per..inner.count, src, dst);
         }
     }
