@@ -21,10 +21,17 @@ pub(super) struct Coded {
 
 /// Whether to ask for less than the subchunk can pay at all. A part takes two requests, one for the trailer and one behind it. So not
 /// where its bytes cost hardly more than a request; nor exactly, when part of them is mostly wanted anyway, where they cost no more
-/// than both; nor where all cells are wanted exactly.
-pub(super) fn pays(place: &Place, part: &Part, cells: Option<&Cells>, options: &Options) -> bool {
+/// than both unless it is `alone` in the read, since whole neighbours share a request; nor where all cells are wanted exactly.
+pub(super) fn pays(
+    place: &Place,
+    part: &Part,
+    cells: Option<&Cells>,
+    alone: bool,
+    options: &Options,
+) -> bool {
     match options.precision {
-        Precision::Exact => !is_all(part, cells) && place.payload_len() > options.gap.saturating_mul(2),
+        Precision::Exact if is_all(part, cells) => false,
+        Precision::Exact if !alone => place.payload_len() > options.gap.saturating_mul(2),
         _ => place.payload_len() > options.gap,
     }
 }

@@ -138,7 +138,7 @@ pub fn plan_listings<'t, 'm>(
             planner.plan.blocks += 1;
             planner.plan.subchunks += made.chunk_by(|a, b| a.0.subchunk == b.0.subchunk).count();
             let block = Block { slot: number, candidate, entry, stored };
-            let mut before = None;
+            let (mut before, alone) = (None, made.len() == 1);
             for (part, cells) in made {
                 let listed = usize::try_from(part.subchunk).ok().and_then(|number| table.get(number));
                 let stored = listed.map_or(Place::whole(entry.piece), Place::of);
@@ -149,7 +149,7 @@ pub fn plan_listings<'t, 'm>(
                     continue;
                 }
                 let unit = block.stored.coded_unit(&stored.piece);
-                if unit == 0 || !coded::pays(&stored, &part, Some(&cells), options) {
+                if unit == 0 || !coded::pays(&stored, &part, Some(&cells), alone, options) {
                     planner.add_cells(&block, part, cells, stored, again);
                     continue;
                 }

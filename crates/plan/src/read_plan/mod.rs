@@ -241,7 +241,7 @@ pub fn plan<'t, 'm>(
             planner.plan.blocks += 1;
             planner.plan.subchunks += made.chunk_by(|a, b| a.subchunk == b.subchunk).count();
             let block = Block { slot: number, candidate, entry, stored };
-            let mut before = None;
+            let (mut before, alone) = (None, made.len() == 1);
             for part in made {
                 let listed = usize::try_from(part.subchunk).ok().and_then(|number| table.get(number));
                 let stored = listed.map_or(Place::whole(entry.piece), Place::of);
@@ -252,7 +252,7 @@ pub fn plan<'t, 'm>(
                     continue;
                 }
                 let unit = block.stored.coded_unit(&stored.piece);
-                if unit == 0 || !coded::pays(&stored, &part, None, options) {
+                if unit == 0 || !coded::pays(&stored, &part, None, alone, options) {
                     planner.add(&block, part, stored, again);
                     continue;
                 }
