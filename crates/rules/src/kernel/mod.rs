@@ -66,6 +66,8 @@ pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, dst: *mut u8, dst_l
         let shares = inner.dst_stride > elem as i64 && !scattered && (4..=16).contains(&elem);
         let kernel = if let Some(kernel) = wide_kernel(elem, &plane, far) {
             kernel
+        } else if far && scattered && whole_lines(elem, dims, dst) {
+            strided::line_kernel()
         } else if far && shares {
             strided::sharing_kernel(elem)
         } else if far {
@@ -87,6 +89,14 @@ pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, dst: *mut u8, dst_l
 fn sparse(elem: usize, reach: u64) -> bool {
     let (elem, line) = (elem as u64, LINE as u64);
     reach >= 5 * elem || elem < line && reach >= 2 * line
+}
+
+/// Whether elements are whole lines of the destination, each of them.
+fn whole_lines(elem: usize, dims: &[Dim], dst: *mut u8) -> bool {
+    let whole = |bytes: u64| bytes.is_multiple_of(LINE as u64);
+    whole(elem as u64)
+        && whole(dst.addr() as u64)
+        && dims.iter().all(|dim| whole(dim.dst_stride.unsigned_abs()))
 }
 
 /// Other processors move elements one by one.
