@@ -215,9 +215,11 @@ impl Chain {
         let Some((last, before)) = self.codecs.split_last() else { return Ok(()) };
         let mut heads = self.all_read_parts().then(|| parts::Heads::new(before.len()));
         out.push(CODED);
+        scratch.alike = None;
         for (i, codec) in before.iter().enumerate() {
             to.clear();
             codec.encode(if i == 0 { data } else { from }, logical, to, scratch)?;
+            scratch.alike = codec.alike(to.len(), logical);
             let len = u32::try_from(to.len()).map_err(|_| TransformError::TooLarge { len: to.len() })?;
             out.extend_from_slice(&len.to_le_bytes());
             if let Some(heads) = &mut heads {
@@ -226,7 +228,9 @@ impl Chain {
             std::mem::swap(from, to);
         }
         let start = out.len();
-        last.encode(if before.is_empty() { data } else { from }, logical, out, scratch)?;
+        let encoded = last.encode(if before.is_empty() { data } else { from }, logical, out, scratch);
+        scratch.alike = None;
+        encoded?;
         if let Some(heads) = heads {
             heads.last(last.as_ref(), out, start, meta);
         }

@@ -55,6 +55,13 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         scratch: &mut Scratch,
     ) -> Result<(), TransformError>;
 
+    /// How long the runs of alike bytes are that `len` encoded ones consist of, planes for example: a compressor behind it does better
+    /// where it does not mix them. `None` where nothing is known.
+    fn alike(&self, len: usize, logical: &Logical) -> Option<usize> {
+        let _ = (len, logical);
+        None
+    }
+
     /// Whether decoding gives back something else than what was encoded, within a bound that the codec states.
     fn is_lossy(&self) -> bool {
         false

@@ -160,6 +160,10 @@ impl SameLength for ByteDelta {
         Ok(())
     }
 
+    fn alike(&self, len: usize, logical: &Logical) -> Option<usize> {
+        Some(self.plane(len, logical))
+    }
+
     fn undo(&self, encoded: &[u8], logical: &Logical, out: &mut [u8], _scratch: &mut Scratch) {
         let plane = self.plane(out.len(), logical);
         let body = plane * self.planes(out.len(), logical);

@@ -19,6 +19,12 @@ pub(crate) trait SameLength: Send + Sync + std::fmt::Debug {
     /// Fills `out` from as many encoded bytes; any bytes are a valid encoded form.
     fn undo(&self, encoded: &[u8], logical: &Logical, out: &mut [u8], scratch: &mut Scratch);
 
+    /// As [`Codec::alike`].
+    fn alike(&self, len: usize, logical: &Logical) -> Option<usize> {
+        let _ = (len, logical);
+        None
+    }
+
     /// As [`Codec::is_lossy`].
     fn is_lossy(&self) -> bool {
         false
@@ -68,6 +74,10 @@ impl<T: SameLength> Codec for T {
         check(encoded.len() as u64, out.len() as u64, &SameLength::spec(self).name)?;
         self.undo(encoded, logical, out, scratch);
         Ok(())
+    }
+
+    fn alike(&self, len: usize, logical: &Logical) -> Option<usize> {
+        SameLength::alike(self, len, logical)
     }
 
     fn is_lossy(&self) -> bool {

@@ -18,6 +18,8 @@ pub struct Scratch {
     pub(crate) body: Vec<u8>,
     pub(crate) tried: Vec<u8>,
     pub(crate) block: Vec<u8>,
+    /// What the codec before says of the bytes that are encoded next, by [`Codec::alike`](crate::Codec::alike).
+    pub(crate) alike: Option<usize>,
     pub(crate) compress: Option<(CCtx<'static>, i32)>,
     pub(crate) decompress: Option<DCtx<'static>>,
 }

@@ -60,6 +60,10 @@ impl SameLength for Shuffle {
         kernel::unshuffle(encoded, self.item(logical), out);
     }
 
+    fn alike(&self, len: usize, logical: &Logical) -> Option<usize> {
+        len.checked_div(self.item(logical))
+    }
+
     fn transparent(&self) -> Option<&dyn Transparent> {
         Some(self)
     }

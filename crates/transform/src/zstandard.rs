@@ -6,13 +6,19 @@
 
 use std::io::Cursor;
 
-use zstd::zstd_safe::{self, CCtx, CParameter, DCtx};
+use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective;
+use zstd::zstd_safe::{self, CCtx, CParameter, DCtx, InBuffer, OutBuffer, ResetDirective};
 
 use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent};
 
 const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 const LEVELS: std::ops::RangeInclusive<i32> = -7..=22;
 const DEFAULT_LEVEL: i32 = 3;
+/// Most bytes of a block, and those of its header.
+const BLOCK: usize = 128 << 10;
+const BLOCK_HEADER: usize = 3;
+/// Runs below this are mixed.
+const SHORTEST_RUN: usize = 1 << 10;
 
 /// The zstd codec at one level.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,9 +64,44 @@ impl Zstd {
         Ok(level.unwrap_or(Zstd { level: DEFAULT_LEVEL }))
     }
 
+    /// Whether runs of alike bytes are so short that blocks as the library makes them would mix several, each with a code for
+    /// all of them. The fastest levels have no code, and a short run is not worth one.
+    fn is_mixed(&self, run: usize, len: usize) -> bool {
+        self.level > 0 && (SHORTEST_RUN..BLOCK).contains(&run) && run < len
+    }
+
     fn failed(code: usize) -> TransformError {
         TransformError::Encode { codec: "zstd".into(), problem: zstd_safe::get_error_name(code).into() }
     }
+}
+
+/// One frame that begins a new block, and so a new code, with each run of so many bytes.
+fn in_blocks(
+    context: &mut CCtx<'static>,
+    data: &[u8],
+    run: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), TransformError> {
+    context.reset(ResetDirective::SessionOnly).map_err(Zstd::failed)?;
+    context.set_pledged_src_size(Some(data.len() as u64)).map_err(Zstd::failed)?;
+    out.reserve(zstd_safe::compress_bound(data.len()) + BLOCK_HEADER * data.len().div_ceil(run));
+    let mut rest = data;
+    while !rest.is_empty() {
+        // What is shorter than a run stands at the end, and joins the last.
+        let len = if rest.len() < 2 * run { rest.len() } else { run };
+        let (now, behind) = rest.split_at(len);
+        rest = behind;
+        let step =
+            if rest.is_empty() { ZSTD_EndDirective::ZSTD_e_end } else { ZSTD_EndDirective::ZSTD_e_flush };
+        let (mut input, at) = (InBuffer::around(now), out.len());
+        let mut output = OutBuffer::around_pos(out, at);
+        let left = context.compress_stream2(&mut output, &mut input, step).map_err(Zstd::failed)?;
+        if left > 0 || input.pos() < now.len() {
+            let problem = "it has no room for the bytes that it makes".into();
+            return Err(TransformError::Encode { codec: "zstd".into(), problem });
+        }
+    }
+    Ok(())
 }
 
 impl Codec for Zstd {
@@ -89,6 +130,9 @@ impl Codec for Zstd {
         if *level != self.level {
             context.set_parameter(CParameter::CompressionLevel(self.level)).map_err(Zstd::failed)?;
             *level = self.level;
+        }
+        if let Some(run) = scratch.alike.take().filter(|run| self.is_mixed(*run, data.len())) {
+            return in_blocks(context, data, run, out);
         }
         let start = out.len();
         out.reserve(zstd_safe::compress_bound(data.len()));
@@ -136,5 +180,67 @@ impl Codec for Zstd {
 
     fn transparent(&self) -> Option<&dyn Transparent> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Chain;
+
+    /// Doubles of which each byte plane is unlike the others.
+    fn waves(count: usize) -> Vec<u8> {
+        (0..count).flat_map(|i| (i as f64 / 700.0).sin().to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn planes_that_a_block_would_mix_are_coded_apart_and_come_back() {
+        let (logical, scratch) = (Logical::scalars(8, 8), &mut Scratch::new());
+        for count in [1024, 4096, 8000, 8001, 19_683] {
+            let data = waves(count);
+            for (text, gains) in [("shuffle,zstd:1", true), ("shuffle,bytedelta,zstd:9", false)] {
+                let chain = Chain::parse(text).unwrap();
+                let mut stored = Vec::new();
+                chain.encode(&data, &logical, &mut stored, scratch).unwrap();
+                let mut back = vec![0; data.len()];
+                chain.decode(&stored, &logical, &mut back, scratch).unwrap();
+                assert!(back == data, "{text} {count}");
+                let mut shuffled = Vec::new();
+                let shuffle = Chain::parse("shuffle").unwrap();
+                shuffle.encode(&data, &logical, &mut shuffled, scratch).unwrap();
+                let mut mixed = Vec::new();
+                Zstd::new(1).unwrap().encode(&shuffled[1..], &logical, &mut mixed, scratch).unwrap();
+                assert!(
+                    !gains || count < 8000 || stored.len() < mixed.len(),
+                    "{count} {} {}",
+                    stored.len(),
+                    mixed.len()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn frames_of_runs_keep_their_bound_whatever_the_bytes() {
+        let (logical, scratch) = (Logical::scalars(8, 8), &mut Scratch::new());
+        let mut state = 3u64;
+        let mut noise = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as u8
+        };
+        for (len, run) in [(8192, 1024), (65_536, 8192), (65_543, 8192), (5000, 1024), (300_000, 100_000)] {
+            let data: Vec<u8> = (0..len).map(|_| noise()).collect();
+            for level in [1, 3, 9] {
+                let zstd = Zstd::new(level).unwrap();
+                let mut out = vec![7; 3];
+                scratch.alike = Some(run);
+                zstd.encode(&data, &logical, &mut out, scratch).unwrap();
+                assert!(out.len() - 3 <= zstd.max_encoded_len(len), "{len} {run} {level}: {}", out.len());
+                let mut back = vec![0; len];
+                zstd.decode(&out[3..], &logical, &mut back, scratch).unwrap();
+                assert!(back == data && out[..3] == [7; 3]);
+                assert!(scratch.alike.is_none());
+            }
+        }
     }
 }
