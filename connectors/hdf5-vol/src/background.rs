@@ -24,7 +24,7 @@ use crate::element;
 use crate::failure::{Failure, Result};
 use crate::file::{Block, CATALOGUE, HEAP, Shared, State};
 use crate::team::{self, Act, Team, attempt};
-use crate::tree::{Body, Id, Object, Space};
+use crate::tree::{Body, Id};
 
 /// The thread begins to put when so many bytes wait.
 const BEGIN: usize = 4 << 20;
@@ -37,10 +37,10 @@ pub const RESIDENT: usize = 32 << 20;
 pub const HEAP_LIMIT: usize = 32 << 20;
 
 /// Attribute of a variable of several ranks: which object of which opening it was made for.
-const OBJECT: &str = "hdf5_object";
+pub(crate) const OBJECT: &str = "hdf5_object";
 
 /// A variable of bytes that grows.
-fn bytes_variable() -> NewVariable {
+pub(crate) fn bytes_variable() -> NewVariable {
     NewVariable {
         dtype: DType::Scalar(Scalar::U8),
         shape: vec![None],
@@ -111,9 +111,13 @@ impl Shared {
                     || state.pending_bytes as u64 >= self.config.buffer / 2
                     || state.written.elapsed() >= LULL
             };
-            let wanted = state.drain || state.pressed || many && lull();
-            let next = state.pending.front().cloned().filter(|_| wanted && state.failed.is_none());
-            let Some(block) = next else {
+            // While the ranks agree on variables none is made; and a flush puts what waits by itself.
+            let stuck = || {
+                let first = state.pending.front().and_then(|block| state.tree.dataset(block.dataset));
+                state.meeting && first.is_some_and(|dataset| dataset.variable.is_none())
+            };
+            let wanted = (state.pressed || many && lull()) && !state.busy && state.failed.is_none();
+            if !wanted || state.pending.is_empty() || stuck() {
                 self.done.notify_all();
                 if state.stop {
                     return;
@@ -123,33 +127,40 @@ impl Shared {
                     false => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
                 };
                 continue;
-            };
-            state.busy = true;
-            let target = state.target(block.dataset);
-            drop(state);
-            let result = match target {
-                Ok(Some(target)) => {
-                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| put(&target, &block)))
-                        .unwrap_or_else(|_| Err(Failure::write("a bug: the thread that writes panicked")))
-                }
-                Ok(None) => Ok(()), // the dataset is gone
-                Err(e) => Err(e),
-            };
-            state = self.lock();
-            state.busy = false;
-            match result {
-                Ok(()) => {
-                    state.pending.pop_front();
-                    state.pending_bytes -= block.data.len();
-                    state.uncommitted.insert(block.dataset);
-                    if let Ok(block) = Arc::try_unwrap(block) {
-                        state.spare.give(block.data, self.config.buffer);
-                    }
-                }
-                Err(e) => state.failed = Some(e),
             }
+            state = self.put_first(state);
             self.done.notify_all();
         }
+    }
+
+    /// Puts the first block that waits; nobody else is putting it. What goes wrong is the file's failure.
+    fn put_first<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let Some(block) = state.pending.front().cloned() else { return state };
+        state.busy = true;
+        let target = state.target(block.dataset);
+        drop(state);
+        let result = match target {
+            Ok(Some(target)) => {
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| put(&target, &block)))
+                    .unwrap_or_else(|_| Err(Failure::write("a bug: putting values panicked")))
+            }
+            Ok(None) => Ok(()), // the dataset is gone
+            Err(e) => Err(e),
+        };
+        let mut state = self.lock();
+        state.busy = false;
+        match result {
+            Ok(()) => {
+                state.pending.pop_front();
+                state.pending_bytes -= block.data.len();
+                state.uncommitted.insert(block.dataset);
+                if let Ok(block) = Arc::try_unwrap(block) {
+                    state.spare.give(block.data, self.config.buffer);
+                }
+            }
+            Err(e) => state.failed = Some(e),
+        }
+        state
     }
 
     /// Makes everything written so far visible to others, and lets it reach the device if that is configured.
@@ -190,34 +201,42 @@ impl Shared {
         result.map(|()| state)
     }
 
-    /// Waits until the thread has put everything.
+    /// Puts everything that waits: here, for handing each block to the thread would cost as much as putting a small one.
     fn drain<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>> {
-        state.drain = true;
         while !state.pending.is_empty() || state.busy {
-            if let Err(e) = state.check() {
-                state.drain = false;
-                return Err(e);
-            }
-            state = self.wait_for_thread(state);
+            state.check()?;
+            state = if state.busy { self.wait_for_thread(state) } else { self.put_first(state) };
         }
-        state.drain = false;
+        state.check()?;
         Ok(state)
     }
 
     /// The flush of all ranks: each puts its own values, and the first makes them visible in one commit with the tree, which must
     /// be the same on all.
     fn flush_together(self: &Arc<Self>, team: &Team) -> Result<()> {
-        let state = self.lock();
-        let digest = team::digest(&state.tree, &state.heap.pending);
+        let done = self.agree_and_commit(team);
+        let mut state = self.lock();
+        state.meeting = false;
+        state.end_promise();
+        drop(state);
+        self.wake.notify_all();
+        done
+    }
+
+    fn agree_and_commit(self: &Arc<Self>, team: &Team) -> Result<()> {
+        let mut state = self.lock();
+        state.meeting = true;
+        let digest = state.digest(team);
         let kept = team::kept(digest, &state.heap.pending);
         let changed = digest != team.agreed.load(Ordering::SeqCst);
         let dirty = state.dirty || changed || !state.pending.is_empty() || !state.uncommitted.is_empty();
         let sound = state.check();
         let crumbs = state.patched_bytes as u64;
-        let missing = state.misses_variables();
+        let missing = state.misses_variables() || team.is_first() && !state.has_books();
+        let version = state.container.snapshot().version();
         drop(state);
-        let said =
-            team.meet(Act::Flush, [digest, u64::from(dirty) | u64::from(missing) << 1, crumbs], sound)?;
+        let flags = u64::from(dirty) | u64::from(missing) << 1 | version << 2;
+        let said = team.meet(Act::Flush, [digest, flags, crumbs], sound)?;
         if said.iter().any(|numbers| numbers[0] != digest) {
             let tree = self.lock().tree.clone();
             return Err(team.disagreement(&tree));
@@ -227,7 +246,9 @@ impl Shared {
         }
         let crumbs = said.iter().any(|numbers| numbers[2] != 0);
         let missing = said.iter().any(|numbers| numbers[1] & 2 != 0);
-        let result = self.commit_together(team, missing, crumbs);
+        // A rank that knows an older schema than another would promise other ids.
+        let differ = said.iter().any(|numbers| numbers[1] >> 2 != version);
+        let result = self.commit_together(team, missing.then_some(differ), crumbs);
         match &result {
             Ok(()) => team.agreed.store(kept, Ordering::SeqCst),
             Err(e) => self.lock().failed = Some(e.clone()),
@@ -235,42 +256,39 @@ impl Shared {
         result
     }
 
-    fn commit_together(self: &Arc<Self>, team: &Team, missing: bool, crumbs: bool) -> Result<()> {
-        let mut ready = Ok(());
-        if missing {
-            // One makes the variables, for all would try at once and all but one have to do it again.
-            let made = match team.is_first() {
-                true => attempt(|| self.lock().make_variables()),
-                false => Ok(()),
-            };
-            team.meet(Act::Make, [0; 3], made)?;
-            if !team.is_first() {
-                ready = attempt(|| Ok(self.lock().container.refresh().map(drop)?));
+    /// `missing`: datasets have no variables; and whether the ranks know different versions of the container.
+    fn commit_together(self: &Arc<Self>, team: &Team, missing: Option<bool>, crumbs: bool) -> Result<()> {
+        let mut ready = attempt(|| match missing {
+            None => Ok(()),
+            Some(differ) => {
+                let mut state = self.lock();
+                state.outdated |= differ;
+                state.catch_up()?;
+                state.adopt_variables();
+                state.promise(team.session.load(Ordering::SeqCst), team.is_first())
             }
-        }
+        });
         if crumbs {
             ready = ready.and(attempt(|| self.exchange_crumbs(team)));
         }
         let laid = attempt(|| {
             ready?;
-            let mut state = self.lock();
-            state.make_variables()?;
-            let mut state = self.drain(state)?;
+            let mut state = self.drain(self.lock())?;
             if team.is_first() {
                 state.put_catalogue()?;
             }
             let writer = state.writer.take();
             let places = team::places(&state.tree);
             drop(state);
-            let Some(writer) = writer else { return Ok((places, 0)) };
+            let Some(writer) = writer else { return Ok((places, 0, false)) };
             writer.seal()?;
             if self.config.sync {
                 writer.sync()?; // all ranks at once, and nothing is left to the first
             }
-            Ok((places, writer.id()))
+            Ok((places, writer.id(), self.config.sync))
         });
-        let (places, sealed) = laid.as_ref().copied().unwrap_or_default();
-        let said = team.meet(Act::Lay, [places, sealed, 0], laid.map(drop))?;
+        let (places, sealed, synced) = laid.as_ref().copied().unwrap_or_default();
+        let said = team.meet(Act::Lay, [places, sealed, synced.into()], laid.map(drop))?;
         let agreed = said.iter().all(|numbers| numbers[0] == places);
         let committed = attempt(|| {
             let mut state = self.lock();
@@ -281,9 +299,12 @@ impl Shared {
             }
             if team.is_first() {
                 let writers: Vec<u64> = said.iter().map(|numbers| numbers[1]).filter(|id| *id != 0).collect();
-                state.container.commit_sealed(&writers)?;
+                let heap = state.heap.stored + state.heap.pending.len() as u64;
+                let lengths = [(CATALOGUE, state.catalogue), (HEAP, heap)];
+                state.commit_promised(&writers, lengths)?;
                 if self.config.sync {
-                    state.container.flush()?;
+                    let synced = said.iter().filter(|numbers| numbers[2] != 0).map(|numbers| numbers[1]);
+                    state.container.flush_after(&synced.collect::<Vec<_>>())?;
                 }
                 state.settle()?;
             }
@@ -294,11 +315,10 @@ impl Shared {
             return Ok(());
         }
         let mut state = self.lock();
-        state.container.refresh()?;
+        state.promised = None; // it was kept
+        state.outdated = true;
         state.removed = false; // the first rank has deleted what went
-        state.settle()?;
-        state.learn_variables();
-        Ok(())
+        state.settle()
     }
 
     /// Ends the file of several ranks: what each wrote after the last flush is kept, and if objects changed since, all meet.
@@ -308,7 +328,7 @@ impl Shared {
         }
         let state = self.lock();
         state.check()?;
-        if team::digest(&state.tree, &state.heap.pending) != team.agreed.load(Ordering::SeqCst) {
+        if state.digest(team) != team.agreed.load(Ordering::SeqCst) {
             drop(state);
             return self.flush_together(team);
         }
@@ -340,6 +360,7 @@ impl Shared {
 pub(crate) struct Target {
     writer: Writer,
     path: String,
+    variable: Variable,
     element: element::Element,
 }
 
@@ -355,7 +376,7 @@ fn put_cells(target: &Target, first: &[u64], count: &[u64], data: &[u8]) -> Resu
     let element = &target.element;
     let (first, count) = (element.first(first), element.count(count));
     let source = Source::dense(data, &count, element.dtype.item_size() as usize)?;
-    Ok(target.writer.put(&target.path, &element.dtype, &source, Some(&first), None)?)
+    Ok(target.writer.put_to((&target.path, &target.variable), &element.dtype, &source, Some(&first))?)
 }
 
 impl State {
@@ -396,13 +417,52 @@ impl State {
         if self.tree.dataset(dataset).is_some_and(|d| d.variable.is_none()) {
             self.make_variables()?;
         }
-        let Some(d) = self.tree.dataset(dataset) else { return Ok(None) };
-        let Some(path) = d.variable.and_then(|(id, _)| self.variables.get(&id)).cloned() else {
+        let Some((id, size)) = self.tree.dataset(dataset).map(|d| (d.variable, d.dtype.size)) else {
+            return Ok(None);
+        };
+        let found = match id {
+            Some((id, _)) => self.place(id, Some(dataset))?,
+            None => None,
+        };
+        let Some((path, variable)) = found else {
             return Err(Failure::damaged(format!("dataset {dataset} has no variable in the container")));
         };
-        let variable = self.container.variable(&path)?;
-        let element = element::Element::of(&variable.dtype, d.dtype.size);
-        Ok(Some(Target { writer: self.writer()?, path, element }))
+        let element = element::Element::of(&variable.dtype, size);
+        Ok(Some(Target { writer: self.writer()?, path, variable, element }))
+    }
+
+    /// A variable that is there or promised, and its path.
+    fn place(&mut self, id: u32, dataset: Option<Id>) -> Result<Option<(String, Variable)>> {
+        if let Some(promised) = self.promised_variable(id, dataset)? {
+            return Ok(Some(promised));
+        }
+        let schema = self.container.schema();
+        if let (Some(path), Some(variable)) = (self.variables.get(&id), schema.variables.get(&id)) {
+            return Ok(Some((path.clone(), variable.clone())));
+        }
+        self.outdated |= self.session.is_some();
+        self.catch_up()?;
+        let schema = self.container.schema();
+        Ok(self.variables.get(&id).cloned().zip(schema.variables.get(&id).cloned()))
+    }
+
+    /// Looks at what the first rank has committed since this one looked.
+    pub(crate) fn catch_up(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.outdated) {
+            self.container.refresh()?;
+            self.learn_variables();
+        }
+        Ok(())
+    }
+
+    /// A number that is the same on ranks with the same tree.
+    fn digest(&self, team: &Team) -> u64 {
+        // What was not touched since all agreed is what they agreed on.
+        let touched = self.dirty || !self.heap.pending.is_empty();
+        match team.agreed.load(Ordering::SeqCst) {
+            agreed if !touched && agreed != 0 => agreed,
+            _ => team::digest(&self.tree, &self.heap.pending),
+        }
     }
 
     pub(crate) fn writer(&mut self) -> Result<Writer> {
@@ -427,11 +487,13 @@ impl State {
 
     /// Has a dataset none?
     fn misses_variables(&self) -> bool {
-        let misses = |object: &Object| match &object.body {
-            Body::Dataset(dataset) => dataset.variable.is_none() && dataset.space != Space::Null,
-            _ => false,
-        };
-        self.tree.objects.values().any(misses)
+        self.tree.objects.values().any(Self::lacks_variable)
+    }
+
+    /// Are there variables for catalogue and heap?
+    fn has_books(&self) -> bool {
+        let schema = self.container.schema();
+        [CATALOGUE, HEAP].iter().all(|path| schema.resolve(path).is_some())
     }
 
     /// Creates, in one commit, the variables of all datasets that have none, and lets those grow that have grown.
@@ -440,8 +502,7 @@ impl State {
     /// carries for which object of which opening it was made: what a killed program left, or a rank that did something else, is
     /// not taken for it.
     pub(crate) fn make_variables(&mut self) -> Result<()> {
-        let made = || [CATALOGUE, HEAP].iter().all(|path| self.container.schema().resolve(path).is_some());
-        if self.session.is_some() && !self.misses_variables() && made() {
+        if self.session.is_some() && !self.misses_variables() && self.has_books() {
             return Ok(());
         }
         match self.try_variables()? {
@@ -576,16 +637,25 @@ impl State {
     /// Puts the tree, and what it speaks of on the heap.
     fn put_catalogue(&mut self) -> Result<()> {
         let writer = self.writer()?;
+        let schema = self.container.schema();
         let append = |path: &str, at: u64, bytes: &[u8]| -> Result<()> {
             if bytes.is_empty() {
                 return Ok(());
             }
+            let variable =
+                self.promised_schema().and_then(|schema| schema.resolve(path)).or(schema.resolve(path));
+            let Some(variable) = variable else {
+                return Err(Failure::damaged(format!("there is no variable {path} in the container")));
+            };
             let source = Source::dense(bytes, &[bytes.len() as u64], 1)?;
-            Ok(writer.put(path, &DType::Scalar(Scalar::U8), &source, Some(&[at]), None)?)
+            Ok(writer.put_to((path, variable), &DType::Scalar(Scalar::U8), &source, Some(&[at]))?)
         };
         append(HEAP, self.heap.stored, &self.heap.pending)?;
         let heap = self.heap.stored + self.heap.pending.len() as u64;
-        append(CATALOGUE, 0, &Catalogue::encode(&self.tree, heap))
+        let catalogue = Catalogue::encode(&self.tree, heap);
+        append(CATALOGUE, 0, &catalogue)?;
+        self.catalogue = catalogue.len() as u64;
+        Ok(())
     }
 
     /// Notes that everything is committed.

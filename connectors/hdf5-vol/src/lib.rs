@@ -27,6 +27,7 @@ pub mod host;
 pub mod memory;
 pub mod mpi;
 pub mod patches;
+pub(crate) mod promise;
 pub mod props;
 pub mod publish;
 pub mod record;
