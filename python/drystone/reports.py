@@ -264,19 +264,36 @@ class Calibration:
     not_kept: str | None = None
     """Why this call could not keep it."""
     text: str = field(default="", repr=False, compare=False)
+    spread: float = 1.0
+    """By how much turns of the same reads differed: the third quartile over the first, at the middle one of all depths and sizes."""
+    moved: float = 1.0
+    """The factor by which some median was moved to fit the others; 1 where all fitted."""
+    load: float | None = None
+    """Programs that wanted a processor when it began, per processor, if the system said so."""
+    noisy: bool = False
+    """Whether somebody else had the machine: kept for a day only, and in no better one's place."""
 
     @classmethod
     def of(
         cls,
-        profile: tuple[list[tuple[int, float, float]], float, float, bool | None, int, int, str],
+        profile: tuple[
+            list[tuple[int, float, float]],
+            float,
+            float,
+            bool | None,
+            int,
+            int,
+            tuple[float, float, float | None, bool],
+            str,
+        ],
         device: str | None = None,
         kept: str | None = None,
         not_kept: str | None = None,
     ) -> Self:
         """Make one of what the engine says."""
-        reads, write, sync, cold, probed, time, text = profile
+        reads, write, sync, cold, probed, time, doubt, text = profile
         depths = tuple(AtDepth(*read) for read in reads)
-        return cls(depths, write, sync, cold, probed, moment(time), device, kept, not_kept, text)
+        return cls(depths, write, sync, cold, probed, moment(time), device, kept, not_kept, text, *doubt)
 
     def __str__(self) -> str:
         return self.text.rstrip("\n")

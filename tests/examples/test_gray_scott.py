@@ -85,7 +85,7 @@ def simulate(ranks, *arguments):
     mpiexec = Path(sys.executable).parent / "mpiexec"
     command = [mpiexec, "-n", ranks, sys.executable, EXAMPLE / "simulate.py", *arguments]
     return subprocess.run(
-        [str(word) for word in command], env=mpi_environment(), capture_output=True, text=True, timeout=120
+        [str(word) for word in command], env=mpi_environment(), capture_output=True, text=True, timeout=280
     )
 
 
@@ -123,7 +123,7 @@ def test_one_wrong_bit_fails_the_analysis(finished, tmp_path):
     command = [EXAMPLE / "analyse.py", folder / "restarted.dry", "--reference", folder / "reference.dry"]
     command += ["--truth", tmp_path / "truth", "--figure", tmp_path / "out.png"]
     ran = subprocess.run(
-        [sys.executable, *(str(word) for word in command)], capture_output=True, text=True, timeout=120
+        [sys.executable, *(str(word) for word in command)], capture_output=True, text=True, timeout=280
     )
     assert ran.returncode == 1
     assert "MISMATCH: step 3 of U" in ran.stderr

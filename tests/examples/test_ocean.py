@@ -12,7 +12,7 @@ SOURCE = Path("/usr/share/ferret-vis/data/coads_climatology.cdf")
 
 def run(*arguments):
     words = [sys.executable, DEMO, *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=280)
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ def program(environment, code, *words, ok=True, **more):
     """Run Python code in a process of its own; gives what it printed."""
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, words)],
-        env=environment, capture_output=True, text=True, errors="replace", timeout=120, **more,
+        env=environment, capture_output=True, text=True, errors="replace", timeout=280, **more,
     )  # fmt: skip
     assert not ok or done.returncode == 0, done.stdout + done.stderr
     return done

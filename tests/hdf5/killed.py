@@ -70,7 +70,7 @@ def what_is_wrong(witness, environment, path, said):
     """What a witness finds; None if all that was said is there."""
     done = subprocess.run(
         [sys.executable, "-c", witness, str(path), str(said)],
-        env=environment, capture_output=True, text=True, check=False, timeout=120,
+        env=environment, capture_output=True, text=True, check=False, timeout=280,
     )  # fmt: skip
     last = (done.stderr.strip().splitlines() or ["it died"])[-1]
     return None if done.returncode == 0 else last
@@ -97,7 +97,7 @@ def kill_ranks(environment, program, path, seed, ranks=3):
                     if flushed >= least and victim in processes:
                         time.sleep(after)
                         os.kill(processes.pop(victim), signal.SIGKILL)
-            if started.wait(timeout=60) == 0:
+            if started.wait(timeout=240) == 0:
                 return connector, flushed, "the program ended well, without its rank"
         finally:
             for process in processes.values():

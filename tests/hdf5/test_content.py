@@ -34,7 +34,7 @@ def publish(native_environment):
     def run(path):
         done = subprocess.run(
             [sys.executable, "-m", "drystone", "publish", "--hdf5", path],
-            env=native_environment, capture_output=True, text=True, timeout=120, check=False,
+            env=native_environment, capture_output=True, text=True, timeout=280, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
 

@@ -30,7 +30,7 @@ def copy(native_environment):
 
     def run(source, to):
         words = [program, library, source, to]
-        return subprocess.run(words, env=native_environment, capture_output=True, text=True, timeout=120)
+        return subprocess.run(words, env=native_environment, capture_output=True, text=True, timeout=280)
 
     return run
 

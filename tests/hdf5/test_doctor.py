@@ -17,7 +17,7 @@ LIBRARY = next(Path(h5py.__file__).parent.with_name("h5py.libs").glob("libhdf5-*
 def run(*words, environment, code=None):
     done = subprocess.run(
         [sys.executable, "-m", "drystone", *map(str, words)],
-        env={**environment, "NO_COLOR": "1"}, capture_output=True, text=True, check=False, timeout=120,
+        env={**environment, "NO_COLOR": "1"}, capture_output=True, text=True, check=False, timeout=280,
     )  # fmt: skip
     assert code is None or done.returncode == code, done.stdout + done.stderr
     return done

@@ -35,7 +35,7 @@ with h5py.File(sys.argv[1], "r") as f:
 def publish(environment, path, code=0):
     done = subprocess.run(
         [sys.executable, "-m", "drystone", "publish", "--hdf5", path],
-        env=environment, capture_output=True, text=True, timeout=120, check=False,
+        env=environment, capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
     assert done.returncode == code, done.stdout + done.stderr
     return done

@@ -21,7 +21,7 @@ def ranks(tmp_path_factory):
 def run(environment, program, count, *words, ok=True):
     """One run, which must really have used the connector."""
     done = subprocess.run(
-        command(program, count, *words), env=environment, capture_output=True, text=True, errors="replace", timeout=100
+        command(program, count, *words), env=environment, capture_output=True, text=True, errors="replace", timeout=280
     )  # fmt: skip
     assert not ok or done.returncode == 0, done.stdout + done.stderr
     assert "connector drystone\n" in done.stdout, done.stdout + done.stderr

@@ -43,7 +43,7 @@ def test_the_wheel_makes_h5py_write_containers_and_publishes_them(fresh, native_
     environment = {k: v for k, v in native_environment.items() if not k.startswith("PYTHON")}
     environment["PATH"] = f"{fresh}:{environment['PATH']}"
     done = subprocess.run(
-        ["bash", "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120
+        ["bash", "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=280
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "DRYSTONE" in done.stdout

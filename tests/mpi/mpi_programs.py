@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 
 
-def run(*command, timeout=120, **more):
+def run(*command, timeout=280, **more):
     """Runs a command to its end; what it said is in the assertion if it fails."""
     return subprocess.run(
         [str(word) for word in command],
@@ -51,7 +51,7 @@ class Stack:
             "OMPI_MCA_btl_base_warn_component_unused": "0",
         }
 
-    def run(self, ranks, *command, timeout=120):
+    def run(self, ranks, *command, timeout=280):
         """Runs a program on so many ranks."""
         words = [self.mpiexec, "-n", str(ranks), *(str(word) for word in command)]
         return subprocess.run(words, capture_output=True, text=True, timeout=timeout, env=self.environment)

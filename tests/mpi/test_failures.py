@@ -43,7 +43,7 @@ def test_an_aggregator_that_is_killed_ends_all_and_loses_nothing(
     failing, tmp_path, stack, writers, victim, when
 ):
     path = tmp_path / "run.dry"
-    ended = stack.run(RANKS, failing(stack), "killed", path, writers, victim, when, timeout=60)
+    ended = stack.run(RANKS, failing(stack), "killed", path, writers, victim, when, timeout=240)
     assert ended.returncode != 0
     found = dry.open(path)
     assert list(found.steps)[:2] == [0, 1]
@@ -70,7 +70,7 @@ def test_what_one_rank_cannot_do_is_an_error_of_all_and_they_go_on(
     failing, tmp_path, stack, kind, writers, victim
 ):
     path = tmp_path / "run.dry"
-    stack.succeed(RANKS, failing(stack), kind, path, writers, victim, timeout=60)
+    stack.succeed(RANKS, failing(stack), kind, path, writers, victim, timeout=240)
     found = dry.open(path)
     assert list(found.steps) == [0, 1, 2]
     check(found)

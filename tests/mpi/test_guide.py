@@ -40,7 +40,7 @@ def place(prefix, tmp_path_factory):
 def typed(place, block, **more):
     home, environment = place
     done = subprocess.run(
-        ["bash", "-euc", block], cwd=home, env=environment | more, capture_output=True, text=True, timeout=120
+        ["bash", "-euc", block], cwd=home, env=environment | more, capture_output=True, text=True, timeout=280
     )
     assert done.returncode == 0, done.stderr
 
@@ -81,6 +81,6 @@ def test_programs_with_mpi_are_compiled_as_the_guide_says(place, tmp_path, stack
         ]
         done = subprocess.run(
             words, env=stack.environment | {"LD_LIBRARY_PATH": environment["LD_LIBRARY_PATH"]}, capture_output=True, text=True,
-            timeout=60,
+            timeout=240,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

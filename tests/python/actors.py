@@ -17,7 +17,7 @@ PROCESSES.set_forkserver_preload(["numpy", "drystone", "pytest"])
 
 PUTS = 5
 SHAPE = (37, 53)
-WAIT = 60
+WAIT = 240
 
 
 def create(path, durability="async"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -26,10 +27,11 @@ def test_a_calibration_is_kept_for_other_containers_on_the_device(path: Path, ca
         assert {p.name for p in path.iterdir()} == before
         assert found.kept is not None
         assert Path(found.kept).parent == cache / "devices"
-        # On a busy machine a depth may come out as no store can have it, and is refused.
-        depths = [read.depth for read in found.reads]
-        assert depths[0] == 1
-        assert depths == [depth for depth in (1, 2, 4, 8, 16) if depth in depths]
+        assert [read.depth for read in found.reads] == [1, 2, 4, 8, 16]
+        assert found.spread >= 1
+        assert found.moved >= 1
+        assert found.load is None or found.load >= 0
+        assert ("NOISY" in str(found)) == found.noisy
         assert found.write > 0
         assert found.sync > 0
         assert found.time is not None
@@ -69,6 +71,22 @@ def test_a_cache_folder_that_cannot_be_written_is_said_and_fails_nothing(path: P
         assert c.calibration is not None, "this handle knows it"
 
 
+def test_what_was_measured_in_a_noise_is_said_where_layouts_are_explained(path: Path, cache: Path):
+    with dry.create(path) as c:
+        c.create_variable("x", "f4", (64, 64))
+        found = c.calibrate(seconds=0.1, max_bytes=16 << 20)
+        assert ("NOISY" in c["x"].why((64, 64))) == found.noisy
+    assert found.kept is not None
+    kept = Path(found.kept)
+    document = json.loads(kept.read_text())
+    for load, noisy in ((9.5, True), (0.1, False)):
+        kept.write_text(json.dumps(document | {"load": load, "spread": 1.0, "moved": 1.0}))
+        with dry.open(path) as c:
+            assert c.calibration is not None
+            assert c.calibration.noisy == noisy
+            assert ("NOISY" in c["x"].why((64, 64))) == noisy
+
+
 def test_a_reader_cannot_calibrate_and_limits_are_checked(path: Path, cache: Path):
     with dry.create(path) as c, pytest.raises(dry.InvalidArgumentError):
         c.calibrate(max_bytes=1000)
@@ -84,7 +102,10 @@ def test_the_command_measures_any_folder_and_shows_what_is_known(tmp_path: Path,
     assert run("--show").returncode == 3
     measured = run("--seconds", "0.2", "--most", "16")
     assert measured.returncode == 0, measured.stderr
-    assert "kept for 30 days" in measured.stdout
+    assert (
+        "kept for 30 days" in measured.stdout or "kept for a day" in measured.stdout
+    )  # as busy as the machine is
+    assert "turns of the same reads differed" in measured.stdout
     assert "per sync" in measured.stdout
-    assert " 1 under way" in run("--show").stdout  # a busy machine may have other depths refused
+    assert "16 under way" in run("--show").stdout
     assert run("--seconds", "-1").returncode == 2

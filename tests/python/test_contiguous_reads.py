@@ -89,3 +89,24 @@ def test_a_run_is_read_in_few_calls_of_no_more_bytes_than_are_stored(tmp_path: P
     assert after[0] - calls <= 40, "80 blocks of 45 KiB"
     assert after[1] - bytes_ < expected.nbytes * 1.01 + 4096
     assert np.array_equal(out, expected)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "u1", [("x", "f8"), ("n", "i8", (2,))]])
+def test_large_arrays_that_reading_makes_begin_at_a_line_and_hold_rows_of_whole_lines(
+    tmp_path: Path, dtype: object
+) -> None:
+    shape = (160, 96, 320 // np.dtype(dtype).itemsize * 3)
+    values = np.frombuffer(np.random.default_rng(1).bytes(np.prod(shape) * np.dtype(dtype).itemsize), "u1")
+    values = (values & 63).view(dtype).reshape(shape)
+    with dry.create(tmp_path / "run.dry") as c:
+        c.create_variable("a", dtype, shape, chunks=(32, 24, 64))
+        with c.writer(rank=0, nranks=1) as w:
+            w.put("a", values)
+        c.commit()
+        for key in (..., slice(3, 155), (slice(None), slice(1, 95), slice(None, None, -1))):
+            found = c["a"][key]
+            assert found.nbytes >= 4 << 20
+            assert found.ctypes.data % 64 == 0
+            assert found.flags.c_contiguous
+            assert found.flags.writeable
+            assert found.tobytes() == np.ascontiguousarray(values[key]).tobytes()

@@ -436,7 +436,7 @@ def test_follow_gives_each_step_once_as_it_is_committed(path):
     with dry.open(path) as reader:
         thread.start()
         seen = []
-        for step in reader.follow(timeout=20, poll=0.05):
+        for step in reader.follow(timeout=120, poll=0.05):
             assert reader["v"][step].tolist() == [step] * 3
             seen.append(step)
             if step == 5:

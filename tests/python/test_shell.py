@@ -30,7 +30,7 @@ ENVIRONMENT = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "
 def run(*arguments, code=None):
     done = subprocess.run(
         [sys.executable, "-m", "drystone", *map(str, arguments)],
-        env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=60,
+        env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
     assert code is None or done.returncode == code, done.stderr
     return done
@@ -147,7 +147,7 @@ def test_fish_completes_commands_options_files_and_variables(places):
         code += f"set found (complete -C '{quoted}' | string split -f1 \\t); echo = $found\n"
     done = subprocess.run(
         ["fish", "--no-config", "-c", code],
-        cwd=places, env=ENVIRONMENT, capture_output=True, text=True, check=True, timeout=120,
+        cwd=places, env=ENVIRONMENT, capture_output=True, text=True, check=True, timeout=280,
     )  # fmt: skip
     for (words, offered), line in zip(COMPLETED, done.stdout.splitlines(), strict=True):
         assert {name.rstrip("/") for name in line.split()[1:]} == offered, words
@@ -200,7 +200,7 @@ def read_to_the_end(terminal):
 
 
 def wait_until(so):
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while not so():
         assert time.monotonic() < end
         time.sleep(0.01)

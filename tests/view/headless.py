@@ -177,7 +177,7 @@ class Browser:
             raise PageError(details.get("exception", {}).get("description", details["text"]))
         return found["result"].get("value")
 
-    def wait(self, condition, seconds=20):
+    def wait(self, condition, seconds=60):
         """Until an expression is true; gives its value."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:

@@ -1,7 +1,6 @@
 """The page of `drystone view` in a real browser: what its pixels, figures and lists say is what NumPy says."""
 
 import json
-import time
 from pathlib import Path
 
 import drystone as dry
@@ -50,9 +49,11 @@ def drawn(page, shows, canvas="#image"):
 
 
 def middle(page, row, column, shape, flip):
-    """Where the middle of a cell stands in the window."""
+    """Where the middle of a cell stands in the window, once what is shown is painted there."""
+    page.run(PAINTED)
+    frame = page.wait("document.querySelector('#image')?.dataset.frame")
     left, top, _, _ = page.box("#image")
-    x, y, w, h = map(float, page.run("document.querySelector('#image').dataset.frame").split(","))
+    x, y, w, h = map(float, frame.split(","))
     down = (row + 0.5) / shape[0]
     return left + x + w * (column + 0.5) / shape[1], top + y + h * (1 - down if flip else down)
 
@@ -95,12 +96,15 @@ class page_box:
     """The page, with the canvas at the origin: pixels of a canvas have no window around them."""
 
     def __init__(self, page):
-        self._frame = page.run("document.querySelector('#image').dataset.frame")
+        self._frame = page.wait("document.querySelector('#image')?.dataset.frame")
 
     def box(self, _):
         return 0, 0, 0, 0
 
     def run(self, _):
+        """Nothing is asked of a page that is painted."""
+
+    def wait(self, _):
         return self._frame
 
 
@@ -231,9 +235,8 @@ def test_large_arrays_come_thinned_and_in_full_where_they_are_narrowed(page, ser
     page.run("document.querySelector('#image').focus()")
     for _ in range(2):
         page.press("+")
-        page.wait("!!document.querySelector('#whole')")
-        page.run("new Promise((done) => setTimeout(done, 300))")
-    assert page.text("#note") == ""
+        page.wait("!!document.querySelector('#whole') && !document.querySelector('.busy')")
+    page.wait("document.querySelector('#note')?.textContent === ''")
     page.press("ArrowDown")
     cell = json.loads(page.wait("document.querySelector('#cell')?.textContent"))
     assert float(page.text("#under")) == served[0]["wide"][tuple(cell)]
@@ -270,8 +273,8 @@ def test_the_map_shows_blocks_and_what_is_known_of_each(page, served):
     show(page, "fields/temperature")
     page.click("#tab-layout")
     page.wait("document.querySelectorAll('#blocks tbody tr').length === 2")
-    left, top, width, height = page.box("#map")
     page.run(PAINTED)
+    left, top, width, height = page.box("#map")
     page.click((left + width * 0.5, top + height * 0.2))  # the north
     page.wait("document.querySelector('#block-facts')?.textContent.includes('rank 1')")
     page.wait("document.querySelector('#plan')?.textContent.includes('1 block')")
@@ -397,5 +400,4 @@ def test_it_is_dark_where_that_is_preferred_and_fits_a_narrow_window(page):
     page.resize(420, 800)
     show(page, "fields/temperature")
     drawn(page, "2,0,0,0")
-    time.sleep(0.1)
-    assert page.run("document.documentElement.scrollWidth <= 420")
+    page.wait("document.documentElement.scrollWidth <= 420")

@@ -68,7 +68,7 @@ fn watch() {
         if now != last {
             (last, since) = (now, Instant::now());
         }
-        if since.elapsed() > Duration::from_secs(30) {
+        if since.elapsed() > Duration::from_secs(120) {
             eprintln!("DRYSTONE_SEED={now} does not end");
             std::process::abort();
         }
@@ -121,7 +121,7 @@ fn nothing_a_stranger_writes_panics_hangs_or_takes_memory_without_bound() {
             let place = PANICKED.lock().unwrap().take().unwrap_or_default();
             found.entry(place).or_insert(case);
         }
-        if took > Duration::from_secs(5) {
+        if took > Duration::from_secs(20) {
             found.entry(format!("it takes {took:?}")).or_insert(case);
         }
         if peak > MEMORY {

@@ -54,13 +54,16 @@ type PublishedItem =
 type PublishResult = (u64, Vec<PublishedItem>, Vec<(String, String)>, Option<PathBuf>);
 
 /// ((depth, bandwidth, seconds per request) of reads, write bandwidth, seconds per sync, cold, bytes of the probe, time, as text)
-type ProfileItem = (Vec<(u32, f64, f64)>, f64, f64, Option<bool>, u64, u64, String);
+type ProfileItem = (Vec<(u32, f64, f64)>, f64, f64, Option<bool>, u64, u64, DoubtItem, String);
+/// (spread, moved, load per processor, whether that is noisy)
+type DoubtItem = (f64, f64, Option<f64>, bool);
 /// (profile, device, file it is kept in, why it is not)
 type CalibrationResult = (ProfileItem, Option<String>, Option<String>, Option<String>);
 
 fn profile(found: &Profile) -> ProfileItem {
     let reads = found.reads.iter().map(|r| (r.depth, r.bandwidth, r.request)).collect();
-    (reads, found.write, found.sync, found.cold, found.probed, found.time, found.to_string())
+    let doubt = (found.doubt.spread, found.doubt.moved, found.doubt.load, found.doubt.is_noisy());
+    (reads, found.write, found.sync, found.cold, found.probed, found.time, doubt, found.to_string())
 }
 
 /// Runs long work without the interpreter lock, and lets Python hear of its progress: `False` from `progress`, an exception

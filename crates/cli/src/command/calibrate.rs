@@ -47,7 +47,10 @@ pub(super) fn run(asked: &Calibrate, json: bool, output: &mut Output) -> Result<
     }
     output.text(&done.profile.to_string());
     match (&done.kept, &done.not_kept) {
-        (Some(path), _) => output.line(&format!("kept for 30 days in {}", path.display())),
+        (Some(path), _) => {
+            let days = if done.profile.doubt.is_noisy() { "a day" } else { "30 days" };
+            output.line(&format!("kept for {days} in {}", path.display()));
+        }
         (None, why) => output.line(&format!("not kept: {}", why.as_deref().unwrap_or_default())),
     }
     Ok(OK)
@@ -69,5 +72,9 @@ fn profile_json(profile: &Profile, device: Option<String>) -> Vec<(&'static str,
         ("cold", profile.cold.map_or(Json::Null, Json::from)),
         ("probed", profile.probed.into()),
         ("time", profile.time.into()),
+        ("spread", profile.doubt.spread.into()),
+        ("moved", profile.doubt.moved.into()),
+        ("load", profile.doubt.load.map_or(Json::Null, Json::from)),
+        ("noisy", profile.doubt.is_noisy().into()),
     ]
 }

@@ -4,13 +4,15 @@
 
 use std::path::{Path, PathBuf};
 
-use drystone_plan::layout::{AtDepth, Profile};
+use drystone_plan::layout::{AtDepth, Doubt, Profile};
 use serde_json::{Value, json};
 
 use crate::segment::crc32;
 
 /// After so long a device is as if it had never been measured.
 const EXPIRES: u64 = 30 * 24 * 3600 * 1_000_000_000;
+/// And one that was measured while somebody else had the machine.
+const NOISY_EXPIRES: u64 = 24 * 3600 * 1_000_000_000;
 /// A profile's file is not longer than this.
 const MAX_LEN: u64 = 64 << 10;
 /// Profiles hold no more depths.
@@ -38,6 +40,15 @@ pub(super) fn keep(device: &str, profile: &Profile) -> Result<PathBuf, String> {
 
 fn keep_in(folder: &Path, device: &str, profile: &Profile) -> Result<PathBuf, String> {
     let path = file(folder, device);
+    if profile.doubt.is_noisy()
+        && let Some(better) = find_in(folder, device, profile.time).filter(|kept| !kept.doubt.is_noisy())
+    {
+        let days = profile.time.saturating_sub(better.time) / (24 * 3600 * 1_000_000_000);
+        return Err(format!(
+            "it is noisy, and one of {days} days ago that is not stays in {}",
+            path.display()
+        ));
+    }
     let written = std::fs::create_dir_all(folder.join("devices")).and_then(|()| {
         let beside = path.with_extension(format!("{:x}.tmp", crate::random::id64()));
         std::fs::write(&beside, encode(device, profile))
@@ -50,7 +61,7 @@ fn keep_in(folder: &Path, device: &str, profile: &Profile) -> Result<PathBuf, St
     written.map(|()| path.clone()).map_err(|e| format!("{} cannot be written: {e}", path.display()))
 }
 
-/// The profile that is kept for a device, unless it is too old at `now` or not sound.
+/// The profile that is kept for a device, unless it is too old at `now`, not sound, or not plausible: as if nobody had measured.
 pub(super) fn find(device: &str, now: u64) -> Option<Profile> {
     find_in(&cache_folder()?, device, now)
 }
@@ -59,7 +70,9 @@ fn find_in(folder: &Path, device: &str, now: u64) -> Option<Profile> {
     let path = file(folder, device);
     let fits = std::fs::metadata(&path).ok().is_some_and(|m| m.is_file() && m.len() <= MAX_LEN);
     let profile = decode(device, &std::fs::read(&path).ok().filter(|_| fits)?)?;
-    (profile.is_sound() && now.saturating_sub(profile.time) < EXPIRES).then_some(profile)
+    let expires = if profile.doubt.is_noisy() { NOISY_EXPIRES } else { EXPIRES };
+    let holds = profile.is_sound() && profile.is_plausible();
+    (holds && now.saturating_sub(profile.time) < expires).then_some(profile)
 }
 
 fn encode(device: &str, profile: &Profile) -> Vec<u8> {
@@ -76,6 +89,9 @@ fn encode(device: &str, profile: &Profile) -> Vec<u8> {
         "reads": reads,
         "write": profile.write,
         "sync": profile.sync,
+        "spread": profile.doubt.spread,
+        "moved": profile.doubt.moved,
+        "load": profile.doubt.load,
     });
     let mut text = format!("{document:#}").into_bytes();
     text.push(b'\n');
@@ -98,6 +114,12 @@ fn decode(device: &str, bytes: &[u8]) -> Option<Profile> {
         cold: document.get("cold")?.as_bool(),
         probed: document.get("probed")?.as_u64()?,
         time: document.get("time")?.as_u64()?,
+        // Of a version that kept none of these nothing is known.
+        doubt: Doubt {
+            spread: number(&document, "spread").unwrap_or(Doubt::NONE.spread),
+            moved: number(&document, "moved").unwrap_or(Doubt::NONE.moved),
+            load: number(&document, "load"),
+        },
     })
 }
 
@@ -108,9 +130,17 @@ mod tests {
     fn profile() -> Profile {
         let reads = vec![
             AtDepth { depth: 1, bandwidth: 1.5e9, request: 2.5e-4 },
-            AtDepth { depth: 8, bandwidth: 3e9, request: 4e-5 },
+            AtDepth { depth: 2, bandwidth: 2e9, request: 1.5e-4 },
         ];
-        Profile { reads, write: 9e8, sync: 1e-3, cold: None, probed: 1 << 20, time: 1_000 }
+        Profile {
+            reads,
+            write: 9e8,
+            sync: 1e-3,
+            cold: None,
+            probed: 1 << 20,
+            time: 1_000,
+            doubt: Doubt::NONE,
+        }
     }
 
     #[test]
@@ -122,6 +152,44 @@ mod tests {
         assert_eq!(find_in(folder.path(), "host ext4 /dev/b", 2_000), None);
         assert_eq!(find_in(folder.path(), "host ext4 /dev/a", 1_000 + EXPIRES), None);
         assert_eq!(std::fs::read_dir(folder.path().join("devices")).unwrap().count(), 1);
+    }
+
+    /// Symptom: what was measured while tests ran shaped the blocks of a month. It is as good as none for longer than a day, and no
+    /// reason to forget a better one.
+    #[test]
+    fn a_noisy_profile_expires_soon_and_replaces_no_quiet_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let doubt = Doubt { spread: 4.0, moved: 1.6, load: Some(3.0) };
+        let noisy = Profile { doubt, write: 1e8, ..profile() };
+        let found = |now| find_in(folder.path(), "d", now);
+        keep_in(folder.path(), "d", &noisy).unwrap();
+        assert_eq!(found(2_000), Some(noisy.clone()));
+        assert_eq!(found(1_000 + NOISY_EXPIRES), None);
+        keep_in(folder.path(), "d", &profile()).unwrap();
+        let again = Profile { time: 5_000, ..noisy.clone() };
+        assert!(keep_in(folder.path(), "d", &again).unwrap_err().contains("is noisy"));
+        assert_eq!(found(6_000), Some(profile()));
+        let late = Profile { time: 1_000 + EXPIRES, ..noisy };
+        keep_in(folder.path(), "d", &late).unwrap();
+        assert_eq!(found(late.time + 1), Some(late));
+    }
+
+    #[test]
+    fn a_profile_of_a_version_that_measured_each_depth_by_itself_is_ignored_where_it_contradicts_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = |last: f64| {
+            let line = |depth: u32, bandwidth: f64| {
+                format!(r#"{{"depth":{depth},"bandwidth":{bandwidth},"request":1.6e-5}}"#)
+            };
+            let lines = [line(1, 9e8), line(4, 1e9), line(8, 1e9), line(16, last)].join(",");
+            let rest = r#""time":1000,"probed":1,"cold":true,"write":1e9,"sync":1e-4"#;
+            std::fs::write(file(folder.path(), "d"), format!(r#"{{"device":"d","reads":[{lines}],{rest}}}"#))
+                .unwrap();
+            find_in(folder.path(), "d", 2_000)
+        };
+        std::fs::create_dir(folder.path().join("devices")).unwrap();
+        assert_eq!(old(1.1e9).unwrap().doubt, Doubt::NONE);
+        assert_eq!(old(2.5e9), None);
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! The measurement: a probe is written, synced, forgotten, and read at random places in two sizes, ever more at a time.
 //!
-//! Two sizes give the two numbers of a line: what a request costs by itself, and what its bytes cost. No place is read twice, and
-//! small reads lie apart, so that nothing is read ahead for another.
+//! Two sizes give the two numbers of a line: what a request costs by itself, and what its bytes cost. All depths are measured in turns,
+//! before each of which the probe is forgotten: a moment at which somebody else has the machine spoils one turn of some depths, and not
+//! all turns of one. In a turn no place is read twice, and small reads lie apart, so that nothing is read ahead for another.
+//! What is believed of the times is [`settle`]'s.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use drystone_plan::layout::{AtDepth, Profile};
+use drystone_plan::layout::{Doubt, LARGE, Profile, SMALL, Turns, settle};
 use drystone_store::{PutMode, Reply, Request, Store, StoreError};
 
 use crate::container::lock;
@@ -34,13 +36,10 @@ impl Default for Limits {
 const PIECE: u64 = 4 << 20;
 /// With so many there are places for reads of both sizes at all depths.
 const FEWEST: u64 = 4;
-/// The two sizes of reads. The larger one is what the engine merges requests to.
-const SMALL: u64 = 16 << 10;
-const LARGE: u64 = 1 << 20;
 /// Small reads lie so far apart.
 const APART: u64 = 128 << 10;
-/// Turns of each measurement.
-const TURNS: usize = 3;
+/// Turns of all measurements.
+const TURNS: u32 = 5;
 /// So many requests under way.
 const DEPTHS: [u32; 5] = [1, 2, 4, 8, 16];
 const SYNCS: usize = 16;
@@ -53,14 +52,26 @@ pub(super) fn measure(store: &dyn Store, limits: &Limits) -> Result<Profile> {
         return Err(Error::invalid("a calibration needs at least 16 MiB and some time"));
     }
     remove_stale(store)?;
+    let load = load();
     let mut probe =
         Probe { store, prefix: format!("{PREFIX}{:016x}-{:016x}", now(), id64()), pieces: Vec::new() };
     let write = probe.write(limits)?;
     let sync = probe.syncs(limits.time / 6)?;
-    let cold = probe.forget()?;
-    let reads = probe.reads(limits.time / 2)?;
+    let (turns, cold) = probe.reads(limits.time / 2)?;
+    let (reads, doubt) = settle(&turns);
+    if reads.is_empty() {
+        return Err(Error::invalid("there was no time to read anything; allow more"));
+    }
     let probed = probe.pieces.len() as u64 * PIECE;
-    Ok(Profile { reads, write, sync, cold, probed, time: now() })
+    Ok(Profile { reads, write, sync, cold, probed, time: now(), doubt: Doubt { load, ..doubt } })
+}
+
+/// Programs that want a processor, per processor, in the last minute; `None` where the system does not say.
+fn load() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    let processors = std::thread::available_parallelism().ok()?.get();
+    let all: f64 = text.split_whitespace().next()?.parse().ok()?;
+    Some(all / processors as f64)
 }
 
 fn remove_stale(store: &dyn Store) -> Result<()> {
@@ -176,46 +187,36 @@ impl Probe<'_> {
         Ok(cold)
     }
 
-    fn reads(&self, time: Duration) -> Result<Vec<AtDepth>> {
-        // A quarter of the pieces for small reads, at least one; in no order, each place once.
-        let few = (self.pieces.len() / 4).max(1);
+    /// What reads took, in turns of all depths, and whether all came from the medium.
+    fn reads(&self, time: Duration) -> Result<(Vec<Turns>, Option<bool>)> {
+        // A third of the pieces for small reads, at least one; in no order, in each turn each place once.
+        let few = (self.pieces.len() / 3).max(1);
         let places = |from: usize, to: usize, apart: u64| {
             let mut all: Vec<(usize, u64)> =
                 (from..to).flat_map(|piece| (0..PIECE / apart).map(move |n| (piece, n * apart))).collect();
             all.sort_by_cached_key(|_| id64());
             all
         };
-        let small = places(0, few, APART);
-        let large = places(few, self.pieces.len(), LARGE);
-        let each = time / (2 * DEPTHS.len() as u32);
-        let share = |places: &[(usize, u64)], turn: usize| {
+        let share = |places: &[(usize, u64)], n: usize| {
             let many = places.len() / DEPTHS.len();
-            places.get(turn * many..(turn + 1) * many).unwrap_or_default().to_vec()
+            places.get(n * many..(n + 1) * many).unwrap_or_default().to_vec()
         };
-        let mut out = Vec::new();
-        for (turn, depth) in DEPTHS.into_iter().enumerate() {
-            let little = self.timed(&share(&small, turn), SMALL, depth, each)?;
-            let much = self.timed(&share(&large, turn), LARGE, depth, each)?;
-            if let (Some(little), Some(much)) = (little, much) {
-                out.push(line(depth, little, much));
+        let each = time / (2 * TURNS * DEPTHS.len() as u32);
+        let mut out = DEPTHS.map(|depth| Turns { depth, ..Turns::default() }).to_vec();
+        let mut cold = Some(true);
+        for _ in 0..TURNS {
+            cold = match (cold, self.forget()?) {
+                (Some(a), Some(b)) => Some(a && b),
+                _ => None,
+            };
+            let small = places(0, few, APART);
+            let large = places(few, self.pieces.len(), LARGE);
+            for (n, turns) in out.iter_mut().enumerate() {
+                turns.small.extend(self.turn(&share(&small, n), SMALL, turns.depth, each)?);
+                turns.large.extend(self.turn(&share(&large, n), LARGE, turns.depth, each)?);
             }
         }
-        if out.is_empty() {
-            return Err(Error::invalid("there was no time to read anything; allow more"));
-        }
-        Ok(believed(out))
-    }
-
-    /// Seconds per request of `len` bytes, `depth` under way: what the wall clock says for all of them together. In [`TURNS`] turns,
-    /// of which the median counts: in one of them somebody else may have had the machine. `None` if there was nothing to read.
-    fn timed(&self, places: &[(usize, u64)], len: u64, depth: u32, time: Duration) -> Result<Option<f64>> {
-        let many = places.len().div_ceil(TURNS).max(1);
-        let mut turns = Vec::with_capacity(TURNS);
-        for places in places.chunks(many) {
-            turns.extend(self.turn(places, len, depth, time / TURNS as u32)?);
-        }
-        turns.sort_by(f64::total_cmp);
-        Ok(turns.get(turns.len() / 2).copied())
+        Ok((out, cold))
     }
 
     /// Wall-clock seconds per request of one turn.
@@ -261,31 +262,6 @@ impl Probe<'_> {
     }
 }
 
-/// Lines that no store can have, in view of the others: a depth that moves bytes faster than the requests under way could, each
-/// as fast as alone, with room for a cache in between. The first line always counts.
-fn believed(lines: Vec<AtDepth>) -> Vec<AtDepth> {
-    let mut out: Vec<AtDepth> = Vec::with_capacity(lines.len());
-    for line in lines {
-        let most = out
-            .iter()
-            .map(|l| l.bandwidth * f64::from(line.depth) / f64::from(l.depth))
-            .fold(f64::MAX, f64::min);
-        if line.bandwidth <= 2.0 * most {
-            out.push(line);
-        }
-    }
-    out
-}
-
-/// The line through what a small and a large request took. At least half of a small request is taken to be the request itself, and
-/// of a large one its bytes: on a busy machine the difference of two times may say anything.
-fn line(depth: u32, small: f64, large: f64) -> AtDepth {
-    let slope = (large - small).max(0.0) / (LARGE - SMALL) as f64;
-    let request = (small - SMALL as f64 * slope).max(small / 2.0);
-    let bandwidth = LARGE as f64 / (large - request).max(large / 2.0);
-    AtDepth { depth, bandwidth: bandwidth.clamp(1.0, 1e15), request: request.clamp(1e-7, 1e4) }
-}
-
 /// Bytes that no device stores shorter.
 fn fill(data: &mut [u8], seed: u64) {
     let mut state = seed | 1;
@@ -312,7 +288,8 @@ mod tests {
         for store in stores {
             let profile = measure(store, &LITTLE).unwrap();
             assert!(profile.is_sound(), "{profile}");
-            assert!((1..=DEPTHS.len()).contains(&profile.reads.len()), "{profile}");
+            assert_eq!(profile.reads.len(), DEPTHS.len(), "{profile}");
+            assert!(profile.is_plausible(), "{profile}");
             assert!(profile.probed <= LITTLE.bytes && profile.probed >= FEWEST * PIECE);
             assert_eq!(store.list("").unwrap(), [], "{}", store.describe());
         }
@@ -332,29 +309,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_no_store_can_have_is_refused() {
-        let at = |depth, bandwidth| AtDepth { depth, bandwidth, request: 1e-4 };
-        let kept = believed(vec![at(1, 1e9), at(2, 5e8), at(4, 1.7e9), at(8, 1.8e9), at(16, 2.5e11)]);
-        assert_eq!(kept.iter().map(|line| line.depth).collect::<Vec<_>>(), [1, 2, 4, 8]);
-        // One that serves each request as fast as if it were alone is believed.
-        let far = vec![at(1, 9e7), at(2, 1.8e8), at(4, 3.6e8), at(8, 7.2e8), at(16, 1.4e9)];
-        assert_eq!(believed(far.clone()), far);
-    }
-
-    #[test]
-    fn a_line_is_taken_through_both_sizes() {
-        // 100 us and 1 GB/s.
-        let took = |bytes: u64| 1e-4 + bytes as f64 / 1e9;
-        let found = line(4, took(SMALL), took(LARGE));
-        assert!(
-            (found.bandwidth / 1e9 - 1.0).abs() < 1e-6 && (found.request / 1e-4 - 1.0).abs() < 1e-6,
-            "{found:?}"
-        );
-        for (small, large) in [(1e-3, 1e-3), (1e-3, 1e-4), (5e-5, 3e-3), (1e-5, 1e-5)] {
-            let found = line(1, small, large);
-            assert!(found.request >= small / 2.0 && found.request <= small, "{found:?}");
-            assert!(found.bandwidth <= 2.0 * LARGE as f64 / large, "{found:?}");
-        }
+    fn a_calibration_needs_some_bytes_and_some_time() {
         assert!(measure(&MemoryStore::new(), &Limits { bytes: 1, ..LITTLE }).is_err());
+        assert!(measure(&MemoryStore::new(), &Limits { time: Duration::ZERO, ..LITTLE }).is_err());
     }
 }

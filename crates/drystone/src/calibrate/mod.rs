@@ -37,7 +37,7 @@ pub struct Calibration {
     pub not_kept: Option<String>,
 }
 
-/// Measures what a store costs and keeps the result for its device, for 30 days.
+/// Measures what a store costs and keeps the result for its device: for 30 days, for one if it is noisy and no better one is there.
 ///
 /// `limits` bounds time and bytes. Objects named `drystone-probe-…` are made and removed. Errors are the store's, when it cannot be
 /// written to; that the result cannot be kept is none.
@@ -66,11 +66,15 @@ pub fn profile_of(store: &dyn Store) -> Option<Profile> {
 pub(crate) struct Known(Mutex<Option<Option<Profile>>>);
 
 impl Container {
-    /// Measures what this container's store costs; see [`calibrate`]. The handle uses the result from then on, others find it.
+    /// Measures what this container's store costs; see [`calibrate`]. The handle uses the result from then on, others find it; unless it
+    /// is noisy and there is one that is not.
     pub fn calibrate(&self, limits: &Limits) -> Result<Calibration> {
         self.inner.require_writable()?;
         let done = calibrate(self.inner.store.as_ref(), limits)?;
-        *lock(&self.inner.known.0) = Some(Some(done.profile.clone()));
+        // A noisy one does not take the place of a better one.
+        let better = || profile_of(self.inner.store.as_ref()).filter(|kept| !kept.doubt.is_noisy());
+        let known = if done.profile.doubt.is_noisy() { better() } else { None };
+        *lock(&self.inner.known.0) = Some(Some(known.unwrap_or_else(|| done.profile.clone())));
         Ok(done)
     }
 

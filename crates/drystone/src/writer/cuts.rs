@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use drystone_format::schema::Variable;
-use drystone_plan::layout::{Cut, LOG, cut_block};
+use drystone_plan::layout::{Cut, Doubt, LOG, cut_block};
 use drystone_transform::Transform;
 
 use super::accept::transform_of;
@@ -132,6 +132,8 @@ impl Container {
             Transform::Chain(chain) => !chain.is_identity(),
             Transform::Auto(_) => true,
         };
-        cut(&self.inner, (path, &variable), count, room, coded)
+        let (mut cut, from) = cut(&self.inner, (path, &variable), count, room, coded)?;
+        cut.doubt = self.inner.profile().map(|profile| profile.doubt).filter(Doubt::is_noisy);
+        Ok((cut, from))
     }
 }

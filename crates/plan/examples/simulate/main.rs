@@ -9,7 +9,7 @@ mod data;
 
 use clients::{Machine, Outcome, simulate};
 use data::{Layout, World};
-use drystone_plan::layout::{Device, Spread, closed_form};
+use drystone_plan::layout::{Device, LOG, Spread, closed_form, cut_block, standard_mix};
 
 const MACHINE: Machine =
     Machine { bandwidth: 250e6, seek: 8e-3, request: 2e-3, link: 200e6, in_flight: 8, rpc: 1 << 20 };
@@ -20,8 +20,15 @@ fn device() -> Device {
     Device { bandwidth: MACHINE.bandwidth, request: MACHINE.seek + MACHINE.request }
 }
 
-fn model() -> u64 {
+/// How many ways the closed form cuts along j and along k, which serves the planes across these two.
+fn closed() -> u64 {
     closed_form(&[BLOCK; 3], ITEM, &[1, 2], &device())[1]
+}
+
+/// What a writer takes where nobody says how he reads: the extents for planes across all three axes, boxes and everything.
+fn cut() -> Vec<u64> {
+    let count = [BLOCK; 3];
+    cut_block(&count, ITEM, false, &standard_mix(&count, false), &device(), &LOG).edges
 }
 
 fn say(experiment: &str, layout: &str, more: &str, out: &Outcome) {
@@ -32,7 +39,7 @@ fn say(experiment: &str, layout: &str, more: &str, out: &Outcome) {
 }
 
 fn planes(writers: u64, targets: u64) {
-    let ways = model();
+    let ways = closed();
     let layouts = [
         ("contiguous", Layout::Contiguous),
         ("one chunk", Layout::Whole),
@@ -54,6 +61,8 @@ fn planes(writers: u64, targets: u64) {
 }
 
 fn sweep(writers: u64, targets: u64, readers: u64) {
+    let cut = cut();
+    let (ways_j, ways_k) = (BLOCK.div_ceil(cut[1]), BLOCK.div_ceil(cut[2]));
     for spread in [Spread::Hilbert, Spread::Lattice] {
         for ways in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 24, 32] {
             let world = World::new(writers, targets, Layout::Cut { ways, spread }, device());
@@ -62,8 +71,9 @@ fn sweep(writers: u64, targets: u64, readers: u64) {
                 for stored in [true, false] {
                     let out = simulate(&MACHINE, targets, world.plane(axis, readers, stored));
                     let more = format!(
-                        "\"axis\": {axis}, \"readers\": {readers}, \"stored\": {stored}, \"ways\": {ways}, \"model\": {}",
-                        model()
+                        "\"axis\": {axis}, \"readers\": {readers}, \"stored\": {stored}, \"ways\": {ways}, \"closed\": {}, \"cut\": {cut:?}, \
+                         \"model\": [{ways_j}, {ways_k}]",
+                        closed()
                     );
                     say("sweep", name, &more, &out);
                 }
@@ -73,7 +83,7 @@ fn sweep(writers: u64, targets: u64, readers: u64) {
 }
 
 fn scale(writers: u64, targets: u64, readers: u64) {
-    let ways = model();
+    let ways = closed();
     let layouts = [
         ("one chunk", Layout::Whole),
         ("hilbert", Layout::Cut { ways, spread: Spread::Hilbert }),

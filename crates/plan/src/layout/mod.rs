@@ -13,11 +13,13 @@ mod block;
 mod cost;
 mod declared;
 mod device;
+mod even;
 mod learnt;
 mod order;
 mod placement;
 mod profile;
 mod search;
+mod settle;
 
 pub use block::{
     Cut, LOG, PARALLEL, PARALLEL_RAW, closed_form, cut_block, predict_block, predict_read, under_way,
@@ -30,6 +32,7 @@ pub use order::{Order, chunk_order};
 pub use placement::{Placement, Spread};
 pub use profile::{AtDepth, Profile};
 pub use search::{Array, Bounds, choose, choose_as_stored, shard_of};
+pub use settle::{Doubt, LARGE, SMALL, Turns, misfit, settle};
 
 use std::fmt;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Device, bytes};
+use super::{Device, Doubt, bytes, misfit};
 
 /// Reads with so many requests under way, as a line: a time per request, and its bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,7 +30,12 @@ pub struct Profile {
     pub probed: u64,
     /// When, in nanoseconds since 1970.
     pub time: u64,
+    /// Why it may be wrong.
+    pub doubt: Doubt,
 }
+
+/// Lines whose times would have to be moved by more than this to fit each other are none of a store.
+const MISFIT: f64 = 1.5;
 
 impl Profile {
     /// What a reader that keeps so many requests under way has to reckon with: the best that was measured at any depth not above,
@@ -58,6 +63,13 @@ impl Profile {
             && self.reads.windows(2).all(|pair| pair[0].depth < pair[1].depth)
             && RATE.contains(&self.write)
             && TIME.contains(&self.sync)
+            && [self.doubt.spread, self.doubt.moved].iter().all(|factor| (1.0..=1e15).contains(factor))
+            && self.doubt.load.is_none_or(|load| (0.0..=1e15).contains(&load))
+    }
+
+    /// Whether the lines fit each other as those of one store do. Those of a version that measured each depth by itself may not.
+    pub fn is_plausible(&self) -> bool {
+        misfit(&self.reads) <= MISFIT
     }
 }
 
@@ -73,7 +85,11 @@ impl fmt::Display for Profile {
             let device = Device { bandwidth: r.bandwidth, request: r.request };
             writeln!(f, "  {:2} under way: {device}", r.depth)?;
         }
-        writeln!(f, "writes: {}/s, {:.3} ms per sync", bytes(self.write), self.sync * 1e3)
+        writeln!(f, "writes: {}/s, {:.3} ms per sync", bytes(self.write), self.sync * 1e3)?;
+        match self.doubt.is_noisy() {
+            true => writeln!(f, "NOISY, better measured again when the machine is quiet: {}", self.doubt),
+            false => writeln!(f, "{}", self.doubt),
+        }
     }
 }
 
@@ -84,7 +100,15 @@ mod tests {
     fn profile() -> Profile {
         let at = |depth, request| AtDepth { depth, bandwidth: 1e9, request };
         let reads = vec![at(1, 1e-3), at(4, 3e-4), at(16, 1e-4)];
-        Profile { reads, write: 5e8, sync: 2e-3, cold: Some(true), probed: 1 << 28, time: 0 }
+        Profile {
+            reads,
+            write: 5e8,
+            sync: 2e-3,
+            cold: Some(true),
+            probed: 1 << 28,
+            time: 0,
+            doubt: Doubt::NONE,
+        }
     }
 
     #[test]
@@ -112,11 +136,26 @@ mod tests {
             |p| p.reads[0].request = 0.0,
             |p| p.write = f64::INFINITY,
             |p| p.sync = -1.0,
+            |p| p.doubt.spread = f64::NAN,
+            |p| p.doubt.moved = 0.5,
+            |p| p.doubt.load = Some(-1.0),
         ] {
             let mut spoilt = profile();
             spoil(&mut spoilt);
             assert!(!spoilt.is_sound(), "{spoilt:?}");
         }
         assert!(profile().to_string().contains("4 under way"));
+    }
+
+    #[test]
+    fn lines_that_do_not_fit_each_other_are_not_plausible_and_noise_is_said() {
+        let mut profile = profile();
+        assert!(profile.is_plausible() && !profile.to_string().contains("NOISY"));
+        profile.doubt.load = Some(2.5);
+        assert!(
+            profile.to_string().contains("NOISY") && profile.to_string().contains("load 2.5 per processor")
+        );
+        profile.reads[2].bandwidth = 8e9;
+        assert!(!profile.is_plausible() && profile.is_sound());
     }
 }

@@ -118,13 +118,32 @@ pub(super) fn cheapest(candidates: &[Vec<u64>], score: impl Fn(&[u64]) -> (f64, 
     edges(&cheapest_at(candidates, &|at| score(&edges(at))))
 }
 
+/// Of the candidates for each axis, finer ones than led to `from`, those that score least near it.
+pub(super) fn cheaper(
+    candidates: &[Vec<u64>],
+    from: &[u64],
+    score: impl Fn(&[u64]) -> (f64, f64),
+) -> Vec<u64> {
+    let edges =
+        |at: &[usize]| -> Vec<u64> { at.iter().zip(candidates).map(|(&i, edges)| edges[i]).collect() };
+    let ends: Vec<usize> = candidates.iter().map(|edges| edges.len() - 1).collect();
+    let near = |(edges, from): (&Vec<u64>, &u64)| edges.partition_point(|edge| edge < from);
+    let start: Vec<usize> =
+        candidates.iter().zip(from).map(near).zip(&ends).map(|(n, &end)| n.min(end)).collect();
+    edges(&descend(start, &ends, &[1, 3], &|at| score(&edges(at))).0)
+}
+
+/// Whether a score is less than another, by more than rounding.
+fn better(a: (f64, f64), b: (f64, f64)) -> bool {
+    a.0 < b.0 * 0.999 || a.0 <= b.0 && a.1 < b.1 * 0.9999
+}
+
 fn cheapest_at(candidates: &[Vec<u64>], score: &dyn Fn(&[usize]) -> (f64, f64)) -> Vec<usize> {
-    let better = |a: (f64, f64), b: (f64, f64)| a.0 < b.0 * 0.999 || a.0 <= b.0 && a.1 < b.1 * 0.9999;
     let ends: Vec<usize> = candidates.iter().map(|edges| edges.len() - 1).collect();
     let starts = [vec![0; ends.len()], ends.clone(), ends.iter().map(|&e| e / 2).collect()];
     let mut best: Option<(Vec<usize>, (f64, f64))> = None;
     for start in starts {
-        let found = descend(start, &ends, score, &better);
+        let found = descend(start, &ends, &[1], score);
         if best.as_ref().is_none_or(|b| better(found.1, b.1)) {
             best = Some(found);
         }
@@ -183,12 +202,12 @@ fn edges(n: u64) -> Vec<u64> {
     all
 }
 
-/// Goes to the best neighbour until there is none: one axis up or down, or one up and another down.
+/// Goes to the best neighbour until there is none: one or two axes further up or down, each by one of `steps` candidates.
 fn descend(
     mut at: Vec<usize>,
     ends: &[usize],
+    steps: &[isize],
     score: &dyn Fn(&[usize]) -> (f64, f64),
-    better: &dyn Fn((f64, f64), (f64, f64)) -> bool,
 ) -> (Vec<usize>, (f64, f64)) {
     let mut now = score(&at);
     for _ in 0..MOST_MOVES {
@@ -199,18 +218,21 @@ fn descend(
                 step = Some((next, cost));
             }
         };
-        for up in 0..at.len() {
-            let mut raised = at.clone();
-            if raised[up] < ends[up] {
-                raised[up] += 1;
-                attempt(raised.clone());
-            }
-            for down in 0..at.len() {
-                let mut next = if down == up { at.clone() } else { raised.clone() };
-                if next[down] > 0 {
-                    next[down] -= 1;
-                    attempt(next);
+        let moved = |from: &[usize], axis: usize, by: isize| {
+            let mut next = from.to_vec();
+            next[axis] = from[axis].saturating_add_signed(by).min(ends[axis]);
+            next
+        };
+        for one in 0..at.len() {
+            for by in steps.iter().flat_map(|&step| [step, -step]) {
+                let next = moved(&at, one, by);
+                for other in 0..one {
+                    steps
+                        .iter()
+                        .flat_map(|&step| [step, -step])
+                        .for_each(|by| attempt(moved(&next, other, by)));
                 }
+                attempt(next);
             }
         }
         match step {

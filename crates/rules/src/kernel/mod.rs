@@ -62,10 +62,12 @@ pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, dst: *mut u8, dst_l
             && outer.iter().all(|dim| dim.dst_stride % 16 == 0);
         let apart = inner.src_stride.unsigned_abs() >= (elem + stream::LINE) as u64;
         let scattered = inner.dst_stride >= (elem + stream::LINE) as i64;
-        let sparse = inner.src_stride.unsigned_abs() >= 8 * elem as u64;
+        let sparse = sparse(elem, inner.src_stride.unsigned_abs());
         let shares = inner.dst_stride > elem as i64 && !scattered && (4..=16).contains(&elem);
         let kernel = if let Some(kernel) = wide_kernel(elem, &plane, far) {
             kernel
+        } else if far && scattered && whole_lines(elem, dims, dst) {
+            strided::line_kernel()
         } else if far && shares {
             strided::sharing_kernel(elem)
         } else if far {
@@ -81,6 +83,20 @@ pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, dst: *mut u8, dst_l
     if far {
         stream::finish();
     }
+}
+
+/// Whether most of what is read besides elements is in vain: at most one byte of five is wanted, or one short element of two lines.
+fn sparse(elem: usize, reach: u64) -> bool {
+    let (elem, line) = (elem as u64, LINE as u64);
+    reach >= 5 * elem || elem < line && reach >= 2 * line
+}
+
+/// Whether elements are whole lines of the destination, each of them.
+fn whole_lines(elem: usize, dims: &[Dim], dst: *mut u8) -> bool {
+    let whole = |bytes: u64| bytes.is_multiple_of(LINE as u64);
+    whole(elem as u64)
+        && whole(dst.addr() as u64)
+        && dims.iter().all(|dim| whole(dim.dst_stride.unsigned_abs()))
 }
 
 /// Other processors move elements one by one.

@@ -103,7 +103,10 @@ pub(super) fn wide_kernel(elem: usize, plane: &Plane, far: bool) -> Option<Kerne
     let within = |stride: isize, times: usize| (elem + 1..=times * elem).contains(&stride.unsigned_abs());
     if !suits {
         None
-    } else if dst == elem as isize && within(src, if far || elem < 8 { 8 } else { 5 }) && (far || elem < 16) {
+    } else if dst == elem as isize
+        && within(src, if elem < 8 || far && elem < 16 { 8 } else { 5 })
+        && (far || elem < 16)
+    {
         Some(match (far, within(src, 7)) {
             (true, true) => gather::<PAST>,
             (true, false) => gather::<OWNED>,
