@@ -291,7 +291,11 @@ impl Opening {
             None => attempt(|| other(version)),
         };
         let outcome = opened.as_ref().map(drop).map_err(Clone::clone);
-        let digest = opened.as_ref().map_or(0, |o| team::digest(&o.shared.lock().tree, &[]));
+        // Who only reads what is there has found the same if it is of the same version.
+        let digest = opened.as_ref().map_or(0, |opened| match opened.shared.writable {
+            true => opened.shared.lock().digest(team),
+            false => opened.shared.lock().container.snapshot().version(),
+        });
         let said = team.meet(Act::Join, [digest, 0, 0], outcome).inspect_err(parting)?;
         if said.iter().any(|numbers| numbers[0] != digest) {
             team.part();
@@ -483,7 +487,7 @@ impl Opening {
             .map_err(|f| Failure { message: format!("{}: {}", given.display(), f.message), ..f })?;
         let together = team.is_some();
         let team = team.map(|(team, _)| team);
-        if let Some(team) = &team {
+        if let Some(team) = team.as_ref().filter(|_| writable) {
             team.agreed.store(team::digest(&tree, &[]), Ordering::SeqCst);
         }
         let shared = Shared::new(path, writable, config, container, (tree, heap), lock, team);

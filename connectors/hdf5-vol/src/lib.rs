@@ -39,3 +39,4 @@ pub mod team;
 pub mod tree;
 pub mod types;
 pub mod values;
+pub(crate) mod variables;

@@ -16,11 +16,11 @@ use drystone::format::schema::{Schema, Variable};
 use drystone::format::value::Value;
 use drystone::{Error, ErrorKind, NewVariable, SchemaOp};
 
-use crate::background::{OBJECT, bytes_variable};
 use crate::element;
 use crate::failure::{Failure, Result};
 use crate::file::{CATALOGUE, HEAP, State};
 use crate::tree::{Body, Id, Object, Space};
+use crate::variables::{OBJECT, bytes_variable};
 
 /// What the commit of a flush will create.
 pub(crate) struct Promise {
