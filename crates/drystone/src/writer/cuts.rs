@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use drystone_format::schema::Variable;
-use drystone_plan::layout::{Cut, Doubt, LOG, cut_block};
+use drystone_plan::layout::{CODED, Cut, Doubt, LOG, cut_block};
 use drystone_transform::Transform;
 
 use super::accept::transform_of;
@@ -113,7 +113,8 @@ fn cut(
         false => variable.shape.iter().zip(count).map(|(n, c)| *n.max(c)).collect(),
     };
     let (mix, from) = inner.expected(path, variable, &shape)?;
-    Ok((cut_block(count, u64::from(room), coded, &mix, &inner.device(), &LOG), from))
+    let bounds = if coded { CODED } else { LOG };
+    Ok((cut_block(count, u64::from(room), coded, &mix, &inner.device(), &bounds), from))
 }
 
 impl Container {

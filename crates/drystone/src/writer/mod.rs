@@ -441,12 +441,12 @@ impl Writer {
             let mut subchunks = Vec::new();
             for (first, extent) in put::grid(shape, &cut) {
                 let segment = &mut state.part.segment;
-                subchunks.push(if chain.is_identity() {
-                    part.store_raw(&source, &first, &extent, &mut gathered, segment)?
+                if chain.is_identity() {
+                    subchunks.push(part.store_raw(&source, &first, &extent, &mut gathered, segment)?);
                 } else {
                     let coded = part.encode(&source, &first, &extent, &mut gathered, &mut scratch)?;
-                    store_coded(segment, &coded)?
-                });
+                    subchunks.extend(store_coded(segment, &[coded], false)?);
+                }
             }
             w.add_entry(state, &part, &place, &subchunks)
         })
@@ -690,9 +690,8 @@ impl Writer {
             let mut state = self.state_of(generation)?;
             return self.guard(&mut state, |w, state| {
                 w.roll_if_full(state)?;
-                let stored: Result<Vec<StoredChunk>> =
-                    coded.iter().map(|c| store_coded(&mut state.part.segment, c)).collect();
-                w.add_entry(state, part, place, &put::numbered(&order, stored?))
+                let stored = store_coded(&mut state.part.segment, &coded, coded.len() > 1)?;
+                w.add_entry(state, part, place, &put::numbered(&order, stored))
             });
         }
         // More than one batch: the pieces must lie in one part, so the lock is kept.
@@ -701,9 +700,7 @@ impl Writer {
             w.roll_if_full(state)?;
             let mut subchunks = Vec::with_capacity(grid.len());
             encode_ahead(part, data, batches, |coded| {
-                for coded in coded {
-                    subchunks.push(store_coded(&mut state.part.segment, &coded)?);
-                }
+                subchunks.extend(store_coded(&mut state.part.segment, &coded, true)?);
                 Ok(())
             })?;
             w.add_entry(state, part, place, &put::numbered(&order, subchunks))
