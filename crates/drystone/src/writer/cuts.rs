@@ -54,6 +54,11 @@ impl Cuts {
         room: u32,
         coded: bool,
     ) -> Result<Vec<u64>> {
+        // What is no larger than the model's least subchunk is never cut.
+        let bytes = count.iter().fold(u64::from(room), |b, n| b.saturating_mul(*n));
+        if bytes <= LOG.min_chunk {
+            return Ok(count.to_vec());
+        }
         let shape = (variable.id, room, coded, count.to_vec());
         if let Some(edges) = lock(&self.0).get(&shape) {
             return Ok(edges.clone());
