@@ -1,4 +1,5 @@
-"""How the cells of a subchunk are arranged, as docs/format/index.md says under "Layouts". Part of the reader."""
+"""Where subchunks stand and how their cells are arranged, as docs/format/index.md says under "Layouts" and "Subchunk table". Part of
+the reader."""
 
 import numpy as np
 
@@ -12,6 +13,17 @@ def layout_of(encoding):
         return {"layout": 0 if encoding[2] == 2 else encoding[2]} | replica
     order = encoding[5] if 5 in encoding else {1: "morton", 2: "hilbert"}[encoding[6]]
     return {"layout": {"room": encoding[3], "at": encoding[4], "order": order}} | replica
+
+
+def grid_of(entry):
+    """Subchunks along each axis."""
+    return [-(-count // max(cut, 1)) for count, cut in zip(entry["count"], entry["cut"])]
+
+
+def halves(piece):
+    """What a subchunk's payload consists of: its front, where that stands apart, and the rest."""
+    front = {name: piece.get(f"front_{name}", 0) for name in ("length", "position", "check", "trailer")}
+    return [front, piece] if front["length"] else [piece]
 
 
 def room(layout, width):

@@ -160,6 +160,7 @@ def frame_at(data, at, ordinal=None):
 
 
 PIECE = ["position", "length", "trailer", "unit_log2", "check", "flags", "min", "max", "nans"]
+FRONT = [f"front_{name}" for name in ("length", "position", "check", "level", "absolute", "relative")]
 
 
 def entry_block(data):
@@ -179,12 +180,8 @@ def entry_block(data):
             row[name] = [row.pop(f"{name}{i}") for i in range(d)][:ndim]
         row["encoding"] = dictionary[row["encoding"]]
         need(all(cut or not count for count, cut in zip(row["count"], row["cut"])), "cut of 0")
-        need(row["subchunks"] == prod(grid_of(row)), "number of subchunks")
+        need(row["subchunks"] == prod(layouts.grid_of(row)), "number of subchunks")
     return rows
-
-
-def grid_of(entry):
-    return [-(-count // max(cut, 1)) for count, cut in zip(entry["count"], entry["cut"])]
 
 
 def branch(data):
@@ -198,17 +195,18 @@ def branch(data):
     return {"height": height, "children": children}
 
 
-def counted(data, limit, names, padded=False):
+def counted(data, limit, names, padded=False, version=0):
     c = Cursor(data)
-    n, reserved = c.unpack("II")
-    need(n <= limit and reserved == 0, "head of a table")
+    n, found = c.unpack("II")
+    need(n <= limit and found == version, "head of a table")
     rows = columns(c, n, names)
     c.end(padded)
     return rows
 
 
 def subchunk_table(data):
-    return counted(data, 8 * len(data), PIECE, padded=True)
+    fronts = data[4:8] == b"\1\0\0\0"
+    return counted(data, 8 * len(data), PIECE + FRONT * fronts, True, int(fronts))
 
 
 def source_page(data):
@@ -408,10 +406,10 @@ class Container:
             raise UnsupportedError(f"layout {layout}")
         pieces = subchunk_table(piece_payload(read, e)[0]) if e["subchunks"] > 1 else [e] * e["subchunks"]
         need(len(pieces) == e["subchunks"], "subchunk table of another length")
-        for place, piece in zip(np.ndindex(*grid_of(e)), pieces):
+        for place, piece in zip(np.ndindex(*layouts.grid_of(e)), pieces):
             at = [g * cut for g, cut in zip(place, e["cut"])]
             n = [min(cut, count - a) for cut, count, a in zip(e["cut"], e["count"], at)]
-            stored = piece_payload(read, piece)[0]
+            stored = b"".join(piece_payload(read, part)[0] for part in layouts.halves(piece))
             data = decode_chain(e["encoding"]["chain"], stored, prod(n) * room, room, scalar if room == width else 1)
             yield at, layouts.arranged(layout, data, n, width)
 

@@ -22,6 +22,7 @@ def fill(path, durability):
             c.create_variable("text", str, shape=(4,))
             c.create_variable("grows", "i4", shape=(None, 3), steps=True)
             c.create_variable("large", "f4", shape=(300, 300))
+            c.create_variable("fronts", "f8", shape=(60, 40), transform="aplod", chunks=(16, 16))
         for rank in range(3):
             with c.writer(rank=rank, nranks=3) as w:
                 for step in (0, 1, 4):
@@ -41,6 +42,7 @@ def fill(path, durability):
             w.put("g/record", rng.random((12, 2)), offset=(0,), field="v[1:]")
             w.put("g/record", rng.random(5), offset=(19,), field="v[0]")
             w.put("text", np.array(["", "stone", "größe", "x" * 100_000], object))
+            w.put("fronts", np.cos(np.arange(2400.0)).reshape(60, 40))
             w.put("large", rng.random((300, 300)).astype("f4"))
         with c.writer(rank=0, nranks=1) as w, w.step(1, replace=True):
             w.put("raw", np.full((5, 5), 7.0), offset=(2, 2))

@@ -8,23 +8,21 @@
 //! - blocks are put in the order in which they were written;
 //! - after a failure nothing is committed any more, and every later write, flush and close says so.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use drystone::array::Source;
 use drystone::format::dtype::{DType, Scalar};
-use drystone::format::schema::{Attrs, Name, Schema, Variable, check_path};
-use drystone::format::value::Value;
-use drystone::{NewVariable, SchemaOp, Writer, WriterOptions};
+use drystone::format::schema::Variable;
+use drystone::{Writer, WriterOptions};
 
 use crate::catalogue::Catalogue;
 use crate::element;
 use crate::failure::{Failure, Result};
 use crate::file::{Block, CATALOGUE, HEAP, Shared, State};
 use crate::team::{self, Act, Team, attempt};
-use crate::tree::{Body, Id, Object, Space};
+use crate::tree::Id;
 
 /// The thread begins to put when so many bytes wait.
 const BEGIN: usize = 4 << 20;
@@ -35,25 +33,6 @@ const LULL: Duration = Duration::from_millis(50);
 pub const RESIDENT: usize = 32 << 20;
 /// Values of variable length are committed when so many bytes of them wait.
 pub const HEAP_LIMIT: usize = 32 << 20;
-
-/// Attribute of a variable of several ranks: which object of which opening it was made for.
-const OBJECT: &str = "hdf5_object";
-
-/// A variable of bytes that grows.
-fn bytes_variable() -> NewVariable {
-    NewVariable {
-        dtype: DType::Scalar(Scalar::U8),
-        shape: vec![None],
-        dims: Vec::new(),
-        steps: false,
-        local: false,
-        transform: String::new(),
-        chunks: None,
-        fill: None,
-        attrs: Attrs::new(),
-        access: String::new(),
-    }
-}
 
 impl Shared {
     /// Lets a block wait, and wakes the thread if enough waits; waits itself if too much does.
@@ -111,9 +90,13 @@ impl Shared {
                     || state.pending_bytes as u64 >= self.config.buffer / 2
                     || state.written.elapsed() >= LULL
             };
-            let wanted = state.drain || state.pressed || many && lull();
-            let next = state.pending.front().cloned().filter(|_| wanted && state.failed.is_none());
-            let Some(block) = next else {
+            // While the ranks agree on variables none is made; and a flush puts what waits by itself.
+            let stuck = || {
+                let first = state.pending.front().and_then(|block| state.tree.dataset(block.dataset));
+                state.meeting && first.is_some_and(|dataset| dataset.variable.is_none())
+            };
+            let wanted = (state.pressed || many && lull()) && !state.busy && state.failed.is_none();
+            if !wanted || state.pending.is_empty() || stuck() {
                 self.done.notify_all();
                 if state.stop {
                     return;
@@ -123,33 +106,40 @@ impl Shared {
                     false => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
                 };
                 continue;
-            };
-            state.busy = true;
-            let target = state.target(block.dataset);
-            drop(state);
-            let result = match target {
-                Ok(Some(target)) => {
-                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| put(&target, &block)))
-                        .unwrap_or_else(|_| Err(Failure::write("a bug: the thread that writes panicked")))
-                }
-                Ok(None) => Ok(()), // the dataset is gone
-                Err(e) => Err(e),
-            };
-            state = self.lock();
-            state.busy = false;
-            match result {
-                Ok(()) => {
-                    state.pending.pop_front();
-                    state.pending_bytes -= block.data.len();
-                    state.uncommitted.insert(block.dataset);
-                    if let Ok(block) = Arc::try_unwrap(block) {
-                        state.spare.give(block.data, self.config.buffer);
-                    }
-                }
-                Err(e) => state.failed = Some(e),
             }
+            state = self.put_first(state);
             self.done.notify_all();
         }
+    }
+
+    /// Puts the first block that waits; nobody else is putting it. What goes wrong is the file's failure.
+    fn put_first<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let Some(block) = state.pending.front().cloned() else { return state };
+        state.busy = true;
+        let target = state.target(block.dataset);
+        drop(state);
+        let result = match target {
+            Ok(Some(target)) => {
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| put(&target, &block)))
+                    .unwrap_or_else(|_| Err(Failure::write("a bug: putting values panicked")))
+            }
+            Ok(None) => Ok(()), // the dataset is gone
+            Err(e) => Err(e),
+        };
+        let mut state = self.lock();
+        state.busy = false;
+        match result {
+            Ok(()) => {
+                state.pending.pop_front();
+                state.pending_bytes -= block.data.len();
+                state.uncommitted.insert(block.dataset);
+                if let Ok(block) = Arc::try_unwrap(block) {
+                    state.spare.give(block.data, self.config.buffer);
+                }
+            }
+            Err(e) => state.failed = Some(e),
+        }
+        state
     }
 
     /// Makes everything written so far visible to others, and lets it reach the device if that is configured.
@@ -190,34 +180,42 @@ impl Shared {
         result.map(|()| state)
     }
 
-    /// Waits until the thread has put everything.
+    /// Puts everything that waits: here, for handing each block to the thread would cost as much as putting a small one.
     fn drain<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>> {
-        state.drain = true;
         while !state.pending.is_empty() || state.busy {
-            if let Err(e) = state.check() {
-                state.drain = false;
-                return Err(e);
-            }
-            state = self.wait_for_thread(state);
+            state.check()?;
+            state = if state.busy { self.wait_for_thread(state) } else { self.put_first(state) };
         }
-        state.drain = false;
+        state.check()?;
         Ok(state)
     }
 
     /// The flush of all ranks: each puts its own values, and the first makes them visible in one commit with the tree, which must
     /// be the same on all.
     fn flush_together(self: &Arc<Self>, team: &Team) -> Result<()> {
-        let state = self.lock();
-        let digest = team::digest(&state.tree, &state.heap.pending);
+        let done = self.agree_and_commit(team);
+        let mut state = self.lock();
+        state.meeting = false;
+        state.end_promise();
+        drop(state);
+        self.wake.notify_all();
+        done
+    }
+
+    fn agree_and_commit(self: &Arc<Self>, team: &Team) -> Result<()> {
+        let mut state = self.lock();
+        state.meeting = true;
+        let digest = state.digest(team);
         let kept = team::kept(digest, &state.heap.pending);
         let changed = digest != team.agreed.load(Ordering::SeqCst);
         let dirty = state.dirty || changed || !state.pending.is_empty() || !state.uncommitted.is_empty();
         let sound = state.check();
         let crumbs = state.patched_bytes as u64;
-        let missing = state.misses_variables();
+        let missing = state.misses_variables() || team.is_first() && !state.has_books();
+        let version = state.container.snapshot().version();
         drop(state);
-        let said =
-            team.meet(Act::Flush, [digest, u64::from(dirty) | u64::from(missing) << 1, crumbs], sound)?;
+        let flags = u64::from(dirty) | u64::from(missing) << 1 | version << 2;
+        let said = team.meet(Act::Flush, [digest, flags, crumbs], sound)?;
         if said.iter().any(|numbers| numbers[0] != digest) {
             let tree = self.lock().tree.clone();
             return Err(team.disagreement(&tree));
@@ -227,7 +225,9 @@ impl Shared {
         }
         let crumbs = said.iter().any(|numbers| numbers[2] != 0);
         let missing = said.iter().any(|numbers| numbers[1] & 2 != 0);
-        let result = self.commit_together(team, missing, crumbs);
+        // A rank that knows an older schema than another would promise other ids.
+        let differ = said.iter().any(|numbers| numbers[1] >> 2 != version);
+        let result = self.commit_together(team, missing.then_some(differ), crumbs);
         match &result {
             Ok(()) => team.agreed.store(kept, Ordering::SeqCst),
             Err(e) => self.lock().failed = Some(e.clone()),
@@ -235,42 +235,39 @@ impl Shared {
         result
     }
 
-    fn commit_together(self: &Arc<Self>, team: &Team, missing: bool, crumbs: bool) -> Result<()> {
-        let mut ready = Ok(());
-        if missing {
-            // One makes the variables, for all would try at once and all but one have to do it again.
-            let made = match team.is_first() {
-                true => attempt(|| self.lock().make_variables()),
-                false => Ok(()),
-            };
-            team.meet(Act::Make, [0; 3], made)?;
-            if !team.is_first() {
-                ready = attempt(|| Ok(self.lock().container.refresh().map(drop)?));
+    /// `missing`: datasets have no variables; and whether the ranks know different versions of the container.
+    fn commit_together(self: &Arc<Self>, team: &Team, missing: Option<bool>, crumbs: bool) -> Result<()> {
+        let mut ready = attempt(|| match missing {
+            None => Ok(()),
+            Some(differ) => {
+                let mut state = self.lock();
+                state.outdated |= differ;
+                state.catch_up()?;
+                state.adopt_variables();
+                state.promise(team.session.load(Ordering::SeqCst), team.is_first())
             }
-        }
+        });
         if crumbs {
             ready = ready.and(attempt(|| self.exchange_crumbs(team)));
         }
         let laid = attempt(|| {
             ready?;
-            let mut state = self.lock();
-            state.make_variables()?;
-            let mut state = self.drain(state)?;
+            let mut state = self.drain(self.lock())?;
             if team.is_first() {
                 state.put_catalogue()?;
             }
             let writer = state.writer.take();
             let places = team::places(&state.tree);
             drop(state);
-            let Some(writer) = writer else { return Ok((places, 0)) };
+            let Some(writer) = writer else { return Ok((places, 0, false)) };
             writer.seal()?;
             if self.config.sync {
                 writer.sync()?; // all ranks at once, and nothing is left to the first
             }
-            Ok((places, writer.id()))
+            Ok((places, writer.id(), self.config.sync))
         });
-        let (places, sealed) = laid.as_ref().copied().unwrap_or_default();
-        let said = team.meet(Act::Lay, [places, sealed, 0], laid.map(drop))?;
+        let (places, sealed, synced) = laid.as_ref().copied().unwrap_or_default();
+        let said = team.meet(Act::Lay, [places, sealed, synced.into()], laid.map(drop))?;
         let agreed = said.iter().all(|numbers| numbers[0] == places);
         let committed = attempt(|| {
             let mut state = self.lock();
@@ -281,9 +278,12 @@ impl Shared {
             }
             if team.is_first() {
                 let writers: Vec<u64> = said.iter().map(|numbers| numbers[1]).filter(|id| *id != 0).collect();
-                state.container.commit_sealed(&writers)?;
+                let heap = state.heap.stored + state.heap.pending.len() as u64;
+                let lengths = [(CATALOGUE, state.catalogue), (HEAP, heap)];
+                state.commit_promised(&writers, lengths)?;
                 if self.config.sync {
-                    state.container.flush()?;
+                    let synced = said.iter().filter(|numbers| numbers[2] != 0).map(|numbers| numbers[1]);
+                    state.container.flush_after(&synced.collect::<Vec<_>>())?;
                 }
                 state.settle()?;
             }
@@ -294,11 +294,10 @@ impl Shared {
             return Ok(());
         }
         let mut state = self.lock();
-        state.container.refresh()?;
+        state.promised = None; // it was kept
+        state.outdated = true;
         state.removed = false; // the first rank has deleted what went
-        state.settle()?;
-        state.learn_variables();
-        Ok(())
+        state.settle()
     }
 
     /// Ends the file of several ranks: what each wrote after the last flush is kept, and if objects changed since, all meet.
@@ -308,7 +307,7 @@ impl Shared {
         }
         let state = self.lock();
         state.check()?;
-        if team::digest(&state.tree, &state.heap.pending) != team.agreed.load(Ordering::SeqCst) {
+        if state.digest(team) != team.agreed.load(Ordering::SeqCst) {
             drop(state);
             return self.flush_together(team);
         }
@@ -340,6 +339,7 @@ impl Shared {
 pub(crate) struct Target {
     writer: Writer,
     path: String,
+    variable: Variable,
     element: element::Element,
 }
 
@@ -355,7 +355,7 @@ fn put_cells(target: &Target, first: &[u64], count: &[u64], data: &[u8]) -> Resu
     let element = &target.element;
     let (first, count) = (element.first(first), element.count(count));
     let source = Source::dense(data, &count, element.dtype.item_size() as usize)?;
-    Ok(target.writer.put(&target.path, &element.dtype, &source, Some(&first), None)?)
+    Ok(target.writer.put_to((&target.path, &target.variable), &element.dtype, &source, Some(&first))?)
 }
 
 impl State {
@@ -396,13 +396,52 @@ impl State {
         if self.tree.dataset(dataset).is_some_and(|d| d.variable.is_none()) {
             self.make_variables()?;
         }
-        let Some(d) = self.tree.dataset(dataset) else { return Ok(None) };
-        let Some(path) = d.variable.and_then(|(id, _)| self.variables.get(&id)).cloned() else {
+        let Some((id, size)) = self.tree.dataset(dataset).map(|d| (d.variable, d.dtype.size)) else {
+            return Ok(None);
+        };
+        let found = match id {
+            Some((id, _)) => self.place(id, Some(dataset))?,
+            None => None,
+        };
+        let Some((path, variable)) = found else {
             return Err(Failure::damaged(format!("dataset {dataset} has no variable in the container")));
         };
-        let variable = self.container.variable(&path)?;
-        let element = element::Element::of(&variable.dtype, d.dtype.size);
-        Ok(Some(Target { writer: self.writer()?, path, element }))
+        let element = element::Element::of(&variable.dtype, size);
+        Ok(Some(Target { writer: self.writer()?, path, variable, element }))
+    }
+
+    /// A variable that is there or promised, and its path.
+    fn place(&mut self, id: u32, dataset: Option<Id>) -> Result<Option<(String, Variable)>> {
+        if let Some(promised) = self.promised_variable(id, dataset)? {
+            return Ok(Some(promised));
+        }
+        let schema = self.container.schema();
+        if let (Some(path), Some(variable)) = (self.variables.get(&id), schema.variables.get(&id)) {
+            return Ok(Some((path.clone(), variable.clone())));
+        }
+        self.outdated |= self.session.is_some();
+        self.catch_up()?;
+        let schema = self.container.schema();
+        Ok(self.variables.get(&id).cloned().zip(schema.variables.get(&id).cloned()))
+    }
+
+    /// Looks at what the first rank has committed since this one looked.
+    pub(crate) fn catch_up(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.outdated) {
+            self.container.refresh()?;
+            self.learn_variables();
+        }
+        Ok(())
+    }
+
+    /// A number that is the same on ranks with the same tree.
+    pub(crate) fn digest(&self, team: &Team) -> u64 {
+        // What was not touched since all agreed is what they agreed on.
+        let touched = self.dirty || !self.heap.pending.is_empty();
+        match team.agreed.load(Ordering::SeqCst) {
+            agreed if !touched && agreed != 0 => agreed,
+            _ => team::digest(&self.tree, &self.heap.pending),
+        }
     }
 
     pub(crate) fn writer(&mut self) -> Result<Writer> {
@@ -410,141 +449,6 @@ impl State {
             self.writer = Some(self.container.writer(WriterOptions::default())?);
         }
         self.writer.clone().ok_or_else(|| Failure::write("no writer"))
-    }
-
-    /// Learns which path each variable has.
-    pub(crate) fn learn_variables(&mut self) {
-        let schema = self.container.schema();
-        self.variables = schema
-            .names
-            .iter()
-            .filter_map(|(path, name)| match name {
-                Name::Variable(id) => Some((*id, path.clone())),
-                Name::Link(_) => None,
-            })
-            .collect();
-    }
-
-    /// Has a dataset none?
-    fn misses_variables(&self) -> bool {
-        let misses = |object: &Object| match &object.body {
-            Body::Dataset(dataset) => dataset.variable.is_none() && dataset.space != Space::Null,
-            _ => false,
-        };
-        self.tree.objects.values().any(misses)
-    }
-
-    /// Creates, in one commit, the variables of all datasets that have none, and lets those grow that have grown.
-    ///
-    /// Of several ranks each does so for itself, when it comes to it, and creating the same again is no change. A variable there
-    /// carries for which object of which opening it was made: what a killed program left, or a rank that did something else, is
-    /// not taken for it.
-    pub(crate) fn make_variables(&mut self) -> Result<()> {
-        let made = || [CATALOGUE, HEAP].iter().all(|path| self.container.schema().resolve(path).is_some());
-        if self.session.is_some() && !self.misses_variables() && made() {
-            return Ok(());
-        }
-        match self.try_variables()? {
-            None => Ok(()),
-            Some(_) if self.session.is_some() => {
-                self.container.refresh()?; // another rank was first with some of the names
-                match self.try_variables()? {
-                    None => Ok(()),
-                    Some(conflict) => Err(conflict.into()),
-                }
-            }
-            Some(conflict) => Err(conflict.into()),
-        }
-    }
-
-    /// The error is that of a conflict with somebody else's variables.
-    fn try_variables(&mut self) -> Result<Option<drystone::Error>> {
-        let schema = self.container.schema();
-        let mut preview: Schema = (*schema).clone();
-        let mut ops = Vec::new();
-        let mut made = Vec::new();
-        for path in [CATALOGUE, HEAP] {
-            if preview.resolve(path).is_none() {
-                let op = SchemaOp::CreateVariable(path.into(), Box::new(bytes_variable()));
-                op.apply(&mut preview, 0)?;
-                ops.push(op);
-            }
-        }
-        for (id, object) in &self.tree.objects {
-            let Body::Dataset(dataset) = &object.body else { continue };
-            if let Some((variable, _)) = dataset.variable {
-                if self.session.is_some() {
-                    continue; // blocks let it grow; a size set by one rank could cut off what another has put
-                }
-                if let Some(op) = self.variables.get(&variable).and_then(|path| {
-                    let v = preview.variables.get(&variable)?;
-                    let shape =
-                        element::Element::of(&v.dtype, dataset.dtype.size).count(dataset.space.dims());
-                    let grown: Vec<u64> = shape.iter().zip(&v.shape).map(|(n, o)| *n.max(o)).collect();
-                    (grown != v.shape).then(|| SchemaOp::Resize(path.clone(), grown))
-                }) {
-                    ops.push(op);
-                }
-                continue;
-            }
-            let Some(mut new) = element::variable(dataset) else { continue };
-            let whose = self.session.map(|session| Value::Text(format!("{id} of {session:016x}")));
-            if let Some(whose) = &whose {
-                new.attrs.insert(OBJECT.into(), whose.clone());
-            }
-            let named = self.named.get(id).map(|path| path.trim_matches('/').to_string());
-            let named = named.filter(|p| check_path(p).is_ok() && !p.starts_with(".hdf5"));
-            let own = (1..1000).map(|n| match (self.session, n) {
-                (Some(session), n) => format!(".hdf5/data/{id}-{session:016x}-{n}"),
-                (None, 1) => format!(".hdf5/data/{id}"),
-                (None, n) => format!(".hdf5/data/{id}-{n}"),
-            });
-            let mut path = None;
-            for candidate in named.into_iter().chain(own) {
-                let ours = |v: &Variable| whose.is_some() && v.attrs.get(OBJECT) == whose.as_ref();
-                if preview.resolve(&candidate).is_some_and(|v| !ours(v)) {
-                    continue;
-                }
-                let there = preview.resolve(&candidate).is_some();
-                let op = SchemaOp::CreateVariable(candidate.clone(), Box::new(new.clone()));
-                match op.apply(&mut preview, 0) {
-                    Ok(_) => {
-                        ops.extend((!there).then_some(op)); // the same again is no change
-                        path = Some(candidate);
-                        break;
-                    }
-                    Err(e) if preview.resolve(&candidate).is_some_and(ours) => {
-                        return Err(Failure::invalid(format!(
-                            "another rank has created {candidate} differently: {e}"
-                        )));
-                    }
-                    Err(_) => {}
-                }
-            }
-            let path = path.ok_or_else(|| {
-                Failure::unsupported(format!("dataset {id} cannot be stored: no variable fits it"))
-            })?;
-            made.push((*id, path));
-        }
-        if ops.is_empty() && made.is_empty() {
-            return Ok(None);
-        }
-        if !ops.is_empty() {
-            match self.container.apply(ops) {
-                Err(e) if e.kind() == drystone::ErrorKind::Conflict => return Ok(Some(e)),
-                done => done?,
-            };
-        }
-        let schema = self.container.schema();
-        for (id, path) in made {
-            let variable = schema.resolve(&path).ok_or_else(|| Failure::write("a new variable is gone"))?;
-            self.variables.insert(variable.id, path);
-            if let Some(dataset) = self.tree.dataset_mut(id) {
-                dataset.variable = Some((variable.id, variable.uid));
-            }
-        }
-        self.dirty = true;
-        Ok(None)
     }
 
     /// Puts what is left and the catalogue, and commits.
@@ -576,16 +480,25 @@ impl State {
     /// Puts the tree, and what it speaks of on the heap.
     fn put_catalogue(&mut self) -> Result<()> {
         let writer = self.writer()?;
+        let schema = self.container.schema();
         let append = |path: &str, at: u64, bytes: &[u8]| -> Result<()> {
             if bytes.is_empty() {
                 return Ok(());
             }
+            let variable =
+                self.promised_schema().and_then(|schema| schema.resolve(path)).or(schema.resolve(path));
+            let Some(variable) = variable else {
+                return Err(Failure::damaged(format!("there is no variable {path} in the container")));
+            };
             let source = Source::dense(bytes, &[bytes.len() as u64], 1)?;
-            Ok(writer.put(path, &DType::Scalar(Scalar::U8), &source, Some(&[at]), None)?)
+            Ok(writer.put_to((path, variable), &DType::Scalar(Scalar::U8), &source, Some(&[at]))?)
         };
         append(HEAP, self.heap.stored, &self.heap.pending)?;
         let heap = self.heap.stored + self.heap.pending.len() as u64;
-        append(CATALOGUE, 0, &Catalogue::encode(&self.tree, heap))
+        let catalogue = Catalogue::encode(&self.tree, heap);
+        append(CATALOGUE, 0, &catalogue)?;
+        self.catalogue = catalogue.len() as u64;
+        Ok(())
     }
 
     /// Notes that everything is committed.
@@ -607,34 +520,6 @@ impl State {
         self.dirty = false;
         if std::mem::take(&mut self.removed) {
             self.drop_variables()?;
-        }
-        Ok(())
-    }
-
-    /// The variables that no dataset has.
-    pub(crate) fn unused(&self) -> Vec<(u32, String)> {
-        let used: BTreeSet<u32> = self
-            .tree
-            .objects
-            .values()
-            .filter_map(|o| if let Body::Dataset(d) = &o.body { Some(d.variable?.0) } else { None })
-            .collect();
-        self.variables
-            .iter()
-            .filter(|(id, path)| !used.contains(id) && *path != CATALOGUE && *path != HEAP)
-            .map(|(id, path)| (*id, path.clone()))
-            .collect()
-    }
-
-    /// Deletes the variables that no dataset has.
-    fn drop_variables(&mut self) -> Result<()> {
-        let unused = self.unused();
-        if unused.is_empty() {
-            return Ok(());
-        }
-        self.container.apply(unused.iter().map(|(_, path)| SchemaOp::Delete(path.clone())).collect())?;
-        for (id, _) in unused {
-            self.variables.remove(&id);
         }
         Ok(())
     }

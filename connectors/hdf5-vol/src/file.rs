@@ -23,6 +23,7 @@ use crate::config::Config;
 use crate::driver;
 use crate::failure::{Failure, Result, system};
 use crate::patches::Patch;
+use crate::promise::Promise;
 use crate::spare::Spare;
 use crate::stub::{Found, Stub};
 use crate::team::{self, Act, Ranks, Team, attempt};
@@ -89,12 +90,21 @@ pub struct State {
     pub(crate) session: Option<u64>,
     /// Paths of variables by id.
     pub(crate) variables: BTreeMap<u32, String>,
+    /// Variables from this id on were not looked at for those that other ranks have made.
+    pub(crate) adopted: u32,
+    /// What the commit of the flush that is under way will create.
+    pub(crate) promised: Option<Promise>,
+    /// The ranks are agreeing on which variables there are: none is made now.
+    pub(crate) meeting: bool,
+    /// Bytes of the catalogue that was put last.
+    pub(crate) catalogue: u64,
+    /// The first rank has committed since this one looked.
+    pub(crate) outdated: bool,
     /// Did objects go since the last commit?
     pub(crate) removed: bool,
     pub(crate) failed: Option<Failure>,
-    /// The thread is putting the first pending block.
+    /// The first pending block is being put.
     pub(crate) busy: bool,
-    pub(crate) drain: bool,
     pub(crate) stop: bool,
     pub(crate) thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -281,7 +291,11 @@ impl Opening {
             None => attempt(|| other(version)),
         };
         let outcome = opened.as_ref().map(drop).map_err(Clone::clone);
-        let digest = opened.as_ref().map_or(0, |o| team::digest(&o.shared.lock().tree, &[]));
+        // Who only reads what is there has found the same if it is of the same version.
+        let digest = opened.as_ref().map_or(0, |opened| match opened.shared.writable {
+            true => opened.shared.lock().digest(team),
+            false => opened.shared.lock().container.snapshot().version(),
+        });
         let said = team.meet(Act::Join, [digest, 0, 0], outcome).inspect_err(parting)?;
         if said.iter().any(|numbers| numbers[0] != digest) {
             team.part();
@@ -473,7 +487,7 @@ impl Opening {
             .map_err(|f| Failure { message: format!("{}: {}", given.display(), f.message), ..f })?;
         let together = team.is_some();
         let team = team.map(|(team, _)| team);
-        if let Some(team) = &team {
+        if let Some(team) = team.as_ref().filter(|_| writable) {
             team.agreed.store(team::digest(&tree, &[]), Ordering::SeqCst);
         }
         let shared = Shared::new(path, writable, config, container, (tree, heap), lock, team);
@@ -611,14 +625,19 @@ impl Shared {
             heap: Heap { stored: heap, ..Heap::default() },
             session: team.as_ref().map(|team| team.session.load(Ordering::SeqCst)),
             variables: BTreeMap::new(),
+            adopted: 0,
+            promised: None,
+            meeting: false,
+            catalogue: 0,
+            outdated: false,
             removed: false,
             failed: None,
             busy: false,
-            drain: false,
             stop: false,
             thread: None,
         };
         state.learn_variables();
+        state.adopted = state.container.schema().next_id;
         // A program that was killed may have left variables that no catalogue speaks of.
         state.removed = writable && !state.unused().is_empty();
         Arc::new(Shared {

@@ -35,6 +35,8 @@ pub struct Context {
     pub kept: Kept,
     /// A copy of that list, which is given back whole; not of several ranks, where a copy would be a message to all.
     pub access: Option<List>,
+    /// The list that a dataset was created with last.
+    pub creation: Mutex<Option<Arc<List>>>,
 }
 
 /// Settings of an access list: the oldest and newest format, and the chunk cache.
@@ -86,7 +88,18 @@ impl Context {
         // SAFETY: writes one id, whose reference we keep.
         quietly(host, || unsafe { (host.api.H5Pget_vol_id)(fapl, &mut connector) });
         let access = if opening.team().is_none() { List::copy(host, fapl).ok() } else { None };
-        Arc::new(Context { host, opening, connector, mimic, kept: Kept::of(host, fapl), access })
+        let kept = Kept::of(host, fapl);
+        Arc::new(Context { host, opening, connector, mimic, kept, access, creation: Mutex::default() })
+    }
+
+    /// A copy of a list that a dataset is created with. Programs create many with one list, and a comparison costs less than a copy.
+    pub fn copy_of(&self, list: Hid) -> Option<Arc<List>> {
+        let mut last = self.creation.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(same) = last.as_ref().filter(|last| last.says_the_same(list)) {
+            return Some(same.clone());
+        }
+        last.clone_from(&List::copy(self.host, list).ok().map(Arc::new));
+        last.clone()
     }
 
     /// Refuses to change what was opened for reading.
@@ -136,7 +149,7 @@ pub struct Handle {
     /// The type as programs see it and as it lies in the file, once they are needed.
     pub types: OnceCell<(Type, Type)>,
     /// The list it was created with, in this session.
-    pub created: OnceCell<List>,
+    pub created: OnceCell<Arc<List>>,
     /// The list it was opened with.
     pub accessed: OnceCell<List>,
     /// Of a file: was the program told that closing failed? The library then keeps the handle, and closes it once more.
@@ -409,6 +422,7 @@ fn external(group: &Place, value: &[u8], walking: &mut Walk) -> Result<Place> {
         mimic: group.context.mimic,
         kept: group.context.kept,
         access: list,
+        creation: Mutex::default(),
     });
     walk(&Place { context, id: ROOT, name: b"/".to_vec() }, path, walking)
 }

@@ -73,6 +73,7 @@ api! {
     H5Pset_vol: fn(Hid, Hid, C) -> Herr;
     H5Pcreate: fn(Hid) -> Hid;
     H5Pcopy: fn(Hid) -> Hid;
+    H5Pequal: fn(Hid, Hid) -> c_int;
     H5Pclose: fn(Hid) -> Herr;
     H5Pexist: fn(Hid, P) -> c_int;
     H5Pisa_class: fn(Hid, Hid) -> c_int;

@@ -42,6 +42,12 @@ impl List {
         if id < 0 { Err(Failure::library("cannot copy a property list")) } else { Ok(List { host, id }) }
     }
 
+    /// Do two lists say the same?
+    pub fn says_the_same(&self, id: Hid) -> bool {
+        // SAFETY: an id of our own, and any other.
+        quietly(self.host, || unsafe { (self.host.api.H5Pequal)(self.id, id) }) > 0
+    }
+
     /// Gives the id away.
     pub fn give(self) -> Hid {
         let id = self.id;

@@ -38,7 +38,6 @@ pub enum Act {
     Join,
     Delete,
     Flush,
-    Make,
     Gather,
     Lay,
     Commit,
@@ -47,13 +46,12 @@ pub enum Act {
     Published,
 }
 
-const ACTS: [(Act, &str); 12] = [
+const ACTS: [(Act, &str); 11] = [
     (Act::Create, "creates a file"),
     (Act::Open, "opens a file"),
     (Act::Join, "opens a file"),
     (Act::Delete, "deletes a file"),
     (Act::Flush, "flushes or closes a file"),
-    (Act::Make, "flushes or closes a file"),
     (Act::Gather, "flushes or closes a file"),
     (Act::Lay, "flushes or closes a file"),
     (Act::Commit, "flushes or closes a file"),
@@ -246,24 +244,32 @@ fn waiting(heap: &[u8]) -> u64 {
 
 /// The variables of all datasets, as a number.
 pub fn places(tree: &Tree) -> u64 {
-    let of = |(id, object): (&u64, &Object)| match &object.body {
-        Body::Dataset(d) => d.variable.map(|(variable, uid)| [*id, u64::from(variable), uid]),
-        _ => None,
-    };
-    let bytes: Vec<u8> = tree.objects.iter().filter_map(of).flatten().flat_map(u64::to_le_bytes).collect();
-    hash(&bytes)
+    let mut out = START;
+    for (id, object) in &tree.objects {
+        if let Body::Dataset(dataset) = &object.body
+            && let Some((variable, uid)) = dataset.variable
+        {
+            out = [*id, u64::from(variable), uid].into_iter().fold(out, mixed);
+        }
+    }
+    out
+}
+
+const START: u64 = 0xcbf2_9ce4_8422_2325;
+
+fn mixed(sum: u64, word: u64) -> u64 {
+    let sum = (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+    sum ^ (sum >> 32)
 }
 
 /// FNV-1a over words of eight bytes: the ranks run one program and are no enemies.
 fn hash(bytes: &[u8]) -> u64 {
-    let mut out = 0xcbf2_9ce4_8422_2325u64 ^ bytes.len() as u64;
-    for chunk in bytes.chunks(8) {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        out = (out ^ u64::from_le_bytes(word)).wrapping_mul(0x0000_0100_0000_01b3);
-        out ^= out >> 32;
-    }
-    out
+    let (words, rest) = bytes.as_chunks::<8>();
+    let out =
+        words.iter().fold(START ^ bytes.len() as u64, |sum, word| mixed(sum, u64::from_le_bytes(*word)));
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    if rest.is_empty() { out } else { mixed(out, u64::from_le_bytes(last)) }
 }
 
 /// What this rank has that rank 0 has not, or has differently.

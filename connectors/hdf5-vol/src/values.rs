@@ -84,6 +84,7 @@ impl Shared {
             state = self.commit(state)?;
         }
         let fill = state.tree.dataset(id).and_then(|d| d.unwritten().map(<[u8]>::to_vec));
+        state.catch_up()?;
         state.read_committed(id, first, count, item, fill.as_deref(), out)?;
         for block in state.pending.iter().filter(|b| b.dataset == id) {
             let from = Dense { first: &block.first, count: &block.count };
@@ -383,6 +384,7 @@ impl State {
         }
         let fill = self.tree.dataset(id).and_then(|d| d.unwritten().map(<[u8]>::to_vec));
         let mut data = vec![0; bytes as usize];
+        self.catch_up()?;
         self.read_committed(id, &vec![0; dims.len()], dims, item, fill.as_deref(), &mut data)?;
         self.resident_bytes += data.len();
         self.resident.insert(id, Resident { data, dirty: false });
@@ -455,6 +457,7 @@ impl State {
         if let Some(found) = self.heap.pages.get(&page) {
             return Ok(found.clone());
         }
+        self.catch_up()?;
         let reading = self.container.reading(HEAP, None)?;
         let end = reading.shape().first().copied().unwrap_or(0).min(self.heap.stored);
         let from = page.checked_mul(PAGE).filter(|f| *f < end).ok_or_else(no_heap)?;

@@ -134,9 +134,7 @@ fn what_ranks_write_apart_is_one_file_and_is_seen_by_all_after_a_flush() {
 
 /// Blocks that the container has of a variable.
 fn blocks(path: &Path, variable: &str) -> usize {
-    let container = path.with_file_name(format!("{}.drystone", path.file_name().unwrap().to_str().unwrap()));
-    let container = drystone::Container::open_local(container, drystone::Mode::Read).unwrap();
-    container.reading(variable, None).unwrap().blocks(None).unwrap().len()
+    container(path).reading(variable, None).unwrap().blocks(None).unwrap().len()
 }
 
 /// The cells of a rank that takes every `size`-th, from the `rank`-th on.
@@ -268,6 +266,98 @@ fn ranks_that_open_a_file_together_extend_what_is_there() {
         file.flush().unwrap();
         assert_eq!(whole(&file, "x", &[4]), [0, 0, 0, 33]);
     });
+}
+
+/// The container of a file, as another program finds it.
+fn container(path: &Path) -> drystone::Container {
+    let folder = path.with_file_name(format!("{}.drystone", path.file_name().unwrap().to_str().unwrap()));
+    drystone::Container::open_local(folder, drystone::Mode::Read).unwrap()
+}
+
+#[test]
+fn many_datasets_and_their_values_are_one_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.h5");
+    const SETS: usize = 40;
+    on_ranks(3, |rank, ranks| {
+        let file = create(&path, Some(ranks)).unwrap();
+        let make = |from: usize| -> Vec<Id> {
+            (from..from + SETS).map(|i| dataset(&file, &format!("set{i:03}"), &[3], &[3])).collect()
+        };
+        let write = |sets: &[Id], plus: i32| {
+            for (i, set) in sets.iter().enumerate().filter(|(i, _)| i % 3 == rank as usize) {
+                let all = Cells::Box(vec![0], vec![3]);
+                file.shared.write(*set, &all, bytes([i as i32, rank as i32, plus])).unwrap();
+            }
+        };
+        let first = make(0);
+        write(&first, 0);
+        file.flush().unwrap();
+        // What others wrote is seen, and may be written over, without a word in between.
+        assert_eq!(whole(&file, "set007", &[3]), [7, 1, 0]);
+        let second = make(SETS);
+        write(&second, 5);
+        write(&first[..3], 9);
+        file.flush().unwrap();
+        assert_eq!(whole(&file, "set001", &[3]), [1, 1, 9]);
+        assert_eq!(whole(&file, "set079", &[3]), [39, 0, 5]);
+    });
+    let container = container(&path);
+    assert_eq!(container.snapshot().version(), 2, "a commit for each flush");
+    assert_eq!(container.schema().variables.len(), 2 * SETS + 2);
+    assert!(container.schema().resolve("set079").is_some(), "datasets are under their names");
+}
+
+#[test]
+fn what_a_rank_had_no_room_for_is_found_by_the_flush_of_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.h5");
+    const CELLS: u64 = 100_000;
+    on_ranks(2, |rank, ranks| {
+        let name = path.to_str().unwrap().as_bytes();
+        let config = Config { sync: false, buffer: 500_000, ..Config::default() };
+        let file = Opening::create(name, TRUNC, config, Tree::new(0, 0), Some(ranks)).unwrap();
+        let before = dataset(&file, "before", &[CELLS], &[CELLS]);
+        // A second write waits until the first is put, by a rank alone: it makes the variables that there are to be then.
+        if rank == 1 {
+            for value in [1, 2] {
+                let all = Cells::Box(vec![0], vec![CELLS]);
+                file.shared.write(before, &all, bytes(vec![value; CELLS as usize])).unwrap();
+            }
+        }
+        let after = dataset(&file, "after", &[CELLS], &[CELLS]);
+        if rank == 0 {
+            let all = Cells::Box(vec![0], vec![CELLS]);
+            file.shared.write(after, &all, bytes(vec![3; CELLS as usize])).unwrap();
+        }
+        file.flush().unwrap();
+        assert!(whole(&file, "before", &[CELLS]).iter().all(|v| *v == 2));
+        assert!(whole(&file, "after", &[CELLS]).iter().all(|v| *v == 3));
+    });
+    let file = open(&path, 0, None).unwrap();
+    assert!(whole(&file, "before", &[CELLS]).iter().all(|v| *v == 2));
+    assert!(whole(&file, "after", &[CELLS]).iter().all(|v| *v == 3));
+    assert_eq!(container(&path).schema().variables.len(), 4);
+}
+
+#[test]
+fn what_another_program_commits_during_a_flush_stays_and_so_does_the_flush() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.h5");
+    on_ranks(2, |rank, ranks| {
+        let file = create(&path, Some(ranks)).unwrap();
+        let x = dataset(&file, "x", &[2], &[2]);
+        let mine = Cells::Box(vec![u64::from(rank)], vec![1]);
+        file.shared.write(x, &mine, bytes([rank as i32])).unwrap();
+        if rank == 1 {
+            let folder = path.with_file_name("x.h5.drystone");
+            let other = drystone::Container::open_local(folder, drystone::Mode::ReadWrite).unwrap();
+            other.apply(vec![drystone::SchemaOp::CreateGroup("theirs".into(), Default::default())]).unwrap();
+        }
+        file.flush().unwrap();
+        assert_eq!(whole(&file, "x", &[2]), [0, 1]);
+    });
+    assert!(container(&path).schema().groups.contains_key("theirs"));
 }
 
 #[test]

@@ -107,8 +107,12 @@ pub(crate) fn commit_all(inner: &Arc<Inner>) -> Result<Committed> {
     Ok(done)
 }
 
-/// Commits everything adoptable of some writers without ranks.
-pub(crate) fn commit_of(inner: &Arc<Inner>, writers: &[u64]) -> Result<Committed> {
+/// Commits everything adoptable of some writers without ranks, and a change of the schema.
+pub(crate) fn commit_of(
+    inner: &Arc<Inner>,
+    writers: &[u64],
+    mut change: impl FnMut(&mut Schema, u64) -> Result<bool>,
+) -> Result<Committed> {
     let done = transact(inner, |base, version| {
         let (logs, notes) = gather(inner, base, Damaged::Refuse, Some(writers))?;
         let closed = |id: u64| logs.iter().any(|log| log.header.id == id && !log.groups.is_empty());
@@ -119,7 +123,16 @@ pub(crate) fn commit_of(inner: &Arc<Inner>, writers: &[u64]) -> Result<Committed
                 format!("writer {missing:016x} {why}: nothing was committed"),
             ));
         }
-        decide(inner, base, &logs, Scope::All, version, notes)
+        let mut schema = (*base.schema).clone();
+        if !change(&mut schema, version)? {
+            return decide(inner, base, &logs, Scope::All, version, notes);
+        }
+        // As if the schema had been changed before: what the writers hold may be of variables that are new.
+        let changed = Snapshot::of(base.manifest.clone(), Arc::new(schema), base.steps.clone());
+        let mut decided = plan(&changed, base.sources(&inner.pages)?, &logs, Scope::All, version, &TakeAll)?;
+        decided.notes.splice(0..0, notes);
+        decided.schema = decided.schema.or_else(|| Some(Arc::unwrap_or_clone(changed.schema)));
+        Ok(Decision::Apply(Box::new(decided)))
     })?;
     inner.adopt_snapshot(done.snapshot.clone());
     Ok(done)
@@ -465,7 +478,7 @@ pub(crate) fn plan(
             }
             if is_orphan(group, &base.schema) {
                 change.notes.push(format!(
-                    "group {} of writer {:016x} has a variable whose creation was lost in a power cut: it is {}",
+                    "group {} of writer {:016x} has a variable whose creation was never committed, or lost in a power cut: it is {}",
                     group.number,
                     log.header.id,
                     if fencing { "given up" } else { "not taken; recover() gives it up" }

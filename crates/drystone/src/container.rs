@@ -537,8 +537,19 @@ impl Container {
 
     /// Makes visible, in one commit, what these writers hold that were closed by [`Writer::seal`]; nothing of others.
     pub fn commit_sealed(&self, writers: &[u64]) -> Result<Committed> {
+        self.commit_sealed_with(writers, |_, _| Ok(false))
+    }
+
+    /// [`Container::commit_sealed`], with changes of the schema in the same commit: the writers may hold values of variables that it
+    /// creates ([`Writer::put_to`]). `change` gets the newest schema and the version that the commit will have, says whether it changed
+    /// anything, and is called again where another commit was faster.
+    pub fn commit_sealed_with(
+        &self,
+        writers: &[u64],
+        change: impl FnMut(&mut Schema, u64) -> Result<bool>,
+    ) -> Result<Committed> {
         self.inner.require_writable()?;
-        adoption::commit_of(&self.inner, writers)
+        adoption::commit_of(&self.inner, writers, change)
     }
 
     /// The run-time configuration that acts on what is written through this handle.
@@ -554,6 +565,12 @@ impl Container {
     /// Makes everything committed so far survive a power cut; returns the version.
     pub fn flush(&self) -> Result<u64> {
         self.inner.flush()
+    }
+
+    /// [`Container::flush`] that does not sync the logs of these writers again: each was sealed, and [`Writer::sync`] brought it to stable
+    /// storage, in whichever process.
+    pub fn flush_after(&self, synced: &[u64]) -> Result<u64> {
+        self.inner.flush_after(synced)
     }
 
     /// Warnings since the last call (what opening had to pass over, for one).

@@ -244,7 +244,9 @@ impl Container {
                 1 => Ok(entry.piece.length),
                 _ => snapshot.source(&self.inner.pages, entry.source).and_then(|source| {
                     let table = load_table(&self.inner, source.writer, source.part, entry)?;
-                    Ok(table.iter().map(|s| s.piece.length).fold(0, u64::saturating_add))
+                    let lengths =
+                        table.iter().map(|s| s.front.map_or(0, |front| front.length) + s.piece.length);
+                    Ok(lengths.fold(0, u64::saturating_add))
                 }),
             };
             match stored {

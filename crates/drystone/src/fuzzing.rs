@@ -494,7 +494,14 @@ impl Parts {
                 && let Some(range) = inside(&entry.piece, segment.len())
                 && let Ok(mut subchunks) = table::decode(&segment[range.clone()], entry.subchunks)
             {
-                subchunks.iter_mut().for_each(|s| mend(&mut s.piece, segment));
+                for subchunk in &mut subchunks {
+                    mend(&mut subchunk.piece, segment);
+                    if let Some(front) = &mut subchunk.front {
+                        let mut piece = front.piece();
+                        mend(&mut piece, segment);
+                        front.check = piece.check;
+                    }
+                }
                 let bytes = table::encode(&subchunks);
                 if bytes.len() == range.len() {
                     segment[range].copy_from_slice(&bytes);

@@ -13,7 +13,7 @@ use drystone_plan::layout::{self as plan_layout, chunk_order};
 use drystone_rules::{Dim, StridedCopy};
 use drystone_transform::histogram::Histogram;
 use drystone_transform::stats::{ScalarKind, Stats};
-use drystone_transform::{Chain, Logical, Scratch};
+use drystone_transform::{Chain, Front, Logical, Scratch};
 
 use crate::array::Source;
 use crate::layout::{self, Laid, Table};
@@ -31,6 +31,8 @@ const CURVED_SUBCHUNK: u64 = 256 << 10;
 const SLAB: u64 = 64 << 10;
 /// Cells whose members are measured at a time.
 const MEASURED: usize = 4096;
+/// What encoded subchunks of at least this many bytes read as to less precision stands apart.
+const FRONTED: usize = 1 << 10;
 /// Histograms are kept for encoded subchunks of at least this many elements.
 const HISTOGRAM_CELLS: u64 = 4096;
 
@@ -140,8 +142,8 @@ pub(crate) struct BlockPart<'a> {
 /// A run of bytes of one cell: where in an element of the source, where in the cell, how many.
 type Run = (u32, u32, u32);
 
-/// A stored subchunk: the piece, and the statistics of each member.
-pub(crate) type StoredChunk = (Piece, Vec<EntryStats>);
+/// A stored subchunk: the piece, the statistics of each member, and the front, if that stands apart.
+pub(crate) type StoredChunk = (Piece, Vec<EntryStats>, Option<table::Front>);
 
 /// A subchunk that was gathered and encoded outside the writer's lock.
 pub(crate) struct Coded {
@@ -150,6 +152,8 @@ pub(crate) struct Coded {
     pub(crate) meta: Vec<u8>,
     pub(crate) stats: Vec<EntryStats>,
     pub(crate) histogram: Vec<u8>,
+    /// The beginning of the bytes that is worth standing apart.
+    pub(crate) front: Option<Front>,
 }
 
 /// Buffers of one thread, reused.
@@ -375,7 +379,7 @@ impl BlockPart<'_> {
                 Ok(())
             })?
         };
-        Ok((piece, stats.iter().map(entry_stats).collect()))
+        Ok((piece, stats.iter().map(entry_stats).collect(), None))
     }
 
     /// Copies one run of every cell of a box to where strides say.
@@ -467,7 +471,10 @@ impl BlockPart<'_> {
         {
             h.encode(&mut histogram);
         }
-        Ok(Coded { bytes, meta, stats: stats.iter().map(entry_stats).collect(), histogram })
+        // Where one of several members is wanted, what they share is read whole.
+        let front = self.alone().and_then(|_| self.chain.front(&bytes, data.len()));
+        let front = front.filter(|front| bytes.len() >= FRONTED && 2 * front.len <= bytes.len());
+        Ok(Coded { bytes, meta, stats: stats.iter().map(entry_stats).collect(), histogram, front })
     }
 
     /// Stores one raw subchunk.
@@ -483,12 +490,12 @@ impl BlockPart<'_> {
         let Some(leaf) = self.alone() else {
             let stats = self.measured(data);
             let piece = segment.push_raw(data, |_| ())?;
-            return Ok((piece, stats.iter().map(entry_stats).collect()));
+            return Ok((piece, stats.iter().map(entry_stats).collect(), None));
         };
         let kind = kind_of(&leaf.dtype);
         let mut stats = Stats::default();
         let piece = segment.push_raw(data, |bytes| stats.update(kind, bytes))?;
-        Ok((piece, vec![entry_stats(&stats)]))
+        Ok((piece, vec![entry_stats(&stats)], None))
     }
 
     /// The index entries of a block whose subchunks are stored, one per member; several subchunks need a table first.
@@ -506,9 +513,10 @@ impl BlockPart<'_> {
         };
         let mut out = Vec::with_capacity(self.laid.members.len());
         for (n, (column, leaf, at)) in self.members().enumerate() {
-            let of = |(piece, stats): &StoredChunk| Subchunk {
+            let of = |(piece, stats, front): &StoredChunk| Subchunk {
                 piece: *piece,
                 stats: stats.get(n).copied().unwrap_or_default(),
+                front: *front,
             };
             let subchunks: Vec<Subchunk> = chunks.iter().map(of).collect();
             let piece = match &subchunks[..] {

@@ -40,6 +40,29 @@ pub struct NewVariable {
 }
 
 impl NewVariable {
+    /// The variable that creating this makes, with an id and a uid that the caller gives: for who puts values of it before the commit
+    /// that creates it ([`crate::Writer::put_to`]).
+    pub fn declared(&self, path: &str, id: u32, uid: u64) -> Result<Variable> {
+        let asked = validate(path, self)?;
+        Ok(Variable {
+            id,
+            dtype: self.dtype.clone(),
+            shape: self.shape.iter().map(|n| n.unwrap_or(0)).collect(),
+            growable: self.shape.iter().map(Option::is_none).collect(),
+            dims: self.dims.clone(),
+            steps: self.steps,
+            local: self.local,
+            transform: if asked.is_identity() { String::new() } else { asked.canonical() },
+            chunks: self.chunks.clone(),
+            fill: self.fill.clone().filter(|f| f.iter().any(|b| *b != 0)),
+            attrs: self.attrs.clone(),
+            created: 0,
+            clips: Vec::new(),
+            uid,
+            access: self.expected().ok().flatten().map(|access| access.to_string()).unwrap_or_default(),
+        })
+    }
+
     /// What `access` says, by its axes.
     fn expected(&self) -> std::result::Result<Option<Access>, Diagnostic> {
         access(&self.access, &self.dims, self.shape.len(), self.steps)
@@ -187,25 +210,7 @@ fn validate(path: &str, new: &NewVariable) -> Result<Transform> {
 
 fn create_variable(schema: &mut Schema, path: &str, new: &NewVariable, version: u64) -> Result<bool> {
     let path = checked(path, "variable")?;
-    let asked = validate(path, new)?;
-    let transform = if asked.is_identity() { String::new() } else { asked.canonical() };
-    let mut variable = Variable {
-        id: 0,
-        dtype: new.dtype.clone(),
-        shape: new.shape.iter().map(|n| n.unwrap_or(0)).collect(),
-        growable: new.shape.iter().map(Option::is_none).collect(),
-        dims: new.dims.clone(),
-        steps: new.steps,
-        local: new.local,
-        transform,
-        chunks: new.chunks.clone(),
-        fill: new.fill.clone().filter(|f| f.iter().any(|b| *b != 0)),
-        attrs: new.attrs.clone(),
-        created: version,
-        clips: Vec::new(),
-        uid: random::id64(),
-        access: new.expected().ok().flatten().map(|access| access.to_string()).unwrap_or_default(),
-    };
+    let mut variable = Variable { created: version, ..new.declared(path, 0, random::id64())? };
     if let Some(old) = schema.resolve(path) {
         return match difference(old, &variable) {
             None => Ok(false),

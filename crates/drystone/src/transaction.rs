@@ -152,15 +152,23 @@ pub(crate) fn attempt(
 ) -> Result<Option<Snapshot>> {
     let store = inner.store.as_ref();
     let durable = inner.identity.durability == Durability::Durable;
+    let encoded = |schema: &Schema| {
+        let unreadable = |why| Error::invalid(format!("the schema would not be readable: {why}"));
+        schema.validate().map_err(unreadable).map(|()| schema.encode())
+    };
+    let schema = change.schema.as_ref().map(encoded).transpose()?;
     let mut draft = None;
-    if change.entries.len() <= SMALL_COMMIT {
+    if change.entries.len() <= SMALL_COMMIT && schema.as_ref().is_none_or(|bytes| bytes.len() <= MAX_PAGES) {
         let pages = PageFile::in_manifest(version);
-        draft = Some(Draft::new(inner, base, version, &change, pages)?)
+        draft = Some(Draft::new(inner, base, version, (&change, schema.as_deref()), pages)?)
             .filter(|d| d.pages.bytes.len() <= MAX_PAGES);
     }
     let draft = match draft {
         Some(draft) => draft,
-        None => Draft::new(inner, base, version, &change, PageFile::apart(inner.identity.uuid))?,
+        None => {
+            let pages = PageFile::apart(inner.identity.uuid);
+            Draft::new(inner, base, version, (&change, schema.as_deref()), pages)?
+        }
     };
     let Draft { mut pages, manifest } = draft;
     let made = std::mem::take(&mut pages.made);
@@ -204,22 +212,14 @@ impl Draft {
         inner: &Inner,
         base: &Snapshot,
         version: u64,
-        change: &Change,
+        (change, schema): (&Change, Option<&[u8]>),
         mut pages: PageFile,
     ) -> Result<Self> {
         let old = &base.manifest;
         let durable = inner.identity.durability == Durability::Durable;
-        let schema = match &change.schema {
-            Some(schema) => {
-                schema
-                    .validate()
-                    .map_err(|why| Error::invalid(format!("the schema would not be readable: {why}")))?;
-                pages.section(schema.encode())
-            }
-            None => old.schema.clone(),
-        };
+        let schema = schema.map_or_else(|| old.schema.clone(), |bytes| pages.section(bytes));
         let steps = match &change.steps {
-            Some(steps) => pages.section(steps.encode()),
+            Some(steps) => pages.section(&steps.encode()),
             None => old.steps.clone(),
         };
         let (source_pages, source_count) = match &change.sources {
@@ -237,7 +237,7 @@ impl Draft {
             Some(arrays) if arrays.is_empty() => None,
             Some(arrays) => {
                 let arrays = pages.published(arrays, base, inner)?;
-                Some(pages.section(published::encode(&arrays)))
+                Some(pages.section(&published::encode(&arrays)))
             }
             None => old.published.clone(),
         };
@@ -332,11 +332,11 @@ impl PageFile {
         PageRef { file: self.id, offset, length: payload.len() as u32, crc }
     }
 
-    fn section(&mut self, payload: Vec<u8>) -> Section {
+    fn section(&mut self, payload: &[u8]) -> Section {
         if payload.len() <= INLINE_SECTION {
-            Section::Inline(payload)
+            Section::Inline(payload.to_vec())
         } else {
-            Section::Page(self.push(Kind::Section, &payload))
+            Section::Page(self.push(Kind::Section, payload))
         }
     }
 

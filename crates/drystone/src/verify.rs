@@ -1,10 +1,12 @@
 //! Verification: every byte a snapshot refers to, against its checksums; and what is damaged, named.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, Piece};
 use drystone_format::schema::{Name, Variable};
+use drystone_format::table::Subchunk;
 use drystone_format::{MAX_NDIM, keys};
 use drystone_plan::form::Form;
 use drystone_plan::tree;
@@ -255,7 +257,7 @@ impl<'a> Checker<'a> {
         let one;
         let table;
         let pieces: &[_] = if entry.subchunks == 1 {
-            one = [drystone_format::table::Subchunk { piece: entry.piece, stats: entry.stats }];
+            one = [Subchunk { piece: entry.piece, stats: entry.stats, front: None }];
             &one
         } else {
             table = load_table(self.inner, writer, part, entry)?;
@@ -268,7 +270,7 @@ impl<'a> Checker<'a> {
         // The entry was validated: its grid has as many places as it states, and so has the table.
         for subchunk in pieces {
             let (_, extent) = entry.subchunk_box(&place);
-            bytes += self.piece(&key, &subchunk.piece)?;
+            bytes += self.subchunk(&key, subchunk)?;
             self.decode(&key, entry, variable.as_ref(), &subchunk.piece, &extent[..n])?;
             for d in (0..n).rev() {
                 place[d] += 1;
@@ -278,6 +280,17 @@ impl<'a> Checker<'a> {
                 place[d] = 0;
             }
         }
+        Ok(bytes)
+    }
+
+    /// Verifies one stored subchunk; its payload is then in `buffer`.
+    fn subchunk(&mut self, key: &str, subchunk: &Subchunk) -> Result<u64> {
+        let Some(front) = &subchunk.front else { return self.piece(key, &subchunk.piece) };
+        let bytes = self.piece(key, &front.piece())?;
+        let mut all = std::mem::take(&mut self.buffer);
+        let bytes = bytes + self.piece(key, &subchunk.piece)?;
+        all.append(&mut self.buffer);
+        self.buffer = all;
         Ok(bytes)
     }
 
@@ -321,16 +334,14 @@ impl<'a> Checker<'a> {
     pub(crate) fn payloads(&mut self, entry: &Entry, give: &mut dyn FnMut(&[u8])) -> Result<()> {
         let source = self.snapshot.source(&self.inner.pages, entry.source)?;
         let key = segment_key(&source);
-        let pieces: Vec<Piece> = match entry.subchunks {
-            0 => Vec::new(),
-            1 => vec![entry.piece],
-            _ => {
-                let table = load_table(self.inner, source.writer, source.part, entry)?;
-                table.iter().map(|subchunk| subchunk.piece).collect()
-            }
+        let one = Subchunk { piece: entry.piece, stats: entry.stats, front: None };
+        let subchunks = match entry.subchunks {
+            0 => Arc::default(),
+            1 => Arc::new(vec![one]),
+            _ => load_table(self.inner, source.writer, source.part, entry)?,
         };
-        for piece in &pieces {
-            self.piece(&key, piece)?;
+        for subchunk in subchunks.iter() {
+            self.subchunk(&key, subchunk)?;
             give(&self.buffer);
         }
         Ok(())

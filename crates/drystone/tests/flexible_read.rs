@@ -142,3 +142,109 @@ fn a_read_reports_the_error_it_guarantees_and_fetches_only_the_components_for_it
     }
     assert!(c.verify(&mut |_, _| true).unwrap().damage.is_empty());
 }
+
+/// 64^3 smooth doubles in subchunks of 16^3 with fronts, and a container of them.
+fn fronted(store: &Arc<MemoryStore>) -> (Vec<f64>, Container) {
+    let values: Vec<f64> = (0..64 * 64 * 64u32)
+        .map(|i| 3.0 + (f64::from(i) / 5000.0).sin() + f64::from(i.wrapping_mul(2_654_435_761)) * 1e-15)
+        .collect();
+    let data: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let c = Container::create(store.clone(), CreateOptions::default()).unwrap();
+    let f8 = DType::Scalar(Scalar::F64);
+    let set = |v: &mut drystone::NewVariable| {
+        v.transform = "aplod".into();
+        v.chunks = Some(vec![16, 16, 16]);
+    };
+    c.apply(vec![create("t", f8.clone(), &[64, 64, 64], set)]).unwrap();
+    let w = c.writer(WriterOptions { rank: Some((0, 1)), ..Default::default() }).unwrap();
+    w.put("t", &f8, &dense(&data, &[64, 64, 64], 8), None, None).unwrap();
+    w.close().unwrap();
+    (values, Container::open(store.clone(), Mode::Read).unwrap())
+}
+
+/// Cells of a box at a precision, with what the read cost and promised.
+fn at(
+    c: &Container,
+    selection: &Selection,
+    precision: Precision,
+) -> drystone::Result<(Vec<f64>, drystone::ReadReport)> {
+    let shape = selection.shape();
+    let mut out = vec![0; shape.iter().product::<u64>() as usize * 8];
+    let reading = c.reading("t", None)?.with_precision(precision)?;
+    let report = reading.read(selection, &Target::dense(&mut out, &shape, 8)?)?;
+    Ok((out.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect(), report))
+}
+
+#[test]
+fn many_small_subchunks_at_low_precision_are_few_requests_and_few_bytes() {
+    let store = Arc::new(MemoryStore::new());
+    let (values, c) = fronted(&store);
+    let axis = |start, step, count| Axis { start, step, count };
+    let (all, one) = (axis(0, 1, 64), |start| axis(start, 1, 1));
+    for axes in [
+        [all, all, one(33)],
+        [all, one(5), all],
+        [one(63), all, all],
+        [axis(60, -7, 8), axis(3, 5, 12), axis(40, -1, 20)],
+        [all, all, all],
+    ] {
+        let selection = Selection { axes: axes.to_vec() };
+        let of_cells: Vec<u8> = values.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect();
+        let expected = cells(&of_cells, &selection);
+        let (exact, whole) = at(&c, &selection, Precision::Exact).unwrap();
+        let single: Vec<u8> = exact.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect();
+        assert_eq!(single, expected);
+        for asked in [Precision::Relative(0.04), Precision::Absolute(0.2), Precision::Level(1)] {
+            let (found, report) = at(&c, &selection, asked).unwrap();
+            let told = format!("{asked:?} {axes:?} {report:?}");
+            assert!(report.requests <= 8 && report.read_bytes < whole.read_bytes / 4, "{told} {whole:?}");
+            assert!(report.bound.relative < 0.04 && report.bound.absolute < 0.2, "{told}");
+            for (found, exact) in found.iter().zip(&exact) {
+                assert!((found - exact).abs() <= report.bound.absolute, "{told}");
+                assert!((found - exact).abs() <= report.bound.relative * exact.abs(), "{told}");
+            }
+        }
+        // What fronts do not hold is read besides.
+        let (found, report) = at(&c, &selection, Precision::Absolute(1e-4)).unwrap();
+        assert!(report.bound.absolute <= 1e-4, "{axes:?} {report:?}");
+        assert!(found.iter().zip(&exact).all(|(a, b)| (a - b).abs() <= 1e-4), "{axes:?}");
+    }
+    assert!(c.verify(&mut |_, _| true).unwrap().damage.is_empty());
+}
+
+#[test]
+fn damage_in_a_front_fails_the_reads_that_need_it() {
+    let store = Arc::new(MemoryStore::new());
+    let (values, _) = fronted(&store);
+    let key = store.list("log/").unwrap().into_iter().map(|o| o.key).find(|k| k.ends_with(".seg")).unwrap();
+    let sound = store.read_vec(&key, 0, store.len(&key).unwrap() as usize).unwrap();
+    let all = Selection::all(&[64, 64, 64]);
+    let (mut rough, mut exact) = (0, 0);
+    // Fronts come first.
+    for place in (100..5000).step_by(250).chain((5000..sound.len()).step_by(sound.len() / 20)) {
+        let mut bytes = sound.clone();
+        bytes[place] ^= 0x40;
+        store.delete(&key).unwrap();
+        store.put(&key, &bytes, drystone::store::PutMode::IfAbsent, false).unwrap();
+        let c = Container::open(store.clone(), Mode::Read).unwrap();
+        match at(&c, &all, Precision::Relative(0.04)) {
+            Ok((found, report)) => {
+                let within = |(a, b): (&f64, &f64)| (a - b).abs() <= report.bound.absolute;
+                assert!(found.iter().zip(&values).all(within), "byte {place}");
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                rough += 1;
+            }
+        }
+        match at(&c, &all, Precision::Exact) {
+            Ok((found, _)) => assert!(found == values, "byte {place}"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                assert!(!c.verify(&mut |_, _| true).unwrap().damage.is_empty(), "byte {place}");
+                exact += 1;
+            }
+        }
+    }
+    assert!(0 < rough && rough < exact, "{rough} {exact}");
+}

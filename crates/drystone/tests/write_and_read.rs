@@ -59,6 +59,43 @@ fn writers_without_ranks_wait_for_a_commit_and_newest_wins() {
 }
 
 #[test]
+fn variables_and_their_first_values_become_visible_in_one_commit() {
+    let store = Arc::new(MemoryStore::new());
+    let c = Container::create(store.clone(), CreateOptions::default()).unwrap();
+    let op = create("new", f4(), &[4], |_| {});
+    let SchemaOp::CreateVariable(_, new) = &op else { panic!("an operation that creates") };
+    let declared = new.declared("new", c.schema().next_id, 77).unwrap();
+    let write = |x: f32| {
+        let w = c.writer(WriterOptions::default()).unwrap();
+        w.put_to(("new", &declared), &f4(), &dense(&bytes(&[x, x]), &[2], 4), Some(&[1])).unwrap();
+        w.seal().unwrap();
+        w.sync().unwrap();
+        w.id()
+    };
+    let (lost, taken) = (write(5.0), write(6.0));
+    // A commit that does not create the variable takes nothing, and says why.
+    let done = c.commit().unwrap();
+    assert!(
+        !done.changed && done.notes.iter().any(|note| note.contains("never committed")),
+        "{:?}",
+        done.notes
+    );
+    assert!(c.schema().resolve("new").is_none());
+    let done = c.commit_sealed_with(&[taken], |schema, version| {
+        let changed = op.apply(schema, version)?;
+        schema.variables.values_mut().for_each(|variable| variable.uid = 77);
+        Ok(changed)
+    });
+    assert_eq!(done.unwrap().snapshot.version(), 1);
+    assert_eq!(c.flush_after(&[taken]).unwrap(), 1);
+    let again = Container::open(store, Mode::ReadWrite).unwrap();
+    assert_eq!(floats(&read_all(&again, "new")), [0.0, 6.0, 6.0, 0.0]);
+    // The same variable, by id and uid: what was laid down for it earlier can still be taken.
+    again.commit_sealed(&[lost]).unwrap();
+    assert_eq!(floats(&read_all(&again, "new")), [0.0, 5.0, 5.0, 0.0]);
+}
+
+#[test]
 fn a_step_of_a_run_is_visible_when_every_rank_closed_it() {
     let c = memory();
     c.apply(vec![create("t", f4(), &[3], |v| v.steps = true)]).unwrap();

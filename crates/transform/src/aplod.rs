@@ -21,8 +21,8 @@ use crate::scratch::set_len_reusing;
 use crate::section::{self, Method};
 use crate::shuffle::kernel;
 use crate::{
-    Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError, Transparent,
-    Want, Zstd,
+    Codec, CodecSpec, Fetched, Front, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
+    Transparent, Want, Zstd,
 };
 use head::{Component, Layout, MAX_COMPONENTS, MAX_HEAD};
 
@@ -195,6 +195,12 @@ impl Transparent for Aplod {
 
     fn may_grow(&self) -> bool {
         true
+    }
+
+    fn front(&self, encoded: &[u8], decoded_len: usize) -> Option<Front> {
+        let layout = Layout::read(encoded, encoded.len() as u64, decoded_len as u64).ok()?;
+        // Bytes after the last whole scalar stand at the end.
+        layout.front().filter(|_| decoded_len.is_multiple_of(layout.width))
     }
 
     fn plan_read(

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::codec;
 use crate::scratch::set_len_reusing;
 use crate::text::{CodecSpec, ListItem};
-use crate::{Codec, Logical, MAX_DECODED_LEN, MAX_META_LEN, Scratch, TransformError};
+use crate::{Codec, Front, Logical, MAX_DECODED_LEN, MAX_META_LEN, Scratch, TransformError};
 
 const MAX_CODECS: usize = 8;
 const VERSION: u8 = 1;
@@ -145,6 +145,16 @@ impl Chain {
             _ => 0,
         };
         if len > MAX_META_LEN { &[] } else { stored.get(..len).unwrap_or_default() }
+    }
+
+    /// The beginning of a stored subchunk of `decoded_len` bytes that gives all of it to less than full precision, if a chain of one
+    /// codec has one. It begins with what [`Chain::meta`] gives, and may stand for it.
+    pub fn front(&self, stored: &[u8], decoded_len: usize) -> Option<Front> {
+        let (Some((&CODED, encoded)), [only]) = (stored.split_first(), self.codecs.as_slice()) else {
+            return None;
+        };
+        let front = only.transparent()?.front(encoded, decoded_len)?;
+        Some(Front { len: front.len.saturating_add(HEADER_LEN as usize), ..front })
     }
 
     /// Appends the stored form of one subchunk to `out`; on an error `out` is as it was.

@@ -21,7 +21,7 @@ use crate::registry;
 use crate::szip::Szip;
 use crate::text::{CodecSpec, nearest};
 use crate::{
-    Alacrity, Aplod, Fetched, Indexed, Isobar, Logical, Multilevel, Pieces, Planned, Scratch, Shuffle,
+    Alacrity, Aplod, Fetched, Front, Indexed, Isobar, Logical, Multilevel, Pieces, Planned, Scratch, Shuffle,
     Stored, TransformError, Want, Zstd,
 };
 
@@ -87,6 +87,14 @@ pub trait Transparent {
 
     /// The side that finds elements by their values, or `None`.
     fn indexed(&self) -> Option<&dyn Indexed> {
+        None
+    }
+
+    /// The shortest beginning of `encoded`, which `encode` just made of `decoded_len` bytes, that is worth being read by itself: it
+    /// holds the head, and all that some level of precision below the last needs of any element. It may then be kept apart: no bytes
+    /// that [`Transparent::decode_part`] takes at once lie on both sides of its end. `None` where there is none.
+    fn front(&self, encoded: &[u8], decoded_len: usize) -> Option<Front> {
+        let _ = (encoded, decoded_len);
         None
     }
 

@@ -72,7 +72,7 @@ pub use fuzzing::{FUZZED_CODECS, fuzz_codec, fuzz_decode};
 pub use isobar::Isobar;
 pub use logical::{Logical, MAX_DECODED_LEN};
 pub use multilevel::Multilevel;
-pub use part::{Bound, Fetched, MAX_META_LEN, Pieces, Planned, Precision, Stored, Want};
+pub use part::{Bound, Fetched, Front, MAX_META_LEN, Pieces, Planned, Precision, Stored, Want};
 pub use registry::{Maker, register, registered};
 pub use scratch::Scratch;
 pub use search::{Found, Indexed};

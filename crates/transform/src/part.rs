@@ -58,6 +58,17 @@ pub struct Stored<'a> {
     pub decoded_len: usize,
 }
 
+/// A beginning of encoded bytes from which every element can be read to less than full precision.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Front {
+    /// Bytes.
+    pub len: usize,
+    /// The level of precision that they hold.
+    pub level: u8,
+    /// Guaranteed error of the values at that level.
+    pub bound: Bound,
+}
+
 /// Which stored bytes a read needs, and what comes out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {

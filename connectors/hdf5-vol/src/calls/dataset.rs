@@ -119,7 +119,7 @@ pub(crate) unsafe extern "C" fn create(
         let (handle, _) = Handle::object(place)?;
         remember(handle, dapl)?;
         if dcpl != P_DEFAULT
-            && let Ok(list) = List::copy(host, dcpl)
+            && let Some(list) = h.context.copy_of(dcpl)
         {
             let _ = Handle::from_void(handle)?.created.set(list);
         }
@@ -174,7 +174,9 @@ pub(crate) unsafe extern "C" fn open(
 /// Keeps the list that a dataset is opened with, for programs that ask for it.
 fn remember(handle: Void, dapl: Hid) -> Result<()> {
     let handle = Handle::from_void(handle)?;
+    // Instead of none the library gives its own, which says what a new one says.
     if dapl != P_DEFAULT
+        && dapl != handle.context.host.global("H5P_LST_DATASET_ACCESS_ID_g\0")
         && let Ok(list) = List::copy(handle.context.host, dapl)
     {
         let _ = handle.accessed.set(list);

@@ -254,6 +254,7 @@ pub(crate) unsafe extern "C" fn specific<const H: usize>(
                         connector: h.context.connector,
                         mimic: h.context.mimic,
                         kept: h.context.kept,
+                        creation: std::sync::Mutex::default(),
                         access: h
                             .context
                             .access

@@ -19,6 +19,11 @@ const MANY_COMMITS: u64 = 1 << 14;
 
 impl Inner {
     pub(crate) fn flush(&self) -> Result<u64> {
+        self.flush_after(&[])
+    }
+
+    /// `elsewhere`: writers whose logs, as they are now, were synced by others.
+    pub(crate) fn flush_after(&self, elsewhere: &[u64]) -> Result<u64> {
         self.require_writable()?;
         let (snapshot, _) = self.newest()?;
         let version = snapshot.version();
@@ -43,14 +48,16 @@ impl Inner {
                 (keys::idx(source.writer, source.part), keys::segment(source.writer, source.part));
             let new = |key: &String, length| synced.get(key).is_none_or(|known| *known < length);
             // Without idx: a power cut took it, and what was adopted does not need it.
-            if new(&idx, source.idx_length) && self.store.exists(&idx)? {
+            let left = !elsewhere.contains(&source.writer);
+            if new(&idx, source.idx_length) && (!left || self.store.exists(&idx)?) {
+                keys.extend(left.then(|| idx.clone()));
                 lengths.push((idx, source.idx_length));
             }
             if source.seg_length > 0 && new(&segment, source.seg_length) {
+                keys.extend(left.then(|| segment.clone()));
                 lengths.push((segment, source.seg_length));
             }
         }
-        keys.extend(lengths.iter().map(|(key, _)| key.clone()));
         for page in self.store.list("index/")? {
             if synced.contains_key(&page.key) {
                 continue;
@@ -77,7 +84,7 @@ impl Inner {
             // A collection removed what the snapshot needed: then there is a newer one.
             Err(StoreError::NotFound { .. }) if head::has_newer(self.store.as_ref(), version)? => {
                 drop(synced);
-                return self.flush();
+                return self.flush_after(elsewhere);
             }
             other => other.map_err(must_exist)?,
         }

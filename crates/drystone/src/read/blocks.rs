@@ -120,14 +120,17 @@ impl Reading {
             let (mut from, mut to) = (u64::MAX, 0);
             for entry in &block {
                 let mut bytes = 0u64;
-                let mut add = |piece: &Piece| {
+                let mut add = |piece: Piece| {
                     bytes = bytes.saturating_add(piece.length);
                     (from, to) = (from.min(piece.position), to.max(piece.end()));
                 };
                 match entry.subchunks {
                     0 => {}
-                    1 => add(&entry.piece),
-                    _ => self.table(entry, &sources)?.iter().for_each(|s| add(&s.piece)),
+                    1 => add(entry.piece),
+                    _ => self.table(entry, &sources)?.iter().for_each(|s| {
+                        add(s.piece);
+                        s.front.iter().for_each(|front| add(front.piece()));
+                    }),
                 }
                 stored_bytes = stored_bytes.saturating_add(share(entry, bytes));
             }

@@ -25,6 +25,11 @@ pub(super) struct Waiting {
 pub(super) struct Runs(Vec<(u64, Vec<u8>)>);
 
 impl Waiting {
+    /// Whether some work still waits: its cells are then not there.
+    pub(super) fn is_empty(&self) -> bool {
+        lock(&self.works).is_empty()
+    }
+
     /// Takes note of verified bytes at `start` of the payload. Gives the others back once all of the work's `count` ranges are
     /// there; until then keeps a copy.
     pub(super) fn arrived(&self, work: usize, count: usize, start: u64, bytes: &[u8]) -> Option<Runs> {
@@ -42,6 +47,16 @@ impl Waiting {
 }
 
 impl Runs {
+    /// All runs one behind the other, with the one that came last.
+    pub(super) fn join(&self, last: &[u8], start: u64, out: &mut Vec<u8>) {
+        out.clear();
+        let before = self.0.iter().filter(|(at, _)| *at < start);
+        before.for_each(|(_, bytes)| out.extend_from_slice(bytes));
+        out.extend_from_slice(last);
+        let behind = self.0.iter().filter(|(at, _)| *at >= start);
+        behind.for_each(|(_, bytes)| out.extend_from_slice(bytes));
+    }
+
     /// All runs, with the one that came last.
     pub(super) fn view<'a>(&'a self, last: &'a [u8], start: u64) -> Fetched<'a> {
         let mut runs: Vec<(u64, &[u8])> = self.0.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect();
@@ -62,8 +77,14 @@ impl Job<'_> {
         let logical = self.logical(work)?;
         let ranges = work.wanted(&self.form(work)?);
         let want = Want { ranges: &ranges, precision: self.reading.precision };
-        let meta = self.trailer(work).map_or(&[][..], |trailer| trailer.meta.as_slice());
-        let stored = Stored { len: work.piece.length, meta, decoded_len: len as usize };
+        // A front begins with what the transform wants to know.
+        let before = work.front.map_or(0, |front| front.length);
+        let meta = match self.trailer(work) {
+            Some(trailer) => trailer.meta.as_slice(),
+            None => fetched.get(0..before).map_err(|e| self.undecodable(work, &e))?,
+        };
+        let stored =
+            Stored { len: before.saturating_add(work.piece.length), meta, decoded_len: len as usize };
         let chain = self.chain(work, buffers)?;
         buffers.holds = None;
         buffers.decoded.resize(len as usize, 0);

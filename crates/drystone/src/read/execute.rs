@@ -17,6 +17,7 @@ use drystone_format::entry::{Encoding, Entry, Piece};
 use drystone_format::layout::Order;
 use drystone_format::piece::Trailer;
 use drystone_format::source::Source;
+use drystone_format::table::Front;
 use drystone_plan::clip::within;
 use drystone_plan::coalesce::Fetch;
 use drystone_plan::form::Form;
@@ -126,6 +127,8 @@ pub(super) struct Buffers {
     pub(super) holds: Option<(u32, Piece)>,
     /// Cells of a curve, row by row.
     pub(super) unrolled: Vec<u8>,
+    /// A payload whose front stood apart.
+    joined: Vec<u8>,
     /// The chain last used, by its text.
     chain: Option<(String, Chain)>,
     pub(super) scratch: Scratch,
@@ -137,7 +140,7 @@ impl Kept for Buffers {
 
     fn held(&self) -> usize {
         let cells = self.read.capacity() + self.decoded.capacity() + self.unrolled.capacity();
-        cells + self.scratch.held()
+        cells + self.joined.capacity() + self.scratch.held()
     }
 
     fn forget(&mut self) {
@@ -205,7 +208,8 @@ fn attempt(
     let raw = plan.works.iter().all(|work| job.entry(work).encoding.chain.is_empty());
     if threads < 2 || bytes < if raw { layout::PARALLEL_RAW } else { layout::PARALLEL } {
         let mut buffers = Lent::<Buffers>::take();
-        return groups.iter().try_for_each(|group| job.fetch(group, &mut buffers));
+        groups.iter().try_for_each(|group| job.fetch(group, &mut buffers))?;
+        return job.complete();
     }
     let next = AtomicUsize::new(0);
     let failed: Mutex<Option<Error>> = Mutex::new(None);
@@ -224,7 +228,7 @@ fn attempt(
         take();
     });
     let failed = lock(&failed).take();
-    failed.map_or(Ok(()), Err)
+    failed.map_or_else(|| job.complete(), Err)
 }
 
 /// Tells the store what will be read. Checks are told of with the rest, though they are read first.
@@ -259,6 +263,14 @@ pub(super) fn groups<T, F: Borrow<Fetch<T>>>(fetches: &[F]) -> Vec<&[F]> {
 }
 
 impl Job<'_> {
+    /// Refuses a read that left a subchunk waiting for a part of it.
+    fn complete(&self) -> Result<()> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        Err(Error::corrupt(format!("parts of a subchunk of \"{}\" were not read", self.reading.path)))
+    }
+
     pub(super) fn entry(&self, work: &Work) -> &Entry {
         &self.prepared.slots[work.slot].candidates[work.entry].entry
     }
@@ -353,6 +365,7 @@ impl Job<'_> {
             e.layout.order().map(|order| (e.room(), order)).filter(|(room, _)| *room > e.item)
         }
         (range, payload, a.piece, a.part, a.whole) == (other, also, b.piece, b.part, b.whole)
+            && a.front.is_none()
             && (a.slot / leaves, &first.chain) == (b.slot / leaves, &second.chain)
             && shared(first).is_some_and(|one| Some(one) == shared(second))
             && (a.whole || first.chain.is_empty())
@@ -392,12 +405,17 @@ impl Job<'_> {
             };
             let from = (range.start - fetch.range.start) as usize;
             let item = &bytes[from..from + (range.end - range.start) as usize];
-            if work.whole {
+            if work.whole && work.front.is_some() {
+                self.whole_in_two(work, *number, item, payload, buffers)?;
+            } else if work.whole {
                 self.whole(&works, item, buffers)?;
             } else if self.entry(work).encoding.chain.is_empty() {
                 self.part(&works, item, payload)?;
             } else {
-                self.verify_units(work, item, payload)?;
+                match &work.front {
+                    Some(front) if payload.end <= front.length => self.verify_front(work, front, item)?,
+                    _ => self.verify_units(work, item, payload)?,
+                }
                 let arrived = self.waiting.arrived(*number, work.ranges.len(), payload.start, item);
                 if let Some(runs) = arrived {
                     self.coded_part(work, &runs.view(item, payload.start), buffers)?;
@@ -463,27 +481,69 @@ impl Job<'_> {
             return self.place_whole(works, payload, &mut buffers.unrolled);
         }
         if fresh {
-            buffers.holds = None;
-            let len = self.chunk_bytes(work);
-            if len > MAX_SUBCHUNK {
-                return Err(self.damaged(work, piece.position, "a subchunk claims more than 16 MiB"));
-            }
-            buffers.decoded.resize(len as usize, 0);
-            if let Some(shard) = shard {
-                shard
-                    .decode(payload, &mut buffers.decoded, &mut buffers.scratch)
-                    .map_err(|what| self.damaged(work, piece.position, &what))?;
-            } else {
-                let logical = self.logical(work)?;
-                let chain = self.chain(work, buffers)?;
-                chain
-                    .decode(payload, &logical, &mut buffers.decoded, &mut buffers.scratch)
-                    .map_err(|e| self.undecodable(work, &e))?;
-                buffers.keep_chain(&entry.encoding.chain, chain);
-            }
-            buffers.holds = Some((entry.source, piece));
+            self.decode_whole(work, payload, buffers)?;
         }
         self.place_whole(works, &buffers.decoded, &mut buffers.unrolled)
+    }
+
+    /// Decodes a whole verified payload, which `buffers` then holds.
+    fn decode_whole(&self, work: &Work, payload: &[u8], buffers: &mut Buffers) -> Result<()> {
+        let (entry, piece) = (self.entry(work), work.piece);
+        buffers.holds = None;
+        let len = self.chunk_bytes(work);
+        if len > MAX_SUBCHUNK {
+            return Err(self.damaged(work, piece.position, "a subchunk claims more than 16 MiB"));
+        }
+        buffers.decoded.resize(len as usize, 0);
+        if let Some(shard) = self.sources.shard(entry.source) {
+            shard
+                .decode(payload, &mut buffers.decoded, &mut buffers.scratch)
+                .map_err(|what| self.damaged(work, piece.position, &what))?;
+        } else {
+            let logical = self.logical(work)?;
+            let chain = self.chain(work, buffers)?;
+            chain
+                .decode(payload, &logical, &mut buffers.decoded, &mut buffers.scratch)
+                .map_err(|e| self.undecodable(work, &e))?;
+            buffers.keep_chain(&entry.encoding.chain, chain);
+        }
+        buffers.holds = Some((entry.source, piece));
+        Ok(())
+    }
+
+    /// One of the two items that a whole subchunk with a front is read by: the front, or the rest with its trailer.
+    fn whole_in_two(
+        &self,
+        work: &Work,
+        number: usize,
+        item: &[u8],
+        payload: &Range<u64>,
+        buffers: &mut Buffers,
+    ) -> Result<()> {
+        let len = (payload.end - payload.start) as usize;
+        let (bytes, rest) = item.split_at_checked(len).ok_or_else(|| {
+            self.damaged(work, work.piece.position, "a subchunk is longer than what was read")
+        })?;
+        match &work.front {
+            Some(front) if payload.end <= front.length => self.verify_front(work, front, bytes)?,
+            _ => self.verify_whole(work, rest, bytes, &mut buffers.sums)?,
+        }
+        let Some(runs) = self.waiting.arrived(number, work.ranges.len(), payload.start, bytes) else {
+            return Ok(());
+        };
+        let mut all = std::mem::take(&mut buffers.joined);
+        runs.join(bytes, payload.start, &mut all);
+        let decoded = self.decode_whole(work, &all, buffers);
+        buffers.joined = all;
+        decoded?;
+        self.place_whole(&[work], &buffers.decoded, &mut buffers.unrolled)
+    }
+
+    fn verify_front(&self, work: &Work, front: &Front, bytes: &[u8]) -> Result<()> {
+        if bytes.len() as u64 == front.length && crc32(bytes) == front.check {
+            return Ok(());
+        }
+        Err(self.damaged(work, front.position, "the front of a subchunk fails its checksum"))
     }
 
     /// Places a part of a subchunk that is there as a whole; one that follows a curve is unrolled first.
@@ -587,7 +647,8 @@ impl Job<'_> {
 
     /// The stored sums of `count` units of a piece, from byte `start` of its payload on; none where some are missing.
     fn checks(&self, work: &Work, start: u64, count: usize) -> (usize, &[u32]) {
-        let first = (start >> work.piece.unit_log2) as usize;
+        let before = work.front.map_or(0, |front| front.length);
+        let first = (start.saturating_sub(before) >> work.piece.unit_log2) as usize;
         let checks = self.trailer(work).map_or(&[][..], |t| t.checks.as_slice());
         (first, checks.get(first..first + count).unwrap_or_default())
     }

@@ -107,8 +107,9 @@ impl Reading {
         // An index counts cells as they are stored; where that is not row by row, what it covers is scanned.
         let by_rows =
             |entry: &Entry| entry.encoding.layout == Layout::Dense && entry.encoding.item == self.item;
-        let searchable =
-            |entry: &Entry, w: &Work| by_rows(entry) && w.piece.trailer > 0 && w.piece.unit_log2 > 0;
+        let searchable = |entry: &Entry, w: &Work| {
+            by_rows(entry) && w.front.is_none() && w.piece.trailer > 0 && w.piece.unit_log2 > 0
+        };
         for (entry, work) in works.iter().filter(|(entry, work)| searchable(entry, work)) {
             let text = entry.encoding.chain.as_str();
             let known = last.filter(|(known, _)| *known == text);

@@ -3,12 +3,13 @@
 //! Who wants them in the form that they have (publishing, of what is cut and encoded as it will be published) spares decoding,
 //! cutting and encoding them again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::{Piece, Stats};
 use drystone_format::layout::Layout;
+use drystone_format::table::{Front, Subchunk};
 use drystone_plan::coalesce::coalesce;
 use drystone_plan::read_plan::{self, Slot};
 use drystone_plan::resolve::Visible;
@@ -34,6 +35,7 @@ pub(crate) struct Stored {
     step: u64,
     source: u32,
     piece: Piece,
+    front: Option<Front>,
 }
 
 impl Reading {
@@ -115,17 +117,16 @@ impl Reading {
             if count[..ndim].iter().fold(1u64, |n, c| n.saturating_mul(*c)) != cells {
                 continue;
             }
-            let mut found = Some((entry.piece, entry.stats));
+            let mut found = Some(Subchunk { piece: entry.piece, stats: entry.stats, front: None });
             if entry.subchunks > 1 {
                 if table.is_none() {
                     table = Some(self.table(entry, sources)?);
                 }
                 let number = place.iter().zip(&grid).fold(0u64, |n, (at, many)| n.saturating_mul(*many) + at);
                 let listed = table.as_ref().zip(usize::try_from(number).ok());
-                found =
-                    listed.and_then(|(table, number)| table.get(number)).map(|one| (one.piece, one.stats));
+                found = listed.and_then(|(table, number)| table.get(number)).copied();
             }
-            let Some((piece, stats)) = found else { continue };
+            let Some(Subchunk { piece, stats, front }) = found else { continue };
             let first = low.iter().zip(&entry.offset).take(ndim).map(|(l, o)| o.saturating_add(*l));
             let mut stored = Stored {
                 first: first.collect(),
@@ -135,6 +136,7 @@ impl Reading {
                 step: entry.step,
                 source: entry.source,
                 piece,
+                front,
             };
             if self.variable.steps {
                 stored.first.insert(0, entry.step.saturating_sub(1));
@@ -152,19 +154,33 @@ impl Reading {
         act: &mut dyn FnMut(&Stored, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let sources = Sources::of(self);
-        let wanted = stored.iter().map(|one| (one.source, one.piece.position..one.piece.end(), one));
+        let fronts = stored.iter().enumerate().filter_map(|(n, one)| Some((n, one, one.front?.piece())));
+        let rests = stored.iter().enumerate().map(|(n, one)| (n, one, one.piece));
+        let wanted = fronts
+            .chain(rests)
+            .map(|(n, one, piece)| (one.source, piece.position..piece.end(), (n, one, piece)));
         let mut bytes = Vec::new();
+        // Fronts and rests that wait for the other half; in the order of the bytes, few do.
+        let mut halves: HashMap<usize, Vec<u8>> = HashMap::new();
         for fetch in coalesce(wanted.collect(), OPTIONS.gap, OPTIONS.max_request) {
             self.read_range(&sources, fetch.source, &fetch.range, &mut bytes)?;
-            for (range, one) in &fetch.items {
+            for (range, (number, one, piece)) in &fetch.items {
                 let from = (range.start - fetch.range.start) as usize;
                 let item = bytes.get(from..from + (range.end - range.start) as usize).unwrap_or_default();
-                let (payload, rest) = item.split_at(item.len().min(one.piece.length as usize));
-                if !is_sound(&one.piece, payload, rest) {
+                let (payload, rest) = item.split_at(item.len().min(piece.length as usize));
+                if !is_sound(piece, payload, rest) {
                     let what = "a subchunk fails its checksum";
-                    return Err(self.damaged(&sources, one.source, one.step, one.piece.position, what));
+                    return Err(self.damaged(&sources, one.source, one.step, piece.position, what));
                 }
-                act(one, payload)?;
+                if one.front.is_none() {
+                    act(one, payload)?;
+                } else if let Some(half) = halves.remove(number) {
+                    let is_rest = *piece == one.piece;
+                    let (first, second) = if is_rest { (&half[..], payload) } else { (payload, &half[..]) };
+                    act(one, &[first, second].concat())?;
+                } else {
+                    halves.insert(*number, payload.to_vec());
+                }
             }
         }
         Ok(())

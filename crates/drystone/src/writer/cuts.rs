@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use drystone_format::schema::Variable;
-use drystone_plan::layout::{Cut, Doubt, LOG, cut_block};
+use drystone_plan::layout::{CODED, Cut, Doubt, LOG, cut_block};
 use drystone_transform::Transform;
 
 use super::accept::transform_of;
@@ -54,6 +54,11 @@ impl Cuts {
         room: u32,
         coded: bool,
     ) -> Result<Vec<u64>> {
+        // What is no larger than the model's least subchunk is never cut.
+        let bytes = count.iter().fold(u64::from(room), |b, n| b.saturating_mul(*n));
+        if bytes <= LOG.min_chunk {
+            return Ok(count.to_vec());
+        }
         let shape = (variable.id, room, coded, count.to_vec());
         if let Some(edges) = lock(&self.0).get(&shape) {
             return Ok(edges.clone());
@@ -108,7 +113,8 @@ fn cut(
         false => variable.shape.iter().zip(count).map(|(n, c)| *n.max(c)).collect(),
     };
     let (mix, from) = inner.expected(path, variable, &shape)?;
-    Ok((cut_block(count, u64::from(room), coded, &mix, &inner.device(), &LOG), from))
+    let bounds = if coded { CODED } else { LOG };
+    Ok((cut_block(count, u64::from(room), coded, &mix, &inner.device(), &bounds), from))
 }
 
 impl Container {

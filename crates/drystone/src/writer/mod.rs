@@ -141,23 +141,34 @@ impl BlockSink for Writer {
         data: &Source<'_>,
         offset: Option<&[u64]>,
     ) -> Result<()> {
-        let variable = self.variable(path)?;
+        self.put_columns_to((path, &self.variable(path)?), leaves, data, offset)
+    }
+}
+
+impl Writer {
+    fn put_columns_to(
+        &self,
+        (path, variable): (&str, &Variable),
+        leaves: &[Column],
+        data: &Source<'_>,
+        offset: Option<&[u64]>,
+    ) -> Result<()> {
         if leaves.iter().any(|column| column.leaf.dtype == DType::String) {
             return Err(Error::invalid(format!(
                 "\"{path}\" holds strings; give strings, not fixed-size elements"
             )));
         }
-        let offset = check_box(path, &variable, data.shape(), offset)?;
-        let (put, step, generation) = self.begin_put(path, &variable)?;
-        self.place_log(&variable, &offset, data.shape());
+        let offset = check_box(path, variable, data.shape(), offset)?;
+        let (put, step, generation) = self.begin_put(path, variable)?;
+        self.place_log(variable, &offset, data.shape());
         let config = self.shared.inner.config.as_deref();
-        let transform = transform_of(path, &variable, config)?;
+        let transform = transform_of(path, variable, config)?;
         let chunks = config.and_then(|config| config.chunks(path, data.shape().len()));
         let chunks = chunks.or(variable.chunks.as_deref());
         let end: Vec<u64> = offset.iter().zip(data.shape()).map(|(first, n)| first + n).collect();
         let block_layout = config.and_then(|config| config.layout(path)).unwrap_or(self.shared.layout);
         let schema = &self.shared.inner.snapshot().schema;
-        let layouts = lock(&self.shared.layouts).of(schema, &variable, &end)?;
+        let layouts = lock(&self.shared.layouts).of(schema, variable, &end)?;
         let place = Place { step, variable: variable.id, put };
         let laid = laid(&layouts, leaves, &offset, data.shape());
         let from = |laid: &Laid| laid.offset.iter().zip(&offset).map(|(at, first)| at - first).collect();
@@ -166,7 +177,7 @@ impl BlockSink for Writer {
         let inner = &self.shared.inner;
         if let (true, Transform::Chain(chain), [first, _, ..]) = (by_model, &transform, &laid[..])
             && chain.is_identity()
-            && let Some(cut) = self.shared.cuts.of_records(inner, (path, &variable), &laid)?
+            && let Some(cut) = self.shared.cuts.of_records(inner, (path, variable), &laid)?
         {
             let from: Vec<u64> = from(first);
             let part = |laid| BlockPart { laid, leaves, chain, cut: &cut, from: &from };
@@ -185,7 +196,7 @@ impl BlockSink for Writer {
             };
             let coded = !chain.is_identity();
             let cut = match by_model {
-                true => self.shared.cuts.of(inner, (path, &variable), &laid.count, laid.room, coded)?,
+                true => self.shared.cuts.of(inner, (path, variable), &laid.count, laid.room, coded)?,
                 false => put::cut(&laid.count, chunks, u64::from(laid.room), laid.is_curved()),
             };
             let part = BlockPart { laid, leaves, chain: &chain, cut: &cut, from: &from };
@@ -370,6 +381,20 @@ impl Writer {
         self.put_columns(path, &columns, data, offset)
     }
 
+    /// [`Writer::put`] to a variable that is not there yet, but will be created as this one in the commit that takes the block
+    /// ([`Container::commit_sealed_with`](crate::Container::commit_sealed_with)). Where it is not, no commit takes anything that was
+    /// put beside the block. `path` is for messages.
+    pub fn put_to(
+        &self,
+        (path, variable): (&str, &Variable),
+        dtype: &DType,
+        data: &Source<'_>,
+        offset: Option<&[u64]>,
+    ) -> Result<()> {
+        let columns = members(path, variable, None, dtype, data.item())?;
+        self.put_columns_to((path, variable), &columns, data, offset)
+    }
+
     /// Writes a block of a string variable; `values` in row-major order of `shape`, UTF-8 each.
     pub fn put_strings(
         &self,
@@ -416,12 +441,12 @@ impl Writer {
             let mut subchunks = Vec::new();
             for (first, extent) in put::grid(shape, &cut) {
                 let segment = &mut state.part.segment;
-                subchunks.push(if chain.is_identity() {
-                    part.store_raw(&source, &first, &extent, &mut gathered, segment)?
+                if chain.is_identity() {
+                    subchunks.push(part.store_raw(&source, &first, &extent, &mut gathered, segment)?);
                 } else {
                     let coded = part.encode(&source, &first, &extent, &mut gathered, &mut scratch)?;
-                    store_coded(segment, &coded)?
-                });
+                    subchunks.extend(store_coded(segment, &[coded], false)?);
+                }
             }
             w.add_entry(state, &part, &place, &subchunks)
         })
@@ -665,9 +690,8 @@ impl Writer {
             let mut state = self.state_of(generation)?;
             return self.guard(&mut state, |w, state| {
                 w.roll_if_full(state)?;
-                let stored: Result<Vec<StoredChunk>> =
-                    coded.iter().map(|c| store_coded(&mut state.part.segment, c)).collect();
-                w.add_entry(state, part, place, &put::numbered(&order, stored?))
+                let stored = store_coded(&mut state.part.segment, &coded, coded.len() > 1)?;
+                w.add_entry(state, part, place, &put::numbered(&order, stored))
             });
         }
         // More than one batch: the pieces must lie in one part, so the lock is kept.
@@ -676,9 +700,7 @@ impl Writer {
             w.roll_if_full(state)?;
             let mut subchunks = Vec::with_capacity(grid.len());
             encode_ahead(part, data, batches, |coded| {
-                for coded in coded {
-                    subchunks.push(store_coded(&mut state.part.segment, &coded)?);
-                }
+                subchunks.extend(store_coded(&mut state.part.segment, &coded, true)?);
                 Ok(())
             })?;
             w.add_entry(state, part, place, &put::numbered(&order, subchunks))

@@ -18,7 +18,7 @@ use drystone_format::schema::{Name, Schema, Variable};
 use drystone_format::source::{Source, SourceState, encode_page};
 use drystone_format::statistics::{Chunk, Statistics};
 use drystone_format::steps::Steps;
-use drystone_format::table::{self, Subchunk};
+use drystone_format::table::{self, Front, Subchunk};
 use drystone_format::value::{TypedArray, Value};
 
 /// Name of a vector, structure, bytes.
@@ -290,9 +290,17 @@ fn index() -> Vec<Case> {
     let subchunk = |i: u64| Subchunk {
         piece: Piece { position: 1000 + 64 * i, length: 60 + i % 3, check: i as u32 * 7, ..Piece::default() },
         stats: Stats { min_max: (i > 0).then_some((i, i + 100)), nans: i },
+        front: None,
     };
     let table: Vec<Subchunk> = (0..6).map(subchunk).collect();
-    let same = vec![Subchunk { piece: Piece { trailer: 4, ..piece() }, stats: Stats::default() }; 2000];
+    let same = vec![Subchunk { piece: Piece { trailer: 4, ..piece() }, ..Subchunk::default() }; 2000];
+    let fronted = |i: u64| {
+        let first =
+            Piece { position: 200 + 48 * i, length: 40 + i, check: 11 * i as u32, ..Piece::default() };
+        let front = Front::new(&first, 1, 0.01 * i as f64, if i == 3 { f64::INFINITY } else { 0.03125 });
+        Subchunk { front: (i != 2).then_some(front), ..subchunk(i) }
+    };
+    let fronts: Vec<Subchunk> = (0..6).map(fronted).collect();
     vec![
         ("entry_block_empty", "entry_block", encode_block(&[])),
         ("entry_block_one", "entry_block", encode_block(&[one])),
@@ -304,6 +312,7 @@ fn index() -> Vec<Case> {
         ("branch", "branch", branch.encode()),
         ("branch_of_branches", "branch", above.encode()),
         ("subchunk_table", "subchunk_table", table::encode(&table)),
+        ("subchunk_table_fronts", "subchunk_table", table::encode(&fronts)),
         ("subchunk_table_padded", "subchunk_table", table::encode(&same)),
     ]
 }

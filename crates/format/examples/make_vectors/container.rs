@@ -9,7 +9,7 @@ use std::sync::Arc;
 use drystone_format::Corrupt;
 use drystone_format::branch::{Branch, Child, PageRef};
 use drystone_format::dtype::{DType, Leaf, Member, Record, Scalar};
-use drystone_format::entry::{Encoding, Entry, Piece, Stats, encode_block, key_cmp, leaf_cmp};
+use drystone_format::entry::{Encoding, Entry, Piece, encode_block, key_cmp, leaf_cmp};
 use drystone_format::frame::{self, Kind};
 use drystone_format::identity::{Durability, Identity, encode_hint, encode_mark};
 use drystone_format::keys;
@@ -326,7 +326,7 @@ fn put(schema: &Schema, model: &mut Model, w: &mut Writer, step: Option<u64>, id
             [one] => *one,
             many => {
                 let table: Vec<Subchunk> =
-                    many.iter().map(|&piece| Subchunk { piece, stats: Stats::default() }).collect();
+                    many.iter().map(|&piece| Subchunk { piece, ..Subchunk::default() }).collect();
                 w.piece(&table::encode(&table), 0)
             }
         };

@@ -2,6 +2,7 @@
 
 use drystone_format::Corrupt;
 use drystone_format::branch::{Branch, PageRef};
+use drystone_format::column;
 use drystone_format::cursor::Reader;
 use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, Piece, Stats, decode_block};
@@ -16,8 +17,8 @@ use drystone_format::schema::{Attrs, Name, Schema, Variable};
 use drystone_format::source::{Source, decode_page};
 use drystone_format::statistics::Statistics;
 use drystone_format::steps::Steps;
+use drystone_format::table::{self, Front};
 use drystone_format::value::Value;
-use drystone_format::{column, table};
 
 use super::json::Json;
 
@@ -52,7 +53,13 @@ pub(crate) fn describe(structure: &str, bytes: &[u8]) -> Result<Json, Corrupt> {
         "branch" => branch(&Branch::decode(bytes)?),
         "subchunk_table" => {
             let n = r.u32()?;
-            Json::list(&table::decode(bytes, n.into())?, |s| Json::Object(stored(&s.piece, &s.stats)))
+            let table = table::decode(bytes, n.into())?;
+            let fronts = table.iter().any(|s| s.front.is_some());
+            Json::list(&table, |s| {
+                let mut all = stored(&s.piece, &s.stats);
+                all.extend(fronts.then(|| front(s.front.unwrap_or_default())).into_iter().flatten());
+                Json::Object(all)
+            })
         }
         "source_page" => Json::list(&decode_page(bytes)?, source),
         "steps" => steps(&Steps::decode(bytes)?),
@@ -130,6 +137,19 @@ fn stored(piece: &Piece, stats: &Stats) -> Vec<(String, Json)> {
         ("min", stats.min_max.map_or(Json::Null, |m| m.0.into())),
         ("max", stats.min_max.map_or(Json::Null, |m| m.1.into())),
         ("nans", stats.nans.into()),
+    ];
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The columns of a front; errors as the table keeps them.
+fn front(front: Front) -> Vec<(String, Json)> {
+    let members = [
+        ("front_length", front.length.into()),
+        ("front_position", front.position.into()),
+        ("front_check", front.check.into()),
+        ("front_level", u64::from(front.level).into()),
+        ("front_absolute", (front.absolute().to_bits() >> 40).into()),
+        ("front_relative", (front.relative().to_bits() >> 40).into()),
     ];
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

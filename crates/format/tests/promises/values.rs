@@ -14,7 +14,7 @@ use drystone_format::schema::{Attrs, Declaration, Name, Schema, Variable};
 use drystone_format::source::{Source, SourceState};
 use drystone_format::statistics::{Chunk, Statistics};
 use drystone_format::steps::Steps;
-use drystone_format::table::Subchunk;
+use drystone_format::table::{Front, Subchunk};
 use drystone_format::value::{TypedArray, Value};
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -268,9 +268,17 @@ pub(crate) fn branch() -> impl Strategy<Value = Branch> {
 pub(crate) fn table() -> impl Strategy<Value = Vec<Subchunk>> {
     let regular = (2usize..3000, stats()).prop_map(|(n, stats)| {
         let piece = Piece { position: 64, length: 100, check: 5, ..Piece::default() };
-        vec![Subchunk { piece, stats }; n]
+        vec![Subchunk { piece, stats, front: None }; n]
     });
-    let any = vec((piece(1), stats()).prop_map(|(piece, stats)| Subchunk { piece, stats }), 0..30);
+    let front = (piece(1), 1u8.., any::<f64>(), any::<f64>())
+        .prop_map(|(piece, level, absolute, relative)| Front::new(&piece, level, absolute, relative));
+    let any = vec(
+        (piece(1), stats(), option::of(front)).prop_map(|(piece, stats, front)| {
+            let front = front.filter(|front| front.length > 0 && piece.length > 0);
+            Subchunk { piece, stats, front }
+        }),
+        0..30,
+    );
     prop_oneof![any, regular]
 }
 

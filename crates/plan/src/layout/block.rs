@@ -20,6 +20,12 @@ use super::{Bounds, Cost, Device, Doubt, Pattern, bytes, bytes_of, extents, sear
 pub const LOG: Bounds =
     Bounds { min_chunk: 128 << 10, max_chunk: 4 << 20, max_shard: u64::MAX, max_steps: u64::MAX };
 
+/// The same for encoded subchunks, of which most codecs decode all to give any cell: a box of a few cells costs that.
+pub const CODED: Bounds = Bounds { min_chunk: 48 << 10, ..LOG };
+
+/// Decoded bytes per second of a fast compressor, for one of the threads of a read.
+const DECODED: f64 = 1e9;
+
 /// Requests are merged up to this size, read over holes of this size, and raw bytes are verified in units of this size.
 const REQUEST: f64 = (1 << 20) as f64;
 const GAP: f64 = (16 << 10) as f64;
@@ -102,7 +108,7 @@ pub fn cut_block(
     let split = count.iter().filter(|&&n| n > 1).count() as u32;
     let size = bytes_of(count, item);
     // Cut n ways along two axes, n would round to one.
-    let worth = 2.25 * device.optimal_chunk(split).max(bounds.min_chunk as f64);
+    let worth = 2.25 * device.optimal_chunk(split).max(bounds.min_chunk.max(LOG.min_chunk) as f64);
     let edges = if size <= bounds.max_chunk && size as f64 <= worth || mix.is_empty() || size == 0 {
         count.to_vec()
     } else {
@@ -227,7 +233,8 @@ pub fn predict_block(
     } else {
         (touched * (ranges + 1.0), touched * part)
     };
-    let seconds = device.seconds(requests, read) + touched * PER_SUBCHUNK;
+    let decoding = if coded { read / DECODED } else { 0.0 };
+    let seconds = device.seconds(requests, read) + touched * PER_SUBCHUNK + decoding;
     Cost { requests, bytes: read, seconds }
 }
 
@@ -284,7 +291,7 @@ mod tests {
     use super::*;
 
     fn cut(count: &[u64], item: u64, coded: bool, device: Device) -> Cut {
-        cut_block(count, item, coded, &standard_mix(count, false), &device, &LOG)
+        cut_block(count, item, coded, &standard_mix(count, false), &device, if coded { &CODED } else { &LOG })
     }
 
     #[test]
@@ -311,10 +318,8 @@ mod tests {
                     let device = Device { bandwidth: 1e9, request };
                     let cut = cut(count, item, coded, device);
                     let size = bytes_of(&cut.edges, item);
-                    assert!(
-                        size <= LOG.max_chunk && (size >= LOG.min_chunk / 2 || cut.edges == count),
-                        "{cut}"
-                    );
+                    let least = if coded { CODED } else { LOG }.min_chunk;
+                    assert!(size <= LOG.max_chunk && (size >= least / 2 || cut.edges == count), "{cut}");
                     assert!(cut.edges.iter().zip(count).all(|(e, n)| *e >= 1 && e <= n));
                 }
             }
@@ -337,6 +342,18 @@ mod tests {
         let worst = |times: &[f64]| times.iter().copied().fold(0.0, f64::max);
         assert!(worst(&ours) * 3.9 < worst(&whole), "{made}: {ours:?} {whole:?}");
         assert!(made.to_string().contains("Hilbert order"));
+    }
+
+    #[test]
+    fn encoded_cubes_are_cut_smaller_than_raw_ones_where_requests_cost_little() {
+        let sizes = |device: Device| {
+            let size = |coded| bytes_of(&cut(&[160, 160, 160], 8, coded, device).edges, 8);
+            (size(false), size(true))
+        };
+        let (raw, coded) = sizes(Device::ASSUMED);
+        assert!(raw >= LOG.min_chunk && coded <= raw / 2, "{raw} {coded}");
+        let (raw, coded) = sizes(Device { bandwidth: 1e9, request: 1e-2 });
+        assert!(coded >= raw / 16 && coded > 256 << 10, "{raw} {coded}");
     }
 
     #[test]

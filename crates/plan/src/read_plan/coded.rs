@@ -6,7 +6,7 @@ use drystone_format::entry::{Entry, Piece};
 use drystone_transform::{Bound, Chain, Logical, MAX_DECODED_LEN, Precision, Stored, TransformError, Want};
 
 use super::cells::Cells;
-use super::piece::Unfit;
+use super::piece::{Place, Unfit};
 use super::{Options, Slot};
 use crate::form::Form;
 use crate::parts::Part;
@@ -19,11 +19,21 @@ pub(super) struct Coded {
     pub(super) bound: Bound,
 }
 
-/// Whether to ask for less than the piece can pay at all: not where all cells are wanted exactly, nor where the piece costs
-/// hardly more than a request.
-pub(super) fn pays(piece: &Piece, part: &Part, cells: Option<&Cells>, options: &Options) -> bool {
-    let all = options.precision == Precision::Exact && is_all(part, cells);
-    !all && piece.length > options.gap
+/// Whether to ask for less than the subchunk can pay at all. A part takes two requests, one for the trailer and one behind it. So not
+/// where its bytes cost hardly more than a request; nor exactly, when part of them is mostly wanted anyway, where they cost no more
+/// than both unless it is `alone` in the read, since whole neighbours share a request; nor where all cells are wanted exactly.
+pub(super) fn pays(
+    place: &Place,
+    part: &Part,
+    cells: Option<&Cells>,
+    alone: bool,
+    options: &Options,
+) -> bool {
+    match options.precision {
+        Precision::Exact if is_all(part, cells) => false,
+        Precision::Exact if !alone => place.payload_len() > options.gap.saturating_mul(2),
+        _ => place.payload_len() > options.gap,
+    }
 }
 
 fn is_all(part: &Part, cells: Option<&Cells>) -> bool {
@@ -60,11 +70,13 @@ impl Chains {
         entry: &Entry,
         slot: &Slot,
         (part, cells): (&Part, Option<&Cells>),
-        piece: &Piece,
+        place: &Place,
         meta: &[u8],
         options: &Options,
     ) -> Result<Coded, Unfit> {
-        let whole = || Coded { ranges: std::iter::once(0..piece.length).collect(), bound: Bound::EXACT };
+        let (piece, before, payload_len) = (&place.piece, place.front_len(), place.payload_len());
+        let apart = |ranges: &[Range<u64>]| in_two(ranges, before, piece, options.gap);
+        let whole = || Coded { ranges: apart(&[0..payload_len]), bound: Bound::EXACT };
         let ndim = usize::from(entry.ndim);
         let Some(form) = slot.form(entry) else { return Ok(whole()) };
         let len = decoded_len(part, form.room);
@@ -80,13 +92,27 @@ impl Chains {
             kind: slot.kind,
             shape: shape.to_vec(),
         });
-        let stored = Stored { len: piece.length, meta, decoded_len: len as usize };
+        let stored = Stored { len: payload_len, meta, decoded_len: len as usize };
         let want = Want { ranges: &wanted(part, cells, &form), precision: options.precision };
         let planned = chain.plan_read(&stored, &logical, &want).map_err(|error| match error {
             TransformError::Unsupported { .. } => Unfit::Unsupported(error.to_string()),
             _ => Unfit::Corrupt(format!("subchunk {}: {error}", part.subchunk)),
         })?;
-        let ranges = at_units(&planned.ranges, piece.unit(), piece.length, options.gap);
-        Ok(Coded { ranges, bound: planned.bound })
+        Ok(Coded { ranges: apart(&planned.ranges), bound: planned.bound })
     }
+}
+
+/// Ranges of a payload whose first `before` bytes stand apart and are read whole or not at all; those of the piece behind them at
+/// check units.
+fn in_two(ranges: &[Range<u64>], before: u64, piece: &Piece, gap: u64) -> Vec<Range<u64>> {
+    let behind = |at: u64| at.saturating_sub(before);
+    let rest: Vec<Range<u64>> =
+        ranges.iter().map(|r| behind(r.start)..behind(r.end)).filter(|r| !r.is_empty()).collect();
+    let mut out = Vec::with_capacity(rest.len() + 1);
+    if ranges.first().is_some_and(|first| first.start < before) {
+        out.push(0..before);
+    }
+    let rest = at_units(&rest, piece.unit(), piece.length, gap);
+    out.extend(rest.iter().map(|r| before.saturating_add(r.start)..before.saturating_add(r.end)));
+    out
 }

@@ -11,7 +11,7 @@ use drystone_format::table::Subchunk;
 
 use super::cells::{Cells, Picks, bytes, merged};
 use super::coded::{self, Chains};
-use super::piece::{Stored, Unfit};
+use super::piece::{Place, Stored, Unfit};
 use super::{Block, Options, PlanError, Planner, ReadPlan, Slot, resolve_slots};
 use crate::form::Form;
 use crate::listing::{Leg, Listing, locate};
@@ -138,23 +138,27 @@ pub fn plan_listings<'t, 'm>(
             planner.plan.blocks += 1;
             planner.plan.subchunks += made.chunk_by(|a, b| a.0.subchunk == b.0.subchunk).count();
             let block = Block { slot: number, candidate, entry, stored };
-            let mut before = None;
+            let (mut before, alone) = (None, made.len() == 1);
             for (part, cells) in made {
                 let listed = usize::try_from(part.subchunk).ok().and_then(|number| table.get(number));
-                let piece = listed.map_or(entry.piece, |subchunk| subchunk.piece);
-                block.stored.check_piece(&piece, &part).map_err(fail)?;
+                let stored = listed.map_or(Place::whole(entry.piece), Place::of);
+                block.stored.check_place(&stored, &part).map_err(fail)?;
                 let again = before.replace(part.subchunk) == Some(part.subchunk);
-                let unit = block.stored.coded_unit(&piece);
-                if unit == 0 || !coded::pays(&piece, &part, Some(&cells), options) {
-                    planner.add_cells(&block, part, cells, piece, again);
+                if let Some(front) = stored.enough(options.precision) {
+                    planner.add_front(&block, (part, Some(Box::new(cells))), stored, front);
                     continue;
                 }
-                match metas(entry.source, &piece) {
-                    None => planner.add_unknown(&block, part, Some(Box::new(cells)), piece),
+                let unit = block.stored.coded_unit(&stored.piece);
+                if unit == 0 || !coded::pays(&stored, &part, Some(&cells), alone, options) {
+                    planner.add_cells(&block, part, cells, stored, again);
+                    continue;
+                }
+                match metas(entry.source, &stored.piece) {
+                    None => planner.add_unknown(&block, part, Some(Box::new(cells)), stored),
                     Some(meta) => {
                         let what = (&part, Some(&cells));
-                        let asked = chains.ask(entry, slot, what, &piece, meta, options).map_err(fail)?;
-                        planner.add_coded(&block, (part, Some(Box::new(cells))), piece, again, asked);
+                        let asked = chains.ask(entry, slot, what, &stored, meta, options).map_err(fail)?;
+                        planner.add_coded(&block, (part, Some(Box::new(cells))), stored, again, asked);
                     }
                 }
             }
@@ -165,12 +169,13 @@ pub fn plan_listings<'t, 'm>(
 
 impl Planner<'_> {
     /// Decides how the cells of one subchunk are read. `again`: those before were of the same piece.
-    fn add_cells(&mut self, block: &Block<'_>, part: Part, cells: Cells, piece: Piece, again: bool) {
+    fn add_cells(&mut self, block: &Block<'_>, part: Part, cells: Cells, place: Place, again: bool) {
+        let piece = place.piece;
         let (gap, most) = (self.options.gap, self.options.max_request);
         let stored_len = piece.end() - piece.position;
         let (unit, room) = (block.stored.unit(&piece), block.stored.form.room);
         if unit == 0 || unit >= piece.length {
-            return self.add_whole(block, part, Some(Box::new(cells)), piece);
+            return self.add_whole(block, part, Some(Box::new(cells)), place);
         }
         let groups = cells.clone().divided(room, gap.max(unit), most);
         let ranges: Vec<Range<u64>> =
@@ -178,11 +183,11 @@ impl Planner<'_> {
         let (read, requests) = merged(ranges.clone(), gap);
         let cost = read.saturating_add(piece.trailer).saturating_add((requests + 1).saturating_mul(gap));
         if stored_len <= most && stored_len.saturating_add(gap) <= cost {
-            return self.add_whole(block, part, Some(Box::new(cells)), piece);
+            return self.add_whole(block, part, Some(Box::new(cells)), place);
         }
         let trailer = Some(self.trailer(block, &piece, again));
         for (group, range) in groups.into_iter().zip(ranges) {
-            self.add_ranges(block, (part, Some(Box::new(group))), piece, vec![range], trailer);
+            self.add_ranges(block, (part, Some(Box::new(group))), place, vec![range], trailer);
         }
     }
 }

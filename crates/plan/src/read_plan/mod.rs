@@ -24,7 +24,7 @@ use std::ops::Range;
 
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::{Entry, Piece};
-use drystone_format::table::Subchunk;
+use drystone_format::table::{Front, Subchunk};
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Bound, Precision};
 
@@ -36,7 +36,7 @@ use crate::ranges::touched;
 use crate::resolve::{Candidate, Resolved, resolve};
 use crate::selection::Selection;
 use coded::{Chains, Coded};
-use piece::Stored;
+use piece::{Place, Stored, bound};
 pub(crate) use replica::decoding;
 pub use replica::{Choice, PUBLISHED, numbers, offered};
 
@@ -99,13 +99,16 @@ pub struct Work {
     pub part: Part,
     /// For a listing, the cells one by one: `part` is then only the box around them.
     pub cells: Option<Box<Cells>>,
-    /// Where the subchunk is stored.
+    /// Where the subchunk is stored; with a front, what follows that.
     pub piece: Piece,
+    /// The beginning of the payload, where that stands apart.
+    pub front: Option<Front>,
     /// Bytes of the payload that are read, ascending, at check units.
     pub ranges: Vec<Range<u64>>,
-    /// Payload and trailer are read together, in one item of one request; `ranges` is then the payload.
+    /// Payload and trailer are read together, in one item of one request; `ranges` is then the payload. With a front that is one
+    /// item and the rest another one.
     pub whole: bool,
-    /// Unless `whole`: the number of the trailer that verifies the ranges. Works on the same piece share it.
+    /// Unless `whole`, or the front is all: the number of the trailer that verifies the ranges. Works on the same piece share it.
     pub trailer: Option<usize>,
 }
 
@@ -238,23 +241,27 @@ pub fn plan<'t, 'm>(
             planner.plan.blocks += 1;
             planner.plan.subchunks += made.chunk_by(|a, b| a.subchunk == b.subchunk).count();
             let block = Block { slot: number, candidate, entry, stored };
-            let mut before = None;
+            let (mut before, alone) = (None, made.len() == 1);
             for part in made {
                 let listed = usize::try_from(part.subchunk).ok().and_then(|number| table.get(number));
-                let piece = listed.map_or(entry.piece, |subchunk| subchunk.piece);
-                block.stored.check_piece(&piece, &part).map_err(fail)?;
+                let stored = listed.map_or(Place::whole(entry.piece), Place::of);
+                block.stored.check_place(&stored, &part).map_err(fail)?;
                 let again = before.replace(part.subchunk) == Some(part.subchunk);
-                let unit = block.stored.coded_unit(&piece);
-                if unit == 0 || !coded::pays(&piece, &part, None, options) {
-                    planner.add(&block, part, piece, again);
+                if let Some(front) = stored.enough(options.precision) {
+                    planner.add_front(&block, (part, None), stored, front);
                     continue;
                 }
-                match metas(entry.source, &piece) {
-                    None => planner.add_unknown(&block, part, None, piece),
+                let unit = block.stored.coded_unit(&stored.piece);
+                if unit == 0 || !coded::pays(&stored, &part, None, alone, options) {
+                    planner.add(&block, part, stored, again);
+                    continue;
+                }
+                match metas(entry.source, &stored.piece) {
+                    None => planner.add_unknown(&block, part, None, stored),
                     Some(meta) => {
                         let what = (&part, None);
-                        let asked = chains.ask(entry, slot, what, &piece, meta, options).map_err(fail)?;
-                        planner.add_coded(&block, (part, None), piece, again, asked);
+                        let asked = chains.ask(entry, slot, what, &stored, meta, options).map_err(fail)?;
+                        planner.add_coded(&block, (part, None), stored, again, asked);
                     }
                 }
             }
@@ -284,13 +291,14 @@ impl<'a> Planner<'a> {
     }
 
     /// Decides how a part is read. `again`: the part before was of the same piece.
-    fn add(&mut self, block: &Block<'_>, part: Part, piece: Piece, again: bool) {
+    fn add(&mut self, block: &Block<'_>, part: Part, place: Place, again: bool) {
         let (gap, most) = (self.options.gap, self.options.max_request);
+        let piece = place.piece;
         let stored_len = piece.end() - piece.position;
         let unit = block.stored.unit(&piece);
         let indivisible = unit == 0 || unit >= piece.length;
         if indivisible || (stored_len <= most && part.is_whole()) {
-            return self.add_whole(block, part, None, piece);
+            return self.add_whole(block, part, None, place);
         }
         let touch = |part: &Part| touched(part, &block.stored.form, unit, piece.length, gap);
         let ranges = touch(&part);
@@ -299,7 +307,7 @@ impl<'a> Planner<'a> {
         let requests = (ranges.len() as u64).saturating_add(1);
         let cost = read.saturating_add(requests.saturating_mul(gap));
         if stored_len <= most && stored_len.saturating_add(gap) <= cost {
-            return self.add_whole(block, part, None, piece);
+            return self.add_whole(block, part, None, place);
         }
         let trailer = Some(self.trailer(block, &piece, again));
         let mut rest = vec![(part, ranges)];
@@ -312,8 +320,14 @@ impl<'a> Planner<'a> {
                 rest.extend([second, first].map(|half| (half, touch(&half))));
                 continue;
             }
-            self.add_ranges(block, (part, None), piece, ranges, trailer);
+            self.add_ranges(block, (part, None), place, ranges, trailer);
         }
+    }
+
+    /// An encoded piece of which the front suffices.
+    fn add_front(&mut self, block: &Block<'_>, what: (Part, Option<Box<Cells>>), place: Place, front: Front) {
+        self.plan.bound = self.plan.bound.max(bound(&front));
+        self.add_ranges(block, what, place, vec![0..front.length], None);
     }
 
     /// An encoded piece whose trailer was read for its metadata: what its transform asks for, or the whole where that is cheaper.
@@ -321,57 +335,70 @@ impl<'a> Planner<'a> {
         &mut self,
         block: &Block<'_>,
         what: (Part, Option<Box<Cells>>),
-        piece: Piece,
+        place: Place,
         again: bool,
         asked: Coded,
     ) {
-        let trailer = Some(self.trailer(block, &piece, again));
+        let trailer = Some(self.trailer(block, &place.piece, again));
         let cost = length(&asked.ranges).saturating_add(self.options.gap * asked.ranges.len() as u64);
-        if piece.end() - piece.position + self.options.gap <= cost {
-            return self.add_whole(block, what.0, what.1, piece);
+        let whole = place.front_len().saturating_add(place.piece.end() - place.piece.position);
+        if whole.saturating_add(self.options.gap) <= cost {
+            return self.add_whole(block, what.0, what.1, place);
         }
         self.plan.bound = self.plan.bound.max(asked.bound);
-        self.add_ranges(block, what, piece, asked.ranges, trailer);
+        self.add_ranges(block, what, place, asked.ranges, trailer);
     }
 
     /// An encoded piece whose metadata would help: planned to be read whole, and told.
-    fn add_unknown(&mut self, block: &Block<'_>, part: Part, cells: Option<Box<Cells>>, piece: Piece) {
-        self.plan.unknown.push((block.entry.source, piece));
-        self.add_whole(block, part, cells, piece);
+    fn add_unknown(&mut self, block: &Block<'_>, part: Part, cells: Option<Box<Cells>>, place: Place) {
+        self.plan.unknown.push((block.entry.source, place.piece));
+        self.add_whole(block, part, cells, place);
     }
 
-    fn add_whole(&mut self, block: &Block<'_>, part: Part, cells: Option<Box<Cells>>, piece: Piece) {
-        let (payload, all) = (0..piece.length, piece.position..piece.end());
-        self.payloads.push((block.entry.source, all, (self.plan.works.len(), payload.clone())));
-        self.push(block, (part, cells), piece, vec![payload], None);
+    fn add_whole(&mut self, block: &Block<'_>, part: Part, cells: Option<Box<Cells>>, place: Place) {
+        let (piece, behind) = (place.piece, place.front_len());
+        let payload = behind..behind.saturating_add(piece.length);
+        let mut ranges = Vec::with_capacity(2);
+        if let Some(front) = place.front {
+            let range = 0..front.length;
+            self.payloads.push((
+                block.entry.source,
+                place.bytes(&range),
+                (self.plan.works.len(), range.clone()),
+            ));
+            ranges.push(range);
+        }
+        ranges.push(payload.clone());
+        let all = piece.position..piece.end();
+        self.payloads.push((block.entry.source, all, (self.plan.works.len(), payload)));
+        self.push(block, (part, cells), place, (ranges, true), None);
     }
 
     fn add_ranges(
         &mut self,
         block: &Block<'_>,
         what: (Part, Option<Box<Cells>>),
-        piece: Piece,
+        place: Place,
         ranges: Vec<Range<u64>>,
         trailer: Option<usize>,
     ) {
         for range in &ranges {
-            let bytes = piece.position + range.start..piece.position + range.end;
-            self.payloads.push((block.entry.source, bytes, (self.plan.works.len(), range.clone())));
+            let payload = (self.plan.works.len(), range.clone());
+            self.payloads.push((block.entry.source, place.bytes(range), payload));
         }
-        self.push(block, what, piece, ranges, trailer);
+        self.push(block, what, place, (ranges, false), trailer);
     }
 
-    /// Without a trailer to read beforehand, the piece is read whole.
     fn push(
         &mut self,
         block: &Block<'_>,
         (part, cells): (Part, Option<Box<Cells>>),
-        piece: Piece,
-        ranges: Vec<Range<u64>>,
+        Place { piece, front }: Place,
+        (ranges, whole): (Vec<Range<u64>>, bool),
         trailer: Option<usize>,
     ) {
-        let (slot, entry, whole) = (block.slot, block.candidate, trailer.is_none());
-        self.plan.works.push(Work { slot, entry, part, cells, piece, ranges, whole, trailer });
+        let (slot, entry) = (block.slot, block.candidate);
+        self.plan.works.push(Work { slot, entry, part, cells, piece, front, ranges, whole, trailer });
     }
 
     /// The number of a piece's trailer: a new one, unless the work before reads it too.

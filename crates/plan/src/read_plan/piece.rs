@@ -1,7 +1,10 @@
 //! What must hold of an entry and its stored pieces before their numbers are used. All of it comes from disk.
 
+use std::ops::Range;
+
 use drystone_format::entry::{Entry, Piece};
-use drystone_format::table::Subchunk;
+use drystone_format::table::{Front, Subchunk};
+use drystone_transform::{Bound, Precision};
 
 use super::{PlanError, Slot};
 use crate::form::Form;
@@ -11,6 +14,58 @@ use crate::parts::Part;
 pub(super) struct Stored {
     raw: bool,
     pub(super) form: Form,
+}
+
+/// Where a subchunk is stored.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// All of it, or what follows the front.
+    pub(super) piece: Piece,
+    pub(super) front: Option<Front>,
+}
+
+impl Place {
+    pub(super) fn whole(piece: Piece) -> Place {
+        Place { piece, front: None }
+    }
+
+    pub(super) fn of(subchunk: &Subchunk) -> Place {
+        Place { piece: subchunk.piece, front: subchunk.front }
+    }
+
+    /// Bytes of the payload that stand apart. Tables were checked when they were decoded: all lengths add up.
+    pub(super) fn front_len(&self) -> u64 {
+        self.front.map_or(0, |front| front.length)
+    }
+
+    /// Bytes of the payload.
+    pub(super) fn payload_len(&self) -> u64 {
+        self.front_len().saturating_add(self.piece.length)
+    }
+
+    /// Where in the file a range of the payload lies, which does not begin in the front and end behind it.
+    pub(super) fn bytes(&self, range: &Range<u64>) -> Range<u64> {
+        let (from, before) = match self.front {
+            Some(front) if range.end <= front.length => (front.position, 0),
+            front => (self.piece.position, front.map_or(0, |front| front.length)),
+        };
+        let at = |place: u64| from.saturating_add(place.saturating_sub(before));
+        at(range.start)..at(range.end)
+    }
+
+    /// The front, if that is as exact as is wanted.
+    pub(super) fn enough(&self, precision: Precision) -> Option<Front> {
+        self.front.filter(|front| match precision {
+            Precision::Exact => false,
+            Precision::Level(least) => u32::from(front.level) >= least,
+            other => other.allows(&bound(front)),
+        })
+    }
+}
+
+/// What is guaranteed of the values that a front gives.
+pub(super) fn bound(front: &Front) -> Bound {
+    Bound { absolute: front.absolute(), relative: front.relative() }
 }
 
 /// A finding, not yet tied to a place.
@@ -64,11 +119,15 @@ impl Stored {
         Ok(())
     }
 
-    /// Checks a piece against the subchunk it is said to hold.
-    pub(super) fn check_piece(&self, piece: &Piece, part: &Part) -> Result<(), Unfit> {
+    /// Checks what is stored against the subchunk it is said to hold.
+    pub(super) fn check_place(&self, place: &Place, part: &Part) -> Result<(), Unfit> {
+        let piece = &place.piece;
         let corrupt = |what: String| Err(Unfit::Corrupt(format!("subchunk {}: {what}", part.subchunk)));
         if let Err(what) = piece.validate() {
             return corrupt(what);
+        }
+        if self.raw && place.front.is_some() {
+            return corrupt("a front of what is not encoded".into());
         }
         let cells = part.chunk_shape.iter().try_fold(1u64, |cells, &edge| cells.checked_mul(edge));
         let decoded = cells.and_then(|cells| cells.checked_mul(self.form.room));

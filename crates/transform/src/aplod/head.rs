@@ -3,7 +3,7 @@
 use crate::class::Class;
 use crate::head::Head;
 use crate::section::Method;
-use crate::{Bound, Precision, TransformError};
+use crate::{Bound, Front, Precision, TransformError};
 
 use super::level::{self, Level};
 
@@ -92,6 +92,16 @@ impl Layout {
     /// Bytes of each element that the first `components` hold.
     pub(super) fn kept(&self, components: usize) -> usize {
         self.components.iter().take(components).map(|c| c.bytes).sum()
+    }
+
+    /// The head with the components of the first level that is to be used and keeps two bytes, or half of a shorter element.
+    pub(super) fn front(&self) -> Option<Front> {
+        let worth = 2.min(self.width / 2).max(1);
+        let usable = |(i, level): &(usize, &Level)| self.kept(i + 1) >= worth && level.absolute.is_finite();
+        let (i, level) = self.levels.iter().enumerate().find(usable)?;
+        let len = usize::try_from(*self.starts().get(i + 1)?).ok()?;
+        let bound = Bound { absolute: level.absolute, relative: level.relative };
+        Some(Front { len, level: (i + 1) as u8, bound })
     }
 
     /// Where each component begins, and behind the last one the bytes that belong to no element.
