@@ -101,7 +101,8 @@ const UNDER_WAY: usize = 3;
 /// blocks' pieces, so that records are taken apart while they are in the processor's cache. The answers are in the order given.
 ///
 /// With `two` threads one makes the pieces and the other hands them over; without, each part is handed over while it is in the
-/// cache, which takes the least of a processor.
+/// cache, which takes the least of a processor. (Both threads making shares of the subchunks and handing them over in turn took 1.1 to
+/// 1.4 times as long where other programs wanted the processors: whoever has the turn may not be running.)
 pub(super) fn store_gathered(
     blocks: &[BlockPart<'_>],
     data: &Source<'_>,
