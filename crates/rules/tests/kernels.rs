@@ -222,6 +222,23 @@ fn copies_into_large_buffers_are_exact_from_every_skew() {
     }
 }
 
+/// Runs that begin inside of a line are written past the caches only where no cache holds the destination.
+#[test]
+fn rows_of_a_box_move_exactly_into_an_array_that_no_cache_holds() {
+    let len = if cfg!(miri) { 16 << 10 } else { (64 << 20) + 4096 };
+    for elem in [128, 192, 328, 4104] {
+        let pitch = 3 * elem as i64 + 8;
+        let planes = 5;
+        let rows = (len as i64 / planes / pitch / 4).max(1);
+        let dims = vec![
+            Dim::new(planes as u64, rows * elem as i64, len as i64 / planes / 64 * 64),
+            Dim::new(rows as u64, elem as i64, pitch),
+        ];
+        let case = Case { src_at: 5, dst_at: 16, elem, dims, src_len: len / 8, dst_len: len };
+        check(&case, |copy, src, dst| copy.run(src, dst).unwrap());
+    }
+}
+
 /// Lines of the array are asked for ahead there, beyond its end too, where runs lie apart in it; the box is dense.
 #[test]
 fn a_box_moves_exactly_between_an_array_of_a_megabyte_and_its_own_cells() {

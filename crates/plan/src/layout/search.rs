@@ -118,23 +118,26 @@ pub(super) fn cheapest(candidates: &[Vec<u64>], score: impl Fn(&[u64]) -> (f64, 
     edges(&cheapest_at(candidates, &|at| score(&edges(at))))
 }
 
-/// Of the candidates for each axis, finer ones than led to `from`, those that score least near it.
+/// Of the candidates for each axis, finer ones than led to `starts`, those that score least near one of these.
 pub(super) fn cheaper(
     candidates: &[Vec<u64>],
-    from: &[u64],
+    starts: &[Vec<u64>],
     score: impl Fn(&[u64]) -> (f64, f64),
 ) -> Vec<u64> {
     let edges =
         |at: &[usize]| -> Vec<u64> { at.iter().zip(candidates).map(|(&i, edges)| edges[i]).collect() };
     let ends: Vec<usize> = candidates.iter().map(|edges| edges.len() - 1).collect();
     let near = |(edges, from): (&Vec<u64>, &u64)| edges.partition_point(|edge| edge < from);
-    let start: Vec<usize> =
-        candidates.iter().zip(from).map(near).zip(&ends).map(|(n, &end)| n.min(end)).collect();
-    edges(&descend(start, &ends, &[1, 3], &|at| score(&edges(at))).0)
+    let place = |from: &Vec<u64>| -> Vec<usize> {
+        candidates.iter().zip(from).map(near).zip(&ends).map(|(n, &end)| n.min(end)).collect()
+    };
+    let found = starts.iter().map(|from| descend(place(from), &ends, &[1, 3], &|at| score(&edges(at))));
+    let least = found.reduce(|least, next| if better(next.1, least.1) { next } else { least });
+    edges(&least.map(|(at, _)| at).unwrap_or(ends.clone()))
 }
 
 /// Whether a score is less than another, by more than rounding.
-fn better(a: (f64, f64), b: (f64, f64)) -> bool {
+pub(super) fn better(a: (f64, f64), b: (f64, f64)) -> bool {
     a.0 < b.0 * 0.999 || a.0 <= b.0 && a.1 < b.1 * 0.9999
 }
 

@@ -68,6 +68,8 @@ pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, dst: *mut u8, dst_l
             kernel
         } else if far && scattered && whole_lines(elem, dims, dst) {
             strided::line_kernel()
+        } else if far && scattered && elem <= strided::LONGEST_ASKED && dst_len < stream::LARGEST_CACHE {
+            strided::owning_kernel(elem)
         } else if far && shares {
             strided::sharing_kernel(elem)
         } else if far {

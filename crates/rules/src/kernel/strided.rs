@@ -149,7 +149,7 @@ const LINES_AHEAD: usize = 4096;
 const OWNED_AHEAD_NEAR: isize = 512;
 
 /// Runs up to this long are asked for ahead; longer ones are seen to be sequential in time.
-const LONGEST_ASKED: usize = 4096;
+pub(super) const LONGEST_ASKED: usize = 4096;
 /// How many runs ahead, at least.
 const AHEAD: isize = 2;
 /// How many bytes of runs ahead, from memory.
