@@ -145,7 +145,10 @@ impl Isobar {
             columns
         };
         match way.solver {
-            Solver::Zstd => self.zstd.encode(bytes, &logical, out, scratch),
+            Solver::Zstd => {
+                scratch.alike = (!way.rows).then_some(count);
+                self.zstd.encode(bytes, &logical, out, scratch)
+            }
             Solver::Zlib => self.zlib().encode(bytes, &logical, out, scratch),
         }
     }
