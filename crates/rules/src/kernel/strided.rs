@@ -248,6 +248,13 @@ unsafe fn run_owning<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *
     }
 }
 
+/// The kernel for elements of 16 bytes that lie multiples of 128 bytes apart in memory, in two moves of half as much each.
+///
+/// Measured at strides of 128 and 256 bytes: 1.1 and 1.02 times as fast as moves of 16 bytes; at others these are faster.
+pub(super) fn halving_kernel() -> Kernel {
+    run::<Halves<8>>
+}
+
 /// The kernel for elements that are whole lines of a destination that no cache holds: no line is read in order to be written.
 ///
 /// Measured with runs of 128 to 512 bytes out of the cache into memory: 1.1 to 4 times as fast as [`owning_kernel`], and as fast as
