@@ -353,10 +353,10 @@ mod tests {
             }
         }
         let mut at = 0;
-        while at < bytes.len() {
-            at += frame::HEADER + frame::parse_header(&bytes[at..]).unwrap().len as usize;
+        while let frame::Next::Frame { end, .. } = frame::next(&bytes, at, u64::MAX) {
+            at = end;
         }
-        assert_eq!(at, bytes.len(), "the frames end where the log ends");
+        assert_eq!(at, bytes.len() as u64, "the frames end where the log ends");
     }
 
     #[test]
