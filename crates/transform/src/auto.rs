@@ -296,7 +296,9 @@ impl Auto {
             left = (left / extent[axis]).max(1);
         }
         // What is shuffled bit by bit comes in groups of eight elements.
-        if let Some(fastest) = extent.last_mut().filter(|fastest| **fastest > GROUP) {
+        if let (Some(fastest), Some(whole)) = (extent.last_mut(), shape.last())
+            && (GROUP..*whole).contains(fastest)
+        {
             *fastest -= *fastest % GROUP;
         }
         let volume: u64 = extent.iter().product();

@@ -175,6 +175,34 @@ fn every_level_is_within_what_it_tells_and_special_values_stay_what_they_are() {
 }
 
 #[test]
+fn planes_and_lines_of_a_small_subchunk_are_what_the_whole_is_at_that_place() {
+    let mut random = Random(33);
+    let logical = Logical { shape: vec![8, 8, 8], ..Logical::numbers(F64, 512) };
+    for wild in [false, true] {
+        let data = numbers(F64, 512, wild, &mut random);
+        for text in ["aplod", "aplod:1,1,6", "aplod:8"] {
+            let kept = Kept::of(text, &logical, &data);
+            let all = std::iter::once(0..4096).collect::<Vec<_>>();
+            for precision in [Precision::Level(1), Precision::Level(2), Precision::Exact] {
+                let (whole, bound, _) = kept.read(&all, precision);
+                let every = |step: usize, first: u64| -> Vec<Range<u64>> {
+                    (first..512).step_by(step).map(|i| 8 * i..8 * i + 8).collect()
+                };
+                let line = std::iter::once(800..864).collect();
+                for ranges in [every(8, 3), every(64, 9), every(2, 0), every(100, 99), line] {
+                    let (part, own, _) = kept.read(&ranges, precision);
+                    for range in &ranges {
+                        let at = range.start as usize..range.end as usize;
+                        assert!(part[at.clone()] == whole[at], "{text} {precision:?} {range:?}");
+                    }
+                    assert_eq!(own, bound);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn an_error_of_zero_means_every_bit() {
     // Numbers that few leading bits hold, with one that is right as a number before all its bits are.
     for (special, kind) in [((-0.0f64).to_bits(), F64), (0x7FF8_0000_0000_0001, F64)] {

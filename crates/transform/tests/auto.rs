@@ -152,6 +152,9 @@ fn samples_lie_inside_the_block_and_are_a_small_part_of_it() {
                 first.iter().zip(extent).zip(&shape).all(|((f, e), n)| *e > 0 && f + e <= *n),
                 "{shape:?}"
             );
+            let along = extent.last().zip(shape.last());
+            let whole_groups = |(e, n): (&u64, &u64)| *e < 8 || e == n || e.is_multiple_of(8);
+            assert!(along.is_none_or(whole_groups), "{extent:?} of {shape:?}");
             sampled += extent.iter().product::<u64>();
         }
         assert!(sampled > 0 && (sampled <= 4 * 3 * 4096 || sampled <= total / 2), "{sampled} of {shape:?}");
