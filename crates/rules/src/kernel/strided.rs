@@ -411,6 +411,16 @@ fn asks_to_write(stride: isize) -> bool {
 /// The longest elements whose lines are asked for.
 const SHORT: usize = 8;
 
+/// Whether asking for destination lines that two to eight elements share pays, while elements come from no farther apart than two lines.
+/// It does in the second cache, where a store that misses the first waits, and costs nothing in the first: measured with 2 to 16 bytes at
+/// destination strides of 8 to 32, 1.04 to 1.4 times as fast (12 bytes: 1.6), and 0.96 times with a source stride of 128.
+fn asks_shared(source: isize, stride: isize) -> bool {
+    source.unsigned_abs() < 2 * stream::LINE && (8..=stream::LINE / 2).contains(&stride.unsigned_abs())
+}
+
+/// So many bytes lie between what is written and the shared line that is asked for. At 256 it gains up to a tenth less.
+const SHARED_AHEAD: isize = 2048;
+
 /// One loop.
 ///
 /// # Safety
@@ -419,10 +429,17 @@ const SHORT: usize = 8;
 unsafe fn row<M: Mover>(mover: M, row: Loop, src: *const u8, dst: *mut u8) {
     let (mut src, mut dst) = (src, dst);
     let (s, d) = (row.src, row.dst);
-    let fours = if M::BY_FOURS { row.count / 4 } else { 0 };
-    let mut four = |ask: bool| {
-        if ask {
+    let ask_each = M::ASKS && (asks_source(s) || asks_to_write(d));
+    let ask_shared = M::ASKS_SHARED && asks_shared(s, d);
+    let fours = if M::BY_FOURS || ask_shared { row.count / 4 } else { 0 };
+    let later = SHARED_AHEAD * d.signum();
+    let mut four = |each: bool, shared: bool| {
+        if each {
             ask_for_four(src, s, dst, d);
+        }
+        if shared {
+            stream::ask_to_write(dst.wrapping_offset(later));
+            stream::ask_to_write(dst.wrapping_offset(later + 2 * d));
         }
         // SAFETY: four consecutive elements of the row.
         unsafe {
@@ -434,10 +451,11 @@ unsafe fn row<M: Mover>(mover: M, row: Loop, src: *const u8, dst: *mut u8) {
         src = src.wrapping_offset(4 * s);
         dst = dst.wrapping_offset(4 * d);
     };
-    if M::ASKS && (asks_source(s) || asks_to_write(d)) {
-        (0..fours).for_each(|_| four(true));
-    } else {
-        (0..fours).for_each(|_| four(false));
+    match (ask_each, ask_shared) {
+        (false, false) => (0..fours).for_each(|_| four(false, false)),
+        (false, true) => (0..fours).for_each(|_| four(false, true)),
+        (true, false) => (0..fours).for_each(|_| four(true, false)),
+        (true, true) => (0..fours).for_each(|_| four(true, true)),
     }
     for _ in 4 * fours..row.count {
         // SAFETY: one of the other elements of the row.
