@@ -151,7 +151,7 @@ impl tree::Pages for PageLoader {
             page,
             Kind::Leaf,
             INDEX,
-            |bytes| Ok(Page::Leaf(Arc::new(Leaf::Columns(Block::decode(&bytes)?)))),
+            |bytes| Ok(Page::Leaf(Arc::new(Leaf::Columns(Box::new(Block::decode(&bytes)?))))),
             |p| if let Page::Leaf(l) = p { Some(l.clone()) } else { None },
         )
     }

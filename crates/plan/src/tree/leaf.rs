@@ -14,7 +14,7 @@ pub enum Leaf {
     /// Made by this process.
     Entries(Vec<Entry>),
     /// Read.
-    Columns(Block),
+    Columns(Box<Block>),
 }
 
 impl Leaf {

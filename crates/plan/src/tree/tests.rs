@@ -67,7 +67,7 @@ impl Memory {
         // As a process meets them: what it made, and what it read.
         let leaf = |at: u64, page: Vec<Entry>| match at % 2 {
             0 => Leaf::Entries(page),
-            _ => Leaf::Columns(Block::decode(&encode_block(&page)).unwrap()),
+            _ => Leaf::Columns(Box::new(Block::decode(&encode_block(&page)).unwrap())),
         };
         self.leaves.extend(fresh.leaves.into_iter().map(|(at, page)| (at, Arc::new(leaf(at, page)))));
         self.branches.extend(fresh.branches.into_iter().map(|(at, page)| (at, Arc::new(page))));
