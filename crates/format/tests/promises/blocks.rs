@@ -70,7 +70,9 @@ fn a_block_is_refused_for_the_first_entry_that_is_not_valid_and_for_nothing_else
             // Of dimensions that no entry has, nothing is written.
             let dims = entries.iter().map(|e| e.ndim.into()).max().unwrap_or(0);
             for e in &mut entries {
-                [&mut e.offset, &mut e.count, &mut e.cut].map(|cells| cells[dims..].fill(0));
+                for cells in [&mut e.offset, &mut e.count, &mut e.cut] {
+                    cells[dims..].fill(0);
+                }
             }
             let wrong = entries
                 .iter()
@@ -96,7 +98,8 @@ fn boxes_meet_as_entries_say() {
     let none = [0; 8];
     let bounds = |lo: [u64; 2], hi: [u64; 2]| {
         let (mut from, mut to) = (none, none);
-        (from[..2].copy_from_slice(&lo), to[..2].copy_from_slice(&hi));
+        from[..2].copy_from_slice(&lo);
+        to[..2].copy_from_slice(&hi);
         (from, to)
     };
     let found = |b| (0..block.len()).filter(|&i| block.meets(i, &b)).collect::<Vec<_>>();
