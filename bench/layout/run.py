@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 import drystone as dry
 import numpy as np
 from measure import CHECKED, Cost, Figure, Settings, alternate, discard, make_cold, measured, settle
+from overhead import overhead
 from settings import Array, Drystone, Setting, Slices, every
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -215,36 +216,6 @@ def curve(settings: Settings, edge: int) -> str:
     return "\n".join(lines)
 
 
-def overhead(settings: Settings, edge: int) -> str:
-    """The same blocks written cut and whole, alternated; close and sync of data are outside of neither."""
-    half = edge // 2
-    data = cells((slice(0, half),) * 3)
-
-    def write(layout: str) -> Cost:
-        path = settings.folder / f"write {layout}"
-        discard(path)
-        with dry.create(path) as c:
-            c.create_variable("t", "f4", (edge,) * 3)
-
-            def put() -> None:
-                with c.writer(layout=layout) as w:  # type: ignore[arg-type]
-                    for n in range(8):
-                        w.put("t", data, offset=[(n >> shift & 1) * half for shift in (2, 1, 0)])
-
-            cost = measured(put)
-        settle([path], forget=True)
-        return cost
-
-    figures = alternate({"log": partial(write, "log"), "model": partial(write, "model")}, settings.rounds(9))
-    for layout in figures:
-        discard(settings.folder / f"write {layout}")
-    rate = {name: 8 * data.nbytes / figure.seconds / 1e9 for name, figure in figures.items()}
-    ratio = figures["model"].times(figures["log"])
-    return (
-        f"- write time, cut / whole: {ratio:.3f} ({rate['model']:.2f} and {rate['log']:.2f} GB/s; bar: 1.10)"
-    )
-
-
 def calibrate(settings: Settings) -> str:
     """Measure the store once, for this run alone: the cut, the plans and the predictions below are all for the same figures."""
     os.environ["DRYSTONE_CACHE"] = str(settings.folder / "cache")
@@ -309,9 +280,14 @@ Left out: {left_out}.
 
 {curve}
 
-## Writes and predictions
+## Writes
+
+Subchunks beside whole blocks (`layout="log"`), medians of 9 alternations; the bar is 1.10.
 
 {overhead}
+
+## Predictions
+
 {predictions}
 """
 

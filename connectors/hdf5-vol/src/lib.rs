@@ -26,6 +26,7 @@ pub mod handle;
 pub mod host;
 pub mod memory;
 pub mod mpi;
+pub mod opening;
 pub mod patches;
 pub(crate) mod promise;
 pub mod props;

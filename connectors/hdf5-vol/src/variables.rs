@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use drystone::format::dtype::{DType, Scalar};
-use drystone::format::schema::{Attrs, Name, Schema, Variable, check_path};
+use drystone::format::schema::{Attrs, Schema, Variable, check_path};
 use drystone::format::value::Value;
 use drystone::{NewVariable, SchemaOp};
 
@@ -38,14 +38,7 @@ impl State {
     /// Learns which path each variable has.
     pub(crate) fn learn_variables(&mut self) {
         let schema = self.container.schema();
-        self.variables = schema
-            .names
-            .iter()
-            .filter_map(|(path, name)| match name {
-                Name::Variable(id) => Some((*id, path.clone())),
-                Name::Link(_) => None,
-            })
-            .collect();
+        self.variables = schema.named().map(|(path, v)| (v.id, path.to_owned())).collect();
     }
 
     /// Has a dataset none?

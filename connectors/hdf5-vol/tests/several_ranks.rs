@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use drystone_hdf5_vol::abi::access::{RDWR, TRUNC};
 use drystone_hdf5_vol::config::Config;
 use drystone_hdf5_vol::failure::Result;
-use drystone_hdf5_vol::file::Opening;
+use drystone_hdf5_vol::opening::Opening;
 use drystone_hdf5_vol::space::Cells;
 use drystone_hdf5_vol::team::Ranks;
 use drystone_hdf5_vol::tree::{

@@ -96,7 +96,19 @@ impl Segment {
             let check = crc32(&trailer);
             (trailer, check)
         };
-        let position = self.stage(payload, &trailer)?;
+        let position = if payload.len() < DIRECT || !self.append {
+            self.stage(payload, &trailer)?
+        } else {
+            let position = self.begin_piece(payload.len(), trailer.len());
+            let mut rest = payload;
+            while !rest.is_empty() {
+                let (part, behind) = split_part(rest, part_at(self.size()));
+                self.hand_over(part)?;
+                rest = behind;
+            }
+            self.end_piece(payload.len(), &trailer);
+            position
+        };
         Ok(Piece { position, length: payload.len() as u64, trailer: trailer.len() as u64, unit_log2, check })
     }
 
@@ -123,12 +135,7 @@ impl Segment {
             trailer = le_bytes(&sums);
             position = self.stage(payload, &trailer)?;
         } else {
-            self.close_extent();
-            let body = payload.len().next_multiple_of(4) + 4 * payload.len().div_ceil(unit);
-            let header = frame::header(Kind::Extent, self.ordinal, body.next_multiple_of(8) as u64, 0);
-            self.ordinal += 1;
-            self.pending.extend_from_slice(&header);
-            position = self.size();
+            position = self.begin_piece(payload.len(), 4 * payload.len().div_ceil(unit));
             let (mut checked, mut rest) = (payload, payload);
             while !rest.is_empty() {
                 let (part, behind) = split_part(rest, part_at(self.size()));
@@ -140,9 +147,7 @@ impl Segment {
                 (checked, rest) = (later, behind);
             }
             trailer = le_bytes(&sums);
-            self.pending.resize(payload.len().next_multiple_of(4) - payload.len(), 0);
-            self.pending.extend_from_slice(&trailer);
-            self.pad();
+            self.end_piece(payload.len(), &trailer);
         }
         Ok(Piece {
             position,
@@ -151,6 +156,21 @@ impl Segment {
             unit_log2: UNIT_LOG2,
             check: crc32(&trailer),
         })
+    }
+
+    /// Begins the extent of a piece that is handed over without being staged; where its payload begins.
+    fn begin_piece(&mut self, payload: usize, trailer: usize) -> u64 {
+        let body = if trailer > 0 { payload.next_multiple_of(4) + trailer } else { payload };
+        self.begin(body.next_multiple_of(8) as u64)
+    }
+
+    /// Ends what `begin_piece` began, after its payload was handed over.
+    fn end_piece(&mut self, payload: usize, trailer: &[u8]) {
+        if !trailer.is_empty() {
+            self.pending.resize(payload.next_multiple_of(4) - payload, 0);
+            self.pending.extend_from_slice(trailer);
+        }
+        self.pad();
     }
 
     /// Begins an extent of `len` bytes, a multiple of 8, which `add` fills; where its first byte stands.
@@ -204,7 +224,8 @@ impl Segment {
         let position = self.size();
         self.pending.extend_from_slice(payload);
         if !trailer.is_empty() {
-            self.pending.resize(self.pending.len().next_multiple_of(4), 0);
+            // From the payload's beginning: what is pending may begin anywhere in the file.
+            self.pending.resize(self.pending.len() + payload.len().next_multiple_of(4) - payload.len(), 0);
             self.pending.extend_from_slice(trailer);
         }
         self.pad();
@@ -288,9 +309,8 @@ mod tests {
     use drystone_format::log::FileKind;
     use drystone_store::{MemoryStore, StoreExt};
 
-    #[test]
-    fn pieces_lie_where_they_say_wherever_parts_end_and_a_long_log_ends_with_a_page() {
-        let header = FileHeader {
+    fn header() -> FileHeader {
+        FileHeader {
             kind: FileKind::Segment,
             uuid: [7; 16],
             id: 1,
@@ -301,7 +321,47 @@ mod tests {
             time: 0,
             origin: String::new(),
             process: String::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn encoded_pieces_that_are_not_staged_lie_where_they_say_and_frames_follow_each_other() {
+        let header = header();
+        let store = MemoryStore::new();
+        let mut segment = Segment::new(Arc::new(store.clone()), &header);
+        let mut made = Vec::new();
+        for (n, len) in
+            [9, DIRECT, DIRECT + 1, 77, DIRECT - 1, 2 * PART + 3, PART + 2].into_iter().enumerate()
+        {
+            let payload: Vec<u8> = (0..len).map(|i| ((i * 5 + n) >> 2) as u8).collect();
+            let (meta, histogram) = [(&[][..], &[][..]), (&[1; 30], &[2; 17]), (&[], &[3; 40])][n % 3];
+            let piece = segment.push_coded(&payload, meta, histogram).unwrap();
+            assert_eq!(piece.position % 8, 0);
+            made.push((piece, payload, histogram));
+        }
+        segment.end().unwrap();
+        let bytes = store.read_all(segment.key(), u64::MAX).unwrap();
+        assert_eq!(bytes.len() as u64, segment.size());
+        for (piece, payload, histogram) in &made {
+            let at = piece.position as usize;
+            assert!(bytes[at..at + payload.len()] == payload[..], "{} bytes at {at}", payload.len());
+            let trailer = piece.trailer_position() as usize..piece.end() as usize;
+            if piece.trailer == 0 {
+                assert_eq!(piece.check, crc32(payload));
+            } else {
+                assert_eq!(Trailer::decode(piece, &bytes[trailer]).unwrap().histogram, *histogram);
+            }
+        }
+        let mut at = 0;
+        while let frame::Next::Frame { end, .. } = frame::next(&bytes, at, u64::MAX) {
+            at = end;
+        }
+        assert_eq!(at, bytes.len() as u64, "the frames end where the log ends");
+    }
+
+    #[test]
+    fn pieces_lie_where_they_say_wherever_parts_end_and_a_long_log_ends_with_a_page() {
+        let header = header();
         let store = MemoryStore::new();
         let mut segment = Segment::new(Arc::new(store.clone()), &header);
         let mut made = Vec::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, Piece};
-use drystone_format::schema::{Name, Variable};
+use drystone_format::schema::Variable;
 use drystone_format::table::Subchunk;
 use drystone_format::{MAX_NDIM, keys};
 use drystone_plan::form::Form;
@@ -159,8 +159,7 @@ impl Container {
     /// Compares replicas with what was put, where the index can be read.
     fn verify_replicas(&self, report: &mut VerifyReport) -> Result<()> {
         let snapshot = self.snapshot();
-        let variables = snapshot.schema.names.iter().filter(|(_, name)| matches!(name, Name::Variable(_)));
-        for (path, _) in variables {
+        for (path, _) in snapshot.schema.named() {
             let found = self.reading(path, None).and_then(|reading| {
                 let steps = match reading.variable().steps {
                     true => reading.steps()?.into_iter().map(Some).collect(),
@@ -170,7 +169,7 @@ impl Container {
                     for message in reading.compare_replicas(step)? {
                         report.damage.push(Damage {
                             key: "log".into(),
-                            variable: Some(path.clone()),
+                            variable: Some(path.to_owned()),
                             step,
                             message,
                         });
@@ -217,15 +216,7 @@ pub(crate) struct Checker<'a> {
 
 impl<'a> Checker<'a> {
     pub(crate) fn new(inner: &'a Inner, snapshot: &'a Snapshot) -> Self {
-        let names = snapshot
-            .schema
-            .names
-            .iter()
-            .filter_map(|(path, name)| match name {
-                Name::Variable(id) => Some((*id, path.clone())),
-                Name::Link(_) => None,
-            })
-            .collect();
+        let names = snapshot.schema.named().map(|(path, v)| (v.id, path.to_owned())).collect();
         Checker { inner, snapshot, names, buffer: Vec::new(), decoded: Vec::new(), scratch: Scratch::new() }
     }
 

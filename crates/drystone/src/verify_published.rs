@@ -3,7 +3,7 @@
 use drystone_format::dtype::DType;
 use drystone_format::keys;
 use drystone_format::published::{Array, Shard};
-use drystone_format::schema::Name;
+use drystone_format::schema::Variable;
 use drystone_format::statistics::Chunk;
 use drystone_plan::selection::Selection;
 use drystone_store::StoreExt;
@@ -54,13 +54,10 @@ impl Container {
         let total = arrays.iter().flat_map(|a| &a.pages).map(|p| u64::from(p.count)).sum();
         let mut buffers = Buffers::default();
         for array in arrays.iter() {
-            let path =
-                snapshot.schema.variables.get(&array.variable).filter(|v| v.uid == array.uid).and_then(|v| {
-                    let named = |name: &Name| *name == Name::Variable(v.id);
-                    snapshot.schema.names.iter().find(|(_, name)| named(name)).map(|(path, _)| path.clone())
-                });
+            let its = |(_, v): &(&str, &Variable)| (v.id, v.uid) == (array.variable, array.uid);
             // What was published of a variable that is gone is nobody's.
-            let Some(path) = path else { continue };
+            let Some((path, _)) = snapshot.schema.named().find(its) else { continue };
+            let path = path.to_owned();
             let reading = match values {
                 true => Some(self.at(array.version)?.leaf_reading(&path, array.member)?),
                 false => None,

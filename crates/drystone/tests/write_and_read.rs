@@ -29,6 +29,40 @@ fn a_block_comes_back_from_every_kind_of_store() {
     }
 }
 
+/// A piece that is not staged ends where it ends in the file. The next one, which is, had its checksums padded to a multiple of 4 counted
+/// from there and not from its own beginning: nothing found them.
+#[test]
+fn pieces_behind_a_large_one_of_an_odd_length_are_read_back() {
+    use drystone::format::dtype::{DType, Scalar};
+    let u1 = DType::Scalar(Scalar::U8);
+    let noise = |seed: u64, len: usize| -> Vec<u8> {
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 40) as u8
+        };
+        (0..len).map(|_| next()).collect()
+    };
+    for transform in ["identity", "shuffle", "aplod", "zstd:1"] {
+        let c = memory();
+        let w = c.writer(WriterOptions::default()).unwrap();
+        let mut expected = Vec::new();
+        for (n, len) in [300_001, 20_001, 300_002, 30_003, 700_003, 17_002, 9, 20_003].into_iter().enumerate()
+        {
+            let (path, data) = (format!("v{n}"), noise(n as u64, len));
+            let shape = [len as u64];
+            c.apply(vec![create(&path, u1.clone(), &shape, |v| v.transform = transform.into())]).unwrap();
+            w.put(&path, &u1, &dense(&data, &shape, 1), None, None).unwrap();
+            expected.push((path, data));
+        }
+        w.close().unwrap();
+        for (path, data) in &expected {
+            assert!(read_all(&c, path) == *data, "{path}, {} bytes, {transform}", data.len());
+        }
+        assert_eq!(c.verify(&mut |_, _| true).unwrap().damage, [], "{transform}");
+    }
+}
+
 #[test]
 fn writers_without_ranks_wait_for_a_commit_and_newest_wins() {
     let c = memory();

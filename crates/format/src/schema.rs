@@ -297,6 +297,14 @@ impl Schema {
         }
     }
 
+    /// Every variable with its path, in the order of paths; links are left out.
+    pub fn named(&self) -> impl Iterator<Item = (&str, &Variable)> {
+        self.names.iter().filter_map(|(path, name)| match name {
+            Name::Variable(id) => Some((path.as_str(), self.variables.get(id)?)),
+            Name::Link(_) => None,
+        })
+    }
+
     /// The path of the variable or group that a path stands for, links followed; None if there is none.
     pub fn follow(&self, path: &str) -> Option<String> {
         let mut path = path.to_owned();

@@ -271,10 +271,7 @@ impl ContainerHandle {
     fn usage(&self, py: Python<'_>) -> Result<BTreeMap<String, Used>> {
         let schema = self.open_container()?.schema();
         let found = py.detach(|| self.container.usage())?;
-        let named = schema.names.iter().filter_map(|(path, name)| match name {
-            Name::Variable(id) => found.get(id).map(|u| (path.clone(), u)),
-            Name::Link(_) => None,
-        });
+        let named = schema.named().filter_map(|(path, v)| Some((path.to_owned(), found.get(&v.id)?)));
         let numbers = |u: &VariableUsage| {
             let chains = u.transforms.iter().cloned().collect();
             (u.blocks, u.subchunks, u.stored_bytes, u.decoded_bytes, chains)

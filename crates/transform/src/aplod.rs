@@ -240,9 +240,16 @@ impl Transparent for Aplod {
         pieces: &mut Pieces<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
-        let Asked { layout, level, runs, .. } = Asked::of(stored, want)?;
+        let Asked { layout, level, mut runs, .. } = Asked::of(stored, want)?;
         let (width, count) = (layout.width, layout.count);
         let starts = layout.starts();
+        runs.close(|all| {
+            let raw = |component: &Component| component.method == Method::Raw;
+            let mut used = layout.components.iter().zip(&starts).take(level).filter(|(c, _)| raw(c));
+            let plane =
+                |start: u64, plane: u64| start + plane * count + all.start..start + plane * count + all.end;
+            used.all(|(c, &start)| (0..c.bytes as u64).all(|n| fetched.get(plane(start, n)).is_ok()))
+        });
         let total = runs.count() as usize;
         let kept = layout.kept(level);
         let middle = layout.levels.get(level.wrapping_sub(1)).is_some_and(|level| level.middle);

@@ -5,6 +5,8 @@
 //! of Blosc. Only a multiple of eight elements takes part; the bytes after
 //! them stay at the end. The length does not change.
 
+mod kernel;
+
 use std::ops::Range;
 
 use crate::params::Params;
@@ -46,7 +48,9 @@ impl SameLength for BitShuffle {
         out: &mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
-        bit_shuffle(data, self.item(logical), out, &mut scratch.planes);
+        let start = out.len();
+        out.resize(start + data.len(), 0);
+        bit_shuffle(data, self.item(logical), &mut out[start..], &mut scratch.planes);
         Ok(())
     }
 
@@ -140,18 +144,18 @@ fn body_len(len: usize, item: usize) -> usize {
     len / item / 8 * 8 * item
 }
 
-/// Appends the bit-shuffled form of `data`; `planes` is working memory.
-pub(crate) fn bit_shuffle(data: &[u8], item: usize, out: &mut Vec<u8>, planes: &mut Vec<u8>) {
-    let (body, tail) = data.split_at(body_len(data.len(), item));
+/// Fills `out`, which is as long, with the bit-shuffled form of `data`; `planes` is working memory.
+pub(crate) fn bit_shuffle(data: &[u8], item: usize, out: &mut [u8], planes: &mut Vec<u8>) {
+    let at = body_len(data.len().min(out.len()), item);
+    let (body, tail) = data.split_at(at);
+    let (target, rest) = out.split_at_mut(at);
     planes.clear();
     shuffle::byte_shuffle(body, item, planes);
-    let start = out.len();
-    out.resize(start + body.len(), 0);
-    let bytes = body.len() / item;
-    for (from, to) in planes.chunks_exact(bytes.max(1)).zip(out[start..].chunks_exact_mut(bytes.max(1))) {
-        bits_from_bytes(from, to);
+    let bytes = (at / item).max(1);
+    for (from, to) in planes.chunks_exact(bytes).zip(target.chunks_exact_mut(bytes)) {
+        kernel::scatter(from, to);
     }
-    out.extend_from_slice(tail);
+    rest.copy_from_slice(tail);
 }
 
 /// Undoes [`bit_shuffle`]; both slices have the same length.
@@ -160,115 +164,12 @@ pub(crate) fn bit_unshuffle(shuffled: &[u8], item: usize, out: &mut [u8], planes
     let (body, tail) = shuffled.split_at(at);
     let (target, rest) = out.split_at_mut(at);
     set_len_reusing(planes, at);
-    let bytes = at / item;
-    for (from, to) in body.chunks_exact(bytes.max(1)).zip(planes[..at].chunks_exact_mut(bytes.max(1))) {
-        bytes_from_bits(from, to);
+    let bytes = (at / item).max(1);
+    for (from, to) in body.chunks_exact(bytes).zip(planes[..at].chunks_exact_mut(bytes)) {
+        kernel::gather(from, to);
     }
     shuffle::byte_unshuffle(&planes[..at], item, target);
     rest.copy_from_slice(tail);
-}
-
-/// Transposes the 8 x 8 bits of a word: bit j of byte i and bit i of byte j change places.
-#[inline(always)]
-fn transposed(mut x: u64) -> u64 {
-    let mut swap = |shift: u32, mask: u64| {
-        let t = (x ^ (x >> shift)) & mask;
-        x ^= t ^ (t << shift);
-    };
-    swap(7, 0x00AA_00AA_00AA_00AA);
-    swap(14, 0x0000_CCCC_0000_CCCC);
-    swap(28, 0x0000_0000_F0F0_F0F0);
-    x
-}
-
-/// Words that are transposed side by side, so that the loops become vector instructions.
-const LANES: usize = 32;
-
-#[inline(always)]
-fn scatter_bits(from: &[u8], to: &mut [u8]) {
-    let per_plane = from.len() / 8;
-    let mut groups = from.chunks_exact(8 * LANES);
-    let mut at = 0;
-    for group in &mut groups {
-        let mut words = [0u64; LANES];
-        for (word, bytes) in words.iter_mut().zip(group.as_chunks::<8>().0) {
-            *word = transposed(u64::from_le_bytes(*bytes));
-        }
-        for plane in 0..8 {
-            let target = &mut to[plane * per_plane + at..][..LANES];
-            for (byte, word) in target.iter_mut().zip(&words) {
-                *byte = (word >> (8 * plane)) as u8;
-            }
-        }
-        at += LANES;
-    }
-    for bytes in groups.remainder().as_chunks::<8>().0 {
-        let word = transposed(u64::from_le_bytes(*bytes));
-        for plane in 0..8 {
-            to[plane * per_plane + at] = (word >> (8 * plane)) as u8;
-        }
-        at += 1;
-    }
-}
-
-#[inline(always)]
-fn gather_bits(from: &[u8], to: &mut [u8]) {
-    let per_plane = from.len() / 8;
-    let mut at = 0;
-    let mut groups = to.chunks_exact_mut(8 * LANES);
-    for group in &mut groups {
-        let mut words = [0u64; LANES];
-        for plane in 0..8 {
-            let source = &from[plane * per_plane + at..][..LANES];
-            for (word, byte) in words.iter_mut().zip(source) {
-                *word |= u64::from(*byte) << (8 * plane);
-            }
-        }
-        for (bytes, word) in group.as_chunks_mut::<8>().0.iter_mut().zip(&words) {
-            *bytes = transposed(*word).to_le_bytes();
-        }
-        at += LANES;
-    }
-    for bytes in groups.into_remainder().as_chunks_mut::<8>().0 {
-        let mut word = 0;
-        for plane in 0..8 {
-            word |= u64::from(from[plane * per_plane + at]) << (8 * plane);
-        }
-        *bytes = transposed(word).to_le_bytes();
-        at += 1;
-    }
-}
-
-/// Eight bit planes of one byte plane, whose length is a multiple of eight.
-fn bits_from_bytes(from: &[u8], to: &mut [u8]) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx2")]
-        fn wide(from: &[u8], to: &mut [u8]) {
-            scatter_bits(from, to);
-        }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the instructions were detected.
-            return unsafe { wide(from, to) };
-        }
-    }
-    scatter_bits(from, to);
-}
-
-/// One byte plane of its eight bit planes.
-fn bytes_from_bits(from: &[u8], to: &mut [u8]) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx2")]
-        fn wide(from: &[u8], to: &mut [u8]) {
-            gather_bits(from, to);
-        }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the instructions were detected.
-            return unsafe { wide(from, to) };
-        }
-    }
-    gather_bits(from, to);
 }
 
 #[cfg(test)]
@@ -290,11 +191,11 @@ mod tests {
                         expected[bit * count / 8 + element / 8] |= set << (element % 8);
                     }
                 }
-                let (mut shuffled, mut planes) = (vec![9], Vec::new());
+                let (mut shuffled, mut planes) = (vec![9; data.len()], Vec::new());
                 bit_shuffle(data, item, &mut shuffled, &mut planes);
-                assert!(shuffled[1..] == expected, "item {item}, length {len}");
+                assert!(shuffled == expected, "item {item}, length {len}");
                 let mut back = vec![0; data.len()];
-                bit_unshuffle(&shuffled[1..], item, &mut back, &mut planes);
+                bit_unshuffle(&shuffled, item, &mut back, &mut planes);
                 assert!(back == data, "item {item}, length {len}");
             }
         }

@@ -16,6 +16,7 @@ use crate::bit_shuffle::{bit_shuffle, bit_unshuffle};
 use crate::deflate::Zlib;
 use crate::params::{Params, named_int};
 use crate::ranges::join;
+use crate::scratch::set_len_reusing;
 use crate::{
     Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
     Transparent, Want, Zstd,
@@ -98,7 +99,7 @@ impl Blosc {
     fn compress(&self, block: &[u8], out: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), TransformError> {
         let bytes = Logical::scalars(1, block.len() as u64);
         match self.compressor {
-            Compressor::Lz4 => lz4::encode_block(block, out),
+            Compressor::Lz4 => lz4::encode_block(block, out, &mut scratch.tried),
             Compressor::Zlib => Zlib::new(self.level as u32).encode(block, &bytes, out, scratch),
             // The levels that Blosc gives to zstd.
             Compressor::Zstd => {
@@ -132,7 +133,6 @@ impl Blosc {
             if let Some(slot) = out.get_mut(start + HEADER_LEN + 4 * i..).and_then(|s| s.first_chunk_mut()) {
                 *slot = (at as u32).to_le_bytes();
             }
-            filtered.clear();
             apply(frame.filter, frame.item, block, &mut filtered, &mut scratch.planes);
             out.extend_from_slice(&[0; 4]);
             let body = out.len();
@@ -161,11 +161,21 @@ fn takes_part(filter: Filter, item: usize, len: usize) -> Filter {
     }
 }
 
+/// Makes `out` the filtered form of a block; what it held is written over.
 fn apply(filter: Filter, item: usize, block: &[u8], out: &mut Vec<u8>, planes: &mut Vec<u8>) {
     match takes_part(filter, item, block.len()) {
-        Filter::None => out.extend_from_slice(block),
-        Filter::Shuffle => shuffle::byte_shuffle(block, item, out),
-        Filter::BitShuffle => bit_shuffle(block, item, out, planes),
+        Filter::None => {
+            out.clear();
+            out.extend_from_slice(block);
+        }
+        Filter::Shuffle => {
+            out.clear();
+            shuffle::byte_shuffle(block, item, out);
+        }
+        Filter::BitShuffle => {
+            set_len_reusing(out, block.len());
+            bit_shuffle(block, item, out, planes);
+        }
     }
 }
 
@@ -182,7 +192,7 @@ fn decode_block(
         return inflate_streams(frame, stored, at, out, scratch);
     }
     let mut filtered = std::mem::take(&mut scratch.block);
-    crate::scratch::set_len_reusing(&mut filtered, out.len());
+    set_len_reusing(&mut filtered, out.len());
     let result = inflate_streams(frame, stored, at, &mut filtered, scratch);
     if result.is_ok() {
         match filter {

@@ -7,6 +7,9 @@ use crate::scratch::set_len_reusing;
 use crate::shuffle::kernel;
 use crate::{Pieces, TransformError};
 
+/// Elements beside what is wanted that cost as much as one more run of them.
+const WORTH_A_RUN: u64 = 32;
+
 /// What wanted bytes mean in elements.
 pub(crate) struct Runs {
     /// Runs of elements that ascend and do not touch.
@@ -25,6 +28,17 @@ impl Runs {
             join(&mut elements, run, 0);
         }
         Runs { elements, tail: wanted.last().map_or(0, |last| last.end.saturating_sub(body)) }
+    }
+
+    /// Joins many short runs into one where `there` says that all bytes of it are at hand, and it is not long: taking what lies
+    /// between them along costs less than as many runs.
+    pub(crate) fn close(&mut self, there: impl FnOnce(&Range<u64>) -> bool) {
+        let (Some(first), Some(last)) = (self.elements.first(), self.elements.last()) else { return };
+        let all = first.start..last.end;
+        let beside = all.end - all.start - self.count();
+        if self.elements.len() > 1 && beside <= WORTH_A_RUN * self.elements.len() as u64 && there(&all) {
+            self.elements = vec![all];
+        }
     }
 
     /// Elements in all runs.

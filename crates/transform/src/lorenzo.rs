@@ -56,7 +56,7 @@ impl Lorenzo {
 }
 
 /// An unsigned integer of `N` bytes.
-trait Word<const N: usize>: Copy {
+trait Word<const N: usize>: Copy + Default {
     fn read(bytes: [u8; N]) -> Self;
     fn write(self) -> [u8; N];
     fn minus(self, other: Self) -> Self;
@@ -152,26 +152,29 @@ fn predict<T: Word<N>, const N: usize, const FLOAT: bool>(data: &[u8], grid: &Gr
     let start = out.len();
     out.resize(start + words.len() * N, 0);
     let (places, _) = out[start..].as_chunks_mut::<N>();
-    let mut line: Vec<T> = Vec::with_capacity(rows.len);
+    // Written in place: what extends a vector is a function of its own, which is compiled for any processor.
+    let mut line = vec![T::default(); rows.len];
     let see = integer::<T, N, FLOAT>;
     let mut targets = places.chunks_exact_mut(rows.len);
     for (n, target) in (&mut targets).enumerate() {
         let row = rows.row(words, n);
-        line.clear();
+        let here = line.iter_mut().zip(row.here);
         match (row.beside, row.behind, row.both) {
             (Some(beside), Some(behind), Some(both)) => {
-                let others = beside.iter().zip(behind).zip(both);
-                line.extend(
-                    row.here
-                        .iter()
-                        .zip(others)
-                        .map(|(x, ((a, b), c))| see(x).minus(see(a)).minus(see(b)).plus(see(c))),
-                );
+                for ((place, x), ((a, b), c)) in here.zip(beside.iter().zip(behind).zip(both)) {
+                    *place = see(x).minus(see(a)).minus(see(b)).plus(see(c));
+                }
             }
             (Some(other), ..) | (None, Some(other), _) => {
-                line.extend(row.here.iter().zip(other).map(|(x, a)| see(x).minus(see(a))));
+                for ((place, x), a) in here.zip(other) {
+                    *place = see(x).minus(see(a));
+                }
             }
-            (None, None, _) => line.extend(row.here.iter().map(see)),
+            (None, None, _) => {
+                for (place, x) in here {
+                    *place = see(x);
+                }
+            }
         }
         let (first, others) = target.split_at_mut(rows.lag);
         first.iter_mut().zip(&line).for_each(|(place, x)| *place = x.folded().write());
@@ -192,13 +195,14 @@ fn restore<T: Word<N>, const N: usize, const FLOAT: bool>(encoded: &[u8], grid: 
     let (places, rest) = out.as_chunks_mut::<N>();
     rest.copy_from_slice(tail);
     let rows = Rows::of(grid, words.len());
-    let mut line: Vec<T> = Vec::with_capacity(rows.len);
+    let mut line = vec![T::default(); rows.len];
     let see = integer::<T, N, FLOAT>;
     let write = |value: T| if FLOAT { value.unordered() } else { value }.write();
     let mut sources = words.chunks_exact(rows.len);
     for (n, source) in (&mut sources).enumerate() {
-        line.clear();
-        line.extend(source.iter().map(|word| T::read(*word).unfolded()));
+        for (x, word) in line.iter_mut().zip(source) {
+            *x = T::read(*word).unfolded();
+        }
         if rows.lag == 1 {
             let mut sum = line[0];
             for x in &mut line[1..] {

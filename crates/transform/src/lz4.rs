@@ -1,6 +1,7 @@
 //! lz4: the decoded length in four bytes, then one LZ4 block. The fastest compressor here.
 
 use crate::params::Params;
+use crate::scratch::set_len_reusing;
 use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent};
 
 const HEADER_LEN: usize = 4;
@@ -22,21 +23,17 @@ fn block_bound(len: usize) -> usize {
     lz4_flex::block::get_maximum_output_size(len)
 }
 
-/// Appends one LZ4 block of `data`.
-pub(crate) fn encode_block(data: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
-    let start = out.len();
-    out.resize(start + block_bound(data.len()), 0);
-    let target = out.get_mut(start..).unwrap_or_default();
-    match lz4_flex::block::compress_into(data, target) {
-        Ok(len) => {
-            out.truncate(start + len);
-            Ok(())
-        }
-        Err(error) => {
-            out.truncate(start);
-            Err(TransformError::Encode { codec: "lz4".into(), problem: error.to_string() })
-        }
-    }
+/// Appends one LZ4 block of `data`. It is made in `tried`, which is used again: room for the longest block need not be cleared.
+pub(crate) fn encode_block(
+    data: &[u8],
+    out: &mut Vec<u8>,
+    tried: &mut Vec<u8>,
+) -> Result<(), TransformError> {
+    set_len_reusing(tried, tried.len().max(block_bound(data.len())));
+    let len = lz4_flex::block::compress_into(data, tried)
+        .map_err(|error| TransformError::Encode { codec: "lz4".into(), problem: error.to_string() })?;
+    out.extend_from_slice(tried.get(..len).unwrap_or_default());
+    Ok(())
 }
 
 /// Fills `out` from one LZ4 block; `at` is where the block stands, for messages.
@@ -65,11 +62,11 @@ impl Codec for Lz4 {
         data: &[u8],
         _logical: &Logical,
         out: &mut Vec<u8>,
-        _scratch: &mut Scratch,
+        scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
         let len = u32::try_from(data.len()).map_err(|_| TransformError::TooLarge { len: data.len() })?;
         out.extend_from_slice(&len.to_le_bytes());
-        encode_block(data, out)
+        encode_block(data, out, &mut scratch.tried)
     }
 
     fn decode(

@@ -8,9 +8,9 @@ use crate::abi::{
 use crate::calls::{args, bytes, done, group, loc, made};
 use crate::element;
 use crate::failure::{Failure, Result};
-use crate::file::Opening;
 use crate::handle::{Handle, Kind, Walk, behind, locate, text, walk};
 use crate::host::{Host, quietly};
+use crate::opening::Opening;
 use crate::props::{self, List};
 use crate::space::{self, Cells};
 use crate::tree::{Body, Dataset, Id, Object, Space, StoredType, Times};

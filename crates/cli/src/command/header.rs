@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use drystone::Snapshot;
-use drystone::format::schema::{Attrs, Name, Variable};
+use drystone::format::schema::{Attrs, Variable};
 
 use super::{open, warn};
 use crate::args::Dump;
@@ -25,16 +25,8 @@ pub(super) fn run(dump: &Dump, json: bool, output: &mut Output) -> Result<i32> {
         None => None,
     };
     let name = dump.place.path.file_stem().map_or("container".into(), |n| n.to_string_lossy().into_owned());
-    let variables: Vec<(&String, &Variable)> = snapshot
-        .schema
-        .names
-        .iter()
-        .filter_map(|(path, name)| match name {
-            Name::Variable(id) => Some((path, snapshot.schema.variables.get(id)?)),
-            Name::Link(_) => None,
-        })
-        .filter(|(_, v)| only.is_none_or(|id| id == v.id))
-        .collect();
+    let variables: Vec<(&str, &Variable)> =
+        snapshot.schema.named().filter(|(_, v)| only.is_none_or(|id| id == v.id)).collect();
     output.line(&format!("drystone {name} {{"));
     dimensions(&snapshot, &variables, output);
     if !variables.is_empty() {
@@ -80,7 +72,7 @@ fn declared(path: &str, variable: &Variable) -> String {
 }
 
 /// Named dimensions; a name with several extents is listed with each.
-fn dimensions(snapshot: &Snapshot, variables: &[(&String, &Variable)], output: &mut Output) {
+fn dimensions(snapshot: &Snapshot, variables: &[(&str, &Variable)], output: &mut Output) {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     if variables.iter().any(|(_, v)| v.steps) {
         let text = format!("UNLIMITED ; // {} currently", snapshot.step_axis());

@@ -1,6 +1,6 @@
 //! `drystone info`: what a container is.
 
-use drystone::format::schema::{Name, Schema};
+use drystone::format::schema::Schema;
 use drystone::{Description, Pending};
 
 use super::open;
@@ -141,13 +141,12 @@ fn applied(container: &drystone::Container, entries: u64) -> Result<Vec<Applied>
     let usage = container.usage()?;
     let schema = container.schema();
     let mut out = Vec::new();
-    for (path, name) in &schema.names {
-        let Name::Variable(id) = name else { continue };
-        let (Some(usage), Some(variable)) = (usage.get(id), schema.variables.get(id)) else { continue };
+    for (path, variable) in schema.named() {
+        let Some(usage) = usage.get(&variable.id) else { continue };
         let chains: Vec<String> = usage.transforms.iter().map(|chain| named(chain)).collect();
         let declared = named(&variable.transform);
         if !chains.is_empty() && (declared != "identity" || chains != ["identity"]) {
-            out.push(Applied { path: path.clone(), declared, chains });
+            out.push(Applied { path: path.to_owned(), declared, chains });
         }
     }
     Ok(out)
@@ -163,11 +162,10 @@ fn applied_json(applied: &[Applied]) -> Json {
 
 /// Variables with the mix of reads that they are declared to see.
 fn expected(schema: &Schema) -> impl Iterator<Item = (&str, &str)> {
-    let variables = schema.names.iter().filter_map(|(path, name)| match name {
-        Name::Variable(id) => Some((path.as_str(), schema.variables.get(id)?.access.as_str())),
-        Name::Link(_) => None,
-    });
-    variables.filter(|(_, access)| !access.is_empty())
+    schema
+        .named()
+        .map(|(path, variable)| (path, variable.access.as_str()))
+        .filter(|(_, access)| !access.is_empty())
 }
 
 fn expected_json(schema: &Schema) -> Json {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use drystone_dataset::{Fragment, Leaf, Program, Role, Source};
 use drystone_format::dtype::DType;
 use drystone_format::layout::{MAX_ROOM, Order};
-use drystone_format::schema::{Declaration, Name, Schema, Variable};
+use drystone_format::schema::{Declaration, Schema, Variable};
 
 use super::{Form, Set};
 use crate::fragment::{Region, column, parsed, said};
@@ -60,8 +60,7 @@ impl Layouts {
 /// The sets of forms of a variable up to `reach`. Fragments that can choose no layout are passed over: they were declared by a
 /// version that did not look.
 fn sets(schema: &Schema, variable: &Variable, reach: &[u64]) -> Result<Vec<Set>> {
-    let is_it = |name: &Name| matches!(name, Name::Variable(id) if *id == variable.id);
-    let Some((path, _)) = schema.names.iter().find(|(_, name)| is_it(name)) else { return Ok(Vec::new()) };
+    let Some((path, _)) = schema.named().find(|(_, v)| v.id == variable.id) else { return Ok(Vec::new()) };
     for declaration in &schema.declarations {
         let program = parsed(declaration)?;
         if !program.variable_names().any(|name| name == path) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use drystone_dataset::Access;
 use drystone_format::dtype::DType;
-use drystone_format::schema::{Name, Variable};
+use drystone_format::schema::Variable;
 use serde_json::{Map, Value as Json};
 
 use super::attributes;
@@ -111,12 +111,7 @@ impl Nodes {
         for (path, attrs) in schema.groups.iter().filter(|(path, _)| !is_private(path)) {
             nodes.groups.insert(form.node(path), attributes::object(attrs));
         }
-        for (path, name) in &schema.names {
-            let Name::Variable(id) = name else { continue };
-            if is_private(path) {
-                continue;
-            }
-            let Some(variable) = schema.variables.get(id) else { continue };
+        for (path, variable) in schema.named().filter(|(path, _)| !is_private(path)) {
             let named = wanted.contains(path);
             match arrays_of(path, variable, snapshot.step_axis(), form) {
                 Ok(arrays) => {
@@ -132,7 +127,7 @@ impl Nodes {
                     return Err(Error::unsupported(format!("\"{path}\" cannot be published: {reason}")));
                 }
                 Err(_) if chosen.is_some() => {} // nobody asked for it
-                Err(reason) => nodes.skipped.push(Skipped { variable: path.clone(), reason }),
+                Err(reason) => nodes.skipped.push(Skipped { variable: path.to_owned(), reason }),
             }
         }
         nodes.with_ancestors();

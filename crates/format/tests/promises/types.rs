@@ -135,6 +135,7 @@ fn links_lead_to_variables_and_groups_but_not_in_circles() {
         assert_eq!(schema.resolve(path), None, "{path}");
     }
     assert_eq!(schema.follow("latest/fields"), Some("run/fields".into()));
+    assert_eq!(schema.named().map(|(path, v)| (path, v.id)).collect::<Vec<_>>(), [("run/fields/t", 0)]);
 }
 
 #[test]

@@ -128,7 +128,12 @@ formats! {
 
 #[inline(always)]
 fn load(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte))
+    match *bytes {
+        [a, b] => u16::from_le_bytes([a, b]).into(),
+        [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
+        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte)),
+    }
 }
 
 /// What the kept bits read as.

@@ -261,7 +261,9 @@ impl Chain {
                 pieces.hold(want.ranges)
             }
             Reading::Parts(stages, header) => {
-                let descent = Descent::through(&stages, logical, want.ranges)?;
+                // What the last one needs was fetched: only those before it are asked what they need of it.
+                let before = stages.get(..stages.len().saturating_sub(1)).unwrap_or_default();
+                let descent = Descent::through(before, logical, want.ranges)?;
                 descent.ascend(&stages, &fetched.after(header), logical, out, scratch)
             }
         }
