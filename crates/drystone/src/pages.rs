@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use drystone_format::block::Block;
 use drystone_format::branch::{Branch, Child, PageRef};
-use drystone_format::entry::{self, Entry};
 use drystone_format::frame::{self, Kind};
 use drystone_format::manifest::Section;
 use drystone_format::published::{self, Shard};
 use drystone_format::source::{self, Source};
 use drystone_format::{Corrupt, keys};
-use drystone_plan::tree;
+use drystone_plan::tree::{self, Leaf};
 use drystone_store::{Store, StoreExt};
 
 use crate::cache::Cache;
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 
 /// Decoded pages of any kind.
 pub(crate) enum Page {
-    Leaf(Arc<Vec<Entry>>),
+    Leaf(Arc<Leaf>),
     Branch(Arc<Branch>),
     Sources(Arc<Vec<Source>>),
     Shards(Arc<Vec<Shard>>),
@@ -29,7 +29,7 @@ impl Page {
     /// What it takes in memory, about.
     fn bytes(&self) -> usize {
         match self {
-            Page::Leaf(entries) => entries.len() * size_of::<Entry>(),
+            Page::Leaf(leaf) => leaf.memory(),
             Page::Branch(branch) => branch.children.len() * size_of::<Child>(),
             Page::Sources(sources) => sources.len() * size_of::<Source>(),
             Page::Shards(sources) => sources.len() * size_of::<Shard>(),
@@ -146,12 +146,12 @@ impl tree::Pages for PageLoader {
         )
     }
 
-    fn leaf(&self, page: &PageRef) -> Result<Arc<Vec<Entry>>> {
+    fn leaf(&self, page: &PageRef) -> Result<Arc<Leaf>> {
         self.load(
             page,
             Kind::Leaf,
             INDEX,
-            |bytes| Ok(Page::Leaf(Arc::new(entry::decode_block(&bytes)?))),
+            |bytes| Ok(Page::Leaf(Arc::new(Leaf::Columns(Box::new(Block::decode(&bytes)?))))),
             |p| if let Page::Leaf(l) = p { Some(l.clone()) } else { None },
         )
     }

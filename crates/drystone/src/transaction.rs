@@ -19,7 +19,7 @@ use drystone_format::published::{self, PAGE_SHARDS, ShardPage};
 use drystone_format::schema::Schema;
 use drystone_format::source::{self, PAGE_SOURCES, Source};
 use drystone_format::steps::Steps;
-use drystone_plan::tree::{self, Emit};
+use drystone_plan::tree::{self, Emit, Leaf};
 use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
 use crate::adoption::Incomplete;
@@ -412,7 +412,7 @@ impl PageFile {
 impl Emit for PageFile {
     fn leaf(&mut self, entries: &[Entry]) -> PageRef {
         let reference = self.push(Kind::Leaf, &entry::encode_block(entries));
-        self.keep(reference, || Page::Leaf(Arc::new(entries.to_vec())))
+        self.keep(reference, || Page::Leaf(Arc::new(Leaf::Entries(entries.to_vec()))))
     }
     fn branch(&mut self, branch: &Branch) -> PageRef {
         let reference = self.push(Kind::Branch, &branch.encode());

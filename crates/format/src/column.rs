@@ -131,6 +131,76 @@ pub(crate) fn read<T>(
     items.iter_mut().zip(values).try_for_each(|(item, value)| put(item, value))
 }
 
+/// The numbers of a decoded column.
+#[derive(Debug)]
+pub enum Numbers {
+    /// The same for all.
+    All(u64),
+    /// One each.
+    Each(Vec<u64>),
+}
+
+impl Numbers {
+    /// Number `i`.
+    ///
+    /// # Panics
+    /// If there are no more than `i`.
+    #[inline]
+    pub fn at(&self, i: usize) -> u64 {
+        match self {
+            Numbers::All(number) => *number,
+            Numbers::Each(numbers) => numbers[i],
+        }
+    }
+
+    /// The least and the greatest; of none (0, 0).
+    pub fn extremes(&self) -> (u64, u64) {
+        match self {
+            Numbers::All(number) => (*number, *number),
+            Numbers::Each(numbers) if numbers.is_empty() => (0, 0),
+            Numbers::Each(numbers) => {
+                numbers.iter().fold((u64::MAX, 0), |(least, most), &v| (v.min(least), v.max(most)))
+            }
+        }
+    }
+
+    /// Bytes besides the value itself.
+    pub fn memory(&self) -> usize {
+        match self {
+            Numbers::All(_) => 0,
+            Numbers::Each(numbers) => size_of_val(numbers.as_slice()),
+        }
+    }
+}
+
+/// Reads a column of `n` numbers up to `most`; the caller has bounded `n` as for [`decode`].
+pub(crate) fn numbers(input: &mut Reader<'_>, n: usize, what: &str, most: u64) -> Result<Numbers, Corrupt> {
+    numbers_if(input, n, what, |_, value| value <= most)
+}
+
+/// The same, of numbers that fit their places.
+pub(crate) fn numbers_if(
+    input: &mut Reader<'_>,
+    n: usize,
+    what: &str,
+    fits: impl Fn(usize, u64) -> bool,
+) -> Result<Numbers, Corrupt> {
+    let at = input.position();
+    let (numbers, misfit) = if n > 0 && input.peek() == Some(CONSTANT) {
+        input.u8()?;
+        let number = input.u64()?;
+        (Numbers::All(number), (0..n).find(|&i| !fits(i, number)).map(|_| number))
+    } else {
+        let numbers = decode(input, n)?;
+        let misfit = numbers.iter().enumerate().find(|&(i, &v)| !fits(i, v)).map(|(_, &v)| v);
+        (Numbers::Each(numbers), misfit)
+    };
+    match misfit {
+        Some(value) => Err(Corrupt::new(format!("{what} cannot be {value}"), at)),
+        None => Ok(numbers),
+    }
+}
+
 /// Smallest packing: least value, greatest common divisor of the distances from it, width of the quotients.
 struct Packing {
     least: u64,

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use crate::block::Block;
 use crate::cbor::{Sink, Source};
-use crate::cursor::Reader;
 use crate::layout::{self, Layout};
 use crate::{Corrupt, MAX_NDIM, column, piece};
 
@@ -116,6 +116,17 @@ impl Encoding {
         }
     }
 
+    /// Checks it for entries of `ndim` dimensions.
+    pub fn validate(&self, ndim: usize) -> Result<(), String> {
+        self.layout.validate(self.item, ndim)?;
+        match self.part {
+            Some(from) if from.checked_add(self.item).is_none_or(|end| end > layout::MAX_ROOM) => {
+                Err(format!("{} bytes at {from} of a member", self.item))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Reads a dictionary item. Whether chain and layout are known is for the reader of an entry to find out.
     pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let mut source = Source::new(bytes);
@@ -206,12 +217,7 @@ impl Entry {
                 return Err(format!("{count} cells cut by 0"));
             }
         }
-        self.encoding.layout.validate(self.encoding.item, ndim)?;
-        if let Some(from) = self.encoding.part
-            && from.checked_add(self.encoding.item).is_none_or(|end| end > layout::MAX_ROOM)
-        {
-            return Err(format!("{} bytes at {from} of a member", self.encoding.item));
-        }
+        self.encoding.validate(ndim)?;
         if self.grid_len() != Some(self.subchunks) {
             return Err(format!("{} subchunks in a grid of {:?}", self.subchunks, self.grid()));
         }
@@ -317,52 +323,7 @@ pub fn encode_block(entries: &[Entry]) -> Vec<u8> {
 
 /// Reads an entry block; every entry has passed [`Entry::validate`].
 pub fn decode_block(bytes: &[u8]) -> Result<Vec<Entry>, Corrupt> {
-    let r = &mut Reader::new(bytes);
-    let n = r.u32()? as usize;
-    let (dims, reserved, m) = (usize::from(r.u8()?), r.u8()?, r.u16()?);
-    if n > MAX_BLOCK_ENTRIES || n > bytes.len() {
-        return Err(Corrupt::new(format!("{n} entries in a block of {} bytes", bytes.len()), 0));
-    }
-    if dims > MAX_NDIM || reserved != 0 || usize::from(m) > n {
-        return Err(Corrupt::new("impossible head of an entry block", 4));
-    }
-    let mut dictionary = Vec::new();
-    for _ in 0..m {
-        let len = r.u32()? as usize;
-        let at = r.position();
-        let encoding = Encoding::decode(r.take(len)?);
-        dictionary.push(Arc::new(encoding.map_err(|e| Corrupt { what: e.what, at: at as u64 + e.at })?));
-    }
-    let mut entries = vec![Entry::default(); n];
-    let items = entries.as_mut_slice();
-    column::read(r, items, "step", |e, v| set(&mut e.step, v))?;
-    column::read(r, items, "variable", |e, v| set(&mut e.variable, v))?;
-    column::read(r, items, "member", |e, v| set(&mut e.member, v))?;
-    column::read(r, items, "commit", |e, v| set(&mut e.commit, v))?;
-    column::read(r, items, "order", |e, v| set(&mut e.order, v))?;
-    column::read(r, items, "put", |e, v| set(&mut e.put, v))?;
-    column::read(r, items, "ndim", |e, v| set(&mut e.ndim, v).filter(|()| v <= dims as u64))?;
-    for d in 0..dims {
-        column::read(r, items, "offset", |e, v| set(&mut e.offset[d], v))?;
-    }
-    for d in 0..dims {
-        column::read(r, items, "count", |e, v| set(&mut e.count[d], v))?;
-    }
-    for d in 0..dims {
-        column::read(r, items, "cut", |e, v| set(&mut e.cut[d], v))?;
-    }
-    column::read(r, items, "encoding", |e, v| {
-        e.encoding = dictionary.get(usize::try_from(v).ok()?)?.clone();
-        Some(())
-    })?;
-    column::read(r, items, "subchunks", |e, v| set(&mut e.subchunks, v))?;
-    column::read(r, items, "source", |e, v| set(&mut e.source, v))?;
-    piece::read_columns(r, items, |e| (&mut e.piece, &mut e.stats))?;
-    r.zeros_to_end()?;
-    for (i, entry) in entries.iter().enumerate() {
-        entry.validate().map_err(|e| r.corrupt(format!("entry {i}: {e}")))?;
-    }
-    Ok(entries)
+    Ok(Block::decode(bytes)?.entries())
 }
 
 /// Sets a field if the value fits.

@@ -83,6 +83,7 @@ pub fn fuzz_steps(data: &[u8]) {
 pub fn fuzz_entry_block(data: &[u8]) {
     if let Ok(entries) = decode_block(data) {
         for entry in &entries {
+            assert_eq!(entry.validate(), Ok(()));
             let (_, count) = entry.subchunk_box(&[0; crate::MAX_NDIM]);
             assert!(entry.grid_len() == Some(entry.subchunks) && count <= entry.count.map(|n| n.max(1)));
             let _ = (entry.cells(), entry.end(), entry.piece.end());

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod block;
 pub mod branch;
 mod cbor;
 pub mod column;

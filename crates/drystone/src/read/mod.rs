@@ -503,10 +503,13 @@ impl Reading {
     }
 
     /// Appends the slots of one step: one per column.
-    fn slots_of(&self, columns: &[Column], found: Candidates, cells: &Selection, slots: &mut Vec<Slot>) {
-        for column in columns {
-            let all = found.get(&column.number).map_or(&[][..], Vec::as_slice);
-            let candidates = all.iter().filter(|c| holds(&c.entry, column)).cloned().collect();
+    fn slots_of(&self, columns: &[Column], mut found: Candidates, cells: &Selection, slots: &mut Vec<Slot>) {
+        for (at, column) in columns.iter().enumerate() {
+            let wanted_again = columns[at + 1..].iter().any(|later| later.number == column.number);
+            let all =
+                if wanted_again { found.get(&column.number).cloned() } else { found.remove(&column.number) };
+            let mut candidates = all.unwrap_or_default();
+            candidates.retain(|c| holds(&c.entry, column));
             slots.push(slot(column, candidates, cells.clone()));
         }
     }

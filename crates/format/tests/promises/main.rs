@@ -1,5 +1,6 @@
 //! What the format crate promises, one module per promise; one binary, so that it links once.
 
+mod blocks;
 mod corruption;
 #[path = "../../examples/make_vectors/describe.rs"]
 mod describe;

@@ -61,6 +61,10 @@ pub fn resolve(candidates: &[Candidate], selection: &Selection) -> Resolved {
             .filter(|(_, region)| !region.is_empty(ndim))
     };
     let mut placed: Vec<(usize, Region)> = candidates.iter().enumerate().filter_map(place).collect();
+    if let [(candidate, region)] = placed[..] {
+        let visible = vec![Visible { candidate, lo: region.lo, hi: region.hi }];
+        return Resolved { visible, covered: region.cells(ndim) };
+    }
     // The stable sort is linear where blocks come in the order they were put.
     placed.sort_by(|a, b| newest_cmp(&candidates[a.0].entry, &candidates[b.0].entry));
     placed.reverse();

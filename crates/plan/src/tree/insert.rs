@@ -65,6 +65,7 @@ fn insert_below<P: Pages>(
 ) -> Result<Vec<Child>, P::Error> {
     if place.height == 0 {
         let old = place.leaf(pages)?;
+        let old = old.entries();
         let greatest = old.iter().max_by(|a, b| key_cmp(a, b));
         let appended =
             bound.is_none() && greatest.zip(new.peek()).is_none_or(|(old, new)| key_cmp(old, new).is_le());
@@ -73,7 +74,7 @@ fn insert_below<P: Pages>(
             level.extend(leaves(new.collect(), true, emit));
             return Ok(level);
         }
-        let mut all = old.to_vec();
+        let mut all = old.into_owned();
         while let Some(entry) = new.next_if(|entry| falls_before(entry, bound)) {
             all.push(entry);
         }
@@ -94,7 +95,7 @@ fn insert_below<P: Pages>(
         if affected && number >= joined {
             let mut all: Vec<Entry> = Vec::new();
             for child in &branch.children[joined..] {
-                all.extend(place.below(child).leaf(pages)?.iter().cloned());
+                all.extend_from_slice(&place.below(child).leaf(pages)?.entries());
             }
             all.extend(new);
             all.sort_by(key_cmp);

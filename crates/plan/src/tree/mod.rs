@@ -10,12 +10,14 @@
 //! - every count of entries equals what is found below it, or the page that disagrees is refused.
 
 mod insert;
+mod leaf;
 mod prune;
 mod steps;
 #[cfg(test)]
 mod tests;
 
 pub use insert::{BRANCH_FANOUT, LEAF_CAPACITY, insert};
+pub use leaf::Leaf;
 pub use prune::{each_page, prune};
 pub use steps::key_steps;
 
@@ -32,8 +34,8 @@ pub trait Pages {
     type Error;
     /// The branch at a reference.
     fn branch(&self, page: &PageRef) -> Result<Arc<Branch>, Self::Error>;
-    /// The entries of the leaf at a reference, in leaf order.
-    fn leaf(&self, page: &PageRef) -> Result<Arc<Vec<Entry>>, Self::Error>;
+    /// The leaf at a reference.
+    fn leaf(&self, page: &PageRef) -> Result<Arc<Leaf>, Self::Error>;
     /// The error for a page that was read, but contradicts what refers to it.
     fn invalid(&self, page: &PageRef, what: String) -> Self::Error;
 }
@@ -173,7 +175,7 @@ impl<'a> Place<'a> {
         Place { page: &child.page, height: self.height.saturating_sub(1), entries: child.entries }
     }
 
-    fn leaf<P: Pages>(&self, pages: &P) -> Result<Arc<Vec<Entry>>, P::Error> {
+    fn leaf<P: Pages>(&self, pages: &P) -> Result<Arc<Leaf>, P::Error> {
         let leaf = pages.leaf(self.page)?;
         if leaf.len() as u64 != self.entries {
             let what = format!("a leaf has {} entries where {} are announced", leaf.len(), self.entries);
@@ -230,14 +232,11 @@ fn find_below<P: Pages>(
     greatest: Key,
     visit: &mut dyn FnMut(&Entry),
 ) -> Result<(), P::Error> {
-    let least = query.least();
     if place.height == 0 {
-        let leaf = place.leaf(pages)?;
-        let from = leaf.partition_point(|entry| key(entry) < least);
-        let wanted = leaf.iter().skip(from).take_while(|entry| key(entry) <= greatest);
-        wanted.filter(|entry| query.meets_entry(entry)).for_each(visit);
+        place.leaf(pages)?.find(query, visit);
         return Ok(());
     }
+    let least = query.least();
     let branch = place.branch(pages)?;
     let from = branch.children.partition_point(|child| child.last < least);
     for child in branch.children.iter().skip(from).take_while(|child| child.first <= greatest) {
@@ -309,6 +308,7 @@ fn walk_below<P: Pages>(
     visit_page(place.page, place.height);
     if place.height == 0 {
         let leaf = place.leaf(pages)?;
+        let leaf = leaf.entries();
         let sorted = leaf.is_sorted_by(|a, b| leaf_cmp(a, b).is_le());
         if !sorted || !said.is_none_or(|child| leaf.iter().all(|entry| holds_entry(child, entry))) {
             return Err(pages.invalid(place.page, "a leaf is not what its parent says".into()));

@@ -36,7 +36,7 @@ fn prune_below<P: Pages>(
 ) -> Result<Outcome, P::Error> {
     if place.height == 0 {
         let leaf = place.leaf(pages)?;
-        let kept: Vec<Entry> = leaf.iter().filter(|entry| !dead(entry)).cloned().collect();
+        let kept: Vec<Entry> = leaf.entries().iter().filter(|entry| !dead(entry)).cloned().collect();
         return Ok(match kept.len() {
             n if n == leaf.len() => Outcome::Same,
             0 => Outcome::Gone,

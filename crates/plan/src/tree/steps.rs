@@ -32,8 +32,11 @@ fn below<P: Pages>(
 ) -> Result<(), P::Error> {
     if place.height == 0 {
         let leaf = place.leaf(pages)?;
-        let mine = leaf.iter().filter(|e| e.variable == query.variable && shows(e.step, e.commit));
-        found.extend(mine.map(|e| e.step));
+        leaf.find(query, &mut |e| {
+            if shows(e.step, e.commit) {
+                found.insert(e.step);
+            }
+        });
         return Ok(());
     }
     let branch = place.branch(pages)?;

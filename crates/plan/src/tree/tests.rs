@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 
+use drystone_format::block::Block;
 use drystone_format::entry::{decode_block, encode_block, key_cmp};
 
 use super::*;
@@ -10,7 +11,7 @@ use crate::random::{Random, block};
 
 #[derive(Default)]
 struct Memory {
-    leaves: HashMap<u64, Arc<Vec<Entry>>>,
+    leaves: HashMap<u64, Arc<Leaf>>,
     branches: HashMap<u64, Arc<Branch>>,
     emitted: u64,
     loaded: Cell<(u64, u64)>,
@@ -46,7 +47,7 @@ impl Pages for Memory {
         self.loaded.set((leaves, branches + 1));
         self.branches.get(&page.offset).cloned().ok_or_else(|| "no such branch".into())
     }
-    fn leaf(&self, page: &PageRef) -> Result<Arc<Vec<Entry>>, String> {
+    fn leaf(&self, page: &PageRef) -> Result<Arc<Leaf>, String> {
         let (leaves, branches) = self.loaded.get();
         self.loaded.set((leaves + 1, branches));
         self.leaves.get(&page.offset).cloned().ok_or_else(|| "no such leaf".into())
@@ -63,7 +64,12 @@ impl Memory {
         let root = insert(self, root.as_ref(), entries, &mut fresh).unwrap();
         let made = fresh.next - self.emitted;
         self.emitted = fresh.next;
-        self.leaves.extend(fresh.leaves.into_iter().map(|(at, page)| (at, Arc::new(page))));
+        // As a process meets them: what it made, and what it read.
+        let leaf = |at: u64, page: Vec<Entry>| match at % 2 {
+            0 => Leaf::Entries(page),
+            _ => Leaf::Columns(Box::new(Block::decode(&encode_block(&page)).unwrap())),
+        };
+        self.leaves.extend(fresh.leaves.into_iter().map(|(at, page)| (at, Arc::new(leaf(at, page)))));
         self.branches.extend(fresh.branches.into_iter().map(|(at, page)| (at, Arc::new(page))));
         (root, made)
     }

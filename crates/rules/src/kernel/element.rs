@@ -9,6 +9,9 @@ pub(super) trait Mover: Copy {
     /// Whether loops ask for the lines of elements before their turn.
     const ASKS: bool = false;
 
+    /// Whether loops ask for the lines of the destination that several elements share.
+    const ASKS_SHARED: bool = false;
+
     /// For elements of `len` bytes, which must be in the mover's range.
     fn of(len: usize) -> Self;
 
@@ -61,6 +64,7 @@ pub(super) struct Fixed<const W: usize>;
 impl<const W: usize> Mover for Fixed<W> {
     const BY_FOURS: bool = W != 16;
     const ASKS: bool = W <= 8;
+    const ASKS_SHARED: bool = W <= 16;
 
     fn of(_len: usize) -> Self {
         Fixed

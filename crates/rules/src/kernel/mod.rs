@@ -70,8 +70,8 @@ pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, dst: *mut u8, dst_l
             strided::line_kernel()
         } else if far && scattered && elem <= strided::LONGEST_ASKED && dst_len < stream::LARGEST_CACHE {
             strided::owning_kernel(elem)
-        } else if far && elem == 16 && sparse && !scattered && inner.src_stride % (2 * LINE as i64) == 0 {
-            strided::halving_kernel()
+        } else if far && elem == 16 && !scattered && inner.src_stride.unsigned_abs() >= 2 * LINE as u64 {
+            strided::rolled_kernel()
         } else if far && shares {
             strided::sharing_kernel(elem)
         } else if far {
