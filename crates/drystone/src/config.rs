@@ -14,6 +14,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use drystone_format::identity::Durability;
+use drystone_store::Lending;
 use drystone_transform::Transform;
 use toml::de::{DeTable, DeValue};
 
@@ -23,7 +24,10 @@ use crate::{Error, Result, plugin};
 const VARIABLE: &str = "DRYSTONE_CONFIG";
 const FILE: &str = "drystone.toml";
 const MAX_LEN: u64 = 1 << 20;
-const KEYS: &str = "durability, learn, plugins, threads, variables";
+const KEYS: &str = "durability, learn, mapped, plugins, threads, variables";
+/// Overrides what a configuration says of mapped reads.
+const MAPPED: &str = "DRYSTONE_MAPPED";
+const MAPPED_WORDS: &str = "\"long\", \"never\" or \"always\"";
 const VARIABLE_KEYS: &str = "transform, chunks, layout, access";
 
 /// What a configuration file says.
@@ -36,6 +40,8 @@ pub struct Config {
     pub threads: Option<usize>,
     /// Whether layouts are shaped by the reads that were seen, and reads taken note of.
     pub learn: bool,
+    /// Which raw bytes are taken from where the system holds them.
+    pub mapped: Option<Lending>,
     /// Files of plug-ins, which were loaded before the transforms were read.
     plugins: Vec<PathBuf>,
     /// Most specific pattern first.
@@ -70,6 +76,18 @@ impl Config {
         match beside {
             Some(path) if path.is_file() => Config::read(&path, false).map(Some),
             _ => Ok(None),
+        }
+    }
+
+    /// What a local store lends: as `DRYSTONE_MAPPED` says, else the configuration.
+    ///
+    /// Errors: `InvalidArgument` if the variable says anything else.
+    pub(crate) fn lending(found: Option<&Config>) -> Result<Lending> {
+        match std::env::var_os(MAPPED).filter(|word| !word.is_empty()) {
+            Some(word) => word.to_str().and_then(lending).ok_or_else(|| {
+                Error::invalid(format!("{MAPPED} is {MAPPED_WORDS}, not \"{}\"", word.to_string_lossy()))
+            }),
+            None => Ok(found.and_then(|config| config.mapped).unwrap_or_default()),
         }
     }
 
@@ -120,6 +138,7 @@ impl Config {
             durability: None,
             threads: None,
             learn: true,
+            mapped: None,
             rules: Vec::new(),
             plugins: Vec::new(),
         };
@@ -137,6 +156,10 @@ impl Config {
                 },
                 ("learn", DeValue::Boolean(learn)) => config.learn = *learn,
                 ("learn", _) => return Err(bad(at, "learn is true or false".into())),
+                ("mapped", value) => {
+                    let word = if let DeValue::String(word) = value { lending(word) } else { None };
+                    config.mapped = Some(word.ok_or_else(|| bad(at, format!("mapped is {MAPPED_WORDS}")))?);
+                }
                 ("plugins", value) => {
                     config.plugins = files(value, path).ok_or_else(|| {
                         bad(at, "plugins is a list of files, as [\"/opt/codecs/runs.so\"]".into())
@@ -238,6 +261,15 @@ fn listed_plugins(text: &str, path: &Path) -> Vec<PathBuf> {
     let Ok(document) = DeTable::parse(text) else { return Vec::new() };
     let listed = document.get_ref().iter().find(|(key, _)| key.get_ref().as_ref() == "plugins");
     listed.and_then(|(_, value)| files(value.get_ref(), path)).unwrap_or_default()
+}
+
+fn lending(word: &str) -> Option<Lending> {
+    match word {
+        "long" => Some(Lending::Long),
+        "never" => Some(Lending::Never),
+        "always" => Some(Lending::Always),
+        _ => None,
+    }
 }
 
 fn integer(value: &DeValue<'_>) -> Option<u64> {
@@ -384,6 +416,8 @@ mod tests {
             ("variables = [", "site.toml, line 1"),
             ("plugins = \"x.so\"", "plugins is a list of files"),
             ("learn = 1", "true or false"),
+            ("mapped = true", "mapped is \"long\", \"never\" or \"always\""),
+            ("\nmapped = \"no\"", "line 2: mapped is \"long\""),
             ("plugins = [3]", "plugins is a list of files"),
         ] {
             let message = parse(text).unwrap_err().to_string();

@@ -150,7 +150,8 @@ impl Container {
         }
         let config = Config::find(Some(path))?;
         let durable = configured(options, &config).durability == Durability::Durable;
-        let store = LocalStore::create(path)?.with_early_writeback(durable || early);
+        let lending = Config::lending(config.as_ref())?;
+        let store = LocalStore::create(path)?.with_early_writeback(durable || early).with_lending(lending);
         let created = Self::create_configured(Arc::new(store), options, config)?;
         match targets {
             None => Ok(created),
@@ -218,14 +219,16 @@ impl Container {
                 keys::IDENTITY
             )));
         }
-        let store = LocalStore::open(path, mode == Mode::Read)?;
+        let config = Config::find(Some(path))?;
+        let lending = Config::lending(config.as_ref())?;
+        let store = LocalStore::open(path, mode == Mode::Read)?.with_lending(lending);
         let early = mode != Mode::Read
             && (early
                 || store
                     .read_all(keys::IDENTITY, 64 << 10)
                     .is_ok_and(|b| Identity::decode(&b).is_ok_and(|i| i.durability == Durability::Durable)));
         let (store, placing) = targets::with_targets(store.with_early_writeback(early))?;
-        Self::open_configured(Arc::new(store), mode, Config::find(Some(path))?, placing)
+        Self::open_configured(Arc::new(store), mode, config, placing)
     }
 
     /// Creates a container in a store. A run-time configuration overrides the options ([`Config`]).

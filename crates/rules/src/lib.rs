@@ -8,6 +8,7 @@
 //! Nothing here panics or touches memory outside the given buffers, whatever rule it is given; the
 //! model and the wire form are described in docs/rules.md.
 
+mod abreast;
 mod block;
 mod compile;
 mod convert;
@@ -30,6 +31,7 @@ mod threads;
 mod together;
 mod wire;
 
+pub use abreast::{Abreast, LaneBytes};
 pub use block::{ABlock, Block, Member, Order, SBlock, TBlock};
 pub use convert::ConvertCopy;
 pub use copy::{Dim, StridedCopy};

@@ -3,10 +3,10 @@
 //! What is counted is what was asked for, when it was asked, whether it succeeded or not.
 
 use std::fmt;
-use std::ops::Sub;
+use std::ops::{Range, Sub};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Features, ListEntry, Pending, PutMode, Request, Result, Store};
+use crate::{Features, ListEntry, Mapped, Pending, PutMode, Request, Result, Store};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -152,6 +152,16 @@ impl<S: Store> Store for CountingStore<S> {
     fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
         self.tally.read(parts.iter().map(|part| part.len()).sum());
         self.inner.read_parts(key, offset, parts)
+    }
+
+    fn lends_from(&self) -> Option<u64> {
+        self.inner.lends_from()
+    }
+
+    fn lend(&self, key: &str, ranges: &[Range<u64>]) -> Option<Mapped> {
+        let lent = self.inner.lend(key, ranges)?;
+        ranges.iter().for_each(|range| self.tally.read(range.end.saturating_sub(range.start) as usize));
+        Some(lent)
     }
 
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {

@@ -28,7 +28,12 @@ pub use error::{Result, StoreError};
 pub use fault::{Fault, FaultStore, Script};
 pub use key::{MAX_COMPONENT_LEN, MAX_KEY_LEN, validate_key, validate_prefix};
 #[cfg(unix)]
-pub use local::LocalStore;
+pub use local::{Lending, LocalStore, Mapped};
+
+/// Where there is no local store, nothing is lent.
+#[cfg(not(unix))]
+#[derive(Debug)]
+pub enum Mapped {}
 pub use memory::MemoryStore;
 pub use no_append::NoAppendStore;
 pub use request::{Completer, Pending, Reply, Request};

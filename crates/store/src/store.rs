@@ -3,11 +3,12 @@
 //! [`Store`] has only what a transport must truly provide, without default methods: a wrapper that forgot one
 //! would silently lose what the inner store can do. Comfort for callers is in [`StoreExt`].
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::request::{grow_to, must_check_length};
-use crate::{Pending, Request, Result, StoreError};
+use crate::{Mapped, Pending, Request, Result, StoreError};
 
 /// What a store can do beyond the minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +103,19 @@ pub trait Store: Send + Sync + std::fmt::Debug {
             at = at.saturating_add(part.len() as u64);
         }
         Ok(())
+    }
+
+    /// Of how many bytes on a read is worth asking [`lend`](Store::lend) for them; `None`: it gives nothing.
+    fn lends_from(&self) -> Option<u64> {
+        None
+    }
+
+    /// Ranges of the object, none empty, ascending and disjoint, where they lie in the system's memory: whoever takes them from there copies
+    /// them once. Each is a request. `None`: this store has nothing to lend, or the bytes are not at hand; [`read`](Store::read) brings them,
+    /// or says what is wrong.
+    fn lend(&self, key: &str, ranges: &[Range<u64>]) -> Option<Mapped> {
+        let _ = (key, ranges);
+        None
     }
 
     /// Adds `parts`, one behind the other, to the end of the object, which is at byte `at`.
@@ -242,6 +256,12 @@ macro_rules! forward_to_pointee {
             }
             fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
                 (**self).read_parts(key, offset, parts)
+            }
+            fn lends_from(&self) -> Option<u64> {
+                (**self).lends_from()
+            }
+            fn lend(&self, key: &str, ranges: &[Range<u64>]) -> Option<Mapped> {
+                (**self).lend(key, ranges)
             }
             fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
                 (**self).append(key, at, parts)

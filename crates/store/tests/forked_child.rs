@@ -5,10 +5,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use drystone_store::{LocalStore, PutMode, Request, Store, StoreError, StoreExt};
+use drystone_store::{Lending, LocalStore, PutMode, Request, Store, StoreError, StoreExt};
 
 /// Reads and writes in a child while the parent's threads hold the store's locks at any moment.
 #[test]
+#[allow(clippy::single_range_in_vec_init, reason = "lists of ranges of one")]
 fn a_forked_child_can_use_the_store_whatever_the_parents_threads_were_doing() {
     unsafe extern "C" {
         fn fork() -> i32;
@@ -16,16 +17,20 @@ fn a_forked_child_can_use_the_store_whatever_the_parents_threads_were_doing() {
         fn alarm(seconds: u32) -> u32;
     }
     let dir = tempfile::tempdir().unwrap();
-    let store = LocalStore::create(dir.path()).unwrap();
+    let store = LocalStore::create(dir.path()).unwrap().with_lending(Lending::Always);
     for i in 0..200_u8 {
         store.put(&format!("k{i}"), &[i; 100], PutMode::Replace, false).unwrap();
     }
+    let carried = store.lend("k1", &[10..90]).unwrap();
     let use_all_of_it = |round: u32| -> bool {
+        // SAFETY: nobody writes to these objects.
+        let lent = |of: &drystone_store::Mapped, i: u8| unsafe { of.bytes(&(10..90)) } == Some(&[i; 80]);
+        let lent = lent(&carried, 1) && store.lend("k2", &[10..90]).is_some_and(|of| lent(&of, 2));
         let read = (0..200_u8).all(|i| store.read_vec(&format!("k{i}"), 50, 50).is_ok_and(|b| b == [i; 50]));
         let key = format!("child/{round}");
         let submitted =
             store.submit(Request::Append { key: key.clone(), at: 0, data: vec![1; 10] }).wait().is_ok();
-        read && submitted && store.sync(&[&key]).is_ok() && store.list("child/").is_ok()
+        read && lent && submitted && store.sync(&[&key]).is_ok() && store.list("child/").is_ok()
     };
     let finished = AtomicBool::new(false);
     std::thread::scope(|scope| {

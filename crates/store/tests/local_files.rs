@@ -5,7 +5,7 @@
 use std::fs;
 use std::io::Write;
 
-use drystone_store::{LocalStore, PutMode, Request, Store, StoreError, StoreExt};
+use drystone_store::{Lending, LocalStore, PutMode, Request, Store, StoreError, StoreExt};
 
 fn put(store: &impl Store, key: &str, data: &[u8]) {
     store.put(key, data, PutMode::Replace, false).unwrap();
@@ -243,4 +243,52 @@ fn killing_a_writer_leaves_only_whole_objects() {
             assert!(is_whole(&store.read_all(&entry.key, 1 << 20).unwrap(), 80_000), "{}", entry.key);
         }
     }
+}
+
+#[test]
+#[allow(clippy::single_range_in_vec_init, reason = "lists of ranges, some of one")]
+fn what_is_lent_is_what_is_read_and_nothing_beyond_the_end_or_besides_is_lent() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes: Vec<u8> = (0..300_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    put(&LocalStore::create(dir.path()).unwrap(), "k", &bytes);
+    let store = LocalStore::open(dir.path(), true).unwrap().with_lending(Lending::Always);
+    let lent = store.lend("k", &[5..6, 4000..9000, 9000..9001, 250_000..300_000]).unwrap();
+    // SAFETY: nobody writes to the file.
+    let shown = |range: std::ops::Range<u64>| unsafe { lent.bytes(&range) }.map(<[u8]>::to_vec);
+    for range in
+        [5..6, 4000..9000, 4500..4501, 9000..9001, 250_000..300_000, 299_999..300_000, 300_000..300_000]
+    {
+        assert_eq!(shown(range.clone()).unwrap(), bytes[range.start as usize..range.end as usize]);
+    }
+    for range in [4..6, 5..7, 3999..4001, 8999..9001, 249_999..250_001, 299_999..300_001, 100_000..100_001] {
+        assert_eq!(shown(range), None);
+    }
+    let many: [&[std::ops::Range<u64>]; 6] =
+        [&[], &[299_999..300_001], &[5..5], &[10..20, 15..30], &[50..60, 10..20], &[u64::MAX - 1..u64::MAX]];
+    for ranges in many {
+        assert!(store.lend("k", ranges).is_none(), "{ranges:?}");
+    }
+    assert!(store.lend("no", &[0..1]).is_none() && store.lend("../k", &[0..1]).is_none());
+    // Another file in its place is another object; what was lent stays what it was.
+    fs::remove_file(dir.path().join("k")).unwrap();
+    put(&LocalStore::create(dir.path()).unwrap(), "k", &bytes[1..]);
+    assert_eq!(shown(4000..9000).unwrap(), bytes[4000..9000]);
+    let other = store.lend("k", &[4000..9000]).unwrap();
+    // SAFETY: as above.
+    assert_eq!(unsafe { other.bytes(&(4000..9000)) }.unwrap(), &bytes[4001..9001]);
+}
+
+#[test]
+#[allow(clippy::single_range_in_vec_init, reason = "lists of ranges of one")]
+fn who_lends_nothing_says_so_and_a_file_that_was_cut_is_not_lent_but_read_as_short() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = LocalStore::create(dir.path()).unwrap();
+    put(&store, "k", &[7; 20_000]);
+    let never = LocalStore::open(dir.path(), true).unwrap().with_lending(Lending::Never);
+    assert!(never.lends_from().is_none() && never.lend("k", &[0..20_000]).is_none());
+    let always = LocalStore::open(dir.path(), true).unwrap().with_lending(Lending::Always);
+    assert!(always.lends_from() == Some(0) && always.lend("k", &[0..20_000]).is_some());
+    fs::OpenOptions::new().write(true).open(dir.path().join("k")).unwrap().set_len(10_000).unwrap();
+    assert!(always.lend("k", &[0..20_000]).is_none() && always.lend("k", &[0..10_000]).is_some());
+    assert!(matches!(always.read("k", 0, &mut [0; 20_000]), Err(StoreError::ShortRead { got: 10_000, .. })));
 }

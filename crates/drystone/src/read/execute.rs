@@ -5,11 +5,12 @@
 
 mod apart;
 mod listed;
+mod mapped;
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use drystone_format::dtype::Leaf;
@@ -202,21 +203,52 @@ fn attempt(
     let largest =
         plan.fetches.iter().map(Fetch::len).max().unwrap_or(0).saturating_add(decoded.saturating_mul(2));
     let most = (BUFFERS / largest.max(1)).clamp(1, 64) as usize;
-    let groups = groups(&plan.fetches);
-    let threads = threads().min(most).min(groups.len());
     let bytes: u64 = plan.fetches.iter().fold(0, |n: u64, f| n.saturating_add(f.len()));
     let raw = plan.works.iter().all(|work| job.entry(work).encoding.chain.is_empty());
-    if threads < 2 || bytes < if raw { layout::PARALLEL_RAW } else { layout::PARALLEL } {
+    let alone = bytes < if raw { layout::PARALLEL_RAW } else { layout::PARALLEL };
+    let threads = if alone { 1 } else { threads().min(most) };
+    let shares = job.shares(plan)?;
+    let taken: Vec<AtomicBool> = shares.iter().map(|_| AtomicBool::new(false)).collect();
+    // Where one is not at hand, others will not be; asking disturbs how the system reads ahead.
+    let lent = AtomicBool::new(true);
+    each_on(threads, shares.len(), &|n, _| {
+        let done = lent.load(Ordering::Relaxed) && job.take(&shares[n])?;
+        taken[n].store(done, Ordering::Relaxed);
+        lent.fetch_and(done, Ordering::Relaxed);
+        Ok(())
+    })?;
+    let of = |state: bool| {
+        shares.iter().zip(&taken).filter(move |(_, t)| t.load(Ordering::Relaxed) == state).map(|(s, _)| s)
+    };
+    let open = job.left(of(true), of(false));
+    let is_open = |fetch: &&Asked| fetch.items.iter().any(|(_, (number, _))| open[*number]);
+    let fetches: Vec<&Asked> = plan.fetches.iter().filter(is_open).collect();
+    let groups = groups(&fetches);
+    each_on(threads, groups.len(), &|n, buffers| job.fetch(groups[n], buffers))?;
+    job.complete()
+}
+
+/// Does `count` things on so many threads.
+fn each_on(
+    threads: usize,
+    count: usize,
+    work: &(dyn Fn(usize, &mut Buffers) -> Result<()> + Sync),
+) -> Result<()> {
+    let threads = threads.min(count);
+    if threads < 2 {
         let mut buffers = Lent::<Buffers>::take();
-        groups.iter().try_for_each(|group| job.fetch(group, &mut buffers))?;
-        return job.complete();
+        return (0..count).try_for_each(|n| work(n, &mut buffers));
     }
     let next = AtomicUsize::new(0);
     let failed: Mutex<Option<Error>> = Mutex::new(None);
     let take = || {
         let mut buffers = Lent::<Buffers>::take();
-        while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if let Err(error) = job.fetch(group, &mut buffers) {
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            if n >= count {
+                return;
+            }
+            if let Err(error) = work(n, &mut buffers) {
                 lock(&failed).get_or_insert(error);
                 next.store(usize::MAX / 2, Ordering::Relaxed);
             }
@@ -227,8 +259,7 @@ fn attempt(
         (1..threads).for_each(|_| drop(scope.spawn(take)));
         take();
     });
-    let failed = lock(&failed).take();
-    failed.map_or_else(|| job.complete(), Err)
+    lock(&failed).take().map_or(Ok(()), Err)
 }
 
 /// Tells the store what will be read. Checks are told of with the rest, though they are read first.
@@ -372,8 +403,8 @@ impl Job<'_> {
     }
 
     /// Carries out requests to one source.
-    fn fetch(&self, group: &[Asked], buffers: &mut Buffers) -> Result<()> {
-        let Some(first) = group.first() else { return Ok(()) };
+    fn fetch(&self, group: &[&Asked], buffers: &mut Buffers) -> Result<()> {
+        let Some(&first) = group.first() else { return Ok(()) };
         if let ([_], [(range, (number, payload))]) = (group, first.items.as_slice())
             && self.direct(&self.prepared.plan.works[*number], range, payload, buffers)?
         {

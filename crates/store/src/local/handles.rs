@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// How many files one store keeps open in one process.
 pub(crate) const CAPACITY: usize = 128;
@@ -27,6 +27,15 @@ pub(crate) struct Handle {
     pub(crate) name_is_durable: AtomicBool,
     /// Up to here the system was asked to start writing to the device (`early_writeback`).
     pub(crate) started: AtomicU64,
+    /// Whether it lies on a file system of this machine, once somebody asked.
+    lies_here: OnceLock<bool>,
+}
+
+impl Handle {
+    /// Whether it lies on a file system of this machine.
+    pub(crate) fn lies_here(&self) -> bool {
+        *self.lies_here.get_or_init(|| super::mapping::is_local(&self.file))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -76,8 +85,14 @@ impl Handles {
     fn keep(&self, key: &str, file: File, metadata: &Metadata, writable: bool) -> Arc<Handle> {
         let name_is_durable = AtomicBool::new(false);
         let started = AtomicU64::new(metadata.len());
-        let handle =
-            Arc::new(Handle { file, writable, identity: identity(metadata), name_is_durable, started });
+        let handle = Arc::new(Handle {
+            file,
+            writable,
+            identity: identity(metadata),
+            name_is_durable,
+            started,
+            lies_here: OnceLock::new(),
+        });
         let displaced = self.table().insert(key, Arc::clone(&handle));
         drop(displaced); // closed here, without the lock
         handle

@@ -16,6 +16,7 @@ mod durability;
 mod early_writeback;
 mod forget;
 mod handles;
+mod mapping;
 mod per_process;
 mod pool;
 mod targets;
@@ -23,6 +24,7 @@ mod transfer;
 mod tree;
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,6 +38,7 @@ use crate::{
 use atomic_file::Placed;
 use durability::Durability;
 use handles::{Handle, Handles};
+pub use mapping::{Lending, Mapped};
 use per_process::PerProcess;
 use pool::Pool;
 use targets::Targets;
@@ -60,6 +63,7 @@ struct Folder {
     handles: PerProcess<Handles>,
     durability: PerProcess<Durability>,
     targets: Targets,
+    lending: Lending,
 }
 
 impl LocalStore {
@@ -85,6 +89,7 @@ impl LocalStore {
             handles: PerProcess::new(Handles::default),
             durability: PerProcess::new(Durability::default),
             targets: Targets::default(),
+            lending: Lending::default(),
         };
         Ok(LocalStore { pool: PerProcess::new(Pool::new), folder: Arc::new(folder) })
     }
@@ -94,6 +99,15 @@ impl LocalStore {
     #[must_use]
     pub fn with_early_writeback(self, on: bool) -> Self {
         self.folder.early_writeback.store(on, Ordering::Relaxed);
+        self
+    }
+
+    /// With another rule of what [`lend`](Store::lend) gives. To be called before the store is used.
+    #[must_use]
+    pub fn with_lending(mut self, lending: Lending) -> Self {
+        if let Some(folder) = Arc::get_mut(&mut self.folder) {
+            folder.lending = lending;
+        }
         self
     }
 
@@ -448,6 +462,27 @@ impl Store for Folder {
         if got == wanted { Ok(()) } else { Err(self.short_read(key, offset, wanted, got)) }
     }
 
+    fn lends_from(&self) -> Option<u64> {
+        match self.lending {
+            Lending::Never => None,
+            Lending::Long => Some(mapping::LONG),
+            Lending::Always => Some(0),
+        }
+    }
+
+    fn lend(&self, key: &str, ranges: &[Range<u64>]) -> Option<Mapped> {
+        if self.lending == Lending::Never {
+            return None;
+        }
+        let (handle, end) = self.handle(key, "read", false).ok()?;
+        if self.lending == Lending::Long
+            && !(handle.lies_here() && mapping::seem_in_memory(&handle.file, ranges))
+        {
+            return None;
+        }
+        mapping::map(&handle.file, end, ranges)
+    }
+
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
         let path = self.may_write(key, "append to")?;
         if at == 0 { self.begin(key, &path, parts) } else { self.extend(key, at, parts) }
@@ -554,6 +589,14 @@ impl Store for LocalStore {
 
     fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
         self.folder.read_parts(key, offset, parts)
+    }
+
+    fn lends_from(&self) -> Option<u64> {
+        self.folder.lends_from()
+    }
+
+    fn lend(&self, key: &str, ranges: &[Range<u64>]) -> Option<Mapped> {
+        self.folder.lend(key, ranges)
     }
 
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {

@@ -1,0 +1,295 @@
+//! Raw cells taken from where the system holds their bytes: each check unit is verified, and rows are copied from it to their places
+//! while it is in the processor's cache. What subchunks that are neighbours hold of a row is written together.
+//!
+//! Invariants
+//! - mapped bytes are summed and copied, never decoded: trailers are copied before they are;
+//! - no byte is placed before the unit that holds it was verified;
+//! - what could not be done here is left to the requests of the plan, which say what is wrong.
+
+use std::ops::Range;
+
+use drystone_plan::read_plan::{ReadPlan, Work};
+use drystone_rules::{Abreast, LaneBytes};
+use drystone_store::Mapped;
+use drystone_transform::checks::crc32c;
+
+use super::{Job, trailers};
+use crate::Result;
+use crate::put::rule_error;
+
+/// Bytes that are mapped together, about.
+const WINDOW: u64 = 4 << 20;
+/// Ranges of a file that lie no farther apart are mapped as one.
+const HOLE: u64 = 16 << 10;
+/// Shorter runs are scattered by the kernels for them.
+const SHORTEST: usize = 64;
+/// Shorter rows begin and end inside of lines too often.
+const NARROW: u64 = 512;
+/// Runs of so many bytes gain nothing from what is beside them.
+const WIDE: u64 = 16 << 10;
+/// So many subchunks side by side, at most: their rows are so many streams.
+const LANES: usize = 48;
+/// What of every subchunk is copied before the next is verified, about; and so far ahead it is asked for.
+const STEP: u64 = 16 << 10;
+
+/// Rows of subchunks that are side by side.
+struct Strip {
+    /// Numbers of the works, one for each lane.
+    works: Vec<usize>,
+    abreast: Abreast,
+    rows: Range<u64>,
+    /// Bytes of the file, ascending in each lane.
+    ranges: Vec<Range<u64>>,
+}
+
+/// Strips whose bytes are mapped together.
+pub(super) struct Share {
+    source: u32,
+    strips: Vec<Strip>,
+}
+
+/// What of a lane is there.
+struct Lane<'a> {
+    work: &'a Work,
+    bytes: &'a [u8],
+    /// Where in the payload they begin, at a unit.
+    start: u64,
+    unit: u64,
+    /// The sums of the units.
+    checks: Vec<u32>,
+    /// How many units were verified.
+    verified: usize,
+}
+
+impl Job<'_> {
+    /// Shares of the plan that can be taken so.
+    pub(super) fn shares(&self, plan: &ReadPlan) -> Result<Vec<Share>> {
+        let bytes = plan.fetches.iter().fold(0u64, |sum, fetch| sum.saturating_add(fetch.len()));
+        // A destination that stays in the caches is filled as fast by reading to it.
+        let room = self.out.raw().1 as u64;
+        if self.reading.inner.store.lends_from().is_none_or(|least| bytes.min(room) < least) {
+            return Ok(Vec::new());
+        }
+        let mut copies = Vec::new();
+        for (number, work) in plan.works.iter().enumerate().filter(|(_, work)| self.suits(work)) {
+            let form = self.form(work)?;
+            let copy = self.copy(work, &work.part, &form, 0)?;
+            if form.curve.is_none() && form.room == form.item && copy.elem_bytes() >= SHORTEST {
+                copies.push((work.slot, self.entry(work).source, copy, number));
+            }
+        }
+        copies.sort_by_key(|(slot, source, copy, _)| (*slot, *source, copy.dst_offset()));
+        let mut strips = Vec::new();
+        let mut rest = copies.as_slice();
+        while let Some((slot, source, first, _)) = rest.first() {
+            let mut end = first.dst_offset() + first.elem_bytes() as u64;
+            let beside = rest[1..].iter().take(LANES - 1).take_while(|(of, from, copy, _)| {
+                let like = copy.dims().iter().map(|d| (d.count, d.dst_stride));
+                let fits = (of, from, copy.dst_offset()) == (slot, source, end)
+                    && like.eq(first.dims().iter().map(|d| (d.count, d.dst_stride)))
+                    && (copy.elem_bytes() as u64) < WIDE;
+                end += copy.elem_bytes() as u64;
+                fits
+            });
+            let many = if (first.elem_bytes() as u64) < WIDE { 1 + beside.count() } else { 1 };
+            let (side_by_side, behind) = rest.split_at(many);
+            self.strips(*source, side_by_side, &mut strips);
+            rest = behind;
+        }
+        strips.sort_by_key(|(source, strip)| (*source, strip.ranges.first().map(|range| range.start)));
+        let mut shares: Vec<Share> = Vec::new();
+        let mut bytes = 0;
+        for (source, strip) in strips {
+            let len = strip.ranges.iter().map(|range| range.end - range.start).sum::<u64>();
+            match shares.last_mut().filter(|share| share.source == source && bytes + len <= WINDOW) {
+                Some(share) => share.strips.push(strip),
+                None => {
+                    bytes = 0;
+                    shares.push(Share { source, strips: vec![strip] });
+                }
+            }
+            bytes += len;
+        }
+        Ok(shares)
+    }
+
+    /// Whether a work's bytes are raw and lie in a log, with sums that can be compared one by one.
+    fn suits(&self, work: &Work) -> bool {
+        let entry = self.entry(work);
+        let in_units =
+            if work.piece.trailer == 0 { work.whole } else { (12..=20).contains(&work.piece.unit_log2) };
+        entry.encoding.chain.is_empty()
+            && work.front.is_none()
+            && work.cells.is_none()
+            && in_units
+            && work.piece.length > 0
+            && (work.whole || work.trailer.is_some())
+            && self.sources.shard(entry.source).is_none()
+    }
+
+    /// Cuts copies that are side by side into strips that can be mapped at once.
+    fn strips(
+        &self,
+        source: u32,
+        copies: &[(usize, u32, drystone_rules::StridedCopy, usize)],
+        out: &mut Vec<(u32, Strip)>,
+    ) {
+        let all: Vec<_> = copies.iter().map(|(_, _, copy, _)| copy.clone()).collect();
+        let Some(abreast) = Abreast::new(&all) else { return };
+        let dense = all.first().is_some_and(|copy| copy.dims().is_empty());
+        if abreast.row_bytes() < NARROW && !dense {
+            return;
+        }
+        let many = (WINDOW / abreast.row_bytes()).max(1);
+        let mut from = 0;
+        while from < abreast.rows() {
+            let rows = from..(from + many).min(abreast.rows());
+            from = rows.end;
+            let works: Vec<usize> = copies.iter().map(|(_, _, _, number)| *number).collect();
+            let mut ranges = Vec::with_capacity(works.len());
+            for (lane, number) in works.iter().enumerate() {
+                let work = &self.prepared.plan.works[*number];
+                let Some(payload) = units(work, &abreast.reach(lane, &rows)) else { return };
+                ranges.push(work.piece.position + payload.start..work.piece.position + payload.end);
+                if work.whole && work.piece.trailer > 0 {
+                    ranges.push(work.piece.trailer_position()..work.piece.end());
+                }
+            }
+            ranges.sort_by_key(|range| range.start);
+            out.push((source, Strip { works, abreast: abreast.clone(), rows, ranges }));
+        }
+    }
+
+    /// Takes a share. `false`: its bytes are not lent.
+    pub(super) fn take(&self, share: &Share) -> Result<bool> {
+        let mut ranges: Vec<Range<u64>> =
+            share.strips.iter().flat_map(|strip| strip.ranges.clone()).collect();
+        ranges.sort_by_key(|range| range.start);
+        ranges.dedup_by(|next, run| {
+            let joins = next.start <= run.end.saturating_add(HOLE);
+            if joins {
+                run.end = run.end.max(next.end);
+            }
+            joins
+        });
+        let key = self.sources.key(share.source)?;
+        let Some(mapped) = self.reading.inner.store.lend(&key, &ranges) else { return Ok(false) };
+        for strip in &share.strips {
+            if !self.strip(strip, &mapped)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn strip(&self, strip: &Strip, mapped: &Mapped) -> Result<bool> {
+        let mut lanes = Vec::with_capacity(strip.works.len());
+        for (n, number) in strip.works.iter().enumerate() {
+            let work = &self.prepared.plan.works[*number];
+            let Some(lane) = self.lane(work, &strip.abreast.reach(n, &strip.rows), mapped)? else {
+                return Ok(false);
+            };
+            lanes.push(lane);
+        }
+        let sources: Vec<LaneBytes> = lanes
+            .iter()
+            .map(|lane| LaneBytes {
+                bytes: lane.bytes.as_ptr(),
+                start: lane.start,
+                len: lane.bytes.len() as u64,
+            })
+            .collect();
+        let abreast = &strip.abreast;
+        let step = (STEP * lanes.len() as u64 / abreast.row_bytes()).max(1);
+        let (out, len) = self.out.raw();
+        let mut from = strip.rows.start;
+        while from < strip.rows.end {
+            let rows = from..(from + step).min(strip.rows.end);
+            for (n, lane) in lanes.iter_mut().enumerate() {
+                self.verify_to(lane, abreast.reach(n, &rows).end)?;
+            }
+            from = rows.end;
+            // SAFETY: visible boxes are disjoint, so no other thread uses these cells; the lanes are mapped as long as `mapped` is
+            // there, and the copy checks its bounds.
+            unsafe { abreast.run_raw(rows, &sources, out, len, STEP as usize) }.map_err(rule_error)?;
+        }
+        Ok(true)
+    }
+
+    /// The units of a work that hold bytes `reach` of its payload, and their sums.
+    fn lane<'a>(
+        &'a self,
+        work: &'a Work,
+        reach: &Range<u64>,
+        mapped: &'a Mapped,
+    ) -> Result<Option<Lane<'a>>> {
+        let piece = &work.piece;
+        let Some(payload) = units(work, reach) else { return Ok(None) };
+        let file = piece.position + payload.start..piece.position + payload.end;
+        // SAFETY: what is done with them is said above.
+        let Some(bytes) = (unsafe { mapped.bytes(&file) }) else { return Ok(None) };
+        let unit = unit(work);
+        let (first, count) = ((payload.start / unit) as usize, (bytes.len() as u64).div_ceil(unit) as usize);
+        let checks = if piece.trailer == 0 {
+            vec![piece.check]
+        } else if work.whole {
+            // SAFETY: as above; they are copied, and then decoded.
+            let Some(found) = (unsafe { mapped.bytes(&(piece.trailer_position()..piece.end())) }) else {
+                return Ok(None);
+            };
+            let copied = found.to_vec();
+            let decoded = trailers::decode(piece, &copied)
+                .ok_or_else(|| self.damaged(work, piece.position + piece.length, trailers::DAMAGED))?;
+            decoded.checks.get(first..first + count).unwrap_or_default().to_vec()
+        } else {
+            self.checks(work, payload.start, count).1.to_vec()
+        };
+        Ok(Some(Lane { work, bytes, start: payload.start, unit, checks, verified: 0 }))
+    }
+
+    /// Verifies what of a lane is before byte `end` of its payload and was not verified yet.
+    fn verify_to(&self, lane: &mut Lane<'_>, end: u64) -> Result<()> {
+        while lane.start + lane.verified as u64 * lane.unit < end {
+            let from = lane.verified * lane.unit as usize;
+            let bytes = lane.bytes.get(from..).unwrap_or_default();
+            let bytes = &bytes[..bytes.len().min(lane.unit as usize)];
+            if lane.checks.get(lane.verified) != Some(&crc32c(bytes)) {
+                if lane.work.piece.trailer == 0 {
+                    return Err(self.damaged(
+                        lane.work,
+                        lane.work.piece.position,
+                        "a subchunk fails its checksum",
+                    ));
+                }
+                return Err(self.fails_checksum(lane.work, (lane.start / lane.unit) as usize + lane.verified));
+            }
+            lane.verified += 1;
+        }
+        Ok(())
+    }
+
+    /// Which works are still to be done when shares were taken, but these were not.
+    pub(super) fn left<'s>(
+        &self,
+        taken: impl Iterator<Item = &'s Share>,
+        left: impl Iterator<Item = &'s Share>,
+    ) -> Vec<bool> {
+        let mut open = vec![true; self.prepared.plan.works.len()];
+        for (shares, state) in [(taken.collect::<Vec<_>>(), false), (left.collect(), true)] {
+            for number in shares.iter().flat_map(|share| &share.strips).flat_map(|strip| &strip.works) {
+                open[*number] = state;
+            }
+        }
+        open
+    }
+}
+
+fn unit(work: &Work) -> u64 {
+    if work.piece.trailer == 0 { work.piece.length } else { 1 << work.piece.unit_log2 }
+}
+
+/// The units that hold a range of a payload; `None` where that leaves it.
+fn units(work: &Work, reach: &Range<u64>) -> Option<Range<u64>> {
+    let (unit, len) = (unit(work), work.piece.length);
+    (reach.end <= len).then(|| reach.start / unit * unit..reach.end.next_multiple_of(unit).min(len))
+}

@@ -1,0 +1,137 @@
+//! Ranges of files where they lie in the system's memory: whoever takes bytes from there copies them once.
+//!
+//! docs/decisions/082-mapped-reads.md says when this is done, and what was held against it.
+//!
+//! Invariants
+//! - only ranges below the end of the file are mapped, and each was brought in by the system on demand, which says so where it cannot:
+//!   then there is no mapping, and reading says what is wrong;
+//! - a mapping is for reading, and ends with its owner.
+
+use std::fs::File;
+use std::ops::Range;
+
+use super::forget::is_in_memory;
+
+/// Which ranges a local store lends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lending {
+    /// None.
+    Never,
+    /// For long reads, what is in memory, on file systems of this machine.
+    #[default]
+    Long,
+    /// Any, of any file system: on one of another machine somebody may cut a file without a word here.
+    Always,
+}
+
+/// A shorter read stays in the processor's caches, and is no slower when the system copies it there.
+pub(super) const LONG: u64 = 4 << 20;
+
+/// Ranges of an object in the memory of the system, until it is dropped.
+#[derive(Debug)]
+pub struct Mapped {
+    base: *mut std::ffi::c_void,
+    /// Bytes from `base` on.
+    len: usize,
+    /// Where the mapping begins in the object.
+    start: u64,
+    /// What of it is there.
+    ranges: Vec<Range<u64>>,
+}
+
+// SAFETY: it is memory to be read, which belongs to no thread.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    /// The bytes of a range of the object, if it lies within one that was asked for.
+    ///
+    /// # Safety
+    /// They are memory of the system, and somebody else may write to the file: the caller does nothing with them that goes wrong if they
+    /// change meanwhile. Sums and copies do not; decoders do.
+    pub unsafe fn bytes(&self, range: &Range<u64>) -> Option<&[u8]> {
+        let holds = |r: &Range<u64>| r.start <= range.start && range.end <= r.end;
+        if range.start > range.end || !self.ranges.iter().any(holds) {
+            return None;
+        }
+        let at = usize::try_from(range.start - self.start).ok()?;
+        let len = usize::try_from(range.end - range.start).ok()?;
+        // SAFETY: the range lies in the mapping, which lives as long as `self`.
+        Some(unsafe { std::slice::from_raw_parts(self.base.cast::<u8>().add(at), len) })
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping that was made, and nobody borrows from it.
+        let _ = unsafe { rustix::mm::munmap(self.base, self.len) };
+    }
+}
+
+/// Whether a file lies on a file system of this machine: what the system has of it in memory is what it holds, and nobody else cuts it.
+#[cfg(target_os = "linux")]
+pub(super) fn is_local(file: &File) -> bool {
+    /// ext2 to ext4, XFS, Btrfs, tmpfs, F2FS, as `statfs` numbers them.
+    const LOCAL: [u32; 5] = [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0xF2F5_2010];
+    rustix::fs::fstatfs(file).is_ok_and(|found| LOCAL.contains(&(found.f_type as u32)))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn is_local(_file: &File) -> bool {
+    false
+}
+
+/// Whether ranges seem to be in memory, ascending and disjoint: a few of their bytes are. What is not is read as before: the system reads
+/// files ahead better than mappings.
+pub(super) fn seem_in_memory(file: &File, ranges: &[Range<u64>]) -> bool {
+    let bytes = |r: &Range<u64>| r.end.saturating_sub(r.start);
+    let all = ranges.iter().map(bytes).fold(0, u64::saturating_add);
+    let mut next = 0;
+    let mut before = 0u64;
+    ranges.iter().all(|range| {
+        while next < before.saturating_add(bytes(range)) {
+            if is_in_memory(file, range.start + (next - before)) != Some(true) {
+                return false;
+            }
+            next += PROBED.min(all / 2).max(1);
+        }
+        before += bytes(range);
+        true
+    }) && ranges.last().is_none_or(|range| is_in_memory(file, range.end.saturating_sub(1)) == Some(true))
+}
+
+/// One byte of so many is asked for.
+const PROBED: u64 = 512 << 10;
+
+/// Maps ranges of a file that is `end` bytes long; ascending, none empty.
+#[cfg(target_os = "linux")]
+pub(super) fn map(file: &File, end: u64, ranges: &[Range<u64>]) -> Option<Mapped> {
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
+
+    let page = rustix::param::page_size() as u64;
+    let (first, last) = (ranges.first()?, ranges.last()?);
+    if last.end > end || ranges.iter().any(Range::is_empty) || !ranges.is_sorted_by(|a, b| a.end <= b.start) {
+        return None;
+    }
+    let start = first.start / page * page;
+    let len = usize::try_from(last.end - start).ok()?;
+    // SAFETY: the system chooses a place where nothing is.
+    let base =
+        unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ, MapFlags::SHARED, file, start) }.ok()?;
+    let mapped = Mapped { base, len, start, ranges: ranges.to_vec() };
+    for range in ranges {
+        let from = (range.start / page * page - start) as usize;
+        let len = (range.end - start) as usize - from;
+        // SAFETY: these are pages of the mapping.
+        let brought = unsafe { madvise(base.cast::<u8>().add(from).cast(), len, Advice::LinuxPopulateRead) };
+        brought.ok()?;
+    }
+    Some(mapped)
+}
+
+/// Other systems do not bring pages on demand and say whether they could.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn map(_file: &File, _end: u64, _ranges: &[Range<u64>]) -> Option<Mapped> {
+    None
+}
