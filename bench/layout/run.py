@@ -283,7 +283,7 @@ Left out: {left_out}.
 ## Writes
 
 Subchunks beside whole blocks (`layout="log"`), medians of 9 alternations; the bar is 1.10. One process writes the same block eight
-times, gathering with one thread and handing over with another; eight processes have a block each, and the processors to themselves.
+times, gathering with one thread and handing over with another; eight processes have a block each and share the processors.
 
 {overhead}
 
