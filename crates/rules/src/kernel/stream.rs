@@ -149,12 +149,13 @@ impl Lines {
                 if off + n < LINE {
                     return;
                 }
-                let line = self.at.sub(LINE);
+                // It may begin before the destination; what is written of it does not.
+                let line = self.at.wrapping_sub(LINE);
                 if self.from == 0 {
                     copy_aligned(self.line.0.as_ptr(), line, LINE);
                 } else {
                     let waiting = self.line.0.as_ptr().add(self.from);
-                    std::ptr::copy_nonoverlapping(waiting, line.add(self.from), LINE - self.from);
+                    std::ptr::copy_nonoverlapping(waiting, line.wrapping_add(self.from), LINE - self.from);
                 }
                 self.from = 0;
             }
