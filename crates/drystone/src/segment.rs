@@ -164,10 +164,12 @@ impl Segment {
         self.begin(body.next_multiple_of(8) as u64)
     }
 
-    /// Ends what `begin_piece` began, after its payload was handed over.
+    /// Ends a piece of `payload` bytes, which were handed over or are the last that are pending: its trailer, padded from where the piece
+    /// begins, as what is pending may begin anywhere in the file.
     fn end_piece(&mut self, payload: usize, trailer: &[u8]) {
         if !trailer.is_empty() {
-            self.pending.resize(payload.next_multiple_of(4) - payload, 0);
+            let padding = payload.next_multiple_of(4) - payload;
+            self.pending.resize(self.pending.len() + padding, 0);
             self.pending.extend_from_slice(trailer);
         }
         self.pad();
@@ -223,12 +225,7 @@ impl Segment {
         }
         let position = self.size();
         self.pending.extend_from_slice(payload);
-        if !trailer.is_empty() {
-            // From the payload's beginning: what is pending may begin anywhere in the file.
-            self.pending.resize(self.pending.len() + payload.len().next_multiple_of(4) - payload.len(), 0);
-            self.pending.extend_from_slice(trailer);
-        }
-        self.pad();
+        self.end_piece(payload.len(), trailer);
         if self.append && self.pending.len() >= STAGE {
             self.flush()?;
         }

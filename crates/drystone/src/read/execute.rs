@@ -10,7 +10,7 @@ mod mapped;
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use drystone_format::dtype::Leaf;
@@ -207,20 +207,7 @@ fn attempt(
     let raw = plan.works.iter().all(|work| job.entry(work).encoding.chain.is_empty());
     let alone = bytes < if raw { layout::PARALLEL_RAW } else { layout::PARALLEL };
     let threads = if alone { 1 } else { threads().min(most) };
-    let shares = job.shares(plan)?;
-    let taken: Vec<AtomicBool> = shares.iter().map(|_| AtomicBool::new(false)).collect();
-    // Where one is not at hand, others will not be; asking disturbs how the system reads ahead.
-    let lent = AtomicBool::new(true);
-    each_on(threads, shares.len(), &|n, _| {
-        let done = lent.load(Ordering::Relaxed) && job.take(&shares[n])?;
-        taken[n].store(done, Ordering::Relaxed);
-        lent.fetch_and(done, Ordering::Relaxed);
-        Ok(())
-    })?;
-    let of = |state: bool| {
-        shares.iter().zip(&taken).filter(move |(_, t)| t.load(Ordering::Relaxed) == state).map(|(s, _)| s)
-    };
-    let open = job.left(of(true), of(false));
+    let open = job.take_lent(plan, threads)?;
     let is_open = |fetch: &&Asked| fetch.items.iter().any(|(_, (number, _))| open[*number]);
     let fetches: Vec<&Asked> = plan.fetches.iter().filter(is_open).collect();
     let groups = groups(&fetches);

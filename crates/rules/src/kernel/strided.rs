@@ -103,7 +103,7 @@ pub(super) fn far_kernel(elem: usize, packed: bool, apart: bool, scattered: bool
 /// Measured with every eighth run of 128 to 512 bytes in the second cache: 1.1 to 1.3 times as fast; as fast where every other is
 /// wanted. From memory, with boxes of 176 to 320 bytes a row out of 4 to 16 MiB: 1.2 to 1.25 times as fast as two runs ahead in a row.
 /// What a cache holds is asked for two runs ahead only: farther, it costs up to a quarter. What memory holds is asked for into the second
-/// cache: rows of 128 bytes out of 8 to 64 MiB take 0.84 to 0.98 of the time that they take by way of the first, longer ones 0.91 to 1.02.
+/// cache: rows of 128 bytes out of 8 to 64 MiB take 0.84 to 0.98 of the time that they take by way of the first, longer ones 0.91 to 1.07.
 ///
 /// # Safety
 /// As [`Kernel`] says.

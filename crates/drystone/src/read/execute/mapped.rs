@@ -7,13 +7,14 @@
 //! - what could not be done here is left to the requests of the plan, which say what is wrong.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use drystone_plan::read_plan::{ReadPlan, Work};
 use drystone_rules::{Abreast, LaneBytes};
 use drystone_store::Mapped;
 use drystone_transform::checks::crc32c;
 
-use super::{Job, trailers};
+use super::{Job, each_on, trailers};
 use crate::Result;
 use crate::put::rule_error;
 
@@ -43,7 +44,7 @@ struct Strip {
 }
 
 /// Strips whose bytes are mapped together.
-pub(super) struct Share {
+struct Share {
     source: u32,
     strips: Vec<Strip>,
 }
@@ -62,8 +63,32 @@ struct Lane<'a> {
 }
 
 impl Job<'_> {
+    /// Takes what the store lends; which works are still to be done.
+    pub(super) fn take_lent(&self, plan: &ReadPlan, threads: usize) -> Result<Vec<bool>> {
+        let shares = self.shares(plan)?;
+        let taken: Vec<AtomicBool> = shares.iter().map(|_| AtomicBool::new(false)).collect();
+        // Where one is not at hand, others will not be; asking disturbs how the system reads ahead.
+        let lent = AtomicBool::new(true);
+        each_on(threads, shares.len(), &|n, _| {
+            let done = lent.load(Ordering::Relaxed) && self.take(&shares[n])?;
+            taken[n].store(done, Ordering::Relaxed);
+            lent.fetch_and(done, Ordering::Relaxed);
+            Ok(())
+        })?;
+        let mut open = vec![true; plan.works.len()];
+        // A work may have strips in several shares, and is done when all of them were taken.
+        for state in [true, false] {
+            let shares =
+                shares.iter().zip(&taken).filter(|(_, taken)| taken.load(Ordering::Relaxed) == state);
+            for number in shares.flat_map(|(share, _)| &share.strips).flat_map(|strip| &strip.works) {
+                open[*number] = !state;
+            }
+        }
+        Ok(open)
+    }
+
     /// Shares of the plan that can be taken so.
-    pub(super) fn shares(&self, plan: &ReadPlan) -> Result<Vec<Share>> {
+    fn shares(&self, plan: &ReadPlan) -> Result<Vec<Share>> {
         let bytes = plan.fetches.iter().fold(0u64, |sum, fetch| sum.saturating_add(fetch.len()));
         // A destination that stays in the caches is filled as fast by reading to it.
         let room = self.out.raw().1 as u64;
@@ -161,7 +186,7 @@ impl Job<'_> {
     }
 
     /// Takes a share. `false`: its bytes are not lent.
-    pub(super) fn take(&self, share: &Share) -> Result<bool> {
+    fn take(&self, share: &Share) -> Result<bool> {
         let mut ranges: Vec<Range<u64>> =
             share.strips.iter().flat_map(|strip| strip.ranges.clone()).collect();
         ranges.sort_by_key(|range| range.start);
@@ -266,21 +291,6 @@ impl Job<'_> {
             lane.verified += 1;
         }
         Ok(())
-    }
-
-    /// Which works are still to be done when shares were taken, but these were not.
-    pub(super) fn left<'s>(
-        &self,
-        taken: impl Iterator<Item = &'s Share>,
-        left: impl Iterator<Item = &'s Share>,
-    ) -> Vec<bool> {
-        let mut open = vec![true; self.prepared.plan.works.len()];
-        for (shares, state) in [(taken.collect::<Vec<_>>(), false), (left.collect(), true)] {
-            for number in shares.iter().flat_map(|share| &share.strips).flat_map(|strip| &strip.works) {
-                open[*number] = state;
-            }
-        }
-        open
     }
 }
 
