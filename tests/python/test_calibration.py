@@ -87,6 +87,23 @@ def test_what_was_measured_in_a_noise_is_said_where_layouts_are_explained(path: 
             assert ("NOISY" in c["x"].why((64, 64))) == noisy
 
 
+def test_blocks_are_cut_for_readers_that_tell_the_store_ahead(path: Path, cache: Path):
+    with dry.create(path) as c:
+        c.create_variable("x", "f4", (64, 64))
+        kept = c.calibrate(seconds=0.1, max_bytes=16 << 20).kept
+    assert kept is not None
+    document = json.loads(Path(kept).read_text())
+    reads = [
+        {"depth": depth, "bandwidth": 1e9, "request": request}
+        for depth, request in ((1, 1e-3), (2, 5e-4), (4, 2.5e-4), (8, 1.25e-4), (16, 1e-4))
+    ]
+    Path(kept).write_text(json.dumps(document | {"reads": reads}))
+    with dry.open(path) as c:
+        assert "0.125 ms per request" in c["x"].why((64, 64)), (
+            "eight are under way, however many threads read"
+        )
+
+
 def test_a_reader_cannot_calibrate_and_limits_are_checked(path: Path, cache: Path):
     with dry.create(path) as c, pytest.raises(dry.InvalidArgumentError):
         c.calibrate(max_bytes=1000)

@@ -15,7 +15,7 @@ mod measure;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use drystone_plan::layout::{Device, Profile};
+use drystone_plan::layout::{AHEAD, Device, Profile};
 use drystone_store::Store;
 
 use crate::container::{Container, lock};
@@ -83,7 +83,7 @@ impl Container {
         self.inner.profile()
     }
 
-    /// What a reader of this process has to reckon with: as measured, else [`Device::ASSUMED`].
+    /// What a reader has to reckon with that tells the store ahead of what it will ask for: as measured, else [`Device::ASSUMED`].
     pub fn device(&self) -> Device {
         self.inner.device()
     }
@@ -95,6 +95,6 @@ impl crate::container::Inner {
     }
 
     pub(crate) fn device(&self) -> Device {
-        self.profile().map_or(Device::ASSUMED, |profile| profile.device(threads()))
+        self.profile().map_or(Device::ASSUMED, |profile| profile.device(threads().max(AHEAD)))
     }
 }

@@ -44,8 +44,8 @@ const PER_PIECE: f64 = 2e-6;
 pub const PARALLEL: u64 = 2 << 20;
 /// See [`PARALLEL`].
 pub const PARALLEL_RAW: u64 = 16 << 20;
-/// Requests that a store which is told of them ahead has about under way.
-const AHEAD: usize = 8;
+/// Requests that a store which is told of them ahead has about under way: whoever lays out data reckons with it.
+pub const AHEAD: usize = 8;
 /// Seconds that each run of cells costs besides its bytes whoever gathers a block, where rows are shorter than the block's, and about
 /// as much again whoever reads all of it: a block is gathered once, and not every one is read whole. Measured with 100 MB of doubles in
 /// rows of 128 to 2048 bytes from memory to memory, two threads: 40 ns to read a run that ends inside a line of the cache, which is then
