@@ -22,7 +22,8 @@ mod search;
 mod settle;
 
 pub use block::{
-    AHEAD, CODED, Cut, LOG, PARALLEL, PARALLEL_RAW, closed_form, cut_block, predict_block, predict_read, under_way,
+    AHEAD, CODED, Cut, LOG, PARALLEL, PARALLEL_RAW, closed_form, cut_block, predict_block, predict_read,
+    under_way,
 };
 pub use cost::{Cost, Pattern, predict, standard_mix};
 pub use declared::declared_mix;
