@@ -167,7 +167,7 @@ impl StridedCopy {
         self.check(src_len as u64, dst_len as u64)?;
         if !self.is_empty() {
             // SAFETY: the check above puts both spans inside buffers that the caller vouches for.
-            unsafe { kernel::run(self, src, dst, dst_len) }
+            unsafe { kernel::run(self, src, src_len, dst, dst_len) }
         }
         Ok(())
     }

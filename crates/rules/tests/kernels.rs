@@ -222,6 +222,25 @@ fn copies_into_large_buffers_are_exact_from_every_skew() {
     }
 }
 
+/// Runs of lines out of an array that no cache holds are asked for far ahead: past the end of rows, planes and the array itself.
+#[test]
+fn runs_out_of_a_large_array_are_gathered_exactly() {
+    let (src_len, rows) = if cfg!(miri) { (8 << 10, 2) } else { ((2 << 20) + 4096, 9) };
+    for elem in [128, 192, 200, 256, 500, 512] {
+        let (e, n) = (elem as i64, if cfg!(miri) { 3 } else { 16 });
+        for (stride, pitch) in [(e + 64, (e + 64) * n), (3 * e, 3 * e * n + 8), (-e - 8, (e + 8) * n)] {
+            let behind = (rows as i64 - 1) * pitch + e + if stride > 0 { stride * (n - 1) } else { 0 };
+            let ends = [(-stride).max(0) as u64 * (n as u64 - 1), (src_len as i64 - behind) as u64];
+            for src_at in ends {
+                let dims = vec![Dim::new(rows, pitch, e * n), Dim::new(n as u64, stride, e)];
+                let dst_len = elem * n as usize * rows as usize;
+                let case = Case { src_at, dst_at: 0, elem, dims, src_len, dst_len };
+                check(&case, |copy, src, dst| copy.run(src, dst).unwrap());
+            }
+        }
+    }
+}
+
 /// Runs that begin inside of a line are written past the caches only where no cache holds the destination.
 #[test]
 fn rows_of_a_box_move_exactly_into_an_array_that_no_cache_holds() {

@@ -31,10 +31,12 @@ use wide::wide_kernel;
 /// # Safety
 /// `src` is readable over the copy's source span and `dst` writable over its destination span, counted
 /// from the two pointers; the cells of the two do not overlap. `dst_len`, the size of the whole
-/// destination buffer, only decides whether its lines are worth caching.
-pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, dst: *mut u8, dst_len: usize) {
+/// destination buffer, only decides whether its lines are worth caching, and `src_len`, that of the source, whether its lines are
+/// cached.
+pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, src_len: usize, dst: *mut u8, dst_len: usize) {
     let long = stream::AVAILABLE && copy.bytes() >= stream::FAR_COPY;
     let far = long && dst_len >= stream::FAR_BUFFER;
+    let near = src_len <= strided::CACHED;
     let src = src.wrapping_add(copy.src_offset() as usize);
     let dst = dst.wrapping_add(copy.dst_offset() as usize);
     let elem = copy.elem_bytes();
@@ -75,11 +77,11 @@ pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, dst: *mut u8, dst_l
         } else if far && shares {
             strided::sharing_kernel(elem)
         } else if far {
-            strided::far_kernel(elem, packed, apart, scattered, sparse)
+            strided::far_kernel(elem, near, packed, apart, scattered, sparse)
         } else if scattered && long && dst_len >= stream::UNCACHED_BUFFER {
             strided::owning_kernel(elem)
         } else {
-            strided::kernel(elem)
+            strided::kernel(elem, near)
         };
         // SAFETY: the plane is the copy's two innermost loops.
         each(rest, src, dst, &mut |src, dst| unsafe { kernel(elem, plane, src, dst) });

@@ -63,36 +63,49 @@ macro_rules! with_mover {
     };
 }
 
-/// The kernel for elements of `elem` bytes, at least 1.
-pub(super) fn kernel(elem: usize) -> Kernel {
+/// The kernel for elements of `elem` bytes, at least 1. `near`: the source is likely to be in a processor's own cache.
+pub(super) fn kernel(elem: usize, near: bool) -> Kernel {
     match elem {
-        128..=Lines::LONGEST => run_lines,
-        _ => with_mover!(run, elem),
+        128..=Lines::LONGEST if near => run_lines::<true>,
+        128..=Lines::LONGEST => run_lines::<false>,
+        _ => plain_kernel(elem),
     }
+}
+
+/// The kernel for elements of `elem` bytes, at least 1, that asks for nothing ahead.
+pub(super) fn plain_kernel(elem: usize) -> Kernel {
+    with_mover!(run, elem)
 }
 
 /// The kernel for elements of `elem` bytes on their way to a buffer that is too large for the caches.
 ///
-/// Short elements go past the caches only where they follow each other without gaps, so that lines are
+/// `near`: the source is likely to be in a processor's own cache. Short elements go past the caches only where they follow each other without gaps, so that lines are
 /// written whole (`packed`: the inner loop is dense and every row begins at a multiple of 16 bytes);
 /// elements of two lines and more always do. `apart`: there are holes between the elements of a row in the source. `scattered`:
 /// there are in the destination; then a short element fills few lines whole, and they are better had in the cache in time. `sparse`:
 /// most of what is read with elements is not wanted.
-pub(super) fn far_kernel(elem: usize, packed: bool, apart: bool, scattered: bool, sparse: bool) -> Kernel {
+pub(super) fn far_kernel(
+    elem: usize,
+    near: bool,
+    packed: bool,
+    apart: bool,
+    scattered: bool,
+    sparse: bool,
+) -> Kernel {
     let asks = apart && (2 * stream::LINE..=LONGEST_ASKED).contains(&elem);
     match elem {
         _ if scattered && elem >= WHOLE_LINES => run_ending,
         _ if scattered => owning_kernel(elem),
         // Reading is most of the work, and stores past the caches hold it up: plain ones are 1.1 to 1.4 times as fast with elements of
         // 16 to 256 bytes at 5 to 8 times as many.
-        _ if sparse && elem <= 256 => kernel(elem),
+        _ if sparse && elem <= 256 => kernel(elem, near),
         _ if asks && packed && elem.is_multiple_of(16) => run_asking::<true>,
         _ if asks => run_asking::<false>,
         4 if packed => run_packed::<4>,
         8 if packed => run_packed::<8>,
         _ if packed && elem.is_multiple_of(16) => run::<Packed>,
         _ if elem >= 2 * stream::LINE => run::<Streamed>,
-        _ => kernel(elem),
+        _ => kernel(elem, near),
     }
 }
 
@@ -107,24 +120,22 @@ pub(super) fn far_kernel(elem: usize, packed: bool, apart: bool, scattered: bool
 ///
 /// # Safety
 /// As [`Kernel`] says.
-unsafe fn run_lines(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
+unsafe fn run_lines<const NEAR: bool>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let (mover, Plane { outer, inner }) = (Lines::of(elem), plane);
     let dst_ahead = if inner.dst == elem as isize { OWNED_AHEAD_NEAR } else { AHEAD * inner.dst };
-    let extent = |dim: Loop| dim.count.saturating_mul(dim.src.unsigned_abs());
-    let cached = extent(outer).max(extent(inner)) <= CACHED;
-    let ahead = if cached { AHEAD as usize } else { (LINES_AHEAD / elem).max(AHEAD as usize) };
+    let ahead = if NEAR { AHEAD as usize } else { (LINES_AHEAD / elem).max(AHEAD as usize) };
     let (mut row, mut at) = (ahead / inner.count, ahead % inner.count);
     let start = |row: usize| src.wrapping_offset(row as isize * outer.src);
     let mut asked = start(row).wrapping_offset(at as isize * inner.src);
     for k in 0..outer.count as isize {
         let (mut src, mut dst) = (src.wrapping_offset(k * outer.src), dst.wrapping_offset(k * outer.dst));
         for _ in 0..inner.count {
-            if !cached {
+            if !NEAR {
                 stream::ask_near(asked.wrapping_add(elem - 1));
             }
             let each = |at: usize| {
                 let line = asked.wrapping_add(at);
-                if cached {
+                if NEAR {
                     stream::ask(line)
                 } else {
                     stream::ask_near(line)
@@ -145,8 +156,9 @@ unsafe fn run_lines(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     }
 }
 
-/// A source that extends over no more bytes than this is likely to be in the second cache.
-const CACHED: usize = 2 << 20;
+/// A source buffer of no more bytes than this is likely to be in the second cache. Of a larger one the part that is copied may be as
+/// small, and is taken to come from memory all the same.
+pub(super) const CACHED: usize = if cfg!(miri) { 4 << 10 } else { 2 << 20 };
 
 /// So many bytes of runs lie between one that is copied and the one whose lines are asked for, out of memory.
 const LINES_AHEAD: usize = 4096;
@@ -214,7 +226,7 @@ unsafe fn run_ending(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
 
 /// The kernel for elements of `elem` bytes that lie apart in a destination that no cache holds.
 pub(super) fn owning_kernel(elem: usize) -> Kernel {
-    if elem <= LONGEST_ASKED { with_mover!(run_owning, elem) } else { kernel(elem) }
+    if elem <= LONGEST_ASKED { with_mover!(run_owning, elem) } else { plain_kernel(elem) }
 }
 
 /// So many bytes of elements lie between one that is written and the one whose lines are asked for.

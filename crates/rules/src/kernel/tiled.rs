@@ -43,7 +43,7 @@ fn square(_elem: usize) -> Option<(usize, Square)> {
 pub(super) unsafe fn run(elem: usize, near: Dim, inner: Dim, src: *const u8, dst: *mut u8, far: bool) {
     let dense = near.src_stride == elem as i64 && inner.dst_stride == elem as i64;
     let square = if dense { square(elem) } else { None };
-    let tile = Tile { elem, kernel: strided::kernel(elem), square };
+    let tile = Tile { elem, kernel: strided::plain_kernel(elem), square };
     let staged = far && inner.dst_stride == elem as i64 && inner.count as usize * elem >= 2 * stream::LINE;
     // SAFETY: by the caller.
     unsafe {

@@ -12,7 +12,7 @@
 use std::arch::x86_64::*;
 
 use super::stream::{self, LINE};
-use super::strided::{Kernel, Loop, Plane, kernel};
+use super::strided::{Kernel, Loop, Plane, plain_kernel};
 
 /// Planes of fewer bytes are left to loops over elements: describing the windows takes as long as moving some KiB.
 const SHORTEST: usize = 4 << 10;
@@ -148,7 +148,7 @@ unsafe fn singly(elem: usize, row: Loop, range: std::ops::Range<usize>, src: *co
     let one = Loop { count: 1, src: 0, dst: 0 };
     let plane = Plane { outer: one, inner: Loop { count: range.len(), ..row } };
     // SAFETY: by the caller.
-    unsafe { kernel(elem)(elem, plane, src, dst) }
+    unsafe { plain_kernel(elem)(elem, plane, src, dst) }
 }
 
 /// Calls the loop that is made for so many windows.
@@ -177,7 +177,7 @@ unsafe fn gather<const HOW: u8>(elem: usize, plane: Plane, src: *const u8, dst: 
     let (first, _) = from(inner, lead(elem, dst), src, dst);
     let Some(windows) = Windows::new(elem, inner.src, first, false) else {
         // SAFETY: by the caller.
-        return unsafe { kernel(elem)(elem, plane, src, dst) };
+        return unsafe { plain_kernel(elem)(elem, plane, src, dst) };
     };
     for k in 0..plane.outer.count as isize {
         let (src, dst) = (src.wrapping_offset(k * plane.outer.src), dst.wrapping_offset(k * plane.outer.dst));
@@ -263,7 +263,7 @@ unsafe fn scatter<const FOURS: bool, const FAR: bool>(
     let aligned = !FOURS || (dst.addr().is_multiple_of(4) && plane.outer.dst % 4 == 0);
     let Some(windows) = aligned.then(|| Windows::new(elem, inner.dst, dst, true)).flatten() else {
         // SAFETY: by the caller.
-        return unsafe { kernel(elem)(elem, plane, src, dst) };
+        return unsafe { plain_kernel(elem)(elem, plane, src, dst) };
     };
     for k in 0..plane.outer.count as isize {
         let (src, dst) = (src.wrapping_offset(k * plane.outer.src), dst.wrapping_offset(k * plane.outer.dst));
