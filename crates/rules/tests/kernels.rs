@@ -148,6 +148,43 @@ fn transposes_of_every_width_and_awkward_size_are_exact() {
     }
 }
 
+/// Records of a few members to columns and back: every width and number of members, with and without gaps between records, more and
+/// fewer records than a stage holds, from every skew; into buffers that are past the caches too.
+#[test]
+fn records_become_columns_and_columns_records_wherever_they_begin() {
+    let (counts, skews, room) = if cfg!(miri) {
+        (&[130][..], &[16, 3][..], 8 << 10)
+    } else {
+        (&[9, 2049, 9001][..], &[0, 3, 16, 48][..], 4 << 20)
+    };
+    let elems = if cfg!(miri) { &[2, 4, 8][..] } else { &[1, 2, 3, 4, 8, 12, 16][..] };
+    for &elem in elems {
+        for members in if cfg!(miri) { 3..=5 } else { 2..=9i64 } {
+            for &count in counts {
+                for (gap, &skew) in
+                    [0, 8].into_iter().flat_map(|gap| skews.iter().map(move |skew| (gap, skew)))
+                {
+                    let (record, column) = (elem * members + gap, elem * count + 24);
+                    let records = (record * count) as usize + 64;
+                    let columns = (column * members) as usize + 64;
+                    let split =
+                        vec![Dim::new(members as u64, elem, column), Dim::new(count as u64, record, elem)];
+                    let join =
+                        vec![Dim::new(count as u64, elem, record), Dim::new(members as u64, column, elem)];
+                    for (dims, src_len, dst_len) in [(split, records, columns), (join, columns, records)] {
+                        for dst_len in [dst_len, dst_len.max(room)] {
+                            let dims = dims.clone();
+                            let (elem, src_at, dst_at) = (elem as usize, 5, skew);
+                            let case = Case { src_at, dst_at, elem, dims, src_len, dst_len };
+                            check(&case, |copy, src, dst| copy.run(src, dst).unwrap());
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Rows of many short elements move by whole registers where the processor can: every width, strides of elements and of odd bytes,
 /// both ways and backwards, wherever rows begin. What lies between elements is left alone, which [`check`] compares too.
 #[test]

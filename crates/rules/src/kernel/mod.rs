@@ -9,6 +9,7 @@
 
 mod convert;
 mod element;
+mod records;
 mod splat;
 pub(crate) mod stream;
 mod strided;
@@ -24,7 +25,7 @@ use stream::LINE;
 pub(crate) use convert::convert;
 use strided::Plane;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-use wide::wide_kernel;
+use wide::{available as wide_available, wide_kernel};
 
 /// Runs a copy.
 ///
@@ -109,6 +110,11 @@ fn whole_lines(elem: usize, dims: &[Dim], dst: *mut u8) -> bool {
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 fn wide_kernel(_elem: usize, _plane: &Plane, _far: bool) -> Option<strided::Kernel> {
     None
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+fn wide_available() -> bool {
+    false
 }
 
 /// The loop whose source elements are neighbours, if that is not the innermost one and elements share

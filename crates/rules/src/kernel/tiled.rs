@@ -1,9 +1,11 @@
 //! Two loops of which one is dense in the source and the other in the destination, walked in tiles.
 //!
 //! A tile is small enough that every line of either side is used up while it is near. Its squares are
-//! transposed in registers where there is a kernel for the width, its edges element by element. On the
-//! way to a large buffer a tile is built in a stage, whose rows then go to memory as whole lines.
+//! transposed in registers where there is a kernel for the width, its edges element by element. Records of
+//! few members need no tiles: one walk visits each once. On the way to a large buffer a tile, or as many
+//! records, is built in a stage, whose rows then go to memory as whole lines.
 
+use super::records::Records;
 use super::stream::{self, Stage};
 use super::strided::{self, Kernel, Plane};
 use crate::copy::Dim;
@@ -22,6 +24,8 @@ struct Tile {
     elem: usize,
     kernel: Kernel,
     square: Option<(usize, Square)>,
+    /// For planes that are records of few members.
+    records: Option<Records>,
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -43,11 +47,25 @@ fn square(_elem: usize) -> Option<(usize, Square)> {
 pub(super) unsafe fn run(elem: usize, near: Dim, inner: Dim, src: *const u8, dst: *mut u8, far: bool) {
     let dense = near.src_stride == elem as i64 && inner.dst_stride == elem as i64;
     let square = if dense { square(elem) } else { None };
-    let tile = Tile { elem, kernel: strided::plain_kernel(elem), square };
-    let staged = far && inner.dst_stride == elem as i64 && inner.count as usize * elem >= 2 * stream::LINE;
+    let mut tile = Tile { elem, kernel: strided::plain_kernel(elem), square, records: None };
+    let joins = far && dense && tile.joins(near, inner);
+    let members = near.count.min(inner.count) as usize;
+    // Members of 4 bytes are better walked one by one only where registers take up many of them.
+    if dense && (joins || elem == 4 && !super::wide_available() || !tile.narrow(members)) {
+        tile.records = Records::of(elem, near, inner, square.map(|(side, _)| side));
+    }
+    let whole_records = tile.records.is_some_and(Records::joins);
+    let long = inner.dst_stride == elem as i64 && inner.count as usize * elem >= 2 * stream::LINE;
+    let staged = far && long && !whole_records;
     // SAFETY: by the caller.
     unsafe {
-        if staged { tile.through_stage(near, inner, src, dst) } else { tile.in_place(near, inner, src, dst) }
+        if staged {
+            tile.through_stage(near, inner, src, dst)
+        } else if joins {
+            tile.join_in_stage(near, inner, src, dst)
+        } else {
+            tile.in_place(near, inner, src, dst)
+        }
     }
 }
 
@@ -69,9 +87,21 @@ impl Tile {
         self.elem <= 4 && side * self.elem <= NARROW
     }
 
+    /// Whether the plane is short records that follow each other in the destination without gaps, and of which there are many.
+    fn joins(&self, near: Dim, inner: Dim) -> bool {
+        let record = inner.count.saturating_mul(self.elem as u64);
+        record <= 2 * stream::LINE as u64
+            && near.dst_stride == record as i64
+            && near.count * record >= Stage::LEN as u64
+    }
+
     /// # Safety
     /// As for [`run`].
     unsafe fn in_place(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
+        if let Some(records) = self.records {
+            // SAFETY: by the caller.
+            return unsafe { records.run(near, inner, src, dst) };
+        }
         let (rows, cols) = (near.count as usize, inner.count as usize);
         // What is too narrow for squares, members of records, moves in loops of their own, which may be long.
         let narrow =
@@ -95,7 +125,8 @@ impl Tile {
     unsafe fn through_stage(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
         let mut stage = Stage::new();
         let (rows, cols) = (near.count as usize, inner.count as usize);
-        let inner_step = (STAGED_ROW.max(Stage::LEN / rows.max(1)).min(Stage::LEN) / self.elem).max(1);
+        let row = Stage::LEN / rows.max(1) / stream::LINE * stream::LINE;
+        let inner_step = (row.max(STAGED_ROW) / self.elem).max(1);
         // Tiles begin at a line of the destination, where all its rows allow that.
         let lead = match dst.align_offset(stream::LINE) {
             skew if near.dst_stride % stream::LINE as i64 == 0 && skew % self.elem == 0 => skew / self.elem,
@@ -126,11 +157,38 @@ impl Tile {
         }
     }
 
+    /// Records that follow each other: as many at a time as the stage holds.
+    ///
+    /// # Safety
+    /// As for [`run`]; the plane [joins](Self::joins).
+    unsafe fn join_in_stage(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
+        let mut stage = Stage::new();
+        let (count, record) = (near.count as usize, near.dst_stride as usize);
+        // Whole lines, the first of which begins where one of the first records does, if one does.
+        let most = Stage::LEN / record / stream::LINE * stream::LINE;
+        let lead = (1..=stream::LINE).find(|k| (dst.addr() + k * record).is_multiple_of(stream::LINE));
+        let mut a = 0;
+        while a < count {
+            let taken = if a == 0 { lead.unwrap_or(most) } else { most }.min(count - a);
+            let (src, dst) = at(near, a, src, dst);
+            // SAFETY: these records are part of the plane, and the stage holds them.
+            unsafe {
+                self.tile(cut(near, taken), inner, src, stage.0.as_mut_ptr());
+                stream::copy(stage.0.as_ptr(), dst, taken * record);
+            }
+            a += taken;
+        }
+    }
+
     /// One tile: squares, then what is left on the right and below.
     ///
     /// # Safety
     /// As for [`run`].
     unsafe fn tile(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
+        if let Some(records) = self.records {
+            // SAFETY: by the caller.
+            return unsafe { records.run(near, inner, src, dst) };
+        }
         let (rows, cols) = (near.count as usize, inner.count as usize);
         let (mut whole_rows, mut whole_cols) = (0, 0);
         if let Some((side, square)) = self.square {

@@ -89,6 +89,13 @@ impl Windows {
     }
 }
 
+/// Whether the processor permutes bytes across a register.
+pub(super) fn available() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vbmi")
+}
+
 /// The kernel for elements of `elem` bytes that lie apart on one side and follow each other on the other, if there is one that pays;
 /// `far`: past the caches.
 pub(super) fn wide_kernel(elem: usize, plane: &Plane, far: bool) -> Option<Kernel> {
@@ -97,9 +104,7 @@ pub(super) fn wide_kernel(elem: usize, plane: &Plane, far: bool) -> Option<Kerne
     let suits = matches!(elem, 1 | 2 | 4 | 8 | 16)
         && bytes >= FEWEST * LINE
         && bytes * plane.outer.count >= SHORTEST
-        && is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512vbmi");
+        && available();
     let within = |stride: isize, times: usize| (elem + 1..=times * elem).contains(&stride.unsigned_abs());
     if !suits {
         None
