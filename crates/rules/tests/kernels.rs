@@ -185,6 +185,32 @@ fn records_become_columns_and_columns_records_wherever_they_begin() {
     }
 }
 
+/// Many small planes, each of which is turned round: chosen once, run for every plane, into buffers that are past the caches too.
+#[test]
+fn many_small_planes_are_turned_round_exactly() {
+    let (shapes, least, room) = if cfg!(miri) {
+        (&[(20, 3), (5, 20)][..], 2 << 10, 8 << 10)
+    } else {
+        (&[(2, 2), (20, 3), (3, 20), (64, 5), (5, 64), (300, 7), (40, 40)][..], 70 << 10, 4 << 20)
+    };
+    for elem in [4, 8, 16] {
+        for &(rows, cols) in shapes {
+            let (e, plane) = (elem as i64, rows * cols * elem as i64);
+            let planes = least / plane + 1;
+            let dims = vec![
+                Dim::new(planes as u64, plane, plane),
+                Dim::new(rows as u64, cols * e, e),
+                Dim::new(cols as u64, e, rows * e),
+            ];
+            let len = (planes * plane) as usize + 32;
+            for dst_len in [len, len.max(room)] {
+                let case = Case { src_at: 3, dst_at: 16, elem, dims: dims.clone(), src_len: len, dst_len };
+                check(&case, |copy, src, dst| copy.run(src, dst).unwrap());
+            }
+        }
+    }
+}
+
 /// Rows of many short elements move by whole registers where the processor can: every width, strides of elements and of odd bytes,
 /// both ways and backwards, wherever rows begin. What lies between elements is left alone, which [`check`] compares too.
 #[test]

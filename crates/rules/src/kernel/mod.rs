@@ -24,6 +24,7 @@ use stream::LINE;
 
 pub(crate) use convert::convert;
 use strided::Plane;
+use tiled::Tiled;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use wide::{available as wide_available, wide_kernel};
 
@@ -54,8 +55,9 @@ pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, src_len: usize, dst
     if let Some(near) = tiled_dim(dims, elem) {
         let mut rest = outer.to_vec();
         let near = rest.remove(near);
+        let plane = Tiled::of(elem, near, *inner, far);
         // SAFETY: `near` and `inner` are two loops of the copy, `rest` are the others.
-        each(&rest, src, dst, &mut |src, dst| unsafe { tiled::run(elem, near, *inner, src, dst, far) });
+        each(&rest, src, dst, &mut |src, dst| unsafe { plane.run(src, dst) });
     } else {
         let one = Dim::new(1, 0, 0);
         let (middle, rest) = outer.split_last().map_or((one, outer), |(dim, rest)| (*dim, rest));

@@ -7,10 +7,14 @@
 //! memory 1.2 to 2.1 times, records to columns 1.0 to 1.5 times.
 
 use super::element::exactly;
+use super::stream;
 use crate::copy::Dim;
 
 /// The most members of a record whose columns are walked side by side: each takes up a register and a stream of lines.
 const MOST: usize = 8;
+
+/// Columns of at most so many bytes end before the processor foresees them; they are asked for all at once.
+const SHORT_COLUMN: u64 = 2048;
 
 /// Moves so many records. A stride follows either pointer: from one record to the next, or from one column to the next.
 type Walk = unsafe fn(usize, *const u8, isize, *mut u8, isize);
@@ -22,6 +26,8 @@ pub(super) struct Records {
     members: usize,
     /// Whether records are on the source side.
     splits: bool,
+    /// Whether columns are asked for before they are joined.
+    asks: bool,
 }
 
 /// The walk for elements of so many bytes, so many of them a record.
@@ -44,7 +50,13 @@ impl Records {
     /// The walk of a plane whose first loop is dense in the source and whose second is in the destination, if its records have few
     /// members, and not enough for squares of this side. Of 1 and 2 bytes, that is only joined, and only where registers cannot help:
     /// they are scattered up to four times their size apart.
-    pub(super) fn of(elem: usize, near: Dim, inner: Dim, square: Option<usize>) -> Option<Records> {
+    pub(super) fn of(
+        elem: usize,
+        near: Dim,
+        inner: Dim,
+        square: Option<usize>,
+        far: bool,
+    ) -> Option<Records> {
         let splits = near.count <= inner.count;
         let members = near.count.min(inner.count) as usize;
         if square.is_some_and(|side| members >= side && members >= MOST) {
@@ -61,7 +73,8 @@ impl Records {
             (16, false) => with_members!(join::<16>, members),
             _ => None,
         };
-        walk.map(|walk| Records { walk, members, splits })
+        let asks = far && !splits && near.count * elem as u64 <= SHORT_COLUMN;
+        walk.map(|walk| Records { walk, members, splits, asks })
     }
 
     /// Whether records are on the destination's side.
@@ -78,6 +91,13 @@ impl Records {
         let (count, members) =
             if self.splits { (inner.count, near.count) } else { (near.count, inner.count) };
         debug_assert_eq!(members as usize, self.members);
+        if self.asks {
+            for column in 0..inner.count as isize {
+                let column = src.wrapping_offset(column * inner.src_stride as isize);
+                let len = count as usize * near.src_stride as usize;
+                (0..len).step_by(stream::LINE).for_each(|at| stream::ask(column.wrapping_add(at)));
+            }
+        }
         // SAFETY: by the caller.
         unsafe { (self.walk)(count as usize, src, inner.src_stride as isize, dst, near.dst_stride as isize) }
     }

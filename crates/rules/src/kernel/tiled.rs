@@ -18,6 +18,10 @@ const AREA: usize = 1024;
 const NARROW: usize = 16;
 /// Bytes of a destination row that a staged tile fills: whole lines even where it begins between two.
 const STAGED_ROW: usize = 512;
+/// Planes of fewer bytes are copied in place.
+const STAGED_FROM: u64 = if cfg!(miri) { 256 } else { 4 << 10 };
+/// Planes of fewer bytes have nothing to move by whole registers, as elements of four bytes.
+const REGISTERS_FROM: u64 = 16 << 10;
 
 /// A tile's moves.
 struct Tile {
@@ -39,32 +43,61 @@ fn square(_elem: usize) -> Option<(usize, Square)> {
     None
 }
 
-/// Copies the plane of `near` (neighbours in the source) and `inner` (neighbours in the destination), if
-/// `far` by way of a stage and past the caches.
-///
-/// # Safety
-/// Every element of the plane is readable from `src` and writable from `dst`; the two do not overlap.
-pub(super) unsafe fn run(elem: usize, near: Dim, inner: Dim, src: *const u8, dst: *mut u8, far: bool) {
-    let dense = near.src_stride == elem as i64 && inner.dst_stride == elem as i64;
-    let square = if dense { square(elem) } else { None };
-    let mut tile = Tile { elem, kernel: strided::plain_kernel(elem), square, records: None };
-    let joins = far && dense && tile.joins(near, inner);
-    let members = near.count.min(inner.count) as usize;
-    // Members of 4 bytes are better walked one by one only where registers take up many of them.
-    if dense && (joins || elem == 4 && !super::wide_available() || !tile.narrow(members)) {
-        tile.records = Records::of(elem, near, inner, square.map(|(side, _)| side));
+/// A plane of two loops and how it is copied, chosen once for all planes of a copy.
+pub(super) struct Tiled {
+    tile: Tile,
+    way: Way,
+    near: Dim,
+    inner: Dim,
+}
+
+/// Where tiles are built.
+enum Way {
+    InPlace,
+    /// Rows of the destination, cut.
+    RowsInStage,
+    /// Whole records.
+    RecordsInStage,
+}
+
+impl Tiled {
+    /// How to copy the plane of `near` (neighbours in the source) and `inner` (neighbours in the destination), if `far` by way of a
+    /// stage and past the caches.
+    pub(super) fn of(elem: usize, near: Dim, inner: Dim, far: bool) -> Tiled {
+        let dense = near.src_stride == elem as i64 && inner.dst_stride == elem as i64;
+        let square = if dense { square(elem) } else { None };
+        let mut tile = Tile { elem, kernel: strided::plain_kernel(elem), square, records: None };
+        let bytes = near.count.saturating_mul(inner.count).saturating_mul(elem as u64);
+        let joins = far && dense && bytes >= Stage::LEN as u64 && tile.joins(near, inner);
+        let members = near.count.min(inner.count) as usize;
+        // Members of 4 bytes are better walked one by one only where registers take up many of them.
+        let registers = super::wide_available() && bytes >= REGISTERS_FROM;
+        if dense && (joins || elem == 4 && !registers || !tile.narrow(members)) {
+            tile.records = Records::of(elem, near, inner, square.map(|(side, _)| side), far);
+        }
+        let whole_records = tile.records.is_some_and(Records::joins);
+        let long = inner.dst_stride == elem as i64 && inner.count as usize * elem >= 2 * stream::LINE;
+        let way = match () {
+            () if far && long && bytes >= STAGED_FROM && !whole_records => Way::RowsInStage,
+            () if joins => Way::RecordsInStage,
+            () => Way::InPlace,
+        };
+        Tiled { tile, way, near, inner }
     }
-    let whole_records = tile.records.is_some_and(Records::joins);
-    let long = inner.dst_stride == elem as i64 && inner.count as usize * elem >= 2 * stream::LINE;
-    let staged = far && long && !whole_records;
-    // SAFETY: by the caller.
-    unsafe {
-        if staged {
-            tile.through_stage(near, inner, src, dst)
-        } else if joins {
-            tile.join_in_stage(near, inner, src, dst)
-        } else {
-            tile.in_place(near, inner, src, dst)
+
+    /// Copies one such plane.
+    ///
+    /// # Safety
+    /// Every element of the plane is readable from `src` and writable from `dst`; the two do not overlap.
+    pub(super) unsafe fn run(&self, src: *const u8, dst: *mut u8) {
+        let Tiled { tile, way, near, inner } = self;
+        // SAFETY: by the caller.
+        unsafe {
+            match way {
+                Way::InPlace => tile.in_place(*near, *inner, src, dst),
+                Way::RowsInStage => tile.rows_in_stage(*near, *inner, src, dst),
+                Way::RecordsInStage => tile.records_in_stage(*near, *inner, src, dst),
+            }
         }
     }
 }
@@ -87,16 +120,14 @@ impl Tile {
         self.elem <= 4 && side * self.elem <= NARROW
     }
 
-    /// Whether the plane is short records that follow each other in the destination without gaps, and of which there are many.
+    /// Whether the plane is short records that follow each other in the destination without gaps.
     fn joins(&self, near: Dim, inner: Dim) -> bool {
         let record = inner.count.saturating_mul(self.elem as u64);
-        record <= 2 * stream::LINE as u64
-            && near.dst_stride == record as i64
-            && near.count * record >= Stage::LEN as u64
+        record <= 2 * stream::LINE as u64 && near.dst_stride == record as i64
     }
 
     /// # Safety
-    /// As for [`run`].
+    /// As for [`Tiled::run`].
     unsafe fn in_place(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
         if let Some(records) = self.records {
             // SAFETY: by the caller.
@@ -121,8 +152,8 @@ impl Tile {
     }
 
     /// # Safety
-    /// As for [`run`]; the inner loop is dense in the destination.
-    unsafe fn through_stage(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
+    /// As for [`Tiled::run`]; the inner loop is dense in the destination.
+    unsafe fn rows_in_stage(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
         let mut stage = Stage::new();
         let (rows, cols) = (near.count as usize, inner.count as usize);
         let row = Stage::LEN / rows.max(1) / stream::LINE * stream::LINE;
@@ -143,7 +174,7 @@ impl Tile {
                 let (src, dst) = at(inner, b, src, dst);
                 let near_cut = cut(near, near_step.min(rows - a));
                 let in_stage = Dim { dst_stride: pitch as i64, ..near_cut };
-                let built = stage.0.as_mut_ptr();
+                let built = stage.bytes();
                 // SAFETY: the tile is part of the plane; `near_step` rows of `pitch` bytes fit the stage.
                 unsafe {
                     self.tile(in_stage, inner_cut, src, built);
@@ -160,8 +191,8 @@ impl Tile {
     /// Records that follow each other: as many at a time as the stage holds.
     ///
     /// # Safety
-    /// As for [`run`]; the plane [joins](Self::joins).
-    unsafe fn join_in_stage(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
+    /// As for [`Tiled::run`]; the plane [joins](Self::joins).
+    unsafe fn records_in_stage(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
         let mut stage = Stage::new();
         let (count, record) = (near.count as usize, near.dst_stride as usize);
         // Whole lines, the first of which begins where one of the first records does, if one does.
@@ -173,8 +204,8 @@ impl Tile {
             let (src, dst) = at(near, a, src, dst);
             // SAFETY: these records are part of the plane, and the stage holds them.
             unsafe {
-                self.tile(cut(near, taken), inner, src, stage.0.as_mut_ptr());
-                stream::copy(stage.0.as_ptr(), dst, taken * record);
+                self.tile(cut(near, taken), inner, src, stage.bytes());
+                stream::copy(stage.bytes(), dst, taken * record);
             }
             a += taken;
         }
@@ -183,7 +214,7 @@ impl Tile {
     /// One tile: squares, then what is left on the right and below.
     ///
     /// # Safety
-    /// As for [`run`].
+    /// As for [`Tiled::run`].
     unsafe fn tile(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
         if let Some(records) = self.records {
             // SAFETY: by the caller.
@@ -213,7 +244,7 @@ impl Tile {
     }
 
     /// # Safety
-    /// As for [`run`].
+    /// As for [`Tiled::run`].
     unsafe fn edge(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
         let plane = if near.count > inner.count { Plane::new(inner, near) } else { Plane::new(near, inner) };
         let narrow = self.narrow(near.count.min(inner.count) as usize);
