@@ -275,7 +275,7 @@ pub(super) fn rolled_kernel() -> Kernel {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     return run_rolled;
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    return kernel(16);
+    return plain_kernel(16);
 }
 
 /// # Safety
