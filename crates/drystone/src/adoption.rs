@@ -139,13 +139,13 @@ pub(crate) fn commit_of(
 }
 
 /// Commits groups of one writer. `fence`, of a ranked one, is the number that held when it opened; `tail` what it need not read
-/// back of its log.
+/// back of its log; `unsynced` segments that the manifest has to wait for.
 pub(crate) fn commit_own(
     inner: &Arc<Inner>,
     writer: u64,
     fence: Option<u64>,
-    parts: &[PartFrom],
-    tail: Option<&Tail>,
+    (parts, tail): (&[PartFrom], Option<&Tail>),
+    unsynced: &BTreeSet<String>,
     steps: bool,
 ) -> Result<Committed> {
     transact_at_once(inner, |base, version| {
@@ -165,7 +165,11 @@ pub(crate) fn commit_own(
             .collect();
         let log = WriterLog::scan(inner.store.as_ref(), writer, &inner.identity.uuid, &from, tail)?;
         let logs: Vec<WriterLog> = log.into_iter().collect();
-        decide(inner, base, &logs, Scope::Own { steps }, version, Vec::new())
+        let mut decided = decide(inner, base, &logs, Scope::Own { steps }, version, Vec::new())?;
+        if let Decision::Apply(change) = &mut decided {
+            change.unsynced = unsynced.iter().cloned().collect();
+        }
+        Ok(decided)
     })
 }
 

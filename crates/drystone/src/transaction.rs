@@ -1,7 +1,7 @@
 //! One commit: new pages, one manifest, put if absent; on top of the newest, again if somebody was faster.
 //!
 //! Invariants
-//! - a manifest is put only after everything it names is in the store (and, under `durable`, on stable storage);
+//! - a manifest is there only after everything it names is in the store (and, under `durable`, on stable storage);
 //! - a lost reply is settled by reading back: the write id tells whose manifest it is;
 //! - a commit that loses the race leaves nothing that anyone refers to.
 
@@ -49,6 +49,8 @@ pub(crate) struct Change {
     pub(crate) dead: Option<Dead>,
     /// All that is published now: arrays without pages, each with its shards.
     pub(crate) published: Option<Vec<(published::Array, Vec<published::Shard>)>>,
+    /// Objects it names that are not yet known to be on stable storage (`durable`).
+    pub(crate) unsynced: Vec<String>,
     /// Reported to the caller of the commit.
     pub(crate) incomplete: Vec<Incomplete>,
     pub(crate) notes: Vec<String>,
@@ -184,7 +186,12 @@ pub(crate) fn attempt(
     } else {
         (manifest.encode_after(pages.bytes, pages.frames).map_err(too_large)?, None)
     };
-    let won = match store.put(&keys::manifest(version), &bytes, PutMode::IfAbsent, durable) {
+    let (key, first) = (keys::manifest(version), change.unsynced.iter().map(String::as_str));
+    let put = match change.unsynced.is_empty() {
+        true => store.put(&key, &bytes, PutMode::IfAbsent, durable),
+        false => store.put_after(&first.collect::<Vec<_>>(), &key, &bytes, PutMode::IfAbsent),
+    };
+    let won = match put {
         Ok(()) => true,
         Err(e) => settle(inner, version, &manifest.write_id, e)?,
     };

@@ -174,6 +174,12 @@ impl<S: Store> Store for CountingStore<S> {
         self.inner.put(key, data, mode, sync)
     }
 
+    fn put_after(&self, first: &[&str], key: &str, data: &[u8], mode: PutMode) -> Result<()> {
+        add(&self.tally.syncs, u64::from(!first.is_empty()));
+        self.tally.put(data.len(), true);
+        self.inner.put_after(first, key, data, mode)
+    }
+
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
         add(&self.tally.lists, 1);
         self.inner.list(prefix)

@@ -133,6 +133,14 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// After [`StoreError::Io`] it may have been done: read it back.
     fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()>;
 
+    /// [`put`](Store::put) with `sync`, of an object that names others: it is there only once the present bytes and the names of the
+    /// objects `first` survive a power cut, as after a [`sync`](Store::sync) of them. A store may wait for both at once. After an error
+    /// none of `first` may be taken as safe.
+    fn put_after(&self, first: &[&str], key: &str, data: &[u8], mode: PutMode) -> Result<()> {
+        self.sync(first)?;
+        self.put(key, data, mode, true)
+    }
+
     /// All objects whose key begins with `prefix`, which may end anywhere in a key, sorted by key.
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>>;
 
@@ -268,6 +276,9 @@ macro_rules! forward_to_pointee {
             }
             fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
                 (**self).put(key, data, mode, sync)
+            }
+            fn put_after(&self, first: &[&str], key: &str, data: &[u8], mode: PutMode) -> Result<()> {
+                (**self).put_after(first, key, data, mode)
             }
             fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
                 (**self).list(prefix)

@@ -26,7 +26,7 @@ use crate::array::Source;
 use crate::choose::Choices;
 use crate::container::{Inner, lock, no_such};
 use crate::layout::{Laid, Layouts, laid};
-use crate::log_scan::PartFrom;
+use crate::log_scan::{PartFrom, Tail};
 use crate::member::Column;
 use crate::put::{self, BlockPart, Gathered, Place, StoredChunk};
 use crate::targets::process_cell;
@@ -81,6 +81,8 @@ struct State {
     groups: u64,
     puts: u64,
     last_step: Option<u64>,
+    /// The part, and its watermark, after this writer's last commit.
+    settled: Option<(u32, u64)>,
     generation: u64,
     failed: Option<Error>,
     closed: bool,
@@ -254,6 +256,7 @@ impl Writer {
             groups: 0,
             puts: 0,
             last_step: None,
+            settled: None,
             generation: 0,
             failed: None,
             closed: false,
@@ -332,16 +335,58 @@ impl Writer {
         if state.open.is_none() {
             return Err(Error::invalid("no step is open in this writer"));
         }
-        let (parts, tail) = self.guard(&mut state, |w, state| {
-            w.finish_group(state)?;
-            Ok((state.parts(), state.part.tail()))
+        let (parts, later) = self.guard(&mut state, |w, state| {
+            let later = w.finish_group(state)?;
+            Ok((state.parts(), later))
         })?;
-        drop(state);
-        if self.shared.rank.is_some_and(|r| r.nranks == 1) {
-            let (inner, fence) = (&self.shared.inner, self.own_fence());
-            return adoption::commit_own(inner, self.shared.id, fence, &parts, tail.as_ref(), true).map(Some);
+        if self.shared.rank.is_none_or(|r| r.nranks != 1) {
+            return Ok(None);
         }
-        Ok(None)
+        if let Some((end, tail)) = later {
+            return self.commit_and_record(&mut state, end, &tail).map(Some);
+        }
+        let tail = state.part.tail();
+        drop(state);
+        let (inner, fence) = (&self.shared.inner, self.own_fence());
+        let (log, synced) = ((&parts[..], tail.as_ref()), BTreeSet::new());
+        let done = adoption::commit_own(inner, self.shared.id, fence, log, &synced, true)?;
+        self.remember_watermark(&mut lock(&self.shared.state), &done);
+        Ok(Some(done))
+    }
+
+    /// Commits the step whose record, which ends at `end`, is not in the log yet: the device then has segment and manifest to write
+    /// at once. The record follows when the segment is on stable storage, as it must (docs/decisions/007-small-commits.md).
+    fn commit_and_record(&self, state: &mut State, end: u64, tail: &Tail) -> Result<Committed> {
+        let s = &self.shared;
+        let mut parts = state.done.clone();
+        parts.push(PartFrom { part: state.part.number, watermark: 0, len: end });
+        let (fence, log) = (self.own_fence(), (&parts[..], Some(tail)));
+        let done = adoption::commit_own(&s.inner, s.id, fence, log, &state.unsynced, true);
+        let recorded = self.guard(state, |w, state| {
+            match &done {
+                Ok(done) if done.changed => state.unsynced.clear(),
+                _ => w.sync_segments(state)?,
+            }
+            state.part.idx_flush(&s.inner, s.id)
+        });
+        let done = done?;
+        // The step is committed all the same; whoever goes on with this writer is told.
+        if recorded.is_ok() {
+            self.remember_watermark(state, &done);
+        }
+        Ok(done)
+    }
+
+    fn remember_watermark(&self, state: &mut State, done: &Committed) {
+        if !self.durable() {
+            return;
+        }
+        let (s, part) = (&self.shared, state.part.number);
+        let own = |sources: Vec<drystone_format::source::Source>| {
+            sources.into_iter().find(|at| at.kind == 0 && at.writer == s.id && at.part == part)
+        };
+        let found = done.snapshot.sources(&s.inner.pages).ok().and_then(own);
+        state.settled = found.map(|source| (part, source.watermark));
     }
 
     /// Drops the open step: nothing of it will be visible.
@@ -522,8 +567,8 @@ impl Writer {
                 &self.shared.inner,
                 self.shared.id,
                 self.own_fence(),
-                &parts,
-                tail.as_ref(),
+                (&parts, tail.as_ref()),
+                &BTreeSet::new(),
                 self.shared.rank.is_some_and(|r| r.nranks == 1),
             )?;
         }
@@ -826,9 +871,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the open group's final frame, in the order that makes it a promise.
-    fn finish_group(&self, state: &mut State) -> Result<()> {
-        let Some(open) = state.open.take() else { return Ok(()) };
+    /// Writes the open group's final frame, in the order that makes it a promise; or gives it with its end to be written after the
+    /// commit.
+    fn finish_group(&self, state: &mut State) -> Result<Option<(u64, Tail)>> {
+        let Some(open) = state.open.take() else { return Ok(None) };
         state.generation += 1;
         state.last_step = Some(open.step).max(state.last_step);
         let group = open.group.unwrap_or(state.groups);
@@ -847,27 +893,35 @@ impl Writer {
         self.promise(state, &head, &open.entries)
     }
 
-    /// Hands over data, then the final frame.
-    fn promise(&self, state: &mut State, head: &GroupHead, entries: &[Entry]) -> Result<()> {
+    /// Hands over data, then the final frame, unless that is to be written after the commit.
+    fn promise(&self, state: &mut State, head: &GroupHead, entries: &[Entry]) -> Result<Option<(u64, Tail)>> {
         let s = &self.shared;
         state.part.idx_push(Kind::Group, &log::encode_group(head, entries));
         if !self.appends() {
-            return self.roll(state);
+            return self.roll(state).map(|()| None);
         }
         state.part.segment.end()?;
         if state.part.segment.has_content() {
             state.unsynced.insert(state.part.segment.key().to_string());
         }
+        let committed_at_once = head.step.is_some() && s.promise == Promise::Manifest;
+        let alone = s.rank.is_some_and(|rank| rank.nranks == 1);
+        let all_settled = state.settled == Some((state.part.number, state.part.idx_len));
+        if self.durable() && committed_at_once && alone && state.part.header_synced && all_settled {
+            let later = state.part.pending_tail();
+            if later.is_some() {
+                return Ok(later); // see `commit_and_record`
+            }
+        }
         self.sync_segments(state)?;
         state.part.idx_flush(&s.inner, s.id)?;
         // Where a commit follows at once the promise is the manifest, which is synced. Of the idx only the header must last:
         // a log that cannot be recognised is damage.
-        let committed_at_once = head.step.is_some() && s.promise == Promise::Manifest;
         if self.durable() && !(committed_at_once && state.part.header_synced) {
             s.inner.store.sync(&[&keys::idx(s.id, state.part.number)])?;
             state.part.header_synced = true;
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Writes values without step as a group, and closes the part.

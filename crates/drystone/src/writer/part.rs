@@ -74,6 +74,14 @@ impl Part {
         let (part, header) = (self.number, self.header.clone());
         (self.idx_last.len() <= MOST_TAIL).then(|| Tail { part, header, at, bytes: self.idx_last.clone() })
     }
+
+    /// What stands behind the end of the idx, and its end with that, if that is not much.
+    pub(super) fn pending_tail(&self) -> Option<(u64, Tail)> {
+        let (part, header, at) = (self.number, self.header.clone(), self.idx_len);
+        let bytes = &self.idx_pending;
+        (!bytes.is_empty() && bytes.len() <= MOST_TAIL)
+            .then(|| (at + bytes.len() as u64, Tail { part, header, at, bytes: bytes.clone() }))
+    }
 }
 
 pub(super) fn header(

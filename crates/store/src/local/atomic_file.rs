@@ -30,23 +30,28 @@ pub(crate) enum Placed {
 /// Opens by the given function, with whatever remedies the caller knows.
 type Opening<'a> = &'a dyn Fn(&dyn Fn() -> io::Result<File>) -> io::Result<File>;
 
-/// Writes `data` to a file named `path`. With `sync` its bytes are durable when it gets the name; the name is not.
+/// What has to be done before a file gets its name, while its bytes are written.
+pub(crate) type Before<'a> = &'a dyn Fn() -> io::Result<()>;
+
+/// Writes `data` to a file named `path`. With `sync` its bytes are durable when it gets the name; the name is not. It gets none if
+/// `before` fails, which is called when the bytes are written and may be called again if it succeeds.
 pub(crate) fn write(
     path: &Path,
     data: &[u8],
     mode: PutMode,
     sync: bool,
+    before: Before<'_>,
     opening: Opening<'_>,
 ) -> io::Result<Placed> {
     if mode == PutMode::IfAbsent
-        && let Some(placed) = write_nameless(path, data, sync, opening)?
+        && let Some(placed) = write_nameless(path, data, sync, before, opening)?
     {
         return Ok(placed);
     }
     let (file, temporary) = create_temporary(path, opening)?;
     let written =
         transfer::write_all(&file, 0, &[data]).and_then(|()| if sync { file.sync_data() } else { Ok(()) });
-    let placed = written.and_then(|()| match mode {
+    let placed = written.and_then(|()| before()).and_then(|()| match mode {
         PutMode::Replace => std::fs::rename(&temporary, path).map(|()| Placed::Yes),
         PutMode::IfAbsent => name_if_absent(&file, &temporary, path),
     });
@@ -58,7 +63,13 @@ pub(crate) fn write(
 
 /// Writes a file that has no name before it has all its bytes. `None` where the system does not make those.
 #[cfg(target_os = "linux")]
-fn write_nameless(path: &Path, data: &[u8], sync: bool, opening: Opening<'_>) -> io::Result<Option<Placed>> {
+fn write_nameless(
+    path: &Path,
+    data: &[u8],
+    sync: bool,
+    before: Before<'_>,
+    opening: Opening<'_>,
+) -> io::Result<Option<Placed>> {
     use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
     use rustix::io::Errno;
     use std::os::fd::AsRawFd;
@@ -81,6 +92,7 @@ fn write_nameless(path: &Path, data: &[u8], sync: bool, opening: Opening<'_>) ->
     if sync {
         file.sync_data()?;
     }
+    before()?;
     // By the descriptor itself, which systems before Linux 6.10 allow only to the administrator, else by its name in /proc.
     let named = linkat(&file, c"", CWD, path, AtFlags::EMPTY_PATH);
     let named = match named {
@@ -104,7 +116,7 @@ fn write_nameless(path: &Path, data: &[u8], sync: bool, opening: Opening<'_>) ->
 }
 
 #[cfg(not(target_os = "linux"))]
-fn write_nameless(_: &Path, _: &[u8], _: bool, _: Opening<'_>) -> io::Result<Option<Placed>> {
+fn write_nameless(_: &Path, _: &[u8], _: bool, _: Before<'_>, _: Opening<'_>) -> io::Result<Option<Placed>> {
     Ok(None)
 }
 
@@ -166,7 +178,7 @@ mod tests {
     use super::*;
 
     fn place(path: &Path, data: &[u8], mode: PutMode) -> Placed {
-        write(path, data, mode, false, &|open| open()).unwrap()
+        write(path, data, mode, false, &|| Ok(()), &|open| open()).unwrap()
     }
 
     #[test]
@@ -180,6 +192,17 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"3");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
         assert_eq!(path.metadata().unwrap().nlink(), 1);
+    }
+
+    #[test]
+    fn what_fails_before_a_name_is_given_leaves_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("k");
+        for mode in [PutMode::IfAbsent, PutMode::Replace] {
+            let refuse = || Err(io::Error::other("not yet"));
+            assert!(write(&path, b"1", mode, true, &refuse, &|open| open()).is_err());
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        }
     }
 
     #[cfg(target_os = "linux")]

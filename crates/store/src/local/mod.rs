@@ -23,6 +23,7 @@ mod targets;
 mod transfer;
 mod tree;
 
+use std::cell::RefCell;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -397,6 +398,42 @@ impl Folder {
         Ok(())
     }
 
+    /// Puts an object that gets its name when `before` has succeeded, too.
+    fn put_when(
+        &self,
+        key: &str,
+        data: &[u8],
+        mode: PutMode,
+        sync: bool,
+        before: atomic_file::Before<'_>,
+    ) -> Result<()> {
+        let path = self.may_write(key, "put")?;
+        let fail = |error| self.write_error(key, "put", error);
+        let handles = self.handles.get();
+        let durability = self.durability.get();
+        let linked = self.targets.linked(&path);
+        let placed = match self.targets.take(key) {
+            None => {
+                let write =
+                    || atomic_file::write(&path, data, mode, sync, before, &|open| handles.opening(open));
+                durability.with_folders(&self.root, &path, write).map_err(fail)?
+            }
+            Some(folder) => before()
+                .and_then(|()| self.put_elsewhere(key, &path, folder, data, mode, sync))
+                .map_err(fail)?,
+        };
+        handles.forget(key);
+        if let (Placed::Yes, Some((file, _))) = (placed, linked) {
+            // The link does not lead to it any more; what stays is swept.
+            let _ = std::fs::remove_file(file);
+        }
+        if placed == Placed::NameTaken {
+            return Err(fail(io::ErrorKind::AlreadyExists.into()));
+        }
+        durability.bytes_renewed(key);
+        if sync { durability.sync_names(&self.root, [path.as_path()]).map_err(fail) } else { Ok(()) }
+    }
+
     fn start_writeback(&self, handle: &Handle, at: u64, parts: &[&[u8]]) {
         if !self.early_writeback.load(Ordering::Relaxed) {
             return;
@@ -489,28 +526,7 @@ impl Store for Folder {
     }
 
     fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
-        let path = self.may_write(key, "put")?;
-        let fail = |error| self.write_error(key, "put", error);
-        let handles = self.handles.get();
-        let durability = self.durability.get();
-        let before = self.targets.linked(&path);
-        let placed = match self.targets.take(key) {
-            None => {
-                let write = || atomic_file::write(&path, data, mode, sync, &|open| handles.opening(open));
-                durability.with_folders(&self.root, &path, write).map_err(fail)?
-            }
-            Some(folder) => self.put_elsewhere(key, &path, folder, data, mode, sync).map_err(fail)?,
-        };
-        handles.forget(key);
-        if let (Placed::Yes, Some((file, _))) = (placed, before) {
-            // The link does not lead to it any more; what stays is swept.
-            let _ = std::fs::remove_file(file);
-        }
-        if placed == Placed::NameTaken {
-            return Err(fail(io::ErrorKind::AlreadyExists.into()));
-        }
-        durability.bytes_renewed(key);
-        if sync { durability.sync_names(&self.root, [path.as_path()]).map_err(fail) } else { Ok(()) }
+        self.put_when(key, data, mode, sync, &|| Ok(()))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
@@ -605,6 +621,29 @@ impl Store for LocalStore {
 
     fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
         self.folder.put(key, data, mode, sync)
+    }
+
+    fn put_after(&self, first: &[&str], key: &str, data: &[u8], mode: PutMode) -> Result<()> {
+        if first.is_empty() {
+            return self.put(key, data, mode, true);
+        }
+        // The device is asked for both at once.
+        let keys = first.iter().map(|key| (*key).to_owned()).collect();
+        let synced = RefCell::new(Some(self.submit(Request::Sync { keys })));
+        let failed = RefCell::new(None);
+        let before = || match synced.take().map(Pending::wait) {
+            Some(Err(error)) => {
+                failed.replace(Some(error));
+                Err(io::Error::other("what it names could not be synced"))
+            }
+            _ if failed.borrow().is_some() => Err(io::Error::other("what it names could not be synced")),
+            _ => Ok(()),
+        };
+        let put = self.folder.put_when(key, data, mode, true, &before);
+        match failed.take() {
+            Some(error) => Err(error),
+            None => put,
+        }
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
@@ -708,6 +747,23 @@ mod tests {
         assert!(in_memory || forget() != Some(false), "a synced file can be forgotten");
         assert_eq!(store.read_vec("k", 9, 3).unwrap(), [7; 3]);
         assert!(store.submit(Request::Forget { key: "absent".into() }).wait().is_err());
+    }
+
+    #[test]
+    fn an_object_is_put_after_what_it_names_is_synced_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalStore::create(dir.path()).unwrap();
+        store.append("log/s", 0, &[b"bytes"]).unwrap();
+        for mode in [PutMode::IfAbsent, PutMode::Replace] {
+            let lost = store.put_after(&["log/s", "log/absent"], "new/k", b"1", mode);
+            assert!(matches!(lost, Err(StoreError::NotFound { key, .. }) if key == "log/absent"));
+            assert!(!store.exists("new/k").unwrap(), "{mode:?}");
+        }
+        store.put_after(&["log/s"], "new/k", b"1", PutMode::IfAbsent).unwrap();
+        let taken = store.put_after(&["log/s"], "new/k", b"2", PutMode::IfAbsent);
+        assert!(matches!(taken, Err(StoreError::AlreadyExists { .. })));
+        store.put_after(&[], "new/k", b"3", PutMode::Replace).unwrap();
+        assert_eq!(store.read_all("new/k", 9).unwrap(), b"3");
     }
 
     #[test]
