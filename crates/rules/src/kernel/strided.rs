@@ -242,23 +242,36 @@ const OWNED_AHEAD: usize = 2048;
 unsafe fn run_owning<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let (mover, Plane { outer, inner }) = (M::of(elem), plane);
     let ahead = (OWNED_AHEAD / elem).clamp(2, 64);
-    let (mut row, mut at) = (ahead / inner.count, ahead % inner.count);
+    let ask = |to: *mut u8| {
+        stream::ask_to_write(to);
+        for line in (stream::LINE..elem).step_by(stream::LINE) {
+            stream::ask_to_write(to.wrapping_add(line));
+        }
+        stream::ask_to_write(to.wrapping_add(elem - 1));
+    };
     let start = |row: usize| dst.wrapping_offset(row as isize * outer.dst);
-    let mut asked = start(row).wrapping_offset(at as isize * inner.dst);
-    for k in 0..outer.count as isize {
-        let (mut src, mut dst) = (src.wrapping_offset(k * outer.src), dst.wrapping_offset(k * outer.dst));
-        for _ in 0..inner.count {
-            for line in (0..elem).step_by(stream::LINE) {
-                stream::ask_to_write(asked.wrapping_add(line));
-            }
-            stream::ask_to_write(asked.wrapping_add(elem - 1));
+    // Of the last elements of a row, those that are asked for are in later ones.
+    let here = inner.count.saturating_sub(ahead);
+    for k in 0..outer.count {
+        let (mut src, mut dst) = (src.wrapping_offset(k as isize * outer.src), start(k));
+        for _ in 0..here {
+            ask(dst.wrapping_offset(ahead as isize * inner.dst));
+            // SAFETY: by the caller, for this element of the plane.
+            unsafe { mover.mv(src, dst) };
+            src = src.wrapping_offset(inner.src);
+            dst = dst.wrapping_offset(inner.dst);
+        }
+        let (mut row, mut at) = (k + (here + ahead) / inner.count, (here + ahead) % inner.count);
+        let mut asked = start(row).wrapping_offset(at as isize * inner.dst);
+        for _ in here..inner.count {
+            ask(asked);
             at += 1;
             asked = asked.wrapping_offset(inner.dst);
             if at == inner.count {
                 (row, at) = (row + 1, 0);
                 asked = start(row);
             }
-            // SAFETY: by the caller, for this element of the plane.
+            // SAFETY: as above.
             unsafe { mover.mv(src, dst) };
             src = src.wrapping_offset(inner.src);
             dst = dst.wrapping_offset(inner.dst);
