@@ -11,7 +11,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// How many files one store keeps open in one process.
@@ -29,9 +29,33 @@ pub(crate) struct Handle {
     pub(crate) started: AtomicU64,
     /// Whether it lies on a file system of this machine, once somebody asked.
     lies_here: OnceLock<bool>,
+    /// For short reads apart from the others; `None` inside where there can be none.
+    aside: OnceLock<Option<File>>,
+    /// Where the last read of `file` ended.
+    end: AtomicU64,
 }
 
+/// A read up to this length is short: a table, a trailer.
+const SHORT: usize = 16 << 10;
+/// It is apart if it begins so far behind where the last read ended.
+const FAR: u64 = 256 << 10;
+
 impl Handle {
+    /// The descriptor for a read. The system remembers with each how it is read: a table that is looked up some megabytes ahead would end
+    /// the reading ahead of who reads in order (2 MiB at a time, each after its table: 76 ms for 64 MiB; 55 with a descriptor for tables).
+    pub(crate) fn to_read(&self, offset: u64, len: usize) -> &File {
+        let ahead = offset.saturating_sub(self.end.load(Ordering::Relaxed));
+        if len <= SHORT
+            && ahead > FAR
+            && self.lies_here()
+            && let Some(file) = self.aside.get_or_init(|| aside(&self.file))
+        {
+            return file;
+        }
+        self.end.store(offset.saturating_add(len as u64), Ordering::Relaxed);
+        &self.file
+    }
+
     /// Whether it lies on a file system of this machine.
     pub(crate) fn lies_here(&self) -> bool {
         *self.lies_here.get_or_init(|| super::mapping::is_local(&self.file))
@@ -92,6 +116,8 @@ impl Handles {
             name_is_durable,
             started,
             lies_here: OnceLock::new(),
+            aside: OnceLock::new(),
+            end: AtomicU64::new(0),
         });
         let displaced = self.table().insert(key, Arc::clone(&handle));
         drop(displaced); // closed here, without the lock
@@ -161,7 +187,52 @@ fn open(path: &Path, writable: bool) -> io::Result<File> {
     OpenOptions::new().read(true).write(writable).custom_flags(flags).open(path)
 }
 
+/// The same file, opened once more for reads in no order.
+#[cfg(target_os = "linux")]
+fn aside(file: &File) -> Option<File> {
+    use std::os::fd::AsRawFd;
+
+    // By its descriptor: its name may be another file's by now.
+    let file = open(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())), false).ok()?;
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).ok()?;
+    Some(file)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn aside(_file: &File) -> Option<File> {
+    None
+}
+
 fn is_too_many_open_files(error: &io::Error) -> bool {
     use rustix::io::Errno;
     [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    #[test]
+    fn short_reads_far_ahead_do_not_disturb_who_reads_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, [vec![1; 2 << 20], vec![2; 100]].concat()).unwrap();
+        let handles = Handles::default();
+        let (handle, _) = handles.get("a", &path, false).unwrap();
+        // Whoever has the name now: what is read is the file that is open.
+        std::fs::rename(&path, dir.path().join("b")).unwrap();
+        std::fs::write(&path, "other").unwrap();
+        let far = handle.to_read(2 << 20, 100);
+        assert_eq!(far.as_raw_fd() != handle.file.as_raw_fd(), handle.lies_here());
+        let mut out = [0; 100];
+        far.read_exact_at(&mut out, 2 << 20).unwrap();
+        assert_eq!(out, [2; 100]);
+        let in_order = [(0, 1 << 20), (1 << 20, 100), ((1 << 20) + 300, 1 << 19), (0, 8), (2 << 20, 1 << 20)];
+        for (offset, len) in in_order {
+            assert_eq!(handle.to_read(offset, len).as_raw_fd(), handle.file.as_raw_fd(), "{offset}");
+        }
+    }
 }

@@ -227,8 +227,8 @@ impl Folder {
     }
 
     fn read_part(&self, handle: &Handle, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
-        let got =
-            transfer::read_full(&handle.file, offset, out).map_err(|e| self.read_error(key, "read", e))?;
+        let got = transfer::read_full(handle.to_read(offset, out.len()), offset, out)
+            .map_err(|e| self.read_error(key, "read", e))?;
         if got == out.len() {
             Ok(())
         } else {
@@ -493,9 +493,10 @@ impl Store for Folder {
 
     fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
         let (handle, _) = self.handle(key, "read", false)?;
-        let wanted = parts.iter().map(|part| part.len() as u64).sum();
-        let got =
-            transfer::read_parts(&handle.file, offset, parts).map_err(|e| self.read_error(key, "read", e))?;
+        let wanted = parts.iter().map(|part| part.len()).sum();
+        let got = transfer::read_parts(handle.to_read(offset, wanted), offset, parts)
+            .map_err(|e| self.read_error(key, "read", e))?;
+        let wanted = wanted as u64;
         if got == wanted { Ok(()) } else { Err(self.short_read(key, offset, wanted, got)) }
     }
 
