@@ -6,12 +6,14 @@
 mod apart;
 mod listed;
 mod mapped;
+mod ways;
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use drystone_format::dtype::Leaf;
 use drystone_format::entry::{Encoding, Entry, Piece};
@@ -207,11 +209,15 @@ fn attempt(
     let raw = plan.works.iter().all(|work| job.entry(work).encoding.chain.is_empty());
     let alone = bytes < if raw { layout::PARALLEL_RAW } else { layout::PARALLEL };
     let threads = if alone { 1 } else { threads().min(most) };
-    let open = job.take_lent(plan, threads)?;
+    let began = Instant::now();
+    let (open, turn) = job.take_lent(plan, threads)?;
     let is_open = |fetch: &&Asked| fetch.items.iter().any(|(_, (number, _))| open[*number]);
     let fetches: Vec<&Asked> = plan.fetches.iter().filter(is_open).collect();
     let groups = groups(&fetches);
     each_on(threads, groups.len(), &|n, buffers| job.fetch(groups[n], buffers))?;
+    if let Some(turn) = turn {
+        turn.took(began.elapsed());
+    }
     job.complete()
 }
 

@@ -14,10 +14,13 @@ use drystone_rules::{Abreast, LaneBytes};
 use drystone_store::Mapped;
 use drystone_transform::checks::crc32c;
 
+use super::ways::{Turn, Way, Ways};
 use super::{Job, each_on, trailers};
 use crate::Result;
 use crate::put::rule_error;
 
+/// What was seen of reads that could be mapped, in this process.
+static WAYS: Ways = Ways::new();
 /// Bytes that are mapped together, about.
 const WINDOW: u64 = 4 << 20;
 /// Ranges of a file that lie no farther apart are mapped as one.
@@ -63,9 +66,20 @@ struct Lane<'a> {
 }
 
 impl Job<'_> {
-    /// Takes what the store lends; which works are still to be done.
-    pub(super) fn take_lent(&self, plan: &ReadPlan, threads: usize) -> Result<Vec<bool>> {
-        let shares = self.shares(plan)?;
+    /// Takes what the store lends: which works are still to be done, and the turn of this read if its time says which way is faster.
+    pub(super) fn take_lent(
+        &self,
+        plan: &ReadPlan,
+        threads: usize,
+    ) -> Result<(Vec<bool>, Option<Turn<'static>>)> {
+        let mut open = vec![true; plan.works.len()];
+        let Some(turn) = self.turn(plan) else { return Ok((open, None)) };
+        let shares = if turn.way == Way::Mapped || turn.first { self.shares(plan)? } else { Vec::new() };
+        if turn.way == Way::Requested {
+            // Only bytes in memory say which way is faster; beside a time that is known a longer one says nothing.
+            let in_memory = || shares.first().is_some_and(|share| matches!(self.lent(share), Ok(Some(_))));
+            return Ok((open, (!turn.first || in_memory()).then_some(turn)));
+        }
         let taken: Vec<AtomicBool> = shares.iter().map(|_| AtomicBool::new(false)).collect();
         // Where one is not at hand, others will not be; asking disturbs how the system reads ahead.
         let lent = AtomicBool::new(true);
@@ -75,7 +89,6 @@ impl Job<'_> {
             lent.fetch_and(done, Ordering::Relaxed);
             Ok(())
         })?;
-        let mut open = vec![true; plan.works.len()];
         // A work may have strips in several shares, and is done when all of them were taken.
         for state in [true, false] {
             let shares =
@@ -84,17 +97,21 @@ impl Job<'_> {
                 open[*number] = !state;
             }
         }
-        Ok(open)
+        let all = !shares.is_empty() && lent.load(Ordering::Relaxed);
+        Ok((open, all.then_some(turn)))
+    }
+
+    /// How the raw cells of a plan are fetched; `None` where the store lends none of them.
+    fn turn(&self, plan: &ReadPlan) -> Option<Turn<'static>> {
+        let bytes = plan.fetches.iter().fold(0u64, |sum, fetch| sum.saturating_add(fetch.len()));
+        let least = self.reading.inner.store.lends_from()?;
+        // A destination that stays in the caches is filled as fast by reading to it.
+        let long = bytes.min(self.out.raw().1 as u64) >= least;
+        long.then(|| if least == 0 { Turn::mapped() } else { WAYS.turn(bytes) })
     }
 
     /// Shares of the plan that can be taken so.
     fn shares(&self, plan: &ReadPlan) -> Result<Vec<Share>> {
-        let bytes = plan.fetches.iter().fold(0u64, |sum, fetch| sum.saturating_add(fetch.len()));
-        // A destination that stays in the caches is filled as fast by reading to it.
-        let room = self.out.raw().1 as u64;
-        if self.reading.inner.store.lends_from().is_none_or(|least| bytes.min(room) < least) {
-            return Ok(Vec::new());
-        }
         let mut copies = Vec::new();
         for (number, work) in plan.works.iter().enumerate().filter(|(_, work)| self.suits(work)) {
             let form = self.form(work)?;
@@ -185,8 +202,8 @@ impl Job<'_> {
         }
     }
 
-    /// Takes a share. `false`: its bytes are not lent.
-    fn take(&self, share: &Share) -> Result<bool> {
+    /// The bytes of a share, if the store lends them.
+    fn lent(&self, share: &Share) -> Result<Option<Mapped>> {
         let mut ranges: Vec<Range<u64>> =
             share.strips.iter().flat_map(|strip| strip.ranges.clone()).collect();
         ranges.sort_by_key(|range| range.start);
@@ -198,7 +215,12 @@ impl Job<'_> {
             joins
         });
         let key = self.sources.key(share.source)?;
-        let Some(mapped) = self.reading.inner.store.lend(&key, &ranges) else { return Ok(false) };
+        Ok(self.reading.inner.store.lend(&key, &ranges))
+    }
+
+    /// Takes a share. `false`: its bytes are not lent.
+    fn take(&self, share: &Share) -> Result<bool> {
+        let Some(mapped) = self.lent(share)? else { return Ok(false) };
         for strip in &share.strips {
             if !self.strip(strip, &mapped)? {
                 return Ok(false);
