@@ -6,7 +6,7 @@
 //!
 //! A longer run is a stream: the system is ahead of its reader soon, also beyond its end, where the next variable often is. Told of such
 //! runs one after the other it brings each alone, and the device rests while cells are placed: blocks of 4 MiB then took 1.2 to 1.6 times
-//! as long where the system reads 8 MiB ahead, 1.1 times where it reads 128 KiB ahead; blocks of 2 MiB 1.05 to 1.2 times.
+//! as long where the system reads 8 MiB ahead, 1.1 to 1.2 times where it reads 128 KiB ahead; blocks of 2 MiB 1.0 to 1.2 times.
 //!
 //! Invariants
 //! - ranges are ascending, disjoint, at most [`MOST`] bytes together, and hold nothing that is not requested but holes below a page;
