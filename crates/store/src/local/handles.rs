@@ -1,7 +1,7 @@
 //! Open files, kept for the next use.
 //!
 //! Invariants
-//! - at most [`CAPACITY`] files are kept open; who is using one keeps it open a little longer;
+//! - at most [`CAPACITY`] files are kept open, each by one descriptor or two; who is using one keeps it open a little longer;
 //! - a handle is handed out only if its file still bears the name: an object that was deleted or replaced, by
 //!   whomever, is opened anew, so that what was written is seen;
 //! - the lock protects the table only and is never held during I/O, except to close a file.
