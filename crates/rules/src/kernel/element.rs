@@ -162,3 +162,23 @@ impl Mover for Long {
         unsafe { std::ptr::copy_nonoverlapping(src, dst, self.0) }
     }
 }
+
+/// 16 bytes of elements of `W` bytes (4 or 8), in one register.
+///
+/// # Safety
+/// `16 / W` elements are readable from `src` on.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(super) unsafe fn packed<const W: usize>(src: *const u8, stride: isize) -> std::arch::x86_64::__m128i {
+    use std::arch::x86_64::{_mm_set_epi32, _mm_set_epi64x};
+    // SAFETY: by the caller; none needs alignment.
+    unsafe {
+        if W == 8 {
+            let at = |k: isize| src.wrapping_offset(k * stride).cast::<i64>().read_unaligned();
+            _mm_set_epi64x(at(1), at(0))
+        } else {
+            let at = |k: isize| src.wrapping_offset(k * stride).cast::<i32>().read_unaligned();
+            _mm_set_epi32(at(3), at(2), at(1), at(0))
+        }
+    }
+}

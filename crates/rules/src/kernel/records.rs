@@ -180,18 +180,8 @@ unsafe fn split_packing<const W: usize, const M: usize>(
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn pack<const W: usize>(src: *const u8, stride: isize, dst: *mut u8) {
-    use std::arch::x86_64::*;
-    // SAFETY: by the caller; none needs alignment.
-    unsafe {
-        let packed = if W == 8 {
-            let at = |k: isize| src.wrapping_offset(k * stride).cast::<i64>().read_unaligned();
-            _mm_set_epi64x(at(1), at(0))
-        } else {
-            let at = |k: isize| src.wrapping_offset(k * stride).cast::<i32>().read_unaligned();
-            _mm_set_epi32(at(3), at(2), at(1), at(0))
-        };
-        _mm_storeu_si128(dst.cast(), packed);
-    }
+    // SAFETY: by the caller; the store needs no alignment.
+    unsafe { std::arch::x86_64::_mm_storeu_si128(dst.cast(), super::element::packed::<W>(src, stride)) }
 }
 
 /// # Safety

@@ -227,6 +227,8 @@ unsafe fn copy_part(src: *const u8, dst: *mut u8, len: usize) {
 mod stores {
     use std::arch::x86_64::*;
 
+    use super::super::element::packed;
+
     /// Copies `len` bytes, a multiple of 16, to an aligned destination.
     ///
     /// # Safety
@@ -279,16 +281,7 @@ mod stores {
     #[inline(always)]
     pub(in super::super) unsafe fn pack<const W: usize>(src: *const u8, stride: isize, dst: *mut u8) {
         // SAFETY: by the caller.
-        unsafe {
-            let packed = if W == 8 {
-                let at = |k: isize| src.wrapping_offset(k * stride).cast::<i64>().read_unaligned();
-                _mm_set_epi64x(at(1), at(0))
-            } else {
-                let at = |k: isize| src.wrapping_offset(k * stride).cast::<i32>().read_unaligned();
-                _mm_set_epi32(at(3), at(2), at(1), at(0))
-            };
-            _mm_stream_si128(dst.cast(), packed);
-        }
+        unsafe { _mm_stream_si128(dst.cast(), packed::<W>(src, stride)) }
     }
 }
 
