@@ -2,11 +2,8 @@
 //!
 //! Requests go out one after the other, and a medium that is asked for one at a time waits between them. Systems read ahead in a file
 //! that is read in order, but begin with little, and know nothing of what lies apart. Told of all, they bring requests of 360 KiB
-//! to 1 MiB that lie apart in half the time.
-//!
-//! A longer run is a stream: the system is ahead of its reader soon, also beyond its end, where the next variable often is. Told of such
-//! runs one after the other it brings each alone, and the device rests while cells are placed: blocks of 4 MiB then took 1.2 to 1.6 times
-//! as long where the system reads 8 MiB ahead, 1.1 to 1.2 times where it reads 128 KiB ahead; blocks of 2 MiB 1.0 to 1.2 times.
+//! to 1 MiB that lie apart, and the first megabytes of a stream, in half the time. A store may leave what continues an earlier read to the
+//! system, which is ahead of that already.
 //!
 //! Invariants
 //! - ranges are ascending, disjoint, at most [`MOST`] bytes together, and hold nothing that is not requested but holes below a page;
@@ -18,7 +15,7 @@ use std::ops::Range;
 const MANY: usize = 16;
 const LEAST: u64 = 512 << 10;
 /// Requests that lie in a row and have more bytes together are a stream.
-const STREAM: u64 = 1 << 20;
+const STREAM: u64 = 8 << 20;
 /// No more is told of: it would be in the way of what is read first.
 const MOST: u64 = 32 << 20;
 /// Holes up to this size are in pages that are read anyway.
@@ -64,8 +61,8 @@ mod tests {
     fn what_lies_apart_is_told_of_in_order_and_neighbours_together() {
         let found = told(&[9 * M..10 * M, 0..300 * K, 300 * K + 88..600 * K, 2 * M..3 * M]);
         assert_eq!(found, [0..600 * K, 2 * M..3 * M, 9 * M..10 * M]);
-        let two_sources = [(1, 0..512 * K), (0, M..2 * M), (1, 512 * K..M)];
-        assert_eq!(ahead(two_sources.into_iter()), [(0, M..2 * M), (1, 0..M)]);
+        let two_sources = [(1, 0..M), (0, M..2 * M), (1, M..2 * M)];
+        assert_eq!(ahead(two_sources.into_iter()), [(0, M..2 * M), (1, 0..2 * M)]);
     }
 
     #[test]
@@ -73,9 +70,7 @@ mod tests {
         assert_eq!(told(&[0..M]), []);
         assert_eq!(told(&[0..4 * K, M..M + 4 * K]), []);
         assert_eq!(told(&(0..9).map(|k| k * M..(k + 1) * M).collect::<Vec<_>>()), []);
-        assert_eq!(told(&(0..4).map(|k| k * M..(k + 1) * M).collect::<Vec<_>>()), []);
-        assert_eq!(told(&[0..512 * K, 512 * K..M]), [0..M]);
-        assert_eq!(told(&[0..M, M..5 * M, 9 * M..10 * M]), [9 * M..10 * M]);
+        assert_eq!(told(&(0..4).map(|k| k * M..(k + 1) * M).collect::<Vec<_>>()), [0..4 * M]);
         let many: Vec<Range<u64>> = (0..16).map(|k| k * M..k * M + K).collect();
         assert_eq!(told(&many), many);
     }

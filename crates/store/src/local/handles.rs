@@ -39,6 +39,8 @@ pub(crate) struct Handle {
 const SHORT: usize = 16 << 10;
 /// It is apart if it begins so far behind where the last read ended.
 const FAR: u64 = 256 << 10;
+/// A run of more bytes is worth the system's own reading ahead.
+const STREAM: u64 = 1 << 20;
 
 impl Handle {
     /// The descriptor for a read. The system remembers with each how it is read: a table that is looked up some megabytes ahead would end
@@ -54,6 +56,16 @@ impl Handle {
         }
         self.end.store(offset.saturating_add(len as u64), Ordering::Relaxed);
         &self.file
+    }
+
+    /// Whether a run of `len` bytes continues what was read last, so that the system is ahead of it already.
+    ///
+    /// Told of such runs just before each is read, the system brings that alone and stops where it ends, and the device rests while cells are
+    /// placed: eight blocks of 4 MiB, one behind the other, then take 1.2 to 1.5 times as long where the system reads 8 MiB ahead. Not told
+    /// of one that begins elsewhere, it begins with little: a plane in runs of 4 to 16 MiB takes 1.4 to 1.5 times as long.
+    pub(crate) fn continues(&self, offset: u64, len: u64) -> bool {
+        let end = self.end.load(Ordering::Relaxed);
+        len > STREAM && end > 0 && offset.checked_sub(end).is_some_and(|apart| apart <= FAR)
     }
 
     /// Whether it lies on a file system of this machine.
@@ -234,5 +246,20 @@ mod tests {
         for (offset, len) in in_order {
             assert_eq!(handle.to_read(offset, len).as_raw_fd(), handle.file.as_raw_fd(), "{offset}");
         }
+    }
+
+    #[test]
+    fn a_long_run_behind_what_was_read_continues_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, "bytes").unwrap();
+        let (handle, _) = Handles::default().get("a", &path, false).unwrap();
+        assert!(!handle.continues(0, 4 << 20), "nothing was read yet");
+        handle.to_read(0, 4 << 20);
+        assert!(handle.continues(4 << 20, 4 << 20));
+        assert!(handle.continues((4 << 20) + 3000, 4 << 20), "a table is between them");
+        assert!(!handle.continues(4 << 20, 1 << 20), "short runs are told of");
+        assert!(!handle.continues(5 << 20, 4 << 20), "it begins elsewhere");
+        assert!(!handle.continues(0, 4 << 20), "it is before what was read");
     }
 }
