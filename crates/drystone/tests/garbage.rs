@@ -6,8 +6,8 @@ mod history;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use drystone::store::{Fault, FaultStore, MemoryStore, PutMode, Script, Store, StoreExt};
 use drystone::{
@@ -265,26 +265,33 @@ fn writers_readers_and_publishers_go_on_beside_collections() {
     let c = container(store.clone(), Durability::Async);
     put(&c, 0, false, 0);
     let rounds: u64 = if std::env::var_os("DRYSTONE_LONG").is_some() { 400 } else { 40 };
-    let done = AtomicBool::new(false);
+    let (done, collections) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..2u64)
             .map(|writer| {
-                let store = store.clone();
+                let (store, collections) = (store.clone(), &collections);
                 scope.spawn(move || {
                     let c = Container::open(store, Mode::ReadWrite).unwrap();
+                    let end = Instant::now() + Duration::from_secs(300);
                     for round in 0..rounds {
+                        // However few processors there are, collections happen in between.
+                        while collections.load(Ordering::Relaxed) < round / 8 {
+                            assert!(Instant::now() < end, "nothing is collected");
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
                         put(&c, writer * 3 + round % 3, round % 5 == 4, (writer * 100 + round) as usize);
                     }
                 })
             })
             .collect();
         let collector = {
-            let (store, done) = (store.clone(), &done);
+            let (store, done, collections) = (store.clone(), &done, &collections);
             scope.spawn(move || {
                 let c = Container::open(store, Mode::ReadWrite).unwrap();
                 let mut removed = 0;
                 while !done.load(Ordering::Relaxed) {
                     removed += gc(&c, GcOptions { keep: Some(2), ..KEEP_ONE }).removed.len();
+                    collections.fetch_add(1, Ordering::Relaxed);
                 }
                 removed
             })
