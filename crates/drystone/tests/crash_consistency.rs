@@ -160,11 +160,9 @@ fn a_kill_at_any_change_loses_nothing_that_was_promised() {
             for change in (plan.seed % stride..total).step_by(stride as usize) {
                 let store = faulty(Script::seeded(plan.seed * 1000 + change).at(change, Fault::Crash));
                 let (history, error) = History::run(store.clone(), plan);
-                // The hint at the end of a commit may be lost without anyone noticing, and under `durable` the record of a single
-                // rank's step, which follows its commit.
-                let unnoticed = if durability == Durability::Durable { 2 } else { 1 };
+                // The hint at the end of a commit may be lost without anyone noticing.
                 assert!(
-                    error.is_some() || change + unnoticed >= total,
+                    error.is_some() || change + 1 >= total,
                     "{plan:?} survived its death at change {change}"
                 );
                 let Some(history) = history else { continue };

@@ -370,10 +370,8 @@ impl Writer {
             state.part.idx_flush(&s.inner, s.id)
         });
         let done = done?;
-        // The step is committed all the same; whoever goes on with this writer is told.
-        if recorded.is_ok() {
-            self.remember_watermark(state, &done);
-        }
+        recorded.map_err(|e| e.while_doing("continuing the log after the step was committed"))?;
+        self.remember_watermark(state, &done);
         Ok(done)
     }
 
