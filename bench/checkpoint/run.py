@@ -196,6 +196,8 @@ def compiled(prefix: Path, hdf5: Path, folder: Path) -> Bench:
             link += [
                 f"-L{libraries}",
                 "-lhdf5_openmpi",
+                # What that library needs itself is looked for along a RUNPATH only where the program names it.
+                *("-Wl,--no-as-needed", "-l:libsz.so.2", "-l:libaec.so.0", "-Wl,--as-needed"),
                 f"-Wl,-rpath,{libraries},-rpath-link,{libraries}",
                 "-Wl,--allow-shlib-undefined",
             ]
