@@ -36,6 +36,7 @@ mod pages;
 mod pieces;
 mod plugin;
 mod process;
+mod processors;
 mod publish;
 mod put;
 mod random;

@@ -42,6 +42,7 @@ use crate::error::must_exist;
 use crate::layout::Table;
 use crate::lent::{Kept, Lent};
 use crate::member::Column;
+use crate::processors;
 use crate::put::{MAX_SUBCHUNK, logical, rule_error};
 use crate::segment::crc32;
 use crate::snapshot::Snapshot;
@@ -207,8 +208,11 @@ fn attempt(
     let most = (BUFFERS / largest.max(1)).clamp(1, 64) as usize;
     let bytes: u64 = plan.fetches.iter().fold(0, |n: u64, f| n.saturating_add(f.len()));
     let raw = plan.works.iter().all(|work| job.entry(work).encoding.chain.is_empty());
-    let alone = bytes < if raw { layout::PARALLEL_RAW } else { layout::PARALLEL };
-    let threads = if alone { 1 } else { threads().min(most) };
+    let threads = match bytes {
+        ..layout::PARALLEL => 1,
+        ..layout::CONTENDED_RAW if raw => threads().min(most).min(1 + processors::idle()),
+        _ => threads().min(most),
+    };
     let began = Instant::now();
     let (open, turn) = job.take_lent(plan, threads)?;
     let is_open = |fetch: &&Asked| fetch.items.iter().any(|(_, (number, _))| open[*number]);

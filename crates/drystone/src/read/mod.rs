@@ -605,7 +605,7 @@ impl Reading {
 
 /// Seconds that a plan is expected to take on a store as it was measured, or else as it is assumed to be.
 fn predicted(prepared: &Prepared, measured: Option<&Profile>, assumed: Device) -> f64 {
-    let (depth, working) = under_way(&prepared.plan, &prepared.slots, threads());
+    let (depth, working) = under_way(&prepared.plan, threads());
     let device = measured.map_or(assumed, |profile| profile.device(depth));
     predict_read(&prepared.plan, &prepared.slots, &device, working)
 }

@@ -38,12 +38,12 @@ const PER_READ: f64 = 1e-4;
 const PER_CODED: f64 = 3e-6;
 /// Seconds that a read whose plan is there spends on a piece besides its bytes.
 const PER_PIECE: f64 = 2e-6;
-/// A read of fewer bytes is the calling thread's alone: if something of it is to be decoded, and if all of it is raw. Raw bytes from
-/// the page cache come at the pace of memory; of 8 MiB a second thread saves a seventh, and where other programs want the processors it
-/// comes late (of 2 MiB: 0.5 ms in nine of ten reads by one thread, up to 15 ms by two).
+/// A read of fewer bytes is the calling thread's alone.
 pub const PARALLEL: u64 = 2 << 20;
-/// See [`PARALLEL`].
-pub const PARALLEL_RAW: u64 = 16 << 20;
+/// Raw bytes of fewer are shared only with processors that are idle: from the page cache they come at the pace of memory, and where
+/// other programs want the processors a second thread comes late (of 2 MiB: 0.5 ms in nine of ten reads by one thread, up to 15 ms by
+/// two).
+pub const CONTENDED_RAW: u64 = 16 << 20;
 /// Requests that a store which is told of them ahead has about under way: whoever lays out data reckons with it.
 pub const AHEAD: usize = 8;
 /// Seconds that each run of cells costs besides its bytes whoever gathers a block, where rows are shorter than the block's, and about
@@ -242,14 +242,9 @@ pub fn predict_block(
 }
 
 /// Requests that a planned read keeps under way, carried out by at most so many threads; and how many threads work on it.
-pub fn under_way(plan: &ReadPlan, slots: &[Slot], threads: usize) -> (usize, usize) {
-    let coded = plan.works.iter().any(|work| {
-        let candidate = slots.get(work.slot).and_then(|slot| slot.candidates.get(work.entry));
-        candidate.is_some_and(|candidate| !candidate.entry.encoding.chain.is_empty())
-    });
-    let parallel = if coded { PARALLEL } else { PARALLEL_RAW };
+pub fn under_way(plan: &ReadPlan, threads: usize) -> (usize, usize) {
     let bytes = plan.fetches.iter().fold(0u64, |sum, fetch| sum.saturating_add(fetch.len()));
-    let working = if bytes < parallel { 1 } else { threads.min(plan.fetches.len()).max(1) };
+    let working = if bytes < PARALLEL { 1 } else { threads.min(plan.fetches.len()).max(1) };
     (if plan.ahead(|_| true).is_empty() { working } else { working.max(AHEAD) }, working)
 }
 

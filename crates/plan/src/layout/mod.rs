@@ -22,7 +22,7 @@ mod search;
 mod settle;
 
 pub use block::{
-    AHEAD, CODED, Cut, LOG, PARALLEL, PARALLEL_RAW, closed_form, cut_block, predict_block, predict_read,
+    AHEAD, CODED, CONTENDED_RAW, Cut, LOG, PARALLEL, closed_form, cut_block, predict_block, predict_read,
     under_way,
 };
 pub use cost::{Cost, Pattern, predict, standard_mix};

@@ -21,8 +21,8 @@ use crate::put::rule_error;
 
 /// What was seen of reads that could be mapped, in this process.
 static WAYS: Ways = Ways::new();
-/// Bytes that are mapped together, about.
-const WINDOW: u64 = 4 << 20;
+/// Bytes that are mapped together, about: at most, and where several threads share a read.
+const WINDOWS: (u64, u64) = (4 << 20, 1 << 20);
 /// Ranges of a file that lie no farther apart are mapped as one.
 const HOLE: u64 = 16 << 10;
 /// Shorter runs are scattered by the kernels for them.
@@ -74,7 +74,8 @@ impl Job<'_> {
     ) -> Result<(Vec<bool>, Option<Turn<'static>>)> {
         let mut open = vec![true; plan.works.len()];
         let Some(turn) = self.turn(plan) else { return Ok((open, None)) };
-        let shares = if turn.way == Way::Mapped || turn.first { self.shares(plan)? } else { Vec::new() };
+        let shares =
+            if turn.way == Way::Mapped || turn.first { self.shares(plan, threads)? } else { Vec::new() };
         if turn.way == Way::Requested {
             // Only bytes in memory say which way is faster; beside a time that is known a longer one says nothing.
             let in_memory = || shares.first().is_some_and(|share| matches!(self.lent(share), Ok(Some(_))));
@@ -110,8 +111,11 @@ impl Job<'_> {
         long.then(|| if least == 0 { Turn::mapped() } else { WAYS.turn(bytes) })
     }
 
-    /// Shares of the plan that can be taken so.
-    fn shares(&self, plan: &ReadPlan) -> Result<Vec<Share>> {
+    /// Shares of the plan that can be taken so, by so many threads.
+    fn shares(&self, plan: &ReadPlan, threads: usize) -> Result<Vec<Share>> {
+        let bytes = plan.fetches.iter().fold(0u64, |sum, fetch| sum.saturating_add(fetch.len()));
+        let (most, least) = WINDOWS;
+        let window = if threads < 2 { most } else { (bytes / threads as u64).clamp(least, most) };
         let mut copies = Vec::new();
         for (number, work) in plan.works.iter().enumerate().filter(|(_, work)| self.suits(work)) {
             let form = self.form(work)?;
@@ -135,7 +139,7 @@ impl Job<'_> {
             });
             let many = if (first.elem_bytes() as u64) < WIDE { 1 + beside.count() } else { 1 };
             let (side_by_side, behind) = rest.split_at(many);
-            self.strips(*source, side_by_side, &mut strips);
+            self.strips(*source, side_by_side, window, &mut strips);
             rest = behind;
         }
         strips.sort_by_key(|(source, strip)| (*source, strip.ranges.first().map(|range| range.start)));
@@ -143,7 +147,7 @@ impl Job<'_> {
         let mut bytes = 0;
         for (source, strip) in strips {
             let len = strip.ranges.iter().map(|range| range.end - range.start).sum::<u64>();
-            match shares.last_mut().filter(|share| share.source == source && bytes + len <= WINDOW) {
+            match shares.last_mut().filter(|share| share.source == source && bytes + len <= window) {
                 Some(share) => share.strips.push(strip),
                 None => {
                     bytes = 0;
@@ -174,6 +178,7 @@ impl Job<'_> {
         &self,
         source: u32,
         copies: &[(usize, u32, drystone_rules::StridedCopy, usize)],
+        window: u64,
         out: &mut Vec<(u32, Strip)>,
     ) {
         let all: Vec<_> = copies.iter().map(|(_, _, copy, _)| copy.clone()).collect();
@@ -182,7 +187,7 @@ impl Job<'_> {
         if abreast.row_bytes() < NARROW && !dense {
             return;
         }
-        let many = (WINDOW / abreast.row_bytes()).max(1);
+        let many = (window / abreast.row_bytes()).max(1);
         let mut from = 0;
         while from < abreast.rows() {
             let rows = from..(from + many).min(abreast.rows());
