@@ -2,9 +2,12 @@
 
 /// Moves one element from `src` to `dst`; neither needs alignment.
 pub(super) trait Mover: Copy {
-    /// Whether loops move four at a time, so that address arithmetic does not limit the pace. It does not with 16 bytes, where one
-    /// at a time is 1.1 times as fast in the cache.
+    /// Whether loops move four at a time, so that address arithmetic does not limit the pace.
     const BY_FOURS: bool = true;
+
+    /// Whether loops that ask for nothing move eight at a time, each place from the one before: with 1 to 16 bytes in the cache 1.02 to
+    /// 1.1 times as fast (Zen 5) as four at a time or one.
+    const BY_EIGHTS: bool = false;
 
     /// Whether loops ask for the lines of elements before their turn.
     const ASKS: bool = false;
@@ -63,6 +66,7 @@ pub(super) struct Fixed<const W: usize>;
 
 impl<const W: usize> Mover for Fixed<W> {
     const BY_FOURS: bool = W != 16;
+    const BY_EIGHTS: bool = matches!(W, 1 | 2 | 4 | 8 | 16);
     const ASKS: bool = W <= 8;
     const ASKS_SHARED: bool = W <= 16;
 

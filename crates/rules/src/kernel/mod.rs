@@ -9,7 +9,10 @@
 
 mod convert;
 mod element;
+mod processor;
 mod records;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod rows;
 mod splat;
 pub(crate) mod stream;
 mod strided;
@@ -20,6 +23,7 @@ mod wide;
 mod x86;
 
 use crate::copy::{Dim, StridedCopy};
+use processor::Processor;
 use stream::LINE;
 
 pub(crate) use convert::convert;
@@ -66,18 +70,28 @@ pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, src_len: usize, dst
             && dst.addr().is_multiple_of(16)
             && outer.iter().all(|dim| dim.dst_stride % 16 == 0);
         let apart = inner.src_stride.unsigned_abs() >= (elem + stream::LINE) as u64;
-        let scattered = inner.dst_stride >= (elem + stream::LINE) as i64;
+        // Even narrow gaps leave lines that two rows of some lines share, and neither fills.
+        let gap = if elem >= 2 * LINE { 1 } else { LINE };
+        let scattered = inner.dst_stride >= (elem + gap) as i64;
         let sparse = sparse(elem, inner.src_stride.unsigned_abs());
         let shares = inner.dst_stride > elem as i64 && !scattered && (4..=16).contains(&elem);
+        let processor = Processor::this();
         let kernel = if let Some(kernel) = wide_kernel(elem, &plane, far) {
             kernel
         } else if far && scattered && whole_lines(elem, dims, dst) {
             strided::line_kernel()
-        } else if far && scattered && elem <= strided::LONGEST_ASKED && dst_len < stream::LARGEST_CACHE {
+        } else if far && scattered && elem <= strided::LONGEST_ASKED && dst_len < processor.uncached {
             strided::owning_kernel(elem)
-        } else if far && elem == 16 && !scattered && inner.src_stride.unsigned_abs() >= 2 * LINE as u64 {
+        } else if let Some(kernel) = rows_kernel(elem, &plane, far, near) {
+            kernel
+        } else if far
+            && processor.foretells_one_load
+            && elem == 16
+            && !scattered
+            && inner.src_stride.unsigned_abs() >= 2 * LINE as u64
+        {
             strided::rolled_kernel()
-        } else if far && shares {
+        } else if far && shares && processor.asks_shared {
             strided::sharing_kernel(elem)
         } else if far {
             strided::far_kernel(elem, near, packed, apart, scattered, sparse)
@@ -108,9 +122,20 @@ fn whole_lines(elem: usize, dims: &[Dim], dst: *mut u8) -> bool {
         && dims.iter().all(|dim| whole(dim.dst_stride.unsigned_abs()))
 }
 
+/// The kernel for rows of some lines, where registers suit them.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn rows_kernel(elem: usize, plane: &Plane, far: bool, near: bool) -> Option<strided::Kernel> {
+    if far { rows::far_kernel(elem, &plane.inner) } else { rows::kernel(elem, near) }
+}
+
 /// Other processors move elements one by one.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 fn wide_kernel(_elem: usize, _plane: &Plane, _far: bool) -> Option<strided::Kernel> {
+    None
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+fn rows_kernel(_elem: usize, _plane: &Plane, _far: bool, _near: bool) -> Option<strided::Kernel> {
     None
 }
 

@@ -17,10 +17,6 @@ pub(crate) const FAR_BUFFER: usize = if cfg!(miri) { 4 << 10 } else { 4 << 20 };
 /// A destination buffer of at least this many bytes is taken not to be in a processor's own caches: lines that lie apart in it are asked
 /// for before they are written.
 pub(super) const UNCACHED_BUFFER: usize = if cfg!(miri) { 4 << 10 } else { 1 << 20 };
-/// A destination buffer of at least this many bytes is taken not to be in a cache that processors share either: runs that fill lines in
-/// part are written to it past the caches. Measured with runs of 320 to 4096 bytes into one buffer again and again (105 MiB of shared
-/// cache): that takes 0.6 to 1.4 of the time of asking for their lines from here on, 0.8 to 2.5 of it in buffers of 8 to 48 MiB.
-pub(super) const LARGEST_CACHE: usize = if cfg!(miri) { 8 << 10 } else { 64 << 20 };
 /// A copy of fewer bytes than this uses plain stores even into a large buffer: its result may be wanted
 /// at once.
 pub(super) const FAR_COPY: u64 = if cfg!(miri) { 1 << 10 } else { 64 << 10 };
