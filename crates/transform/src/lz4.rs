@@ -1,5 +1,7 @@
 //! lz4: the decoded length in four bytes, then one LZ4 block. The fastest compressor here.
 
+mod block;
+
 use crate::params::Params;
 use crate::scratch::set_len_reusing;
 use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent};
@@ -38,14 +40,10 @@ pub(crate) fn encode_block(
 
 /// Fills `out` from one LZ4 block; `at` is where the block stands, for messages.
 pub(crate) fn decode_block(block: &[u8], out: &mut [u8], at: u64) -> Result<(), TransformError> {
-    match lz4_flex::block::decompress_into(block, out) {
-        Ok(len) if len == out.len() => Ok(()),
-        Ok(len) => Err(TransformError::corrupt(
-            format!("the lz4 block gives {len} bytes, expected {}", out.len()),
-            at,
-        )),
-        Err(error) => Err(TransformError::corrupt(format!("lz4 block: {error}"), at)),
-    }
+    let expected = out.len();
+    let told =
+        |damage| TransformError::corrupt(format!("the lz4 block {damage}, expected {expected} bytes"), at);
+    block::decode(block, out).map_err(told)
 }
 
 impl Codec for Lz4 {
