@@ -10,6 +10,7 @@
 //! - folders are made when an object needs them, but the root only by `create`: a container that was removed
 //!   is not silently begun anew.
 
+mod ahead;
 mod atomic_file;
 mod device;
 mod durability;
@@ -36,6 +37,7 @@ use crate::{
     Features, ListEntry, Pending, PutMode, Reply, Request, Result, SEEN_LOG2, Store, StoreError,
     validate_key, validate_prefix,
 };
+use ahead::Ahead;
 use atomic_file::Placed;
 use durability::Durability;
 use handles::{Handle, Handles};
@@ -192,30 +194,9 @@ impl Folder {
         }
     }
 
-    /// Asks the system to read ranges ahead. That may fail without harm: the reads themselves say what is wrong.
-    fn expect(&self, key: &str, ranges: &[(u64, u64)]) {
-        let Ok((handle, _)) = self.handle(key, "read ahead", false) else { return };
-        for &(offset, len) in ranges {
-            let Some(len) = std::num::NonZeroU64::new(len) else { continue };
-            if rustix::fs::fadvise(&handle.file, offset, Some(len), rustix::fs::Advice::WillNeed).is_err() {
-                return;
-            }
-        }
-    }
-
-    /// Those of the ranges that the system is not ahead of.
-    fn not_continued(&self, key: &str, ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
-        let Ok((handle, _)) = self.handle(key, "read ahead", false) else { return Vec::new() };
-        ranges.iter().copied().filter(|(offset, len)| !handle.continues(*offset, *len)).collect()
-    }
-
-    /// Whether ranges seem to be in memory: a few of their bytes are.
-    fn seems_in_memory(&self, key: &str, ranges: &[(u64, u64)]) -> bool {
-        let Ok((handle, _)) = self.handle(key, "read ahead", false) else { return false };
-        let (first, middle) = (ranges.first(), ranges.get(ranges.len() / 2));
-        let begins = [first, middle].into_iter().flatten().map(|(offset, _)| *offset);
-        let end = ranges.last().map(|(offset, len)| offset.saturating_add(len.saturating_sub(1)));
-        begins.chain(end).all(|at| forget::is_in_memory(&handle.file, at) == Some(true))
+    /// What of ranges that will be read the system is worth telling of.
+    fn ahead(&self, key: &str, ranges: &[(u64, u64)]) -> Option<Ahead> {
+        Ahead::of(self.handle(key, "read ahead", false).ok()?.0, ranges)
     }
 
     fn may_write(&self, key: &str, operation: &'static str) -> Result<PathBuf> {
@@ -673,11 +654,12 @@ impl Store for LocalStore {
         self.folder.exec(key, method, input)
     }
 
-    fn submit(&self, mut request: Request) -> Pending {
-        if let Request::Expect { key, ranges } = &mut request {
+    fn submit(&self, request: Request) -> Pending {
+        let mut told = None;
+        if let Request::Expect { key, ranges } = &request {
             // Here and now: the reads themselves come next.
-            *ranges = self.folder.not_continued(key, ranges);
-            if ranges.is_empty() || self.folder.seems_in_memory(key, ranges) {
+            told = self.folder.ahead(key, ranges).filter(|ahead| !ahead.tell_at_once());
+            if told.is_none() {
                 return Pending::completed(Ok(Reply::Expected));
             }
         }
@@ -690,7 +672,7 @@ impl Store for LocalStore {
                         let (handle, len) = folder.handle(key, "forget", false)?;
                         return Ok(Reply::Forgotten { cold: forget::forget(&handle.file, len) });
                     }
-                    Request::Expect { key, ranges } => folder.expect(key, ranges),
+                    Request::Expect { .. } => told.iter().for_each(Ahead::tell),
                     Request::Place { key, target } => folder.targets.place(key, *target),
                     _ => {}
                 }

@@ -1,0 +1,130 @@
+//! What of a file will be read soon: the system is told of it, so that the device has many requests at once and not one after the other.
+//!
+//! Telling takes time itself (a processor makes each request), so what the system is ahead of already, and what is in its memory,
+//! is not told of; and who reads next hands more than a few ranges to another thread.
+//!
+//! Invariants
+//! - it is a hint: what fails here fails again, and is said, when it is read;
+//! - nothing here waits for the device.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use super::forget::is_in_memory;
+use super::handles::Handle;
+
+/// So few and short ranges are told of by whoever reads them: until another thread had taken them, the device would have them.
+const FEW: usize = 4;
+const SHORT: u64 = 256 << 10;
+/// What is in memory is there by pages.
+const PAGE: u64 = 4 << 10;
+
+/// Ranges of a file, offset and length, that the system is to read ahead.
+pub(super) struct Ahead {
+    handle: Arc<Handle>,
+    ranges: Vec<(u64, u64)>,
+}
+
+impl Ahead {
+    /// Those of the ranges that are worth telling of; `None` where there are none.
+    pub(super) fn of(handle: Arc<Handle>, ranges: &[(u64, u64)]) -> Option<Ahead> {
+        let mut ranges = ranges.to_vec();
+        ranges.retain(|(offset, len)| *len > 0 && !handle.continues(*offset, *len));
+        let ahead = Ahead { handle, ranges };
+        (!ahead.ranges.is_empty() && !ahead.seems_in_memory()).then_some(ahead)
+    }
+
+    /// Whether they seem to be in memory: a few of their bytes are.
+    fn seems_in_memory(&self) -> bool {
+        let (first, middle) = (self.ranges.first(), self.ranges.get(self.ranges.len() / 2));
+        let begins = [first, middle].into_iter().flatten().map(|(offset, _)| *offset);
+        let end = self.ranges.last().map(|(offset, len)| offset.saturating_add(len.saturating_sub(1)));
+        let mut places: Vec<u64> = begins.chain(end).collect();
+        places.dedup_by_key(|at| *at / PAGE);
+        places.into_iter().all(|at| is_in_memory(&self.handle.file, at) == Some(true))
+    }
+
+    /// Tells of them if that takes no longer than asking another thread to. `false`: they are to be told of.
+    pub(super) fn tell_at_once(&self) -> bool {
+        let bytes = self.ranges.iter().fold(0u64, |sum, (_, len)| sum.saturating_add(*len));
+        let few = self.ranges.len() <= FEW && bytes <= SHORT;
+        if few {
+            self.tell();
+        }
+        few
+    }
+
+    /// Asks the system to read them.
+    pub(super) fn tell(&self) {
+        for &(offset, len) in &self.ranges {
+            let asked = rustix::fs::fadvise(
+                &self.handle.file,
+                offset,
+                NonZeroU64::new(len),
+                rustix::fs::Advice::WillNeed,
+            );
+            if asked.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::{Duration, Instant};
+
+    use super::super::forget::forget;
+    use super::super::handles::Handles;
+    use super::*;
+
+    fn handle(path: &Path) -> Arc<Handle> {
+        Handles::default().get("a", path, false).unwrap().0
+    }
+
+    /// A file of 1 MiB that is not in memory; `None` where it cannot be elsewhere.
+    fn forgotten(path: &Path) -> Option<Arc<Handle>> {
+        std::fs::write(path, vec![1; 1 << 20]).unwrap();
+        let handle = handle(path);
+        handle.file.sync_all().unwrap();
+        (forget(&handle.file, 1 << 20) == Some(true)).then_some(handle)
+    }
+
+    #[test]
+    fn few_short_ranges_are_told_of_at_once_and_come_without_being_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(handle) = forgotten(&dir.path().join("a")) else { return };
+        let ranges = [(5, 4096), (300 << 10, 9000), (900 << 10, 10)];
+        let ahead = Ahead::of(Arc::clone(&handle), &ranges).expect("it is not in memory");
+        assert!(ahead.tell_at_once());
+        let began = Instant::now();
+        while Ahead::of(Arc::clone(&handle), &ranges).is_some() {
+            assert!(began.elapsed() < Duration::from_secs(20), "what was told of never came");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn many_ranges_and_long_ones_are_left_to_another_thread() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, "bytes").unwrap();
+        let ahead = |ranges: &[(u64, u64)]| Ahead { handle: handle(&path), ranges: ranges.to_vec() };
+        assert!(!ahead(&[(0, 1); FEW + 1]).tell_at_once());
+        assert!(!ahead(&[(0, SHORT), (SHORT, 1)]).tell_at_once());
+        assert!(ahead(&[(0, 1); FEW]).tell_at_once());
+    }
+
+    #[test]
+    fn what_is_in_memory_and_what_is_nothing_is_not_told_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, vec![1; 64 << 10]).unwrap();
+        assert!(Ahead::of(handle(&path), &[]).is_none());
+        assert!(Ahead::of(handle(&path), &[(7, 0)]).is_none());
+        if is_in_memory(&handle(&path).file, 0) == Some(true) {
+            assert!(Ahead::of(handle(&path), &[(0, 9), (30 << 10, 9), (60 << 10, 9)]).is_none());
+        }
+    }
+}
