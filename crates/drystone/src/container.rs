@@ -278,6 +278,7 @@ impl Container {
         config: Option<Config>,
         placing: Option<Arc<Placing>>,
     ) -> Result<Self> {
+        head::expect(store.as_ref());
         let bytes = match store.read_all(keys::IDENTITY, 64 << 10) {
             Ok(bytes) => bytes,
             Err(StoreError::NotFound { .. }) if mode == Mode::Append => {

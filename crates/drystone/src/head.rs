@@ -17,7 +17,7 @@ use drystone_format::identity::{self, Durability, Identity};
 use drystone_format::keys;
 use drystone_format::manifest::{MAX_MANIFEST, MAX_PAGES, Manifest};
 use drystone_plan::tree::Pages;
-use drystone_store::{PutMode, Store, StoreError, StoreExt};
+use drystone_store::{PutMode, Request, Store, StoreError, StoreExt};
 
 use crate::error::must_exist;
 use crate::gc::GONE;
@@ -130,6 +130,11 @@ impl Hint {
         let _ = store.put(keys::HINT, &identity::encode_hint(version), PutMode::Replace, false);
         self.written.fetch_max(version, Ordering::Relaxed);
     }
+}
+
+/// Tells the store that [`find`] comes next: the hint may be fetched while the identity is read.
+pub(crate) fn expect(store: &dyn Store) {
+    drop(store.submit(Request::Expect { key: keys::HINT.into(), ranges: vec![(0, 1)] }));
 }
 
 fn read_hint(store: &dyn Store) -> Option<u64> {

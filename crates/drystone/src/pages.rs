@@ -10,7 +10,7 @@ use drystone_format::published::{self, Shard};
 use drystone_format::source::{self, Source};
 use drystone_format::{Corrupt, keys};
 use drystone_plan::tree::{self, Leaf};
-use drystone_store::{Store, StoreExt};
+use drystone_store::{Reply, Request, Store, StoreExt};
 
 use crate::cache::Cache;
 use crate::error::must_exist;
@@ -154,6 +154,25 @@ impl tree::Pages for PageLoader {
             |bytes| Ok(Page::Leaf(Arc::new(Leaf::Columns(Box::new(Block::decode(&bytes)?))))),
             |p| if let Page::Leaf(l) = p { Some(l.clone()) } else { None },
         )
+    }
+
+    fn expect(&self, pages: &[&PageRef]) {
+        let missing: Vec<&PageRef> =
+            pages.iter().copied().filter(|page| self.cache.find(&(**page, INDEX)).is_none()).collect();
+        // One is read at once.
+        if missing.len() < 2 {
+            return;
+        }
+        for of_file in missing.chunk_by(|a, b| a.file == b.file) {
+            let Some(file) = of_file.first().map(|page| page.file) else { continue };
+            let range = |page: &&PageRef| (page.offset, frame::HEADER as u64 + u64::from(page.length));
+            let (key, ranges) = (keys::page_file(file), of_file.iter().map(range).collect());
+            // A hint: nobody waits for it, and a failure shows in the read itself.
+            let told = self.store.submit(Request::Expect { key, ranges });
+            if told.is_ready() && matches!(told.wait(), Ok(Reply::Expected { needless: true })) {
+                return;
+            }
+        }
     }
 
     fn invalid(&self, page: &PageRef, what: String) -> Error {

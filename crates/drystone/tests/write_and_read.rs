@@ -4,6 +4,8 @@
 mod common;
 
 use common::*;
+use drystone::array::Target;
+use drystone::plan::selection::{Axis, Selection};
 use drystone::store::{MemoryStore, NoAppendStore, StoreExt};
 use drystone::{Adopt, Container, CreateOptions, Durability, ErrorKind, Mode, SchemaOp, WriterOptions};
 use std::sync::Arc;
@@ -27,6 +29,35 @@ fn a_block_comes_back_from_every_kind_of_store() {
             assert_eq!(again.reading("t", None).unwrap().shape(), [1, 4, 6, 8]);
         }
     }
+}
+
+/// What is planned together goes to the store together: cut into batches, a series would wait for each before the next is asked for.
+#[test]
+fn a_series_of_many_steps_is_read_by_the_requests_that_its_plan_tells() {
+    let c = memory();
+    c.apply(vec![create("t", f4(), &[4], |v| v.steps = true), create("u", f4(), &[4], |v| v.steps = true)])
+        .unwrap();
+    let w = c.writer(WriterOptions { rank: Some((0, 1)), ..Default::default() }).unwrap();
+    let steps = 300;
+    for step in 0..steps {
+        w.begin_step(None, false).unwrap();
+        for path in ["t", "u"] {
+            let cells = [step as f32, 1.0, 2.0, 3.0];
+            w.put(path, &f4(), &dense(&bytes(&cells), &[4], 4), None, None).unwrap();
+        }
+        w.end_step().unwrap();
+    }
+    w.close().unwrap();
+    let reading = c.reading("t", None).unwrap();
+    let series = Selection {
+        axes: vec![Axis { start: 0, step: 1, count: steps }, Axis { start: 0, step: 1, count: 1 }],
+    };
+    let plan = reading.explain(&series).unwrap();
+    let mut found = vec![0; steps as usize * 4];
+    let report = reading.read(&series, &Target::dense(&mut found, &[steps, 1], 4).unwrap()).unwrap();
+    assert_eq!(floats(&found), (0..steps).map(|step| step as f32).collect::<Vec<_>>());
+    assert_eq!((report.requests, report.read_bytes), (plan.requests as u64, plan.read_bytes));
+    assert_eq!(report.requests, 1, "small steps lie side by side in the log");
 }
 
 /// A piece that is not staged ends where it ends in the file. The next one, which is, had its checksums padded to a multiple of 4 counted

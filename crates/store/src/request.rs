@@ -80,7 +80,11 @@ pub enum Reply {
         buffers: Vec<Vec<u8>>,
     },
     /// To [`Request::Expect`].
-    Expected,
+    Expected {
+        /// Telling it gained nothing: the bytes seem to be at hand, or are not there, or the store fetches nothing ahead. Of what is like
+        /// them it need not be told either.
+        needless: bool,
+    },
     /// To [`Request::Place`].
     Placed,
     /// To [`Request::Forget`].
@@ -111,7 +115,9 @@ impl Reply {
         match self {
             Reply::Read { buffers } => buffers,
             Reply::Append { data } | Reply::Put { data } => vec![data],
-            Reply::Expected | Reply::Placed | Reply::Forgotten { .. } | Reply::Sync { .. } => Vec::new(),
+            Reply::Expected { .. } | Reply::Placed | Reply::Forgotten { .. } | Reply::Sync { .. } => {
+                Vec::new()
+            }
         }
     }
 }
@@ -142,7 +148,7 @@ impl Request {
                 read_ranges(store, &key, &ranges, &mut buffers)?;
                 Ok(Reply::Read { buffers })
             }
-            Request::Expect { .. } => Ok(Reply::Expected),
+            Request::Expect { .. } => Ok(Reply::Expected { needless: true }),
             Request::Place { .. } => Ok(Reply::Placed),
             Request::Forget { .. } => Ok(Reply::Forgotten { cold: None }),
             Request::Append { key, at, data } => {

@@ -312,7 +312,7 @@ impl Reading {
         let (steps, cells) = self.split(selection);
         let sources = Sources::of(self);
         let mut from = 0;
-        let mut batch = 64;
+        let mut batch = self.first_batch();
         while from < steps.count {
             let many = batch.min(steps.count - from);
             let range = Axis { start: steps.cell(from), step: steps.step, count: many };
@@ -330,6 +330,13 @@ impl Reading {
             }
         }
         Ok(report)
+    }
+
+    /// Steps that are planned together at first: those that have no more than half of [`BATCH`] entries if each has as many as the others.
+    /// What is planned together is asked for together.
+    fn first_batch(&self) -> u64 {
+        let each = self.snapshot.entry_count() / self.snapshot.steps.len().max(1);
+        (BATCH as u64 / 2 / each.max(1)).clamp(64, 1 << 16)
     }
 
     /// Whether `read` would take these.

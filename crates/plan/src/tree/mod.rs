@@ -36,6 +36,8 @@ pub trait Pages {
     fn branch(&self, page: &PageRef) -> Result<Arc<Branch>, Self::Error>;
     /// The leaf at a reference.
     fn leaf(&self, page: &PageRef) -> Result<Arc<Leaf>, Self::Error>;
+    /// These will be asked for soon, one after the other: they may be fetched together.
+    fn expect(&self, pages: &[&PageRef]);
     /// The error for a page that was read, but contradicts what refers to it.
     fn invalid(&self, page: &PageRef, what: String) -> Self::Error;
 }
@@ -85,6 +87,9 @@ impl StepSet {
         next.and_then(|next| self.first.checked_add(next)).is_some_and(|next| next <= hi && next <= last)
     }
 }
+
+/// Pages below one that are told of before they are loaded: more than devices do at once.
+const TOGETHER: usize = 32;
 
 /// What [`find`] looks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -239,8 +244,11 @@ fn find_below<P: Pages>(
     let least = query.least();
     let branch = place.branch(pages)?;
     let from = branch.children.partition_point(|child| child.last < least);
-    for child in branch.children.iter().skip(from).take_while(|child| child.first <= greatest) {
-        if query.meets_child(child) {
+    let between = branch.children.iter().skip(from).take_while(|child| child.first <= greatest);
+    let wanted: Vec<&Child> = between.filter(|child| query.meets_child(child)).collect();
+    for together in wanted.chunks(TOGETHER) {
+        pages.expect(&together.iter().map(|child| &child.page).collect::<Vec<_>>());
+        for child in together {
             find_below(pages, place.below(child), query, greatest, visit)?;
         }
     }

@@ -1,6 +1,6 @@
 //! The tree against a sorted list, and how many pages it touches.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use drystone_format::block::Block;
@@ -15,6 +15,8 @@ struct Memory {
     branches: HashMap<u64, Arc<Branch>>,
     emitted: u64,
     loaded: Cell<(u64, u64)>,
+    /// Pages that were told of.
+    expected: RefCell<Vec<u64>>,
 }
 
 /// New pages are kept apart while a tree is read; `insert` needs the reader and the emitter at once.
@@ -52,6 +54,9 @@ impl Pages for Memory {
         self.loaded.set((leaves + 1, branches));
         self.leaves.get(&page.offset).cloned().ok_or_else(|| "no such leaf".into())
     }
+    fn expect(&self, pages: &[&PageRef]) {
+        self.expected.borrow_mut().extend(pages.iter().map(|page| page.offset));
+    }
     fn invalid(&self, _: &PageRef, what: String) -> String {
         what
     }
@@ -76,9 +81,16 @@ impl Memory {
 
     fn find(&self, root: &Root, query: &Query) -> (Vec<Entry>, u64, u64) {
         self.loaded.set((0, 0));
+        self.expected.borrow_mut().clear();
         let mut found = Vec::new();
         find(self, root, query, &mut |entry| found.push(entry.clone())).unwrap();
         let (leaves, branches) = self.loaded.get();
+        let expected = self.expected.borrow().len() as u64;
+        assert_eq!(
+            expected,
+            (leaves + branches).saturating_sub(1),
+            "all pages below the root are told of, and no others"
+        );
         (found, leaves, branches)
     }
 }

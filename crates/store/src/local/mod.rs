@@ -658,9 +658,9 @@ impl Store for LocalStore {
         let mut told = None;
         if let Request::Expect { key, ranges } = &request {
             // Here and now: the reads themselves come next.
-            told = self.folder.ahead(key, ranges).filter(|ahead| !ahead.tell_at_once());
-            if told.is_none() {
-                return Pending::completed(Ok(Reply::Expected));
+            told = self.folder.ahead(key, ranges);
+            if told.as_ref().is_none_or(Ahead::tell_at_once) {
+                return Pending::completed(Ok(Reply::Expected { needless: told.is_none() }));
             }
         }
         let folder = Arc::clone(&self.folder);
@@ -672,7 +672,10 @@ impl Store for LocalStore {
                         let (handle, len) = folder.handle(key, "forget", false)?;
                         return Ok(Reply::Forgotten { cold: forget::forget(&handle.file, len) });
                     }
-                    Request::Expect { .. } => told.iter().for_each(Ahead::tell),
+                    Request::Expect { .. } => {
+                        told.iter().for_each(Ahead::tell);
+                        return Ok(Reply::Expected { needless: false });
+                    }
                     Request::Place { key, target } => folder.targets.place(key, *target),
                     _ => {}
                 }
@@ -737,6 +740,14 @@ mod tests {
         let in_memory = rustix::fs::statfs(dir.path()).unwrap().f_type == 0x0102_1994; // tmpfs has no medium
         assert!(in_memory || forget() != Some(false), "a synced file can be forgotten");
         assert_eq!(store.read_vec("k", 9, 3).unwrap(), [7; 3]);
+        let tell = |key: &str| {
+            let request = Request::Expect { key: key.into(), ranges: vec![(9, 3)] };
+            store.submit(request).wait().unwrap()
+        };
+        assert_eq!(tell("absent"), Reply::Expected { needless: true });
+        if store.folder.ahead("k", &[(9, 3)]).is_none() {
+            assert_eq!(tell("k"), Reply::Expected { needless: true }, "it was read");
+        }
         assert!(store.submit(Request::Forget { key: "absent".into() }).wait().is_err());
     }
 
