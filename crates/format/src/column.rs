@@ -77,7 +77,7 @@ pub fn decode(input: &mut Reader<'_>, n: usize) -> Result<Vec<u64>, Corrupt> {
             if product < n as u64 || wheels.iter().any(|&(count, _)| count == 0) {
                 return Err(Corrupt::new(format!("odometer of {product} values, {n} expected"), at));
             }
-            Ok(Turning::new(a, &wheels).take(n).collect())
+            Ok(turned(a, &wheels, n))
         }
         PACKED => {
             let scale = input.u64()?;
@@ -329,4 +329,18 @@ impl Iterator for Turning {
         }
         Some(value)
     }
+}
+
+/// The first `n` values of an odometer, whole turns of its fastest wheel at a time.
+fn turned(first: u64, wheels: &[(u64, u64)], n: usize) -> Vec<u64> {
+    let mut values = Vec::with_capacity(n);
+    let Some((&(count, stride), slower)) = wheels.split_last() else { return values };
+    for begin in Turning::new(first, slower) {
+        let many = count.min((n - values.len()) as u64);
+        values.extend((0..many).map(|i| begin.wrapping_add(stride.wrapping_mul(i))));
+        if values.len() >= n {
+            break;
+        }
+    }
+    values
 }

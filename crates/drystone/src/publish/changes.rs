@@ -100,12 +100,12 @@ fn find_in(inner: &Inner, snapshot: &Snapshot, id: u32, targets: &mut [Target]) 
             if hidden || overflow || entry.encoding.replica > 0 {
                 return;
             }
-            let Some(cells) = visible(entry, target) else { return };
+            let Some(cells) = visible(&entry, target) else { return };
             let Some(meeting) = target.grid.meeting(&cells, MOST_SHARDS) else {
                 overflow = true;
                 return;
             };
-            let value = fingerprint(entry, &cells);
+            let value = fingerprint(&entry, &cells);
             for shard in meeting {
                 let sum = target.changes.shards.entry(shard).or_default();
                 *sum = sum.wrapping_add(value);
@@ -145,7 +145,7 @@ pub(super) fn any(inner: &Inner, snapshot: &Snapshot, target: &Target, cells: &B
     tree::find(&inner.pages, root, &query, &mut |entry| {
         let hidden = entry.step > 0 && entry.commit < snapshot.steps.hidden_below(entry.step - 1);
         found |=
-            !hidden && entry.encoding.replica == 0 && visible(entry, target).is_some_and(|v| v.meets(cells));
+            !hidden && entry.encoding.replica == 0 && visible(&entry, target).is_some_and(|v| v.meets(cells));
     })?;
     Ok(found)
 }

@@ -427,18 +427,24 @@ impl Job<'_> {
     /// Verifies and places what a request has brought.
     fn place_all(&self, fetch: &Asked, bytes: &[u8], buffers: &mut Buffers) -> Result<()> {
         for items in fetch.items.chunk_by(|a, b| self.is_beside(a, b)) {
-            let works: Vec<&Work> = items.iter().map(|(_, (n, _))| &self.prepared.plan.works[*n]).collect();
-            let (Some((range, (number, payload))), Some(work)) = (items.first(), works.first()) else {
-                continue;
+            let Some((range, (number, payload))) = items.first() else { continue };
+            let work = &self.prepared.plan.works[*number];
+            let (alone, beside);
+            let works: &[&Work] = if items.len() == 1 {
+                alone = [work];
+                &alone
+            } else {
+                beside = items.iter().map(|(_, (n, _))| &self.prepared.plan.works[*n]).collect::<Vec<_>>();
+                &beside
             };
             let from = (range.start - fetch.range.start) as usize;
             let item = &bytes[from..from + (range.end - range.start) as usize];
             if work.whole && work.front.is_some() {
                 self.whole_in_two(work, *number, item, payload, buffers)?;
             } else if work.whole {
-                self.whole(&works, item, buffers)?;
+                self.whole(works, item, buffers)?;
             } else if self.entry(work).encoding.chain.is_empty() {
-                self.part(&works, item, payload)?;
+                self.part(works, item, payload)?;
             } else {
                 match &work.front {
                     Some(front) if payload.end <= front.length => self.verify_front(work, front, item)?,
@@ -594,6 +600,9 @@ impl Job<'_> {
     /// Copies a part's cells for each of the works that are beside one another in them. Members that are neighbours in the cells
     /// as well as in the target go as one.
     fn scatter_all(&self, works: &[&Work], part: &Part, bytes: &[u8], base: u64) -> Result<()> {
+        if let [work] = works {
+            return self.scatter(work, part, &self.form(work)?, bytes, base);
+        }
         let mut runs = works.iter().map(|work| Ok((*work, self.form(work)?))).collect::<Result<Vec<_>>>()?;
         runs.sort_by_key(|(_, form)| form.at);
         let place = |work: &Work, form: &Form| u64::from(self.leaf(work.slot).offset) + form.item;

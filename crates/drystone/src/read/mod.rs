@@ -430,7 +430,8 @@ impl Reading {
         tree::find(&self.inner.pages, root, &query, &mut |entry| {
             let hidden = entry.step > 0 && entry.commit < self.snapshot.steps.hidden_below(entry.step - 1);
             if !hidden && wanted.contains(&entry.member) {
-                found.entry(entry.step).or_default().push(entry.clone());
+                // Most often one for each step: room for more would have to be taken from the system's lists and given back.
+                found.entry(entry.step).or_insert_with(|| Vec::with_capacity(1)).push(entry);
             }
         })
         .map_err(|e| e.while_doing(format!("reading variable \"{}\"", self.path)))?;
@@ -492,9 +493,11 @@ impl Reading {
     /// The entries of one step by member.
     fn candidates(&self, entries: Vec<Entry>) -> Candidates {
         let mut found = Candidates::new();
+        let each = (entries.len() / self.leaves.len().max(1)).max(1);
         for entry in entries {
             let limit = self.limit(&entry);
-            found.entry(entry.member).or_default().push(Candidate { entry, limit });
+            let of_member = found.entry(entry.member).or_insert_with(|| Vec::with_capacity(each));
+            of_member.push(Candidate { entry, limit });
         }
         found
     }

@@ -221,7 +221,9 @@ pub fn plan<'t, 'm>(
     options: &Options,
 ) -> Result<ReadPlan, PlanError> {
     let mut planner = Planner::new(options);
+    planner.expect(resolved.iter().map(|resolved| resolved.visible.len()).sum());
     let mut chains = Chains::default();
+    let mut made: Vec<Part> = Vec::new();
     for (number, (slot, resolved)) in slots.iter().zip(resolved).enumerate() {
         planner.plan.fill.push(slot.selection.cells() != Some(resolved.covered));
         let wanted = resolved.covered.saturating_mul(slot.item);
@@ -233,8 +235,7 @@ pub fn plan<'t, 'm>(
             let stored = Stored::check(entry, slot).map_err(fail)?;
             let table = if entry.subchunks > 1 { tables(number, candidate) } else { &[] };
             stored.check_table(entry, table).map_err(fail)?;
-            let mut made: Vec<Part> =
-                visible.iter().flat_map(|visible| parts(entry, &slot.selection, visible)).collect();
+            made.extend(visible.iter().flat_map(|visible| parts(entry, &slot.selection, visible)));
             if visible.len() > 1 {
                 made.sort_by_key(|part| part.subchunk);
             }
@@ -242,7 +243,7 @@ pub fn plan<'t, 'm>(
             planner.plan.subchunks += made.chunk_by(|a, b| a.subchunk == b.subchunk).count();
             let block = Block { slot: number, candidate, entry, stored };
             let (mut before, alone) = (None, made.len() == 1);
-            for part in made {
+            for part in made.drain(..) {
                 let listed = usize::try_from(part.subchunk).ok().and_then(|number| table.get(number));
                 let stored = listed.map_or(Place::whole(entry.piece), Place::of);
                 block.stored.check_place(&stored, &part).map_err(fail)?;
@@ -288,6 +289,12 @@ struct Planner<'a> {
 impl<'a> Planner<'a> {
     fn new(options: &'a Options) -> Self {
         Planner { options, plan: ReadPlan::default(), trailers: Vec::new(), payloads: Vec::new() }
+    }
+
+    /// Room for a number of works.
+    fn expect(&mut self, works: usize) {
+        self.plan.works.reserve(works);
+        self.payloads.reserve(works);
     }
 
     /// Decides how a part is read. `again`: the part before was of the same piece.

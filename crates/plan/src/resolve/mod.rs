@@ -60,7 +60,8 @@ pub fn resolve(candidates: &[Candidate], selection: &Selection) -> Resolved {
         Some((number, Region::of_candidate(candidate, selection)?))
             .filter(|(_, region)| !region.is_empty(ndim))
     };
-    let mut placed: Vec<(usize, Region)> = candidates.iter().enumerate().filter_map(place).collect();
+    let mut placed: Vec<(usize, Region)> = Vec::with_capacity(candidates.len());
+    placed.extend(candidates.iter().enumerate().filter_map(place));
     if let [(candidate, region)] = placed[..] {
         let visible = vec![Visible { candidate, lo: region.lo, hi: region.hi }];
         return Resolved { visible, covered: region.cells(ndim) };

@@ -48,13 +48,13 @@ impl Leaf {
     }
 
     /// Visits those that answer the query; of columns, no others are made.
-    pub(super) fn find(&self, query: &Query, visit: &mut dyn FnMut(&Entry)) {
+    pub(super) fn find(&self, query: &Query, visit: &mut dyn FnMut(Entry)) {
         match self {
             Leaf::Entries(entries) => {
                 let Some(greatest) = query.greatest() else { return };
                 let from = entries.partition_point(|entry| key(entry) < query.least());
                 let wanted = entries.iter().skip(from).take_while(|entry| key(entry) <= greatest);
-                wanted.filter(|entry| query.meets_entry(entry)).for_each(visit);
+                wanted.filter(|entry| query.meets_entry(entry)).cloned().for_each(visit);
             }
             Leaf::Columns(block) => {
                 let [steps, variables, members] = block.keys();
@@ -67,7 +67,7 @@ impl Leaf {
                 if let Some(bounds) = &query.bounds {
                     found.retain(|&i| block.meets(i, bounds));
                 }
-                found.into_iter().for_each(|i| visit(&block.entry(i)));
+                found.into_iter().for_each(|i| visit(block.entry(i)));
             }
         }
     }

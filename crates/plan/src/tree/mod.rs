@@ -224,7 +224,7 @@ pub fn find<P: Pages>(
     pages: &P,
     root: &Root,
     query: &Query,
-    visit: &mut dyn FnMut(&Entry),
+    visit: &mut dyn FnMut(Entry),
 ) -> Result<(), P::Error> {
     let Some(greatest) = query.greatest() else { return Ok(()) };
     find_below(pages, Place::root(pages, root)?, query, greatest, visit)
@@ -235,7 +235,7 @@ fn find_below<P: Pages>(
     place: Place<'_>,
     query: &Query,
     greatest: Key,
-    visit: &mut dyn FnMut(&Entry),
+    visit: &mut dyn FnMut(Entry),
 ) -> Result<(), P::Error> {
     if place.height == 0 {
         place.leaf(pages)?.find(query, visit);

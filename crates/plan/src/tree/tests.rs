@@ -83,7 +83,7 @@ impl Memory {
         self.loaded.set((0, 0));
         self.expected.borrow_mut().clear();
         let mut found = Vec::new();
-        find(self, root, query, &mut |entry| found.push(entry.clone())).unwrap();
+        find(self, root, query, &mut |entry| found.push(entry)).unwrap();
         let (leaves, branches) = self.loaded.get();
         let expected = self.expected.borrow().len() as u64;
         assert_eq!(

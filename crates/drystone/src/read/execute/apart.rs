@@ -125,7 +125,8 @@ impl Job<'_> {
         let (entry, form, len) = (self.entry(work), self.form(work)?, payload.end - payload.start);
         let dense = form.curve.is_none() && form.room == form.item && work.cells.is_none();
         let raw = entry.encoding.chain.is_empty() && self.sources.shard(entry.source).is_none();
-        if !dense || !raw || len == 0 || work.ranges.len() != 1 {
+        let all = work.part.cells().checked_mul(form.item) == Some(len);
+        if !dense || !raw || !all || len == 0 || work.ranges.len() != 1 {
             return Ok(None);
         }
         let copy = self.copy(work, &work.part, &form, payload.start)?;
