@@ -5,8 +5,11 @@
 //! neighbours in the source are far apart in the destination, both are walked in tiles, so that every
 //! cache line fetched is used up before it is lost.
 //!
+//! Which of the loops over runs and short elements is the fastest is decided in `choice.rs`.
+//!
 //! Invariant: kernels trust the copy. Whoever calls [`run`] has checked both spans.
 
+mod choice;
 mod convert;
 mod element;
 mod processor;
@@ -23,6 +26,7 @@ mod wide;
 mod x86;
 
 use crate::copy::{Dim, StridedCopy};
+use choice::{Choice, Places, Shape, Target};
 use processor::Processor;
 use stream::LINE;
 
@@ -30,7 +34,7 @@ pub(crate) use convert::convert;
 use strided::Plane;
 use tiled::Tiled;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-use wide::{available as wide_available, wide_kernel};
+use wide::available as wide_available;
 
 /// Runs a copy.
 ///
@@ -40,9 +44,9 @@ use wide::{available as wide_available, wide_kernel};
 /// destination buffer, only decides whether its lines are worth caching, and `src_len`, that of the source, whether its lines are
 /// cached.
 pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, src_len: usize, dst: *mut u8, dst_len: usize) {
-    let long = stream::AVAILABLE && copy.bytes() >= stream::FAR_COPY;
-    let far = long && dst_len >= stream::FAR_BUFFER;
-    let near = src_len <= strided::CACHED;
+    let processor = Processor::this();
+    let target = Target::of(copy.bytes(), dst_len, processor);
+    let far = target.is_far();
     let src = src.wrapping_add(copy.src_offset() as usize);
     let dst = dst.wrapping_add(copy.dst_offset() as usize);
     let elem = copy.elem_bytes();
@@ -66,40 +70,14 @@ pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, src_len: usize, dst
         let one = Dim::new(1, 0, 0);
         let (middle, rest) = outer.split_last().map_or((one, outer), |(dim, rest)| (*dim, rest));
         let plane = Plane::new(middle, *inner);
-        let packed = inner.dst_stride == elem as i64
-            && dst.addr().is_multiple_of(16)
-            && outer.iter().all(|dim| dim.dst_stride % 16 == 0);
-        let apart = inner.src_stride.unsigned_abs() >= (elem + stream::LINE) as u64;
-        // Even narrow gaps leave lines that two rows of some lines share, and neither fills.
-        let gap = if elem >= 2 * LINE { 1 } else { LINE };
-        let scattered = inner.dst_stride >= (elem + gap) as i64;
-        let sparse = sparse(elem, inner.src_stride.unsigned_abs());
-        let shares = inner.dst_stride > elem as i64 && !scattered && (4..=16).contains(&elem);
-        let processor = Processor::this();
-        let kernel = if let Some(kernel) = wide_kernel(elem, &plane, far) {
-            kernel
-        } else if far && scattered && whole_lines(elem, dims, dst) {
-            strided::line_kernel()
-        } else if far && scattered && elem <= strided::LONGEST_ASKED && dst_len < processor.uncached {
-            strided::owning_kernel(elem)
-        } else if let Some(kernel) = rows_kernel(elem, &plane, far, near) {
-            kernel
-        } else if far
-            && processor.foretells_one_load
-            && elem == 16
-            && !scattered
-            && inner.src_stride.unsigned_abs() >= 2 * LINE as u64
-        {
-            strided::rolled_kernel()
-        } else if far && shares && processor.asks_shared {
-            strided::sharing_kernel(elem)
-        } else if far {
-            strided::far_kernel(elem, near, packed, apart, scattered, sparse)
-        } else if scattered && long && dst_len >= stream::UNCACHED_BUFFER {
-            strided::owning_kernel(elem)
-        } else {
-            strided::kernel(elem, near)
+        let shape = Shape {
+            elem,
+            reach: inner.src_stride.unsigned_abs() as usize,
+            places: places(elem, dims, dst),
+            near: src_len <= strided::CACHED,
+            target,
         };
+        let kernel = choice(&shape, &plane, processor).kernel(elem);
         // SAFETY: the plane is the copy's two innermost loops.
         each(rest, src, dst, &mut |src, dst| unsafe { kernel(elem, plane, src, dst) });
     }
@@ -108,34 +86,47 @@ pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, src_len: usize, dst
     }
 }
 
-/// Whether most of what is read besides elements is in vain: at most one byte of five is wanted, or one short element of two lines.
-fn sparse(elem: usize, reach: u64) -> bool {
-    let (elem, line) = (elem as u64, LINE as u64);
-    reach >= 5 * elem || elem < line && reach >= 2 * line
+/// Where elements of the innermost loop lie in the destination.
+fn places(elem: usize, dims: &[Dim], dst: *mut u8) -> Places {
+    let Some((inner, outer)) = dims.split_last() else { return Places::Dense };
+    let (dense, stride) = (elem as i64, inner.dst_stride);
+    let multiple = |bytes: u64, of: usize| bytes.is_multiple_of(of as u64);
+    let begin = |dims: &[Dim], of: usize| {
+        multiple(dst.addr() as u64, of) && dims.iter().all(|dim| multiple(dim.dst_stride.unsigned_abs(), of))
+    };
+    // Even narrow gaps leave lines that two rows of some lines share, and neither fills.
+    let gap = if elem >= 2 * LINE { 1 } else { LINE as i64 };
+    match stride {
+        _ if stride == dense && begin(outer, 16) => Places::Packed,
+        _ if stride >= dense + gap => {
+            Places::Apart { whole: multiple(elem as u64, LINE) && begin(dims, LINE) }
+        }
+        _ if stride > dense => Places::Sharing,
+        _ => Places::Dense,
+    }
 }
 
-/// Whether elements are whole lines of the destination, each of them.
-fn whole_lines(elem: usize, dims: &[Dim], dst: *mut u8) -> bool {
-    let whole = |bytes: u64| bytes.is_multiple_of(LINE as u64);
-    whole(elem as u64)
-        && whole(dst.addr() as u64)
-        && dims.iter().all(|dim| whole(dim.dst_stride.unsigned_abs()))
-}
-
-/// The kernel for rows of some lines, where registers suit them.
+/// The loop by registers for short elements that lie apart on one side, in the cache, if there is one that pays.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-fn rows_kernel(elem: usize, plane: &Plane, far: bool, near: bool) -> Option<strided::Kernel> {
-    if far { rows::far_kernel(elem, &plane.inner) } else { rows::kernel(elem, near) }
+fn wide_kernel(elem: usize, plane: &Plane) -> Option<strided::Kernel> {
+    wide::windowed(elem, plane, false).map(wide::Windowed::kernel)
+}
+
+/// The loop for a plane of this shape.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn choice(shape: &Shape, plane: &Plane, processor: &Processor) -> Choice {
+    wide::windowed(shape.elem, plane, shape.target.is_far())
+        .map_or_else(|| Choice::of(shape, processor), Choice::Windows)
 }
 
 /// Other processors move elements one by one.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-fn wide_kernel(_elem: usize, _plane: &Plane, _far: bool) -> Option<strided::Kernel> {
-    None
+fn choice(shape: &Shape, _plane: &Plane, processor: &Processor) -> Choice {
+    Choice::of(shape, processor)
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-fn rows_kernel(_elem: usize, _plane: &Plane, _far: bool, _near: bool) -> Option<strided::Kernel> {
+fn wide_kernel(_elem: usize, _plane: &Plane) -> Option<strided::Kernel> {
     None
 }
 

@@ -39,7 +39,7 @@ impl Processor {
     };
 
     /// The habits of a maker, given what the cores share (nothing, if that is unknown) and whether registers hold a line.
-    fn new(amd: bool, shared_cache: usize, registers: bool) -> Processor {
+    pub(super) fn new(amd: bool, shared_cache: usize, registers: bool) -> Processor {
         let uncached = match shared_cache {
             0 => Self::ANY.uncached,
             bytes => (bytes / 2).clamp(*UNCACHED.start(), *UNCACHED.end()),

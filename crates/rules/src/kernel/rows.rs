@@ -9,41 +9,12 @@
 
 use std::arch::x86_64::*;
 
-use super::element::Lines;
-use super::processor::Processor;
 use super::stream::{self, LINE};
-use super::strided::{Kernel, Loop, Plane, plain_kernel, runs_ahead};
+use super::strided::{Kernel, Plane, runs_ahead};
 
-/// Shorter elements have loops of their own.
-const SHORTEST: usize = 2 * LINE;
-
-/// Shorter elements out of the second cache gain by being asked for.
-const SHORTEST_NEAR: usize = 3 * LINE;
-
-/// The longest elements of which those out of memory are better had by way of the caches.
-const LONGEST_FAR: usize = 1024;
-
-/// The kernel for elements of `elem` bytes between buffers that caches hold, if the processor moves them faster by registers; `near`:
-/// the source is likely to be in a processor's own cache.
-pub(super) fn kernel(elem: usize, near: bool) -> Option<Kernel> {
-    let shortest = if near { SHORTEST_NEAR } else { SHORTEST };
-    let suits = Processor::this().rows_in_registers && elem >= shortest;
-    suits.then(|| match near {
-        _ if elem > Lines::LONGEST => plain_kernel(elem),
-        true => run::<false> as Kernel,
-        false => run::<true>,
-    })
-}
-
-/// The kernel for elements that come out of memory from places apart, to where they follow each other: those of which what the processor
-/// fetches in vain weighs more than what stores past the caches save.
-pub(super) fn far_kernel(elem: usize, inner: &Loop) -> Option<Kernel> {
-    let times = if elem < 6 * LINE { 3 } else { 2 };
-    let suits = Processor::this().rows_in_registers
-        && (SHORTEST..=LONGEST_FAR).contains(&elem)
-        && inner.dst == elem as isize
-        && inner.src.unsigned_abs() >= times * elem;
-    suits.then_some(run::<true>)
+/// The kernel for rows of a line and more, each asked for some rows before its turn or not, on a processor that has these registers.
+pub(super) fn kernel(asks: bool) -> Kernel {
+    if asks { run::<true> } else { run::<false> }
 }
 
 /// Moves rows; if `ASKS`, each line is asked for some rows before its turn.
@@ -108,6 +79,7 @@ unsafe fn row<const ASKS: bool>(len: usize, src: *const u8, dst: *mut u8, ahead:
 
 #[cfg(test)]
 mod tests {
+    use super::super::strided::Loop;
     use super::*;
 
     /// The processor that runs the tests may choose other loops, so these are called by themselves.

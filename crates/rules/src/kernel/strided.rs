@@ -64,13 +64,9 @@ macro_rules! with_mover {
     };
 }
 
-/// The kernel for elements of `elem` bytes, at least 1. `near`: the source is likely to be in a processor's own cache.
-pub(super) fn kernel(elem: usize, near: bool) -> Kernel {
-    match elem {
-        128..=Lines::LONGEST if near => run_lines::<true>,
-        128..=Lines::LONGEST => run_lines::<false>,
-        _ => plain_kernel(elem),
-    }
+/// The kernel for rows of two lines and more. `near`: the source is likely to be in a processor's own cache.
+pub(super) fn lines_kernel(near: bool) -> Kernel {
+    if near { run_lines::<true> } else { run_lines::<false> }
 }
 
 /// The kernel for elements of `elem` bytes, at least 1, that asks for nothing ahead.
@@ -78,36 +74,19 @@ pub(super) fn plain_kernel(elem: usize) -> Kernel {
     with_mover!(run, elem)
 }
 
-/// The kernel for elements of `elem` bytes on their way to a buffer that is too large for the caches.
-///
-/// `near`: the source is likely to be in a processor's own cache. Short elements go past the caches only where they follow each other without gaps, so that lines are
-/// written whole (`packed`: the inner loop is dense and every row begins at a multiple of 16 bytes);
-/// elements of two lines and more always do. `apart`: there are holes between the elements of a row in the source. `scattered`:
-/// there are in the destination; then a short element fills few lines whole, and they are better had in the cache in time. `sparse`:
-/// most of what is read with elements is not wanted.
-pub(super) fn far_kernel(
-    elem: usize,
-    near: bool,
-    packed: bool,
-    apart: bool,
-    scattered: bool,
-    sparse: bool,
-) -> Kernel {
-    let asks = apart && (2 * stream::LINE..=LONGEST_ASKED).contains(&elem);
-    match elem {
-        _ if scattered && elem >= WHOLE_LINES => run_ending,
-        _ if scattered => owning_kernel(elem),
-        // Reading is most of the work, and stores past the caches hold it up: plain ones are 1.1 to 1.4 times as fast with elements of
-        // 16 to 256 bytes at 5 to 8 times as many.
-        _ if sparse && elem <= 256 => kernel(elem, near),
-        _ if asks && packed && elem.is_multiple_of(16) => run_asking::<true>,
-        _ if asks => run_asking::<false>,
-        4 if packed => run_packed::<4>,
-        8 if packed => run_packed::<8>,
-        _ if packed && elem.is_multiple_of(16) => run::<Packed>,
-        _ if elem >= 2 * stream::LINE => run::<Streamed>,
-        _ => kernel(elem, near),
-    }
+/// The kernel for runs that lie apart in the source, past the caches. `packed`: every run is a multiple of 16 bytes to a multiple of 16.
+pub(super) fn asking_kernel(packed: bool) -> Kernel {
+    if packed { run_asking::<true> } else { run_asking::<false> }
+}
+
+/// The kernel for elements of 4 or 8 bytes that are dense in a destination whose rows begin at multiples of 16 bytes, past the caches.
+pub(super) fn packed_elements_kernel(elem: usize) -> Kernel {
+    if elem == 4 { run_packed::<4> } else { run_packed::<8> }
+}
+
+/// The kernel for multiples of 16 bytes to multiples of 16, past the caches.
+pub(super) fn packed_kernel() -> Kernel {
+    run::<Packed>
 }
 
 /// Runs of lines, those of a later run asked for where it lies apart, and those to be written in either case. The processor sees that a
@@ -198,7 +177,7 @@ unsafe fn run_asking<const PACKED: bool>(elem: usize, plane: Plane, src: *const 
 }
 
 /// Elements of so many bytes fill enough lines whole to write these past the caches.
-const WHOLE_LINES: usize = 3 * stream::LINE;
+pub(super) const WHOLE_LINES: usize = 3 * stream::LINE;
 
 /// Long elements that lie apart in the destination: whole lines past the caches, those that they begin and end inside of asked for
 /// before their turn.
@@ -209,7 +188,7 @@ const WHOLE_LINES: usize = 3 * stream::LINE;
 ///
 /// # Safety
 /// As [`Kernel`] says.
-unsafe fn run_ending(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
+pub(super) unsafe fn run_ending(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let Plane { outer, inner } = plane;
     let ahead = runs_ahead(elem) * inner.dst;
     for row in 0..outer.count as isize {
@@ -323,11 +302,12 @@ unsafe fn run_rolled(_elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     }
 }
 
-/// The kernel for elements that are whole lines of a destination that no cache holds: no line is read in order to be written.
+/// The kernel for elements of two lines and more whose whole lines go past the caches: where elements are nothing else, no line is read in
+/// order to be written.
 ///
-/// Measured with runs of 128 to 512 bytes out of the cache into memory: 1.1 to 4 times as fast as [`owning_kernel`], and as fast as
-/// `memcpy` of as many bytes.
-pub(super) fn line_kernel() -> Kernel {
+/// Measured with runs of 128 to 512 bytes, whole lines, out of the cache into memory: 1.1 to 4 times as fast as [`owning_kernel`], and as
+/// fast as `memcpy` of as many bytes.
+pub(super) fn streamed_kernel() -> Kernel {
     run::<Streamed>
 }
 
@@ -381,7 +361,7 @@ impl Mover for Packed {
 
     #[inline(always)]
     unsafe fn mv(self, src: *const u8, dst: *mut u8) {
-        // SAFETY: by the caller; [`far_kernel`] chose this for aligned elements.
+        // SAFETY: by the caller; [`packed_kernel`] is for aligned elements.
         unsafe { stream::copy_aligned(src, dst, self.0) }
     }
 }

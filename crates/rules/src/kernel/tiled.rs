@@ -248,7 +248,7 @@ impl Tile {
     unsafe fn edge(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
         let plane = if near.count > inner.count { Plane::new(inner, near) } else { Plane::new(near, inner) };
         let narrow = self.narrow(near.count.min(inner.count) as usize);
-        let wide = if narrow { super::wide_kernel(self.elem, &plane, false) } else { None };
+        let wide = if narrow { super::wide_kernel(self.elem, &plane) } else { None };
         let kernel = wide.unwrap_or(self.kernel);
         // SAFETY: by the caller.
         unsafe { kernel(self.elem, plane, src, dst) }

@@ -96,9 +96,36 @@ pub(super) fn available() -> bool {
         && is_x86_feature_detected!("avx512vbmi")
 }
 
-/// The kernel for elements of `elem` bytes that lie apart on one side and follow each other on the other, if there is one that pays;
-/// `far`: past the caches.
-pub(super) fn wide_kernel(elem: usize, plane: &Plane, far: bool) -> Option<Kernel> {
+/// How elements that lie apart on one side and follow each other on the other move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Windowed {
+    /// To where they follow each other.
+    Gathered,
+    /// The same, lines being asked for before their turn.
+    GatheredOwning,
+    /// The same, past the caches.
+    GatheredPast,
+    /// To where they lie apart; `fours`: four bytes are one bit of a mask, `far`: lines are asked for before their turn.
+    Scattered { fours: bool, far: bool },
+}
+
+impl Windowed {
+    /// The loop.
+    pub(super) fn kernel(self) -> Kernel {
+        match self {
+            Windowed::Gathered => gather::<NEAR>,
+            Windowed::GatheredOwning => gather::<OWNED>,
+            Windowed::GatheredPast => gather::<PAST>,
+            Windowed::Scattered { fours: false, far: false } => scatter::<false, false>,
+            Windowed::Scattered { fours: false, far: true } => scatter::<false, true>,
+            Windowed::Scattered { fours: true, far: false } => scatter::<true, false>,
+            Windowed::Scattered { fours: true, far: true } => scatter::<true, true>,
+        }
+    }
+}
+
+/// How elements of `elem` bytes move by registers, if that pays; `far`: past the caches.
+pub(super) fn windowed(elem: usize, plane: &Plane, far: bool) -> Option<Windowed> {
     let Loop { count, src, dst } = plane.inner;
     let bytes = elem * count;
     let suits = matches!(elem, 1 | 2 | 4 | 8 | 16)
@@ -113,14 +140,14 @@ pub(super) fn wide_kernel(elem: usize, plane: &Plane, far: bool) -> Option<Kerne
         && (far || elem < 16)
     {
         Some(match (far, within(src, 7)) {
-            (true, true) => gather::<PAST>,
-            (true, false) => gather::<OWNED>,
-            (false, _) => gather::<NEAR>,
+            (true, true) => Windowed::GatheredPast,
+            (true, false) => Windowed::GatheredOwning,
+            (false, _) => Windowed::Gathered,
         })
     } else if src == elem as isize && elem <= 2 && within(dst, 4) {
-        Some(if far { scatter::<false, true> } else { scatter::<false, false> })
+        Some(Windowed::Scattered { fours: false, far })
     } else if src == elem as isize && elem == 4 && within(dst, 4) && dst % 4 == 0 {
-        Some(if far { scatter::<true, true> } else { scatter::<true, false> })
+        Some(Windowed::Scattered { fours: true, far })
     } else {
         None
     }
@@ -175,7 +202,7 @@ macro_rules! with_windows {
 /// Elements that lie apart, to where they follow each other.
 ///
 /// # Safety
-/// As [`Kernel`] says; the destination's inner loop is dense, and the processor has what [`wide_kernel`] asks for.
+/// As [`Kernel`] says; the destination's inner loop is dense, and the processor has what [`windowed`] asks for.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 unsafe fn gather<const HOW: u8>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let (inner, per) = (plane.inner, LINE / elem);
@@ -256,7 +283,7 @@ unsafe fn put<const HOW: u8>(line: __m512i, dst: *mut u8) {
 /// half as long.
 ///
 /// # Safety
-/// As [`Kernel`] says; the source's inner loop is dense, and the processor has what [`wide_kernel`] asks for.
+/// As [`Kernel`] says; the source's inner loop is dense, and the processor has what [`windowed`] asks for.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 unsafe fn scatter<const FOURS: bool, const FAR: bool>(
     elem: usize,

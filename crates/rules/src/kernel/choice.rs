@@ -1,0 +1,261 @@
+//! Which loop suits which copy: decided once per copy, from values alone, so that it can be printed and tested.
+//!
+//! Invariant: every choice is right for every shape that it is made for; [`Choice::of`] decides only how fast a copy is. What was measured
+//! stands beside the loops.
+
+use super::element::Lines;
+use super::processor::Processor;
+use super::stream::{self, LINE};
+use super::strided::{self, Kernel, LONGEST_ASKED, WHOLE_LINES};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::{rows, wide};
+
+/// Where elements of the innermost loop lie in the destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Places {
+    /// One behind the other, every row from a multiple of 16 bytes on.
+    Packed,
+    /// In any other order of which nothing is made use of, mostly one behind the other.
+    Dense,
+    /// With gaps, several in a line.
+    Sharing,
+    /// With gaps, none in a line with a short other; `whole`: each is so many whole lines.
+    Apart { whole: bool },
+}
+
+/// How large a destination is, if the copy is long enough to make use of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Target {
+    /// In a processor's own caches.
+    Cached,
+    /// In the cache that processors share.
+    Shared,
+    /// Larger than is worth caching.
+    Far,
+    /// Larger than the cache that processors share.
+    Memory,
+}
+
+impl Target {
+    /// That of a copy of so many bytes into a buffer of so many.
+    pub(super) fn of(copied: u64, buffer: usize, processor: &Processor) -> Target {
+        let long = stream::AVAILABLE && copied >= stream::FAR_COPY;
+        match long {
+            true if buffer >= stream::FAR_BUFFER.max(processor.uncached) => Target::Memory,
+            true if buffer >= stream::FAR_BUFFER => Target::Far,
+            true if buffer >= stream::UNCACHED_BUFFER => Target::Shared,
+            _ => Target::Cached,
+        }
+    }
+
+    /// Whether stores may go past the caches.
+    pub(super) fn is_far(self) -> bool {
+        self >= Target::Far
+    }
+}
+
+/// What a choice depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// Bytes of an element, at least 1.
+    pub(super) elem: usize,
+    /// Bytes from one element of the innermost loop to the next in the source, in either direction.
+    pub(super) reach: usize,
+    pub(super) places: Places,
+    /// Whether the source is likely to be in a processor's own cache.
+    pub(super) near: bool,
+    pub(super) target: Target,
+}
+
+/// A loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// Short elements by registers of 64 bytes.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Windows(wide::Windowed),
+    /// Rows of some lines by such registers, asked for ahead or not.
+    Rows { asks: bool },
+    /// One element after the other.
+    Plain,
+    /// Rows of some lines by moves of 16 bytes, asked for ahead.
+    Lines { near: bool },
+    /// Elements of 16 bytes by a loop with one load.
+    OneLoad,
+    /// Lines that elements share asked for ahead.
+    Sharing,
+    /// All lines to be written asked for ahead.
+    Owning,
+    /// Whole lines past the caches, those that runs begin and end inside of asked for ahead.
+    Ending,
+    /// Past the caches, runs of the source asked for ahead.
+    Asking { packed: bool },
+    /// Past the caches, 4 or 8 bytes gathered into 16.
+    PackedElements,
+    /// Past the caches, multiples of 16 bytes.
+    Packed,
+    /// Past the caches, whole lines of each run.
+    Streamed,
+}
+
+impl Choice {
+    /// The loop for a shape that registers of 64 bytes with windows do not suit.
+    pub(super) fn of(shape: &Shape, processor: &Processor) -> Choice {
+        let Shape { places, target, .. } = *shape;
+        match places {
+            Places::Apart { whole: true } if target.is_far() => Choice::Streamed,
+            Places::Apart { .. } if target.is_far() => shape.apart(target),
+            _ if shape.suits_rows(processor) => shape.rows(),
+            _ if target.is_far() && shape.suits_one_load(processor) => Choice::OneLoad,
+            Places::Sharing if target.is_far() && shape.shares() && processor.asks_shared => Choice::Sharing,
+            _ if target.is_far() => shape.past(),
+            Places::Apart { .. } if target == Target::Shared && shape.elem <= LONGEST_ASKED => Choice::Owning,
+            _ => shape.plain(),
+        }
+    }
+
+    /// The loop itself, for elements of `elem` bytes.
+    pub(super) fn kernel(self, elem: usize) -> Kernel {
+        match self {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Choice::Windows(windowed) => windowed.kernel(),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Choice::Rows { asks } => rows::kernel(asks),
+            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+            Choice::Rows { .. } => strided::plain_kernel(elem),
+            Choice::Plain => strided::plain_kernel(elem),
+            Choice::Lines { near } => strided::lines_kernel(near),
+            Choice::OneLoad => strided::rolled_kernel(),
+            Choice::Sharing => strided::sharing_kernel(elem),
+            Choice::Owning => strided::owning_kernel(elem),
+            Choice::Ending => strided::run_ending,
+            Choice::Asking { packed } => strided::asking_kernel(packed),
+            Choice::PackedElements => strided::packed_elements_kernel(elem),
+            Choice::Packed => strided::packed_kernel(),
+            Choice::Streamed => strided::streamed_kernel(),
+        }
+    }
+}
+
+impl Shape {
+    /// Elements that lie apart in a far destination.
+    fn apart(&self, target: Target) -> Choice {
+        match self.elem {
+            ..=LONGEST_ASKED if target == Target::Far => Choice::Owning,
+            WHOLE_LINES.. => Choice::Ending,
+            _ => Choice::Owning,
+        }
+    }
+
+    /// Whether rows move by registers of 64 bytes on processors that move rows so: in the cache unless they are short and near; out of
+    /// memory where what the processor fetches in vain weighs more than what stores past the caches save.
+    fn suits_rows(&self, processor: &Processor) -> bool {
+        let far = self.target.is_far();
+        let shortest = if self.near && !far { 3 * LINE } else { 2 * LINE };
+        let times = if self.elem < 6 * LINE { 3 } else { 2 };
+        let wasteful = self.elem <= 1024 && self.dense() && self.reach >= times * self.elem;
+        processor.rows_in_registers && self.elem >= shortest && (!far || wasteful)
+    }
+
+    /// Rows by registers, or by `memcpy` if they are long.
+    fn rows(&self) -> Choice {
+        match self.target.is_far() {
+            true => Choice::Rows { asks: true },
+            false if self.elem > Lines::LONGEST => Choice::Plain,
+            false => Choice::Rows { asks: !self.near },
+        }
+    }
+
+    /// Elements that do not lie apart in a far destination.
+    fn past(&self) -> Choice {
+        let Shape { elem, reach, .. } = *self;
+        let packed = self.places == Places::Packed;
+        let sixteens = elem.is_multiple_of(16);
+        let asks = reach >= elem + LINE && (2 * LINE..=LONGEST_ASKED).contains(&elem);
+        match elem {
+            // Reading is most of the work, and stores past the caches hold it up: plain ones are 1.1 to 1.4 times as fast with elements
+            // of 16 to 256 bytes at 5 to 8 times as many.
+            ..=256 if self.sparse() => self.plain(),
+            _ if asks => Choice::Asking { packed: packed && sixteens },
+            4 | 8 if packed => Choice::PackedElements,
+            _ if packed && sixteens => Choice::Packed,
+            _ if elem >= 2 * LINE => Choice::Streamed,
+            _ => self.plain(),
+        }
+    }
+
+    /// Elements of whose destination nothing is made use of.
+    fn plain(&self) -> Choice {
+        match self.elem {
+            128..=Lines::LONGEST => Choice::Lines { near: self.near },
+            _ => Choice::Plain,
+        }
+    }
+
+    fn dense(&self) -> bool {
+        matches!(self.places, Places::Packed | Places::Dense)
+    }
+
+    /// Whether elements come one by one from lines of which the processor foretells those of one load best.
+    fn suits_one_load(&self, processor: &Processor) -> bool {
+        self.elem == 16 && self.reach >= 2 * LINE && processor.foretells_one_load
+    }
+
+    /// Whether elements that share lines are of a size of which these are asked for.
+    fn shares(&self) -> bool {
+        (4..=16).contains(&self.elem)
+    }
+
+    /// Whether most of what is read besides elements is in vain: at most one byte of five is wanted, or one short element of two lines.
+    fn sparse(&self) -> bool {
+        self.reach >= 5 * self.elem || self.elem < LINE && self.reach >= 2 * LINE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(amd: bool, elem: usize, reach: usize, places: Places, near: bool, target: Target) -> String {
+        let processor = Processor::new(amd, 32 << 20, true);
+        format!("{:?}", Choice::of(&Shape { elem, reach, places, near, target }, &processor))
+    }
+
+    #[test]
+    fn the_loop_follows_from_the_shape_and_the_processor() {
+        use Places::{Apart, Dense, Packed, Sharing};
+        use Target::{Cached, Far, Memory, Shared};
+        let apart = Apart { whole: false };
+        for (elem, reach, places, near, target, amd, other) in [
+            (8, 64, Dense, true, Cached, "Plain", "Plain"),
+            (8, 8, apart, true, Shared, "Owning", "Owning"),
+            (8, 8, Sharing, false, Far, "Plain", "Sharing"),
+            (8, 24, Packed, false, Far, "PackedElements", "PackedElements"),
+            (16, 128, Dense, false, Far, "Plain", "OneLoad"),
+            (48, 96, Packed, false, Memory, "Packed", "Packed"),
+            (128, 256, Dense, true, Cached, "Lines { near: true }", "Lines { near: true }"),
+            (256, 512, Dense, true, Cached, "Rows { asks: false }", "Lines { near: true }"),
+            (256, 512, Dense, false, Cached, "Rows { asks: true }", "Lines { near: false }"),
+            (256, 512, Packed, false, Far, "Asking { packed: true }", "Asking { packed: true }"),
+            (256, 768, Packed, false, Far, "Rows { asks: true }", "Asking { packed: true }"),
+            (256, 2048, Dense, false, Far, "Rows { asks: true }", "Lines { near: false }"),
+            (256, 256, Dense, false, Far, "Streamed", "Streamed"),
+            (256, 256, apart, false, Far, "Owning", "Owning"),
+            (256, 256, apart, false, Memory, "Ending", "Ending"),
+            (256, 256, Apart { whole: true }, false, Far, "Streamed", "Streamed"),
+            (4096, 4096, apart, true, Shared, "Plain", "Owning"),
+            (4096, 4096, apart, true, Cached, "Plain", "Plain"),
+            (8192, 8192, apart, false, Far, "Ending", "Ending"),
+        ] {
+            let found = [true, false].map(|maker| chosen(maker, elem, reach, places, near, target));
+            assert_eq!(found, [amd, other], "{elem} bytes {reach} apart, {places:?}, {target:?}");
+        }
+    }
+
+    #[test]
+    fn a_target_is_as_far_as_its_size_and_that_of_the_copy() {
+        let processor = Processor::new(false, 32 << 20, false);
+        let targets = [1 << 10, 1 << 20, 4 << 20, 16 << 20].map(|len| Target::of(1 << 20, len, &processor));
+        assert_eq!(targets, [Target::Cached, Target::Shared, Target::Far, Target::Memory]);
+        assert_eq!(Target::of(1 << 10, 1 << 30, &processor), Target::Cached);
+    }
+}
