@@ -6,7 +6,7 @@
 use super::element::Lines;
 use super::processor::Processor;
 use super::stream::{self, LINE};
-use super::strided::{self, Kernel, LONGEST_ASKED, WHOLE_LINES};
+use super::strided::{self, Kernel, LONGEST_ASKED};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::{rows, wide};
 
@@ -103,7 +103,7 @@ impl Choice {
         let Shape { places, target, .. } = *shape;
         match places {
             Places::Apart { whole: true } if target.is_far() => Choice::Streamed,
-            Places::Apart { .. } if target.is_far() => shape.apart(target),
+            Places::Apart { .. } if target.is_far() => shape.apart(target, processor),
             _ if shape.suits_rows(processor) => shape.rows(),
             _ if target.is_far() && shape.suits_one_load(processor) => Choice::OneLoad,
             Places::Sharing if target.is_far() && shape.shares() && processor.asks_shared => Choice::Sharing,
@@ -138,10 +138,10 @@ impl Choice {
 
 impl Shape {
     /// Elements that lie apart in a far destination.
-    fn apart(&self, target: Target) -> Choice {
+    fn apart(&self, target: Target, processor: &Processor) -> Choice {
         match self.elem {
             ..=LONGEST_ASKED if target == Target::Far => Choice::Owning,
-            WHOLE_LINES.. => Choice::Ending,
+            long if long >= processor.ends_from => Choice::Ending,
             _ => Choice::Owning,
         }
     }
@@ -240,6 +240,7 @@ mod tests {
             (256, 2048, Dense, false, Far, "Rows { asks: true }", "Lines { near: false }"),
             (256, 256, Dense, false, Far, "Streamed", "Streamed"),
             (256, 256, apart, false, Far, "Owning", "Owning"),
+            (128, 128, apart, false, Memory, "Ending", "Owning"),
             (256, 256, apart, false, Memory, "Ending", "Ending"),
             (256, 256, Apart { whole: true }, false, Far, "Streamed", "Streamed"),
             (4096, 4096, apart, true, Shared, "Plain", "Owning"),

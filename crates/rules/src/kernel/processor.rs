@@ -19,6 +19,8 @@ pub(super) struct Processor {
     pub(super) asks_shared: bool,
     /// Whether elements of 16 bytes come out of memory faster by a loop of one load than by one of eight.
     pub(super) foretells_one_load: bool,
+    /// From how many bytes on runs that lie apart in memory go past the caches but for the lines that they begin and end inside of.
+    pub(super) ends_from: usize,
     /// Whether rows of some lines move faster by registers of 64 bytes, whose loads and stores cross lines, than by stores that do not.
     pub(super) rows_in_registers: bool,
 }
@@ -35,6 +37,7 @@ impl Processor {
         elements_ahead: 64,
         asks_shared: true,
         foretells_one_load: true,
+        ends_from: 192,
         rows_in_registers: false,
     };
 
@@ -50,6 +53,7 @@ impl Processor {
                 elements_ahead: 32,
                 asks_shared: false,
                 foretells_one_load: false,
+                ends_from: 128,
                 rows_in_registers: registers,
             },
             false => Processor { uncached, ..Self::ANY },
