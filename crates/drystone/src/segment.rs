@@ -30,6 +30,11 @@ const FEW: usize = 64 << 10;
 /// A log that grew by so much at once ends with a whole page, which the next write need not read back if the system has put it out.
 const WORTH_A_PAGE: u64 = 1 << 20;
 const PAGE: u64 = 4 << 10;
+/// The store is told of so much at a time that is about to be appended: a kill leaves no more unused, and what several writers write
+/// at once stands in pieces of this size.
+const AHEAD: u64 = 16 << 20;
+/// Less is not worth telling.
+const WORTH_TELLING: u64 = 1 << 20;
 /// Raw pieces carry one checksum per this many bytes.
 pub(crate) const UNIT_LOG2: u8 = 14;
 
@@ -45,6 +50,9 @@ pub(crate) struct Segment {
     pending: Vec<u8>,
     /// How long it was when it last ended with a promise.
     promised: u64,
+    /// Where the extent that was begun ends, and how far the store was told to make room for it.
+    coming: u64,
+    told: u64,
     /// Where the open extent's header stands in `pending`.
     extent: Option<usize>,
     ordinal: u64,
@@ -62,6 +70,8 @@ impl Segment {
             len: 0,
             pending,
             promised: 0,
+            coming: 0,
+            told: 0,
             extent: None,
             ordinal: 1,
         }
@@ -180,6 +190,7 @@ impl Segment {
         self.close_extent();
         self.pending.extend_from_slice(&frame::header(Kind::Extent, self.ordinal, len, 0));
         self.ordinal += 1;
+        self.coming = self.size() + len;
         self.size()
     }
 
@@ -211,6 +222,15 @@ impl Segment {
 
     /// Appends what is pending and `part`.
     fn hand_over(&mut self, part: &[u8]) -> Result<()> {
+        let from = self.told.max(self.len);
+        // It is for an object that is there.
+        if self.len > 0
+            && self.size() + part.len() as u64 > from
+            && self.coming.saturating_sub(from) >= WORTH_TELLING
+        {
+            self.told = self.coming.min(from + AHEAD);
+            self.store.make_room(&self.key, from, self.told);
+        }
         self.store.append(&self.key, self.len, &[&self.pending, part])?;
         self.len += (self.pending.len() + part.len()) as u64;
         self.pending.clear();
@@ -385,5 +405,26 @@ mod tests {
                 assert_eq!(bytes[trailer..trailer + piece.trailer as usize], le_bytes(&sums));
             }
         }
+    }
+
+    /// Blocks that stand beyond the end of a file take the place of others for as long as it is there.
+    #[test]
+    fn room_is_made_for_what_is_written_and_for_no_more() {
+        use std::os::unix::fs::MetadataExt;
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(drystone_store::LocalStore::create(dir.path()).unwrap());
+        let mut segment = Segment::new(store, &header());
+        let payload = vec![7; 2 * AHEAD as usize + 3 * PART + 77];
+        for len in [payload.len(), 10, WORTH_TELLING as usize, 20_000, payload.len() / 3] {
+            let piece = segment.push_raw(&payload[..len], |_| ()).unwrap();
+            segment.end().unwrap();
+            assert_eq!(piece.length, len as u64);
+            assert!(segment.told <= segment.len);
+            let found = dir.path().join(segment.key()).metadata().unwrap();
+            assert_eq!(found.len(), segment.len);
+            let preallocates = rustix::fs::statfs(dir.path()).unwrap().f_type as u32 != 0xEF53;
+            assert!(preallocates || found.blocks() * 512 <= found.len() + (64 << 10), "{found:?}");
+        }
+        assert!(segment.told > 0);
     }
 }

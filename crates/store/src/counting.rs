@@ -169,6 +169,10 @@ impl<S: Store> Store for CountingStore<S> {
         self.inner.append(key, at, parts)
     }
 
+    fn make_room(&self, key: &str, at: u64, end: u64) {
+        self.inner.make_room(key, at, end);
+    }
+
     fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
         self.tally.put(data.len(), sync);
         self.inner.put(key, data, mode, sync)

@@ -127,6 +127,12 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// prefix of `parts` may have been added: ask for the length.
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()>;
 
+    /// Says that the bytes from `at`, the end of the object, to `end` are about to be appended, in several calls: a store may find room
+    /// for them at once. It changes nothing that can be seen, and promises nothing; where there is no room, the append says so.
+    fn make_room(&self, key: &str, at: u64, end: u64) {
+        let _ = (key, at, end);
+    }
+
     /// Makes `data` the whole content of the object, atomically: a reader sees nothing of it or everything,
     /// also when this process is killed meanwhile. With `sync` it survives a power cut, name and bytes, when this
     /// returns; a power cut before that leaves nothing of it or everything, too: bytes become durable before the name.
@@ -273,6 +279,9 @@ macro_rules! forward_to_pointee {
             }
             fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
                 (**self).append(key, at, parts)
+            }
+            fn make_room(&self, key: &str, at: u64, end: u64) {
+                (**self).make_room(key, at, end);
             }
             fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
                 (**self).put(key, data, mode, sync)

@@ -26,6 +26,27 @@ pub(super) fn put_replaces_whole_objects(store: &dyn Store) {
     }
 }
 
+pub(super) fn room_that_is_made_is_not_seen(store: &dyn Store) {
+    store.make_room("absent", 0, 1 << 20);
+    store.make_room("../outside", 0, 1 << 20);
+    assert!(store.list("").expect("listing").is_empty(), "room makes no object");
+    if !store.features().append {
+        return;
+    }
+    store.append("k", 0, &[b"head"]).expect("at 0 an object is made");
+    for (at, end) in [(4, 3 << 20), (4, 5), (4, 4), (9, 4), (4, u64::MAX), (u64::MAX, u64::MAX)] {
+        store.make_room("k", at, end);
+        assert_eq!(
+            store.read_all("k", 100).expect("readable"),
+            b"head",
+            "room for {at}..{end} holds nothing"
+        );
+    }
+    let rest = pattern(2 << 20, 3);
+    store.append("k", 4, &[&rest]).expect("room or not, an append succeeds");
+    assert!(store.read_all("k", 3 << 20).expect("readable")[4..] == rest, "what was appended is there");
+}
+
 pub(super) fn appends_go_to_the_end_and_nowhere_else(store: &dyn Store) {
     if !store.features().append {
         return;

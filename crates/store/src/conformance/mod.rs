@@ -15,7 +15,7 @@ use crate::{PutMode, Store};
 /// # Panics
 /// When a promise is broken, with the promise and what was found.
 pub fn check(make: impl Fn() -> Box<dyn Store>) {
-    let checks: [fn(&dyn Store); 21] = [
+    let checks: [fn(&dyn Store); 22] = [
         reads::a_missing_object_is_not_found,
         reads::reads_are_exact,
         reads::reading_past_the_end_is_a_short_read,
@@ -28,6 +28,7 @@ pub fn check(make: impl Fn() -> Box<dyn Store>) {
         changes::put_if_absent_leaves_what_is_there,
         changes::put_replaces_whole_objects,
         changes::appends_go_to_the_end_and_nowhere_else,
+        changes::room_that_is_made_is_not_seen,
         changes::without_append_nothing_is_appended,
         changes::deleted_objects_are_gone_and_can_be_made_again,
         changes::sync_accepts_what_exists_only,

@@ -293,6 +293,10 @@ impl<S: Store> Store for FaultStore<S> {
         }
     }
 
+    fn make_room(&self, key: &str, at: u64, end: u64) {
+        self.inner.make_room(key, at, end);
+    }
+
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
         self.tally.append(parts);
         if !self.features().append {

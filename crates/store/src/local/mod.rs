@@ -20,6 +20,7 @@ mod handles;
 mod mapping;
 mod per_process;
 mod pool;
+mod room;
 mod targets;
 mod transfer;
 mod tree;
@@ -513,6 +514,14 @@ impl Store for Folder {
         if at == 0 { self.begin(key, &path, parts) } else { self.extend(key, at, parts) }
     }
 
+    fn make_room(&self, key: &str, at: u64, end: u64) {
+        // What is wrong with it is said by the append.
+        let there = self.may_write(key, "append to").and_then(|_| self.handle(key, "append to", true));
+        if let Ok((handle, _)) = there {
+            room::find(&handle.file, at, end);
+        }
+    }
+
     fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
         self.put_when(key, data, mode, sync, &|| Ok(()))
     }
@@ -605,6 +614,10 @@ impl Store for LocalStore {
 
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
         self.folder.append(key, at, parts)
+    }
+
+    fn make_room(&self, key: &str, at: u64, end: u64) {
+        self.folder.make_room(key, at, end);
     }
 
     fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
