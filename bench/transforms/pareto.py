@@ -45,8 +45,8 @@ AUTO = (
     "auto",
     "auto:size",
     "auto:speed",
-    *(f"auto:bandwidth={n}" for n in (25, 60, 100, 150, 300, 600)),
-    *(f"auto:read,bandwidth={n}" for n in (50, 200, 800)),
+    *(f"auto:bandwidth={n}" for n in (10, 25, 60, 100, 150, 300, 600)),
+    *(f"auto:read,bandwidth={n}" for n in (50, 200, 800, 3000)),
 )
 CHAINS = (
     "identity",

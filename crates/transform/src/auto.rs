@@ -220,9 +220,14 @@ impl Auto {
         }
     }
 
-    /// Elements of one of three samples: more where slow codecs are tried, which need them to show what they can.
+    /// Elements of one of three samples: more where slow codecs are tried, which need them to show what they can, and most where
+    /// writing may take long: what looks back for repetitions finds fewer in a small box, and begins with tables of its own.
     pub fn sample_count(&self) -> u64 {
-        if self.takes_its_time() { 16 << 10 } else { 8 << 10 }
+        match self.goal {
+            Goal::Size | Goal::Read => 64 << 10,
+            Goal::Store | Goal::Speed if self.takes_its_time() => 16 << 10,
+            Goal::Store | Goal::Speed => 8 << 10,
+        }
     }
 
     /// Tries every candidate on one sample, and on the others what may still win. `now` is a clock; `measured` is the
