@@ -206,10 +206,12 @@ fn attempt(
     let largest =
         plan.fetches.iter().map(Fetch::len).max().unwrap_or(0).saturating_add(decoded.saturating_mul(2));
     let most = (BUFFERS / largest.max(1)).clamp(1, 64) as usize;
-    let bytes: u64 = plan.fetches.iter().fold(0, |n: u64, f| n.saturating_add(f.len()));
     let raw = plan.works.iter().all(|work| job.entry(work).encoding.chain.is_empty());
-    let threads = match bytes {
+    // What is read for a few cells waits in a processor's cache; a second thread gains nothing.
+    let placed = out.raw().1 as u64;
+    let threads = match layout::read_or_decoded(plan, &prepared.slots) {
         ..layout::PARALLEL => 1,
+        ..layout::CONTENDED_RAW if raw && placed < layout::PARALLEL => 1,
         ..layout::CONTENDED_RAW if raw => threads().min(most).min(1 + processors::idle()),
         _ => threads().min(most),
     };

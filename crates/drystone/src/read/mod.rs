@@ -43,6 +43,7 @@ use crate::array::Target;
 use crate::container::{Container, Inner};
 use crate::error::must_exist;
 use crate::member::{Column, member, no_member};
+use crate::processors;
 use crate::put::logical;
 use crate::segment::crc32;
 use crate::snapshot::Snapshot;
@@ -71,12 +72,9 @@ static CONFIGURED: AtomicUsize = AtomicUsize::new(0);
 /// Threads a read or an encoding may use: `DRYSTONE_THREADS`, else as configured, else the processors, at most 8.
 pub(crate) fn threads() -> usize {
     static GIVEN: OnceLock<Option<usize>> = OnceLock::new();
-    static FOUND: OnceLock<usize> = OnceLock::new();
     let parsed = || std::env::var("DRYSTONE_THREADS").ok().and_then(|v| v.parse().ok()).filter(|n| *n > 0);
     let configured = Some(CONFIGURED.load(Ordering::Relaxed)).filter(|n| *n > 0);
-    GIVEN.get_or_init(parsed).or(configured).unwrap_or_else(|| {
-        *FOUND.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(8)))
-    })
+    GIVEN.get_or_init(parsed).or(configured).unwrap_or_else(|| processors::available().min(8))
 }
 
 /// What a configuration says of threads; it holds for the process.
@@ -615,7 +613,7 @@ impl Reading {
 
 /// Seconds that a plan is expected to take on a store as it was measured, or else as it is assumed to be.
 fn predicted(prepared: &Prepared, measured: Option<&Profile>, assumed: Device) -> f64 {
-    let (depth, working) = under_way(&prepared.plan, threads());
+    let (depth, working) = under_way(&prepared.plan, &prepared.slots, threads());
     let device = measured.map_or(assumed, |profile| profile.device(depth));
     predict_read(&prepared.plan, &prepared.slots, &device, working)
 }

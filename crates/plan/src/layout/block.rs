@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use crate::read_plan::{ReadPlan, Slot, decoding};
+use crate::read_plan::{ReadPlan, Slot, decoded_bytes, decoding};
 
 use super::even::Even;
 use super::{Bounds, Cost, Device, Doubt, Pattern, bytes, bytes_of, extents, search};
@@ -241,10 +241,16 @@ pub fn predict_block(
     Cost { requests, bytes: read, seconds }
 }
 
+/// Bytes by which it is told how many threads a planned read is worth: those read, or those decoded from them where these are more.
+pub fn read_or_decoded(plan: &ReadPlan, slots: &[Slot]) -> u64 {
+    let read = plan.fetches.iter().fold(0u64, |sum, fetch| sum.saturating_add(fetch.len()));
+    read.max(decoded_bytes(plan, slots))
+}
+
 /// Requests that a planned read keeps under way, carried out by at most so many threads; and how many threads work on it.
-pub fn under_way(plan: &ReadPlan, threads: usize) -> (usize, usize) {
-    let bytes = plan.fetches.iter().fold(0u64, |sum, fetch| sum.saturating_add(fetch.len()));
-    let working = if bytes < PARALLEL { 1 } else { threads.min(plan.fetches.len()).max(1) };
+pub fn under_way(plan: &ReadPlan, slots: &[Slot], threads: usize) -> (usize, usize) {
+    let alone = read_or_decoded(plan, slots) < PARALLEL;
+    let working = if alone { 1 } else { threads.min(plan.fetches.len()).max(1) };
     (if plan.ahead(|_| true).is_empty() { working } else { working.max(AHEAD) }, working)
 }
 

@@ -23,7 +23,7 @@ mod settle;
 
 pub use block::{
     AHEAD, CODED, CONTENDED_RAW, Cut, LOG, PARALLEL, closed_form, cut_block, predict_block, predict_read,
-    under_way,
+    read_or_decoded, under_way,
 };
 pub use cost::{Cost, Pattern, predict, standard_mix};
 pub use declared::declared_mix;

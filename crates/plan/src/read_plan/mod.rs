@@ -37,8 +37,8 @@ use crate::resolve::{Candidate, Resolved, resolve};
 use crate::selection::Selection;
 use coded::{Chains, Coded};
 use piece::{Place, Stored, bound};
-pub(crate) use replica::decoding;
 pub use replica::{Choice, PUBLISHED, numbers, offered};
+pub(crate) use replica::{decoded_bytes, decoding};
 
 pub use cells::{Cells, Picks};
 pub use listing::{Found, find, plan_listings};

@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
+use drystone_format::entry::Encoding;
+
 use super::{ReadPlan, Slot, Work};
 
 /// The number of the replica in `zarr/`; no stored replica has it.
@@ -74,11 +76,30 @@ pub(crate) fn decoding(plan: &ReadPlan, slots: &[Slot]) -> f64 {
         if encoding.chain.is_empty() || before.replace(piece) == Some(piece) {
             continue;
         }
-        let cells = work.part.chunk_shape.iter().fold(1u64, |n, edge| n.saturating_mul(*edge));
-        let bytes = cells.saturating_mul(u64::from(encoding.room())).saturating_mul(encoding.boxes());
-        seconds += PER_DECODED + bytes as f64 / rate(&encoding.chain);
+        seconds += PER_DECODED + decoded_len(work, encoding) as f64 / rate(&encoding.chain);
     }
     seconds
+}
+
+/// Bytes that a plan decodes, a piece that several works in a row share once.
+pub(crate) fn decoded_bytes(plan: &ReadPlan, slots: &[Slot]) -> u64 {
+    let mut before = None;
+    plan.works.iter().fold(0, |sum: u64, work| {
+        let candidate = slots.get(work.slot).and_then(|slot| slot.candidates.get(work.entry));
+        let coded = candidate.filter(|candidate| !candidate.entry.encoding.chain.is_empty());
+        let first = coded.filter(|candidate| {
+            let piece = (candidate.entry.source, work.piece);
+            before.replace(piece) != Some(piece)
+        });
+        let len = first.map_or(0, |candidate| decoded_len(work, &candidate.entry.encoding));
+        sum.saturating_add(len)
+    })
+}
+
+/// Bytes of a work's whole subchunk.
+fn decoded_len(work: &Work, encoding: &Encoding) -> u64 {
+    let cells = work.part.chunk_shape.iter().fold(1u64, |n, edge| n.saturating_mul(*edge));
+    cells.saturating_mul(u64::from(encoding.room())).saturating_mul(encoding.boxes())
 }
 
 /// Runs of cells that a work copies: those that lie together both in the subchunk and where they go.
