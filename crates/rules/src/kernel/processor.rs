@@ -145,6 +145,8 @@ mod tests {
             return;
         };
         let amd = matches!(&asked::maker(), b"AuthenticAMD" | b"HygonGenuine");
-        assert_eq!(asked::shared_cache(amd) >> 10, kibibytes);
+        let found = asked::shared_cache(amd) >> 10;
+        // A guest may be told of it in another way.
+        assert!([0, kibibytes].contains(&found), "{found} KiB, the system says {kibibytes}");
     }
 }
