@@ -17,6 +17,31 @@ pub(super) fn put_if_absent_leaves_what_is_there(store: &dyn Store) {
     assert_eq!(store.list("").expect("listing").len(), 2, "a refused put leaves nothing behind");
 }
 
+pub(super) fn an_object_is_put_after_what_it_names_or_not_at_all(store: &dyn Store) {
+    write(store, "log/s", b"bytes");
+    for mode in [PutMode::IfAbsent, PutMode::Replace] {
+        expect_error!(
+            store.put_after(&["log/s", "log/absent"], "new/k", b"1", mode),
+            NotFound { key, .. } if key == "log/absent",
+            "a put after what is not there"
+        );
+        assert!(
+            !store.exists("new/k").expect("a question"),
+            "{mode:?}: nothing names what could not be synced"
+        );
+    }
+    store.put_after(&["log/s"], "new/k", b"1", PutMode::IfAbsent).expect("what it names is there");
+    expect_error!(
+        store.put_after(&["log/s"], "new/k", b"2", PutMode::IfAbsent),
+        AlreadyExists { .. },
+        "put if absent of what exists"
+    );
+    assert_eq!(store.read_all("new/k", 9).expect("readable"), b"1", "the loser changes nothing");
+    store.put_after(&[], "new/k", b"3", PutMode::Replace).expect("what names nothing can be put");
+    assert_eq!(store.read_all("new/k", 9).expect("readable"), b"3", "and replaced");
+    assert_eq!(store.list("").expect("listing").len(), 2, "a refused put leaves nothing behind");
+}
+
 pub(super) fn put_replaces_whole_objects(store: &dyn Store) {
     for (step, len) in [100, 7, 0, 5000].into_iter().enumerate() {
         let bytes = pattern(len, step as u8);

@@ -15,7 +15,7 @@ use crate::{PutMode, Store};
 /// # Panics
 /// When a promise is broken, with the promise and what was found.
 pub fn check(make: impl Fn() -> Box<dyn Store>) {
-    let checks: [fn(&dyn Store); 22] = [
+    let checks: [fn(&dyn Store); 23] = [
         reads::a_missing_object_is_not_found,
         reads::reads_are_exact,
         reads::reading_past_the_end_is_a_short_read,
@@ -27,6 +27,7 @@ pub fn check(make: impl Fn() -> Box<dyn Store>) {
         reads::keys_are_checked_by_every_method,
         changes::put_if_absent_leaves_what_is_there,
         changes::put_replaces_whole_objects,
+        changes::an_object_is_put_after_what_it_names_or_not_at_all,
         changes::appends_go_to_the_end_and_nowhere_else,
         changes::room_that_is_made_is_not_seen,
         changes::without_append_nothing_is_appended,

@@ -765,23 +765,6 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_put_after_what_it_names_is_synced_or_not_at_all() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = LocalStore::create(dir.path()).unwrap();
-        store.append("log/s", 0, &[b"bytes"]).unwrap();
-        for mode in [PutMode::IfAbsent, PutMode::Replace] {
-            let lost = store.put_after(&["log/s", "log/absent"], "new/k", b"1", mode);
-            assert!(matches!(lost, Err(StoreError::NotFound { key, .. }) if key == "log/absent"));
-            assert!(!store.exists("new/k").unwrap(), "{mode:?}");
-        }
-        store.put_after(&["log/s"], "new/k", b"1", PutMode::IfAbsent).unwrap();
-        let taken = store.put_after(&["log/s"], "new/k", b"2", PutMode::IfAbsent);
-        assert!(matches!(taken, Err(StoreError::AlreadyExists { .. })));
-        store.put_after(&[], "new/k", b"3", PutMode::Replace).unwrap();
-        assert_eq!(store.read_all("new/k", 9).unwrap(), b"3");
-    }
-
-    #[test]
     fn a_device_is_the_same_for_all_folders_on_it() {
         let dir = tempfile::tempdir().unwrap();
         let one = LocalStore::create(dir.path().join("a")).unwrap().device();
