@@ -38,7 +38,7 @@ QUESTIONS = (
         "A part of an array, by pattern, chunking and transform",
         "A subvolume of a quarter of each edge, and planes across x and y, from chunks of 2^3 to 16^3 of the domain; *cold* is with the "
         "system's cache dropped. `aplod partial` asks for a relative error of 0.04.",
-        ["patterns.py", "--edge", "128", "--rounds", "5"],
+        ["patterns.py", "--edge", "128", "--rounds", "9"],
         ["patterns.py", "--edge", "32", "--rounds", "1", "--cuts", "2"],
         False,
     ),
@@ -70,7 +70,7 @@ QUESTIONS = (
         "checksums and the commit, `auto` with its trials. A peer's point lies *above* if no goal or bandwidth of `auto` has both its ratio and its "
         "speed at the same number of threads (1 % of ratio and 5 % of speed are noise), *beyond* if no mix of two has (blocks of one and of the "
         "other, in turn); points that save less than 1 % do not count. pcodec's wheel is compiled for processors with AVX2 and BMI2; ours for any.",
-        ["pareto.py", "--n", "160", "--steps", "40", "--seconds", "0.2", "--only", *FIELDS],
+        ["pareto.py", "--n", "160", "--steps", "40", "--seconds", "0.1", "--only", *FIELDS],
         ["pareto.py", "--n", "24", "--steps", "5", "--rounds", "1", "--only", "wave_f8"],
         False,
     ),
