@@ -395,8 +395,8 @@ mpi_io_test. MPI-IO is ROMIO with collective calls and one view per array; HDF5 
 fill values; `files` is a file per process. All but Drystone make a new file per checkpoint, and its opening and closing count;
 Drystone's container is opened once. Times are medians of the slowest rank; below 1 is faster in the column of ratios. Requests
 and bytes are exact, of all ranks together: of Drystone for a further checkpoint, and beside it (`once`) what a run adds, whatever
-its length: the container, its logs, and closing them. Ranks share {os.cpu_count()} cores, so more ranks than that show what is asked
-of a file system, not how a cluster would scale.
+its length: the container, its logs, and closing them. What Drystone maps out of the page cache is in no count of reads. Ranks share
+{os.cpu_count()} cores, so more ranks than that show what is asked of a file system, not how a cluster would scale.
 
 {busy}{text}"""
 
