@@ -69,7 +69,8 @@ QUESTIONS = (
         "Simulated fields of 160^3 cells, in memory, each through its own arrays with chunks of about 2 MiB; MB/s of data, ours with statistics, histograms, "
         "checksums and the commit, `auto` with its trials. A peer's point lies *above* if no goal or bandwidth of `auto` has both its ratio and its "
         "speed at the same number of threads (1 % of ratio and 5 % of speed are noise), *beyond* if no mix of two has (blocks of one and of the "
-        "other, in turn); points that save less than 1 % do not count. pcodec's wheel is compiled for processors with AVX2 and BMI2; ours for any.",
+        "other, in turn); points that save less than 1 % do not count. Each point is the best of two passes over all of "
+        "them. pcodec's wheel is compiled for processors with AVX2 and BMI2; ours for any.",
         ["pareto.py", "--n", "160", "--steps", "40", "--seconds", "0.1", "--only", *FIELDS],
         ["pareto.py", "--n", "24", "--steps", "5", "--rounds", "1", "--only", "wave_f8"],
         False,

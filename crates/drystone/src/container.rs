@@ -326,7 +326,7 @@ impl Container {
         placing: Option<Arc<Placing>>,
     ) -> Result<Self> {
         if let Some(threads) = config.as_ref().and_then(|config| config.threads) {
-            crate::read::set_threads(threads);
+            crate::processors::set_threads(threads);
         }
         let pages = PageLoader::new(store.clone());
         let writable = mode != Mode::Read;

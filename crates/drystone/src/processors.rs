@@ -1,9 +1,26 @@
-//! How many processors nobody uses at this moment.
+//! How many processors there are, how many of them this process may use, and how many nobody uses at this moment.
 //!
 //! A thread that is started where others want every processor comes late, and who started it waits: work that takes one thread less
 //! than a turn of the scheduler is shared only with processors that are idle.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Threads that a configuration allows; 0 where none was found.
+static CONFIGURED: AtomicUsize = AtomicUsize::new(0);
+
+/// Threads a read or an encoding may use: `DRYSTONE_THREADS`, else as configured, else the processors, at most 8.
+pub(crate) fn threads() -> usize {
+    static GIVEN: OnceLock<Option<usize>> = OnceLock::new();
+    let parsed = || std::env::var("DRYSTONE_THREADS").ok().and_then(|v| v.parse().ok()).filter(|n| *n > 0);
+    let configured = Some(CONFIGURED.load(Ordering::Relaxed)).filter(|n| *n > 0);
+    GIVEN.get_or_init(parsed).or(configured).unwrap_or_else(|| available().min(8))
+}
+
+/// What a configuration says of threads; it holds for the process.
+pub(crate) fn set_threads(threads: usize) {
+    CONFIGURED.store(threads, Ordering::Relaxed);
+}
 
 /// Processors that this process may use. Looked up once: the system answers by reading files of control groups.
 pub(crate) fn available() -> usize {
@@ -13,11 +30,21 @@ pub(crate) fn available() -> usize {
 
 /// Processors on which nothing runs, as the system counts it now; 0 where it does not tell (it does on Linux).
 pub(crate) fn idle() -> usize {
-    let load = std::fs::read_to_string("/proc/loadavg").ok();
-    load.and_then(|load| running(&load)).map_or(0, |running| available().saturating_sub(running.max(1)))
+    told().and_then(|load| running(&load)).map_or(0, |running| available().saturating_sub(running.max(1)))
 }
 
-/// Threads that run or could, of all programs: the first number of the fourth field (proc_loadavg(5)).
+/// Programs that wanted a processor in the last minute, per processor; `None` where the system does not tell.
+pub(crate) fn load() -> Option<f64> {
+    let all: f64 = told()?.split_whitespace().next()?.parse().ok()?;
+    Some(all / available() as f64)
+}
+
+/// What the system tells of its load (proc_loadavg(5)).
+fn told() -> Option<String> {
+    std::fs::read_to_string("/proc/loadavg").ok()
+}
+
+/// Threads that run or could, of all programs: the first number of the fourth field.
 fn running(load: &str) -> Option<usize> {
     load.split(' ').nth(3)?.split('/').next()?.parse().ok()
 }

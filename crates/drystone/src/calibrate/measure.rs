@@ -13,6 +13,7 @@ use drystone_plan::layout::{Doubt, LARGE, Profile, SMALL, Turns, settle};
 use drystone_store::{PutMode, Reply, Request, Store, StoreError};
 
 use crate::container::lock;
+use crate::processors;
 use crate::random::{id64, now};
 use crate::{Error, Result};
 
@@ -52,7 +53,7 @@ pub(super) fn measure(store: &dyn Store, limits: &Limits) -> Result<Profile> {
         return Err(Error::invalid("a calibration needs at least 16 MiB and some time"));
     }
     remove_stale(store)?;
-    let load = load();
+    let load = processors::load();
     let mut probe =
         Probe { store, prefix: format!("{PREFIX}{:016x}-{:016x}", now(), id64()), pieces: Vec::new() };
     let write = probe.write(limits)?;
@@ -64,14 +65,6 @@ pub(super) fn measure(store: &dyn Store, limits: &Limits) -> Result<Profile> {
     }
     let probed = probe.pieces.len() as u64 * PIECE;
     Ok(Profile { reads, write, sync, cold, probed, time: now(), doubt: Doubt { load, ..doubt } })
-}
-
-/// Programs that want a processor, per processor, in the last minute; `None` where the system does not say.
-fn load() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
-    let processors = std::thread::available_parallelism().ok()?.get();
-    let all: f64 = text.split_whitespace().next()?.parse().ok()?;
-    Some(all / processors as f64)
 }
 
 fn remove_stale(store: &dyn Store) -> Result<()> {

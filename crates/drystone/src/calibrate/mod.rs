@@ -19,7 +19,7 @@ use drystone_plan::layout::{AHEAD, Device, Profile};
 use drystone_store::Store;
 
 use crate::container::{Container, lock};
-use crate::read::threads;
+use crate::processors::threads;
 use crate::{Error, Result};
 
 pub use measure::Limits;

@@ -35,14 +35,14 @@ use drystone_transform::{Chain, Logical, Scratch, TransformError};
 use super::coded::Waiting;
 use super::published::{self, Shelf, Shelved};
 use super::trailers::{self, Needed};
-use super::{Prepared, Reading, segment_key, threads};
+use super::{Prepared, Reading, segment_key};
 use crate::array::Target;
 use crate::container::{Inner, lock};
 use crate::error::must_exist;
 use crate::layout::Table;
 use crate::lent::{Kept, Lent};
 use crate::member::Column;
-use crate::processors;
+use crate::processors::{idle, threads};
 use crate::put::{MAX_SUBCHUNK, logical, rule_error};
 use crate::segment::crc32;
 use crate::snapshot::Snapshot;
@@ -212,7 +212,7 @@ fn attempt(
     let threads = match layout::read_or_decoded(plan, &prepared.slots) {
         ..layout::PARALLEL => 1,
         ..layout::CONTENDED_RAW if raw && placed < layout::PARALLEL => 1,
-        ..layout::CONTENDED_RAW if raw => threads().min(most).min(1 + processors::idle()),
+        ..layout::CONTENDED_RAW if raw => threads().min(most).min(1 + idle()),
         _ => threads().min(most),
     };
     let began = Instant::now();

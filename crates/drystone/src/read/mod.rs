@@ -21,8 +21,6 @@ mod trailers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::{Entry, Piece};
@@ -43,7 +41,7 @@ use crate::array::Target;
 use crate::container::{Container, Inner};
 use crate::error::must_exist;
 use crate::member::{Column, member, no_member};
-use crate::processors;
+use crate::processors::threads;
 use crate::put::logical;
 use crate::segment::crc32;
 use crate::snapshot::Snapshot;
@@ -65,22 +63,6 @@ const OPTIONS: Options = Options { gap: 16 << 10, max_request: 1 << 20, precisio
 const UNMEASURED: Device = Device { bandwidth: 1e9, request: 3e-5 };
 /// Candidates planned at a time: bounds the memory of plans.
 const BATCH: usize = 20_000;
-
-/// Threads that a configuration allows; 0 where none was found.
-static CONFIGURED: AtomicUsize = AtomicUsize::new(0);
-
-/// Threads a read or an encoding may use: `DRYSTONE_THREADS`, else as configured, else the processors, at most 8.
-pub(crate) fn threads() -> usize {
-    static GIVEN: OnceLock<Option<usize>> = OnceLock::new();
-    let parsed = || std::env::var("DRYSTONE_THREADS").ok().and_then(|v| v.parse().ok()).filter(|n| *n > 0);
-    let configured = Some(CONFIGURED.load(Ordering::Relaxed)).filter(|n| *n > 0);
-    GIVEN.get_or_init(parsed).or(configured).unwrap_or_else(|| processors::available().min(8))
-}
-
-/// What a configuration says of threads; it holds for the process.
-pub(crate) fn set_threads(threads: usize) {
-    CONFIGURED.store(threads, Ordering::Relaxed);
-}
 
 /// What a read cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

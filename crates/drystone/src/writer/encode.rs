@@ -42,7 +42,7 @@ pub(super) fn encode_all(
 ) -> Result<Vec<Coded>> {
     let item = u64::from(part.laid.room);
     let bytes: u64 = grid.iter().map(|(_, e)| e.iter().product::<u64>() * item).sum();
-    let threads = crate::read::threads().min(grid.len());
+    let threads = crate::processors::threads().min(grid.len());
     let run = |range: &[(Vec<u64>, Vec<u64>)]| -> Result<Vec<Coded>> {
         let Encoder { gathered, scratch } = &mut *Lent::<Encoder>::take();
         range.iter().map(|(f, e)| part.encode(data, f, e, gathered, scratch)).collect()
@@ -75,7 +75,7 @@ pub(super) fn encode_ahead<'g>(
     mut batches: impl Iterator<Item = &'g [(Vec<u64>, Vec<u64>)]>,
     mut store: impl FnMut(Vec<Coded>) -> Result<()>,
 ) -> Result<()> {
-    if crate::read::threads() < 2 {
+    if crate::processors::threads() < 2 {
         return batches.try_for_each(|batch| store(encode_all(part, data, batch)?));
     }
     std::thread::scope(|scope| {

@@ -583,7 +583,7 @@ impl Writer {
     /// Whether a second thread finds a processor: the ranks of a run are taken to share those of this node.
     fn has_spare_processor(&self) -> bool {
         let ranks = self.shared.rank.map_or(1, |rank| rank.nranks.max(1) as usize);
-        crate::read::threads() / ranks >= 2
+        crate::processors::threads() / ranks >= 2
     }
 
     fn put_coded(

@@ -243,8 +243,7 @@ pub fn predict_block(
 
 /// Bytes by which it is told how many threads a planned read is worth: those read, or those decoded from them where these are more.
 pub fn read_or_decoded(plan: &ReadPlan, slots: &[Slot]) -> u64 {
-    let read = plan.fetches.iter().fold(0u64, |sum, fetch| sum.saturating_add(fetch.len()));
-    read.max(decoded_bytes(plan, slots))
+    plan.payload_bytes().max(decoded_bytes(plan, slots))
 }
 
 /// Requests that a planned read keeps under way, carried out by at most so many threads; and how many threads work on it.

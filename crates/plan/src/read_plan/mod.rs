@@ -113,6 +113,11 @@ pub struct Work {
 }
 
 impl ReadPlan {
+    /// Bytes of the payloads that are read.
+    pub fn payload_bytes(&self) -> u64 {
+        self.fetches.iter().fold(0, |sum: u64, fetch| sum.saturating_add(fetch.len()))
+    }
+
     /// What a store is told of before the requests are carried out: all payloads, and those requests for trailers that are still
     /// `missing`, by their number in the plan.
     pub fn ahead(&self, missing: impl Fn(usize) -> bool) -> Vec<(u32, Range<u64>)> {
@@ -426,8 +431,8 @@ impl<'a> Planner<'a> {
         plan.trailers = coalesce(self.trailers, gap, most);
         plan.fetches = coalesce(self.payloads, gap, most);
         plan.requests = plan.trailers.len() + plan.fetches.len();
-        let payloads = plan.fetches.iter().fold(0u64, |sum, fetch| sum.saturating_add(fetch.len()));
-        plan.read_bytes = plan.trailers.iter().fold(payloads, |sum, fetch| sum.saturating_add(fetch.len()));
+        plan.read_bytes =
+            plan.trailers.iter().fold(plan.payload_bytes(), |sum, fetch| sum.saturating_add(fetch.len()));
         plan
     }
 }

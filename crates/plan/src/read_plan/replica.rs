@@ -60,39 +60,33 @@ impl Display for Choice {
     }
 }
 
-/// Seconds to decode and place what a plan reads. A piece that several works in a row share is decoded once.
+/// Seconds to decode and place what a plan reads.
 pub(crate) fn decoding(plan: &ReadPlan, slots: &[Slot]) -> f64 {
-    let mut before = None;
-    let mut seconds = 0.0;
-    for work in &plan.works {
-        let Some(candidate) = slots.get(work.slot).and_then(|s| s.candidates.get(work.entry)) else {
-            continue;
-        };
-        let encoding = &candidate.entry.encoding;
-        let placed = work.part.cells().saturating_mul(u64::from(encoding.item));
-        let runs = slots.get(work.slot).map_or(0, |slot| runs(work, slot));
-        seconds += placed as f64 / PLACING + runs as f64 * PER_RUN;
-        let piece = (candidate.entry.source, work.piece);
-        if encoding.chain.is_empty() || before.replace(piece) == Some(piece) {
-            continue;
-        }
-        seconds += PER_DECODED + decoded_len(work, encoding) as f64 / rate(&encoding.chain);
-    }
-    seconds
+    let placing = plan.works.iter().filter_map(|work| {
+        let slot = slots.get(work.slot)?;
+        let item = slot.candidates.get(work.entry)?.entry.encoding.item;
+        let placed = work.part.cells().saturating_mul(u64::from(item));
+        Some(placed as f64 / PLACING + runs(work, slot) as f64 * PER_RUN)
+    });
+    let decoding = coded(plan, slots).map(|(encoding, len)| PER_DECODED + len as f64 / rate(&encoding.chain));
+    placing.chain(decoding).sum()
 }
 
-/// Bytes that a plan decodes, a piece that several works in a row share once.
+/// Bytes that a plan decodes.
 pub(crate) fn decoded_bytes(plan: &ReadPlan, slots: &[Slot]) -> u64 {
+    coded(plan, slots).fold(0, |sum: u64, (_, len)| sum.saturating_add(len))
+}
+
+/// What a plan decodes, with its decoded bytes. A piece that several works in a row share is decoded once.
+fn coded<'a>(plan: &'a ReadPlan, slots: &'a [Slot]) -> impl Iterator<Item = (&'a Encoding, u64)> {
     let mut before = None;
-    plan.works.iter().fold(0, |sum: u64, work| {
-        let candidate = slots.get(work.slot).and_then(|slot| slot.candidates.get(work.entry));
-        let coded = candidate.filter(|candidate| !candidate.entry.encoding.chain.is_empty());
-        let first = coded.filter(|candidate| {
-            let piece = (candidate.entry.source, work.piece);
-            before.replace(piece) != Some(piece)
-        });
-        let len = first.map_or(0, |candidate| decoded_len(work, &candidate.entry.encoding));
-        sum.saturating_add(len)
+    plan.works.iter().filter_map(move |work| {
+        let entry = &slots.get(work.slot)?.candidates.get(work.entry)?.entry;
+        let piece = (entry.source, work.piece);
+        if entry.encoding.chain.is_empty() || before.replace(piece) == Some(piece) {
+            return None;
+        }
+        Some((&*entry.encoding, decoded_len(work, &entry.encoding)))
     })
 }
 

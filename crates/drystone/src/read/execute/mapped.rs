@@ -104,7 +104,7 @@ impl Job<'_> {
 
     /// How the raw cells of a plan are fetched; `None` where the store lends none of them.
     fn turn(&self, plan: &ReadPlan) -> Option<Turn<'static>> {
-        let bytes = plan.fetches.iter().fold(0u64, |sum, fetch| sum.saturating_add(fetch.len()));
+        let bytes = plan.payload_bytes();
         let least = self.reading.inner.store.lends_from()?;
         // A destination that stays in the caches is filled as fast by reading to it.
         let long = bytes.min(self.out.raw().1 as u64) >= least;
@@ -113,7 +113,7 @@ impl Job<'_> {
 
     /// Shares of the plan that can be taken so, by so many threads.
     fn shares(&self, plan: &ReadPlan, threads: usize) -> Result<Vec<Share>> {
-        let bytes = plan.fetches.iter().fold(0u64, |sum, fetch| sum.saturating_add(fetch.len()));
+        let bytes = plan.payload_bytes();
         let (most, least) = WINDOWS;
         let window = if threads < 2 { most } else { (bytes / threads as u64).clamp(least, most) };
         let mut copies = Vec::new();
