@@ -1,7 +1,8 @@
 //! Decoding one LZ4 block (`lz4_Block_format.md` of the lz4 project): sequences of literals and of copies of what was decoded before.
 //!
 //! Most sequences are shorter than a register or two, so their bytes are moved by whole registers, which write beyond the end what
-//! the next sequence writes again. Near the ends of either buffer exactly the bytes of a sequence are moved.
+//! the next sequence writes again. Near the ends of either buffer exactly the bytes of a sequence are moved; a long copy that ends
+//! there, as constant planes of shuffled cells do, is moved by registers up to there.
 //!
 //! Invariants
 //! - every length and distance is compared with what is left of both buffers before a byte moves;
@@ -16,6 +17,12 @@ const WIDTH: usize = 16;
 const HALF: usize = 8;
 /// What must be left behind a sequence of both buffers so that whole registers may be moved.
 const ROOM: usize = 2 * WIDTH;
+/// Literals that are moved by registers; more are left to the system's library.
+const FEW: usize = 8 * WIDTH;
+/// What must be left of both so that a sequence whose lengths are in its token is moved without a question: its token, a register and a
+/// distance; a register, and a copy of at most 18 bytes in three halves of one.
+const SHORT_STORED: usize = 1 + WIDTH + 2;
+const SHORT_ROOM: usize = WIDTH + 3 * HALF;
 /// A copy's least length, which its token leaves out.
 const MIN_MATCH: usize = 4;
 /// A length of four bits that goes on in further bytes.
@@ -54,25 +61,52 @@ pub(super) fn decode(block: &[u8], out: &mut [u8]) -> Result<(), Damage> {
     // Places in `block` and `out`: at most `len` and `room` all the time.
     let (mut at, mut end) = (0, 0);
     loop {
+        // Most sequences have short lengths and a copy that repeats no sooner than half a register: no branch depends on these.
+        while len - at >= SHORT_STORED && room - end >= SHORT_ROOM {
+            // SAFETY: token, a register of literals and a distance are in `block`.
+            let (token, literals, distance) = unsafe { short(from.add(at)) };
+            let copied = token & MORE;
+            let before = end + literals;
+            if literals == MORE || copied == MORE || distance < HALF || distance > before {
+                break;
+            }
+            // SAFETY: there is room for two registers and half of one; `block` and `out` do not overlap. What is copied stands at least half a
+            // register before its place, and was written.
+            unsafe {
+                put(to.add(end), take(from.add(at + 1)));
+                let (place, source) = (to.add(before), to.add(before - distance));
+                for half in 0..3 {
+                    let bytes = source.add(half * HALF).cast::<[u8; HALF]>().read();
+                    place.add(half * HALF).cast::<[u8; HALF]>().write(bytes);
+                }
+            }
+            at += 1 + literals + 2;
+            end = before + copied + MIN_MATCH;
+        }
         let token = *block.get(at).ok_or(Damage::Truncated)? as usize;
         at += 1;
         let mut literals = token >> 4;
-        let ample = len - at >= ROOM && room - end >= ROOM;
         if literals == MORE {
             literals += more(block, &mut at)?;
         }
-        if literals < MORE && ample {
-            // SAFETY: there is room for more; `block` and `out` do not overlap.
-            unsafe { put(to.add(end), take(from.add(at))) };
-        } else {
-            if literals > len - at {
-                return Err(Damage::Truncated);
+        if literals > len - at {
+            return Err(Damage::Truncated);
+        }
+        if literals > room - end {
+            return Err(Damage::TooLong);
+        }
+        let ample = len - at - literals >= WIDTH && room - end - literals >= WIDTH;
+        // SAFETY: as was just compared; of whole registers less than one more is moved. `block` and `out` do not overlap.
+        unsafe {
+            if literals <= FEW && ample {
+                let mut done = 0;
+                while done < literals {
+                    put(to.add(end + done), take(from.add(at + done)));
+                    done += WIDTH;
+                }
+            } else {
+                ptr::copy_nonoverlapping(from.add(at), to.add(end), literals);
             }
-            if literals > room - end {
-                return Err(Damage::TooLong);
-            }
-            // SAFETY: as was just compared; beyond them nothing is touched, and `block` and `out` do not overlap.
-            unsafe { ptr::copy_nonoverlapping(from.add(at), to.add(end), literals) };
         }
         (at, end) = (at + literals, end + literals);
         // The last sequence is literals only.
@@ -99,6 +133,21 @@ pub(super) fn decode(block: &[u8], out: &mut [u8]) -> Result<(), Damage> {
     }
 }
 
+/// The token of a sequence, the count of its literals, and its distance if that count is less than [`MORE`].
+///
+/// # Safety
+/// [`SHORT_STORED`] bytes may be read.
+#[inline]
+unsafe fn short(from: *const u8) -> (usize, usize, usize) {
+    // SAFETY: the distance stands behind at most 15 literals.
+    unsafe {
+        let token = usize::from(*from);
+        let literals = token >> 4;
+        let distance = u16::from_le_bytes(from.add(1 + literals).cast::<[u8; 2]>().read());
+        (token, literals, usize::from(distance))
+    }
+}
+
 /// The rest of a length: bytes that are added up, until one is not 255.
 #[inline]
 fn more(block: &[u8], at: &mut usize) -> Result<usize, Damage> {
@@ -119,14 +168,33 @@ fn more(block: &[u8], at: &mut usize) -> Result<usize, Damage> {
 /// `distance` bytes before `to` are initialised, at least one; `count` bytes from `to` on may be written, and `room` behind them.
 #[inline]
 unsafe fn repeat(to: *mut u8, distance: usize, count: usize, room: usize) {
+    if room < ROOM {
+        let most = (count + room).saturating_sub(ROOM);
+        // SAFETY: `ROOM` bytes and more are left behind the first `most` bytes; of the others each is read after it was written.
+        unsafe {
+            if most > 0 {
+                repeat_ample(to, distance, most);
+            }
+            for n in most..count {
+                *to.add(n) = *to.add(n).sub(distance);
+            }
+        }
+        return;
+    }
+    // SAFETY: as the caller promises.
+    unsafe { repeat_ample(to, distance, count) }
+}
+
+/// The same where [`ROOM`] bytes and more may be written behind `count`.
+///
+/// # Safety
+/// As of [`repeat`].
+#[inline]
+unsafe fn repeat_ample(to: *mut u8, distance: usize, count: usize) {
     // SAFETY: all bytes read are before those written, and so initialised; at most `ROOM - 1` bytes are written behind `count`.
     unsafe {
         let from = to.sub(distance);
-        if room < ROOM {
-            for n in 0..count {
-                *to.add(n) = *from.add(n);
-            }
-        } else if distance >= WIDTH {
+        if distance >= WIDTH {
             put(to, take(from));
             let mut done = WIDTH;
             while done < count {
@@ -208,8 +276,8 @@ mod tests {
         (found, (expected.ok() == Some(len)).then_some(theirs))
     }
 
-    /// One sequence of `literals` and a copy, and four literals to end with.
-    fn sequence(literals: usize, distance: u16, copied: usize) -> Vec<u8> {
+    /// One sequence of `literals` and a copy, and literals to end with.
+    fn sequence(literals: usize, distance: u16, copied: usize, last: usize) -> Vec<u8> {
         let length = |mut rest: usize, out: &mut Vec<u8>| {
             while rest >= 255 {
                 out.push(255);
@@ -227,19 +295,26 @@ mod tests {
         if copied >= MORE {
             length(copied - MORE, &mut out);
         }
-        out.extend([4 << 4, 1, 2, 3, 4]);
+        out.push((last.min(MORE) << 4) as u8);
+        if last >= MORE {
+            length(last - MORE, &mut out);
+        }
+        out.extend((0..last).map(|n| (n * 11) as u8));
         out
     }
 
     #[test]
     fn copies_of_every_distance_and_length_repeat_what_is_before_them() {
-        for literals in [1, 2, 7, 14, 15, 16, 40, 300] {
-            for distance in (1..=40).chain([100, 299, 300]).filter(|d| *d <= literals) {
-                for copied in (4..40).chain([255, 269, 270, 600]) {
-                    let block = sequence(literals, distance as u16, copied);
-                    let (found, expected) = both(&block, literals + copied + 4);
-                    assert_eq!(found.ok(), expected, "{literals} {distance} {copied}");
-                    assert!(expected.is_some());
+        // The copy stands near the end of the block, of its room, or of neither.
+        for last in [4, 20, 70, 200] {
+            for literals in [1, 2, 7, 14, 15, 16, 40, 128, 129, 300] {
+                for distance in (1..=40).chain([100, 299, 300]).filter(|d| *d <= literals) {
+                    for copied in (4..40).chain([255, 269, 270, 600]) {
+                        let block = sequence(literals, distance as u16, copied, last);
+                        let (found, expected) = both(&block, literals + copied + last);
+                        assert_eq!(found.ok(), expected, "{literals} {distance} {copied} {last}");
+                        assert!(expected.is_some());
+                    }
                 }
             }
         }
@@ -262,14 +337,20 @@ mod tests {
 
     #[test]
     fn damage_is_told_and_never_read_beyond() {
-        let block = sequence(20, 3, 30);
-        let len = 20 + 30 + 4;
-        assert!(both(&block, len).0.is_ok());
-        for end in 0..block.len() {
-            assert!(both(&block[..end], len).0.is_err(), "cut to {end}");
+        for (literals, copied, last) in [(20, 30, 4), (12, 17, 90), (100, 4, 300)] {
+            let block = sequence(literals, 9, copied, last);
+            let len = literals + copied + last;
+            assert!(both(&block, len).0.is_ok());
+            for end in 0..block.len() {
+                assert!(both(&block[..end], len).0.is_err(), "cut to {end}");
+            }
+            assert_eq!(both(&block, len - 1).0, Err(Damage::TooLong));
+            assert_eq!(both(&block, len + 1).0, Err(Damage::TooShort(len)));
+            let mut far = block.clone();
+            let at = far.iter().position(|byte| *byte == 9).unwrap();
+            (far[at], far[at + 1]) = (literals as u8 + 1, 0);
+            assert_eq!(both(&far, len).0, Err(Damage::Distance(literals + 1)));
         }
-        assert_eq!(both(&block, len - 1).0, Err(Damage::TooLong));
-        assert_eq!(both(&block, len + 1).0, Err(Damage::TooShort(len)));
         assert_eq!(both(&[], 0).0, Err(Damage::Truncated));
         assert_eq!(both(&[0], 0).0, Ok(vec![]));
         assert_eq!(both(&[0x10, 1, 0, 0], 8).0, Err(Damage::Distance(0)));
