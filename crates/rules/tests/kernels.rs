@@ -219,7 +219,8 @@ fn short_elements_of_every_stride_move_exactly_wherever_they_begin() {
     for elem in [1, 2, 4, 8, 16] {
         let e = elem as i64;
         let strides = (2..=10).map(|k| k * e).chain([e + 1, 2 * e + 1, 3 * e + 3, 7 * e + e / 2]);
-        for stride in strides.take(if cfg!(miri) { 1 } else { 13 }) {
+        // The last is of those whose lines nobody asks for.
+        for stride in strides.skip(if cfg!(miri) { 12 } else { 0 }).chain([200 + e]) {
             for (skew, rest) in [(0, 0), (1, 13), (16, 1), (40, 7)] {
                 let n = count + rest;
                 let (wide, dense) = (stride * n as i64, e * n as i64);
