@@ -14,7 +14,7 @@ use super::forget::is_in_memory;
 use super::handles::Handle;
 
 /// So few and short ranges are told of by whoever reads them: until another thread had taken them, the device would have them.
-const FEW: usize = 4;
+const FEW: usize = 8;
 const SHORT: u64 = 256 << 10;
 /// What is in memory is there by pages.
 const PAGE: u64 = 4 << 10;
