@@ -28,8 +28,10 @@ const WORTH_HAVING: f64 = 0.95;
 const OUT_OF_REACH: (f64, f64) = (1.2, 1.1);
 /// Samples hold whole groups of so many elements along the fastest axis.
 const GROUP: u64 = 8;
-/// What costs more than this, beside the best so far, the first time that it sees a sample, is not timed again.
-const HOPELESS: f64 = 2.5;
+/// What would cost more than the best so far even if it took so small a part of the time that it took for the first sample is not timed again.
+const WARM: f64 = 0.4;
+/// Where time counts, so many chains see the other samples: if more are within reach, storing takes so long that those differ little.
+const MOST_COMPARED: usize = 6;
 /// Where samples stand along the axes, in 16ths: neither at edges nor in the middle, where fields are unlike the rest (boundaries,
 /// what is symmetric, what a simulation began with).
 const PLACES: [[u64; 4]; 3] = [[3, 13, 6, 10], [10, 5, 12, 3], [13, 9, 3, 6]];
@@ -256,10 +258,10 @@ impl Auto {
                     trial.see(sample, resolved.decodes(), now, &mut buffers, scratch)?;
                 }
                 // The first time a codec makes its tables, in memory that the system clears.
-                if choice.cost(at) < HOPELESS * choice.cost(choice.best)
+                if choice.may_win_warm(at)
                     && let Some(trial) = choice.trials.get_mut(at)
                 {
-                    trial.see_again(sample, resolved.decodes(), now, &mut buffers, scratch)?;
+                    trial.see_again(sample, &resolved, now, &mut buffers, scratch)?;
                 }
                 choice.settle([choice.best, at]);
             }
@@ -277,8 +279,14 @@ impl Auto {
         Ok(choice)
     }
 
+    /// Whether the time to decode counts.
     fn decodes(&self) -> bool {
         matches!(self.goal, Goal::Speed | Goal::Read)
+    }
+
+    /// Whether the time to encode counts.
+    fn encodes(&self) -> bool {
+        matches!(self.goal, Goal::Speed | Goal::Store)
     }
 
     /// Places and extents of the samples of a block of this shape: up to three boxes of about `count` elements, long along
@@ -373,19 +381,26 @@ impl Trial {
         self.bytes as f64 / self.sampled.max(1) as f64
     }
 
-    /// Encodes a sample once more, the only one so far; the shorter times count.
+    /// Does once more what counts of what was just done, with the only sample so far; the shorter times count.
     fn see_again(
         &mut self,
         sample: &Sample,
-        decode: bool,
+        auto: &Auto,
         now: &mut dyn FnMut() -> Duration,
-        buffers: &mut (Vec<u8>, Vec<u8>),
+        (stored, decoded): &mut (Vec<u8>, Vec<u8>),
         scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
-        let mut again = Trial::untried(self.chain.clone());
-        again.see(sample, decode, now, buffers, scratch)?;
-        self.encode = self.encode.min(again.encode);
-        self.decode = self.decode.min(again.decode);
+        if auto.encodes() {
+            stored.clear();
+            let begin = now();
+            self.chain.encode(&sample.data, &sample.logical, stored, scratch)?;
+            self.encode = self.encode.min(now().saturating_sub(begin));
+        }
+        if auto.decodes() {
+            let begin = now();
+            self.chain.decode(stored, &sample.logical, decoded, scratch)?;
+            self.decode = self.decode.min(now().saturating_sub(begin));
+        }
         Ok(())
     }
 
@@ -452,7 +467,18 @@ impl Choice {
         }
         let margin = if self.auto.goal == Goal::Size { OUT_OF_REACH.1 } else { OUT_OF_REACH.0 };
         let most = self.cost(self.best) * margin;
-        all.filter(|&at| at == self.best || self.cost(at) <= most).collect()
+        let mut within: Vec<usize> = all.filter(|&at| at == self.best || self.cost(at) <= most).collect();
+        if self.auto.goal != Goal::Size && within.len() > MOST_COMPARED {
+            within.sort_by(|&a, &b| self.cost(a).total_cmp(&self.cost(b)));
+            within.truncate(MOST_COMPARED);
+            within.sort_unstable();
+        }
+        within
+    }
+
+    /// Whether a chain may turn out to be the best when its sample is timed once more.
+    fn may_win_warm(&self, trial: usize) -> bool {
+        self.cost_if(trial, WARM) < self.cost(self.best)
     }
 
     /// The chain that won.
@@ -472,11 +498,16 @@ impl Choice {
 
     /// What the goal makes of a trial, for each byte that was sampled: bytes, or seconds.
     fn cost(&self, trial: usize) -> f64 {
+        self.cost_if(trial, 1.0)
+    }
+
+    /// The same if it took this part of the time that it was seen to take.
+    fn cost_if(&self, trial: usize, part: f64) -> f64 {
         let Some(trial) = self.trials.get(trial).filter(|trial| trial.sampled > 0) else {
             return f64::INFINITY;
         };
         let transfer = trial.bytes as f64 / self.auto.bandwidth(None);
-        let (encode, decode) = (trial.encode.as_secs_f64(), trial.decode.as_secs_f64());
+        let (encode, decode) = (part * trial.encode.as_secs_f64(), part * trial.decode.as_secs_f64());
         let all = match self.auto.goal {
             Goal::Size => trial.bytes as f64,
             Goal::Store => encode + transfer,

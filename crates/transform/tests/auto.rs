@@ -6,7 +6,7 @@ mod random;
 use std::time::Duration;
 
 use drystone_transform::stats::ScalarKind;
-use drystone_transform::{Auto, Chain, Choice, Goal, Logical, Sample, Scratch, Transform};
+use drystone_transform::{Auto, Chain, Choice, Goal, Logical, Sample, Scratch, Transform, Trial};
 use random::Random;
 
 fn auto(text: &str) -> Auto {
@@ -37,6 +37,14 @@ fn smooth() -> Sample {
 fn noise() -> Sample {
     let mut random = Random(71);
     let data = (0..16_384).flat_map(|_| random.next().to_le_bytes()).collect();
+    Sample { data, logical: Logical::numbers(ScalarKind::F64, 16_384) }
+}
+
+/// Numbers between 1 and 2: of eight bytes one and a half are always the same.
+fn hardly_alike() -> Sample {
+    let mut random = Random(72);
+    let mut number = || 1.0 + (random.next() >> 12) as f64 / (1u64 << 52) as f64;
+    let data = (0..16_384).flat_map(|_| number().to_le_bytes()).collect();
     Sample { data, logical: Logical::numbers(ScalarKind::F64, 16_384) }
 }
 
@@ -99,18 +107,35 @@ fn what_lost_the_middle_by_far_is_not_tried_on_the_edges() {
 }
 
 #[test]
+fn where_storing_takes_long_the_few_that_cost_least_see_all_samples() {
+    let samples = [hardly_alike(), hardly_alike(), hardly_alike()];
+    let choice =
+        auto("auto:bandwidth=1").choose(&samples, None, &mut even_clock(), &mut Scratch::new()).unwrap();
+    let most = choice.trials().iter().map(|trial| trial.sampled).max().unwrap();
+    let everywhere = choice.trials().iter().filter(|trial| trial.sampled == most);
+    assert_eq!((everywhere.count(), most), (6, 3 * samples[0].data.len()), "{choice}");
+    let mut sizes: Vec<f64> =
+        choice.trials().iter().map(|trial| trial.bytes as f64 / trial.sampled as f64).collect();
+    sizes.sort_by(f64::total_cmp);
+    assert_eq!(choice.expected_share(), sizes[0], "{choice}");
+}
+
+#[test]
 fn a_reader_s_time_counts_what_is_fetched_and_decoded_and_nothing_else() {
-    // Every encoding takes a thousand times as long as a decoding, by this clock.
-    let mut asked = 0u64;
+    // By this clock everything takes any time up to the time to fetch all of it.
+    let (mut random, mut now) = (Random(5), Duration::ZERO);
     let mut clock = || {
-        asked += 1;
-        Duration::from_millis([0, 1000, 1000, 1001][asked as usize % 4] + 2000 * (asked / 4))
+        now += Duration::from_micros(random.next() % 131_072);
+        now
     };
     let choice =
         auto("auto:read,bandwidth=1").choose(&[smooth()], None, &mut clock, &mut Scratch::new()).unwrap();
-    let least = choice.trials().iter().map(|trial| trial.bytes).min().unwrap();
-    let won = choice.trials().iter().find(|t| t.chain.canonical() == choice.chain().canonical()).unwrap();
-    assert_eq!(won.bytes, least, "{choice}");
+    let cost = |trial: &&Trial| Duration::from_micros(trial.bytes as u64) + trial.decode;
+    let least = choice.trials().iter().min_by_key(cost).unwrap();
+    assert_eq!(choice.chain().canonical(), least.chain.canonical(), "{choice}");
+    let encoded = |trial: &&Trial| cost(trial) + trial.encode;
+    let other = choice.trials().iter().min_by_key(encoded).unwrap();
+    assert_ne!(other.chain.canonical(), least.chain.canonical(), "a clock that tells nothing");
 }
 
 #[test]
