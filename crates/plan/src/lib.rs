@@ -18,6 +18,7 @@ pub mod ahead;
 pub mod clip;
 pub mod coalesce;
 pub mod form;
+pub mod in_order;
 pub mod joining;
 pub mod joint_read;
 pub mod layout;

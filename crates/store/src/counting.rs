@@ -154,6 +154,10 @@ impl<S: Store> Store for CountingStore<S> {
         self.inner.read_parts(key, offset, parts)
     }
 
+    fn bring(&self, key: &str, range: Range<u64>) {
+        self.inner.bring(key, range);
+    }
+
     fn lends_from(&self) -> Option<u64> {
         self.inner.lends_from()
     }

@@ -105,6 +105,12 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         Ok(())
     }
 
+    /// Reads a range in order, unless it is at hand, so that what is read of it next is: for a store whose medium is fastest so, and which keeps
+    /// what was read in memory. A hint: it promises nothing, and what it names need not exist.
+    fn bring(&self, key: &str, range: Range<u64>) {
+        let _ = (key, range);
+    }
+
     /// Of how many bytes on a read is worth asking [`lend`](Store::lend) for them; `None`: it gives nothing.
     fn lends_from(&self) -> Option<u64> {
         None
@@ -270,6 +276,9 @@ macro_rules! forward_to_pointee {
             }
             fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
                 (**self).read_parts(key, offset, parts)
+            }
+            fn bring(&self, key: &str, range: Range<u64>) {
+                (**self).bring(key, range);
             }
             fn lends_from(&self) -> Option<u64> {
                 (**self).lends_from()

@@ -28,6 +28,7 @@ use drystone_format::keys;
 use drystone_format::schema::Variable;
 use drystone_format::source::Source;
 use drystone_format::table::{self, Subchunk};
+use drystone_plan::in_order::in_order;
 use drystone_plan::layout::{Device, Profile, predict_read, under_way};
 use drystone_plan::listing::Listing;
 use drystone_plan::read_plan::{self, Choice, Options, PlanError, ReadPlan, Slot};
@@ -298,6 +299,7 @@ impl Reading {
             let range = Axis { start: steps.cell(from), step: steps.step, count: many };
             let sought = self.sought(&range, &cells)?;
             let found = sought.candidates();
+            self.bring(&sought.slots, &sources);
             let prepared = self.plan(sought)?;
             execute::run(self, &prepared, from, out, &sources)?;
             report.add(&prepared.plan);
@@ -310,6 +312,20 @@ impl Reading {
             }
         }
         Ok(report)
+    }
+
+    /// Has blocks that are wanted whole brought with their tables, where these are not known. What is wrong with them is said when they are read.
+    fn bring(&self, slots: &[Slot], sources: &Sources<'_>) {
+        if self.shelf.is_some() {
+            return;
+        }
+        for whole in in_order(slots) {
+            if let (Ok(source), Ok(key)) = (sources.get(whole.source), sources.key(whole.source))
+                && self.inner.tables.find(&(source.writer, source.part, whole.table)).is_none()
+            {
+                self.inner.store.bring(&key, whole.bytes);
+            }
+        }
     }
 
     /// Steps that are planned together at first: those that have no more than half of [`BATCH`] entries if each has as many as the others.

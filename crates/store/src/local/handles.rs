@@ -14,6 +14,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::readahead::{self, PART};
+
 /// How many files one store keeps open in one process.
 pub(crate) const CAPACITY: usize = 128;
 
@@ -29,6 +31,8 @@ pub(crate) struct Handle {
     pub(crate) started: AtomicU64,
     /// Whether it lies on a file system of this machine, once somebody asked.
     lies_here: OnceLock<bool>,
+    /// Whether the system reads far ahead in it, once somebody asked.
+    far_ahead: OnceLock<bool>,
     /// For short reads apart from the others; `None` inside where there can be none.
     aside: OnceLock<Option<File>>,
     /// Where the last read of `file` ended.
@@ -40,7 +44,7 @@ const SHORT: usize = 16 << 10;
 /// It is apart if it begins so far behind where the last read ended.
 const FAR: u64 = 256 << 10;
 /// A run of more bytes is worth the system's own reading ahead.
-const STREAM: u64 = 1 << 20;
+pub(super) const STREAM: u64 = 1 << 20;
 
 impl Handle {
     /// The descriptor for a read. The system remembers with each how it is read: a table that is looked up some megabytes ahead would end
@@ -66,6 +70,15 @@ impl Handle {
     pub(crate) fn continues(&self, offset: u64, len: u64) -> bool {
         let end = self.end.load(Ordering::Relaxed);
         len > STREAM && end > 0 && offset.checked_sub(end).is_some_and(|apart| apart <= FAR)
+    }
+
+    /// What is asked for at a time in a read of `len` bytes.
+    pub(crate) fn part(&self, len: usize) -> usize {
+        if len > PART && self.reads_far_ahead() { PART } else { len.max(1) }
+    }
+
+    fn reads_far_ahead(&self) -> bool {
+        *self.far_ahead.get_or_init(|| self.lies_here() && readahead::is_far(&self.file))
     }
 
     /// Whether it lies on a file system of this machine.
@@ -128,6 +141,7 @@ impl Handles {
             name_is_durable,
             started,
             lies_here: OnceLock::new(),
+            far_ahead: OnceLock::new(),
             aside: OnceLock::new(),
             end: AtomicU64::new(0),
         });

@@ -20,6 +20,7 @@ mod handles;
 mod mapping;
 mod per_process;
 mod pool;
+mod readahead;
 mod room;
 mod targets;
 mod transfer;
@@ -215,13 +216,18 @@ impl Folder {
     }
 
     fn read_part(&self, handle: &Handle, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
-        let got = transfer::read_full(handle.to_read(offset, out.len()), offset, out)
-            .map_err(|e| self.read_error(key, "read", e))?;
-        if got == out.len() {
-            Ok(())
-        } else {
-            Err(self.short_read(key, offset, out.len() as u64, got as u64))
+        let part = handle.part(out.len());
+        let (mut got, wanted) = (0, out.len());
+        for part in out.chunks_mut(part) {
+            let at = offset.saturating_add(got as u64);
+            let read = transfer::read_full(handle.to_read(at, part.len()), at, part)
+                .map_err(|e| self.read_error(key, "read", e))?;
+            got += read;
+            if read < part.len() {
+                return Err(self.short_read(key, offset, wanted as u64, got as u64));
+            }
         }
+        Ok(())
     }
 
     fn short_read(&self, key: &str, offset: u64, wanted: u64, got: u64) -> StoreError {
@@ -488,6 +494,14 @@ impl Store for Folder {
         if got == wanted { Ok(()) } else { Err(self.short_read(key, offset, wanted, got)) }
     }
 
+    fn bring(&self, key: &str, range: Range<u64>) {
+        if let Ok((handle, end)) = self.handle(key, "read ahead", false)
+            && handle.lies_here()
+        {
+            readahead::bring(&handle, range.start..range.end.min(end));
+        }
+    }
+
     fn lends_from(&self) -> Option<u64> {
         match self.lending {
             Lending::Never => None,
@@ -602,6 +616,10 @@ impl Store for LocalStore {
 
     fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
         self.folder.read_parts(key, offset, parts)
+    }
+
+    fn bring(&self, key: &str, range: Range<u64>) {
+        self.folder.bring(key, range);
     }
 
     fn lends_from(&self) -> Option<u64> {
