@@ -74,13 +74,12 @@ impl Job<'_> {
     ) -> Result<(Vec<bool>, Option<Turn<'static>>)> {
         let mut open = vec![true; plan.works.len()];
         let Some(turn) = self.turn(plan) else { return Ok((open, None)) };
-        let shares =
-            if turn.way == Way::Mapped || turn.first { self.shares(plan, threads)? } else { Vec::new() };
         if turn.way == Way::Requested {
             // Only bytes in memory say which way is faster; beside a time that is known a longer one says nothing.
-            let in_memory = || shares.first().is_some_and(|share| matches!(self.lent(share), Ok(Some(_))));
-            return Ok((open, (!turn.first || in_memory()).then_some(turn)));
+            let says = !turn.first || self.seem_in_memory(plan);
+            return Ok((open, says.then_some(turn)));
         }
+        let shares = self.shares(plan, threads)?;
         let taken: Vec<AtomicBool> = shares.iter().map(|_| AtomicBool::new(false)).collect();
         // Where one is not at hand, others will not be; asking disturbs how the system reads ahead.
         let lent = AtomicBool::new(true);
@@ -100,6 +99,16 @@ impl Job<'_> {
         }
         let all = !shares.is_empty() && lent.load(Ordering::Relaxed);
         Ok((open, all.then_some(turn)))
+    }
+
+    /// Whether the store would lend the beginnings of the first and of the last request.
+    fn seem_in_memory(&self, plan: &ReadPlan) -> bool {
+        [plan.fetches.first(), plan.fetches.last()].into_iter().flatten().all(|fetch| {
+            let begin = fetch.range.start..fetch.range.end.min(fetch.range.start + STEP);
+            let lent =
+                self.sources.key(fetch.source).map(|key| self.reading.inner.store.lend(&key, &[begin]));
+            matches!(lent, Ok(Some(_)))
+        })
     }
 
     /// How the raw cells of a plan are fetched; `None` where the store lends none of them.
