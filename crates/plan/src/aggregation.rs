@@ -3,8 +3,12 @@
 //! Every rank that writes costs a log, a step record and, under `durable`, its syncs; sending blocks to another rank costs a
 //! copy. The cheapest number of writers is found by trying the powers of two per node.
 //!
+//! Groups work at once, but no more of them than a node has processors; who sends and who receives take one each. Where ranks outnumber
+//! processors, what is sent is therefore sent one after the other, and few writers gain less than they seem to.
+//!
 //! Invariant: the groups are ranges of ranks, in order, so what a later rank lays over an earlier one stays on top.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// What writing costs on the machine at hand.
@@ -12,10 +16,34 @@ use std::ops::Range;
 pub struct Costs {
     /// Seconds that each writer adds to a step, whatever it writes.
     pub per_writer: f64,
+    /// Seconds that a commit takes longer where more than one rank has written: the one that has committed by itself needs nobody.
+    pub together: f64,
     /// Bytes per second from a rank into the memory of the one that writes for it.
     pub copy: f64,
     /// Bytes per second that one writer writes.
     pub write: f64,
+    /// Ranks that run at once on a node.
+    pub processors: usize,
+}
+
+/// Bytes of a node's groups.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bytes {
+    /// Of the group that has most of them.
+    largest: u64,
+    all: u64,
+}
+
+impl Bytes {
+    fn add(&mut self, bytes: u64) {
+        self.largest = self.largest.max(bytes);
+        self.all = self.all.saturating_add(bytes);
+    }
+
+    /// Seconds that they take, so many groups at once.
+    fn seconds(&self, at_once: usize, rate: f64) -> f64 {
+        (self.largest as f64).max(self.all as f64 / at_once.max(1) as f64) / rate
+    }
 }
 
 /// Ranges of ranks, each of which is written by its first rank.
@@ -34,11 +62,11 @@ impl Aggregation {
     /// The cheapest way to write `loads` bytes of each rank, whose nodes are given as equal numbers.
     pub fn cheapest(loads: &[u64], nodes: &[u64], costs: &Costs) -> Self {
         let mut best = Aggregation::none(loads.len());
-        let mut least = best.cost(loads, costs);
+        let mut least = best.cost(loads, nodes, costs);
         let mut per_node = 1;
         while per_node < loads.len() {
             let tried = Aggregation::grouped(nodes, per_node);
-            let cost = tried.cost(loads, costs);
+            let cost = tried.cost(loads, nodes, costs);
             if cost < least {
                 (best, least) = (tried, cost);
             }
@@ -62,7 +90,7 @@ impl Aggregation {
                 _ => runs.push(rank..rank + 1),
             }
         }
-        let distinct: std::collections::BTreeSet<u64> = nodes.iter().copied().collect();
+        let distinct: BTreeSet<u64> = nodes.iter().copied().collect();
         if runs.len() > distinct.len() {
             return Aggregation::of_writers(nodes.len(), per_node.saturating_mul(distinct.len()));
         }
@@ -73,17 +101,23 @@ impl Aggregation {
         Aggregation { groups: groups.collect() }
     }
 
-    /// Seconds that a step takes.
-    pub fn cost(&self, loads: &[u64], costs: &Costs) -> f64 {
-        let (mut largest, mut moved) = (0u64, 0u64);
+    /// Seconds that a step takes. A group counts for the node of its writer.
+    pub fn cost(&self, loads: &[u64], nodes: &[u64], costs: &Costs) -> f64 {
+        let mut by_node: BTreeMap<u64, (Bytes, Bytes)> = BTreeMap::new();
         for group in &self.groups {
             let bytes = |range: Range<usize>| {
                 loads.get(range).map_or(0, |loads| loads.iter().fold(0u64, |sum, n| sum.saturating_add(*n)))
             };
-            largest = largest.max(bytes(group.clone()));
-            moved = moved.max(bytes(group.start + 1..group.end));
+            let node = nodes.get(group.start).copied().unwrap_or_default();
+            let (moved, written) = by_node.entry(node).or_default();
+            moved.add(bytes(group.start + 1..group.end));
+            written.add(bytes(group.clone()));
         }
-        self.groups.len() as f64 * costs.per_writer + moved as f64 / costs.copy + largest as f64 / costs.write
+        let slowest = by_node.values().map(|(moved, written)| {
+            moved.seconds(costs.processors / 2, costs.copy) + written.seconds(costs.processors, costs.write)
+        });
+        let together = if self.groups.len() > 1 { costs.together } else { 0.0 };
+        self.groups.len() as f64 * costs.per_writer + together + slowest.fold(0.0, f64::max)
     }
 
     /// Does every rank write for itself?
@@ -107,7 +141,7 @@ fn parts(range: Range<usize>, count: usize) -> Vec<Range<usize>> {
 mod tests {
     use super::*;
 
-    const COSTS: Costs = Costs { per_writer: 1e-3, copy: 1e9, write: 1e9 };
+    const COSTS: Costs = Costs { per_writer: 1e-3, together: 0.0, copy: 1e9, write: 1e9, processors: 16 };
 
     fn writers(loads: &[u64]) -> usize {
         Aggregation::cheapest(loads, &vec![0; loads.len()], &COSTS).groups.len()
@@ -121,6 +155,20 @@ mod tests {
         assert!(between > 1 && between < 16, "{between}");
         assert_eq!(writers(&[7]), 1);
         assert_eq!(writers(&[]), 0);
+    }
+
+    #[test]
+    fn where_ranks_outnumber_processors_sending_gains_less() {
+        let costs =
+            |processors| Costs { per_writer: 6e-5, together: 2e-4, copy: 1e9, write: 1e9, processors };
+        let writers = |load: u64, processors| {
+            Aggregation::cheapest(&[load; 8], &[0; 8], &costs(processors)).groups.len()
+        };
+        assert_eq!((writers(64 << 10, 8), writers(64 << 10, 2)), (4, 8));
+        assert_eq!((writers(1 << 10, 8), writers(1 << 10, 2)), (1, 1));
+        let two_nodes = [0, 0, 0, 0, 1, 1, 1, 1];
+        let alone = Aggregation::none(8).cost(&[1 << 20; 8], &[0; 8], &costs(2));
+        assert!(Aggregation::none(8).cost(&[1 << 20; 8], &two_nodes, &costs(2)) < alone);
     }
 
     #[test]

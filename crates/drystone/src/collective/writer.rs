@@ -16,6 +16,7 @@ use super::staged::{Staged, dense, put_all, together};
 use crate::array::Source;
 use crate::container::{Container, lock};
 use crate::member::Column;
+use crate::processors::available;
 use crate::writer::accept::{check_box, members, require_settled};
 use crate::writer::{BlockSink, Promise, Writer, WriterOptions};
 use crate::{Error, ErrorKind, Result};
@@ -35,6 +36,8 @@ pub struct TeamWriter {
     container: Container,
     meeting: Meeting,
     run: u64,
+    /// Ranks that run at once on a node; the same number on all ranks.
+    processors: usize,
     options: TeamWriterOptions,
     state: Mutex<State>,
 }
@@ -66,13 +69,20 @@ struct Own {
 }
 
 /// What a step costs on this container's device, as far as somebody has measured it.
-fn costs(container: &Container) -> Costs {
+fn costs(container: &Container, processors: usize) -> Costs {
     // Rough figures, from the fastest steps of bench/collective on two cores and one disk. The syncs of several writers at once
     // share a journal, so each adds a part of one only.
     let measured = container.profile();
     let (write, sync) = measured.map_or((1e9, 1e-3), |profile| (profile.write, profile.sync));
-    let syncing = if container.identity().durability == Durability::Durable { sync / 2.0 } else { 0.0 };
-    Costs { per_writer: 3e-4 + syncing, copy: 1e9, write }
+    let syncing = if container.identity().durability == Durability::Durable { sync } else { 0.0 };
+    let (per_writer, together) = (8e-5 + syncing / 8.0, 2e-4 + syncing / 4.0);
+    Costs { per_writer, together, copy: 1e9, write, processors }
+}
+
+/// How many ranks run at once on a node, of what each said of the processors it may use: all, where each has one to itself.
+fn at_once(allowed: impl Iterator<Item = u64>) -> usize {
+    let most = allowed.max().unwrap_or(0);
+    if most < 2 { usize::MAX } else { usize::try_from(most).unwrap_or(usize::MAX) }
 }
 
 impl BlockSink for TeamWriter {
@@ -122,9 +132,10 @@ impl TeamWriter {
             if meeting.rank() == 0 { require_settled(&container) } else { Ok(0) }
         });
         let run = *checked.as_ref().unwrap_or(&0);
-        let said = meeting.hold(Act::OpenWriter, [run, 0, 0, 0], checked.map(|_| ()))?;
+        let said = meeting.hold(Act::OpenWriter, [run, available() as u64, 0, 0], checked.map(|_| ()))?;
         let run = said.first().map_or(0, |values| values[0]);
-        Ok(TeamWriter { container, meeting, run, options, state: Mutex::default() })
+        let processors = at_once(said.iter().map(|values| values[1]));
+        Ok(TeamWriter { container, meeting, run, processors, options, state: Mutex::default() })
     }
 
     /// The run it belongs to.
@@ -332,7 +343,7 @@ impl TeamWriter {
         let nodes: Vec<u64> = said.iter().map(|values| values[3]).collect();
         match self.options.writers {
             Some(writers) => Aggregation::of_writers(loads.len(), writers as usize),
-            None => Aggregation::cheapest(&loads, &nodes, &costs(&self.container)),
+            None => Aggregation::cheapest(&loads, &nodes, &costs(&self.container, self.processors)),
         }
     }
 
@@ -490,5 +501,16 @@ impl TeamWriter {
             return Ok(());
         }
         self.container.refresh().map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::at_once;
+
+    #[test]
+    fn ranks_that_have_a_processor_each_run_all_at_once() {
+        let found = [&[1, 1, 1][..], &[2, 2], &[1, 4], &[]].map(|allowed| at_once(allowed.iter().copied()));
+        assert_eq!(found, [usize::MAX, 2, 4, usize::MAX]);
     }
 }
