@@ -6,7 +6,7 @@ mod common;
 use common::*;
 use drystone::array::Target;
 use drystone::plan::selection::{Axis, Selection};
-use drystone::store::{MemoryStore, NoAppendStore, StoreExt};
+use drystone::store::{FaultStore, MemoryStore, NoAppendStore, Script, StoreExt};
 use drystone::{Adopt, Container, CreateOptions, Durability, ErrorKind, Mode, SchemaOp, WriterOptions};
 use std::sync::Arc;
 
@@ -92,6 +92,50 @@ fn pieces_behind_a_large_one_of_an_odd_length_are_read_back() {
         }
         assert_eq!(c.verify(&mut |_, _| true).unwrap().damage, [], "{transform}");
     }
+}
+
+/// Subchunks that are stored while others are encoded: those of one batch and of several, with and without fronts.
+#[test]
+fn a_block_of_many_encoded_subchunks_comes_back_and_its_fronts_stand_together() {
+    for transform in ["shuffle,zstd:1", "aplod", "blosc:lz4:5:shuffle"] {
+        for edge in [80u64, 140] {
+            let c = memory();
+            let (shape, cut) = ([edge; 3], vec![32; 3]);
+            let made = create("t", f4(), &shape, |v| (v.transform, v.chunks) = (transform.into(), Some(cut)));
+            c.apply(vec![made]).unwrap();
+            let data = ramp_f32((edge * edge * edge) as usize);
+            let w = c.writer(WriterOptions::default()).unwrap();
+            w.put("t", &f4(), &dense(&data, &shape, 4), None, None).unwrap();
+            w.close().unwrap();
+            assert!(read_all(&c, "t") == data, "{transform}, {edge}");
+            assert_eq!(c.verify(&mut |_, _| true).unwrap().damage, [], "{transform}, {edge}");
+            if transform == "aplod" {
+                let rough = drystone::transform::Precision::Relative(0.1);
+                let reading = c.reading("t", None).unwrap().with_precision(rough).unwrap();
+                let whole = Selection {
+                    axes: shape.iter().map(|&count| Axis { start: 0, step: 1, count }).collect(),
+                };
+                let plan = reading.explain(&whole).unwrap();
+                let batches = (edge.div_ceil(32).pow(3) * 4 * 32 * 32 * 32).div_ceil(8 << 20);
+                assert!(plan.requests as u64 <= 2 * batches, "{plan}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_store_that_is_full_while_subchunks_are_encoded_is_an_error() {
+    let store = Arc::new(FaultStore::in_memory(Script::default().with_space(50_000)));
+    let c = Container::create(store, CreateOptions::default()).unwrap();
+    let made = create("t", f4(), &[140; 3], |v| {
+        (v.transform, v.chunks) = ("shuffle,zstd:1".into(), Some(vec![16; 3]));
+    });
+    c.apply(vec![made]).unwrap();
+    let w = c.writer(WriterOptions::default()).unwrap();
+    let noise = |n: u32| n.wrapping_mul(2_654_435_761).rotate_left(n % 31).wrapping_mul(40_503);
+    let data: Vec<u8> = (0..140 * 140 * 140).flat_map(|n| noise(n).to_le_bytes()).collect();
+    let error = w.put("t", &f4(), &dense(&data, &[140; 3], 4), None, None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Encoding the subchunks of a put, and storing what does not lie in cells.
 
-use std::sync::mpsc;
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
 use drystone_format::table;
 use drystone_transform::Front;
 
 use crate::array::Source;
+use crate::container::lock;
 use crate::lent::Lent;
 use crate::pieces::{self, Give, Pieces};
 use crate::put::{BlockPart, Coded, Encoder, Gathered, StoredChunk};
@@ -68,28 +70,144 @@ pub(super) fn encode_all(
     Ok(out)
 }
 
-/// Encodes batch after batch; while one is stored, by `store`, the next is encoded. With one thread they take turns.
-pub(super) fn encode_ahead<'g>(
+/// What the threads that encode a block share.
+struct Turns {
+    /// The subchunk that is to be encoded next, and how many were handed to the store.
+    next: usize,
+    stored: usize,
+    /// Those from `stored` on that are ready.
+    ready: BTreeMap<usize, Result<Coded>>,
+}
+
+/// Subchunks on their way from the threads that encode them to the one that stores them.
+struct Encoding<'a> {
+    part: &'a BlockPart<'a>,
+    data: &'a Source<'a>,
+    grid: &'a [(Vec<u64>, Vec<u64>)],
+    /// So many may be ready or in the making at most.
+    window: usize,
+    turns: Mutex<Turns>,
+    moved: Condvar,
+}
+
+/// Ends the encoding for all threads, however its own ends.
+struct Ending<'a, 'e>(&'e Encoding<'a>);
+
+impl Drop for Ending<'_, '_> {
+    fn drop(&mut self) {
+        lock(&self.0.turns).next = usize::MAX;
+        self.0.moved.notify_all();
+    }
+}
+
+/// Encodes the subchunks of `grid` and gives them to `store`, in their order and one or more at a time, while others are encoded. The calling
+/// thread stores what is ready, and encodes where nothing is. Those of a batch of which one has a front that stands apart are
+/// given together from that one on: fronts stand one behind the other.
+pub(super) fn encode_and_store(
     part: &BlockPart<'_>,
     data: &Source<'_>,
-    mut batches: impl Iterator<Item = &'g [(Vec<u64>, Vec<u64>)]>,
-    mut store: impl FnMut(Vec<Coded>) -> Result<()>,
+    grid: &[(Vec<u64>, Vec<u64>)],
+    per_batch: usize,
+    mut store: impl FnMut(&[Coded]) -> Result<()>,
 ) -> Result<()> {
-    if crate::processors::threads() < 2 {
-        return batches.try_for_each(|batch| store(encode_all(part, data, batch)?));
+    let threads = crate::processors::threads().min(grid.len());
+    if threads < 2 {
+        return grid.chunks(per_batch).try_for_each(|batch| store(&encode_all(part, data, batch)?));
     }
+    let turns = Turns { next: 0, stored: 0, ready: BTreeMap::new() };
+    let window = per_batch.saturating_mul(2).max(threads);
+    let encoding = Encoding { part, data, grid, window, turns: Mutex::new(turns), moved: Condvar::new() };
     std::thread::scope(|scope| {
-        let begin = |batch: &'g [(Vec<u64>, Vec<u64>)]| scope.spawn(move || encode_all(part, data, batch));
-        let mut ahead = batches.next().map(begin);
-        while let Some(made) = ahead {
-            let coded = made
-                .join()
-                .unwrap_or_else(|_| Err(Error::corrupt("an encoder thread panicked; please report it")))?;
-            ahead = batches.next().map(begin);
-            store(coded)?;
+        let ending = Ending(&encoding);
+        let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(|| encoding.help())).collect();
+        let done = encoding.lead(per_batch, &mut store);
+        drop(ending);
+        let panicked = helpers.into_iter().map(|helper| helper.join().is_err()).fold(false, |a, b| a | b);
+        if panicked { Err(Error::corrupt("an encoder thread panicked; please report it")) } else { done }
+    })
+}
+
+impl Encoding<'_> {
+    /// The next subchunk, if one may be begun now.
+    fn claim(&self, turns: &mut Turns) -> Option<usize> {
+        let number = turns.next;
+        let may = number < self.grid.len() && number < turns.stored + self.window;
+        may.then(|| {
+            turns.next += 1;
+            number
+        })
+    }
+
+    fn encode(&self, number: usize, Encoder { gathered, scratch }: &mut Encoder) {
+        let Some((first, extent)) = self.grid.get(number) else { return };
+        let coded = self.part.encode(self.data, first, extent, gathered, scratch);
+        lock(&self.turns).ready.insert(number, coded);
+        self.moved.notify_all();
+    }
+
+    fn wait<'t>(&self, turns: MutexGuard<'t, Turns>) -> MutexGuard<'t, Turns> {
+        self.moved.wait(turns).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Encodes until there is nothing more to begin.
+    fn help(&self) {
+        let ending = Ending(self);
+        let mut encoder = Lent::<Encoder>::take();
+        let mut turns = lock(&self.turns);
+        while turns.next < self.grid.len() {
+            match self.claim(&mut turns) {
+                Some(number) => {
+                    drop(turns);
+                    self.encode(number, &mut encoder);
+                    turns = lock(&self.turns);
+                }
+                None => turns = self.wait(turns),
+            }
+        }
+        // Only a panic is the end for the others too.
+        std::mem::forget(ending);
+    }
+
+    /// Stores what is ready, and encodes where nothing is.
+    fn lead(&self, per_batch: usize, store: &mut dyn FnMut(&[Coded]) -> Result<()>) -> Result<()> {
+        let mut encoder = Lent::<Encoder>::take();
+        let mut batch: Vec<Coded> = Vec::new();
+        let mut taken = 0;
+        while taken < self.grid.len() {
+            let mut turns = lock(&self.turns);
+            let mut any = false;
+            while let Some(coded) = turns.ready.remove(&taken) {
+                batch.push(coded?);
+                (taken, any) = (taken + 1, true);
+                if taken.is_multiple_of(per_batch) {
+                    break;
+                }
+            }
+            if !any {
+                match self.claim(&mut turns) {
+                    Some(number) => {
+                        drop(turns);
+                        self.encode(number, &mut encoder);
+                    }
+                    // Somebody has it, or ended all.
+                    None if turns.next > self.grid.len() => {
+                        return Err(Error::corrupt("encoding ended early"));
+                    }
+                    None => drop(self.wait(turns)),
+                }
+                continue;
+            }
+            drop(turns);
+            let whole = taken.is_multiple_of(per_batch) || taken == self.grid.len();
+            if whole || batch.iter().all(|coded| coded.front.is_none()) {
+                store(&batch)?;
+                batch.clear();
+                lock(&self.turns).stored = taken;
+                self.moved.notify_all();
+            }
         }
         Ok(())
-    })
+    }
 }
 
 /// Blocks of at least this size are worth a second thread.

@@ -35,7 +35,7 @@ use crate::{Error, Result, random};
 use accept::{check_box, members, refuse_unfenced, transform_of};
 pub use cuts::BlockLayout;
 use cuts::Cuts;
-use encode::{blob, encode_ahead, encode_all, store_coded, store_gathered};
+use encode::{blob, encode_all, encode_and_store, store_coded, store_gathered};
 use part::{Part, header};
 pub(crate) use promise::Promise;
 
@@ -57,8 +57,10 @@ const SEGMENT_LIMIT: u64 = 4 << 30;
 const WHOLE_PART_LIMIT: u64 = 24 << 20;
 /// Entries of an open group kept in memory before a part of the group is written.
 const SPILL: usize = 8192;
-/// Decoded bytes encoded at a time; twice as much is held in memory, as one batch is appended while the next is encoded.
+/// Decoded bytes encoded at a time; twice as much is held in memory, as some are appended while others are encoded.
 const ENCODE_BATCH: u64 = 8 << 20;
+/// A block of fewer bytes is encoded before any of it is stored.
+const FEW_TO_ENCODE: u64 = 2 << 20;
 
 struct OpenStep {
     step: u64,
@@ -597,11 +599,14 @@ impl Writer {
         let grid = put::grid(&part.laid.count, part.cut);
         let grid: Vec<_> = order.iter().filter_map(|&n| grid.get(n).cloned()).collect();
         let item = u64::from(part.laid.room);
-        let per_batch = grid.first().map_or(1, |(_, e)| {
-            (ENCODE_BATCH / e.iter().fold(item.max(1), |b, n| b.saturating_mul(*n)).max(1)).max(1) as usize
-        });
-        let batches = grid.chunks(per_batch);
-        if grid.len() <= per_batch {
+        let chunk = grid.first().map_or(1, |(_, e)| e.iter().fold(item.max(1), |b, n| b.saturating_mul(*n)));
+        let per_batch = (ENCODE_BATCH / chunk.max(1)).max(1) as usize;
+        // With few subchunks for each thread, other puts may have processors while these are encoded.
+        let threads = crate::processors::threads();
+        let few = threads < 2
+            || grid.len() < 2 * threads
+            || chunk.saturating_mul(grid.len() as u64) < FEW_TO_ENCODE;
+        if grid.len() <= per_batch && few {
             let coded = encode_all(part, data, &grid)?;
             let mut state = self.state_of(generation)?;
             return self.guard(&mut state, |w, state| {
@@ -610,13 +615,14 @@ impl Writer {
                 w.add_entry(state, part, place, &put::numbered(&order, stored))
             });
         }
-        // More than one batch: the pieces must lie in one part, so the lock is kept.
+        // Stored while others are encoded: the pieces must lie in one part, so the lock is kept.
         let mut state = self.state_of(generation)?;
         self.guard(&mut state, |w, state| {
             w.roll_if_full(state)?;
             let mut subchunks = Vec::with_capacity(grid.len());
-            encode_ahead(part, data, batches, |coded| {
-                subchunks.extend(store_coded(&mut state.part.segment, &coded, true)?);
+            let several = grid.len() > 1;
+            encode_and_store(part, data, &grid, per_batch, |coded| {
+                subchunks.extend(store_coded(&mut state.part.segment, coded, several)?);
                 Ok(())
             })?;
             w.add_entry(state, part, place, &put::numbered(&order, subchunks))
