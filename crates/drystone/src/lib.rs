@@ -42,6 +42,7 @@ mod put;
 mod random;
 mod read;
 mod recover;
+mod runs;
 mod schema_op;
 mod segment;
 mod shards;

@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows of steps or files but the [`Segment`] it writes to.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
 
 use drystone_format::MAX_NDIM;
@@ -475,6 +476,18 @@ impl BlockPart<'_> {
         let front = self.alone().and_then(|_| self.chain.front(&bytes, data.len()));
         let front = front.filter(|front| bytes.len() >= FRONTED && 2 * front.len <= bytes.len());
         Ok(Coded { bytes, meta, stats: stats.iter().map(entry_stats).collect(), histogram, front })
+    }
+
+    /// Which series the piece of a block of so many subchunks belongs to: those of the steps that cover the same cells. `None` without
+    /// steps, or if the pieces are many.
+    pub(crate) fn series(&self, place: &Place, subchunks: usize) -> Option<u64> {
+        if place.step.is_none() || subchunks != 1 {
+            return None;
+        }
+        let mut hash = DefaultHasher::new();
+        (place.variable, self.laid.replica, &self.laid.offset, &self.laid.count).hash(&mut hash);
+        self.members().for_each(|(column, _, at)| (column.numbers(), at).hash(&mut hash));
+        Some(hash.finish())
     }
 
     /// Stores one raw subchunk.

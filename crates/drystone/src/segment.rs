@@ -3,6 +3,7 @@
 //! Invariants
 //! - `len` bytes were handed to the store, `pending` follows them;
 //! - what is handed over in parts ends at multiples of [`PART`] in the file, where the system's pages and larger pieces of memory end;
+//! - an extent of runs begins behind what was handed over and is `held` until more is, at the end of a step at the latest;
 //! - every piece lies inside one EXTENT frame, aligned to 8 bytes, payload before trailer;
 //! - in a store without append the whole part is one object, put by `finish`.
 
@@ -16,6 +17,7 @@ use drystone_format::piece::Trailer;
 use drystone_store::{PutMode, Store};
 
 use crate::Result;
+use crate::runs::{self, Runs};
 
 /// Bytes after which the staging area is handed to the store.
 const STAGE: usize = 1 << 20;
@@ -56,10 +58,44 @@ pub(crate) struct Segment {
     /// Where the open extent's header stands in `pending`.
     extent: Option<usize>,
     ordinal: u64,
+    /// Where small pieces of a series lie together, if they may, and the series of the pieces that come.
+    runs: Option<Runs>,
+    series: Option<u64>,
+    held: Held,
+}
+
+/// Pieces of runs that wait to be handed over together.
+#[derive(Default)]
+struct Held {
+    bytes: Vec<u8>,
+    /// Where each goes, and where in `bytes` it begins.
+    places: Vec<(u64, usize)>,
+}
+
+impl Held {
+    fn push(&mut self, at: u64, parts: &[&[u8]]) {
+        let touches = |(place, begin): &(u64, usize)| place + (self.bytes.len() - begin) as u64 == at;
+        if !self.places.last().is_some_and(touches) {
+            self.places.push((at, self.bytes.len()));
+        }
+        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+    }
+
+    /// Each with its place.
+    fn parts(&self) -> Vec<(u64, &[u8])> {
+        let ends = self.places.iter().skip(1).map(|(_, begin)| *begin).chain([self.bytes.len()]);
+        self.places.iter().zip(ends).map(|(&(at, begin), end)| (at, &self.bytes[begin..end])).collect()
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.places.clear();
+    }
 }
 
 impl Segment {
-    pub(crate) fn new(store: Arc<dyn Store>, header: &FileHeader) -> Self {
+    /// The part that `header` names. `runs`: places for the small pieces of a series, in a store that writes inside of objects.
+    pub(crate) fn new(store: Arc<dyn Store>, header: &FileHeader, runs: Option<Runs>) -> Self {
         let append = store.features().append;
         let mut pending = Vec::new();
         frame::push(&mut pending, Kind::File, 0, &header.encode());
@@ -74,7 +110,18 @@ impl Segment {
             told: 0,
             extent: None,
             ordinal: 1,
+            runs,
+            series: None,
+            held: Held::default(),
         }
+    }
+
+    /// `act`, the pieces that it stores being the next of a series.
+    pub(crate) fn of_series<T>(&mut self, series: Option<u64>, act: impl FnOnce(&mut Segment) -> T) -> T {
+        self.series = series;
+        let done = act(self);
+        self.series = None;
+        done
     }
 
     pub(crate) fn key(&self) -> &str {
@@ -222,6 +269,7 @@ impl Segment {
 
     /// Appends what is pending and `part`.
     fn hand_over(&mut self, part: &[u8]) -> Result<()> {
+        self.write_held()?;
         let from = self.told.max(self.len);
         // It is for an object that is there.
         if self.len > 0
@@ -237,8 +285,65 @@ impl Segment {
         Ok(())
     }
 
-    /// Copies payload and trailer into the staging area; returns the payload's position.
+    /// Holds payload and trailer for where the pieces of their series are, if there is such a place; the payload's position.
+    fn hold(&mut self, payload: &[u8], trailer: &[u8]) -> Result<Option<u64>> {
+        let padded = if trailer.is_empty() { payload.len() } else { payload.len().next_multiple_of(4) };
+        let body = padded + trailer.len();
+        let (Some(runs), Some(series)) = (&mut self.runs, self.series) else { return Ok(None) };
+        if body == 0 || body > runs::LONGEST {
+            return Ok(None);
+        }
+        let room = body.next_multiple_of(8) as u64;
+        let mut place = runs.next(series, room);
+        if let runs::Place::Keep(len) = place {
+            self.keep(len)?;
+            place = self.runs.as_mut().map_or(runs::Place::Log, |runs| runs.next(series, room));
+        }
+        let runs::Place::At(position) = place else { return Ok(None) };
+        self.held.push(position, &[payload, &[0; 4][..padded - payload.len()], trailer]);
+        if self.held.bytes.len() >= STAGE {
+            self.write_held()?;
+        }
+        Ok(Some(position))
+    }
+
+    /// Keeps an extent of `len` bytes for runs, from the beginning of a page on.
+    fn keep(&mut self, len: u64) -> Result<()> {
+        if !self.pending.is_empty() {
+            self.flush()?;
+        }
+        debug_assert!(self.pending.is_empty(), "the first pieces of a series are laid down in the log");
+        let header = frame::HEADER as u64;
+        let missing = (self.len + header).wrapping_neg() % runs::PAGE;
+        if missing > 0 {
+            let filled = if missing < header { missing + runs::PAGE } else { missing };
+            self.held.push(self.len, &[&frame::header(Kind::Extent, self.ordinal, filled - header, 0)]);
+            self.ordinal += 1;
+            self.len += filled;
+        }
+        self.held.push(self.len, &[&frame::header(Kind::Extent, self.ordinal, len, 0)]);
+        self.ordinal += 1;
+        if let Some(runs) = &mut self.runs {
+            runs.keep(self.len + header, len);
+        }
+        self.len += header + len;
+        Ok(())
+    }
+
+    /// Hands over what is held, all at once.
+    fn write_held(&mut self) -> Result<()> {
+        if !self.held.bytes.is_empty() {
+            self.store.write_at(&self.key, &self.held.parts(), self.len)?;
+            self.held.clear();
+        }
+        Ok(())
+    }
+
+    /// Copies payload and trailer into the staging area, or to where the pieces of their series are; returns the payload's position.
     fn stage(&mut self, payload: &[u8], trailer: &[u8]) -> Result<u64> {
+        if let Some(position) = self.hold(payload, trailer)? {
+            return Ok(position);
+        }
         if self.extent.is_none() {
             self.extent = Some(self.pending.len());
             self.pending.resize(self.pending.len() + frame::HEADER, 0);
@@ -269,6 +374,7 @@ impl Segment {
 
     /// Hands everything staged to the store (with append).
     pub(crate) fn flush(&mut self) -> Result<()> {
+        self.write_held()?;
         self.close_extent();
         if self.append && !self.pending.is_empty() && (self.len > 0 || self.ordinal > 1) {
             let mut rest = &self.pending[..];
@@ -345,7 +451,7 @@ mod tests {
     fn encoded_pieces_that_are_not_staged_lie_where_they_say_and_frames_follow_each_other() {
         let header = header();
         let store = MemoryStore::new();
-        let mut segment = Segment::new(Arc::new(store.clone()), &header);
+        let mut segment = Segment::new(Arc::new(store.clone()), &header, None);
         let mut made = Vec::new();
         for (n, len) in
             [9, DIRECT, DIRECT + 1, 77, DIRECT - 1, 2 * PART + 3, PART + 2].into_iter().enumerate()
@@ -380,7 +486,7 @@ mod tests {
     fn pieces_lie_where_they_say_wherever_parts_end_and_a_long_log_ends_with_a_page() {
         let header = header();
         let store = MemoryStore::new();
-        let mut segment = Segment::new(Arc::new(store.clone()), &header);
+        let mut segment = Segment::new(Arc::new(store.clone()), &header, None);
         let mut made = Vec::new();
         let lens = [10, 20_000, DIRECT - 1, DIRECT, DIRECT + 5, PART, PART + 3, 3 * PART + 77, 5 * PART - 9];
         for (n, len) in lens.into_iter().enumerate() {
@@ -407,13 +513,56 @@ mod tests {
         }
     }
 
+    #[test]
+    fn pieces_of_a_series_lie_in_runs_between_the_others_and_frames_follow_each_other() {
+        let store = MemoryStore::new();
+        let mut segment = Segment::new(Arc::new(store.clone()), &header(), Some(Runs::new(1 << 30)));
+        let mut made = Vec::new();
+        for step in 0..60usize {
+            for series in 0..3usize {
+                let payload: Vec<u8> =
+                    (0..[4096, 40, 3000][series]).map(|i| (i * 3 + step * 7 + series) as u8).collect();
+                let histogram = if series == 2 { &[9; 21][..] } else { &[] };
+                let put = |segment: &mut Segment| match series {
+                    0 => segment.push_raw(&payload, |_| ()).unwrap(),
+                    _ => segment.push_coded(&payload[..payload.len() - step % 3], &[], histogram).unwrap(),
+                };
+                let piece = segment.of_series((series > 0 || step % 5 > 0).then_some(series as u64), put);
+                assert_eq!(piece.position % 8, 0);
+                made.push((series, piece, payload));
+            }
+            segment.end().unwrap();
+            let bytes = store.read_all(segment.key(), u64::MAX).unwrap();
+            assert_eq!(bytes.len() as u64, segment.size());
+            for (_, piece, payload) in &made {
+                let at = piece.position as usize;
+                assert_eq!(bytes[at..at + piece.length as usize], payload[..piece.length as usize]);
+                if piece.trailer > 0 {
+                    let trailer = piece.trailer_position() as usize..piece.end() as usize;
+                    assert_eq!(Trailer::decode(piece, &bytes[trailer]).unwrap().histogram, [9; 21]);
+                }
+            }
+            let mut at = 0;
+            while let frame::Next::Frame { end, .. } = frame::next(&bytes, at, u64::MAX) {
+                at = end;
+            }
+            assert_eq!(at, bytes.len() as u64, "the frames end where the log ends");
+        }
+        let places = |series| made.iter().filter(move |made| made.0 == series).map(|made| made.1.position);
+        let together = |series| {
+            places(series).zip(places(series).skip(1)).filter(|(a, b)| a.abs_diff(*b) < 4100).count()
+        };
+        assert!(together(1) > 50 && together(2) > 50, "{} {}", together(1), together(2));
+        assert!(together(0) > 30, "what belongs to no series lies in the log: {}", together(0));
+    }
+
     /// Blocks that stand beyond the end of a file take the place of others for as long as it is there.
     #[test]
     fn room_is_made_for_what_is_written_and_for_no_more() {
         use std::os::unix::fs::MetadataExt;
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(drystone_store::LocalStore::create(dir.path()).unwrap());
-        let mut segment = Segment::new(store, &header());
+        let mut segment = Segment::new(store, &header(), None);
         let payload = vec![7; 2 * AHEAD as usize + 3 * PART + 77];
         for len in [payload.len(), 10, WORTH_TELLING as usize, 20_000, payload.len() / 3] {
             let piece = segment.push_raw(&payload[..len], |_| ()).unwrap();

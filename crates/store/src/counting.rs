@@ -177,6 +177,11 @@ impl<S: Store> Store for CountingStore<S> {
         self.inner.make_room(key, at, end);
     }
 
+    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
+        parts.iter().for_each(|(_, data)| self.tally.append(&[data]));
+        self.inner.write_at(key, parts, len)
+    }
+
     fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
         self.tally.put(data.len(), sync);
         self.inner.put(key, data, mode, sync)

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::key::invalid;
+use crate::request::end_within;
 use crate::{
     Features, ListEntry, Pending, PutMode, Request, Result, Store, StoreError, validate_key, validate_prefix,
 };
@@ -66,7 +67,7 @@ fn check_place(objects: &BTreeMap<String, Object>, key: &str) -> Result<()> {
 
 impl Store for MemoryStore {
     fn features(&self) -> Features {
-        Features { append: true, exec: false, sync: false, targets: 0 }
+        Features { append: true, write_at: true, exec: false, sync: false, targets: 0 }
     }
 
     fn describe(&self) -> String {
@@ -128,6 +129,22 @@ impl Store for MemoryStore {
         bytes.reserve(parts.iter().map(|part| part.len()).sum());
         for part in parts {
             bytes.extend_from_slice(part);
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
+        validate_key(key)?;
+        let object = self.object(key)?;
+        let mut bytes = writing(&object);
+        let found = bytes.len() as u64;
+        if len < found || !end_within(parts, len) {
+            let (key, store) = (key.to_owned(), self.describe());
+            return Err(StoreError::Conflict { key, store, expected: len, found });
+        }
+        bytes.resize(len as usize, 0);
+        for (at, data) in parts {
+            bytes[*at as usize..][..data.len()].copy_from_slice(data);
         }
         Ok(())
     }

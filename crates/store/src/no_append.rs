@@ -25,7 +25,7 @@ impl<S: Store> NoAppendStore<S> {
 
 impl<S: Store> Store for NoAppendStore<S> {
     fn features(&self) -> Features {
-        Features { append: false, ..self.0.features() }
+        Features { append: false, write_at: false, ..self.0.features() }
     }
 
     fn describe(&self) -> String {

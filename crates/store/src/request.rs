@@ -304,6 +304,12 @@ impl Drop for Completer {
     }
 }
 
+/// Whether parts, each with its place, end at `len` at the latest.
+pub(crate) fn end_within(parts: &[(u64, &[u8])], len: u64) -> bool {
+    let end = |(at, data): &(u64, &[u8])| at.checked_add(data.len() as u64);
+    parts.iter().all(|part| end(part).is_some_and(|end| end <= len))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

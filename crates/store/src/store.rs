@@ -15,6 +15,8 @@ use crate::{Mapped, Pending, Request, Result, StoreError};
 pub struct Features {
     /// `append` works; otherwise objects are put whole and never change.
     pub append: bool,
+    /// `write_at` works, in objects that were appended to.
+    pub write_at: bool,
     /// `exec` runs at least one method where the bytes are.
     pub exec: bool,
     /// `sync` and `put(.., sync: true)` make bytes survive a power cut. A store without it accepts both and
@@ -137,6 +139,19 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// for them at once. It changes nothing that can be seen, and promises nothing; where there is no room, the append says so.
     fn make_room(&self, key: &str, at: u64, end: u64) {
         let _ = (key, at, end);
+    }
+
+    /// Writes each of `parts` over the bytes from its place on, after which the object is `len` bytes long: as long as it was, or longer
+    /// by zeros. Parts are disjoint.
+    ///
+    /// The object is there, or it is [`StoreError::NotFound`]; all parts end at `len` at the latest and `len` is no less than the length,
+    /// or it is [`StoreError::Conflict`] and nothing is changed. The object has one writer, as for [`append`](Store::append). It is for
+    /// bytes that nobody was told of yet: who reads them meanwhile, or after an error, finds any mixture. In a power cut they are as
+    /// bytes that were appended. [`StoreError::Unsupported`] where [`Features::write_at`] says so.
+    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
+        let _ = (parts, len);
+        crate::validate_key(key)?;
+        Err(StoreError::Unsupported { operation: format!("write_at (to '{key}')"), store: self.describe() })
     }
 
     /// Makes `data` the whole content of the object, atomically: a reader sees nothing of it or everything,
@@ -291,6 +306,9 @@ macro_rules! forward_to_pointee {
             }
             fn make_room(&self, key: &str, at: u64, end: u64) {
                 (**self).make_room(key, at, end);
+            }
+            fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
+                (**self).write_at(key, parts, len)
             }
             fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
                 (**self).put(key, data, mode, sync)

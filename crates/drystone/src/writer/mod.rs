@@ -240,7 +240,7 @@ impl Writer {
         let limit = if inner.store.features().append { limit } else { limit.min(WHOLE_PART_LIMIT) };
         let header = header(&inner, id, 0, run, rank, fence);
         let state = State {
-            part: Part::new(&inner, &header),
+            part: Part::new(&inner, &header, limit),
             done: Vec::new(),
             unsynced: BTreeSet::new(),
             open: None,
@@ -568,10 +568,13 @@ impl Writer {
             let stored = match parts {
                 [part] if part.is_stored_as_it_is(data, &grid) => {
                     let mut gathered = Gathered::default();
-                    let store = |(first, extent): &(Vec<u64>, Vec<u64>)| {
-                        part.store_raw(data, first, extent, &mut gathered, segment)
-                    };
-                    vec![grid.iter().map(store).collect::<Result<Vec<_>>>()?]
+                    let stored = segment.of_series(part.series(place, grid.len()), |segment| {
+                        let store = |(first, extent): &(Vec<u64>, Vec<u64>)| {
+                            part.store_raw(data, first, extent, &mut gathered, segment)
+                        };
+                        grid.iter().map(store).collect::<Result<Vec<_>>>()
+                    });
+                    vec![stored?]
                 }
                 _ => store_gathered(parts, data, &grid, segment, w.has_spare_processor())?,
             };
@@ -611,7 +614,9 @@ impl Writer {
             let mut state = self.state_of(generation)?;
             return self.guard(&mut state, |w, state| {
                 w.roll_if_full(state)?;
-                let stored = store_coded(&mut state.part.segment, &coded, coded.len() > 1)?;
+                let stored = (state.part.segment).of_series(part.series(place, coded.len()), |segment| {
+                    store_coded(segment, &coded, coded.len() > 1)
+                })?;
                 w.add_entry(state, part, place, &put::numbered(&order, stored))
             });
         }
@@ -716,7 +721,7 @@ impl Writer {
         let s = &self.shared;
         let header = header(&s.inner, s.id, number, s.run, s.rank, s.fence);
         state.done.push(PartFrom { part: state.part.number, watermark: 0, len: state.part.idx_len });
-        state.part = Part::new(&s.inner, &header);
+        state.part = Part::new(&s.inner, &header, s.limit);
         self.place_part(number);
         Ok(())
     }

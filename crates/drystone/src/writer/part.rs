@@ -9,6 +9,7 @@ use drystone_store::PutMode;
 use crate::container::Inner;
 use crate::log_scan::Tail;
 use crate::process::Process;
+use crate::runs::Runs;
 use crate::segment::Segment;
 use crate::{Result, random};
 
@@ -29,13 +30,18 @@ pub(super) struct Part {
 }
 
 impl Part {
-    pub(super) fn new(inner: &Inner, header: &FileHeader) -> Self {
+    /// An empty part, which ends at about `limit` bytes.
+    pub(super) fn new(inner: &Inner, header: &FileHeader, limit: u64) -> Self {
+        let store = &inner.store;
+        // What is synced step by step is one place of the disk or as many as there are pieces.
+        let apart = inner.identity.durability != Durability::Durable && store.features().write_at;
+        let runs = apart.then(|| Runs::new(limit));
         let mut idx_pending = Vec::new();
         frame::push(&mut idx_pending, Kind::File, 0, &header.encode());
         let segment_header = FileHeader { kind: FileKind::Segment, ..header.clone() };
         Part {
             number: header.part,
-            segment: Segment::new(inner.store.clone(), &segment_header),
+            segment: Segment::new(store.clone(), &segment_header, runs),
             header: header.clone(),
             idx_pending,
             idx_last: Vec::new(),

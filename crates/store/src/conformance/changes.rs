@@ -72,6 +72,41 @@ pub(super) fn room_that_is_made_is_not_seen(store: &dyn Store) {
     assert!(store.read_all("k", 3 << 20).expect("readable")[4..] == rest, "what was appended is there");
 }
 
+pub(super) fn writes_inside_lengthen_by_zeros_and_change_nothing_else(store: &dyn Store) {
+    if !store.features().write_at {
+        write(store, "k", b"head");
+        expect_error!(store.write_at("k", &[(0, b"x")], 4), Unsupported { .. }, "a store that cannot");
+        return;
+    }
+    expect_error!(
+        store.write_at("absent", &[(0, b"x")], 8),
+        NotFound { .. },
+        "writing inside of what is missing"
+    );
+    assert!(store.write_at("../outside", &[(0, b"x")], 8).is_err(), "a bad key");
+    store.append("k", 0, &[b"head"]).expect("at 0 an object is made");
+    for (at, len) in [(0, 3), (4, 4), (8, 8), (u64::MAX, 9)] {
+        expect_error!(
+            store.write_at("k", &[(0, b"x"), (at, b"x")], len),
+            Conflict { found: 4, .. },
+            "beyond its end, or shorter"
+        );
+    }
+    store.write_at("k", &[(6, b"xy")], 10).expect("it may be lengthened");
+    assert_eq!(store.len("k").expect("length"), 10, "the length follows at once");
+    assert_eq!(store.read_all("k", 99).expect("readable"), b"head\0\0xy\0\0", "between are zeros");
+    store.write_at("k", &[(4, b"ab")], 10).expect("and filled up");
+    store.append("k", 10, &[b"end"]).expect("what follows is appended");
+    store.write_at("k", &[(9, b"d"), (8, b"c")], 13).expect("inside, wherever");
+    store.write_at("k", &[(13, b"")], 13).expect("nothing at the end");
+    assert_eq!(store.read_all("k", 99).expect("readable"), b"headabxycdend");
+    let long = pattern(3 << 20, 5);
+    store.write_at("k", &[(1 << 20, &long)], 5 << 20).expect("longer ones too");
+    let found = store.read_all("k", 8 << 20).expect("readable");
+    assert!(found[1 << 20..4 << 20] == long && found[13..1 << 20].iter().all(|byte| *byte == 0));
+    assert_eq!(found.len(), 5 << 20);
+}
+
 pub(super) fn appends_go_to_the_end_and_nowhere_else(store: &dyn Store) {
     if !store.features().append {
         return;

@@ -15,7 +15,7 @@ use crate::{PutMode, Store};
 /// # Panics
 /// When a promise is broken, with the promise and what was found.
 pub fn check(make: impl Fn() -> Box<dyn Store>) {
-    let checks: [fn(&dyn Store); 23] = [
+    let checks: [fn(&dyn Store); 24] = [
         reads::a_missing_object_is_not_found,
         reads::reads_are_exact,
         reads::reading_past_the_end_is_a_short_read,
@@ -30,6 +30,7 @@ pub fn check(make: impl Fn() -> Box<dyn Store>) {
         changes::an_object_is_put_after_what_it_names_or_not_at_all,
         changes::appends_go_to_the_end_and_nowhere_else,
         changes::room_that_is_made_is_not_seen,
+        changes::writes_inside_lengthen_by_zeros_and_change_nothing_else,
         changes::without_append_nothing_is_appended,
         changes::deleted_objects_are_gone_and_can_be_made_again,
         changes::sync_accepts_what_exists_only,

@@ -241,7 +241,7 @@ fn copy_of(store: &MemoryStore) -> MemoryStore {
 impl<S: Store> Store for FaultStore<S> {
     fn features(&self) -> Features {
         // The medium models syncs, whatever the store inside does.
-        Features { sync: true, ..self.inner.features() }
+        Features { sync: true, write_at: false, ..self.inner.features() }
     }
 
     fn describe(&self) -> String {

@@ -35,6 +35,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::key::invalid;
+use crate::request::end_within;
 use crate::{
     Features, ListEntry, Pending, PutMode, Reply, Request, Result, SEEN_LOG2, Store, StoreError,
     validate_key, validate_prefix,
@@ -443,7 +444,7 @@ impl Folder {
 
 impl Store for Folder {
     fn features(&self) -> Features {
-        Features { append: true, exec: false, sync: true, targets: self.targets.count() }
+        Features { append: true, write_at: true, exec: false, sync: true, targets: self.targets.count() }
     }
 
     fn describe(&self) -> String {
@@ -534,6 +535,21 @@ impl Store for Folder {
         if let Ok((handle, _)) = there {
             room::find(&handle.file, at, end);
         }
+    }
+
+    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
+        self.may_write(key, "write to")?;
+        let (handle, found) = self.handle(key, "write to", true)?;
+        if len < found || !end_within(parts, len) {
+            let (key, store) = (key.to_owned(), description(&self.root));
+            return Err(StoreError::Conflict { key, store, expected: len, found });
+        }
+        let lengthened = if len > found { handle.file.set_len(len) } else { Ok(()) };
+        lengthened
+            .and_then(|()| {
+                parts.iter().try_for_each(|(at, data)| transfer::write_all(&handle.file, *at, &[data]))
+            })
+            .map_err(|error| self.write_error(key, "write to", error))
     }
 
     fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
@@ -636,6 +652,10 @@ impl Store for LocalStore {
 
     fn make_room(&self, key: &str, at: u64, end: u64) {
         self.folder.make_room(key, at, end);
+    }
+
+    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
+        self.folder.write_at(key, parts, len)
     }
 
     fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
