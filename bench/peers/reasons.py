@@ -79,7 +79,7 @@ REASONS: list[tuple[str, str, str, str]] = [
         "many_steps",
         "series|one variable",
         ".*",
-        "all variables of a step lie together in the log; the peer's chunks or arrays hold one variable",
+        "the manifest, then the index, then 64 KiB runs of the variable's pieces: the peer has fewer levels between, and longer runs",
     ),
     (
         "many_steps",

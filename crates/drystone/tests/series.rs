@@ -120,7 +120,7 @@ fn blocks_that_come_and_go_are_what_was_put() {
             for (n, w) in writers.iter().enumerate() {
                 w.begin_step(Some(step), false).unwrap();
                 for half in 0..2u64 {
-                    if (step + half + n as u64) % 7 == 0 {
+                    if (step + half + n as u64).is_multiple_of(7) {
                         continue;
                     }
                     let row = 2 * n as u64 + half;
