@@ -216,7 +216,8 @@ pub fn predict_block(
     want: &[u64],
     device: &Device,
 ) -> Cost {
-    // Per axis: parts that are touched, cells in a part, cells of it that are wanted.
+    // A search asks this thousands of times, so nothing here is allocated. Per axis: parts that are touched, all parts, cells in a part,
+    // cells of it that are wanted.
     let axes = count.iter().zip(edges).zip(want).map(|((&n, &c), &q)| {
         let (n, c) = (n.max(1) as f64, c.max(1) as f64);
         let q = (q.max(1) as f64).min(n);
@@ -224,13 +225,13 @@ pub fn predict_block(
         let touched = if q >= n { all } else { (1.0 + (q - 1.0) / c).min(all) };
         (touched, all, n / all, (q / touched).max(1.0))
     });
-    let axes: Vec<(f64, f64, f64, f64)> = axes.collect();
-    let touched: f64 = axes.iter().map(|a| a.0).product();
-    let whole: f64 = axes.iter().map(|a| a.2).product::<f64>() * item as f64;
-    let (ranges, part) = part_of(&axes, item as f64, whole);
+    let (touched, cells) = axes.clone().fold((1.0, 1.0), |(touched, cells), a| (touched * a.0, cells * a.2));
+    let whole: f64 = cells * item as f64;
+    let (ranges, part) = part_of(axes.clone(), item as f64, whole);
     let (requests, read) = if coded || whole + GAP <= part + (ranges + 1.0) * GAP {
-        let surface: f64 = axes.iter().filter(|a| a.0 < a.1).map(|a| 1.0 / a.0).sum();
-        let runs = (touched * surface / axes.len().max(1) as f64).clamp(1.0, touched.max(1.0));
+        let many = axes.len().max(1) as f64;
+        let surface: f64 = axes.filter(|a| a.0 < a.1).map(|a| 1.0 / a.0).sum();
+        let runs = (touched * surface / many).clamp(1.0, touched.max(1.0));
         let read = touched * whole;
         (runs.max(read / REQUEST), read)
     } else {
@@ -262,9 +263,9 @@ pub fn predict_read(plan: &ReadPlan, slots: &[Slot], device: &Device, working: u
 }
 
 /// Ranges and bytes of the part of one raw subchunk that is wanted: rows merge over holes no wider than is read anyway.
-fn part_of(axes: &[(f64, f64, f64, f64)], item: f64, whole: f64) -> (f64, f64) {
+fn part_of(axes: impl DoubleEndedIterator<Item = (f64, f64, f64, f64)>, item: f64, whole: f64) -> (f64, f64) {
     let (mut run, mut pace, mut ranges, mut merging) = (item, item, 1.0, true);
-    for &(_, _, edge, wanted) in axes.iter().rev() {
+    for (_, _, edge, wanted) in axes.rev() {
         let hole = ((pace - run) / UNIT).floor() * UNIT;
         if merging && (wanted <= 1.0 || hole <= GAP) {
             run += pace * (wanted - 1.0);

@@ -1,5 +1,8 @@
 //! The search for the chunk shape that a mix of reads costs least with.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use super::{Device, Layout, Order, Pattern, bytes_of, predict};
 
 /// What is to be cut.
@@ -131,7 +134,8 @@ pub(super) fn cheaper(
     let place = |from: &Vec<u64>| -> Vec<usize> {
         candidates.iter().zip(from).map(near).zip(&ends).map(|(n, &end)| n.min(end)).collect()
     };
-    let found = starts.iter().map(|from| descend(place(from), &ends, &[1, 3], &|at| score(&edges(at))));
+    let score = remembered(&ends, |at| score(&edges(at)));
+    let found = starts.iter().map(|from| descend(place(from), &ends, &[1, 3], &score));
     let least = found.reduce(|least, next| if better(next.1, least.1) { next } else { least });
     edges(&least.map(|(at, _)| at).unwrap_or(ends.clone()))
 }
@@ -141,8 +145,24 @@ pub(super) fn better(a: (f64, f64), b: (f64, f64)) -> bool {
     a.0 < b.0 * 0.999 || a.0 <= b.0 && a.1 < b.1 * 0.9999
 }
 
+/// A score that is asked for once of each place: most neighbours of one place are those of the one before it, and descents meet.
+fn remembered(ends: &[usize], score: impl Fn(&[usize]) -> (f64, f64)) -> impl Fn(&[usize]) -> (f64, f64) {
+    let known: RefCell<HashMap<u128, (f64, f64)>> = RefCell::default();
+    move |at| {
+        let number = |number: u128, (&at, &end): (&usize, &usize)| number * (end as u128 + 1) + at as u128;
+        let number = at.iter().zip(ends).fold(0, number);
+        if let Some(score) = known.borrow().get(&number) {
+            return *score;
+        }
+        let score = score(at);
+        known.borrow_mut().insert(number, score);
+        score
+    }
+}
+
 fn cheapest_at(candidates: &[Vec<u64>], score: &dyn Fn(&[usize]) -> (f64, f64)) -> Vec<usize> {
     let ends: Vec<usize> = candidates.iter().map(|edges| edges.len() - 1).collect();
+    let score = &remembered(&ends, score);
     let starts = [vec![0; ends.len()], ends.clone(), ends.iter().map(|&e| e / 2).collect()];
     let mut best: Option<(Vec<usize>, (f64, f64))> = None;
     for start in starts {
@@ -215,28 +235,28 @@ fn descend(
     let mut now = score(&at);
     for _ in 0..MOST_MOVES {
         let mut step: Option<(Vec<usize>, (f64, f64))> = None;
-        let mut attempt = |next: Vec<usize>| {
-            let cost = score(&next);
+        let mut attempt = |next: &[usize]| {
+            let cost = score(next);
             if better(cost, step.as_ref().map_or(now, |s| s.1)) {
-                step = Some((next, cost));
+                step = Some((next.to_vec(), cost));
             }
         };
-        let moved = |from: &[usize], axis: usize, by: isize| {
-            let mut next = from.to_vec();
-            next[axis] = from[axis].saturating_add_signed(by).min(ends[axis]);
-            next
-        };
+        let moved =
+            |from: &[usize], axis: usize, by: isize| from[axis].saturating_add_signed(by).min(ends[axis]);
+        let mut next = at.clone();
         for one in 0..at.len() {
             for by in steps.iter().flat_map(|&step| [step, -step]) {
-                let next = moved(&at, one, by);
+                next[one] = moved(&at, one, by);
                 for other in 0..one {
-                    steps
-                        .iter()
-                        .flat_map(|&step| [step, -step])
-                        .for_each(|by| attempt(moved(&next, other, by)));
+                    for by in steps.iter().flat_map(|&step| [step, -step]) {
+                        next[other] = moved(&at, other, by);
+                        attempt(&next);
+                    }
+                    next[other] = at[other];
                 }
-                attempt(next);
+                attempt(&next);
             }
+            next[one] = at[one];
         }
         match step {
             Some((next, cost)) => (at, now) = (next, cost),
@@ -349,6 +369,26 @@ mod tests {
         assert!(text.starts_with("chunk 1x"), "{text}");
         for part in ["Hilbert order", "per request", "plane across axis 1", "one cell through 2 steps"] {
             assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_search_asks_for_the_score_of_each_place_once() {
+        let axis: Vec<u64> = (1..=40).collect();
+        let asked = RefCell::new(Vec::new());
+        let score = |edges: &[u64]| {
+            asked.borrow_mut().push(edges.to_vec());
+            (1.0, edges.iter().zip([7.0, 19.0, 30.0]).map(|(&e, best)| (e as f64 - best).abs()).sum())
+        };
+        let candidates = [axis.clone(), axis.clone(), axis];
+        assert_eq!(cheapest(&candidates, score), [7, 19, 30]);
+        let first = asked.take();
+        assert_eq!(cheaper(&candidates, &[vec![1, 1, 1], vec![9, 16, 31]], score), [7, 19, 30]);
+        for mut places in [first, asked.take()] {
+            let times = places.len();
+            places.sort_unstable();
+            places.dedup();
+            assert_eq!(places.len(), times);
         }
     }
 }
