@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use drystone::format::identity::Durability;
 use drystone::plan::selection::{Axis, Selection};
-use drystone::store::{Counters, CountingStore, LocalStore, MemoryStore, Store};
-use drystone::{Container, CreateOptions, Mode, Writer, WriterOptions};
+use drystone::store::{Counters, CountingStore, Fault, FaultStore, LocalStore, MemoryStore, Script, Store};
+use drystone::{Container, CreateOptions, ErrorKind, Mode, Writer, WriterOptions};
 
 use common::{bytes, create, dense, f4, floats, read};
 
@@ -142,4 +142,81 @@ fn blocks_that_come_and_go_are_what_was_put() {
         assert_eq!(floats(&read(&seen, "t", &Selection { axes }).unwrap()), model.concat());
         assert!(seen.verify(&mut |_, _| true).unwrap().damage.is_empty());
     }
+}
+
+/// Ten steps, those before the sixth flushed; how many ended.
+fn ten_steps(store: Arc<dyn Store>) -> u64 {
+    let run = |ended: &mut u64| -> drystone::Result<()> {
+        let c = Container::create(store, CreateOptions::default())?;
+        c.apply(vec![create("t", f4(), &[2, 700], |new| new.steps = true)])?;
+        let w = c.writer(alone())?;
+        for step in 0..10 {
+            w.begin_step(Some(step), false)?;
+            for row in 0..2 {
+                let values: Vec<f32> = (0..700).map(|x| value(step, row as usize, x)).collect();
+                w.put("t", &f4(), &dense(&bytes(&values), &[1, 700], 4), Some(&[row, 0]), None)?;
+            }
+            w.end_step()?;
+            *ended = step + 1;
+            if step == 5 {
+                c.flush()?;
+            }
+        }
+        w.close()
+    };
+    let mut ended = 0;
+    let _ = run(&mut ended);
+    ended
+}
+
+fn row_of_ten_steps(c: &Container, step: u64, row: u64) -> drystone::Result<bool> {
+    let axes = [(step, 1), (row, 1), (0, 700)].map(|(start, count)| Axis { start, step: 1, count }).to_vec();
+    let expected: Vec<f32> = (0..700).map(|x| value(step, row as usize, x)).collect();
+    Ok(floats(&read(c, "t", &Selection { axes })?) == expected)
+}
+
+#[test]
+fn a_crash_at_any_change_leaves_the_pieces_of_runs_whole_or_told() {
+    let complete = Arc::new(FaultStore::in_memory(Script::default()));
+    assert_eq!(ten_steps(complete.clone()), 10);
+    let (mut kept, mut told) = (0, 0);
+    for change in 0..complete.changes() {
+        for seed in 0..6 {
+            let store = Arc::new(FaultStore::in_memory(Script::seeded(seed).at(change, Fault::Crash)));
+            let ended = ten_steps(store.clone());
+            if let Ok(c) = Container::open(Arc::new(store.survivor()), Mode::Read) {
+                let steps = c.snapshot().steps.iter().count() as u64;
+                assert!((ended..=ended + 1).contains(&steps), "killed at {change}: {steps} of {ended}");
+                for step in 0..steps {
+                    assert!(row_of_ten_steps(&c, step, 0).unwrap() && row_of_ten_steps(&c, step, 1).unwrap());
+                }
+            } else {
+                assert_eq!(ended, 0, "killed at {change}");
+            }
+            store.power_cut(seed);
+            let Ok(c) = Container::open(Arc::new(store.survivor()), Mode::Read) else {
+                assert!(ended < 7, "power cut at {change}, after the flush");
+                continue;
+            };
+            let steps = c.snapshot().steps.iter().count() as u64;
+            assert!(ended < 7 || steps >= 6, "power cut at {change}: {steps} of {ended}");
+            for (step, row) in (0..steps).flat_map(|step| [(step, 0), (step, 1)]) {
+                match row_of_ten_steps(&c, step, row) {
+                    Ok(right) => {
+                        assert!(right, "power cut at {change}: step {step}");
+                        kept += 1;
+                    }
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                        assert!(
+                            ended < 7 || step >= 6,
+                            "power cut at {change}: step {step} was flushed: {error}"
+                        );
+                        told += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(kept > 100 && told > 10, "{kept} {told}");
 }

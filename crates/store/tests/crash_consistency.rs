@@ -76,6 +76,36 @@ fn a_kill_leaves_everything_done_and_a_beginning_of_the_append_under_way() {
 }
 
 #[test]
+fn of_what_is_written_inside_a_power_cut_keeps_any_sectors_and_harms_no_others() {
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..200 {
+        let store = FaultStore::in_memory(Script::seeded(seed));
+        store.append("a", 0, &[&[1; 2048]]).unwrap();
+        store.sync(&["a"]).unwrap();
+        store.write_at("a", &[(100, &[2; 1000]), (2048, &[3; 100])], 4096).unwrap();
+        assert_eq!(store.len("a").unwrap(), 4096);
+        store.power_cut(seed);
+        let left = content(&store.survivor(), "a").unwrap();
+        assert!((2048..=4096).contains(&left.len()));
+        assert!(left[..100] == [1; 100] && left[1100..2048] == [1; 948], "nobody wrote there");
+        let sectors = [100..512, 512..1024, 1024..1100].map(|sector| {
+            let all = |value| left[sector.clone()].iter().all(|byte| *byte == value);
+            assert!(all(1) || all(2), "a sector is as it was, or as it was written");
+            all(2)
+        });
+        seen.insert(sectors);
+    }
+    assert_eq!(seen.len(), 8, "any of them");
+    let store = FaultStore::in_memory(Script::default().at(1, Fault::Crash));
+    store.append("a", 0, &[b"0123456789"]).unwrap();
+    assert!(store.write_at("a", &[(2, b"ab"), (6, b"cd")], 10).is_err());
+    let left = content(&store.survivor(), "a").unwrap();
+    assert!(
+        [&b"0123456789"[..], b"01a3456789", b"01ab456789", b"01ab45c789", b"01ab45cd89"].contains(&&left[..])
+    );
+}
+
+#[test]
 fn a_put_or_delete_under_way_is_done_wholly_or_not_at_all() {
     let mut seen = BTreeMap::new();
     for seed in 0..50 {

@@ -3,7 +3,8 @@
 //! Per object: what surely survives, and the changes since. A power cut may keep of these
 //! - names (creations, replacements, deletions): the first few, in their order; other objects go their own way;
 //! - appended bytes: any subset of 512-byte sectors, with zeros or rubbish in the others, up to any length;
-//! - the bytes of an unsynced put: like appended ones, or all.
+//! - the bytes of an unsynced put: like appended ones, or all;
+//! - of bytes that were written inside of what is sure, any subset of sectors, the others as they were.
 //!
 //! A sync, or a put with sync, makes the object as it is now the sure one.
 
@@ -18,6 +19,7 @@ const SECTOR: usize = 512;
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     Append { key: String, at: u64, data: Vec<u8> },
+    Inside { key: String, parts: Vec<(u64, Vec<u8>)>, len: u64 },
     Put { key: String, data: Vec<u8>, sync: bool },
     Delete { key: String },
     Sync { keys: Vec<String> },
@@ -39,6 +41,7 @@ struct Object {
 enum Unsynced {
     Created,
     Appended(Vec<u8>),
+    Inside(Vec<(u64, Vec<u8>)>, u64),
     Put(Vec<u8>),
     Deleted,
 }
@@ -59,6 +62,15 @@ impl Medium {
                 }
                 object.current.get_or_insert_default().extend_from_slice(&data);
                 object.since.push(Unsynced::Appended(data));
+            }
+            Change::Inside { key, parts, len } => {
+                let object = self.objects.entry(key).or_default();
+                let bytes = object.current.get_or_insert_default();
+                bytes.resize(bytes.len().max(len as usize), 0);
+                for (at, data) in &parts {
+                    bytes[*at as usize..][..data.len()].copy_from_slice(data);
+                }
+                object.since.push(Unsynced::Inside(parts, len));
             }
             Change::Put { key, data, sync } => {
                 let object = self.objects.entry(key).or_default();
@@ -97,8 +109,8 @@ impl Object {
     }
 
     fn after_power_cut(&self, random: &mut Xorshift) -> Option<Vec<u8>> {
-        let names =
-            self.since.iter().filter(|change| !matches!(change, Unsynced::Appended(_))).count() as u64;
+        let names_only = |change: &&Unsynced| !matches!(change, Unsynced::Appended(_) | Unsynced::Inside(..));
+        let names = self.since.iter().filter(names_only).count() as u64;
         let mut names_kept = random.below(names + 1);
         let mut left = self.durable.clone();
         // Bytes before this are sure; those behind it are torn when the object's last change is known.
@@ -107,6 +119,13 @@ impl Object {
             if let Unsynced::Appended(data) = change {
                 if let Some(bytes) = &mut left {
                     bytes.extend_from_slice(data);
+                }
+                continue;
+            }
+            if let Unsynced::Inside(parts, len) = change {
+                if let Some(bytes) = &mut left {
+                    bytes.resize(bytes.len().max(*len as usize), 0);
+                    parts.iter().for_each(|(at, data)| write_some(bytes, *at as usize, data, sure, random));
                 }
                 continue;
             }
@@ -119,10 +138,23 @@ impl Object {
             left = match change {
                 Unsynced::Created => Some(Vec::new()),
                 Unsynced::Put(data) => Some(data.clone()),
-                Unsynced::Appended(_) | Unsynced::Deleted => None,
+                Unsynced::Appended(_) | Unsynced::Inside(..) | Unsynced::Deleted => None,
             };
         }
         left.map(|bytes| tear(bytes, sure, random))
+    }
+}
+
+/// Writes `data` at `at`, of the sectors before `sure` any.
+fn write_some(bytes: &mut [u8], at: usize, data: &[u8], sure: usize, random: &mut Xorshift) {
+    let mut from = 0;
+    while from < data.len() {
+        let place = at + from;
+        let to = ((place / SECTOR + 1) * SECTOR - at).min(data.len());
+        if place >= sure || random.one_in(2) {
+            bytes[place..at + to].copy_from_slice(&data[from..to]);
+        }
+        from = to;
     }
 }
 

@@ -16,6 +16,7 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::counting::{Tally, add};
+use crate::request::end_within;
 use crate::{
     Counters, Features, ListEntry, MemoryStore, Pending, PutMode, Request, Result, Store, StoreError,
     StoreExt, validate_key, validate_prefix,
@@ -26,7 +27,7 @@ pub use script::{Fault, Script};
 
 /// A store with injected faults over `inner`, which nobody else should change meanwhile.
 ///
-/// Share it by reference or `Arc`. A *change* is an append, put, delete or sync; changes and
+/// Share it by reference or `Arc`. A *change* is an append, a write inside, put, delete or sync; changes and
 /// reads are numbered from 0, each for itself, in the order in which they arrive.
 #[derive(Debug)]
 pub struct FaultStore<S = MemoryStore> {
@@ -196,6 +197,7 @@ impl<S: Store> FaultStore<S> {
     fn apply_torn(&self, change: &Change) -> Result<()> {
         match change {
             Change::Append { key, at, data } => self.inner.append(key, *at, &[data]),
+            Change::Inside { key, parts, len } => self.inner.write_at(key, &borrowed(parts), *len),
             _ => Ok(()),
         }
     }
@@ -229,6 +231,10 @@ impl State {
     }
 }
 
+fn borrowed(parts: &[(u64, Vec<u8>)]) -> Vec<(u64, &[u8])> {
+    parts.iter().map(|(at, data)| (*at, &data[..])).collect()
+}
+
 fn copy_of(store: &MemoryStore) -> MemoryStore {
     let copy = MemoryStore::new();
     for entry in store.list("").expect("memory can be listed") {
@@ -241,7 +247,7 @@ fn copy_of(store: &MemoryStore) -> MemoryStore {
 impl<S: Store> Store for FaultStore<S> {
     fn features(&self) -> Features {
         // The medium models syncs, whatever the store inside does.
-        Features { sync: true, write_at: false, ..self.inner.features() }
+        Features { sync: true, ..self.inner.features() }
     }
 
     fn describe(&self) -> String {
@@ -315,6 +321,34 @@ impl<S: Store> Store for FaultStore<S> {
             self.would_append(key, at).then(|| change(data[..left].to_vec()))
         };
         self.change(key, "append to", whole, apply, tear)
+    }
+
+    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
+        parts.iter().for_each(|(_, data)| self.tally.append(&[data]));
+        if !self.features().write_at {
+            return self.inner.write_at(key, parts, len);
+        }
+        validate_key(key)?;
+        let whole = parts.iter().map(|(_, data)| data.len() as u64).sum();
+        let change = |parts: Vec<(u64, Vec<u8>)>| Change::Inside { key: key.to_owned(), parts, len };
+        let apply = || {
+            self.inner.write_at(key, parts, len)?;
+            Ok(change(parts.iter().map(|(at, data)| (*at, data.to_vec())).collect()))
+        };
+        let tear = |random: &mut Xorshift, room: Option<u64>| {
+            let mut left = room.map_or_else(|| random.below(whole + 1), |room| room.min(whole)) as usize;
+            let first = |(at, data): &(u64, &[u8])| {
+                let kept = data.len().min(left);
+                left -= kept;
+                (*at, data[..kept].to_vec())
+            };
+            let torn = parts.iter().map(first).collect();
+            self.inner
+                .len(key)
+                .is_ok_and(|found| found <= len && end_within(parts, len))
+                .then(|| change(torn))
+        };
+        self.change(key, "write to", whole, apply, tear)
     }
 
     fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
