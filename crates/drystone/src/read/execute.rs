@@ -6,10 +6,11 @@
 mod apart;
 mod listed;
 mod mapped;
+mod sources;
+mod verified;
 mod ways;
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,8 +20,6 @@ use drystone_format::dtype::Leaf;
 use drystone_format::entry::{Encoding, Entry, Piece};
 use drystone_format::layout::Order;
 use drystone_format::piece::Trailer;
-use drystone_format::source::Source;
-use drystone_format::table::Front;
 use drystone_plan::clip::within;
 use drystone_plan::coalesce::Fetch;
 use drystone_plan::form::Form;
@@ -29,23 +28,21 @@ use drystone_plan::parts::Part;
 use drystone_plan::read_plan::{ReadPlan, Work};
 use drystone_rules::{Dim, StridedCopy};
 use drystone_store::Request;
-use drystone_transform::checks::{crc_units, verify_units};
-use drystone_transform::{Chain, Logical, Scratch, TransformError};
+use drystone_transform::checks::crc_units;
+use drystone_transform::{Chain, Logical, Scratch};
 
 use super::coded::Waiting;
-use super::published::{self, Shelf, Shelved};
+use super::published;
 use super::trailers::{self, Needed};
 use super::{Prepared, Reading, segment_key};
 use crate::array::Target;
-use crate::container::{Inner, lock};
+use crate::container::lock;
 use crate::error::must_exist;
 use crate::layout::Table;
 use crate::lent::{Kept, Lent};
 use crate::member::Column;
 use crate::processors::{idle, threads};
 use crate::put::{MAX_SUBCHUNK, logical, rule_error};
-use crate::segment::crc32;
-use crate::snapshot::Snapshot;
 use crate::{Error, ErrorKind, Result};
 
 /// Memory all threads of one read may use for buffers.
@@ -61,53 +58,7 @@ const PARTS_LOG2: u8 = drystone_store::SEEN_LOG2;
 /// A request, with the numbers of the works that it serves and what it holds of their payloads.
 type Asked = Fetch<(usize, Range<u64>)>;
 
-/// Sources by number, looked up once per read.
-pub(crate) struct Sources<'a> {
-    inner: &'a Inner,
-    snapshot: &'a Snapshot,
-    shelf: Option<&'a Shelf>,
-    known: Mutex<HashMap<u32, Arc<Source>>>,
-}
-
-impl<'a> Sources<'a> {
-    pub(super) fn of(reading: &'a Reading) -> Self {
-        Sources {
-            inner: &reading.inner,
-            snapshot: &reading.snapshot,
-            shelf: reading.shelf.as_deref(),
-            known: Mutex::new(HashMap::new()),
-        }
-    }
-
-    /// The shard, if a number is one's.
-    pub(super) fn shard(&self, number: u32) -> Option<Arc<Shelved>> {
-        self.shelf.and_then(|shelf| shelf.shard(number))
-    }
-
-    /// The key of the object that a source is.
-    pub(super) fn key(&self, number: u32) -> Result<String> {
-        match self.shard(number) {
-            Some(shard) => Ok(shard.key.clone()),
-            None => Ok(segment_key(&*self.get(number)?)),
-        }
-    }
-
-    /// The part of a log; `Unsupported` if it is of a kind this version cannot read.
-    pub(crate) fn get(&self, number: u32) -> Result<Arc<Source>> {
-        if let Some(source) = lock(&self.known).get(&number) {
-            return Ok(source.clone());
-        }
-        let source = Arc::new(self.snapshot.source(&self.inner.pages, number)?);
-        if source.kind != 0 {
-            return Err(Error::unsupported(format!(
-                "source {number} is of kind {}, which this program cannot read; use a newer drystone",
-                source.kind
-            )));
-        }
-        lock(&self.known).insert(number, source.clone());
-        Ok(source)
-    }
-}
+pub(crate) use sources::Sources;
 
 /// What every request needs.
 pub(super) struct Job<'a> {
@@ -575,13 +526,6 @@ impl Job<'_> {
         self.place_whole(&[work], &buffers.decoded, &mut buffers.unrolled)
     }
 
-    fn verify_front(&self, work: &Work, front: &Front, bytes: &[u8]) -> Result<()> {
-        if bytes.len() as u64 == front.length && crc32(bytes) == front.check {
-            return Ok(());
-        }
-        Err(self.damaged(work, front.position, "the front of a subchunk fails its checksum"))
-    }
-
     /// Places a part of a subchunk that is there as a whole; one that follows a curve is unrolled first.
     pub(super) fn place_whole(&self, works: &[&Work], cells: &[u8], unrolled: &mut Vec<u8>) -> Result<()> {
         let Some(&first) = works.first() else { return Ok(()) };
@@ -636,67 +580,6 @@ impl Job<'_> {
     pub(super) fn logical(&self, work: &Work) -> Result<Logical> {
         let ndim = usize::from(self.entry(work).ndim);
         Ok(self.form(work)?.logical(&logical(self.leaf(work.slot), &work.part.chunk_shape[..ndim])))
-    }
-
-    pub(super) fn undecodable(&self, work: &Work, error: &TransformError) -> Error {
-        self.damaged(work, work.piece.position, &format!("decoding: {error}"))
-    }
-
-    /// Checks a payload against its trailer, which `rest` ends with (or against the one checksum, if there is none).
-    fn verify_whole(&self, work: &Work, rest: &[u8], payload: &[u8], sums: &mut Vec<u32>) -> Result<()> {
-        let piece = &work.piece;
-        if piece.trailer == 0 {
-            if crc32(payload) != piece.check {
-                return Err(self.damaged(work, piece.position, "a subchunk fails its checksum"));
-            }
-            return Ok(());
-        }
-        let unit = if piece.unit_log2 == 0 { payload.len().max(1) } else { 1 << piece.unit_log2 };
-        sums.clear();
-        crc_units(payload, unit, sums);
-        self.compare_whole(work, rest, sums)
-    }
-
-    /// Compares the sums of a whole payload with those of its trailer, which `rest` ends with.
-    fn compare_whole(&self, work: &Work, rest: &[u8], sums: &[u32]) -> Result<()> {
-        let piece = &work.piece;
-        let at = piece.position + piece.length;
-        let Trailer { checks, .. } =
-            trailers::decode(piece, rest).ok_or_else(|| self.damaged(work, at, trailers::DAMAGED))?;
-        self.compare(work, 0, sums, &checks)
-    }
-
-    /// Compares the sums of units of a piece, the first of which is unit number `first`, with those that were stored.
-    fn compare(&self, work: &Work, first: usize, sums: &[u32], stored: &[u32]) -> Result<()> {
-        match sums.iter().zip(stored).position(|(a, b)| a != b) {
-            None if sums.len() == stored.len() => Ok(()),
-            bad => Err(self.fails_checksum(work, first + bad.unwrap_or(0))),
-        }
-    }
-
-    fn fails_checksum(&self, work: &Work, unit: usize) -> Error {
-        let from = (unit as u64).saturating_mul(1 << work.piece.unit_log2);
-        let at = work.piece.position.saturating_add(from);
-        self.damaged(work, at, "the data fails its checksum")
-    }
-
-    pub(super) fn trailer(&self, work: &Work) -> Option<&Trailer> {
-        Some(self.trailers.get(work.trailer?)?.as_ref())
-    }
-
-    /// The stored sums of `count` units of a piece, from byte `start` of its payload on; none where some are missing.
-    fn checks(&self, work: &Work, start: u64, count: usize) -> (usize, &[u32]) {
-        let before = work.front.map_or(0, |front| front.length);
-        let first = (start.saturating_sub(before) >> work.piece.unit_log2) as usize;
-        let checks = self.trailer(work).map_or(&[][..], |t| t.checks.as_slice());
-        (first, checks.get(first..first + count).unwrap_or_default())
-    }
-
-    /// Checks a range of a piece, at check units.
-    fn verify_units(&self, work: &Work, bytes: &[u8], payload: &Range<u64>) -> Result<()> {
-        let unit = 1usize << work.piece.unit_log2;
-        let (first, stored) = self.checks(work, payload.start, bytes.len().div_ceil(unit));
-        verify_units(bytes, unit, stored).map_err(|bad| self.fails_checksum(work, first + bad))
     }
 
     /// A range of a raw piece, at check units: places the cells that it holds.
