@@ -14,7 +14,8 @@ pub(crate) const LONGEST: usize = 16 << 10;
 const RUN: u64 = 64 << 10;
 /// The most pieces of a run, so that scalars do not keep what they will not fill.
 const PIECES: u64 = 256;
-/// With fewer pieces a run is not worth its place.
+/// With fewer pieces a run is not worth its place. The first run of a series has so many and each one twice as many as the one before, so that
+/// who stops soon has kept no more than he wrote.
 const FEWEST: u64 = 4;
 /// So many pieces of a series are laid down in the log before it is taken to go on.
 const WAITS: u32 = 2;
@@ -53,11 +54,20 @@ impl Room {
     }
 }
 
+/// A series as far as it is known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Series {
+    /// How often it was seen, at most [`WAITS`].
+    seen: u32,
+    /// Pieces of its next run.
+    pieces: u64,
+    run: Room,
+}
+
 /// The runs of one segment part.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    /// How often a series was seen, at most [`WAITS`], and its run.
-    series: HashMap<u64, (u32, Room)>,
+    series: HashMap<u64, Series>,
     /// What is kept for runs.
     kept: Room,
     longest: u64,
@@ -71,24 +81,25 @@ impl Runs {
 
     /// Where the next piece of a series goes that takes up `room` bytes, a multiple of 8.
     pub(crate) fn next(&mut self, series: u64, room: u64) -> Place {
-        let run = (PIECES * room).min(self.longest) / 8 * 8;
         let known = self.series.len() as u64;
-        if run < FEWEST * room || known >= MOST_SERIES as u64 && !self.series.contains_key(&series) {
+        if self.longest < FEWEST * room || known >= MOST_SERIES as u64 && !self.series.contains_key(&series) {
             return Place::Log;
         }
-        let (seen, own) = self.series.entry(series).or_default();
-        if *seen < WAITS {
-            *seen += 1;
+        let own = self.series.entry(series).or_insert(Series { pieces: FEWEST, ..Series::default() });
+        if own.seen < WAITS {
+            own.seen += 1;
             return Place::Log;
         }
-        if let Some(at) = own.take(room, 8) {
+        if let Some(at) = own.run.take(room, 8) {
             return Place::At(at);
         }
+        let run = (own.pieces * room).min(self.longest) / 8 * 8;
         let step = if room > PAGE / 2 { PAGE } else { 8 };
         match self.kept.take(run, step) {
-            None => Place::Keep((known * self.longest).clamp(run, MOST_KEPT.max(run)).next_multiple_of(8)),
+            None => Place::Keep((known * run.next_multiple_of(step)).clamp(run, MOST_KEPT.max(run))),
             Some(at) => {
-                *own = Room { at: at + room, end: at + run };
+                own.run = Room { at: at + room, end: at + run };
+                own.pieces = (2 * own.pieces).min(PIECES);
                 Place::At(at)
             }
         }
@@ -128,8 +139,8 @@ mod tests {
         for places in [one, two] {
             assert_eq!(
                 places.windows(2).filter(|w| w[1] == w[0] + PAGE).count(),
-                37,
-                "40 pieces are three runs"
+                36,
+                "40 pieces are runs of 4, 8, 16 and 12"
             );
             assert!(places.iter().all(|at| at % PAGE == 0));
         }
@@ -164,6 +175,6 @@ mod tests {
         }
         assert!((0..5).all(|_| runs.next(u64::MAX, 8) == Place::Log), "the last of too many");
         runs.next(5, 8);
-        assert_eq!(runs.next(5, 8), Place::Keep(MOST_KEPT));
+        assert_eq!(runs.next(5, 8), Place::Keep(MOST_SERIES as u64 * FEWEST * 8));
     }
 }

@@ -553,7 +553,7 @@ mod tests {
             places(series).zip(places(series).skip(1)).filter(|(a, b)| a.abs_diff(*b) < 4100).count()
         };
         assert!(together(1) > 50 && together(2) > 50, "{} {}", together(1), together(2));
-        assert!(together(0) > 30, "what belongs to no series lies in the log: {}", together(0));
+        assert!(together(0) > 25, "what belongs to no series lies in the log: {}", together(0));
     }
 
     /// Blocks that stand beyond the end of a file take the place of others for as long as it is there.

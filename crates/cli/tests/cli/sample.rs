@@ -144,8 +144,9 @@ impl Sample {
         let segments = segments.filter(|p| p.extension().is_some_and(|e| e == "seg"));
         let segment = segments.max_by_key(|p| std::fs::metadata(p).unwrap().len()).unwrap();
         let mut bytes = std::fs::read(&segment).unwrap();
-        let at = bytes.len() / 2;
-        bytes[at] ^= 1;
+        // What is kept for steps to come is zeros.
+        let meant: Vec<usize> = (0..bytes.len()).filter(|&i| bytes[i] != 0).collect();
+        bytes[meant[meant.len() / 2]] ^= 1;
         std::fs::write(&segment, bytes).unwrap();
     }
 

@@ -1,0 +1,60 @@
+//! Where the bytes of a read lie: parts of logs and published shards, by number.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use drystone_format::source::Source;
+
+use crate::container::{Inner, lock};
+use crate::read::published::{Shelf, Shelved};
+use crate::read::{Reading, segment_key};
+use crate::snapshot::Snapshot;
+use crate::{Error, Result};
+
+/// Sources by number, looked up once per read.
+pub(crate) struct Sources<'a> {
+    inner: &'a Inner,
+    snapshot: &'a Snapshot,
+    shelf: Option<&'a Shelf>,
+    known: Mutex<HashMap<u32, Arc<Source>>>,
+}
+
+impl<'a> Sources<'a> {
+    pub(in crate::read) fn of(reading: &'a Reading) -> Self {
+        Sources {
+            inner: &reading.inner,
+            snapshot: &reading.snapshot,
+            shelf: reading.shelf.as_deref(),
+            known: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// The shard, if a number is one's.
+    pub(in crate::read) fn shard(&self, number: u32) -> Option<Arc<Shelved>> {
+        self.shelf.and_then(|shelf| shelf.shard(number))
+    }
+
+    /// The key of the object that a source is.
+    pub(in crate::read) fn key(&self, number: u32) -> Result<String> {
+        match self.shard(number) {
+            Some(shard) => Ok(shard.key.clone()),
+            None => Ok(segment_key(&*self.get(number)?)),
+        }
+    }
+
+    /// The part of a log; `Unsupported` if it is of a kind this version cannot read.
+    pub(crate) fn get(&self, number: u32) -> Result<Arc<Source>> {
+        if let Some(source) = lock(&self.known).get(&number) {
+            return Ok(source.clone());
+        }
+        let source = Arc::new(self.snapshot.source(&self.inner.pages, number)?);
+        if source.kind != 0 {
+            return Err(Error::unsupported(format!(
+                "source {number} is of kind {}, which this program cannot read; use a newer drystone",
+                source.kind
+            )));
+        }
+        lock(&self.known).insert(number, source.clone());
+        Ok(source)
+    }
+}
