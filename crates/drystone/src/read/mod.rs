@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use drystone_format::MAX_NDIM;
+use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, Piece};
 use drystone_format::keys;
 use drystone_format::schema::Variable;
@@ -316,7 +317,8 @@ impl Reading {
 
     /// Has blocks that are wanted whole brought with their tables, where these are not known. What is wrong with them is said when they are read.
     fn bring(&self, slots: &[Slot], sources: &Sources<'_>) {
-        if self.shelf.is_some() {
+        // Members of a record stand side by side: a table is not behind its own subchunks.
+        if self.shelf.is_some() || !matches!(self.variable.dtype, DType::Scalar(_)) {
             return;
         }
         for whole in in_order(slots) {

@@ -1,8 +1,7 @@
 //! What of a file will be read soon: the system is told of it, so that the device has many requests at once and not one after the other.
 //!
 //! Telling takes time itself (a processor makes each request), so what the system is ahead of already, and what is in its memory,
-//! is not told of; and who reads next hands more than a few ranges to another thread. A long run that comes alone is not told of either: read
-//! in order, it comes in larger pages and fewer requests (docs/decisions/010-local-io.md).
+//! is not told of; and who reads next hands more than a few ranges to another thread.
 //!
 //! Invariants
 //! - it is a hint: what fails here fails again, and is said, when it is read;
@@ -12,7 +11,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use super::forget::is_in_memory;
-use super::handles::{Handle, STREAM};
+use super::handles::Handle;
 
 /// So few and short ranges are told of by whoever reads them: until another thread had taken them, the device would have them.
 const FEW: usize = 8;
@@ -31,10 +30,6 @@ impl Ahead {
     pub(super) fn of(handle: Arc<Handle>, ranges: &[(u64, u64)]) -> Option<Ahead> {
         let mut ranges = ranges.to_vec();
         ranges.retain(|(offset, len)| *len > 0 && !handle.continues(*offset, *len));
-        let is_long = |(_, len): &(u64, u64)| *len > STREAM;
-        if ranges.iter().filter(|range| is_long(range)).count() == 1 {
-            ranges.retain(|range| !is_long(range));
-        }
         let ahead = Ahead { handle, ranges };
         (!ahead.ranges.is_empty() && !ahead.seems_in_memory()).then_some(ahead)
     }
@@ -108,22 +103,6 @@ mod tests {
             assert!(began.elapsed() < Duration::from_secs(20), "what was told of never came");
             std::thread::sleep(Duration::from_millis(1));
         }
-    }
-
-    #[test]
-    fn a_long_run_that_comes_alone_is_left_to_the_system() {
-        let dir = tempfile::tempdir().unwrap();
-        let Some(handle) = forgotten(&dir.path().join("a")) else { return };
-        let told = |ranges: &[(u64, u64)]| Ahead::of(Arc::clone(&handle), ranges).map(|ahead| ahead.ranges);
-        let long = (64 << 10, STREAM + 1);
-        assert_eq!(told(&[long]), None);
-        assert_eq!(
-            told(&[long, (5 << 20, 100)]),
-            Some(vec![(5 << 20, 100)]),
-            "what is read apart is told of"
-        );
-        let two = [long, (4 << 20, STREAM + 1)];
-        assert_eq!(told(&two), Some(two.to_vec()));
     }
 
     #[test]

@@ -44,7 +44,7 @@ const SHORT: usize = 16 << 10;
 /// It is apart if it begins so far behind where the last read ended.
 const FAR: u64 = 256 << 10;
 /// A run of more bytes is worth the system's own reading ahead.
-pub(super) const STREAM: u64 = 1 << 20;
+const STREAM: u64 = 1 << 20;
 
 impl Handle {
     /// The descriptor for a read. The system remembers with each how it is read: a table that is looked up some megabytes ahead would end
