@@ -217,18 +217,13 @@ impl Folder {
     }
 
     fn read_part(&self, handle: &Handle, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
-        let part = handle.part(out.len());
-        let (mut got, wanted) = (0, out.len());
-        for part in out.chunks_mut(part) {
-            let at = offset.saturating_add(got as u64);
-            let read = transfer::read_full(handle.to_read(at, part.len()), at, part)
-                .map_err(|e| self.read_error(key, "read", e))?;
-            got += read;
-            if read < part.len() {
-                return Err(self.short_read(key, offset, wanted as u64, got as u64));
-            }
+        let got = transfer::read_full(handle.to_read(offset, out.len()), offset, out)
+            .map_err(|e| self.read_error(key, "read", e))?;
+        if got == out.len() {
+            Ok(())
+        } else {
+            Err(self.short_read(key, offset, out.len() as u64, got as u64))
         }
-        Ok(())
     }
 
     fn short_read(&self, key: &str, offset: u64, wanted: u64, got: u64) -> StoreError {
