@@ -8,6 +8,8 @@
 
 use std::collections::HashMap;
 
+use crate::segment::PAGE;
+
 /// Longer pieces are not kept together: reading one takes about as long as asking for it (16 KiB at 1.2 GB/s: 14 us; a request: 16 us).
 pub(crate) const LONGEST: usize = 16 << 10;
 /// The longest run, which is a request of a good size.
@@ -23,9 +25,6 @@ const WAITS: u32 = 2;
 const MOST_SERIES: usize = 1024;
 /// An extent for runs has room for one of every series, up to this.
 const MOST_KEPT: u64 = 1 << 20;
-/// Runs of pieces that are not much shorter begin with a page, so that a piece is written to as few as it can be.
-pub(crate) const PAGE: u64 = 4 << 10;
-
 /// Where a piece goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -94,9 +93,10 @@ impl Runs {
             return Place::At(at);
         }
         let run = (own.pieces * room).min(self.longest) / 8 * 8;
+        // Pieces that are not much shorter than a page are written to as few as they can be.
         let step = if room > PAGE / 2 { PAGE } else { 8 };
         match self.kept.take(run, step) {
-            None => Place::Keep((known * run.next_multiple_of(step)).clamp(run, MOST_KEPT.max(run))),
+            None => Place::Keep((known * run.next_multiple_of(step)).clamp(run, MOST_KEPT)),
             Some(at) => {
                 own.run = Room { at: at + room, end: at + run };
                 own.pieces = (2 * own.pieces).min(PIECES);

@@ -31,7 +31,7 @@ pub(crate) const PART: usize = 512 << 10;
 const FEW: usize = 64 << 10;
 /// A log that grew by so much at once ends with a whole page, which the next write need not read back if the system has put it out.
 const WORTH_A_PAGE: u64 = 1 << 20;
-const PAGE: u64 = 4 << 10;
+pub(crate) const PAGE: u64 = 4 << 10;
 /// The store is told of so much at a time that is about to be appended: a kill leaves no more unused, and what several writers write
 /// at once stands in pieces of this size.
 const AHEAD: u64 = 16 << 20;
@@ -314,9 +314,9 @@ impl Segment {
         }
         debug_assert!(self.pending.is_empty(), "the first pieces of a series are laid down in the log");
         let header = frame::HEADER as u64;
-        let missing = (self.len + header).wrapping_neg() % runs::PAGE;
+        let missing = (self.len + header).wrapping_neg() % PAGE;
         if missing > 0 {
-            let filled = if missing < header { missing + runs::PAGE } else { missing };
+            let filled = if missing < header { missing + PAGE } else { missing };
             self.held.push(self.len, &[&frame::header(Kind::Extent, self.ordinal, filled - header, 0)]);
             self.ordinal += 1;
             self.len += filled;

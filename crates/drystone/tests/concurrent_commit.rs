@@ -262,6 +262,10 @@ impl Store for Yielding {
         self.turn();
         self.inner.append(key, at, parts)
     }
+    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> StoreResult<()> {
+        self.turn();
+        self.inner.write_at(key, parts, len)
+    }
     fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> StoreResult<()> {
         self.turn();
         self.inner.put(key, data, mode, sync)?;

@@ -52,7 +52,7 @@ counters! {
     reads,
     /// Bytes asked for by them.
     bytes_read,
-    /// Appends.
+    /// Appends, and parts of writes inside of objects.
     appends,
     /// Bytes handed over by them.
     bytes_appended,

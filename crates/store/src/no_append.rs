@@ -48,6 +48,10 @@ impl<S: Store> Store for NoAppendStore<S> {
         self.refuse(key)
     }
 
+    fn write_at(&self, key: &str, _parts: &[(u64, &[u8])], _len: u64) -> Result<()> {
+        self.refuse(key)
+    }
+
     fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
         self.0.put(key, data, mode, sync)
     }

@@ -148,11 +148,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// or it is [`StoreError::Conflict`] and nothing is changed. The object has one writer, as for [`append`](Store::append). It is for
     /// bytes that nobody was told of yet: who reads them meanwhile, or after an error, finds any mixture. In a power cut they are as
     /// bytes that were appended. [`StoreError::Unsupported`] where [`Features::write_at`] says so.
-    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
-        let _ = (parts, len);
-        crate::validate_key(key)?;
-        Err(StoreError::Unsupported { operation: format!("write_at (to '{key}')"), store: self.describe() })
-    }
+    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()>;
 
     /// Makes `data` the whole content of the object, atomically: a reader sees nothing of it or everything,
     /// also when this process is killed meanwhile. With `sync` it survives a power cut, name and bytes, when this

@@ -88,7 +88,7 @@ impl<S: Store> FaultStore<S> {
         self.tally.counters()
     }
 
-    /// How many changes (append, put, delete, sync) have been requested: to crash a run at each of them,
+    /// How many changes (append, write inside, put, delete, sync) have been requested: to crash a run at each of them,
     /// let it run through once and try every number below this.
     pub fn changes(&self) -> u64 {
         self.state().changes

@@ -39,7 +39,7 @@ impl Script {
         Script { seed, ..Self::default() }
     }
 
-    /// `fault` strikes the change (append, put, delete or sync) of this number, counted from 0.
+    /// `fault` strikes the change (append, write inside, put, delete or sync) of this number, counted from 0.
     #[must_use]
     pub fn at(mut self, change: u64, fault: Fault) -> Self {
         self.changes.insert(change, fault);

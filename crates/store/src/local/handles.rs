@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::readahead::{self, PART};
+use super::readahead;
 
 /// How many files one store keeps open in one process.
 pub(crate) const CAPACITY: usize = 128;
@@ -72,12 +72,7 @@ impl Handle {
         len > STREAM && end > 0 && offset.checked_sub(end).is_some_and(|apart| apart <= FAR)
     }
 
-    /// What is asked for at a time in a read of `len` bytes.
-    pub(crate) fn part(&self, len: usize) -> usize {
-        if len > PART && self.reads_far_ahead() { PART } else { len.max(1) }
-    }
-
-    fn reads_far_ahead(&self) -> bool {
+    pub(super) fn reads_far_ahead(&self) -> bool {
         *self.far_ahead.get_or_init(|| self.lies_here() && readahead::is_far(&self.file))
     }
 

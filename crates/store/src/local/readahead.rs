@@ -15,7 +15,7 @@ use super::transfer;
 /// A system that reads so much ahead keeps a device busy by itself.
 const FAR: u64 = 2 << 20;
 /// Such a system is asked for so much at a time: it begins with a multiple of the first request.
-pub(super) const PART: usize = 256 << 10;
+const PART: usize = 256 << 10;
 
 /// Other systems are asked for more: they bring what is asked for, and little beyond.
 const LONG_PART: usize = 1 << 20;
@@ -32,7 +32,7 @@ pub(super) fn bring(handle: &Handle, range: Range<u64>) {
     if at >= range.end {
         return;
     }
-    let mut part = vec![0; handle.part(LONG_PART)];
+    let mut part = vec![0; part_of(handle)];
     while at < range.end {
         let len = usize::try_from(range.end - at).map_or(part.len(), |rest| rest.min(part.len()));
         match transfer::read_full(handle.to_read(at, len), at, &mut part[..len]) {
@@ -41,6 +41,11 @@ pub(super) fn bring(handle: &Handle, range: Range<u64>) {
             _ => return,
         }
     }
+}
+
+/// What is asked for at a time.
+fn part_of(handle: &Handle) -> usize {
+    if handle.reads_far_ahead() { PART } else { LONG_PART }
 }
 
 /// Whether the system reads far ahead of who reads this file in order. `false` where it does not say.
@@ -89,13 +94,12 @@ mod tests {
     }
 
     #[test]
-    fn long_reads_are_asked_for_in_parts_where_the_system_reads_far_ahead() {
+    fn shorter_parts_are_asked_for_where_the_system_reads_far_ahead() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, "bytes").unwrap();
         let (handle, _) = Handles::default().get("a", &path, false).unwrap();
         let far = handle.lies_here() && is_far(&handle.file);
-        assert_eq!(handle.part(10 << 20), if far { PART } else { 10 << 20 });
-        assert_eq!((handle.part(PART), handle.part(5), handle.part(0)), (PART, 5, 1));
+        assert_eq!(part_of(&handle), if far { PART } else { LONG_PART });
     }
 }
