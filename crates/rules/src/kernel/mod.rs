@@ -12,6 +12,8 @@
 mod choice;
 mod convert;
 mod element;
+#[cfg(target_arch = "x86_64")]
+mod interleave;
 mod processor;
 mod records;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -109,13 +111,15 @@ fn places(elem: usize, dims: &[Dim], dst: *mut u8) -> Places {
 /// The loop by registers for short elements that lie apart on one side, in the cache, if there is one that pays.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn wide_kernel(elem: usize, plane: &Plane) -> Option<strided::Kernel> {
-    wide::windowed(elem, plane, false).map(wide::Windowed::kernel)
+    let distance = wide::Distance { near: false, far: false };
+    wide::windowed(elem, plane, distance, Processor::this()).map(wide::Windowed::kernel)
 }
 
 /// The loop for a plane of this shape.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn choice(shape: &Shape, plane: &Plane, processor: &Processor) -> Choice {
-    wide::windowed(shape.elem, plane, shape.target.is_far())
+    let distance = wide::Distance { near: shape.near, far: shape.target.is_far() };
+    wide::windowed(shape.elem, plane, distance, processor)
         .map_or_else(|| Choice::of(shape, processor), Choice::Windows)
 }
 

@@ -8,6 +8,8 @@
 //! elements and planes follow each other: tiles read these in order.
 
 use super::element::exactly;
+#[cfg(target_arch = "x86_64")]
+use super::interleave;
 use super::stream;
 use crate::copy::Dim;
 
@@ -24,6 +26,8 @@ type Walk = unsafe fn(usize, *const u8, isize, *mut u8, isize);
 #[derive(Clone, Copy)]
 pub(super) struct Records {
     walk: Walk,
+    /// The walk past the caches, to what begins at multiples of 16 bytes from records without gaps or to them, if there is one.
+    past: Option<Walk>,
     members: usize,
     /// Whether records are on the source side.
     splits: bool,
@@ -67,15 +71,34 @@ impl Records {
             (1, false) if members > 4 => with_members!(join::<1>, members),
             (2, false) if members > 4 => with_members!(join::<2>, members),
             (4, true) => with_members!(split_packing::<4>, members),
-            (4, false) => with_members!(join::<4>, members),
+            (4, false) => with_members!(join_packing::<4>, members),
             (8, true) => with_members!(split_packing::<8>, members),
-            (8, false) => with_members!(join::<8>, members),
+            (8, false) => with_members!(join_packing::<8>, members),
             (16, true) => with_members!(split::<16>, members),
             (16, false) => with_members!(join::<16>, members),
             _ => None,
         };
         let asks = far && !splits && near.count * elem as u64 <= SHORT_COLUMN;
-        walk.map(|walk| Records { walk, members, splits, asks })
+        let past = if far { past(elem, members, splits) } else { None };
+        walk.map(|walk| Records { walk, past, members, splits, asks })
+    }
+
+    /// These records past the caches, if what is written begins at multiples of 16 bytes from `dst` on.
+    pub(super) fn passing(self, near: Dim, inner: Dim, dst: *mut u8) -> Option<Records> {
+        let record = if self.splits { inner.src_stride } else { near.dst_stride };
+        let dense = record == self.members as i64 * near.src_stride;
+        let begins = self.splits.then_some(near.dst_stride);
+        let aligned = dst.addr().is_multiple_of(16) && begins.is_none_or(|column| column % 16 == 0);
+        let walk = self.past.filter(|_| dense && aligned)?;
+        Some(Records { walk, ..self })
+    }
+
+    /// Whether records of so many elements that follow each other move by whole registers.
+    pub(super) fn fill(elem: usize, members: usize) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return interleave::fills(elem, members);
+        #[cfg(not(target_arch = "x86_64"))]
+        return false;
     }
 
     /// Whether records are on the destination's side.
@@ -148,6 +171,101 @@ unsafe fn join<const W: usize, const M: usize>(
     }
 }
 
+/// [`join`] of as many records at a time as 16 bytes of a column hold members of 4 or 8 bytes, which are put together in registers.
+///
+/// Measured (Zen 5) beside moving member by member: in the cache 1.2 to 1.8 times as fast, out of memory by way of a stage up to 1.1 times.
+///
+/// # Safety
+/// As for [`join`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn join_packing<const W: usize, const M: usize>(
+    count: usize,
+    src: *const u8,
+    column: isize,
+    dst: *mut u8,
+    record: isize,
+) {
+    if record == (M * W) as isize && interleave::fills(W, M) {
+        // SAFETY: by the caller.
+        return unsafe { join_filling::<W, M, false>(count, src, column, dst) };
+    }
+    let (mut src, mut dst) = (src, dst);
+    let group = 16 / W;
+    for _ in 0..count / group {
+        // SAFETY: by the caller, for these records.
+        unsafe { interleave::apart::<W, M>(src, column, dst, record) }
+        src = src.wrapping_add(16);
+        dst = dst.wrapping_offset(group as isize * record);
+    }
+    // SAFETY: by the caller, for the last records.
+    unsafe { join::<W, M>(count % group, src, column, dst, record) }
+}
+
+/// The same to records that follow each other, by stores of 16 bytes one behind the other.
+///
+/// Measured (Zen 5) out of memory, past the caches: 1.4 to 1.8 times as fast as by way of a stage.
+///
+/// # Safety
+/// As for [`join`], with records of `W * M` bytes that follow each other from `dst` on, a multiple of 16 if `PAST`.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn join_filling<const W: usize, const M: usize, const PAST: bool>(
+    count: usize,
+    src: *const u8,
+    column: isize,
+    dst: *mut u8,
+) {
+    let (mut src, mut dst) = (src, dst);
+    let group = 16 / W;
+    for _ in 0..count / group {
+        // SAFETY: by the caller, for these records.
+        unsafe { interleave::dense::<W, M, PAST>(src, column, dst) }
+        src = src.wrapping_add(16);
+        dst = dst.wrapping_add(16 * M);
+    }
+    // SAFETY: by the caller, for the last records.
+    unsafe { join::<W, M>(count % group, src, column, dst, (M * W) as isize) }
+}
+
+/// A walk that joins past the caches.
+///
+/// # Safety
+/// As for [`join_filling`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn join_past<const W: usize, const M: usize>(
+    count: usize,
+    src: *const u8,
+    column: isize,
+    dst: *mut u8,
+    record: isize,
+) {
+    debug_assert_eq!(record, (M * W) as isize);
+    // SAFETY: by the caller.
+    unsafe { join_filling::<W, M, true>(count, src, column, dst) }
+}
+
+/// The walk past the caches for records of so many elements, if these fill registers.
+#[cfg(target_arch = "x86_64")]
+fn past(elem: usize, members: usize, splits: bool) -> Option<Walk> {
+    match (elem, splits) {
+        _ if !interleave::fills(elem, members) => None,
+        (4, true) => with_members!(split_past::<4>, members),
+        (4, false) => with_members!(join_past::<4>, members),
+        (8, true) => with_members!(split_past::<8>, members),
+        (8, false) => with_members!(join_past::<8>, members),
+        _ => None,
+    }
+}
+
+/// Without registers that are known of, members move one by one.
+#[cfg(not(target_arch = "x86_64"))]
+use join as join_packing;
+
+#[cfg(not(target_arch = "x86_64"))]
+fn past(_elem: usize, _members: usize, _splits: bool) -> Option<Walk> {
+    None
+}
+
 /// [`split`] of as many records at a time as fill 16 bytes with members of 4 or 8 bytes, which are one store.
 ///
 /// # Safety
@@ -161,6 +279,11 @@ unsafe fn split_packing<const W: usize, const M: usize>(
 ) {
     let (mut src, mut dst) = (src, dst);
     let group = 16 / W;
+    #[cfg(target_arch = "x86_64")]
+    if record == (M * W) as isize && interleave::fills(W, M) {
+        // SAFETY: by the caller.
+        return unsafe { split_filling::<W, M, false>(count, src, dst, column) };
+    }
     for _ in 0..count / group {
         for k in 0..M {
             // SAFETY: by the caller, for member `k` of these records.
@@ -171,6 +294,50 @@ unsafe fn split_packing<const W: usize, const M: usize>(
     }
     // SAFETY: by the caller, for the last records.
     unsafe { split::<W, M>(count % group, src, record, dst, column) }
+}
+
+/// The same of records that follow each other, by loads of 16 bytes one behind the other.
+///
+/// Measured (Zen 5) beside putting elements together one by one: in the cache 1.2 to 1.5 times as fast with members of 8 bytes, 1.9 to 2.2
+/// times with ones of 4; past the caches, beside a stage, 1.4 to 1.9 times.
+///
+/// # Safety
+/// As for [`split`], with records of `W * M` bytes that follow each other; columns begin at multiples of 16 bytes if `PAST`.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn split_filling<const W: usize, const M: usize, const PAST: bool>(
+    count: usize,
+    src: *const u8,
+    dst: *mut u8,
+    column: isize,
+) {
+    let (mut src, mut dst) = (src, dst);
+    let group = 16 / W;
+    for _ in 0..count / group {
+        // SAFETY: by the caller, for these records.
+        unsafe { interleave::split::<W, M, PAST>(src, dst, column) }
+        src = src.wrapping_add(16 * M);
+        dst = dst.wrapping_add(16);
+    }
+    // SAFETY: by the caller, for the last records.
+    unsafe { split::<W, M>(count % group, src, (M * W) as isize, dst, column) }
+}
+
+/// A walk that splits past the caches.
+///
+/// # Safety
+/// As for [`split_filling`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn split_past<const W: usize, const M: usize>(
+    count: usize,
+    src: *const u8,
+    record: isize,
+    dst: *mut u8,
+    column: isize,
+) {
+    debug_assert_eq!(record, (M * W) as isize);
+    // SAFETY: by the caller.
+    unsafe { split_filling::<W, M, true>(count, src, dst, column) }
 }
 
 /// Gathers 16 bytes of elements of `W` bytes (4 or 8).

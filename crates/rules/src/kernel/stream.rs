@@ -8,6 +8,8 @@
 
 use std::mem::MaybeUninit;
 
+#[cfg(target_arch = "x86_64")]
+pub(super) use register::put;
 pub(crate) use stores::ask_to_write;
 pub(super) use stores::{ask, ask_near, copy_aligned, pack};
 
@@ -278,6 +280,26 @@ mod stores {
     pub(in super::super) unsafe fn pack<const W: usize>(src: *const u8, stride: isize, dst: *mut u8) {
         // SAFETY: by the caller.
         unsafe { _mm_stream_si128(dst.cast(), packed::<W>(src, stride)) }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod register {
+    use std::arch::x86_64::*;
+
+    /// Writes a register; past the caches but under Miri, which knows of no such store.
+    ///
+    /// # Safety
+    /// 16 bytes are writable at `dst`, a multiple of 16.
+    #[inline(always)]
+    pub(in super::super) unsafe fn put(register: __m128i, dst: *mut u8) {
+        // SAFETY: by the caller.
+        unsafe {
+            match cfg!(miri) {
+                true => _mm_store_si128(dst.cast(), register),
+                false => _mm_stream_si128(dst.cast(), register),
+            }
+        }
     }
 }
 

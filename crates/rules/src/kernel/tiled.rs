@@ -70,8 +70,10 @@ impl Tiled {
         let bytes = near.count.saturating_mul(inner.count).saturating_mul(elem as u64);
         let joins = far && dense && bytes >= Stage::LEN as u64 && tile.joins(near, inner);
         let members = near.count.min(inner.count) as usize;
-        // Members of 4 bytes are better walked one by one only where registers take up many of them.
-        let registers = super::wide_available() && bytes >= REGISTERS_FROM;
+        // Members of 4 bytes are split one by one where registers take up many of them, and do not take up whole records.
+        let filled = Records::fill(elem, members) && inner.src_stride == (members * elem) as i64;
+        let splits = near.count <= inner.count;
+        let registers = super::wide_available() && bytes >= REGISTERS_FROM && splits && !filled;
         if dense && (joins || elem == 4 && !registers || !tile.narrow(members)) {
             tile.records = Records::of(elem, near, inner, square.map(|(side, _)| side), far);
         }
@@ -151,9 +153,15 @@ impl Tile {
         }
     }
 
+    /// Rows: columns of records past the caches at once if they can be written so, else tile by tile.
+    ///
     /// # Safety
     /// As for [`Tiled::run`]; the inner loop is dense in the destination.
     unsafe fn rows_in_stage(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
+        if let Some(records) = self.records.and_then(|records| records.passing(near, inner, dst)) {
+            // SAFETY: by the caller.
+            return unsafe { records.run(near, inner, src, dst) };
+        }
         let mut stage = Stage::new();
         let (rows, cols) = (near.count as usize, inner.count as usize);
         let row = Stage::LEN / rows.max(1) / stream::LINE * stream::LINE;
@@ -188,11 +196,15 @@ impl Tile {
         }
     }
 
-    /// Records that follow each other: as many at a time as the stage holds.
+    /// Records that follow each other: past the caches at once if they can be written so, else as many at a time as the stage holds.
     ///
     /// # Safety
     /// As for [`Tiled::run`]; the plane [joins](Self::joins).
     unsafe fn records_in_stage(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
+        if let Some(records) = self.records.and_then(|records| records.passing(near, inner, dst)) {
+            // SAFETY: by the caller.
+            return unsafe { records.run(near, inner, src, dst) };
+        }
         let mut stage = Stage::new();
         let (count, record) = (near.count as usize, near.dst_stride as usize);
         // Whole lines, the first of which begins where one of the first records does, if one does.

@@ -11,6 +11,7 @@
 
 use std::arch::x86_64::*;
 
+use super::processor::Processor;
 use super::stream::{self, LINE};
 use super::strided::{Kernel, Loop, Plane, plain_kernel};
 
@@ -124,8 +125,23 @@ impl Windowed {
     }
 }
 
-/// How elements of `elem` bytes move by registers, if that pays; `far`: past the caches.
-pub(super) fn windowed(elem: usize, plane: &Plane, far: bool) -> Option<Windowed> {
+/// Where a copy comes from and goes to, as far as registers care.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Distance {
+    /// Whether the source is likely to be in a processor's own cache.
+    pub(super) near: bool,
+    /// Whether stores may go past the caches.
+    pub(super) far: bool,
+}
+
+/// How elements of `elem` bytes move by registers, if that pays.
+pub(super) fn windowed(
+    elem: usize,
+    plane: &Plane,
+    distance: Distance,
+    processor: &Processor,
+) -> Option<Windowed> {
+    let Distance { near, far } = distance;
     let Loop { count, src, dst } = plane.inner;
     let bytes = elem * count;
     let suits = matches!(elem, 1 | 2 | 4 | 8 | 16)
@@ -133,13 +149,13 @@ pub(super) fn windowed(elem: usize, plane: &Plane, far: bool) -> Option<Windowed
         && bytes * plane.outer.count >= SHORTEST
         && available();
     let within = |stride: isize, times: usize| (elem + 1..=times * elem).contains(&stride.unsigned_abs());
-    if !suits {
+    if !suits || near && elem == 4 && processor.takes_pairs_singly && !within(src, 7) {
         None
     } else if dst == elem as isize
         && within(src, if elem < 8 || far && elem < 16 { 8 } else { 5 })
         && (far || elem < 16)
     {
-        Some(match (far, within(src, 7)) {
+        Some(match (far, processor.passes_sparse || within(src, 7)) {
             (true, true) => Windowed::GatheredPast,
             (true, false) => Windowed::GatheredOwning,
             (false, _) => Windowed::Gathered,
