@@ -1,4 +1,5 @@
-"""Compressed HDF5 and netCDF files are imported chunk by chunk, decoded by our codecs: the values are those that HDF5 itself reads."""
+"""HDF5 and netCDF files are imported without HDF5 where it can be: chunks are decoded by our codecs, rows are read where they lie; the values are
+those that HDF5 itself reads."""
 
 import drystone as dry
 import numpy as np
@@ -97,3 +98,42 @@ def test_npy_is_written_in_place_whatever_the_pieces(tmp_path, monkeypatch, dtyp
     found = np.load(tmp_path / "a.npy")
     assert (found.dtype, found.shape) == (array.dtype, array.shape)
     assert found.tobytes() == array.tobytes()
+
+
+def flat_file(path):
+    """Datasets of which numbers lie row by row, after a user block, and others."""
+    with h5py.File(path, "w", userblock_size=1024) as f:
+        f["little"], f["big"], f["unsigned"] = values("f8"), values(">i4"), values("u2")
+        f["flags"], f["complex"] = values("i2") > 100, values("c8")
+        f["enum"] = np.zeros(5, h5py.enum_dtype({"a": 0, "b": 1}, "i1"))
+        f.create_dataset("never", SHAPE, "f8", fillvalue=3)
+        f.create_dataset("none", (0, 4), "f8")
+        f.create_dataset("outside", SHAPE, "f4", external=[(path.with_suffix(".raw"), 0, h5py.h5f.UNLIMITED)])
+        f["outside"][...] = values("f4")
+        compact = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        compact.set_layout(h5py.h5d.COMPACT)
+        space = h5py.h5s.create_simple((5,))
+        h5py.h5d.create(f.id, b"compact", h5py.h5t.NATIVE_DOUBLE, space, compact).write(
+            space, space, np.ones(5)
+        )
+
+
+def test_numbers_that_lie_row_by_row_are_read_where_they_are(tmp_path):
+    flat_file(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as f, chunks.pool() as threads:
+        ways = hdf5.Ways(tmp_path / "a.h5", threads)
+        assert {name for name in f if ways.reader(f[name])} == {"little", "big", "unsigned"}
+        for name in ("little", "big", "unsigned"):
+            for box in [tuple(slice(0, n) for n in SHAPE), (slice(3, 9), slice(8, 9), slice(15, 33))]:
+                found = ways.reader(f[name])(box)
+                assert found.dtype == formats.native(f[name].dtype)
+                np.testing.assert_array_equal(found, f[name][box])
+
+
+def test_a_flat_file_is_imported_whole(tmp_path):
+    flat_file(tmp_path / "a.h5")
+    assert commands.main(["import", str(tmp_path / "a.h5"), str(tmp_path / "a.dry")]) == 0
+    with dry.open(tmp_path / "a.dry") as c, h5py.File(tmp_path / "a.h5") as f:
+        assert set(c.variables) == set(f)
+        for name in f:
+            np.testing.assert_array_equal(c[name].read(), f[name][...])

@@ -194,9 +194,9 @@ pub(super) unsafe fn apart<const W: usize, const M: usize>(
             |row: usize, member: usize| dst.wrapping_offset(row as isize * record).wrapping_add(member * W);
         let put = |row: usize, member: usize, found: __m128i| _mm_storeu_si128(to(row, member).cast(), found);
         let put_halves = |row: usize, member: usize, found: __m128i| {
-            let found = _mm_castsi128_pd(found);
-            _mm_storel_pd(to(row, member).cast(), found);
-            _mm_storeh_pd(to(row + 1, member).cast(), found);
+            // Neither place need be aligned, which other stores of half a register ask for.
+            _mm_storel_epi64(to(row, member).cast(), found);
+            _mm_storel_epi64(to(row + 1, member).cast(), _mm_unpackhi_epi64(found, found));
         };
         let whole = M / (16 / W) * (16 / W);
         for k in (0..whole).step_by(16 / W) {

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from drystone.commands.formats import Array, Box, Contents, attributes, chunks, native
 
@@ -26,10 +28,11 @@ def opened(path: Path) -> Iterator[Contents]:
 
     with h5py.File(path, "r") as file, chunks.pool() as threads:
         contents = Contents()
+        ways = Ways(path, threads)
 
         def visit(name: str, item: Any) -> None:
             if isinstance(item, h5py.Dataset):
-                _dataset(name, item, contents, threads)
+                _dataset(name, item, contents, ways)
             elif isinstance(item, h5py.Group):
                 contents.groups[name] = attributes(_shown(item.attrs), name, contents)
             else:
@@ -49,7 +52,36 @@ def _shown(attrs: Any) -> Iterator[tuple[str, Any]]:
                 yield name, error
 
 
-def _dataset(name: str, dataset: Any, contents: Contents, threads: ThreadPoolExecutor) -> None:
+Read = Callable[[Box], npt.NDArray[Any]]
+
+
+@dataclass
+class Ways:
+    """How values of a file's datasets are read without HDF5, which copies what need not be copied and decodes one chunk after another."""
+
+    path: Path
+    threads: ThreadPoolExecutor
+
+    def reader(self, dataset: Any) -> Read | None:
+        """What reads boxes of a dataset; None where HDF5 itself is to do it."""
+        return chunks.reader(dataset, self.threads) or self._mapped(dataset)
+
+    def _mapped(self, dataset: Any) -> Read | None:
+        """Of numbers of which all lie in the file row by row: where they lie, mapped."""
+        import h5py
+
+        dtype, plist = np.dtype(dataset.dtype.str), dataset.id.get_create_plist()
+        if dtype.kind not in "iuf" or plist.get_layout() != h5py.h5d.CONTIGUOUS or plist.get_external_count():
+            return None
+        begin, nbytes = dataset.id.get_offset(), dataset.size * dtype.itemsize
+        there = begin is not None and nbytes > 0 and dataset.id.get_storage_size() == nbytes
+        if not there or dataset.id.get_type() != h5py.h5t.py_create(dtype):
+            return None
+        array = np.memmap(self.path, dtype, "r", begin, dataset.shape)
+        return lambda box: np.asarray(array[box]).astype(native(dtype), copy=False)
+
+
+def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
     import h5py
 
     if dataset.shape is None:
@@ -68,7 +100,7 @@ def _dataset(name: str, dataset: Any, contents: Contents, threads: ThreadPoolExe
         contents.lost.append(f"{name}: the names of its enumeration (the numbers are kept)")
         dtype = np.dtype(dtype.str)
 
-    by_chunks = None if texts else chunks.reader(dataset, threads)
+    itself = None if texts else ways.reader(dataset)
 
     def read(box: Box) -> Any:
         values = dataset.asstr(errors="replace")[box] if texts else dataset[box]
@@ -84,7 +116,7 @@ def _dataset(name: str, dataset: Any, contents: Contents, threads: ThreadPoolExe
             name,
             np.dtype(object) if texts else native(dtype),
             dataset.shape,
-            by_chunks or read,
+            itself or read,
             dims=_dims(dataset),
             attrs=attributes(_shown(dataset.attrs), name, contents),
             fill=fill if fill is not None and not _is_zero(fill) else None,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from drystone.commands.formats import Array, Box, Contents, attributes, chunks, native
+from drystone.commands.formats import Array, Box, Contents, attributes, chunks, hdf5, native
 
 
 @contextmanager
@@ -26,11 +26,11 @@ def opened(path: Path) -> Iterator[Contents]:
             yield contents
 
 
-_Decoder = Callable[[str], Callable[[Box], Any] | None]
+_Decoder = Callable[[str], hdf5.Read | None]
 
 
 def _decoders(path: Path, file: Any, stack: ExitStack) -> _Decoder:
-    """What reads a variable by its chunks, by path: where the file is HDF5 inside and h5py is there."""
+    """What reads a variable without netCDF, by path: where the file is HDF5 inside and h5py is there."""
     if not file.data_model.startswith("NETCDF4"):
         return lambda _: None
     try:
@@ -39,8 +39,8 @@ def _decoders(path: Path, file: Any, stack: ExitStack) -> _Decoder:
         inside = stack.enter_context(h5py.File(path, "r"))
     except (ImportError, OSError):
         return lambda _: None
-    threads = stack.enter_context(chunks.pool())
-    return lambda name: chunks.reader(inside[name], threads) if name in inside else None
+    ways = hdf5.Ways(path, stack.enter_context(chunks.pool()))
+    return lambda name: ways.reader(inside[name]) if name in inside else None
 
 
 def _pairs(item: Any) -> Iterator[tuple[str, Any]]:
@@ -82,7 +82,7 @@ def _variable(path: str, variable: Any, contents: Contents, decoder: _Decoder) -
             path,
             dtype,
             variable.shape,
-            (decoder(path) if isinstance(cut, list) and not texts else None) or read,
+            (None if texts else decoder(path)) or read,
             dims=tuple(variable.dimensions),
             attrs=attrs,
             fill=attrs.get("_FillValue") if dtype.kind in "iufc" else None,
