@@ -96,11 +96,29 @@ impl Blosc {
         rounded.min(len).max(1)
     }
 
+    /// How much of a block LZ4 looks up: from level 5 on, all of it.
+    fn acceleration(&self) -> u32 {
+        match self.level {
+            5.. => 1,
+            4 => 2,
+            3 => 3,
+            2 => 5,
+            _ => 9,
+        }
+    }
+
+    /// Appends the compressed block, or the block as it is if that is no longer.
     fn compress(&self, block: &[u8], out: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), TransformError> {
         let bytes = Logical::scalars(1, block.len() as u64);
-        match self.compressor {
-            Compressor::Lz4 => lz4::encode_block(block, out, &mut scratch.tried),
-            Compressor::Zlib => Zlib::new(self.level as u32).encode(block, &bytes, out, scratch),
+        let body = out.len();
+        let shorter = match self.compressor {
+            Compressor::Lz4 => {
+                lz4::encode_block(block, self.acceleration(), block.len().saturating_sub(1), out)
+            }
+            Compressor::Zlib => {
+                Zlib::new(self.level as u32).encode(block, &bytes, out, scratch)?;
+                out.len() - body < block.len()
+            }
             // The levels that Blosc gives to zstd.
             Compressor::Zstd => {
                 let level = match self.level {
@@ -108,9 +126,15 @@ impl Blosc {
                     8 => 20,
                     level => 2 * level - 1,
                 };
-                Zstd::new(level as i32)?.encode(block, &bytes, out, scratch)
+                Zstd::new(level as i32)?.encode(block, &bytes, out, scratch)?;
+                out.len() - body < block.len()
             }
+        };
+        if !shorter {
+            out.truncate(body);
+            out.extend_from_slice(block);
         }
+        Ok(())
     }
 
     /// The whole frame with compressed blocks, or nothing if it would not be shorter than the data.
@@ -137,10 +161,6 @@ impl Blosc {
             out.extend_from_slice(&[0; 4]);
             let body = out.len();
             self.compress(&filtered, out, scratch)?;
-            if out.len() - body >= block.len() {
-                out.truncate(body);
-                out.extend_from_slice(&filtered);
-            }
             let len = (out.len() - body) as u32;
             if let Some(slot) = out.get_mut(body - 4..).and_then(|s| s.first_chunk_mut()) {
                 *slot = len.to_le_bytes();

@@ -177,3 +177,25 @@ pub fn fuzz_codec(data: &[u8]) -> bool {
     }
     taken
 }
+
+/// Makes an LZ4 block of arbitrary bytes, with an arbitrary acceleration and room, in which it must not be longer, and reads it again. Says
+/// whether there was enough room.
+#[doc(hidden)]
+pub fn fuzz_lz4(data: &[u8]) -> bool {
+    let Some((&[low, high, room], body)) = data.split_first_chunk::<3>() else { return false };
+    let acceleration = u32::from(u16::from_le_bytes([low, high]));
+    // Again and again, so that copies from afar are reached.
+    let data = body.repeat(1 + usize::from(room) % 8);
+    let most = data.len() * (1 + usize::from(room) / 8) / 16 + 16;
+    let mut out = vec![room];
+    let taken = crate::lz4::encode_block(&data, acceleration, most, &mut out);
+    assert_eq!(out.first(), Some(&room));
+    assert!(if taken { out.len() <= 1 + most } else { out.len() == 1 });
+    if taken {
+        let mut back = vec![0; data.len()];
+        let block = out.get(1..).unwrap_or_default();
+        assert_eq!(crate::lz4::decode_block(block, &mut back, 0), Ok(()));
+        assert!(back == data);
+    }
+    taken
+}

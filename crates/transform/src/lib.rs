@@ -68,7 +68,7 @@ pub use class::{Limit, key_of, keys_between, meets};
 pub use codec::{Codec, Transparent};
 pub use deflate::Zlib;
 pub use error::TransformError;
-pub use fuzzing::{FUZZED_CODECS, fuzz_codec, fuzz_decode};
+pub use fuzzing::{FUZZED_CODECS, fuzz_codec, fuzz_decode, fuzz_lz4};
 pub use isobar::Isobar;
 pub use logical::{Logical, MAX_DECODED_LEN};
 pub use multilevel::Multilevel;

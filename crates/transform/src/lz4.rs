@@ -1,41 +1,33 @@
 //! lz4: the decoded length in four bytes, then one LZ4 block. The fastest compressor here.
 
 mod block;
+mod encode;
 
-use crate::params::Params;
-use crate::scratch::set_len_reusing;
+use crate::params::{Params, named_int};
 use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent};
 
 const HEADER_LEN: usize = 4;
 
+/// The largest acceleration, as of the C library.
+const MOST_ACCELERATED: i64 = 65_537;
+
 /// The lz4 codec.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lz4;
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lz4 {
+    acceleration: u32,
+}
 
 impl Lz4 {
     pub(crate) fn from_params(params: &[Param]) -> Result<Lz4, TransformError> {
-        // Zarr objects carry an acceleration; only the default is what this encoder does.
-        Params::read("lz4", &["acceleration"], params)?.int("acceleration", 0..=1)?;
-        Ok(Lz4)
+        let given =
+            Params::read("lz4", &["acceleration"], params)?.int("acceleration", 0..=MOST_ACCELERATED)?;
+        Ok(Lz4 { acceleration: given.map_or(1, |given| given.max(1) as u32) })
     }
 }
 
-/// Longest LZ4 block of `len` bytes.
-fn block_bound(len: usize) -> usize {
-    lz4_flex::block::get_maximum_output_size(len)
-}
-
-/// Appends one LZ4 block of `data`. It is made in `tried`, which is used again: room for the longest block need not be cleared.
-pub(crate) fn encode_block(
-    data: &[u8],
-    out: &mut Vec<u8>,
-    tried: &mut Vec<u8>,
-) -> Result<(), TransformError> {
-    set_len_reusing(tried, tried.len().max(block_bound(data.len())));
-    let len = lz4_flex::block::compress_into(data, tried)
-        .map_err(|error| TransformError::Encode { codec: "lz4".into(), problem: error.to_string() })?;
-    out.extend_from_slice(tried.get(..len).unwrap_or_default());
-    Ok(())
+/// Appends one LZ4 block of `data` if it takes at most `most` bytes, and says whether. A larger acceleration is faster and finds less.
+pub(crate) fn encode_block(data: &[u8], acceleration: u32, most: usize, out: &mut Vec<u8>) -> bool {
+    encode::encode(data, acceleration, most, out)
 }
 
 /// Fills `out` from one LZ4 block; `at` is where the block stands, for messages.
@@ -48,7 +40,8 @@ pub(crate) fn decode_block(block: &[u8], out: &mut [u8], at: u64) -> Result<(), 
 
 impl Codec for Lz4 {
     fn spec(&self) -> CodecSpec {
-        CodecSpec::named("lz4")
+        let params = (self.acceleration > 1).then(|| named_int("acceleration", self.acceleration.into()));
+        CodecSpec { name: "lz4".into(), params: params.into_iter().collect() }
     }
 
     fn max_encoded_len(&self, decoded_len: usize) -> usize {
@@ -60,11 +53,13 @@ impl Codec for Lz4 {
         data: &[u8],
         _logical: &Logical,
         out: &mut Vec<u8>,
-        scratch: &mut Scratch,
+        _scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
         let len = u32::try_from(data.len()).map_err(|_| TransformError::TooLarge { len: data.len() })?;
         out.extend_from_slice(&len.to_le_bytes());
-        encode_block(data, out, &mut scratch.tried)
+        // What is at most as long as the longest is always taken.
+        encode_block(data, self.acceleration, encode::bound(data.len()), out);
+        Ok(())
     }
 
     fn decode(

@@ -183,7 +183,9 @@ fn zarr_object(spec: &CodecSpec, kind: ScalarKind, item: usize) -> Result<(Stage
         "gzip" => (Stage::Bytes, object("gzip", vec![("level", Int(int(0)))])),
         "zlib" => (Stage::Bytes, object("numcodecs.zlib", vec![("level", Int(int(0)))])),
         "bzip2" => (Stage::Bytes, object("numcodecs.bz2", vec![("level", Int(int(0)))])),
-        "lz4" => (Stage::Bytes, object("numcodecs.lz4", vec![("acceleration", Int(1))])),
+        "lz4" => {
+            (Stage::Bytes, object("numcodecs.lz4", vec![("acceleration", Int(named("acceleration", 1)))]))
+        }
         "shuffle" => (Stage::Bytes, object("numcodecs.shuffle", vec![("elementsize", Int(element(0)))])),
         "blosc" => {
             let configuration = vec![

@@ -24,7 +24,7 @@ const KINDS: [(&str, ScalarKind, usize); 13] = [
 ];
 
 /// Chains that take any bytes.
-const ANY: [&str; 24] = [
+const ANY: [&str; 26] = [
     "bitshuffle",
     "bitshuffle:3",
     "delta",
@@ -37,6 +37,8 @@ const ANY: [&str; 24] = [
     "delta,shuffle,zstd:1",
     "bitshuffle,lz4",
     "lz4",
+    "lz4:acceleration=8",
+    "blosc:lz4:1:bitshuffle",
     "zlib",
     "zlib:0",
     "zlib:1",
@@ -296,7 +298,7 @@ fn a_codec_that_cannot_take_the_data_says_what_can() {
         ("zlib:10", "level 10 is out of range, allowed are -1 to 9"),
         ("zlib:1,level=2", "given twice"),
         ("zlib:speed=2", "it takes level"),
-        ("lz4:7", "allowed are 0 to 1"),
+        ("lz4:70000", "allowed are 0 to 65537"),
         ("blosc:blosclz", "use lz4 or zstd"),
         ("blosc:lz4hc", "use zstd"),
         ("blosc:lz4:11", "allowed are 0 to 9"),
@@ -322,6 +324,8 @@ fn recorded_parameters_make_the_same_codec_again() {
         ("gzip:level=9", "gzip:9"),
         ("bzip2", "bzip2:9"),
         ("LZ4", "lz4"),
+        ("lz4:0", "lz4"),
+        ("lz4:7", "lz4:acceleration=7"),
         ("szip", "szip:32"),
         ("szip:16,coding=ec", "szip:16,\"ec\""),
         ("bitshuffle:4", "bitshuffle:4"),

@@ -3,7 +3,7 @@
 
 mod random;
 
-use drystone_transform::{Chain, Logical, Scratch, TransformError, fuzz_codec};
+use drystone_transform::{Chain, Logical, Scratch, TransformError, fuzz_codec, fuzz_lz4};
 use random::Random;
 
 const CODECS: &[&str] = &[
@@ -112,6 +112,33 @@ fn mutations_of_every_codec_do_no_harm() {
             fuzz_codec(&bytes);
         }
     }
+}
+
+#[test]
+fn lz4_gives_back_what_it_took_in_whatever_room() {
+    let rounds = if std::env::var_os("DRYSTONE_LONG").is_some() { 500_000 } else { 20_000 };
+    let mut random = Random(77);
+    let mut taken = 0;
+    for round in 0..rounds {
+        let shift = random.below(8);
+        let mut bytes = vec![(random.next() as u8) >> shift, 0, random.next() as u8];
+        let longest = 1 << random.below(12);
+        while bytes.len() < longest {
+            let scale = random.below(9);
+            let count = 1 + random.below(1 << scale);
+            if random.below(3) == 0 {
+                bytes.extend((0..count).map(|_| random.next() as u8));
+            } else {
+                let from = random.below(bytes.len());
+                bytes.extend_from_within(from..bytes.len().min(from + count));
+            }
+        }
+        if round % 100 == 0 {
+            bytes[1] = random.next() as u8;
+        }
+        taken += usize::from(fuzz_lz4(&bytes));
+    }
+    assert!(taken > rounds / 3 && taken < rounds * 19 / 20, "{taken} of {rounds}");
 }
 
 #[test]

@@ -105,6 +105,7 @@ fn zarr_names_of_other_libraries_mean_the_codecs_here() {
         (vec![object("numcodecs.zlib", &[("level", Int(1))])], "zlib:1"),
         (vec![object("numcodecs.bz2", &[("level", Int(9))])], "bzip2:9"),
         (vec![object("numcodecs.lz4", &[("acceleration", Int(1))])], "lz4"),
+        (vec![object("numcodecs.lz4", &[("acceleration", Int(9))])], "lz4:acceleration=9"),
         (
             vec![object(
                 "blosc",
@@ -146,7 +147,7 @@ fn zarr_names_of_other_libraries_mean_the_codecs_here() {
     }
     for (item, part) in [
         (object("numcodecs.delta", &[("dtype", Text("<f4".into()))]), "little-endian integers only"),
-        (object("numcodecs.lz4", &[("acceleration", Int(9))]), "allowed are 0 to 1"),
+        (object("numcodecs.lz4", &[("acceleration", Int(70_000))]), "allowed are 0 to 65537"),
         (object("numcodecs.pcodec", &[("mode_spec", Text("classic".into()))]), "it takes level"),
         (object("blosc", &[("cname", Text("blosclz".into()))]), "use lz4 or zstd"),
     ] {
@@ -164,6 +165,7 @@ fn a_chain_is_told_in_zarr_s_words_and_read_back_from_them() {
         ("blosc:lz4:5:shuffle", ScalarKind::F64, 8, vec!["bytes", "blosc"]),
         ("delta,zlib:1", ScalarKind::I32, 4, vec!["numcodecs.delta", "bytes", "numcodecs.zlib"]),
         ("bitround:7,pcodec:8", ScalarKind::F32, 4, vec!["numcodecs.bitround", "numcodecs.pcodec"]),
+        ("lz4:acceleration=3", ScalarKind::F32, 4, vec!["bytes", "numcodecs.lz4"]),
         (
             "pcodec:8,lz4,bzip2:9",
             ScalarKind::F32,
