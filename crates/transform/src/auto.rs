@@ -143,7 +143,7 @@ impl Auto {
             (true, _) => &[
                 ("identity", 0.0),
                 ("blosc:lz4:5:shuffle", 0.6),
-                ("blosc:lz4:5:bitshuffle", 0.7),
+                ("blosc:lz4:3:bitshuffle", 0.6),
                 ("shuffle,zstd:-5", 0.8),
                 ("shuffle,zstd:1", 1.0),
             ],
@@ -154,7 +154,8 @@ impl Auto {
         };
         let strong: &[(&str, f64)] = match (number, logical.scalar) {
             (true, _) => &[
-                ("lorenzo,blosc:lz4:5:bitshuffle", 1.0),
+                ("lorenzo,blosc:lz4:5:bitshuffle", 0.9),
+                ("lorenzo,blosc:lz4:5:shuffle", 0.9),
                 ("lorenzo,shuffle,zstd:-5", 1.1),
                 ("shuffle,bytedelta,zstd:1", 1.2),
                 ("lorenzo,shuffle,zstd:1", 1.5),
