@@ -54,6 +54,15 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
         value
     }
 
+    /// Drops a value that nobody is expected to ask for.
+    pub(crate) fn forget(&self, key: &K) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.old.remove(key);
+        if let Some((_, bytes)) = inner.young.remove(key) {
+            inner.young_bytes -= bytes;
+        }
+    }
+
     fn insert(&self, inner: &mut Generations<K, V>, key: K, value: Arc<V>, bytes: usize) {
         if bytes > self.half {
             return;
@@ -63,7 +72,9 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
             inner.young_bytes = 0;
         }
         inner.young_bytes += bytes;
-        inner.young.insert(key, (value, bytes));
+        if let Some((_, before)) = inner.young.insert(key, (value, bytes)) {
+            inner.young_bytes -= before;
+        }
     }
 }
 
@@ -94,6 +105,20 @@ mod tests {
         cache.put(1, 7, 10);
         let found = cache.get(&1, || Err("loaded"));
         assert_eq!(found.as_deref(), Ok(&7));
+    }
+
+    #[test]
+    fn what_is_forgotten_leaves_its_room_to_others() {
+        let cache: Cache<u32, u32> = Cache::new(100);
+        let keep = |key, value| drop(cache.put(key, value, 10));
+        (0..5).for_each(|key| keep(key, key));
+        for round in 5..50 {
+            cache.forget(&round);
+            cache.forget(&(round - 1));
+            keep(round, round);
+            assert_eq!((cache.find(&(round - 1)), cache.find(&round)), (None, Some(Arc::new(round))));
+        }
+        assert!((0..4).all(|key| cache.find(&key).is_some()), "nothing had to leave");
     }
 
     #[test]

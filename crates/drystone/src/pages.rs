@@ -64,6 +64,15 @@ impl PageLoader {
         self.cache.put((reference, tag), page, bytes);
     }
 
+    /// Forgets pages of which the newest snapshot has others: a writer that commits often would fill the memory with one version of a page
+    /// after the other. Who still reads an earlier snapshot loads them again.
+    pub(crate) fn forget(&self, pages: &[PageRef]) {
+        for page in pages {
+            self.cache.forget(&(*page, INDEX));
+            self.cache.forget(&(*page, SOURCES));
+        }
+    }
+
     /// The verified payload of a page, uncached.
     pub(crate) fn payload(&self, page: &PageRef, kind: Kind) -> Result<Vec<u8>> {
         let key = keys::page_file(page.file);

@@ -173,7 +173,7 @@ pub(crate) fn attempt(
         }
     };
     let Draft { mut pages, manifest } = draft;
-    let made = std::mem::take(&mut pages.made);
+    let (made, replaced) = (std::mem::take(&mut pages.made), std::mem::take(&mut pages.replaced));
     inner.close_gaps()?;
     let too_large = |e| {
         Error::unsupported(format!(
@@ -202,6 +202,7 @@ pub(crate) fn attempt(
         return Ok(None);
     }
     inner.hint.committed(store, version, inner.identity.durability);
+    inner.pages.forget(&replaced);
     made.into_iter().for_each(|(reference, page)| inner.pages.keep(reference, page));
     let schema = change.schema.map_or_else(|| base.schema.clone(), Arc::new);
     let steps = change.steps.map_or_else(|| base.steps.clone(), Arc::new);
@@ -296,6 +297,8 @@ struct PageFile {
     frames: u64,
     /// The pages of a small commit as a reader has them: the next one adds to them.
     made: Vec<(PageRef, Page)>,
+    /// Pages of the base that the new snapshot has not.
+    replaced: Vec<PageRef>,
 }
 
 impl PageFile {
@@ -307,6 +310,7 @@ impl PageFile {
             bytes: Vec::new(),
             frames: 0,
             made: Vec::new(),
+            replaced: Vec::new(),
         }
     }
 
@@ -327,7 +331,7 @@ impl PageFile {
         };
         let mut bytes = Vec::new();
         frame::push(&mut bytes, Kind::File, 0, &header.encode());
-        PageFile { id, apart: true, bytes, frames: 1, made: Vec::new() }
+        PageFile { id, apart: true, bytes, frames: 1, made: Vec::new(), replaced: Vec::new() }
     }
 
     fn push(&mut self, kind: Kind, payload: &[u8]) -> PageRef {
@@ -358,6 +362,7 @@ impl PageFile {
             out.push(match unchanged {
                 Some(old) => old,
                 None => {
+                    self.replaced.extend(base.manifest.source_pages.get(i));
                     let reference = self.push(Kind::Section, &source::encode_page(page));
                     self.keep(reference, || Page::Sources(Arc::new(page.to_vec())))
                 }
@@ -417,12 +422,15 @@ impl PageFile {
 }
 
 impl Emit for PageFile {
-    fn leaf(&mut self, entries: &[Entry]) -> PageRef {
-        let reference = self.push(Kind::Leaf, &entry::encode_block(entries));
-        self.keep(reference, || Page::Leaf(Arc::new(Leaf::Entries(entries.to_vec()))))
+    fn leaf(&mut self, entries: Vec<Entry>) -> PageRef {
+        let reference = self.push(Kind::Leaf, &entry::encode_block(&entries));
+        self.keep(reference, || Page::Leaf(Arc::new(Leaf::Entries(entries))))
     }
-    fn branch(&mut self, branch: &Branch) -> PageRef {
+    fn branch(&mut self, branch: Branch) -> PageRef {
         let reference = self.push(Kind::Branch, &branch.encode());
-        self.keep(reference, || Page::Branch(Arc::new(branch.clone())))
+        self.keep(reference, || Page::Branch(Arc::new(branch)))
+    }
+    fn replaces(&mut self, page: &PageRef) {
+        self.replaced.push(*page);
     }
 }

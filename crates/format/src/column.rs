@@ -23,29 +23,25 @@ pub fn encode(values: &[u64], out: &mut Vec<u8>) {
         out.extend_from_slice(&first.to_le_bytes());
         return;
     }
+    let wheels = odometer(values);
+    // A column of few values can be shorter packed than affine only below 18 bytes, which packed never is.
+    if let Some([(_, stride)]) = wheels.as_deref() {
+        out.push(AFFINE);
+        out.extend_from_slice(&first.to_le_bytes());
+        out.extend_from_slice(&stride.to_le_bytes());
+        return;
+    }
     let packing = Packing::of(values);
     let packed_len = 18 + packing.width.saturating_mul(values.len());
-    // A column of few values can be shorter packed than affine only below 18 bytes, which packed never is.
-    if let Some(wheels) = odometer(values) {
-        match wheels.as_slice() {
-            [(_, stride)] => {
-                out.push(AFFINE);
-                out.extend_from_slice(&first.to_le_bytes());
-                out.extend_from_slice(&stride.to_le_bytes());
-                return;
-            }
-            wheels if 10 + 16 * wheels.len() < packed_len => {
-                out.push(ODOMETER);
-                out.push(wheels.len() as u8);
-                out.extend_from_slice(&first.to_le_bytes());
-                for (count, stride) in wheels {
-                    out.extend_from_slice(&count.to_le_bytes());
-                    out.extend_from_slice(&stride.to_le_bytes());
-                }
-                return;
-            }
-            _ => {}
+    if let Some(wheels) = wheels.filter(|wheels| 10 + 16 * wheels.len() < packed_len) {
+        out.push(ODOMETER);
+        out.push(wheels.len() as u8);
+        out.extend_from_slice(&first.to_le_bytes());
+        for (count, stride) in wheels {
+            out.extend_from_slice(&count.to_le_bytes());
+            out.extend_from_slice(&stride.to_le_bytes());
         }
+        return;
     }
     packing.write(values, out);
 }
@@ -107,6 +103,12 @@ fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
 
 /// Appends the column of one field of `items`.
 pub(crate) fn write<T>(out: &mut Vec<u8>, items: &[T], field: impl Fn(&T) -> u64) {
+    // Most columns of an index page: seen before the numbers are copied.
+    if let Some(first) = items.first().map(&field)
+        && items.iter().all(|item| field(item) == first)
+    {
+        return encode(&[first], out);
+    }
     let values: Vec<u64> = items.iter().map(field).collect();
     encode(&values, out);
 }
@@ -211,11 +213,11 @@ struct Packing {
 impl Packing {
     fn of(values: &[u64]) -> Self {
         // Patterns of signed values are near each other only when compared as signed.
-        let unsigned = values.iter().fold((u64::MAX, 0), |(lo, hi), &v| (v.min(lo), v.max(hi)));
-        let signed = values.iter().fold((i64::MAX, i64::MIN), |(lo, hi), &v| {
-            let v = v.cast_signed();
-            (v.min(lo), v.max(hi))
-        });
+        let (mut unsigned, mut signed) = ((u64::MAX, 0), (i64::MAX, i64::MIN));
+        for &v in values {
+            unsigned = (v.min(unsigned.0), v.max(unsigned.1));
+            signed = (v.cast_signed().min(signed.0), v.cast_signed().max(signed.1));
+        }
         let unsigned_span = unsigned.1.wrapping_sub(unsigned.0);
         let signed_span = signed.1.wrapping_sub(signed.0).cast_unsigned();
         let (least, span) = if signed_span < unsigned_span {
@@ -223,13 +225,19 @@ impl Packing {
         } else {
             (unsigned.0, unsigned_span)
         };
-        let mut scale = 0;
+        let mut scale = 0u64;
         for &v in values {
             let distance = v.wrapping_sub(least);
             if scale == 1 {
                 break;
             }
-            if scale == 0 || distance % scale != 0 {
+            // A division takes longer than all else.
+            let is_multiple = match scale {
+                0 => false,
+                _ if scale.is_power_of_two() => distance & (scale - 1) == 0,
+                _ => distance.is_multiple_of(scale),
+            };
+            if !is_multiple {
                 scale = gcd(scale, distance);
             }
         }
@@ -295,6 +303,13 @@ fn odometer(values: &[u64]) -> Option<Vec<(u64, u64)>> {
             .count();
         wheels.push((run as u64, stride));
         step = step.checked_mul(run)?;
+        // Irregular values are seen here: the fastest wheel turns again as it did.
+        let fastest = wheels.first().map(|&(_, stride)| stride);
+        if let Some([begin, next]) = values.get(step..).and_then(|rest| rest.first_chunk())
+            && Some(next.wrapping_sub(*begin)) != fastest
+        {
+            return None;
+        }
     }
     wheels.reverse();
     Turning::new(first, &wheels).zip(values).all(|(a, &b)| a == b).then_some(wheels)

@@ -288,7 +288,7 @@ pub fn encode_block(entries: &[Entry]) -> Vec<u8> {
             }
         })
         .collect();
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(512 + 16 * entries.len());
     out.extend_from_slice(&(entries.len() as u32).to_le_bytes());
     out.extend_from_slice(&[dims as u8, 0]);
     out.extend_from_slice(&(dictionary.len() as u16).to_le_bytes());

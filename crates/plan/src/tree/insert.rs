@@ -7,11 +7,13 @@
 //! Steps come one by one: the leaf at the right edge is left as it is from [`TAIL`] entries on, and the next begins. A few such
 //! leaves are joined when together they fill one. So a commit emits a quarter of a leaf rather than half of one.
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::iter::Peekable;
 use std::sync::Arc;
 use std::vec::IntoIter;
 
-use drystone_format::branch::{Branch, Child, MAX_HEIGHT};
+use drystone_format::branch::{Branch, Child, MAX_HEIGHT, PageRef};
 use drystone_format::entry::{Encoding, Entry, key_cmp, leaf_cmp, z_cmp};
 use drystone_format::manifest::Root;
 
@@ -35,7 +37,7 @@ pub fn insert<P: Pages>(
     if entries.is_empty() {
         return Ok(root.copied());
     }
-    entries.sort_by(key_cmp);
+    sort(&mut entries, key_cmp);
     let (mut level, mut height) = match root {
         None => (leaves(entries, true, emit), 0),
         Some(root) => {
@@ -74,14 +76,20 @@ fn insert_below<P: Pages>(
             level.extend(leaves(new.collect(), true, emit));
             return Ok(level);
         }
-        let mut all = old.into_owned();
+        emit.replaces(place.page);
+        let mut all = Vec::with_capacity(old.len() + new.len());
+        match old {
+            Cow::Borrowed(old) => all.extend_from_slice(old),
+            Cow::Owned(old) => all.extend(old),
+        }
         while let Some(entry) = new.next_if(|entry| falls_before(entry, bound)) {
             all.push(entry);
         }
-        all.sort_by(key_cmp);
+        sort(&mut all, key_cmp);
         return Ok(leaves(all, appended, emit));
     }
     let branch = place.branch(pages)?;
+    emit.replaces(place.page);
     let mut children = Vec::with_capacity(branch.children.len() + 1);
     let mut appended = bound.is_none();
     let joined = if bound.is_none() { to_join(&branch) } else { branch.children.len() };
@@ -95,10 +103,11 @@ fn insert_below<P: Pages>(
         if affected && number >= joined {
             let mut all: Vec<Entry> = Vec::new();
             for child in &branch.children[joined..] {
+                emit.replaces(&child.page);
                 all.extend_from_slice(&place.below(child).leaf(pages)?.entries());
             }
             all.extend(new);
-            all.sort_by(key_cmp);
+            sort(&mut all, key_cmp);
             children.truncate(before);
             children.extend(leaves(all, true, emit));
             break;
@@ -131,18 +140,27 @@ fn falls_before(entry: &Entry, bound: Option<&Child>) -> bool {
     })
 }
 
-fn leaves(mut entries: Vec<Entry>, fill: bool, emit: &mut dyn Emit) -> Vec<Child> {
-    let mut from = 0;
-    let mut made = Vec::new();
-    for size in page_sizes(entries.len(), LEAF_CAPACITY, fill) {
-        let page = &mut entries[from..from + size];
-        page.sort_by(leaf_cmp);
-        share_encodings(page);
-        let reference = emit.leaf(page);
-        made.push(Child::of_entries(page, reference));
-        from += size;
+fn leaves(entries: Vec<Entry>, fill: bool, emit: &mut dyn Emit) -> Vec<Child> {
+    if (1..=LEAF_CAPACITY).contains(&entries.len()) {
+        return vec![leaf(entries, emit)];
     }
-    made
+    let sizes = page_sizes(entries.len(), LEAF_CAPACITY, fill);
+    let mut entries = entries.into_iter();
+    sizes.map(|size| leaf(entries.by_ref().take(size).collect(), emit)).collect()
+}
+
+fn leaf(mut page: Vec<Entry>, emit: &mut dyn Emit) -> Child {
+    sort(&mut page, leaf_cmp);
+    share_encodings(&mut page);
+    let child = Child::of_entries(&page, PageRef::default());
+    Child { page: emit.leaf(page), ..child }
+}
+
+/// Steps come one by one: most lists are in order, and a sort would take memory for them before it finds that out.
+fn sort(entries: &mut [Entry], order: fn(&Entry, &Entry) -> Ordering) {
+    if !entries.is_sorted_by(|a, b| order(a, b).is_le()) {
+        entries.sort_by(order);
+    }
 }
 
 /// Lets neighbours of equal encodings hold the same one: to compare them again then takes a pointer.
@@ -162,8 +180,8 @@ fn branches(mut children: Vec<Child>, height: u8, fill: bool, emit: &mut dyn Emi
     for size in page_sizes(children.len(), BRANCH_FANOUT, fill) {
         let rest = children.split_off(size);
         let branch = Branch { height, children: std::mem::replace(&mut children, rest) };
-        let reference = emit.branch(&branch);
-        made.push(Child::of_branch(&branch, reference));
+        let child = Child::of_branch(&branch, PageRef::default());
+        made.push(Child { page: emit.branch(branch), ..child });
     }
     made
 }

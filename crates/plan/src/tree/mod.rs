@@ -45,9 +45,11 @@ pub trait Pages {
 /// Where new pages go: encodes a page and says where it will be.
 pub trait Emit {
     /// A leaf of entries in leaf order.
-    fn leaf(&mut self, entries: &[Entry]) -> PageRef;
+    fn leaf(&mut self, entries: Vec<Entry>) -> PageRef;
     /// A branch whose children were emitted before or exist already.
-    fn branch(&mut self, branch: &Branch) -> PageRef;
+    fn branch(&mut self, branch: Branch) -> PageRef;
+    /// A page of the old tree that is none of the new one.
+    fn replaces(&mut self, page: &PageRef);
 }
 
 /// Key steps (step + 1; 0 is the content without step) `first, first + stride, …`, `count` of them.

@@ -39,10 +39,14 @@ fn prune_below<P: Pages>(
         let kept: Vec<Entry> = leaf.entries().iter().filter(|entry| !dead(entry)).cloned().collect();
         return Ok(match kept.len() {
             n if n == leaf.len() => Outcome::Same,
-            0 => Outcome::Gone,
+            0 => {
+                emit.replaces(place.page);
+                Outcome::Gone
+            }
             _ => {
-                let page = emit.leaf(&kept);
-                Outcome::New(Box::new(Child::of_entries(&kept, page)))
+                emit.replaces(place.page);
+                let child = Child::of_entries(&kept, PageRef::default());
+                Outcome::New(Box::new(Child { page: emit.leaf(kept), ..child }))
             }
         });
     }
@@ -58,15 +62,16 @@ fn prune_below<P: Pages>(
             }
         }
     }
-    Ok(match (same, children.is_empty()) {
-        (true, _) => Outcome::Same,
-        (false, true) => Outcome::Gone,
-        (false, false) => {
-            let branch = Branch { height: place.height, children };
-            let page = emit.branch(&branch);
-            Outcome::New(Box::new(Child::of_branch(&branch, page)))
-        }
-    })
+    if same {
+        return Ok(Outcome::Same);
+    }
+    emit.replaces(place.page);
+    if children.is_empty() {
+        return Ok(Outcome::Gone);
+    }
+    let branch = Branch { height: place.height, children };
+    let child = Child::of_branch(&branch, PageRef::default());
+    Ok(Outcome::New(Box::new(Child { page: emit.branch(branch), ..child })))
 }
 
 /// Visits pages of the index, parents first; below a page for which `visit` says false nothing is visited. Leaves are not read.

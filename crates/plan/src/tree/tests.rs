@@ -1,7 +1,7 @@
 //! The tree against a sorted list, and how many pages it touches.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use drystone_format::block::Block;
 use drystone_format::entry::{decode_block, encode_block, key_cmp};
@@ -15,6 +15,8 @@ struct Memory {
     branches: HashMap<u64, Arc<Branch>>,
     emitted: u64,
     loaded: Cell<(u64, u64)>,
+    /// By the last insertion.
+    replaced: Vec<u64>,
     /// Pages that were told of.
     expected: RefCell<Vec<u64>>,
 }
@@ -25,20 +27,24 @@ struct Fresh {
     next: u64,
     leaves: Vec<(u64, Vec<Entry>)>,
     branches: Vec<(u64, Branch)>,
+    replaced: Vec<u64>,
 }
 
 impl Emit for Fresh {
-    fn leaf(&mut self, entries: &[Entry]) -> PageRef {
-        assert_eq!(decode_block(&encode_block(entries)).as_deref(), Ok(entries));
+    fn leaf(&mut self, entries: Vec<Entry>) -> PageRef {
+        assert_eq!(decode_block(&encode_block(&entries)).as_ref(), Ok(&entries));
         self.next += 1;
-        self.leaves.push((self.next, entries.to_vec()));
+        self.leaves.push((self.next, entries));
         PageRef { offset: self.next, ..PageRef::default() }
     }
-    fn branch(&mut self, branch: &Branch) -> PageRef {
-        assert_eq!(Branch::decode(&branch.encode()).as_ref(), Ok(branch));
+    fn branch(&mut self, branch: Branch) -> PageRef {
+        assert_eq!(Branch::decode(&branch.encode()).as_ref(), Ok(&branch));
         self.next += 1;
-        self.branches.push((self.next, branch.clone()));
+        self.branches.push((self.next, branch));
         PageRef { offset: self.next, ..PageRef::default() }
+    }
+    fn replaces(&mut self, page: &PageRef) {
+        self.replaced.push(page.offset);
     }
 }
 
@@ -69,6 +75,7 @@ impl Memory {
         let root = insert(self, root.as_ref(), entries, &mut fresh).unwrap();
         let made = fresh.next - self.emitted;
         self.emitted = fresh.next;
+        self.replaced = fresh.replaced;
         // As a process meets them: what it made, and what it read.
         let leaf = |at: u64, page: Vec<Entry>| match at % 2 {
             0 => Leaf::Entries(page),
@@ -140,6 +147,30 @@ fn answers(query: &Query, entry: &Entry) -> bool {
 fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries.sort_by(key_cmp);
     entries
+}
+
+#[test]
+fn a_page_is_replaced_if_only_the_old_tree_has_it() {
+    let mut random = Random(3);
+    let (mut memory, mut root) = (Memory::default(), None);
+    for step in 0..400 {
+        // Mostly steps in order, which fill and join the leaves at the right edge.
+        let batch: Vec<Entry> = (0..[13, 13, 700][random.below(3) as usize])
+            .map(|i| Entry { step: if i % 500 == 499 { 3 } else { step }, ..random_entry(&mut random, i) })
+            .collect();
+        let pages = |memory: &Memory, root: &Option<Root>| {
+            let mut found = BTreeSet::new();
+            let Some(root) = root else { return found };
+            each_page(memory, root, &mut |page| found.insert(page.offset)).unwrap();
+            found
+        };
+        let before = pages(&memory, &root);
+        root = memory.insert(root, batch).0;
+        let after = pages(&memory, &root);
+        let gone: BTreeSet<u64> = before.difference(&after).copied().collect();
+        assert_eq!(memory.replaced.iter().copied().collect::<BTreeSet<_>>(), gone, "step {step}");
+    }
+    assert!(root.is_some_and(|root| root.height > 1));
 }
 
 #[test]
