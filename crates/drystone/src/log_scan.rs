@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use drystone_format::entry::Entry;
 use drystone_format::frame::{self, FrameHeader, Kind, Next};
-use drystone_format::log::{self, FileHeader, FileKind};
+use drystone_format::log::{self, FileHeader, FileKind, GroupHead};
 use drystone_format::{Corrupt, keys};
 use drystone_store::{Store, StoreError, StoreExt};
 
@@ -16,7 +16,7 @@ use crate::error::must_exist;
 use crate::{Error, Result};
 
 /// A group all of whose frames are there.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Group {
     pub(crate) number: u64,
     pub(crate) step: Option<u64>,
@@ -25,6 +25,17 @@ pub(crate) struct Group {
     pub(crate) entries: Vec<Entry>,
     /// Id and uid of the variables of the entries.
     pub(crate) variables: Vec<(u32, u64)>,
+}
+
+impl Group {
+    /// Whether its only frame is all of these bytes.
+    fn is_in(&self, bytes: &[u8]) -> bool {
+        let Next::Frame { payload, end, .. } = frame::next(bytes, 0, u64::MAX) else { return false };
+        let Ok((head, entries)) = log::decode_group(payload) else { return false };
+        let GroupHead { step, last, replace, group, part, variables, .. } = head;
+        let found = Group { number: group, step, replace, entries, variables };
+        last && part == 0 && end == bytes.len() as u64 && found == *self
+    }
 }
 
 /// Where a frame that may not be settled stands.
@@ -80,6 +91,8 @@ pub(crate) struct Tail {
     /// Where in the idx it begins.
     pub(crate) at: u64,
     pub(crate) bytes: Vec<u8>,
+    /// What it is, if it is one frame that closes a group begun with it.
+    pub(crate) group: Option<Group>,
 }
 
 impl Tail {
@@ -117,7 +130,13 @@ impl WriterLog {
                 frames: Vec::new(),
             });
             let mut part = Part { part: from.part, end: at, closed: false, torn: None, damaged: false };
-            log.frames_of(&key, &bytes, at, &mut part, &mut building)?;
+            match known.and_then(|tail| tail.group.as_ref()).filter(|_| building.is_empty()) {
+                Some(group) => {
+                    debug_assert!(group.is_in(&bytes), "a tail is the frame of its group");
+                    log.take(group, from, at, &mut part);
+                }
+                None => log.frames_of(&key, &bytes, at, &mut part, &mut building)?,
+            }
             let whole = part.closed;
             log.parts.push(part);
             if !whole {
@@ -128,6 +147,13 @@ impl WriterLog {
             log.open_groups = building.into_keys().collect();
         }
         Ok(out)
+    }
+
+    /// Takes the one group of a tail, as [`frames_of`](Self::frames_of) would find it.
+    fn take(&mut self, group: &Group, from: &PartFrom, at: u64, part: &mut Part) {
+        self.frames.push(FrameAt { part: from.part, start: at, group: group.number });
+        self.groups.push(group.clone());
+        part.end = from.len;
     }
 
     fn frames_of(

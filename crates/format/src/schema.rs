@@ -291,10 +291,14 @@ impl Schema {
 
     /// The variable a path names, through links to variables and to groups; None if there is none or links go in circles.
     pub fn resolve(&self, path: &str) -> Option<&Variable> {
-        match self.names.get(&self.follow(path)?) {
-            Some(Name::Variable(id)) => self.variables.get(id),
-            _ => None,
-        }
+        let found = match self.names.get(path) {
+            Some(Name::Variable(id)) => Some(id),
+            _ => match self.names.get(&self.follow(path)?) {
+                Some(Name::Variable(id)) => Some(id),
+                _ => None,
+            },
+        };
+        self.variables.get(found?)
     }
 
     /// Every variable with its path, in the order of paths; links are left out.

@@ -483,6 +483,10 @@ impl Writer {
                 "this writer belongs to the parent process; open one of your own after fork (dry.open(..., \"r+\").writer())",
             ));
         }
+        self.live()
+    }
+
+    fn live(&self) -> Result<MutexGuard<'_, State>> {
         let state = lock(&self.shared.state);
         if state.closed {
             return Err(Error::invalid("the writer is closed"));
@@ -497,7 +501,7 @@ impl Writer {
 
     /// The state, if the step that was open is still open.
     fn state_of(&self, generation: u64) -> Result<MutexGuard<'_, State>> {
-        let state = self.state()?;
+        let state = self.live()?; // whose process it is was asked when the put began
         if state.generation != generation {
             return Err(Error::invalid(
                 "the step was ended by another thread while a block of it was being put",
@@ -558,12 +562,12 @@ impl Writer {
         self.guard(&mut state, |w, state| {
             w.roll_if_full(state)?;
             let Some(one) = parts.first() else { return Ok(()) };
-            let grid = put::grid(&one.laid.count, one.cut);
-            let order = match grid.len() {
-                1 => vec![0],
-                _ => put::stored_order(&one.laid.count, one.cut),
-            };
-            let grid: Vec<_> = order.iter().filter_map(|&n| grid.get(n).cloned()).collect();
+            let mut grid = put::grid(&one.laid.count, one.cut);
+            let mut order = vec![0];
+            if grid.len() != 1 {
+                order = put::stored_order(&one.laid.count, one.cut);
+                grid = order.iter().filter_map(|&n| grid.get(n).cloned()).collect();
+            }
             let segment = &mut state.part.segment;
             let stored = match parts {
                 [part] if part.is_stored_as_it_is(data, &grid) => {

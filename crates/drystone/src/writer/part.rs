@@ -1,13 +1,14 @@
 //! One part of a writer's log: its segment, and the index file that is filled beside it.
 
+use drystone_format::entry::Entry;
 use drystone_format::frame::{self, Kind};
 use drystone_format::identity::Durability;
 use drystone_format::keys;
-use drystone_format::log::{FileHeader, FileKind, Rank};
+use drystone_format::log::{self, FileHeader, FileKind, GroupHead, Rank};
 use drystone_store::PutMode;
 
 use crate::container::Inner;
-use crate::log_scan::Tail;
+use crate::log_scan::{Group, Tail};
 use crate::process::Process;
 use crate::runs::Runs;
 use crate::segment::Segment;
@@ -23,6 +24,9 @@ pub(super) struct Part {
     pub(super) idx_pending: Vec<u8>,
     /// What was handed to the store last, the end of the idx.
     idx_last: Vec<u8>,
+    /// The group that `idx_pending`, and `idx_last`, is the only frame of, if it is.
+    group_pending: Option<Group>,
+    group_last: Option<Group>,
     pub(super) idx_len: u64,
     pub(super) idx_frames: u64,
     /// The header of the idx is on stable storage.
@@ -45,6 +49,8 @@ impl Part {
             header: header.clone(),
             idx_pending,
             idx_last: Vec::new(),
+            group_pending: None,
+            group_last: None,
             idx_len: 0,
             idx_frames: 1,
             header_synced: false,
@@ -52,8 +58,22 @@ impl Part {
     }
 
     pub(super) fn idx_push(&mut self, kind: Kind, payload: &[u8]) {
+        self.group_pending = None;
         frame::push(&mut self.idx_pending, kind, self.idx_frames, payload);
         self.idx_frames += 1;
+    }
+
+    /// Adds the final frame of a group, which a commit that follows at once need not decode again.
+    pub(super) fn idx_push_last(&mut self, head: &GroupHead, entries: Vec<Entry>) {
+        let alone = self.idx_pending.is_empty() && head.part == 0;
+        self.idx_push(Kind::Group, &log::encode_group(head, &entries));
+        self.group_pending = alone.then(|| Group {
+            number: head.group,
+            step: head.step,
+            replace: head.replace,
+            entries,
+            variables: head.variables.clone(),
+        });
     }
 
     /// Hands pending frames to the store (without append: puts the idx as one object).
@@ -70,6 +90,7 @@ impl Part {
         }
         self.idx_len += self.idx_pending.len() as u64;
         std::mem::swap(&mut self.idx_last, &mut self.idx_pending);
+        self.group_last = self.group_pending.take();
         self.idx_pending.clear();
         Ok(())
     }
@@ -78,15 +99,16 @@ impl Part {
     pub(super) fn tail(&self) -> Option<Tail> {
         let at = self.idx_len - self.idx_last.len() as u64;
         let (part, header) = (self.number, self.header.clone());
-        (self.idx_last.len() <= MOST_TAIL).then(|| Tail { part, header, at, bytes: self.idx_last.clone() })
+        let (bytes, group) = (&self.idx_last, self.group_last.clone());
+        (bytes.len() <= MOST_TAIL).then(|| Tail { part, header, at, bytes: bytes.clone(), group })
     }
 
     /// What stands behind the end of the idx, and its end with that, if that is not much.
     pub(super) fn pending_tail(&self) -> Option<(u64, Tail)> {
         let (part, header, at) = (self.number, self.header.clone(), self.idx_len);
-        let bytes = &self.idx_pending;
+        let (bytes, group) = (&self.idx_pending, self.group_pending.clone());
         (!bytes.is_empty() && bytes.len() <= MOST_TAIL)
-            .then(|| (at + bytes.len() as u64, Tail { part, header, at, bytes: bytes.clone() }))
+            .then(|| (at + bytes.len() as u64, Tail { part, header, at, bytes: bytes.clone(), group }))
     }
 }
 

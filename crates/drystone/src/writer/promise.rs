@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use drystone_format::entry::Entry;
 use drystone_format::frame::Kind;
 use drystone_format::keys;
-use drystone_format::log::{self, GroupHead};
+use drystone_format::log::GroupHead;
 
 use super::{State, Writer};
 use crate::container::lock;
@@ -149,7 +149,7 @@ impl Writer {
     /// Writes the open group's final frame, in the order that makes it a promise; or gives it with its end to be written after the
     /// commit.
     fn finish_group(&self, state: &mut State) -> Result<Option<(u64, Tail)>> {
-        let Some(open) = state.open.take() else { return Ok(None) };
+        let Some(mut open) = state.open.take() else { return Ok(None) };
         state.generation += 1;
         state.last_step = Some(open.step).max(state.last_step);
         let group = open.group.unwrap_or(state.groups);
@@ -163,15 +163,20 @@ impl Writer {
             group,
             part: open.frames,
             entries: open.written + open.entries.len() as u64,
-            variables: open.variables.into_iter().collect(),
+            variables: std::mem::take(&mut open.variables).into_iter().collect(),
         };
-        self.promise(state, &head, &open.entries)
+        self.promise(state, &head, open.entries)
     }
 
     /// Hands over data, then the final frame, unless that is to be written after the commit.
-    fn promise(&self, state: &mut State, head: &GroupHead, entries: &[Entry]) -> Result<Option<(u64, Tail)>> {
+    fn promise(
+        &self,
+        state: &mut State,
+        head: &GroupHead,
+        entries: Vec<Entry>,
+    ) -> Result<Option<(u64, Tail)>> {
         let s = &self.shared;
-        state.part.idx_push(Kind::Group, &log::encode_group(head, entries));
+        state.part.idx_push_last(head, entries);
         if !self.appends() {
             return self.roll(state).map(|()| None);
         }
@@ -213,7 +218,7 @@ impl Writer {
                 variables: std::mem::take(&mut state.loose_variables).into_iter().collect(),
             };
             state.groups += 1;
-            self.promise(state, &head, &entries)?;
+            self.promise(state, &head, entries)?;
         }
         if self.appends() || state.part.idx_frames > 1 {
             self.seal_log(state)?;
