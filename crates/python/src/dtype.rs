@@ -4,6 +4,7 @@
 //! are put. Variable-length strings are `str`, `"str"`, `StringDType` or `object` here, and read as arrays of `str` objects.
 
 use drystone::format::dtype::{DType, Member, Record, Scalar};
+use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
@@ -38,9 +39,10 @@ pub(crate) fn parse(given: &Bound<'_, PyAny>) -> Result<DType> {
 
 /// The element type of a NumPy dtype.
 pub(crate) fn from_numpy(descr: &Bound<'_, PyAny>) -> Result<DType> {
-    let py = descr.py();
-    let kind: char = descr.getattr(pyo3::intern!(py, "kind"))?.extract()?;
-    let size: u32 = descr.getattr(pyo3::intern!(py, "itemsize"))?.extract()?;
+    let fields = descr.cast::<PyArrayDescr>().map_err(PyErr::from)?;
+    let kind = char::from(fields.kind());
+    let size = u32::try_from(fields.itemsize())
+        .map_err(|_| unsupported(format!("dtype {descr} is not stored: it is longer than 4 GiB")))?;
     let scalar = |scalar| Ok(DType::Scalar(scalar));
     match (kind, size) {
         ('b', 1) => scalar(Scalar::Bool),
@@ -100,6 +102,15 @@ fn from_void(descr: &Bound<'_, PyAny>, size: u32) -> Result<DType> {
         });
     }
     Ok(DType::Record(Record { itemsize: size, members }))
+}
+
+/// Are elements of this type as the machine has them, those of members too?
+pub(crate) fn is_native(descr: &Bound<'_, PyArrayDescr>) -> Result<bool> {
+    const SWAPPED: u8 = if cfg!(target_endian = "little") { b'>' } else { b'<' };
+    match descr.kind() {
+        b'V' => Ok(descr.getattr(pyo3::intern!(descr.py(), "isnative"))?.extract()?),
+        _ => Ok(descr.byteorder() != SWAPPED),
+    }
 }
 
 /// The NumPy dtype in which values are delivered; `object` for strings.

@@ -99,6 +99,10 @@ pub(crate) fn unsigned(item: &Bound<'_, PyAny>, what: &str) -> Result<u64> {
 
 /// One number per dimension: a sequence, or a single integer for one dimension.
 pub(crate) fn extents(item: &Bound<'_, PyAny>, what: &str) -> Result<Vec<u64>> {
+    // To find out that it is no integer takes longer than all else.
+    if let Ok(parts) = item.cast::<PyTuple>() {
+        return parts.iter().map(|n| unsigned(&n, what)).collect();
+    }
     if integer(item)?.is_some() {
         return Ok(vec![unsigned(item, what)?]);
     }

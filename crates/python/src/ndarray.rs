@@ -6,7 +6,7 @@
 
 use drystone::array::{Source, Target};
 use numpy::npyffi::flags::NPY_ARRAY_WRITEABLE;
-use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -23,7 +23,7 @@ pub(crate) struct View {
 
 impl View {
     pub(crate) fn of(array: &Bound<'_, PyUntypedArray>) -> Result<Self> {
-        let item = array.dtype().getattr(pyo3::intern!(array.py(), "itemsize"))?.extract()?;
+        let item = array.dtype().itemsize();
         let object = array.as_array_ptr();
         // SAFETY: `array` is a live ndarray, so the pointer and the fields behind it are valid.
         let (data, flags) = unsafe { ((*object).fields.data.cast::<u8>(), (*object).fields.flags) };

@@ -105,7 +105,7 @@ impl WriterHandle {
         let descr = array.dtype();
         let dtype = dtype::from_numpy(&descr)?;
         let mut array = array;
-        if !descr.getattr(pyo3::intern!(py, "isnative"))?.extract::<bool>()? {
+        if !dtype::is_native(&descr)? {
             let converted = array.call_method1("astype", (dtype::to_numpy(py, &dtype)?,))?;
             array = converted.cast_into::<PyUntypedArray>()?;
         }
