@@ -8,6 +8,7 @@
 //! - in a store without append the whole part is one object, put by `finish`.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use drystone_format::entry::Piece;
 use drystone_format::frame::{self, Kind};
@@ -37,6 +38,11 @@ pub(crate) const PAGE: u64 = 4 << 10;
 const AHEAD: u64 = 16 << 20;
 /// Less is not worth telling.
 const WORTH_TELLING: u64 = 1 << 20;
+/// Who has filled an extent of runs in this time will have filled the next before the system writes it out, which it begins with
+/// what is 30 seconds old: zeros that are written first cost the device nothing.
+const SOON: Duration = Duration::from_secs(5);
+/// So many of them at once.
+const FILLED: usize = 128 << 10;
 /// Raw pieces carry one checksum per this many bytes.
 pub(crate) const UNIT_LOG2: u8 = 14;
 
@@ -62,6 +68,8 @@ pub(crate) struct Segment {
     runs: Option<Runs>,
     series: Option<u64>,
     held: Held,
+    /// When an extent was last kept for runs.
+    kept: Option<Instant>,
 }
 
 /// Pieces of runs that wait to be handed over together.
@@ -113,6 +121,7 @@ impl Segment {
             runs,
             series: None,
             held: Held::default(),
+            kept: None,
         }
     }
 
@@ -323,11 +332,27 @@ impl Segment {
         }
         self.held.push(self.len, &[&frame::header(Kind::Extent, self.ordinal, len, 0)]);
         self.ordinal += 1;
+        let at = self.len + header;
         if let Some(runs) = &mut self.runs {
-            runs.keep(self.len + header, len);
+            runs.keep(at, len);
         }
-        self.len += header + len;
-        Ok(())
+        self.len = at + len;
+        let before = self.kept.replace(Instant::now());
+        match before {
+            Some(before) if before.elapsed() < SOON => self.fill(at),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes zeros from here to the end of the segment. The system then has memory and accounts for the extent in a few pieces, and not
+    /// one by one as pages of a sparse file are written: a step of ten pieces of 4 KiB takes 15 us in place of 28 (ext4).
+    fn fill(&mut self, at: u64) -> Result<()> {
+        static ZEROS: [u8; FILLED] = [0; FILLED];
+        self.write_held()?;
+        let parts = (at..self.len).step_by(FILLED);
+        let parts: Vec<(u64, &[u8])> =
+            parts.map(|at| (at, &ZEROS[..FILLED.min((self.len - at) as usize)])).collect();
+        Ok(self.store.write_at(&self.key, &parts, self.len)?)
     }
 
     /// Hands over what is held, all at once.
@@ -554,6 +579,38 @@ mod tests {
         };
         assert!(together(1) > 50 && together(2) > 50, "{} {}", together(1), together(2));
         assert!(together(0) > 25, "what belongs to no series lies in the log: {}", together(0));
+    }
+
+    #[test]
+    fn an_extent_of_runs_is_filled_with_zeros_for_who_fills_it_soon() {
+        use std::os::unix::fs::MetadataExt;
+        let written = |soon: bool| {
+            let dir = tempfile::tempdir().unwrap();
+            let store = Arc::new(drystone_store::LocalStore::create(dir.path()).unwrap());
+            let mut segment = Segment::new(store.clone(), &header(), Some(Runs::new(1 << 30)));
+            let mut made = Vec::new();
+            for step in 0..20u8 {
+                if !soon {
+                    segment.kept = segment.kept.and_then(|at| at.checked_sub(SOON));
+                }
+                for series in 0..3u8 {
+                    let payload = [step * 3 + series + 1; 4096];
+                    let put = |segment: &mut Segment| segment.push_raw(&payload, |_| ()).unwrap();
+                    made.push((segment.of_series(Some(series.into()), put), payload));
+                }
+                segment.end().unwrap();
+                for (piece, payload) in &made {
+                    assert!(store.read_vec(segment.key(), piece.position, 4096).unwrap() == payload);
+                }
+            }
+            let found = dir.path().join(segment.key()).metadata().unwrap();
+            assert_eq!(found.len(), segment.len);
+            (found.len(), found.blocks() * 512)
+        };
+        let ((len, filled), (same, sparse)) = (written(true), written(false));
+        assert_eq!(len, same);
+        assert!(filled >= len || sparse >= len, "{filled} of {len} bytes, {sparse} of who takes his time");
+        assert!(sparse >= len || sparse + (96 << 10) < filled, "{sparse} and {filled} bytes");
     }
 
     /// Blocks that stand beyond the end of a file take the place of others for as long as it is there.
