@@ -618,7 +618,7 @@ impl Drop for Inner {
 impl Inner {
     /// Writes down what helps who comes next.
     fn settle(&self) {
-        self.hint.settle(self.store.as_ref());
+        self.hint.settle(self.store.as_ref(), self.identity.durability);
         if self.learns() {
             self.seen.keep(self.store.as_ref());
         }

@@ -86,8 +86,7 @@ pub(crate) fn read_manifest(store: &dyn Store, version: u64, uuid: &[u8; 16]) ->
 
 /// Keeps `manifest/hint` near the newest manifest.
 ///
-/// Replacing it at each commit would cost more than a small commit: a file made, another one freed, and ext4 begins to write a file to
-/// the device that takes another's name. So it may lag: by at most [`LAG`] commits of a handle while that lives ([`FAR_LAG`] where a
+/// Renewing it at each commit would cost more than a small commit: a file made, another one freed. So it may lag: by at most [`LAG`] commits of a handle while that lives ([`FAR_LAG`] where a
 /// probe is a look into a folder and no crash is followed by asking what is lost), by none when it is closed. Probing from it makes
 /// that up.
 #[derive(Debug, Default)]
@@ -104,32 +103,41 @@ const FAR_LAG: u64 = 64;
 impl Hint {
     /// A version was committed.
     pub(crate) fn committed(&self, store: &dyn Store, version: u64, durability: Durability) {
-        // Under `durable` a hint above all manifests is evidence that one was lost.
-        let near = durability == Durability::Durable || !store.features().append;
+        let near = is_near(store, durability);
         let lag = if near { LAG } else { FAR_LAG };
         self.committed.fetch_max(version, Ordering::Relaxed);
         self.pid.store(std::process::id(), Ordering::Relaxed);
         let written = self.written.load(Ordering::Relaxed);
         if written == 0 || version >= written.saturating_add(lag) {
-            self.write(store, version);
+            self.write(store, version, near);
         }
     }
 
     /// Nothing more is to be expected.
-    pub(crate) fn settle(&self, store: &dyn Store) {
+    pub(crate) fn settle(&self, store: &dyn Store, durability: Durability) {
         let committed = self.committed.load(Ordering::Relaxed);
         if committed > self.written.load(Ordering::Relaxed)
             && self.pid.load(Ordering::Relaxed) == std::process::id()
         {
-            self.write(store, committed);
+            self.write(store, committed, is_near(store, durability));
         }
     }
 
-    /// A failure costs only time at the next open.
-    fn write(&self, store: &dyn Store, version: u64) {
-        let _ = store.put(keys::HINT, &identity::encode_hint(version), PutMode::Replace, false);
+    /// A failure costs only time at the next open, and so does a moment without a hint: ext4 begins to write a file to the device when it
+    /// takes another's name, which takes several times as long as to remove the one and make the other.
+    fn write(&self, store: &dyn Store, version: u64, near: bool) {
+        let mode = if near { PutMode::Replace } else { PutMode::IfAbsent };
+        if !near {
+            let _ = store.delete(keys::HINT);
+        }
+        let _ = store.put(keys::HINT, &identity::encode_hint(version), mode, false);
         self.written.fetch_max(version, Ordering::Relaxed);
     }
+}
+
+/// Under `durable` a hint above all manifests is evidence that one was lost; without append a probe is a request.
+fn is_near(store: &dyn Store, durability: Durability) -> bool {
+    durability == Durability::Durable || !store.features().append
 }
 
 /// Tells the store that [`find`] comes next: the hint may be fetched while the identity is read.
