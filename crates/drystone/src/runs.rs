@@ -3,8 +3,8 @@
 //!
 //! Invariants
 //! - a place is given once, and lies inside of one extent;
-//! - what is kept and not used are zeros that a sparse file does not store, and no more than [`MOST_KEPT`] and the runs of
-//!   [`MOST_SERIES`].
+//! - what is kept and not used are zeros, which a sparse file stores only where the extent was filled with them, and no more than
+//!   [`MOST_KEPT`] and the runs of [`MOST_SERIES`].
 
 use std::collections::HashMap;
 
