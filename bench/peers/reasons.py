@@ -66,7 +66,7 @@ REASONS: list[tuple[str, str, str, str]] = [
         "many_steps",
         "durable",
         ".*",
-        f"{_COMMIT}: three syncs in turn (segment, manifest, folder); the peer waits once, or for its files side by side",
+        f"{_COMMIT}: two waits in turn (segment and manifest, then the folder); the peer waits once, or for its files side by side",
     ),
     (
         "many_steps",
