@@ -137,3 +137,23 @@ def test_a_flat_file_is_imported_whole(tmp_path):
         assert set(c.variables) == set(f)
         for name in f:
             np.testing.assert_array_equal(c[name].read(), f[name][...])
+
+
+def test_cells_of_a_dataset_without_chunks_are_written_once(tmp_path):
+    with dry.create(tmp_path / "a.dry") as c:
+        c.create_variable("flat", "f8", SHAPE, fill_value=7)
+        c.create_variable("cut", "f8", SHAPE, fill_value=7, chunks=CHUNKS)
+        with c.writer() as w:
+            for name in ("flat", "cut"):
+                w.put(name, values("f8")[3:], offset=(3, 0, 0))
+    for suffix in ("h5", "nc"):
+        assert commands.main(["export", str(tmp_path / "a.dry"), str(tmp_path / f"a.{suffix}")]) == 0
+        with h5py.File(tmp_path / f"a.{suffix}") as f:
+            for name in ("flat", "cut"):
+                assert (f[name].attrs["_FillValue"] if suffix == "nc" else f[name].fillvalue) == 7
+                np.testing.assert_array_equal(f[name][3:], values("f8")[3:])
+                assert (f[name][:3] == 7).all()
+            assert f["flat"].id.get_create_plist().get_fill_time() == h5py.h5d.FILL_TIME_NEVER
+        if suffix == "h5":
+            with h5py.File(tmp_path / "a.h5") as f:
+                assert f["cut"].id.get_create_plist().get_fill_time() != h5py.h5d.FILL_TIME_NEVER

@@ -205,13 +205,15 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
                 continue
             name, shape = v.name if v.member is None else f"{v.name}.{v.member}", _shape(c, v)
             texts = v.dtype.hasobject
-            chunks = (1, *(v.chunk_shape or v.shape[1:])) if v.has_steps else v.chunk_shape
+            cut = (1, *(v.chunk_shape or v.shape[1:])) if v.has_steps else v.chunk_shape
+            chunks = cut if cut and 0 not in shape and 0 not in cut else None
             target = file.create_dataset(
                 name,
                 shape,
                 h5py.string_dtype() if texts else _of_h5py(v.dtype),
-                chunks=chunks if chunks and 0 not in shape and 0 not in chunks else None,
+                chunks=chunks,
                 fillvalue=None if texts or v.dtype.names else v.fill_value,
+                dcpl=_unfilled() if not chunks and not texts else None,
             )
             if v.dims or v.has_steps:
                 for dim, label in zip(target.dims, _dims(v), strict=True):
@@ -237,6 +239,15 @@ def _written(path: Path) -> Any:
     access.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
     access.set_sieve_buf_size(0)
     return h5py.File(h5py.h5f.create(bytes(path), h5py.h5f.ACC_TRUNC, fapl=access))
+
+
+def _unfilled() -> Any:
+    """How a dataset is created of which every cell is written: HDF5 would write them all once before; a chunk may have more."""
+    import h5py
+
+    creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    creation.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    return creation
 
 
 def _of_h5py(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -276,9 +287,14 @@ def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]
             fill = attrs.pop("_FillValue", None)
             if fill is None and kind != "S1" and v._reading().fill is not None and kind is not str:
                 fill = v.fill_value
+            # As for HDF5: every cell is written, and of what is not cut nothing else is stored.
+            fills = v.has_steps or kind is str
+            if not fills:
+                file.set_fill_off()
             target = below.createVariable(
                 name.rpartition("/")[2], kind, dims, fill_value=fill if kind is not str else None
             )
+            file.set_fill_on()
             target.set_auto_maskandscale(False)
             target.set_auto_chartostring(False)
             if v.dtype.kind == "b":

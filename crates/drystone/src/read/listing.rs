@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, Piece};
+use drystone_format::layout::Layout;
 use drystone_plan::listing::{AtSteps, Listing, batches, progressions};
 use drystone_plan::read_plan::{self, Options, ReadPlan, Slot};
 use drystone_plan::selection::{Axis, Selection};
@@ -95,7 +96,8 @@ impl Reading {
         Ok(Planned { reading: self.clone(), wanted, prepared })
     }
 
-    /// Cuts a selection into pieces of at most `most` cells, along the lines in which its blocks are cut.
+    /// Cuts a selection into pieces of at most `most` cells, along the lines in which its blocks are cut; across those of which a part can
+    /// be read alone, so that a piece is as many whole rows as it can be.
     pub fn tiles(&self, selection: &Selection, most: u64) -> Result<Tiles> {
         self.check_selection(selection)?;
         if selection.is_empty() {
@@ -121,8 +123,11 @@ impl Reading {
             grain.push(Grain { phase: 0, length: 1 });
         }
         if let Some(entry) = &largest {
-            for (offset, cut) in entry.offset.iter().zip(&entry.cut).take(cells.axes.len()) {
-                grain.push(Grain { phase: *offset, length: *cut });
+            let own = entry.offset.iter().zip(&entry.cut).take(cells.axes.len());
+            grain.extend(own.map(|(offset, cut)| Grain { phase: *offset, length: *cut }));
+            let first = usize::from(self.variable.steps);
+            if let [slowest, rows @ ..] = &mut grain[first..] {
+                slowest.length = planes(entry, slowest.length, rows);
             }
         }
         Ok(Tiles::new(selection, &grain, most))
@@ -335,5 +340,45 @@ impl Planned {
             Wanted::Box(selection) => self.reading.explain(selection),
             Wanted::Listed(listing) => self.reading.explain_listed(listing),
         }
+    }
+}
+/// Planes of a subchunk of so many that are read together: one that lies as it is, row by row, is read in parts as well as whole if these
+/// are long enough.
+fn planes(entry: &Entry, all: u64, rows: &[Grain]) -> u64 {
+    const LEAST: u64 = 256 << 10;
+    const SOUGHT: usize = 1 << 10;
+    let encoding = &entry.encoding;
+    if !encoding.chain.is_empty() || encoding.layout != Layout::Dense || rows.is_empty() {
+        return all;
+    }
+    let item = u64::from(encoding.item).max(1);
+    let plane = rows.iter().fold(item, |bytes, grain| bytes.saturating_mul(grain.length));
+    // A divisor, so that the edges of subchunks stay lines.
+    (LEAST.div_ceil(plane.max(1))..all).take(SOUGHT).find(|&n| all.is_multiple_of(n)).unwrap_or(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use drystone_format::entry::Encoding;
+
+    use super::*;
+
+    #[test]
+    fn planes_of_subchunks_as_they_are_go_together_up_to_a_long_run() {
+        let rows = |edges: &[u64]| -> Vec<Grain> {
+            edges.iter().map(|&length| Grain { phase: 0, length }).collect()
+        };
+        let of = |chain: &str, all: u64, edges: &[u64]| {
+            let encoding = Encoding { chain: chain.to_owned(), item: 8, ..Encoding::default() };
+            planes(&Entry { encoding: Arc::new(encoding), ..Entry::default() }, all, &rows(edges))
+        };
+        assert_eq!(of("", 128, &[43, 48]), 16);
+        assert_eq!(of("", 128, &[256, 256]), 1);
+        assert_eq!(of("", 4, &[8, 8]), 4);
+        assert_eq!(of("", 127, &[43, 48]), 127);
+        assert_eq!(of("zstd", 128, &[43, 48]), 128);
+        assert_eq!(of("", 1 << 40, &[]), 1 << 40);
     }
 }
