@@ -342,6 +342,7 @@ impl Planned {
         }
     }
 }
+
 /// Planes of a subchunk of so many that are read together: one that lies as it is, row by row, is read in parts as well as whole if these
 /// are long enough.
 fn planes(entry: &Entry, all: u64, rows: &[Grain]) -> u64 {
