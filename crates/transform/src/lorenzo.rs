@@ -6,6 +6,8 @@
 //! That is exact for every value. A compressor does the rest:
 //! `lorenzo,shuffle,zstd:1`. The length does not change.
 
+mod sums;
+
 use crate::params::Params;
 use crate::same_length::SameLength;
 use crate::stats::Domain;
@@ -67,10 +69,12 @@ trait Word<const N: usize>: Copy + Default {
     /// 0, -1, 1, -2, 2 ... to 0, 1, 2, 3, 4 ...
     fn folded(self) -> Self;
     fn unfolded(self) -> Self;
+    /// Makes each number its sum with all before it.
+    fn sum_up(line: &mut [Self]);
 }
 
 macro_rules! word {
-    ($($type:ty, $signed:ty, $size:literal;)*) => {$(
+    ($($type:ty, $signed:ty, $size:literal, $sums:path;)*) => {$(
         impl Word<$size> for $type {
             #[inline(always)]
             fn read(bytes: [u8; $size]) -> Self { <$type>::from_le_bytes(bytes) }
@@ -94,10 +98,17 @@ macro_rules! word {
             fn folded(self) -> Self { (self << 1) ^ (((self as $signed) >> (<$type>::BITS - 1)) as $type) }
             #[inline(always)]
             fn unfolded(self) -> Self { (self >> 1) ^ (self & 1).wrapping_neg() }
+            #[inline(always)]
+            fn sum_up(line: &mut [Self]) { $sums(line) }
         }
     )*};
 }
-word! { u8, i8, 1; u16, i16, 2; u32, i32, 4; u64, i64, 8; }
+word! {
+    u8, i8, 1, sums::of_u8;
+    u16, i16, 2, sums::of_u16;
+    u32, i32, 4, sums::of_u32;
+    u64, i64, 8, sums::of_u64;
+}
 
 /// A row of integers along the fastest axis, and what the others see before it.
 struct Row<'a, const N: usize> {
@@ -204,11 +215,7 @@ fn restore<T: Word<N>, const N: usize, const FLOAT: bool>(encoded: &[u8], grid: 
             *x = T::read(*word).unfolded();
         }
         if rows.lag == 1 {
-            let mut sum = line[0];
-            for x in &mut line[1..] {
-                sum = x.plus(sum);
-                *x = sum;
-            }
+            T::sum_up(&mut line);
         } else {
             for at in rows.lag..line.len() {
                 line[at] = line[at].plus(line[at - rows.lag]);
