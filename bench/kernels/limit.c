@@ -67,7 +67,36 @@ void gather_lines(const char *src, char *dst, size_t runs, size_t run, size_t ap
     }
     _mm_sfence();
 }
+
+/* A run by registers of 64 bytes: its ends wherever they lie, between them stores that begin at lines. */
+static inline void registers(const char *src, char *dst, size_t run, const char *ahead) {
+    size_t head = -(size_t)dst % LINE, over = ((size_t)dst + run) % LINE;
+    __m512i first = _mm512_loadu_si512(src), last = _mm512_loadu_si512(src + run - LINE);
+    if (head) _mm512_storeu_si512(dst, first);
+    for (size_t at = head; at + over < run; at += LINE) {
+        _mm_prefetch(ahead + at, _MM_HINT_T0);
+        _mm512_store_si512(dst + at, _mm512_loadu_si512(src + at));
+    }
+    if (over) _mm512_storeu_si512(dst + run - LINE, last);
+}
+
+void gather_registers(const char *src, char *dst, size_t runs, size_t run, size_t apart, size_t ahead) {
+    for (size_t n = 0; n < runs; n++, src += apart, dst += run) registers(src, dst, run, src + ahead * apart);
+}
+
+void scatter_registers(const char *src, char *dst, size_t runs, size_t run, size_t apart, size_t ahead) {
+    for (size_t n = 0; n < runs; n++, src += run, dst += apart) registers(src, dst, run, src + ahead * run);
+}
 #else
+void gather_registers(const char *src, char *dst, size_t runs, size_t run, size_t apart, size_t ahead) {
+    gather_plain(src, dst, runs, run, apart, ahead);
+}
+
+void scatter_registers(const char *src, char *dst, size_t runs, size_t run, size_t apart, size_t ahead) {
+    (void)ahead;
+    for (size_t n = 0; n < runs; n++, src += run, dst += apart) memcpy(dst, src, run);
+}
+
 void gather_lines(const char *src, char *dst, size_t runs, size_t run, size_t apart, size_t ahead) {
     gather_past(src, dst, runs, run, apart, ahead);
 }
@@ -99,4 +128,10 @@ void scatter_past(const char *src, char *dst, size_t runs, size_t run, size_t ap
             _mm_storeu_si128((__m128i *)(dst + at), _mm_loadu_si128((const __m128i *)(src + at)));
     }
     _mm_sfence();
+}
+
+/* memcpy per run. */
+void scatter_memcpy(const char *src, char *dst, size_t runs, size_t run, size_t apart, size_t ahead) {
+    (void)ahead;
+    for (size_t n = 0; n < runs; n++, src += run, dst += apart) memcpy(dst, src, run);
 }

@@ -264,8 +264,8 @@ def measure(cases: list[Case], rounds: int) -> Measured:
     return Measured(fifth(ours), *ratios)
 
 
-def limits(rounds: int) -> str:
-    """Runs out of and into memory: the rule, and the best of the loops written by hand, beside memcpy."""
+def limits(total: int, rounds: int) -> str:
+    """Runs that lie apart: the rule, and the best of the loops written by hand, beside memcpy."""
     compiler = shutil.which("cc")
     if compiler is None:
         return "No C compiler here: the loops written by hand were left out.\n"
@@ -277,18 +277,21 @@ def limits(rounds: int) -> str:
         )
         loops = ctypes.CDLL(str(built))
         ways = {
-            "gather": ("gather_past", "gather_plain", "gather_string", "gather_memcpy", "gather_lines"),
-            "scatter": ("scatter_owned", "scatter_past"),
+            "gather": (
+                *("gather_past", "gather_plain", "gather_string", "gather_memcpy"),
+                *("gather_lines", "gather_registers"),
+            ),
+            "scatter": ("scatter_owned", "scatter_past", "scatter_memcpy", "scatter_registers"),
         }
         rows: dict[str, dict[str, str]] = {}
-        for (kind, name), make in strided(PIECE, [128, 256, 512, 1024, 4096]).items():
+        for (kind, name), make in strided(total, [128, 256, 512, 1024, 4096]).items():
             run, _, _, far = name.split()
-            cases = sets(make, PIECE)
+            cases = sets(make, total)
             rule = compile(*cases[0].layouts)
-            count, size, apart = PIECE // int(run), int(run), int(far)
+            count, size, apart = total // int(run), int(run), int(far)
             acts: list[list[Callable[[], object]]] = [
                 [lambda c=c, rule=rule: rule.apply(c.source, c.target) for c in cases],
-                [lambda c=c: np.copyto(c.target[:PIECE], c.source[:PIECE]) for c in cases],
+                [lambda c=c: np.copyto(c.target[:total], c.source[:total]) for c in cases],
             ]
             for way in ways[kind]:
                 for ahead in (2, 8):
@@ -296,7 +299,7 @@ def limits(rounds: int) -> str:
                         (
                             c.source.ctypes.data,
                             c.target.ctypes.data,
-                            *map(ctypes.c_size_t, (count - 8, size, apart, ahead)),
+                            *map(ctypes.c_size_t, (count, size, apart, ahead)),
                         )
                         for c in cases
                     ]
@@ -307,7 +310,8 @@ def limits(rounds: int) -> str:
                             for a in arguments
                         ]
                     )
-            ours, memcpy, *best = (fifth(times) for times in in_turn(acts, rounds, 1))
+            turns = in_turn(acts, rounds, max(1, (1 << 20) // total))
+            ours, memcpy, *best = (fifth(times) for times in turns)
             column = f"{kind}, 1 of {apart // size}"
             rows.setdefault(f"{size} bytes", {})[column] = f"{memcpy / ours:.0%} ({memcpy / min(best):.0%})"
             print(f"{kind} {name}, beside the limit: {rows[f'{size} bytes'][column]}", file=sys.stderr)
@@ -363,11 +367,12 @@ def main() -> None:
     if not arguments.quick:
         parts.append(f"### {PIECE >> 20:,} MiB moved at once, from memory to memory\n")
         parts.append(figures(PIECE, rounds, arguments.only, verdict))
-        parts.append("### From memory to memory, beside the best loop written by hand\n")
+        parts.append("### Runs that lie apart, beside the best loop written by hand\n")
         parts.append(
             "Parts of `memcpy`'s pace: the rule, and in brackets the fastest of the loops in `bench/kernels/limit.c`.\n"
         )
-        parts.append(limits(rounds))
+        for where, total in (("In the cache", CACHED), ("From memory to memory", PIECE)):
+            parts += [f"{where}:\n", limits(total, rounds)]
     tenth = statistics.quantiles(verdict.noise * 2, n=20)
     parts.append(f"NumPy beside itself: from {tenth[0]:.2f} to {tenth[-1]:.2f} in nine of ten cases.\n")
     for what, named in (("below NumPy", verdict.slower), ("below it by no more than itself", verdict.level)):
