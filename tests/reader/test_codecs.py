@@ -82,3 +82,21 @@ def test_hdf5_reads_an_szip_vector_as_its_chunk(name, tmp_path):
         ours.id.write_direct_chunk((0,) * len(shape), stored[1:])
     with h5py.File(tmp_path / "szip.h5") as file:
         assert file["ours"][...].tobytes() == expected
+
+
+@pytest.mark.parametrize("acceleration", [1, 2, 5, 9, 65537])
+def test_numcodecs_decodes_our_lz4_blocks(acceleration):
+    numcodecs = pytest.importorskip("numcodecs")
+    from drystone import _core
+
+    chain = "lz4" if acceleration == 1 else f"lz4:acceleration={acceleration}"
+    rng = np.random.default_rng(3)
+    coded = 0
+    for n in [*range(1, 80), 1000, 4095, 4097, 65535, 65537, 200_000]:
+        noise = rng.integers(0, 256, n).astype("u1")
+        for data in (np.zeros(n, "u1"), np.arange(n, dtype="u1") % 7, noise % 4, noise, np.repeat(noise, 9)[:n]):
+            stored = _core.encode_subchunk(chain, np.uint8, (n,), data)
+            if stored[0] == 0x1F:  # else it lies as it is
+                assert bytes(numcodecs.LZ4().decode(stored[1:])) == data.tobytes()
+                coded += 1
+    assert coded > 50
