@@ -396,6 +396,23 @@ mod tests {
         Device { bandwidth: 3e8, request: 1e-4 },
     ];
 
+    /// One virtual disk was measured anywhere in this range, at one time and another, with eight requests under way.
+    #[test]
+    fn no_calibration_of_one_disk_makes_an_axis_twice_as_slow_as_another() {
+        let blocks: [(&[u64], u64); 4] =
+            [(&[256, 256, 256], 4), (&[256, 256, 256], 8), (&[200, 200, 200], 8), (&[128, 256, 512], 4)];
+        for (count, item) in blocks {
+            for bandwidth in [0.8, 1.06, 1.3, 1.7, 2.1] {
+                for request in [1e-5, 1.5e-5, 2.5e-5, 4e-5, 6e-5] {
+                    let device = Device { bandwidth: bandwidth * (1u64 << 30) as f64, request };
+                    let cut = cut(count, item, false, device);
+                    let times = planes(count, item, false, &cut.edges, &device);
+                    assert!(uneven(&times) < 2.0, "{cut}: {times:?}");
+                }
+            }
+        }
+    }
+
     /// Symptom: planes of 256^3 blocks took 2.7 times as long across the last axis as across the first. Cause: the cheapest sum lets
     /// one axis be cheap at another's expense, and between 2^k and 3 * 2^k parts of an axis there were none.
     #[test]
