@@ -149,12 +149,10 @@ pub(super) fn windowed(
         && bytes * plane.outer.count >= SHORTEST
         && available();
     let within = |stride: isize, times: usize| (elem + 1..=times * elem).contains(&stride.unsigned_abs());
-    if !suits || near && elem == 4 && processor.takes_pairs_singly && !within(src, 7) {
+    let gathers = dst == elem as isize;
+    if !suits || gathers && near && elem == 4 && processor.takes_pairs_singly && !within(src, 7) {
         None
-    } else if dst == elem as isize
-        && within(src, if elem < 8 || far && elem < 16 { 8 } else { 5 })
-        && (far || elem < 16)
-    {
+    } else if gathers && within(src, if elem < 8 || far && elem < 16 { 8 } else { 5 }) && (far || elem < 16) {
         Some(match (far, processor.passes_sparse || within(src, 7)) {
             (true, true) => Windowed::GatheredPast,
             (true, false) => Windowed::GatheredOwning,
@@ -367,4 +365,36 @@ unsafe fn scatter_lines<const N: usize, const FOURS: bool, const FAR: bool>(
 /// A bit for every four bytes, of which the first stands for all.
 fn fours(wanted: u64) -> u16 {
     (0..16).map(|k| ((wanted >> (4 * k) & 1) as u16) << k).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_are_for_what_they_move_faster_on_each_maker_s_processors() {
+        if !available() {
+            return;
+        }
+        let one = Loop { count: 1, src: 0, dst: 0 };
+        let chosen = |amd: bool, elem: usize, src: isize, dst: isize, near: bool, far: bool| {
+            let plane = Plane { outer: one, inner: Loop { count: 1 << 16, src, dst } };
+            windowed(elem, &plane, Distance { near, far }, &Processor::new(amd, 32 << 20, true))
+        };
+        for amd in [true, false] {
+            let scattered = |fours| Some(Windowed::Scattered { fours, far: false });
+            assert_eq!(chosen(amd, 4, 4, 8, true, false), scattered(true));
+            assert_eq!(chosen(amd, 2, 2, 4, true, false), scattered(false));
+            assert_eq!(chosen(amd, 4, 28, 4, true, false), Some(Windowed::Gathered));
+            assert_eq!(chosen(amd, 4, 32, 4, false, false), Some(Windowed::Gathered));
+            assert_eq!(chosen(amd, 8, 56, 8, false, true), Some(Windowed::GatheredPast));
+            assert_eq!(chosen(amd, 8, 72, 8, false, true), None);
+        }
+        assert_eq!(
+            [true, false].map(|amd| chosen(amd, 4, 32, 4, true, false)),
+            [None, Some(Windowed::Gathered)]
+        );
+        let far = [true, false].map(|amd| chosen(amd, 8, 64, 8, false, true));
+        assert_eq!(far, [Some(Windowed::GatheredPast), Some(Windowed::GatheredOwning)]);
+    }
 }

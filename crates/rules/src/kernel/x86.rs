@@ -50,11 +50,16 @@ macro_rules! interleave {
     ($rows:expr, $low:ident, $high:ident) => {{
         let rows = $rows;
         let half = rows.len() / 2;
-        // SAFETY: the instructions are part of x86-64.
-        std::array::from_fn(|k| unsafe {
-            let (x, y) = (rows[k / 2], rows[k / 2 + half]);
-            if k % 2 == 0 { $low(x, y) } else { $high(x, y) }
-        })
+        let mut paired = rows;
+        // A loop over places, which is unrolled; closures that fill an array may stay calls, with rows in memory.
+        for k in 0..half {
+            // SAFETY: the instructions are part of x86-64.
+            unsafe {
+                paired[2 * k] = $low(rows[k], rows[k + half]);
+                paired[2 * k + 1] = $high(rows[k], rows[k + half]);
+            }
+        }
+        paired
     }};
 }
 
