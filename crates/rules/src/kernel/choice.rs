@@ -75,6 +75,8 @@ pub(super) enum Choice {
     Windows(wide::Windowed),
     /// Rows of some lines by such registers, asked for ahead or not.
     Rows { asks: bool },
+    /// The same where they follow each other, past the caches.
+    RowsPast,
     /// One element after the other.
     Plain,
     /// Rows of some lines by moves of 16 bytes, asked for ahead.
@@ -104,6 +106,7 @@ impl Choice {
         match places {
             Places::Apart { whole: true } if target.is_far() => Choice::Streamed,
             Places::Apart { .. } if target.is_far() => shape.apart(target, processor),
+            _ if shape.suits_rows_past(processor) => Choice::RowsPast,
             _ if shape.suits_rows(processor) => shape.rows(),
             _ if target.is_far() && shape.suits_one_load(processor) => Choice::OneLoad,
             Places::Sharing if target.is_far() && shape.shares() && processor.asks_shared => Choice::Sharing,
@@ -120,8 +123,10 @@ impl Choice {
             Choice::Windows(windowed) => windowed.kernel(),
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             Choice::Rows { asks } => rows::kernel(asks),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Choice::RowsPast => rows::past_kernel(),
             #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-            Choice::Rows { .. } => strided::plain_kernel(elem),
+            Choice::Rows { .. } | Choice::RowsPast => strided::plain_kernel(elem),
             Choice::Plain => strided::plain_kernel(elem),
             Choice::Lines { near } => strided::lines_kernel(near),
             Choice::OneLoad => strided::rolled_kernel(),
@@ -154,6 +159,14 @@ impl Shape {
         let times = if self.elem < 6 * LINE { 3 } else { 2 };
         let wasteful = self.elem <= 1024 && self.dense() && self.reach >= times * self.elem;
         processor.rows_in_registers && self.elem >= shortest && (!far || wasteful)
+    }
+
+    /// Whether rows of some lines that follow each other move past the caches line by line.
+    fn suits_rows_past(&self, processor: &Processor) -> bool {
+        processor.rows_in_registers
+            && self.target.is_far()
+            && self.dense()
+            && (16 * LINE..=LONGEST_ASKED).contains(&self.elem)
     }
 
     /// Rows by registers, or by `memcpy` if they are long.
@@ -238,6 +251,9 @@ mod tests {
             (256, 512, Packed, false, Far, "Asking { packed: true }", "Asking { packed: true }"),
             (256, 768, Packed, false, Far, "Rows { asks: true }", "Asking { packed: true }"),
             (256, 2048, Dense, false, Far, "Rows { asks: true }", "Lines { near: false }"),
+            (1024, 2048, Packed, false, Far, "RowsPast", "Asking { packed: true }"),
+            (4096, 8192, Dense, false, Memory, "RowsPast", "Asking { packed: false }"),
+            (8192, 16384, Packed, false, Far, "Packed", "Packed"),
             (256, 256, Dense, false, Far, "Streamed", "Streamed"),
             (256, 256, apart, false, Far, "Owning", "Owning"),
             (128, 128, apart, false, Memory, "Ending", "Owning"),
