@@ -157,3 +157,22 @@ def test_cells_of_a_dataset_without_chunks_are_written_once(tmp_path):
         if suffix == "h5":
             with h5py.File(tmp_path / "a.h5") as f:
                 assert f["cut"].id.get_create_plist().get_fill_time() != h5py.h5d.FILL_TIME_NEVER
+
+
+def test_variables_named_like_other_dimensions_are_not_taken_for_these(tmp_path):
+    netCDF4 = pytest.importorskip("netCDF4")
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as f:
+        for name, n in (("y", 4), ("x", 5), ("t", None)):
+            f.createDimension(name, n)
+        for name, dims in (("x", ("y", "x")), ("y", ("x", "y")), ("t", ("y", "t")), ("u", ("y",))):
+            shape = tuple(3 if d == "t" else len(f.dimensions[d]) for d in dims)
+            f.createVariable(name, "f4", dims, zlib=name == "t")[:] = np.arange(np.prod(shape)).reshape(shape)
+    with h5py.File(tmp_path / "a.nc", "r+") as f:
+        f["x"][...] = f["y"][...] = 9  # what stands for a dimension has cells, too
+    with netcdf.opened(tmp_path / "a.nc") as contents, netCDF4.Dataset(tmp_path / "a.nc") as f:
+        assert {a.path: a.read.__module__ for a in contents.arrays} == {
+            **dict.fromkeys("xyt", netcdf.__name__), "u": hdf5.__name__
+        }  # fmt: skip
+        for array in contents.arrays:
+            found = array.read(tuple(slice(0, n) for n in array.shape))
+            np.testing.assert_array_equal(found, f[array.path][...])

@@ -77,8 +77,14 @@ class Ways:
         there = begin is not None and nbytes > 0 and dataset.id.get_storage_size() == nbytes
         if not there or dataset.id.get_type() != h5py.h5t.py_create(dtype):
             return None
-        array = np.memmap(self.path, dtype, "r", begin, dataset.shape)
-        return lambda box: np.asarray(array[box]).astype(native(dtype), copy=False)
+        shape = dataset.shape
+
+        def read(box: Box) -> npt.NDArray[Any]:
+            # Mapped anew each time: a file may hold more datasets than a process may have mappings.
+            array = np.memmap(self.path, dtype, "r", begin, shape)
+            return np.asarray(array[box]).astype(native(dtype), copy=False)
+
+        return read
 
 
 def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:

@@ -26,6 +26,9 @@ def opened(path: Path) -> Iterator[Contents]:
             yield contents
 
 
+_DIMENSION = b"This is a netCDF dimension but not a netCDF variable"
+"""What netCDF-4 calls a dataset inside that only stands for a dimension."""
+
 _Decoder = Callable[[str], hdf5.Read | None]
 
 
@@ -40,7 +43,13 @@ def _decoders(path: Path, file: Any, stack: ExitStack) -> _Decoder:
     except (ImportError, OSError):
         return lambda _: None
     ways = hdf5.Ways(path, stack.enter_context(chunks.pool()))
-    return lambda name: ways.reader(inside[name]) if name in inside else None
+
+    def reader(name: str) -> hdf5.Read | None:
+        # A variable named like a dimension that is not its own goes by another name inside, where that name is the dimension's.
+        is_dimension = name in inside and bytes(inside[name].attrs.get("NAME", b"")).startswith(_DIMENSION)
+        return ways.reader(inside[name]) if name in inside and not is_dimension else None
+
+    return reader
 
 
 def _pairs(item: Any) -> Iterator[tuple[str, Any]]:
