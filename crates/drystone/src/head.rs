@@ -86,9 +86,9 @@ pub(crate) fn read_manifest(store: &dyn Store, version: u64, uuid: &[u8; 16]) ->
 
 /// Keeps `manifest/hint` near the newest manifest.
 ///
-/// Renewing it at each commit would cost more than a small commit: a file made, another one freed. So it may lag: by at most [`LAG`] commits of a handle while that lives ([`FAR_LAG`] where a
-/// probe is a look into a folder and no crash is followed by asking what is lost), by none when it is closed. Probing from it makes
-/// that up.
+/// Renewing it at each commit would cost more than a small commit: a file made, another one freed. So it may lag: by at most [`LAG`]
+/// commits of a handle while that lives ([`FAR_LAG`] where a probe is a look into a folder and no crash is followed by asking what is
+/// lost), by none when it is closed. Probing from it makes that up.
 #[derive(Debug, Default)]
 pub(crate) struct Hint {
     committed: AtomicU64,
