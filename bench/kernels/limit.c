@@ -68,6 +68,32 @@ void gather_lines(const char *src, char *dst, size_t runs, size_t run, size_t ap
     _mm_sfence();
 }
 
+/* The same with runs of both halves abreast. Runs are multiples of a line, and even in number. */
+void gather_abreast(const char *src, char *dst, size_t runs, size_t run, size_t apart, size_t ahead) {
+    const size_t half = runs / 2, head = -(size_t)dst % LINE;
+    const char *from[2] = {src, src + half * apart};
+    char *to[2] = {dst, dst + half * run};
+    for (int k = 0; k < 2; k++) memcpy(to[k], from[k], head);
+    for (size_t n = 0; n < half; n++) {
+        size_t at = head;
+        for (; at + LINE <= run; at += LINE)
+            for (int k = 0; k < 2; k++) {
+                _mm_prefetch(from[k] + ahead * apart + at, _MM_HINT_T0);
+                _mm512_stream_si512((__m512i *)(to[k] + at), _mm512_loadu_si512(from[k] + at));
+            }
+        for (int k = 0; k < 2 && at < run; k++) {
+            const size_t left = run - at;
+            const __mmask64 mine = (1ull << left) - 1;
+            if (n + 1 == half) { memcpy(to[k] + at, from[k] + at, left); continue; }
+            _mm_prefetch(from[k] + ahead * apart + at, _MM_HINT_T0);
+            __m512i line = _mm512_maskz_loadu_epi8(mine, from[k] + at);
+            _mm512_stream_si512((__m512i *)(to[k] + at), _mm512_mask_loadu_epi8(line, ~mine, from[k] + apart - left));
+        }
+        for (int k = 0; k < 2; k++) from[k] += apart, to[k] += run;
+    }
+    _mm_sfence();
+}
+
 /* A run by registers of 64 bytes: its ends wherever they lie, between them stores that begin at lines. */
 static inline void registers(const char *src, char *dst, size_t run, const char *ahead) {
     size_t head = -(size_t)dst % LINE, over = ((size_t)dst + run) % LINE;
@@ -98,6 +124,10 @@ void scatter_registers(const char *src, char *dst, size_t runs, size_t run, size
 }
 
 void gather_lines(const char *src, char *dst, size_t runs, size_t run, size_t apart, size_t ahead) {
+    gather_past(src, dst, runs, run, apart, ahead);
+}
+
+void gather_abreast(const char *src, char *dst, size_t runs, size_t run, size_t apart, size_t ahead) {
     gather_past(src, dst, runs, run, apart, ahead);
 }
 #endif

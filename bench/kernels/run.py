@@ -2,13 +2,14 @@
 
     .venv/bin/python bench/kernels/run.py [--quick] [--rounds 45] [--document]
 
-Bar: at least NumPy everywhere; 80 % of memcpy for runs of 512 bytes, 50 % for 8-byte transposes of 4096 squared. Every case lets
-NumPy, a compiled rule and a copy of as many contiguous bytes act in turn, on one thread, and compares what both left. In the cache
-they act between the same buffers; from memory to memory on one pair of many after the other, so that none is in a cache when its turn
-comes. Ratios are medians over rounds of what acted one after the other, so that what else the machine does meets both sides; NumPy acts
-twice a round, and its ratio to itself says how much of a ratio is noise. Calling a rule or NumPy from Python is in the times. What comes out
-below NumPy is measured again on other buffers, and is called slower only if the median of these ratios is below each that NumPy has to
-itself on them. Runs are also compared with what loops written by hand reach (limit.c, if there is a C compiler).
+Bar: at least NumPy everywhere; 80 % of memcpy for runs of 512 bytes, 50 % for 8-byte transposes of 4096 squared. Every case lets NumPy, a
+compiled rule and a copy of as many contiguous bytes act in turn, on one thread, and compares what both left. In the cache they act
+between the same buffers; from memory to memory on one pair of many after the other, so that none is in a cache when its turn comes, nor
+anything that is still to be written. Ratios are medians over rounds of what acted one after the other, so that what else the machine does
+meets both sides; NumPy acts twice a round, and its ratio to itself says how much of a ratio is noise. Calling a rule or NumPy from Python
+is in the times. What comes out below NumPy is measured again on other buffers, and is called slower only if the median of these ratios is
+below each that NumPy has to itself on them. Runs are also compared with what loops written by hand reach (limit.c, if there is a C
+compiler).
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ AGAIN = 5
 """Sets of other buffers on which a case is measured that came out below NumPy."""
 PASSED = 384 << 20
 """Bytes of buffers that are walked before one is used again."""
+CLEAN = np.ones(48 << 20, "u1").view("u8")
+"""Read before each act from memory: what the act before left in caches is written to memory outside of any time."""
 
 
 @dataclass
@@ -186,6 +189,8 @@ def in_turn(acts: list[list[Callable[[], object]]], rounds: int, repeat: int) ->
         for k in ((turn + n) % len(acts) for n in range(len(acts))):
             act = acts[k][used % len(acts[k])]
             used += 1
+            if len(acts[k]) > 1:
+                CLEAN.sum()
             begin = time.perf_counter()
             for _ in range(repeat):
                 act()
@@ -279,7 +284,7 @@ def limits(total: int, rounds: int) -> str:
         ways = {
             "gather": (
                 *("gather_past", "gather_plain", "gather_string", "gather_memcpy"),
-                *("gather_lines", "gather_registers"),
+                *("gather_lines", "gather_abreast", "gather_registers"),
             ),
             "scatter": ("scatter_owned", "scatter_past", "scatter_memcpy", "scatter_registers"),
         }

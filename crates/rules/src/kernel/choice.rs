@@ -54,6 +54,9 @@ impl Target {
     }
 }
 
+/// Rows of more bytes than this that follow each other go past the caches two at a time.
+const SHORT_ROW: usize = 4 * LINE;
+
 /// What a choice depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
@@ -75,7 +78,7 @@ pub(super) enum Choice {
     Windows(wide::Windowed),
     /// Rows of some lines by such registers, asked for ahead or not.
     Rows { asks: bool },
-    /// The same where they follow each other, past the caches.
+    /// The same where they follow each other, past the caches, two abreast.
     RowsPast,
     /// One element after the other.
     Plain,
@@ -156,17 +159,16 @@ impl Shape {
     fn suits_rows(&self, processor: &Processor) -> bool {
         let far = self.target.is_far();
         let shortest = if self.near && !far { 3 * LINE } else { 2 * LINE };
-        let times = if self.elem < 6 * LINE { 3 } else { 2 };
-        let wasteful = self.elem <= 1024 && self.dense() && self.reach >= times * self.elem;
+        let wasteful = self.elem <= SHORT_ROW && self.dense() && self.reach >= 3 * self.elem;
         processor.rows_in_registers && self.elem >= shortest && (!far || wasteful)
     }
 
-    /// Whether rows of some lines that follow each other move past the caches line by line.
+    /// Whether rows of some lines that follow each other move past the caches, two and two of them abreast.
     fn suits_rows_past(&self, processor: &Processor) -> bool {
         processor.rows_in_registers
             && self.target.is_far()
             && self.dense()
-            && (16 * LINE..=LONGEST_ASKED).contains(&self.elem)
+            && (SHORT_ROW + 1..=LONGEST_ASKED).contains(&self.elem)
     }
 
     /// Rows by registers, or by `memcpy` if they are long.
@@ -251,6 +253,7 @@ mod tests {
             (256, 512, Packed, false, Far, "Asking { packed: true }", "Asking { packed: true }"),
             (256, 768, Packed, false, Far, "Rows { asks: true }", "Asking { packed: true }"),
             (256, 2048, Dense, false, Far, "Rows { asks: true }", "Lines { near: false }"),
+            (272, 544, Dense, false, Far, "RowsPast", "Asking { packed: false }"),
             (1024, 2048, Packed, false, Far, "RowsPast", "Asking { packed: true }"),
             (4096, 8192, Dense, false, Memory, "RowsPast", "Asking { packed: false }"),
             (8192, 16384, Packed, false, Far, "Packed", "Packed"),
