@@ -106,7 +106,7 @@ impl Hint {
         let near = is_near(store, durability);
         let lag = if near { LAG } else { FAR_LAG };
         self.committed.fetch_max(version, Ordering::Relaxed);
-        self.pid.store(std::process::id(), Ordering::Relaxed);
+        self.pid.store(drystone_store::process_id(), Ordering::Relaxed);
         let written = self.written.load(Ordering::Relaxed);
         if written == 0 || version >= written.saturating_add(lag) {
             self.write(store, version, near);
@@ -117,7 +117,7 @@ impl Hint {
     pub(crate) fn settle(&self, store: &dyn Store, durability: Durability) {
         let committed = self.committed.load(Ordering::Relaxed);
         if committed > self.written.load(Ordering::Relaxed)
-            && self.pid.load(Ordering::Relaxed) == std::process::id()
+            && self.pid.load(Ordering::Relaxed) == drystone_store::process_id()
         {
             self.write(store, committed, is_near(store, durability));
         }

@@ -20,7 +20,7 @@ pub(crate) fn now() -> u64 {
 pub(crate) fn id64() -> u64 {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u64(now());
-    hasher.write_u32(std::process::id());
+    hasher.write_u32(drystone_store::process_id());
     hasher.write_u64(COUNTER.fetch_add(1, Ordering::Relaxed));
     hasher.finish()
 }

@@ -20,6 +20,7 @@ mod key;
 mod local;
 mod memory;
 mod no_append;
+mod process;
 mod request;
 mod store;
 
@@ -36,5 +37,6 @@ pub use local::{Lending, LocalStore, Mapped};
 pub enum Mapped {}
 pub use memory::MemoryStore;
 pub use no_append::NoAppendStore;
+pub use process::process_id;
 pub use request::{Completer, Pending, Reply, Request};
 pub use store::{Features, ListEntry, PutMode, SEEN_LOG2, Store, StoreExt};

@@ -9,7 +9,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use crate::{PutMode, Result, Store, StoreError, StoreExt};
+use crate::{PutMode, Result, Store, StoreError, StoreExt, process_id};
 
 /// An operation with all it needs.
 #[derive(Debug)]
@@ -236,17 +236,14 @@ impl Pending {
     /// A request to be completed by another thread, for those who implement stores.
     pub fn waiting() -> (Completer, Pending) {
         let slot = Arc::new(Slot::default());
-        (
-            Completer { slot: Some(Arc::clone(&slot)) },
-            Pending(State::Waiting { slot, process: std::process::id() }),
-        )
+        (Completer { slot: Some(Arc::clone(&slot)) }, Pending(State::Waiting { slot, process: process_id() }))
     }
 
     /// Whether `wait` would return at once.
     pub fn is_ready(&self) -> bool {
         match &self.0 {
             State::Done(_) => true,
-            State::Waiting { process, .. } if *process != std::process::id() => true,
+            State::Waiting { process, .. } if *process != process_id() => true,
             State::Waiting { slot, .. } => {
                 slot.outcome.lock().unwrap_or_else(PoisonError::into_inner).is_some()
             }
@@ -259,7 +256,7 @@ impl Pending {
             State::Done(outcome) => return outcome,
             State::Waiting { slot, process } => (slot, process),
         };
-        if process != std::process::id() {
+        if process != process_id() {
             return Err(StoreError::Closed {
                 store: "the submitting process".into(),
                 reason: "the request was submitted before a fork; only the parent can wait for it",

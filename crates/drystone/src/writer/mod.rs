@@ -10,8 +10,8 @@ mod encode;
 mod part;
 mod promise;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use drystone_format::dtype::DType;
 use drystone_format::entry::Entry;
@@ -19,7 +19,7 @@ use drystone_format::frame::Kind;
 use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::log::{self, GroupHead, Rank};
-use drystone_format::schema::Variable;
+use drystone_format::schema::{Schema, Variable};
 use drystone_transform::{Chain, Choice, Scratch, Transform};
 
 use crate::array::Source;
@@ -107,6 +107,14 @@ struct Shared {
     /// The storage target of the first part, once a put has said where in the grid of processes this writer stands.
     target: OnceLock<u64>,
     state: Mutex<State>,
+    /// Variables that puts named, in the schema in which they were found.
+    named: Mutex<Named>,
+}
+
+#[derive(Default)]
+struct Named {
+    schema: Weak<Schema>,
+    variables: HashMap<String, Arc<Variable>>,
 }
 
 /// Writes blocks. Clones share the log; calls from several threads are taken one after the other (encoding runs in parallel).
@@ -136,7 +144,8 @@ impl BlockSink for Writer {
         data: &Source<'_>,
         offset: Option<&[u64]>,
     ) -> Result<()> {
-        self.put_columns_to((path, &self.variable(path)?), leaves, data, offset)
+        let variable = self.variable(path)?;
+        self.put_columns_to((path, &variable), leaves, data, offset)
     }
 }
 
@@ -254,7 +263,7 @@ impl Writer {
             failed: None,
             closed: false,
         };
-        let pid = std::process::id();
+        let pid = drystone_store::process_id();
         let (layouts, state) = (Mutex::default(), Mutex::new(state));
         let (choices, cuts, layout) = (Choices::default(), Cuts::default(), options.layout);
         let shared = Shared {
@@ -272,6 +281,7 @@ impl Writer {
             cuts,
             target: OnceLock::new(),
             state,
+            named: Mutex::default(),
         };
         Ok(Writer { shared: Arc::new(shared) })
     }
@@ -478,7 +488,7 @@ impl Writer {
     }
 
     fn state(&self) -> Result<MutexGuard<'_, State>> {
-        if self.shared.pid != std::process::id() {
+        if self.shared.pid != drystone_store::process_id() {
             return Err(Error::invalid(
                 "this writer belongs to the parent process; open one of your own after fork (dry.open(..., \"r+\").writer())",
             ));
@@ -515,16 +525,28 @@ impl Writer {
         act(self, state).inspect_err(|e| state.failed = Some(e.clone()))
     }
 
-    fn variable(&self, path: &str) -> Result<Variable> {
+    fn variable(&self, path: &str) -> Result<Arc<Variable>> {
         let inner = &self.shared.inner;
         let path = path.trim_matches('/');
-        if let Some(v) = inner.snapshot().schema.resolve(path) {
-            return Ok(v.clone());
+        let mut snapshot = inner.snapshot();
+        {
+            let mut named = lock(&self.shared.named);
+            if !std::ptr::eq(named.schema.as_ptr(), Arc::as_ptr(&snapshot.schema)) {
+                *named = Named { schema: Arc::downgrade(&snapshot.schema), ..Named::default() };
+            }
+            if let Some(variable) = named.variables.get(path) {
+                return Ok(variable.clone());
+            }
+            if let Some(variable) = snapshot.schema.resolve(path) {
+                let variable = Arc::new(variable.clone());
+                named.variables.insert(path.to_owned(), variable.clone());
+                return Ok(variable);
+            }
         }
         let (newest, _) = inner.newest()?; // created by another process since
         inner.adopt_snapshot(newest);
-        let snapshot = inner.snapshot();
-        snapshot.schema.resolve(path).cloned().ok_or_else(|| no_such(&snapshot.schema, path))
+        snapshot = inner.snapshot();
+        snapshot.schema.resolve(path).cloned().map(Arc::new).ok_or_else(|| no_such(&snapshot.schema, path))
     }
 
     /// Takes a put number; says in which step the block is.
@@ -737,7 +759,7 @@ impl Drop for Shared {
         let state = lock(&self.state);
         if !state.closed
             && state.failed.is_none()
-            && self.pid == std::process::id()
+            && self.pid == drystone_store::process_id()
             && !state.loose.is_empty()
         {
             self.inner.warn("a writer was dropped without close(): its values without step are lost".into());

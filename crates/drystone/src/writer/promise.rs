@@ -99,7 +99,7 @@ impl Writer {
 
     fn close_and(&self, commit: bool) -> Result<()> {
         let mut state = lock(&self.shared.state);
-        if state.closed || self.shared.pid != std::process::id() {
+        if state.closed || self.shared.pid != drystone_store::process_id() {
             return Ok(());
         }
         state.closed = true;

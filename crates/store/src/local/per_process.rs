@@ -9,6 +9,8 @@
 
 use std::sync::OnceLock;
 
+use crate::process_id;
+
 /// One `T` per process, found by process id.
 pub(crate) struct PerProcess<T> {
     make: fn() -> T,
@@ -26,7 +28,7 @@ struct Generation<T> {
 
 impl<T> Generation<T> {
     fn new(value: T) -> Box<Self> {
-        Box::new(Generation { process: std::process::id(), value, next: OnceLock::new() })
+        Box::new(Generation { process: process_id(), value, next: OnceLock::new() })
     }
 }
 
@@ -37,7 +39,7 @@ impl<T> PerProcess<T> {
 
     /// The value of the calling process.
     pub(crate) fn get(&self) -> &T {
-        let process = std::process::id();
+        let process = process_id();
         let mut generation = self.first.as_ref().expect("present until dropped");
         while generation.process != process {
             generation = match generation.next.get() {
@@ -55,7 +57,7 @@ impl<T> PerProcess<T> {
 
 impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
-        let process = std::process::id();
+        let process = process_id();
         let mut next = self.first.take();
         while let Some(generation) = next {
             let Generation { process: owner, value, next: mut following } = *generation;
