@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::nameless::{self, Nameless};
 use super::{transfer, tree};
 use crate::PutMode;
 
@@ -28,7 +29,7 @@ pub(crate) enum Placed {
 }
 
 /// Opens by the given function, with whatever remedies the caller knows.
-type Opening<'a> = &'a dyn Fn(&dyn Fn() -> io::Result<File>) -> io::Result<File>;
+pub(crate) type Opening<'a> = &'a dyn Fn(&dyn Fn() -> io::Result<File>) -> io::Result<File>;
 
 /// What has to be done before a file gets its name, while its bytes are written.
 pub(crate) type Before<'a> = &'a dyn Fn() -> io::Result<()>;
@@ -42,9 +43,10 @@ pub(crate) fn write(
     sync: bool,
     before: Before<'_>,
     opening: Opening<'_>,
+    waiting: &Nameless,
 ) -> io::Result<Placed> {
     if mode == PutMode::IfAbsent
-        && let Some(placed) = write_nameless(path, data, sync, before, opening)?
+        && let Some(placed) = write_nameless(path, data, sync, before, opening, waiting)?
     {
         return Ok(placed);
     }
@@ -69,10 +71,8 @@ fn write_nameless(
     sync: bool,
     before: Before<'_>,
     opening: Opening<'_>,
+    waiting: &Nameless,
 ) -> io::Result<Option<Placed>> {
-    use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
-    use rustix::io::Errno;
-    use std::os::fd::AsRawFd;
     use std::sync::atomic::AtomicBool;
 
     static REFUSED: AtomicBool = AtomicBool::new(false);
@@ -80,22 +80,49 @@ fn write_nameless(
         return Ok(None);
     }
     let folder = path.parent().unwrap_or(Path::new("."));
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let make = || Ok(File::from(open(folder, flags, Mode::from_raw_mode(0o666))?));
-    let file = match opening(&make) {
+    let fill = |file: &File| {
+        transfer::write_all(file, 0, &[data])?;
+        if sync {
+            file.sync_data()?;
+        }
+        before()
+    };
+    // The folder may be another by now than when a waiting file was made, on another disk even.
+    if let Some(file) = waiting.take(folder) {
+        fill(&file)?;
+        if let Ok(placed) = name(&file, path) {
+            return Ok(Some(placed));
+        }
+    }
+    let file = match opening(&|| nameless::open(folder)) {
         Ok(file) => file,
         // A missing folder can be made; all else that a named file would meet too is found there.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),
         Err(_) => return Ok(None),
     };
-    transfer::write_all(&file, 0, &[data])?;
-    if sync {
-        file.sync_data()?;
+    fill(&file)?;
+    match name(&file, path) {
+        Ok(placed) => Ok(Some(placed)),
+        // Without /proc, or where such files get no names. A file with a name meets all else again, and says so.
+        Err(error) => {
+            use rustix::io::Errno;
+            let never = [Errno::NOENT, Errno::OPNOTSUPP, Errno::NOSYS];
+            let never = never.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()));
+            REFUSED.store(never, Ordering::Relaxed);
+            Ok(None)
+        }
     }
-    before()?;
+}
+
+/// Gives a file without a name this one, if nobody has it.
+#[cfg(target_os = "linux")]
+fn name(file: &File, path: &Path) -> io::Result<Placed> {
+    use rustix::fs::{AtFlags, CWD, linkat};
+    use rustix::io::Errno;
+    use std::os::fd::AsRawFd;
+
     // By the descriptor itself, which systems before Linux 6.10 allow only to the administrator, else by its name in /proc.
-    let named = linkat(&file, c"", CWD, path, AtFlags::EMPTY_PATH);
-    let named = match named {
+    let named = match linkat(file, c"", CWD, path, AtFlags::EMPTY_PATH) {
         Err(Errno::NOENT | Errno::PERM | Errno::INVAL) => {
             let open_file = format!("/proc/self/fd/{}", file.as_raw_fd());
             linkat(CWD, open_file, CWD, path, AtFlags::SYMLINK_FOLLOW)
@@ -103,20 +130,22 @@ fn write_nameless(
         other => other,
     };
     match named {
-        Ok(()) => Ok(Some(Placed::Yes)),
-        Err(Errno::EXIST) => {
-            Ok(Some(if file.metadata()?.nlink() > 0 { Placed::Yes } else { Placed::NameTaken }))
-        }
-        // Without /proc, or where such files get no names. A file with a name meets all else again, and says so.
-        Err(error) => {
-            REFUSED.store(matches!(error, Errno::NOENT | Errno::OPNOTSUPP | Errno::NOSYS), Ordering::Relaxed);
-            Ok(None)
-        }
+        Ok(()) => Ok(Placed::Yes),
+        Err(Errno::EXIST) if file.metadata()?.nlink() > 0 => Ok(Placed::Yes),
+        Err(Errno::EXIST) => Ok(Placed::NameTaken),
+        Err(error) => Err(error.into()),
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn write_nameless(_: &Path, _: &[u8], _: bool, _: Before<'_>, _: Opening<'_>) -> io::Result<Option<Placed>> {
+fn write_nameless(
+    _: &Path,
+    _: &[u8],
+    _: bool,
+    _: Before<'_>,
+    _: Opening<'_>,
+    _: &Nameless,
+) -> io::Result<Option<Placed>> {
     Ok(None)
 }
 
@@ -178,7 +207,7 @@ mod tests {
     use super::*;
 
     fn place(path: &Path, data: &[u8], mode: PutMode) -> Placed {
-        write(path, data, mode, false, &|| Ok(()), &|open| open()).unwrap()
+        write(path, data, mode, false, &|| Ok(()), &|open| open(), &Nameless::default()).unwrap()
     }
 
     #[test]
@@ -200,7 +229,8 @@ mod tests {
         let path = dir.path().join("k");
         for mode in [PutMode::IfAbsent, PutMode::Replace] {
             let refuse = || Err(io::Error::other("not yet"));
-            assert!(write(&path, b"1", mode, true, &refuse, &|open| open()).is_err());
+            let waiting = Nameless::default();
+            assert!(write(&path, b"1", mode, true, &refuse, &|open| open(), &waiting).is_err());
             assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         }
     }

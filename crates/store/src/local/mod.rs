@@ -18,6 +18,7 @@ mod early_writeback;
 mod forget;
 mod handles;
 mod mapping;
+mod nameless;
 mod per_process;
 mod pool;
 mod readahead;
@@ -45,6 +46,7 @@ use atomic_file::Placed;
 use durability::Durability;
 use handles::{Handle, Handles};
 pub use mapping::{Lending, Mapped};
+use nameless::Nameless;
 use per_process::PerProcess;
 use pool::Pool;
 use targets::Targets;
@@ -68,6 +70,7 @@ struct Folder {
     early_writeback: AtomicBool,
     handles: PerProcess<Handles>,
     durability: PerProcess<Durability>,
+    nameless: PerProcess<Nameless>,
     targets: Targets,
     lending: Lending,
 }
@@ -94,6 +97,7 @@ impl LocalStore {
             early_writeback: AtomicBool::new(false),
             handles: PerProcess::new(Handles::default),
             durability: PerProcess::new(Durability::default),
+            nameless: PerProcess::new(Nameless::default),
             targets: Targets::default(),
             lending: Lending::default(),
         };
@@ -133,6 +137,15 @@ impl LocalStore {
     pub fn create_target(path: &Path) -> Result<()> {
         std::fs::create_dir_all(path)
             .map_err(|source| folder_error(path, "create the storage target", source))
+    }
+
+    /// Lets a thread make files for who puts one object after another where this one lies.
+    fn make_ahead(&self, key: &str) {
+        let Some(path) = self.folder.path(key).ok() else { return };
+        if path.parent().is_some_and(|parent| self.folder.nameless.get().was_put(parent)) {
+            let folder = Arc::clone(&self.folder);
+            self.pool.get().aside(move || folder.nameless.get().make());
+        }
     }
 
     /// The root folder, absolute.
@@ -404,8 +417,9 @@ impl Folder {
         let linked = self.targets.linked(&path);
         let placed = match self.targets.take(key) {
             None => {
-                let write =
-                    || atomic_file::write(&path, data, mode, sync, before, &|open| handles.opening(open));
+                let waiting = self.nameless.get();
+                let opening: atomic_file::Opening<'_> = &|open| handles.opening(open);
+                let write = || atomic_file::write(&path, data, mode, sync, before, opening, waiting);
                 durability.with_folders(&self.root, &path, write).map_err(fail)?
             }
             Some(folder) => before()
@@ -654,7 +668,11 @@ impl Store for LocalStore {
     }
 
     fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
-        self.folder.put(key, data, mode, sync)
+        self.folder.put(key, data, mode, sync)?;
+        if mode == PutMode::IfAbsent && !sync {
+            self.make_ahead(key);
+        }
+        Ok(())
     }
 
     fn put_after(&self, first: &[&str], key: &str, data: &[u8], mode: PutMode) -> Result<()> {

@@ -136,6 +136,20 @@ impl Pool {
     }
 }
 
+impl Pool {
+    /// Does something that nobody waits for, carried by a request that asks for nothing.
+    pub(crate) fn aside(&self, work: impl Fn() + Send + Sync + 'static) {
+        let execute = move |request| {
+            work();
+            Ok(match request {
+                Request::Sync { keys } => Reply::Sync { keys },
+                _ => Reply::Placed,
+            })
+        };
+        drop(self.submit(Request::Sync { keys: Vec::new() }, Arc::new(execute)));
+    }
+}
+
 /// Few are enough: they overlap waiting for the device, the copying is bound by memory.
 fn thread_limit() -> usize {
     static LIMIT: std::sync::LazyLock<usize> =
