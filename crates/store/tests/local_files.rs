@@ -63,19 +63,43 @@ fn a_store_opened_for_reading_refuses_every_change_and_names_the_path() {
 fn what_another_handle_replaced_deleted_or_extended_is_seen() {
     // Open files are kept; an object replaced by another process must not be read from the old file.
     let dir = tempfile::tempdir().unwrap();
-    let (ours, theirs) = (LocalStore::create(dir.path()).unwrap(), LocalStore::create(dir.path()).unwrap());
-    put(&ours, "k", b"one");
-    assert_eq!(ours.read_all("k", 9).unwrap(), b"one");
-    put(&theirs, "k", b"second");
-    assert_eq!(ours.read_all("k", 9).unwrap(), b"second");
-    theirs.append("k", 6, &[b"!"]).unwrap();
-    assert_eq!(ours.read_all("k", 9).unwrap(), b"second!");
-    // A hard link keeps the old file alive under a name that is not the key.
-    fs::hard_link(dir.path().join("k"), dir.path().join("backup")).unwrap();
-    put(&theirs, "k", b"third");
-    assert_eq!(ours.read_all("k", 9).unwrap(), b"third");
-    theirs.delete("k").unwrap();
-    assert!(!ours.exists("k").unwrap());
+    let theirs = LocalStore::create(dir.path()).unwrap();
+    for read_only in [false, true] {
+        let ours = LocalStore::open(dir.path(), read_only).unwrap();
+        put(&theirs, "k", b"one");
+        assert_eq!(ours.read_all("k", 9).unwrap(), b"one");
+        put(&theirs, "k", b"second");
+        assert_eq!(ours.read_all("k", 9).unwrap(), b"second");
+        theirs.append("k", 6, &[b"!"]).unwrap();
+        assert_eq!(ours.read_all("k", 9).unwrap(), b"second!");
+        // A hard link keeps the old file alive under a name that is not the key.
+        let link = format!("backup-{read_only}");
+        fs::hard_link(dir.path().join("k"), dir.path().join(link)).unwrap();
+        put(&theirs, "k", b"third");
+        assert_eq!(ours.read_all("k", 9).unwrap(), b"third");
+        theirs.delete("k").unwrap();
+        assert!(!ours.exists("k").unwrap());
+    }
+}
+
+#[test]
+fn a_store_for_reading_looks_names_up_in_the_folder_that_it_found() {
+    // Another folder that gets the name must not lend it some of its objects: those of two containers would be mixed.
+    let dir = tempfile::tempdir().unwrap();
+    let (here, moved) = (dir.path().join("here"), dir.path().join("moved"));
+    put(&LocalStore::create(&here).unwrap(), "log/a", b"first");
+    let reader = LocalStore::open(&here, true).unwrap();
+    assert_eq!(reader.read_all("log/a", 9).unwrap(), b"first");
+    fs::rename(&here, &moved).unwrap();
+    let other = LocalStore::create(&here).unwrap();
+    put(&other, "log/a", b"other");
+    put(&other, "log/b", b"other");
+    assert_eq!(reader.read_all("log/a", 9).unwrap(), b"first");
+    assert!(!reader.exists("log/b").unwrap());
+    put(&LocalStore::create(&moved).unwrap(), "log/b", b"late");
+    assert_eq!(reader.read_all("log/b", 9).unwrap(), b"late");
+    fs::remove_dir_all(&moved).unwrap();
+    assert!(matches!(reader.read_all("log/a", 9), Err(StoreError::NotFound { .. })));
 }
 
 #[test]

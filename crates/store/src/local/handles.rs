@@ -7,12 +7,14 @@
 //! - the lock protects the table only and is never held during I/O, except to close a file.
 
 use std::collections::HashMap;
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 
 use super::readahead;
 
@@ -107,6 +109,35 @@ impl Handle {
     }
 }
 
+/// Where a name is looked up: below a folder that is open, or from where the program stands.
+///
+/// The way to a container has often more components than the one below it, and each is looked at by every call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    folder: BorrowedFd<'a>,
+    path: &'a Path,
+}
+
+impl<'a> Place<'a> {
+    pub(crate) fn below(folder: BorrowedFd<'a>, path: &'a Path) -> Self {
+        Place { folder, path }
+    }
+
+    pub(crate) fn at(path: &'a Path) -> Self {
+        Place { folder: CWD, path }
+    }
+
+    /// What bears the name, links followed.
+    fn found(&self) -> io::Result<Stat> {
+        Ok(rustix::fs::statat(self.folder, self.path, AtFlags::empty())?)
+    }
+
+    pub(crate) fn is_symlink(&self) -> bool {
+        let found = rustix::fs::statat(self.folder, self.path, AtFlags::SYMLINK_NOFOLLOW);
+        found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_symlink())
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Handles {
     table: Mutex<Table>,
@@ -129,35 +160,35 @@ impl Handles {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An open handle on the file at `path`, and its metadata.
-    pub(crate) fn get(&self, key: &str, path: &Path, writable: bool) -> io::Result<(Arc<Handle>, Metadata)> {
+    /// An open handle on the file at `place`, and its length.
+    pub(crate) fn get(&self, key: &str, place: &Place<'_>, writable: bool) -> io::Result<(Arc<Handle>, u64)> {
         let known = self.table().find(key, writable);
         if let Some(handle) = known
-            && let Some(metadata) = still_named(&handle, path)
+            && let Some(found) = still_named(&handle, place)
         {
-            return Ok((handle, metadata));
+            return Ok((handle, len(&found)));
         }
-        let file = self.opening(|| open(path, writable))?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
+        let file = self.opening(|| open(place, writable))?;
+        let found = rustix::fs::fstat(&file)?;
+        if !FileType::from_raw_mode(found.st_mode).is_file() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        Ok((self.keep(key, file, &metadata, writable), metadata))
+        Ok((self.keep(key, file, &found, writable), len(&found)))
     }
 
     /// Keeps a file that was just created, open for reading and writing.
     pub(crate) fn keep_created(&self, key: &str, file: File) -> io::Result<Arc<Handle>> {
-        let metadata = file.metadata()?;
-        Ok(self.keep(key, file, &metadata, true))
+        let found = rustix::fs::fstat(&file)?;
+        Ok(self.keep(key, file, &found, true))
     }
 
-    fn keep(&self, key: &str, file: File, metadata: &Metadata, writable: bool) -> Arc<Handle> {
+    fn keep(&self, key: &str, file: File, found: &Stat, writable: bool) -> Arc<Handle> {
         let name_is_durable = AtomicBool::new(false);
-        let started = AtomicU64::new(metadata.len());
+        let started = AtomicU64::new(len(found));
         let handle = Arc::new(Handle {
             file,
             writable,
-            identity: identity(metadata),
+            identity: identity(found),
             name_is_durable,
             started,
             lies_here: OnceLock::new(),
@@ -214,24 +245,31 @@ impl Table {
     }
 }
 
-/// The metadata of the file at `path` if it is still the one behind `handle`.
+/// What is known of the file at `place` if it is still the one behind `handle`.
 ///
 /// Asking the open file alone would be cheaper, but not enough: where somebody keeps hard links, a replaced file
 /// has as many names as before, only not this one.
-fn still_named(handle: &Handle, path: &Path) -> Option<Metadata> {
-    let metadata = path.metadata().ok()?;
-    (identity(&metadata) == handle.identity).then_some(metadata)
+fn still_named(handle: &Handle, place: &Place<'_>) -> Option<Stat> {
+    let found = place.found().ok()?;
+    (identity(&found) == handle.identity).then_some(found)
 }
 
 /// Device and inode; not used for another file as long as the handle keeps this one open.
-fn identity(metadata: &Metadata) -> (u64, u64) {
-    (metadata.dev(), metadata.ino())
+fn identity(found: &Stat) -> (u64, u64) {
+    (found.st_dev as _, found.st_ino as _)
 }
 
-fn open(path: &Path, writable: bool) -> io::Result<File> {
+fn len(found: &Stat) -> u64 {
+    u64::try_from(found.st_size).unwrap_or(0)
+}
+
+fn open(place: &Place<'_>, writable: bool) -> io::Result<File> {
     // Not blocking: a pipe somebody put in our place must not hold us up. Regular files do not care.
-    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    OpenOptions::new().read(true).write(writable).custom_flags(flags).open(path)
+    let access = if writable { OFlags::RDWR } else { OFlags::RDONLY };
+    let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened =
+        rustix::io::retry_on_intr(|| rustix::fs::openat(place.folder, place.path, flags, Mode::empty()))?;
+    Ok(opened.into())
 }
 
 /// The same file, opened once more for reads in no order.
@@ -240,7 +278,8 @@ fn aside(file: &File) -> Option<File> {
     use std::os::fd::AsRawFd;
 
     // By its descriptor: its name may be another file's by now.
-    let file = open(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())), false).ok()?;
+    let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let file = open(&Place::at(Path::new(&own)), false).ok()?;
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).ok()?;
     Some(file)
 }
@@ -267,7 +306,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, vec![1; 4 << 20]).unwrap();
-        let (handle, _) = Handles::default().get("a", &path, false).unwrap();
+        let (handle, _) = Handles::default().get("a", &Place::at(&path), false).unwrap();
         handle.tells_of(&[(2 << 20, 500 << 10), (0, 300 << 10)]);
         let by_itself =
             |offset: u64, len: usize| handle.to_read(offset, len).as_raw_fd() != handle.file.as_raw_fd();
@@ -291,7 +330,7 @@ mod tests {
         let path = dir.path().join("a");
         std::fs::write(&path, [vec![1; 2 << 20], vec![2; 100]].concat()).unwrap();
         let handles = Handles::default();
-        let (handle, _) = handles.get("a", &path, false).unwrap();
+        let (handle, _) = handles.get("a", &Place::at(&path), false).unwrap();
         // Whoever has the name now: what is read is the file that is open.
         std::fs::rename(&path, dir.path().join("b")).unwrap();
         std::fs::write(&path, "other").unwrap();
@@ -311,7 +350,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, "bytes").unwrap();
-        let (handle, _) = Handles::default().get("a", &path, false).unwrap();
+        let (handle, _) = Handles::default().get("a", &Place::at(&path), false).unwrap();
         assert!(!handle.continues(0, 4 << 20), "nothing was read yet");
         handle.to_read(0, 4 << 20);
         assert!(handle.continues(4 << 20, 4 << 20));

@@ -30,6 +30,7 @@ mod tree;
 use std::cell::RefCell;
 use std::io;
 use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +45,7 @@ use crate::{
 use ahead::Ahead;
 use atomic_file::Placed;
 use durability::Durability;
-use handles::{Handle, Handles};
+use handles::{Handle, Handles, Place};
 pub use mapping::{Lending, Mapped};
 use nameless::Nameless;
 use per_process::PerProcess;
@@ -66,6 +67,8 @@ pub struct LocalStore {
 #[derive(Debug)]
 struct Folder {
     root: PathBuf,
+    /// The root, open, of a store for reading, which looks names up in the folder that it found, whatever bears that one's name later.
+    open_root: Option<OwnedFd>,
     read_only: bool,
     early_writeback: AtomicBool,
     handles: PerProcess<Handles>,
@@ -87,12 +90,17 @@ impl LocalStore {
     /// Opens the existing folder at `path`. With `read_only` every change fails before it reaches the file system.
     pub fn open(path: impl AsRef<Path>, read_only: bool) -> Result<Self> {
         let root = absolute(path.as_ref())?;
-        let metadata = root.metadata().map_err(|source| folder_error(&root, "open", source))?;
-        if !metadata.is_dir() {
-            return Err(folder_error(&root, "open", io::ErrorKind::NotADirectory.into()));
+        let open_root = if read_only { tree::open_folder(&root).ok() } else { None };
+        // Opening found a folder; else this says what there is.
+        if open_root.is_none() {
+            let metadata = root.metadata().map_err(|source| folder_error(&root, "open", source))?;
+            if !metadata.is_dir() {
+                return Err(folder_error(&root, "open", io::ErrorKind::NotADirectory.into()));
+            }
         }
         let folder = Folder {
             root,
+            open_root,
             read_only,
             early_writeback: AtomicBool::new(false),
             handles: PerProcess::new(Handles::default),
@@ -191,20 +199,35 @@ impl Folder {
     }
 
     fn handle(&self, key: &str, operation: &'static str, writable: bool) -> Result<(Arc<Handle>, u64)> {
-        let path = self.path(key)?;
+        match &self.open_root {
+            Some(root) if !writable => {
+                validate_key(key)?;
+                self.handle_at(&Place::below(root.as_fd(), Path::new(key)), key, operation, writable)
+            }
+            _ => self.handle_at(&Place::at(&self.path(key)?), key, operation, writable),
+        }
+    }
+
+    fn handle_at(
+        &self,
+        place: &Place<'_>,
+        key: &str,
+        operation: &'static str,
+        writable: bool,
+    ) -> Result<(Arc<Handle>, u64)> {
         let handles = self.handles.get();
-        let mut found = handles.get(key, &path, writable);
+        let mut found = handles.get(key, place, writable);
         // The link may have been another's between looking at it and following it.
         let mut looks = 0;
         while looks < 2
             && found.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
-            && path.is_symlink()
+            && place.is_symlink()
         {
-            found = handles.get(key, &path, writable);
+            found = handles.get(key, place, writable);
             looks += 1;
         }
         match found {
-            Ok((handle, metadata)) => Ok((handle, metadata.len())),
+            Ok(found) => Ok(found),
             Err(error) if writable => Err(self.write_error(key, operation, error)),
             Err(error) => Err(self.read_error(key, operation, error)),
         }

@@ -70,7 +70,7 @@ fn bytes(_file: &File) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::super::forget::forget;
-    use super::super::handles::Handles;
+    use super::super::handles::{Handles, Place};
     use super::*;
 
     #[test]
@@ -79,7 +79,7 @@ mod tests {
         let path = dir.path().join("a");
         let len = 3 << 20;
         std::fs::write(&path, vec![1; len as usize]).unwrap();
-        let (handle, _) = Handles::default().get("a", &path, false).unwrap();
+        let (handle, _) = Handles::default().get("a", &Place::at(&path), false).unwrap();
         handle.file.sync_all().unwrap();
         let cold = forget(&handle.file, len) == Some(true);
         bring(&handle, 100..len);
@@ -98,7 +98,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, "bytes").unwrap();
-        let (handle, _) = Handles::default().get("a", &path, false).unwrap();
+        let (handle, _) = Handles::default().get("a", &Place::at(&path), false).unwrap();
         let far = handle.lies_here() && is_far(&handle.file);
         assert_eq!(part_of(&handle), if far { PART } else { LONG_PART });
     }

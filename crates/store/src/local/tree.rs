@@ -5,6 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,6 +14,18 @@ use crate::key::{MAX_KEY_LEN, is_component};
 
 /// What the names of temporary files begin with; no component of a key does.
 pub(crate) const TEMPORARY: char = '~';
+
+/// Opens a folder, to look up names below it; on Linux without asking whether it may be listed.
+pub(crate) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    use rustix::fs::OFlags;
+
+    #[cfg(target_os = "linux")]
+    let access = OFlags::PATH;
+    #[cfg(not(target_os = "linux"))]
+    let access = OFlags::RDONLY;
+    let flags = access | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, rustix::fs::Mode::empty()))?)
+}
 
 /// Creates a file that must not exist, to be read and written.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
