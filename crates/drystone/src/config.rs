@@ -71,6 +71,10 @@ impl Config {
         if let Some(named) = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) {
             return Config::read(Path::new(&named), true).map(Some);
         }
+        // The folder above a folder is found by the system, links to it followed; most often there is no file.
+        if container.is_some_and(|path| path.is_dir() && !path.join("..").join(FILE).is_file()) {
+            return Ok(None);
+        }
         let beside = container.and_then(|path| path.canonicalize().ok().or_else(|| Some(path.to_path_buf())));
         let beside = beside.and_then(|path| path.parent().map(|folder| folder.join(FILE)));
         match beside {

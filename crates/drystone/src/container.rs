@@ -206,13 +206,13 @@ impl Container {
                 other => return other,
             }
         }
-        if !path.exists() {
+        let Ok(found) = path.metadata() else {
             return Err(Error::not_found(format!(
                 "there is nothing at {}; check the path, or create a container there",
                 path.display()
             )));
-        }
-        if !path.is_dir() {
+        };
+        if !found.is_dir() {
             return Err(Error::not_found(format!(
                 "{} is not a container: it is a file, a container is a directory with {}",
                 path.display(),

@@ -56,6 +56,11 @@ pub(crate) enum Look {
 
 /// Reads one manifest.
 pub(crate) fn read_manifest(store: &dyn Store, version: u64, uuid: &[u8; 16]) -> Result<Manifest> {
+    Ok(manifest_file(store, version, uuid)?.0)
+}
+
+/// One manifest, and the file that it ends.
+fn manifest_file(store: &dyn Store, version: u64, uuid: &[u8; 16]) -> Result<(Manifest, Vec<u8>)> {
     let key = keys::manifest(version);
     let bytes = match store.read_all(&key, MANIFEST_LIMIT) {
         Ok(bytes) => bytes,
@@ -81,7 +86,7 @@ pub(crate) fn read_manifest(store: &dyn Store, version: u64, uuid: &[u8; 16]) ->
             manifest.version
         )));
     }
-    Ok(manifest)
+    Ok((manifest, bytes))
 }
 
 /// Keeps `manifest/hint` near the newest manifest.
@@ -325,7 +330,8 @@ fn load(store: &Arc<dyn Store>, pages: &PageLoader, identity: &Identity, version
     if version == 0 {
         return Ok(Snapshot::empty(identity.uuid));
     }
-    let manifest = read_manifest(store.as_ref(), version, &identity.uuid)?;
+    let (manifest, file) = manifest_file(store.as_ref(), version, &identity.uuid)?;
+    pages.hold(version, file);
     let snapshot = Snapshot::load(manifest, pages)?;
     if !snapshot.manifest.marked && identity.durability == Durability::Async {
         check_survived(store, pages, &snapshot)?;

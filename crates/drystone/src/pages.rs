@@ -1,6 +1,6 @@
 //! Loading index pages and sections: read, verify against the reference that named them, decode, keep.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use drystone_format::block::Block;
 use drystone_format::branch::{Branch, Child, PageRef};
@@ -13,6 +13,7 @@ use drystone_plan::tree::{self, Leaf};
 use drystone_store::{Reply, Request, Store, StoreExt};
 
 use crate::cache::Cache;
+use crate::container::lock;
 use crate::error::must_exist;
 use crate::{Error, Result};
 
@@ -50,11 +51,26 @@ const CACHE_BYTES: usize = 12 << 20;
 pub(crate) struct PageLoader {
     store: Arc<dyn Store>,
     cache: Cache<(PageRef, u8), Page>,
+    /// The file of the manifest that was looked at last: most of what it adds to the index is asked for next.
+    held: Mutex<Option<(u64, Vec<u8>)>>,
 }
 
 impl PageLoader {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        PageLoader { store, cache: Cache::new(CACHE_BYTES) }
+        PageLoader { store, cache: Cache::new(CACHE_BYTES), held: Mutex::default() }
+    }
+
+    /// Keeps the file of a manifest, in place of another one.
+    pub(crate) fn hold(&self, version: u64, bytes: Vec<u8>) {
+        *lock(&self.held) = Some((version, bytes));
+    }
+
+    /// Bytes of a page in the file that is kept.
+    fn held(&self, page: &PageRef) -> Option<Vec<u8>> {
+        let held = lock(&self.held);
+        let (_, bytes) = held.as_ref().filter(|(version, _)| page.file == *version | keys::IN_MANIFEST)?;
+        let (from, len) = (usize::try_from(page.offset).ok()?, frame::HEADER + page.length as usize);
+        Some(bytes.get(from..from.checked_add(len)?)?.to_vec())
     }
 
     /// Keeps a page that this process has just written, so that the next commit need not read it back.
@@ -78,13 +94,18 @@ impl PageLoader {
         let key = keys::page_file(page.file);
         let damaged = |c: &Corrupt| Error::damaged(&key, page.offset, c);
         let len = frame::HEADER + page.length as usize;
-        let mut bytes = self.store.read_vec(&key, page.offset, len).map_err(must_exist)?;
-        let header = frame::parse_header(&bytes[..frame::HEADER]).map_err(|c| damaged(&c))?;
+        let bytes = self.store.read_vec(&key, page.offset, len).map_err(must_exist)?;
+        Self::verified(page, kind, bytes).map_err(|c| damaged(&c))
+    }
+
+    /// What a page holds, if its bytes are the ones that its reference describes.
+    fn verified(page: &PageRef, kind: Kind, mut bytes: Vec<u8>) -> std::result::Result<Vec<u8>, Corrupt> {
+        let header = frame::parse_header(&bytes[..frame::HEADER])?;
         if header.kind != kind || header.len != u64::from(page.length) || header.payload_crc != page.crc {
-            return Err(damaged(&Corrupt::new("this is not the page its reference describes", 0)));
+            return Err(Corrupt::new("this is not the page its reference describes", 0));
         }
         bytes.drain(..frame::HEADER);
-        frame::check_payload(&header, &bytes).map_err(|c| damaged(&c))?;
+        frame::check_payload(&header, &bytes)?;
         Ok(bytes)
     }
 
@@ -97,7 +118,9 @@ impl PageLoader {
         take: impl FnOnce(&Page) -> Option<T>,
     ) -> Result<T> {
         let found = self.cache.get(&(*page, tag), || {
-            let payload = self.payload(page, kind)?;
+            // What is wrong with it is said of what is stored.
+            let held = self.held(page).and_then(|bytes| Self::verified(page, kind, bytes).ok());
+            let payload = held.map_or_else(|| self.payload(page, kind), Ok)?;
             let made = decode(payload).map_err(|c| {
                 Error::damaged(&keys::page_file(page.file), page.offset + frame::HEADER as u64, &c)
             })?;

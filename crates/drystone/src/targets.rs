@@ -122,6 +122,11 @@ impl Record {
             Err(StoreError::NotFound { .. }) => return Ok(None),
             other => other?,
         };
+        Record::read(&store)
+    }
+
+    /// What is written down in the store of a container.
+    fn read(store: &LocalStore) -> Result<Option<Record>> {
         let bytes = match store.read_all(keys::TARGETS, MOST_LEN) {
             Err(StoreError::NotFound { .. }) => return Ok(None),
             other => other?,
@@ -130,7 +135,7 @@ impl Record {
             Error::corrupt(format!(
                 "{} in {} is damaged; open the container with targets= to write it anew",
                 keys::TARGETS,
-                container.display()
+                store.path().display()
             ))
         };
         let json: Json = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
@@ -150,7 +155,7 @@ impl Record {
 
 /// The store with the targets that are written down for its folder, and how they are used.
 pub(crate) fn with_targets(store: LocalStore) -> Result<(LocalStore, Option<Arc<Placing>>)> {
-    match Record::load(store.path())? {
+    match Record::read(&store)? {
         None => Ok((store, None)),
         Some(record) => {
             let store = store.with_targets(&record.folders, &record.former)?;
