@@ -94,7 +94,7 @@ impl Block {
         };
         r.zeros_to_end()?;
         if !block.is_valid_by_extremes(dims) {
-            for i in 0..n {
+            for i in (0..n).filter(|&i| i == 0 || !block.is_as_valid_as_before(i, dims)) {
                 block.entry(i).validate().map_err(|e| r.corrupt(format!("entry {i}: {e}")))?;
             }
         }
@@ -166,6 +166,20 @@ impl Block {
             let (lo, count) = (self.offset[d].at(i), self.count[d].at(i));
             count > 0 && (from[d] >= to[d] || (lo < to[d] && from[d] < lo.saturating_add(count)))
         })
+    }
+
+    /// Whether entry `i`, which is not the first, is valid if the one before it is: it has the same box elsewhere, and a piece that is possible.
+    fn is_as_valid_as_before(&self, i: usize, dims: usize) -> bool {
+        let same = |column: &Numbers| column.at(i) == column.at(i - 1);
+        let (ndim, subchunks, piece) = (self.ndim.at(i) as usize, self.subchunks.at(i), self.pieces.piece(i));
+        let inside = |d: usize| {
+            let offset = self.offset[d].at(i);
+            if d < ndim { offset.checked_add(self.count[d].at(i)).is_some() } else { offset == 0 }
+        };
+        [&self.ndim, &self.encoding, &self.subchunks].into_iter().all(same)
+            && (0..dims).all(|d| same(&self.count[d]) && same(&self.cut[d]) && inside(d))
+            && (subchunks <= 1 || (piece.trailer == 0 && subchunks.div_ceil(8) <= piece.length))
+            && piece.validate().is_ok()
     }
 
     /// Whether the least and greatest numbers of columns show that every entry passes [`Entry::validate`]. Where boxes or cuts are so

@@ -58,8 +58,7 @@ impl Leaf {
             }
             Leaf::Columns(block) => {
                 let [steps, variables, members] = block.keys();
-                let mut found: Vec<usize> = (0..block.len()).collect();
-                keep(&mut found, variables, |variable| variable == u64::from(query.variable));
+                let mut found = places(variables, block.len(), u64::from(query.variable));
                 if let Some(wanted) = query.member {
                     keep(&mut found, members, |member| member == u64::from(wanted));
                 }
@@ -69,6 +68,18 @@ impl Leaf {
                 }
                 found.into_iter().for_each(|i| visit(block.entry(i)));
             }
+        }
+    }
+}
+
+/// The places of a number among `len`.
+fn places(numbers: &Numbers, len: usize, wanted: u64) -> Vec<usize> {
+    match numbers {
+        Numbers::All(number) if *number == wanted => (0..len).collect(),
+        Numbers::All(_) => Vec::new(),
+        Numbers::Each(numbers) => {
+            let places = numbers.iter().enumerate().filter(|(_, number)| **number == wanted);
+            places.map(|(i, _)| i).collect()
         }
     }
 }
