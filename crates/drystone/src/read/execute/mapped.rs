@@ -73,7 +73,7 @@ impl Job<'_> {
         threads: usize,
     ) -> Result<(Vec<bool>, Option<Turn<'static>>)> {
         let mut open = vec![true; plan.works.len()];
-        let Some(turn) = self.turn(plan) else { return Ok((open, None)) };
+        let Some(turn) = self.turn(plan)? else { return Ok((open, None)) };
         if turn.way == Way::Requested {
             // Only bytes in memory say which way is faster; beside a time that is known a longer one says nothing.
             let says = !turn.first || self.seem_in_memory(plan);
@@ -112,12 +112,27 @@ impl Job<'_> {
     }
 
     /// How the raw cells of a plan are fetched; `None` where the store lends none of them.
-    fn turn(&self, plan: &ReadPlan) -> Option<Turn<'static>> {
+    fn turn(&self, plan: &ReadPlan) -> Result<Option<Turn<'static>>> {
         let bytes = plan.payload_bytes();
-        let least = self.reading.inner.store.lends_from()?;
+        let Some(least) = self.reading.inner.store.lends_from() else { return Ok(None) };
         // A destination that stays in the caches is filled as fast by reading to it.
-        let long = bytes.min(self.out.raw().1 as u64) >= least;
-        long.then(|| if least == 0 { Turn::mapped() } else { WAYS.turn(bytes) })
+        if bytes.min(self.out.raw().1 as u64) < least {
+            return Ok(None);
+        }
+        Ok(Some(if least == 0 { Turn::mapped() } else { WAYS.turn(bytes, self.is_straight(plan)?) }))
+    }
+
+    /// Whether requests bring cells straight to their places, as far as some of them tell.
+    fn is_straight(&self, plan: &ReadPlan) -> Result<bool> {
+        let (first, middle) = (plan.fetches.first(), plan.fetches.get(plan.fetches.len() / 2));
+        for fetch in [first, middle, plan.fetches.last()].into_iter().flatten() {
+            for (_, (number, payload)) in fetch.items.first().into_iter().chain(fetch.items.last()) {
+                if self.contiguous_place(&self.prepared.plan.works[*number], payload)?.is_none() {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// Shares of the plan that can be taken so, by so many threads.
