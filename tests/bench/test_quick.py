@@ -95,3 +95,16 @@ def test_one_command_writes_the_page_about_transforms(tmp_path):
         assert title in text, title
     assert "| drystone blosc lz4 |" in text
     assert "<polyline" in (tmp_path / "tipping.svg").read_text()
+
+
+def test_the_kernels_leave_what_numpy_leaves():
+    ran = subprocess.run(
+        [sys.executable, str(ROOT / "bench/kernels/run.py"), "--quick"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr
+    for row in ("| 4096 bytes |", "| strided |", "| transpose |", "| records |", "cases below NumPy"):
+        assert row in ran.stdout, row
+    assert "beside the limit" in ran.stderr or "No C compiler" in ran.stdout

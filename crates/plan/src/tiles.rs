@@ -13,6 +13,15 @@ pub struct Grain {
     pub length: u64,
 }
 
+/// How many of a subchunk's planes, each of so many bytes, are read together where any of them can be read alone: long runs, and a divisor
+/// of all `planes`, so that the edges of subchunks stay lines.
+pub fn planes_together(planes: u64, plane_bytes: u64) -> u64 {
+    const LEAST: u64 = 256 << 10;
+    const SOUGHT: usize = 1 << 10;
+    let fewest = LEAST.div_ceil(plane_bytes.max(1));
+    (fewest..planes).take(SOUGHT).find(|&n| planes.is_multiple_of(n)).unwrap_or(planes)
+}
+
 /// The pieces of a selection, in row-major order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tiles {
@@ -138,6 +147,17 @@ fn natural(axis: &Axis, grain: Grain) -> Lines {
 mod tests {
     use super::*;
     use crate::random::Random;
+
+    #[test]
+    fn planes_go_together_up_to_a_long_run() {
+        assert_eq!(planes_together(128, 43 * 48 * 8), 16);
+        assert_eq!(planes_together(128, 256 * 256 * 8), 1);
+        assert_eq!(planes_together(4, 8 * 8 * 8), 4);
+        assert_eq!(planes_together(127, 43 * 48 * 8), 127);
+        assert_eq!(planes_together(1 << 40, 1), 1 << 18);
+        assert_eq!(planes_together(1_000_003, 1), 1_000_003);
+        assert_eq!(planes_together(8, 0), 8);
+    }
 
     #[test]
     fn pieces_cover_the_selection_once_and_stay_within_the_limit() {

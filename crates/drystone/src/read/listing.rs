@@ -11,7 +11,7 @@ use drystone_format::layout::Layout;
 use drystone_plan::listing::{AtSteps, Listing, batches, progressions};
 use drystone_plan::read_plan::{self, Options, ReadPlan, Slot};
 use drystone_plan::selection::{Axis, Selection};
-use drystone_plan::tiles::{Grain, Tiles};
+use drystone_plan::tiles::{Grain, Tiles, planes_together};
 
 use super::execute::{self, Sources};
 use super::trailers;
@@ -126,8 +126,13 @@ impl Reading {
             let own = entry.offset.iter().zip(&entry.cut).take(cells.axes.len());
             grain.extend(own.map(|(offset, cut)| Grain { phase: *offset, length: *cut }));
             let first = usize::from(self.variable.steps);
-            if let [slowest, rows @ ..] = &mut grain[first..] {
-                slowest.length = planes(entry, slowest.length, rows);
+            if let [slowest, rows @ ..] = &mut grain[first..]
+                && planes_lie_apart(entry)
+                && !rows.is_empty()
+            {
+                let item = u64::from(entry.encoding.item);
+                let plane = rows.iter().fold(item, |bytes, row| bytes.saturating_mul(row.length));
+                slowest.length = planes_together(slowest.length, plane);
             }
         }
         Ok(Tiles::new(selection, &grain, most))
@@ -343,19 +348,9 @@ impl Planned {
     }
 }
 
-/// Planes of a subchunk of so many that are read together: one that lies as it is, row by row, is read in parts as well as whole if these
-/// are long enough.
-fn planes(entry: &Entry, all: u64, rows: &[Grain]) -> u64 {
-    const LEAST: u64 = 256 << 10;
-    const SOUGHT: usize = 1 << 10;
-    let encoding = &entry.encoding;
-    if !encoding.chain.is_empty() || encoding.layout != Layout::Dense || rows.is_empty() {
-        return all;
-    }
-    let item = u64::from(encoding.item).max(1);
-    let plane = rows.iter().fold(item, |bytes, grain| bytes.saturating_mul(grain.length));
-    // A divisor, so that the edges of subchunks stay lines.
-    (LEAST.div_ceil(plane.max(1))..all).take(SOUGHT).find(|&n| all.is_multiple_of(n)).unwrap_or(all)
+/// Whether any planes of this block's subchunks can be read alone: they lie as they are, row by row.
+fn planes_lie_apart(entry: &Entry) -> bool {
+    entry.encoding.chain.is_empty() && entry.encoding.layout == Layout::Dense
 }
 
 #[cfg(test)]
@@ -367,19 +362,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn planes_of_subchunks_as_they_are_go_together_up_to_a_long_run() {
-        let rows = |edges: &[u64]| -> Vec<Grain> {
-            edges.iter().map(|&length| Grain { phase: 0, length }).collect()
-        };
-        let of = |chain: &str, all: u64, edges: &[u64]| {
+    fn planes_of_what_is_encoded_do_not_lie_apart() {
+        for (chain, expected) in [("", true), ("zstd", false), ("shuffle,lz4", false)] {
             let encoding = Encoding { chain: chain.to_owned(), item: 8, ..Encoding::default() };
-            planes(&Entry { encoding: Arc::new(encoding), ..Entry::default() }, all, &rows(edges))
-        };
-        assert_eq!(of("", 128, &[43, 48]), 16);
-        assert_eq!(of("", 128, &[256, 256]), 1);
-        assert_eq!(of("", 4, &[8, 8]), 4);
-        assert_eq!(of("", 127, &[43, 48]), 127);
-        assert_eq!(of("zstd", 128, &[43, 48]), 128);
-        assert_eq!(of("", 1 << 40, &[]), 1 << 40);
+            assert_eq!(
+                planes_lie_apart(&Entry { encoding: Arc::new(encoding), ..Entry::default() }),
+                expected
+            );
+        }
     }
 }
