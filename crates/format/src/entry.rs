@@ -1,6 +1,7 @@
 //! Index entries and entry blocks (docs/format/index.md).
 
 use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::block::Block;
@@ -28,7 +29,7 @@ pub struct Stats {
 }
 
 /// What an entry's bytes are: codec chain, element size, layout; and whether they are a copy.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Eq, Default)]
 pub struct Encoding {
     /// Canonical text of the codec chain; empty is raw.
     pub chain: String,
@@ -82,6 +83,31 @@ pub const MAX_BLOCK_ENTRIES: usize = 4096;
 
 /// The layout number of entries that hold a part of a member: those of before refuse it.
 const PART: u64 = 2;
+
+impl Encoding {
+    /// All but the chain.
+    fn form(&self) -> (u32, &Layout, u32, Option<u32>) {
+        let Encoding { chain: _, item, layout, replica, part } = self;
+        (*item, layout, *replica, *part)
+    }
+}
+
+impl PartialEq for Encoding {
+    /// Most chains are empty. The C library compares no bytes by a masked load, here of the address 1, which takes a processor with AVX-512
+    /// 0.2 us: as long as encoding an entry.
+    fn eq(&self, other: &Self) -> bool {
+        self.chain.len() == other.chain.len()
+            && (self.chain.is_empty() || self.chain == other.chain)
+            && self.form() == other.form()
+    }
+}
+
+impl Hash for Encoding {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.chain.hash(state);
+        self.form().hash(state);
+    }
+}
 
 impl Encoding {
     /// The CBOR item of the dictionary.
@@ -330,4 +356,28 @@ pub fn decode_block(bytes: &[u8]) -> Result<Vec<Entry>, Corrupt> {
 pub(crate) fn set<T: TryFrom<u64>>(field: &mut T, value: u64) -> Option<()> {
     *field = T::try_from(value).ok()?;
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encodings_are_equal_if_all_they_say_is() {
+        let one = Encoding { chain: "zstd:1".into(), item: 4, layout: Layout::Dense, replica: 0, part: None };
+        let others = [
+            Encoding { chain: String::new(), ..one.clone() },
+            Encoding { chain: "zstd:2".into(), ..one.clone() },
+            Encoding { item: 8, ..one.clone() },
+            Encoding { layout: Layout::Unknown(9), ..one.clone() },
+            Encoding { replica: 1, ..one.clone() },
+            Encoding { part: Some(0), ..one.clone() },
+        ];
+        for (n, other) in others.iter().enumerate() {
+            assert!(one != *other && *other == other.clone(), "{n}");
+        }
+        let all: std::collections::HashSet<Encoding> = others.iter().chain([&one, &one]).cloned().collect();
+        assert_eq!(all.len(), others.len() + 1);
+        assert_eq!(Encoding::default(), Encoding { chain: String::new(), ..Encoding::default() });
+    }
 }
