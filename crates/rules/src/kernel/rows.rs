@@ -9,12 +9,21 @@
 
 use std::arch::x86_64::*;
 
+use super::choice::{AHEAD, AHEAD_FAR};
 use super::stream::{self, LINE};
 use super::strided::{Kernel, Loop, Plane, runs_ahead};
 
-/// The kernel for rows of a line and more, each asked for some rows before its turn or not, on a processor that has these registers.
-pub(super) fn kernel(asks: bool) -> Kernel {
-    if asks { run::<true> } else { run::<false> }
+/// So many bytes of rows lie at most between one that is copied and the one whose lines are asked for.
+const ASKED_AHEAD: usize = 4096;
+
+/// The kernel for rows of a line and more, each asked for so many rows before its turn, 0 for not at all, on a processor that has these
+/// registers.
+pub(super) fn kernel(ahead: usize) -> Kernel {
+    match ahead {
+        0 => run::<0>,
+        1..AHEAD => run::<AHEAD_FAR>,
+        _ => run::<AHEAD>,
+    }
 }
 
 /// The kernel for rows of a line and more that follow each other in a destination that no cache holds, each asked for some rows before its
@@ -167,46 +176,65 @@ unsafe fn follow(elem: usize, rows: Loop, src: *const u8, dst: *mut u8) {
     }
 }
 
-/// Moves rows; if `ASKS`, each line is asked for some rows before its turn.
+/// Moves rows; each line is asked for `ROWS` rows before its turn, if that is not 0, in the order in which rows come: from one row of the
+/// plane to the next, as subchunks of a block have few rows of each of its planes.
+///
+/// Measured (Zen 5) with 24 rows of 128 bytes of every plane out of 64 MiB into 64 KiB, two processors at it: 0.87 of the time that it took
+/// with rows asked for eight ahead, as if the plane had no end, without the line that a row ends in. Into memory eight ahead are better: 128
+/// of 384 bytes take 1.2 times as long with sixteen.
 ///
 /// # Safety
 /// As [`Kernel`] says, with elements of 64 bytes and more, on a processor that has these registers.
 #[target_feature(enable = "avx512f")]
-unsafe fn run<const ASKS: bool>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
+unsafe fn run<const ROWS: usize>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let Plane { outer, inner } = plane;
-    let ahead = runs_ahead(elem) * inner.src;
-    for k in 0..outer.count as isize {
-        let (mut src, mut dst) = (src.wrapping_offset(k * outer.src), dst.wrapping_offset(k * outer.dst));
+    let ahead = (ASKED_AHEAD / elem).clamp(2, ROWS.max(2));
+    let (mut row, mut at) = (ahead / inner.count.max(1), ahead % inner.count.max(1));
+    let start = |row: usize| src.wrapping_offset(row as isize * outer.src);
+    let mut asked = start(row).wrapping_offset(at as isize * inner.src);
+    for k in 0..outer.count {
+        let (mut src, mut dst) = (start(k), dst.wrapping_offset(k as isize * outer.dst));
         for _ in 0..inner.count {
             // SAFETY: by the caller, for this element of the plane.
-            unsafe { row::<ASKS>(elem, src, dst, src.wrapping_offset(ahead)) }
+            unsafe { self::row::<ROWS>(elem, src, dst, asked) }
             src = src.wrapping_offset(inner.src);
             dst = dst.wrapping_offset(inner.dst);
+            if ROWS > 0 {
+                at += 1;
+                asked = asked.wrapping_offset(inner.src);
+                if at == inner.count {
+                    (row, at) = (row + 1, 0);
+                    asked = start(row);
+                }
+            }
         }
     }
 }
 
-/// Moves one row, and asks for one at `ahead`, which may be any address.
+/// Moves one row, and asks for one at `ahead`, which may be any address, unless `ROWS` is 0.
 ///
 /// # Safety
 /// `src` is readable and `dst` writable for `len` bytes, 64 at least; the two do not overlap.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn row<const ASKS: bool>(len: usize, src: *const u8, dst: *mut u8, ahead: *const u8) {
+unsafe fn row<const ROWS: usize>(len: usize, src: *const u8, dst: *mut u8, ahead: *const u8) {
     let head = dst.addr().wrapping_neg() % LINE;
     let (tail, over) = (len - LINE, (dst.addr() + len) % LINE);
     let (end, mut at) = (len - over, head);
     // SAFETY: by the caller; all that begins at or before `tail` ends inside of the row, and `dst + at` is a multiple of a line's bytes.
     unsafe {
         let (first, last) = (_mm512_loadu_si512(src.cast()), _mm512_loadu_si512(src.add(tail).cast()));
-        if ASKS {
+        if ROWS == AHEAD {
+            stream::ask(ahead.wrapping_add(len - 1));
+        }
+        if ROWS == AHEAD_FAR || ROWS > 0 && head > 0 {
             stream::ask(ahead);
         }
         if head > 0 {
             _mm512_storeu_si512(dst.cast(), first);
         }
         // Four loads before four stores: a store and a later load whose addresses differ by a multiple of 4 KiB wait for each other.
-        while !ASKS && at + 4 * LINE <= end {
+        while ROWS == 0 && at + 4 * LINE <= end {
             let (from, to) = (src.add(at), dst.add(at));
             // No array and no closure: these pass registers by way of memory where they are not inlined first.
             let a = _mm512_loadu_si512(from.cast());
@@ -220,7 +248,7 @@ unsafe fn row<const ASKS: bool>(len: usize, src: *const u8, dst: *mut u8, ahead:
             at += 4 * LINE;
         }
         while at < end {
-            if ASKS {
+            if ROWS > 0 {
                 stream::ask(ahead.wrapping_add(at));
             }
             _mm512_store_si512(dst.add(at).cast(), _mm512_loadu_si512(src.add(at).cast()));
@@ -256,7 +284,7 @@ mod tests {
                     let one = Loop { count: 1, src: 0, dst: 0 };
                     let inner = Loop { count, src: 2 * elem as isize, dst: stride as isize };
                     let past = (apart == 0).then_some(run_past as Kernel);
-                    for run in [run::<false> as Kernel, run::<true>].into_iter().chain(past) {
+                    for run in [run::<0> as Kernel, run::<AHEAD>, run::<AHEAD_FAR>].into_iter().chain(past) {
                         found.fill(0xEE);
                         let (from, to) = (source[7..].as_ptr(), found[skew..].as_mut_ptr());
                         // SAFETY: three rows lie in both buffers, and the registers are there.
