@@ -11,6 +11,8 @@
 
 use std::fmt;
 
+use drystone_format::MAX_NDIM;
+
 use crate::read_plan::{ReadPlan, Slot, decoded_bytes, decoding};
 
 use super::even::Even;
@@ -216,21 +218,19 @@ pub fn predict_block(
     want: &[u64],
     device: &Device,
 ) -> Cost {
-    // A search asks this thousands of times, so nothing here is allocated. Per axis: parts that are touched, all parts, cells in a part,
-    // cells of it that are wanted.
-    let axes = count.iter().zip(edges).zip(want).map(|((&n, &c), &q)| {
-        let (n, c) = (n.max(1) as f64, c.max(1) as f64);
-        let q = (q.max(1) as f64).min(n);
-        let all = (n / c).ceil();
-        let touched = if q >= n { all } else { (1.0 + (q - 1.0) / c).min(all) };
-        (touched, all, n / all, (q / touched).max(1.0))
-    });
-    let (touched, cells) = axes.clone().fold((1.0, 1.0), |(touched, cells), a| (touched * a.0, cells * a.2));
+    // A search asks this thousands of times, so nothing here is allocated, and nothing computed twice.
+    let mut axes = [Axis::default(); MAX_NDIM];
+    let ndim = count.len().min(MAX_NDIM);
+    for (axis, ((&n, &c), &q)) in axes.iter_mut().zip(count.iter().zip(edges).zip(want)) {
+        *axis = Axis::of(n, c, q);
+    }
+    let axes = &axes[..ndim];
+    let (touched, cells) = axes.iter().fold((1.0, 1.0), |(t, cells), a| (t * a.touched, cells * a.edge));
     let whole: f64 = cells * item as f64;
-    let (ranges, part) = part_of(axes.clone(), item as f64, whole);
+    let (ranges, part) = part_of(axes, item as f64, whole);
     let (requests, read) = if coded || whole + GAP <= part + (ranges + 1.0) * GAP {
-        let many = axes.len().max(1) as f64;
-        let surface: f64 = axes.filter(|a| a.0 < a.1).map(|a| 1.0 / a.0).sum();
+        let many = ndim.max(1) as f64;
+        let surface: f64 = axes.iter().filter(|a| a.touched < a.all).map(|a| 1.0 / a.touched).sum();
         let runs = (touched * surface / many).clamp(1.0, touched.max(1.0));
         let read = touched * whole;
         (runs.max(read / REQUEST), read)
@@ -240,6 +240,29 @@ pub fn predict_block(
     let own = if coded { touched * PER_CODED + read / DECODED } else { touched * PER_SUBCHUNK };
     let seconds = device.seconds(requests, read) + own;
     Cost { requests, bytes: read, seconds }
+}
+
+/// A read along one axis of a block.
+#[derive(Clone, Copy, Default)]
+struct Axis {
+    /// Parts that are touched, on average.
+    touched: f64,
+    /// All parts.
+    all: f64,
+    /// Cells in a part.
+    edge: f64,
+    /// Cells of a touched part that are wanted.
+    wanted: f64,
+}
+
+impl Axis {
+    /// Of `n` cells cut by `c`, of which `q` are read.
+    fn of(n: u64, c: u64, q: u64) -> Self {
+        let (n, c, q) = (n.max(1), c.max(1), q.clamp(1, n.max(1)));
+        let all = n.div_ceil(c) as f64;
+        let touched = if q == n { all } else { (1.0 + (q - 1) as f64 / c as f64).min(all) };
+        Axis { touched, all, edge: n as f64 / all, wanted: (q as f64 / touched).max(1.0) }
+    }
 }
 
 /// Bytes by which it is told how many threads a planned read is worth: those read, or those decoded from them where these are more.
@@ -263,10 +286,10 @@ pub fn predict_read(plan: &ReadPlan, slots: &[Slot], device: &Device, working: u
 }
 
 /// Ranges and bytes of the part of one raw subchunk that is wanted: rows merge over holes no wider than is read anyway.
-fn part_of(axes: impl DoubleEndedIterator<Item = (f64, f64, f64, f64)>, item: f64, whole: f64) -> (f64, f64) {
+fn part_of(axes: &[Axis], item: f64, whole: f64) -> (f64, f64) {
     let (mut run, mut pace, mut ranges, mut merging) = (item, item, 1.0, true);
-    for (_, _, edge, wanted) in axes.rev() {
-        let hole = ((pace - run) / UNIT).floor() * UNIT;
+    for &Axis { edge, wanted, .. } in axes.iter().rev() {
+        let hole = ((pace - run) / UNIT) as u64 as f64 * UNIT;
         if merging && (wanted <= 1.0 || hole <= GAP) {
             run += pace * (wanted - 1.0);
         } else {
