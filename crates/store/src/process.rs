@@ -35,7 +35,8 @@ fn page() -> Option<&'static AtomicU32> {
         if REFUSED.load(Ordering::Relaxed) {
             return None;
         }
-        let len = rustix::param::page_size();
+        // The system rounds it up to a page.
+        let len = size_of::<AtomicU32>();
         // SAFETY: the system chooses a place where nothing is.
         let made =
             unsafe { mmap_anonymous(null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
