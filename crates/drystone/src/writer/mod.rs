@@ -528,7 +528,7 @@ impl Writer {
     fn variable(&self, path: &str) -> Result<Arc<Variable>> {
         let inner = &self.shared.inner;
         let path = path.trim_matches('/');
-        let mut snapshot = inner.snapshot();
+        let snapshot = inner.snapshot();
         {
             let mut named = lock(&self.shared.named);
             if !std::ptr::eq(named.schema.as_ptr(), Arc::as_ptr(&snapshot.schema)) {
@@ -545,7 +545,7 @@ impl Writer {
         }
         let (newest, _) = inner.newest()?; // created by another process since
         inner.adopt_snapshot(newest);
-        snapshot = inner.snapshot();
+        let snapshot = inner.snapshot();
         snapshot.schema.resolve(path).cloned().map(Arc::new).ok_or_else(|| no_such(&snapshot.schema, path))
     }
 

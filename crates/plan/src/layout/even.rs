@@ -7,9 +7,9 @@
 
 use super::Pattern;
 
-/// The power of the mean, whose root is three square roots: of three planes of which one takes twice as long as the others, it is 0.88 of
-/// the slowest. The slowest alone would leave a search without a direction where two of them are as slow.
-const POWER: i32 = 8;
+/// The power of the mean is two to this power, so that its root is so many square roots: of three planes of which one takes twice as long
+/// as the others, the mean is 0.88 of the slowest. The slowest alone would leave a search without a direction where two of them are as slow.
+const ROOTS: u32 = 3;
 
 /// A mix, and which of its reads are the planes across all axes.
 pub(super) struct Even<'a> {
@@ -55,8 +55,8 @@ impl<'a> Even<'a> {
         let more = |group: &Vec<usize>| {
             let of = || group.iter().filter_map(|&n| each.get(n).copied());
             let (many, slowest) = (group.len() as f64, of().fold(f64::MIN_POSITIVE, f64::max));
-            let mean = of().map(|seconds| (seconds / slowest).powi(POWER)).sum::<f64>() / many;
-            slowest * mean.sqrt().sqrt().sqrt() * many - of().sum::<f64>()
+            let mean = of().map(|seconds| (seconds / slowest).powi(1 << ROOTS)).sum::<f64>() / many;
+            slowest * (0..ROOTS).fold(mean, |mean, _| mean.sqrt()) * many - of().sum::<f64>()
         };
         each.iter().sum::<f64>() + self.groups.iter().map(more).sum::<f64>()
     }

@@ -10,9 +10,13 @@ use super::strided::{self, Kernel, LONGEST_ASKED};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::{rows, wide};
 
-/// Rows between one that is copied by registers of 64 bytes and the one whose lines are asked for, into a cache and into memory.
-pub(super) const AHEAD: usize = 16;
-pub(super) const AHEAD_FAR: usize = 8;
+/// Whether rows by registers of 64 bytes are asked for before their turn, and on the way to where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Not,
+    IntoCache,
+    IntoMemory,
+}
 
 /// Where elements of the innermost loop lie in the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +84,8 @@ pub(super) enum Choice {
     /// Short elements by registers of 64 bytes.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     Windows(wide::Windowed),
-    /// Rows of some lines by such registers, asked for so many rows ahead; 0 for not at all.
-    Rows { ahead: usize },
+    /// Rows of some lines by such registers.
+    Rows(Asked),
     /// The same where they follow each other, past the caches, two abreast.
     RowsPast,
     /// One element after the other.
@@ -129,11 +133,11 @@ impl Choice {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             Choice::Windows(windowed) => windowed.kernel(),
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Choice::Rows { ahead } => rows::kernel(ahead),
+            Choice::Rows(asked) => rows::kernel(asked),
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             Choice::RowsPast => rows::past_kernel(),
             #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-            Choice::Rows { .. } | Choice::RowsPast => strided::plain_kernel(elem),
+            Choice::Rows(_) | Choice::RowsPast => strided::plain_kernel(elem),
             Choice::Plain => strided::plain_kernel(elem),
             Choice::Lines { near } => strided::lines_kernel(near),
             Choice::OneLoad => strided::rolled_kernel(),
@@ -178,10 +182,10 @@ impl Shape {
     /// Rows by registers, or by `memcpy` if they are long.
     fn rows(&self) -> Choice {
         match self.target.is_far() {
-            true => Choice::Rows { ahead: AHEAD_FAR },
+            true => Choice::Rows(Asked::IntoMemory),
             false if self.elem > Lines::LONGEST => Choice::Plain,
-            false if self.near => Choice::Rows { ahead: 0 },
-            false => Choice::Rows { ahead: AHEAD },
+            false if self.near => Choice::Rows(Asked::Not),
+            false => Choice::Rows(Asked::IntoCache),
         }
     }
 
@@ -253,11 +257,11 @@ mod tests {
             (16, 128, Dense, false, Far, "Plain", "OneLoad"),
             (48, 96, Packed, false, Memory, "Packed", "Packed"),
             (128, 256, Dense, true, Cached, "Lines { near: true }", "Lines { near: true }"),
-            (256, 512, Dense, true, Cached, "Rows { ahead: 0 }", "Lines { near: true }"),
-            (256, 512, Dense, false, Cached, "Rows { ahead: 16 }", "Lines { near: false }"),
+            (256, 512, Dense, true, Cached, "Rows(Not)", "Lines { near: true }"),
+            (256, 512, Dense, false, Cached, "Rows(IntoCache)", "Lines { near: false }"),
             (256, 512, Packed, false, Far, "Asking { packed: true }", "Asking { packed: true }"),
-            (256, 768, Packed, false, Far, "Rows { ahead: 8 }", "Asking { packed: true }"),
-            (256, 2048, Dense, false, Far, "Rows { ahead: 8 }", "Lines { near: false }"),
+            (256, 768, Packed, false, Far, "Rows(IntoMemory)", "Asking { packed: true }"),
+            (256, 2048, Dense, false, Far, "Rows(IntoMemory)", "Lines { near: false }"),
             (272, 544, Dense, false, Far, "RowsPast", "Asking { packed: false }"),
             (1024, 2048, Packed, false, Far, "RowsPast", "Asking { packed: true }"),
             (4096, 8192, Dense, false, Memory, "RowsPast", "Asking { packed: false }"),

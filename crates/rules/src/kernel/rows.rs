@@ -9,20 +9,21 @@
 
 use std::arch::x86_64::*;
 
-use super::choice::{AHEAD, AHEAD_FAR};
+use super::choice::Asked;
 use super::stream::{self, LINE};
-use super::strided::{Kernel, Loop, Plane, runs_ahead};
+use super::strided::{ASKED_AHEAD, Kernel, Loop, Plane, runs_ahead};
 
-/// So many bytes of rows lie at most between one that is copied and the one whose lines are asked for.
-const ASKED_AHEAD: usize = 4096;
+/// Rows between one that is copied and the one whose lines are asked for, into a cache and into memory, at most: no more than
+/// [`ASKED_AHEAD`] bytes of them.
+const AHEAD: usize = 16;
+const AHEAD_FAR: usize = 8;
 
-/// The kernel for rows of a line and more, each asked for so many rows before its turn, 0 for not at all, on a processor that has these
-/// registers.
-pub(super) fn kernel(ahead: usize) -> Kernel {
-    match ahead {
-        0 => run::<0>,
-        1..AHEAD => run::<AHEAD_FAR>,
-        _ => run::<AHEAD>,
+/// The kernel for rows of a line and more, on a processor that has these registers.
+pub(super) fn kernel(asked: Asked) -> Kernel {
+    match asked {
+        Asked::Not => run::<0>,
+        Asked::IntoCache => run::<AHEAD>,
+        Asked::IntoMemory => run::<AHEAD_FAR>,
     }
 }
 
@@ -52,7 +53,7 @@ unsafe fn run_past(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     for k in 0..abreast {
         // SAFETY: by the caller, for this row of elements and that of the second half.
         unsafe {
-            follow_two(
+            follow::<true>(
                 elem,
                 inner,
                 halves,
@@ -70,8 +71,14 @@ unsafe fn run_past(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
         let apart = Apart { src: half as isize * inner.src, dst: half as isize * inner.dst };
         // SAFETY: by the caller, for this row of elements: its halves, and what is left of it.
         unsafe {
-            follow_two(elem, halves, apart, src, dst);
-            follow(elem, ends, src.wrapping_offset(2 * apart.src), dst.wrapping_offset(2 * apart.dst));
+            follow::<true>(elem, halves, apart, src, dst);
+            follow::<false>(
+                elem,
+                ends,
+                apart,
+                src.wrapping_offset(2 * apart.src),
+                dst.wrapping_offset(2 * apart.dst),
+            );
         }
     }
 }
@@ -84,19 +91,25 @@ struct Apart {
     dst: isize,
 }
 
-/// Moves rows that follow each other from `dst` on, and as many some way on in turn with them, line by line.
+/// Moves rows that follow each other from `dst` on; if `TWO`, as many some way on in turn with them, line by line.
 ///
 /// # Safety
-/// As for [`run_past`], for one loop and that which lies `apart`.
+/// As for [`run_past`], for one loop, and if `TWO` for that which lies `apart`.
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn follow_two(elem: usize, rows: Loop, apart: Apart, src: *const u8, dst: *mut u8) {
+unsafe fn follow<const TWO: bool>(elem: usize, rows: Loop, apart: Apart, src: *const u8, dst: *mut u8) {
     let ahead = runs_ahead(elem) * rows.src;
     let (mut src, mut dst, mut at) = (src, dst, dst.addr().wrapping_neg() % LINE);
     // SAFETY: by the caller: what is read lies in a row, or is masked; every line that is stored is filled by one row or by two.
     unsafe {
         if rows.count > 0 {
             std::ptr::copy_nonoverlapping(src, dst, at);
-            std::ptr::copy_nonoverlapping(src.wrapping_offset(apart.src), dst.wrapping_offset(apart.dst), at);
+            if TWO {
+                std::ptr::copy_nonoverlapping(
+                    src.wrapping_offset(apart.src),
+                    dst.wrapping_offset(apart.dst),
+                    at,
+                );
+            }
             dst = dst.add(at);
         }
         for row in 0..rows.count {
@@ -104,20 +117,31 @@ unsafe fn follow_two(elem: usize, rows: Loop, apart: Apart, src: *const u8, dst:
             let (asked, asked_other) = (src.wrapping_offset(ahead), other.wrapping_offset(ahead));
             while at + LINE <= elem {
                 stream::ask(asked.wrapping_add(at));
-                stream::ask(asked_other.wrapping_add(at));
+                if TWO {
+                    stream::ask(asked_other.wrapping_add(at));
+                }
                 _mm512_stream_si512(dst.cast(), _mm512_loadu_si512(src.add(at).cast()));
-                _mm512_stream_si512(dst.offset(apart.dst).cast(), _mm512_loadu_si512(other.add(at).cast()));
+                if TWO {
+                    _mm512_stream_si512(
+                        dst.offset(apart.dst).cast(),
+                        _mm512_loadu_si512(other.add(at).cast()),
+                    );
+                }
                 (at, dst) = (at + LINE, dst.add(LINE));
             }
             let left = elem - at;
             if left > 0 && row + 1 == rows.count {
                 std::ptr::copy_nonoverlapping(src.add(at), dst, left);
-                std::ptr::copy_nonoverlapping(other.add(at), dst.offset(apart.dst), left);
+                if TWO {
+                    std::ptr::copy_nonoverlapping(other.add(at), dst.offset(apart.dst), left);
+                }
             } else if left > 0 {
                 stream::ask(asked.wrapping_add(at));
-                stream::ask(asked_other.wrapping_add(at));
                 _mm512_stream_si512(dst.cast(), joined(src, at, left, rows.src));
-                _mm512_stream_si512(dst.offset(apart.dst).cast(), joined(other, at, left, rows.src));
+                if TWO {
+                    stream::ask(asked_other.wrapping_add(at));
+                    _mm512_stream_si512(dst.offset(apart.dst).cast(), joined(other, at, left, rows.src));
+                }
                 dst = dst.add(LINE);
             }
             at = (LINE - left) % LINE;
@@ -138,41 +162,6 @@ unsafe fn joined(src: *const u8, at: usize, left: usize, next: isize) -> __m512i
     unsafe {
         let line = _mm512_maskz_loadu_epi8(mine, src.add(at).cast());
         _mm512_mask_loadu_epi8(line, !mine, src.wrapping_offset(next).wrapping_sub(left).cast())
-    }
-}
-
-/// Moves rows that follow each other from `dst` on.
-///
-/// # Safety
-/// As for [`run_past`], for one loop.
-#[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn follow(elem: usize, rows: Loop, src: *const u8, dst: *mut u8) {
-    let ahead = runs_ahead(elem) * rows.src;
-    let (mut src, mut dst, mut at) = (src, dst, dst.addr().wrapping_neg() % LINE);
-    // SAFETY: by the caller: what is read lies in a row, or is masked; every line that is stored is filled by one row or by two.
-    unsafe {
-        if rows.count > 0 {
-            std::ptr::copy_nonoverlapping(src, dst, at);
-            dst = dst.add(at);
-        }
-        for row in 0..rows.count {
-            let asked = src.wrapping_offset(ahead);
-            while at + LINE <= elem {
-                stream::ask(asked.wrapping_add(at));
-                _mm512_stream_si512(dst.cast(), _mm512_loadu_si512(src.add(at).cast()));
-                (at, dst) = (at + LINE, dst.add(LINE));
-            }
-            let left = elem - at;
-            if left > 0 && row + 1 == rows.count {
-                std::ptr::copy_nonoverlapping(src.add(at), dst, left);
-            } else if left > 0 {
-                stream::ask(asked.wrapping_add(at));
-                _mm512_stream_si512(dst.cast(), joined(src, at, left, rows.src));
-                dst = dst.add(LINE);
-            }
-            at = (LINE - left) % LINE;
-            src = src.wrapping_offset(rows.src);
-        }
     }
 }
 

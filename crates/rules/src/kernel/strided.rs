@@ -154,7 +154,7 @@ pub(super) const LONGEST_ASKED: usize = 4096;
 /// How many runs ahead, at least.
 const AHEAD: isize = 2;
 /// How many bytes of runs ahead, from memory.
-const ASKED_AHEAD: usize = 4096;
+pub(super) const ASKED_AHEAD: usize = 4096;
 
 /// So many runs lie between one that is copied and the one whose lines are asked for.
 pub(super) fn runs_ahead(elem: usize) -> isize {

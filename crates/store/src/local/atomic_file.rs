@@ -64,7 +64,6 @@ pub(crate) fn write(
 }
 
 /// Writes a file that has no name before it has all its bytes. `None` where the system does not make those.
-#[cfg(target_os = "linux")]
 fn write_nameless(
     path: &Path,
     data: &[u8],
@@ -138,15 +137,8 @@ fn name(file: &File, path: &Path) -> io::Result<Placed> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn write_nameless(
-    _: &Path,
-    _: &[u8],
-    _: bool,
-    _: Before<'_>,
-    _: Opening<'_>,
-    _: &Nameless,
-) -> io::Result<Option<Placed>> {
-    Ok(None)
+fn name(_file: &File, _path: &Path) -> io::Result<Placed> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 fn name_if_absent(file: &File, temporary: &Path, path: &Path) -> io::Result<Placed> {
