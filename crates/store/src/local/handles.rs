@@ -16,8 +16,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 
-use super::readahead;
-
 /// How many files one store keeps open in one process.
 pub(crate) const CAPACITY: usize = 128;
 
@@ -33,8 +31,6 @@ pub(crate) struct Handle {
     pub(crate) started: AtomicU64,
     /// Whether it lies on a file system of this machine, once somebody asked.
     lies_here: OnceLock<bool>,
-    /// Whether the system reads far ahead in it, once somebody asked.
-    far_ahead: OnceLock<bool>,
     /// For short reads apart from the others; `None` inside where there can be none.
     aside: OnceLock<Option<File>>,
     /// Where the last read in order ended.
@@ -47,6 +43,8 @@ pub(crate) struct Handle {
 const SHORT: usize = 16 << 10;
 /// It is apart if it begins so far behind where the last read ended.
 const FAR: u64 = 256 << 10;
+/// What is no farther apart is no farther than the next page.
+const PAGE: u64 = 4 << 10;
 /// A run of more bytes is worth the system's own reading ahead.
 const STREAM: u64 = 1 << 20;
 
@@ -64,6 +62,18 @@ impl Handle {
             self.end.store(offset.saturating_add(len as u64), Ordering::Relaxed);
         }
         file.unwrap_or(&self.file)
+    }
+
+    /// All up to `end` is asked for in order, by the descriptor for that.
+    pub(crate) fn is_asked_in_order(&self, end: u64) {
+        self.end.store(end, Ordering::Relaxed);
+    }
+
+    /// Whether a run is what comes next to who reads the file in order: it begins in the file's first page, or in the page behind what was
+    /// read last at the latest. Never on file systems of other machines: who knows what they do.
+    pub(crate) fn is_next(&self, offset: u64) -> bool {
+        let end = self.end.load(Ordering::Relaxed);
+        offset.checked_sub(end).is_some_and(|apart| apart <= PAGE) && self.lies_here()
     }
 
     /// The system is told of these ranges, offset and length, and of no others.
@@ -97,10 +107,6 @@ impl Handle {
     pub(crate) fn continues(&self, offset: u64, len: u64) -> bool {
         let end = self.end.load(Ordering::Relaxed);
         len > STREAM && end > 0 && offset.checked_sub(end).is_some_and(|apart| apart <= FAR)
-    }
-
-    pub(super) fn reads_far_ahead(&self) -> bool {
-        *self.far_ahead.get_or_init(|| self.lies_here() && readahead::is_far(&self.file))
     }
 
     /// Whether it lies on a file system of this machine.
@@ -192,7 +198,6 @@ impl Handles {
             name_is_durable,
             started,
             lies_here: OnceLock::new(),
-            far_ahead: OnceLock::new(),
             aside: OnceLock::new(),
             end: AtomicU64::new(0),
             told: Mutex::new(Vec::new()),
@@ -358,5 +363,22 @@ mod tests {
         assert!(!handle.continues(4 << 20, 1 << 20), "short runs are told of");
         assert!(!handle.continues(5 << 20, 4 << 20), "it begins elsewhere");
         assert!(!handle.continues(0, 4 << 20), "it is before what was read");
+    }
+
+    #[test]
+    fn what_begins_a_file_or_where_the_last_read_ended_is_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, "bytes").unwrap();
+        let (handle, _) = Handles::default().get("a", &Place::at(&path), false).unwrap();
+        let next = || [0, 248, 1 << 20, (1 << 20) + 90, 2 << 20].map(|offset| handle.is_next(offset));
+        if !handle.lies_here() {
+            return;
+        }
+        assert_eq!(next(), [true, true, false, false, false]);
+        handle.to_read(248, 1 << 20);
+        assert_eq!(next(), [false, false, false, false, false], "these are before it, and far behind it");
+        handle.to_read(0, 1 << 20);
+        assert_eq!(next(), [false, false, true, true, false]);
     }
 }
