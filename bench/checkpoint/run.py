@@ -46,9 +46,11 @@ CALL = re.compile(
     r"(?P<call>\w+)\((?:AT_FDCWD|\d+)<(?P<path>[^>]*)>.* = (?P<result>\d+)(?:<(?P<opened>[^>]*)>)?"
 )
 SIZES = {"256 KiB": 16, "16 MiB": 64, "128 MiB": 128}
-sys.path.insert(0, str(ROOT / "examples" / "gray_scott"))
+BEST = " | against the best of MPI-IO and HDF5"
+sys.path += [str(ROOT / "examples" / "gray_scott"), str(ROOT / "bench")]
 
 from job import mpi_environment  # noqa: E402
+from measure import settle  # noqa: E402
 
 
 @dataclass
@@ -87,6 +89,7 @@ class Cell:
 
     first: list[float] = field(default_factory=list)  # what precedes the first checkpoint
     seconds: list[float] = field(default_factory=list)
+    cold: list[float] = field(default_factory=list)  # restarts of files that are not in memory
     counts: Counts = field(default_factory=Counts)  # of one checkpoint or restart
     once: Counts = field(default_factory=Counts)  # of a run besides
 
@@ -234,7 +237,9 @@ def pixie(bench: Bench, given: argparse.Namespace) -> str:
             found = restarts(bench, given.rounds, "pixie3d", SIZES[label], steps, ranks, patterns)
             rows += [(f"{label} x {ranks} {what}", cells) for what, cells in found]
     out += "### Restart on the same, half and 5/4 as many ranks, from the page cache\n\n"
-    return out + read_table(bench.ways, rows)
+    out += read_table(bench.ways, rows)
+    out += "### The same from the device: programs that just began, of files that are not in memory\n\n"
+    return out + cold_table(bench.ways, rows)
 
 
 def strided(bench: Bench, given: argparse.Namespace) -> str:
@@ -256,7 +261,9 @@ def strided(bench: Bench, given: argparse.Namespace) -> str:
         found = restarts(bench, given.rounds, "strided", blocks, steps, ranks, patterns)
         rows += [(f"{ranks} ranks, {what}", cells) for what, cells in found]
     out += "### Read back: uniform in the pattern of the writers, other in one run per rank\n\n"
-    return out + read_table(bench.ways, rows)
+    out += read_table(bench.ways, rows)
+    out += "### The same from the device: programs that just began, of files that are not in memory\n\n"
+    return out + cold_table(bench.ways, rows)
 
 
 def aggregated(given: argparse.Namespace, folder: Path) -> str:
@@ -315,9 +322,10 @@ def restarts(
         found: dict[str, Cell] = {way: Cell() for way in bench.ways}
         for _ in range(count):
             for way in bench.ways:
-                found[way].seconds += bench.run(
-                    "read", readers, kernel, way, size, steps, 0, writers, pattern
-                ).seconds
+                read = ("read", readers, kernel, way, size)
+                found[way].seconds += bench.run(*read, steps, 0, writers, pattern).seconds
+                settle([bench.folder / "data" / way], forget=True)
+                found[way].cold += bench.run(*read, 1, 0, writers, pattern).seconds
         for way in bench.ways[: bench.counts]:
             found[way].counts = bench.counted("read", readers, kernel, way, size, 1, 0, writers, pattern)
         out.append((f"{pattern} on {readers}" if pattern != "boxes" else f"on {readers}", found))
@@ -333,9 +341,7 @@ def restart_counts(ranks: int) -> list[int]:
 def write_table(ways: list[str], rows: list[tuple[str, dict[str, Cell]]]) -> str:
     """Times, requests and bytes of writing."""
     head = "| per checkpoint | " + " | ".join(f"{way} ms" for way in ways)
-    head += " | against the best of MPI-IO and HDF5 | " + " | ".join(
-        f"{way} writes, syncs, MB" for way in ways
-    )
+    head += BEST + " | " + " | ".join(f"{way} writes, syncs, MB" for way in ways)
     head += " | drystone once"
     out = head + " |\n" + "|---" * (2 * len(ways) + 3) + "|\n"
     for label, cells in rows:
@@ -349,12 +355,23 @@ def write_table(ways: list[str], rows: list[tuple[str, dict[str, Cell]]]) -> str
 def read_table(ways: list[str], rows: list[tuple[str, dict[str, Cell]]]) -> str:
     """The same of reading."""
     head = "| per restart | " + " | ".join(f"{way} ms" for way in ways)
-    head += " | against the best of MPI-IO and HDF5 | " + " | ".join(f"{way} reads, MB" for way in ways)
+    head += BEST + " | " + " | ".join(f"{way} reads, MB" for way in ways)
     out = head + " |\n" + "|---" * (2 * len(ways) + 2) + "|\n"
     for label, cells in rows:
         times = " | ".join(f"{middle(cells[way]):.2f}" for way in ways)
         counts = " | ".join(f"{cells[way].counts.reads}, {cells[way].counts.read / 1e6:.3f}" for way in ways)
         out += f"| {label} | {times} | {ratio(cells)} | {counts} |\n"
+    return out + "\n"
+
+
+def cold_table(ways: list[str], rows: list[tuple[str, dict[str, Cell]]]) -> str:
+    """Times of restarts of what is not in memory."""
+    head = "| per restart | " + " | ".join(f"{way} ms" for way in ways) + BEST
+    out = head + " |\n" + "|---" * (len(ways) + 2) + "|\n"
+    for label, cells in rows:
+        cold = {way: Cell(seconds=cells[way].cold) for way in ways}
+        times = " | ".join(f"{middle(cold[way]):.2f}" for way in ways)
+        out += f"| {label} | {times} | {ratio(cold)} |\n"
     return out + "\n"
 
 
@@ -396,7 +413,9 @@ fill values; `files` is a file per process. All but Drystone make a new file per
 Drystone's container is opened once. Times are medians of the slowest rank; below 1 is faster in the column of ratios. Requests
 and bytes are exact, of all ranks together: of Drystone for a further checkpoint, and beside it (`once`) what a run adds, whatever
 its length: the container, its logs, and closing them. What Drystone maps out of the page cache is in no count of reads. Ranks share
-{os.cpu_count()} cores, so more ranks than that show what is asked of a file system, not how a cluster would scale.
+{os.cpu_count()} cores, so more ranks than that show what is asked of a file system, not how a cluster would scale. A restart from the page
+cache reads what was just written; one from the device is what a job meets that begins anew: its files were synced and dropped from memory
+(`posix_fadvise`), and what a program does but once is in its time.
 
 {busy}{text}"""
 

@@ -18,5 +18,6 @@ def test_the_kernels_write_and_read_in_every_way(prefix, tmp_path):
     options = ["--quick", "--prefix", prefix, "--folder", tmp_path]
     said = succeed(sys.executable, run, *options, timeout=300).stdout
     rows = [line for line in said.splitlines() if line.startswith(("| 256 KiB", "| 2 ranks"))]
-    assert len(rows) == 4
+    assert len(rows) == 6
+    assert said.count("from the device") == 2
     assert "| drystone ms | mpiio ms |" in said
