@@ -18,6 +18,8 @@ const LEAST: u64 = 512 << 10;
 const STREAM: u64 = 8 << 20;
 /// When so much was told of, no more is: it would be in the way of what is read first.
 const MOST: u64 = 32 << 20;
+/// A table has some dozens of bytes for each subchunk.
+const TABLE: u64 = 1 << 20;
 /// Holes up to this size are in pages that are read anyway.
 const HOLE: u64 = 4 << 10;
 
@@ -44,6 +46,15 @@ pub fn ahead(requests: impl Iterator<Item = (u32, Range<u64>)>) -> Vec<(u32, Ran
         short
     });
     requests
+}
+
+/// What to tell of subchunk tables (source, position, length) that are needed before a read is planned, each of which is waited for by itself.
+/// Nothing of a single one, and of none that is too long to be one: nobody has checked what they say of themselves.
+pub fn ahead_of_tables(tables: impl Iterator<Item = (u32, u64, u64)>) -> Vec<(u32, Range<u64>)> {
+    let bytes = |(source, position, len): (u32, u64, u64)| (source, position..position.saturating_add(len));
+    let mut told: Vec<_> = tables.filter(|(_, _, len)| *len <= TABLE).map(bytes).collect();
+    told.sort_unstable_by_key(|(source, range)| (*source, range.start));
+    if told.len() < 2 { Vec::new() } else { told }
 }
 
 #[cfg(test)]
@@ -83,5 +94,14 @@ mod tests {
         let longer: Vec<Range<u64>> = (0..8).map(|k| 10 * k * M..(10 * k + 7) * M).collect();
         assert_eq!(told(&longer), longer[..5], "the last of few is told of, too");
         assert_eq!(told(&[0..u64::MAX, 5..u64::MAX]), []);
+    }
+
+    #[test]
+    fn tables_are_told_of_together_in_the_order_in_which_they_lie() {
+        let told = |tables: &[(u32, u64, u64)]| ahead_of_tables(tables.iter().copied());
+        assert_eq!(told(&[(3, M, 90), (1, 7, 90), (1, 5, 2)]), [(1, 5..7), (1, 7..97), (3, M..M + 90)]);
+        assert_eq!(told(&[(3, M, 90)]), []);
+        assert_eq!(told(&[(3, M, 90), (3, 0, u64::MAX)]), [], "what cannot be a table is not counted");
+        assert_eq!(told(&[(3, u64::MAX, 90), (3, 0, 9)])[1], (3, u64::MAX..u64::MAX), "nobody checked it");
     }
 }

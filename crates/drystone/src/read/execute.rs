@@ -27,7 +27,7 @@ use drystone_plan::layout;
 use drystone_plan::parts::Part;
 use drystone_plan::read_plan::{ReadPlan, Work};
 use drystone_rules::{Dim, StridedCopy};
-use drystone_store::Request;
+use drystone_store::{Reply, Request};
 use drystone_transform::checks::crc_units;
 use drystone_transform::{Chain, Logical, Scratch};
 
@@ -217,12 +217,19 @@ fn each_on(
 
 /// Tells the store what will be read. Checks are told of with the rest, though they are read first.
 fn announce(reading: &Reading, plan: &ReadPlan, needed: &Needed<'_>, sources: &Sources<'_>) {
-    let told = plan.ahead(|request| needed.is_missing(request));
-    for of_source in told.chunk_by(|a, b| a.0 == b.0) {
+    tell(reading, &plan.ahead(|request| needed.is_missing(request)), sources, false);
+}
+
+/// Tells the store of ranges of sources, given in order; `alike`: where it needs not be told of those of one, it needs not of the others'.
+pub(super) fn tell(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>, alike: bool) {
+    for of_source in ranges.chunk_by(|a, b| a.0 == b.0) {
         let Some(Ok(key)) = of_source.first().map(|(source, _)| sources.key(*source)) else { continue };
         let ranges = of_source.iter().map(|(_, range)| (range.start, range.end - range.start)).collect();
         // A hint: nobody waits for it, and a failure shows in the read itself.
-        drop(reading.inner.store.submit(Request::Expect { key, ranges }));
+        let told = reading.inner.store.submit(Request::Expect { key, ranges });
+        if alike && told.is_ready() && matches!(told.wait(), Ok(Reply::Expected { needless: true })) {
+            return;
+        }
     }
 }
 

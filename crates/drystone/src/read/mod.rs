@@ -29,6 +29,7 @@ use drystone_format::keys;
 use drystone_format::schema::Variable;
 use drystone_format::source::Source;
 use drystone_format::table::{self, Subchunk};
+use drystone_plan::ahead::ahead_of_tables;
 use drystone_plan::in_order::in_order;
 use drystone_plan::layout::{Device, Profile, predict_read, under_way};
 use drystone_plan::listing::Listing;
@@ -583,9 +584,20 @@ impl Reading {
 
     /// The tables of the cut blocks that show, by slot and candidate.
     fn tables(&self, slots: &[Slot], resolved: &[Resolved], sources: &Sources<'_>) -> Result<Tables> {
-        let mut tables = Tables::new();
+        let (mut tables, mut missing) = (Tables::new(), Vec::new());
         for at in read_plan::needed_tables(slots, resolved) {
-            tables.insert(at, self.table(&slots[at.0].candidates[at.1].entry, sources)?);
+            let entry = &slots[at.0].candidates[at.1].entry;
+            let source = sources.get(entry.source)?;
+            match self.inner.tables.find(&(source.writer, source.part, entry.piece.position)) {
+                Some(table) => drop(tables.insert(at, table)),
+                None => missing.push((at, entry)),
+            }
+        }
+        let place = |entry: &Entry| (entry.source, entry.piece.position, entry.piece.length);
+        let told = ahead_of_tables(missing.iter().map(|(_, entry)| place(entry)));
+        execute::tell(self, &told, sources, true);
+        for (at, entry) in missing {
+            tables.insert(at, self.table(entry, sources)?);
         }
         Ok(tables)
     }
