@@ -69,6 +69,37 @@ const TABLE_CACHE: usize = 8 << 20;
 pub(crate) struct Batch {
     pub(crate) ops: Vec<SchemaOp>,
     pub(crate) preview: Arc<Schema>,
+    /// The schema on which it began.
+    base: Arc<Schema>,
+}
+
+impl Batch {
+    /// Adds operations, all or none; `version` is the commit that will hold them. `true` if anything changed.
+    ///
+    /// The preview is changed in place: a copy for every operation would make n of them cost n times n. What a failed one left half done
+    /// goes by applying those before it again.
+    fn extend(&mut self, ops: Vec<SchemaOp>, version: u64) -> Result<bool> {
+        match apply_all(&ops, Arc::make_mut(&mut self.preview), version) {
+            Ok(changed) => {
+                self.ops.extend(ops);
+                Ok(changed)
+            }
+            Err(failure) => {
+                let mut preview = (*self.base).clone();
+                apply_all(&self.ops, &mut preview, version)?;
+                self.preview = Arc::new(preview);
+                Err(failure)
+            }
+        }
+    }
+}
+
+fn apply_all(ops: &[SchemaOp], schema: &mut Schema, version: u64) -> Result<bool> {
+    let mut changed = false;
+    for op in ops {
+        changed |= op.apply(schema, version)?;
+    }
+    Ok(changed)
 }
 
 pub(crate) struct Inner {
@@ -474,14 +505,7 @@ impl Container {
         self.inner.require_writable()?;
         let mut batch = lock(&self.inner.batch);
         if let Some(batch) = batch.as_mut() {
-            let mut preview = (*batch.preview).clone();
-            let mut changed = false;
-            for op in &ops {
-                changed |= op.apply(&mut preview, self.snapshot().version() + 1)?;
-            }
-            batch.preview = Arc::new(preview);
-            batch.ops.extend(ops);
-            return Ok(changed);
+            return batch.extend(ops, self.snapshot().version() + 1);
         }
         drop(batch);
         self.commit_ops(&ops)
@@ -490,10 +514,7 @@ impl Container {
     fn commit_ops(&self, ops: &[SchemaOp]) -> Result<bool> {
         let done = transaction::transact(&self.inner, |base, version| {
             let mut schema = (*base.schema).clone();
-            let mut changed = false;
-            for op in ops {
-                changed |= op.apply(&mut schema, version)?;
-            }
+            let changed = apply_all(ops, &mut schema, version)?;
             Ok(if changed {
                 Decision::Apply(Box::new(Change { schema: Some(schema), ..Change::default() }))
             } else {
@@ -516,7 +537,7 @@ impl Container {
         if batch.is_some() {
             return Err(Error::invalid("a batch is open already; batches do not nest"));
         }
-        *batch = Some(Batch { ops: Vec::new(), preview });
+        *batch = Some(Batch { ops: Vec::new(), base: preview.clone(), preview });
         Ok(())
     }
 

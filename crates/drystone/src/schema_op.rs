@@ -1,6 +1,6 @@
 //! Schema operations: pure functions on a schema, so that a commit can replay them on a newer one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use drystone_dataset::{Access, Axes, Diagnostic, Diagnostics};
 use drystone_format::MAX_NDIM;
@@ -393,7 +393,7 @@ fn delete(schema: &mut Schema, path: &str) -> Result<bool> {
     } else {
         return Err(no_such(schema, path));
     }
-    let named: Vec<u32> = schema
+    let named: HashSet<u32> = schema
         .names
         .values()
         .filter_map(|n| if let Name::Variable(id) = n { Some(*id) } else { None })
