@@ -104,7 +104,8 @@ def assign(container: Container, path: str, member: str | None, key: Any, value:
         raise InvalidArgumentError(
             f"{name}: an array of shape {array.shape} does not fit into {wanted.shape}"
         ) from None
-    array = array[tuple(slice(None, None, -1 if back else None) for back in flip)]
+    # With an ellipsis an array of no axes stays one: without, a text would come out.
+    array = array[(..., *(slice(None, None, -1 if back else None) for back in flip))]
     assign_box(container, path, member, start, array)
 
 

@@ -19,6 +19,16 @@ def test_texts_of_any_length_come_back(container, dtype):
     assert V[1, 1] == TEXTS[4]
 
 
+def test_one_text_is_assigned_to_a_variable_of_no_axes(container):
+    # An object array of no axes that is indexed with () is its element, and a `str` has no shape: this was an AttributeError.
+    V = container.create_variable("s", str)
+    V[...] = "größe"
+    assert (V[()], V[...].shape) == ("größe", ())
+    T = container.create_variable("t", str, steps=True)
+    T[2] = "zwei"
+    assert T[...].tolist() == ["", "", "zwei"]
+
+
 @pytest.mark.parametrize(
     "value",
     [["a", "bc"], ("a", "bc"), np.array(["a", "bc"]), np.array(["a", "bc"], object), np.array(["a", "bc"], np.dtypes.StringDType()),
