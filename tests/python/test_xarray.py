@@ -189,6 +189,83 @@ def test_regions_that_are_not_aligned_with_anything_are_written_at_the_same_time
         whole.drystone.to_container(path, region={"y": slice(1, 61)})
 
 
+@pytest.mark.parametrize("part", [slice(1, 3), slice(-2, None), slice(1, None)])
+def test_a_region_of_steps_counts_those_that_are_there(path, part):
+    # Steps 0, 10, 20 are shown as three cells along their axis. A region of the last two was written to the steps 10 and 11.
+    with dry.create(path) as c:
+        c.create_variable("T", "f4", (3,), dims=("x",), steps=True)
+        c.create_variable("other", "f4", (3,), dims=("x",), steps=True)
+        with c.writer(rank=0, nranks=1) as w:
+            for step in (0, 10, 20):
+                with w.step(step):
+                    w.put("other", np.zeros(3, "f4"))
+                    if step != 10:
+                        w.put("T", np.full(3, step, "f4"))
+    with xr.open_dataset(path, engine="drystone") as ds:
+        expected = ds.T.values
+    values = np.arange(6, dtype="f4").reshape(2, 3)
+    for dataset in (xr.Dataset({"T": (("step", "x"), values)}),) * 2:
+        dataset.chunk().drystone.to_container(path, region={"step": part})
+    expected[part] = values
+    with xr.open_dataset(path, engine="drystone") as ds:
+        assert ds.step.values.tolist() == [0, 10, 20]
+        np.testing.assert_array_equal(ds.T.values, expected)
+
+
+@pytest.mark.parametrize(
+    "region",
+    [
+        {"step": slice(0, 3)},
+        {"step": slice(2, 4)},
+        {"step": slice(3, 5)},
+        {"x": slice(1, 4)},
+        {"x": slice(0, 4)},
+    ],
+)
+def test_a_region_that_does_not_fit_writes_nothing(path, region):
+    with dry.create(path) as c:
+        T = c.create_variable("T", "f4", (3,), dims=("x",), steps=True)
+        T[0], T[1], T[2] = np.zeros((3, 3), "f4")
+    with pytest.raises(dry.ConflictError, match="do not fit"):
+        xr.Dataset({"T": (("step", "x"), np.ones((2, 3), "f4"))}).drystone.to_container(path, region=region)
+    with dry.open(path) as c:
+        assert c["T"].shape == (3, 3)
+        assert not c["T"][...].any()
+
+
+@pytest.mark.parametrize("mode", ["w", "w-", "x", "append"])
+def test_a_region_keeps_the_container_whatever_mode_is_named(path, mode):
+    weather(0, 2).drystone.to_container(path)
+    with pytest.raises(dry.InvalidArgumentError, match="mode"):
+        weather(0, 2).drystone.to_container(path, mode, region={"y": slice(0, 5)})
+    if mode not in ("w", "w-"):
+        with pytest.raises(dry.InvalidArgumentError, match="mode is one of"):
+            weather(0, 2).drystone.to_container(path, mode)
+    with xr.open_dataset(path, engine="drystone") as ds:
+        assert_identical(ds.load(), weather(0, 2))
+
+
+@pytest.mark.parametrize("region", [{"y": 1}, {"y": slice(0, 4, 2)}, "auto"])
+def test_what_is_no_region_is_refused(path, region):
+    weather(0, 2).drystone.to_container(path)
+    with pytest.raises(dry.InvalidArgumentError, match="region"):
+        weather(0, 2).drystone.to_container(path, region=region)
+
+
+def test_times_that_the_stored_units_do_not_hold_are_not_appended(path):
+    # xarray encodes them in finer units, with a warning; the numbers of milliseconds were stored among those of days.
+    days = xr.Dataset({"t": ("time", [1.0, 2.0])}, {"time": np.array(["2000-01-01", "2000-01-02"], "M8[ns]")})
+    days.drystone.to_container(path, step_dim="time")
+    late = days.isel(time=[1]).assign_coords(time=np.array(["2000-01-03T00:00:00.5"], "M8[ns]"))
+    with (
+        pytest.warns(UserWarning, match="serialized"),
+        pytest.raises(dry.ConflictError, match="not whole numbers"),
+    ):
+        late.drystone.to_container(path, append_dim="time")
+    with xr.open_dataset(path, engine="drystone") as ds:
+        assert_identical(ds.load(), days)
+
+
 @pytest.mark.parametrize("compute", [True, False])
 def test_dask_arrays_are_written_chunk_by_chunk(path, compute):
     ds = weather(0, 8).chunk({"time": 3, "y": 2, "x": 4})

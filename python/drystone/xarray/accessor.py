@@ -30,6 +30,9 @@ _OF_VALUES = {
 }
 
 
+_MODES = ("w-", "w", "a", "r+")
+
+
 @xr.register_dataset_accessor("drystone")
 class DatasetAccessor:
     """What Drystone adds to datasets."""
@@ -81,6 +84,10 @@ class DatasetAccessor:
         if region is not None:
             dataset = _part_of_region(dataset, region)
         partly = append_dim is not None or region is not None
+        if partly and mode not in (None, "a", "r+"):
+            raise InvalidArgumentError(
+                f'append_dim= and region= go with the modes "a" and "r+", not {mode!r}'
+            )
         container, owned = _target(path, mode or ("a" if partly else "w-"), durability)
         try:
             below = container if group in (None, "", "/") else container.create_group(str(group))
@@ -129,6 +136,8 @@ class TreeAccessor:
 
 def _target(path: Any, mode: str, durability: Any) -> tuple[Container, bool]:
     """The container to write to, and whether it was opened here."""
+    if mode not in _MODES:
+        raise InvalidArgumentError(f"mode is one of {', '.join(_MODES)}, not {mode!r}")
     if isinstance(path, Container):
         return path, False
     if mode == "w-":
@@ -141,6 +150,11 @@ def _target(path: Any, mode: str, durability: Any) -> tuple[Container, bool]:
 
 
 def _part_of_region(dataset: xr.Dataset, region: Mapping[str, slice]) -> xr.Dataset:
+    if not isinstance(region, Mapping) or not all(isinstance(part, slice) for part in region.values()):
+        raise InvalidArgumentError(f"region is a dictionary of slices by dimension, not {region!r}")
+    for dim, part in region.items():
+        if part.step not in (None, 1):
+            raise InvalidArgumentError(f'the region of "{dim}" is {part}: only slices of step 1 are regions')
     unknown = region.keys() - dataset.sizes.keys()
     if unknown:
         raise InvalidArgumentError(f"the region names dimensions that the dataset has not: {sorted(unknown)}")
@@ -162,6 +176,7 @@ def _dump(
             raise TypeError(f"a name must be a string or None to be written, not {name!r}")
         if name == "":
             raise InvalidArgumentError("a name is '': the string must be length 1 or more to be written")
+    store.times = {str(name) for name, v in dataset.variables.items() if v.dtype.kind in "mM"}
     if store.adds_to_what_is_there:
         # Values are encoded as those are that they join: times by the same units, and so on.
         for name, there in store.get_variables().items():

@@ -74,12 +74,20 @@ class StoredArray(BackendArray):
 
 
 class Target:
-    """Where an array of `shape` is written to: a variable, from `start` on."""
+    """Where an array of `shape` is written to: a variable, from `start` on; `steps` are the steps of its first axis."""
 
-    def __init__(self, container: Container, path: str, start: Sequence[int], shape: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        container: Container,
+        path: str,
+        start: Sequence[int],
+        shape: tuple[int, ...],
+        steps: npt.NDArray[np.int64] | None = None,
+    ) -> None:
         self._container = container
         self._path = path
         self._start = tuple(start)
+        self._steps = steps
         self.shape = shape
         self.ndim = len(shape)
         self.dtype = container._handle.reading(path, None).element
@@ -92,4 +100,11 @@ class Target:
             array = array.astype(self.dtype)
         start = [run.start + first for run, first in zip(runs, self._start, strict=True)]
         box = np.broadcast_to(array, wanted.shape).reshape([run.count for run in runs])
-        assigning.assign_box(self._container, self._path, None, start, box)
+        if self._steps is None:
+            assigning.assign_box(self._container, self._path, None, start, box)
+            return
+        numbers = self._steps[runs[0].start : runs[0].start + runs[0].count]
+        for here in np.split(np.arange(len(numbers)), np.nonzero(np.diff(numbers) != 1)[0] + 1):
+            if len(here):
+                first = [int(numbers[here[0]]), *start[1:]]
+                assigning.assign_box(self._container, self._path, None, first, box[here[0] : here[-1] + 1])

@@ -31,6 +31,10 @@ _OF_STRINGS = {"_FillValue", "char_dim_name", "_Encoding"}
 _MEANINGLESS = {"source", "original_shape", "preferred_chunks", "dtype", "unlimited_dims", "coordinates"}
 
 
+_Place = tuple[list[int], npt.NDArray[np.int64] | None]
+"""The first cell of where values go, and the steps along the first axis where they do not simply follow on it."""
+
+
 class DrystoneStore(WritableCFDataStore):
     """Reads and writes the variables directly in a group."""
 
@@ -50,6 +54,8 @@ class DrystoneStore(WritableCFDataStore):
         self._region = dict(region or {})
         self._owned = owned
         self._appended: dict[str, int] = {}
+        self.times: set[str] = set()
+        """What holds times, which decide by their values in which units they can be stored."""
 
     @property
     def container(self) -> Container:
@@ -186,13 +192,13 @@ class DrystoneStore(WritableCFDataStore):
                 )
                 for name, variable in variables.items()
             ]
-        for path, start, variable in made:
-            writer.add(variable.data, Target(self.container, path, start, variable.shape))
+        for path, (start, steps), variable in made:
+            writer.add(variable.data, Target(self.container, path, start, variable.shape, steps))
 
     def _created(
         self, name: str, variable: xr.Variable, check_encoding: bool, unlimited_dims: Iterable[Any]
-    ) -> tuple[str, list[int], xr.Variable]:
-        """Path and first cell of where a variable goes."""
+    ) -> tuple[str, _Place, xr.Variable]:
+        """Path and cells of where a variable goes."""
         path = self._group._below(name)
         dims = tuple(str(dim) for dim in variable.dims)
         steps = self._step_dim in dims
@@ -227,12 +233,12 @@ class DrystoneStore(WritableCFDataStore):
             attrs=attrs,
         )
         first = self._next_step(()) if steps else 0
-        return path, [first, *(0 for _ in own)] if steps else [0 for _ in own], variable
+        return path, ([first, *(0 for _ in own)] if steps else [0 for _ in own], None), variable
 
     def _place(
         self, name: str, there: Variable | None, variable: xr.Variable, dims: tuple[str, ...]
-    ) -> list[int]:
-        """The first cell of a region or of appended steps."""
+    ) -> _Place:
+        """The cells of a region or of appended steps."""
         if there is None:
             raise ConflictError(f'there is no variable "{name}" to write a region of')
         own = there.dims or ()
@@ -241,29 +247,39 @@ class DrystoneStore(WritableCFDataStore):
             raise ConflictError(f'"{name}" is stored with the dimensions {stored}, not {dims}')
         if self._append and not there.has_steps:
             raise ConflictError(f'"{name}" has no steps to append to')
+        self._require_same_units(name, there, variable)
+        shown = self._steps(v for _, v in self._stored()).get(stored[0]) if there.has_steps else None
         sizes = dict(zip(own, there.shape[there.has_steps :], strict=True))
-        start = []
+        start, steps = [], None
         for dim, count in variable.sizes.items():
             part = self._region.get(str(dim))
-            if there.has_steps and dim == stored[0]:
-                numbers = self._steps([there])[stored[0]]
-                if part is None:
-                    start.append(self._next_step(numbers) if self._append else 0)
-                else:
-                    start.append(int(numbers[part.start or 0]) if len(numbers) else part.start or 0)
+            of_steps = there.has_steps and dim == stored[0]
+            if of_steps and self._append:
+                start.append(self._next_step(()))
                 continue
-            first = 0 if part is None else part.start or 0
-            wanted = count if part is None or part.stop is None else part.stop - first
-            if (
-                wanted != count
-                or (part is None and sizes[str(dim)] != count)
-                or first + count > sizes[str(dim)]
-            ):
-                raise ConflictError(
-                    f'"{name}" has {sizes[str(dim)]} cells along "{dim}", which {count} from {first} on do not fit'
+            size = len(shown) if of_steps and shown is not None else sizes[str(dim)]
+            first, stop, _ = (part or slice(None)).indices(size)
+            beyond = part is not None and part.stop is not None and part.stop > size
+            if stop - first != count or beyond:
+                asked = (
+                    f"{count} from {first} on" if part is None or part.start is None else _shown(part, count)
                 )
+                raise ConflictError(f'"{name}" has {size} cells along "{dim}", which {asked} do not fit')
+            if of_steps and shown is not None:
+                steps = shown[first:stop]
             start.append(first)
-        return start
+        return start, steps
+
+    def _require_same_units(self, name: str, there: Variable, variable: xr.Variable) -> None:
+        """Times are stored in other units where those that are there would not hold them exactly: then they do not join them."""
+        if name not in self.times and "calendar" not in variable.attrs:
+            return
+        stored, given = there.attrs.get("units"), variable.attrs.get("units")
+        if _unit_of_time(stored) != _unit_of_time(given):
+            raise ConflictError(
+                f'"{name}" is stored in "{stored}", in which these times are not whole numbers: round them, or store the '
+                "variable in finer units or as float64 to begin with"
+            )
 
     def _next_step(self, own: Iterable[int]) -> int:
         """Where the steps that are written now begin: behind those of the dimension."""
@@ -273,6 +289,15 @@ class DrystoneStore(WritableCFDataStore):
             numbers = self._steps(self._with_dim(stored, dim)).get(dim, np.empty(0, np.int64))
             self._appended[dim] = int(numbers[-1]) + 1 if len(numbers) else 0
         return self._appended[dim]
+
+
+def _unit_of_time(units: Any) -> str:
+    """The unit of `hours since 2026-01-01`."""
+    return str(units).partition(" ")[0].lower().rstrip("s")
+
+
+def _shown(part: slice, count: int) -> str:
+    return f"{count} at {part.start}:{'' if part.stop is None else part.stop}"
 
 
 def _step_dim(variable: Variable) -> str | None:
