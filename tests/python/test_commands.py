@@ -272,6 +272,66 @@ def test_csv_has_a_row_per_cell(run, tmp_path):
     assert (tmp_path / "T.csv").read_text().split() == ["axis_0,T", "0,4.0", "1,4.5"]
 
 
+def test_selections_with_lists_are_exported(run, tmp_path):
+    for selection in ("[-1, [3, 5], :]", "[[4, 0], [3, 5], 0]", "[[4, 0]]"):
+        drystone("export", run, tmp_path / "T.npy", "T", "--select", selection, "--overwrite")
+        with dry.open(run) as c:
+            np.testing.assert_array_equal(np.load(tmp_path / "T.npy"), eval(f"T{selection}", {"T": c["T"]}))
+    drystone("export", run, tmp_path / "T.csv", "T", "--select", "[[4, 0], 12:14, 7:8]")
+    assert (tmp_path / "T.csv").read_text().split() == [
+        "step,y,x,T",
+        "4,12,7,4.5",
+        "4,13,7,4.5",
+        "0,12,7,0.5",
+        "0,13,7,0.5",
+    ]
+
+
+def test_csv_gives_the_cells_of_the_variable_where_the_selection_has_its_axes(run, tmp_path):
+    # They were counted from the beginning of the selection, below names that are those of the variable's axes.
+    drystone("export", run, tmp_path / "T.csv", "T", "--select", "[4:5, 19:17:-1, ::29]")
+    assert (tmp_path / "T.csv").read_text().split() == [
+        "step,y,x,T",
+        "4,19,0,4.5",
+        "4,19,29,4.5",
+        "4,18,0,4.5",
+        "4,18,29,4.5",
+    ]
+
+
+def test_hdf5_takes_texts_of_one_length_and_growing_variables_in_small_chunks(path, tmp_path):
+    dtype = np.dtype([("a", "U3"), ("b", [("c", "U2", (2,)), ("d", "i2")])])
+    records = np.array([("aü", (["x", "yy"], 3))] * 3, dtype)
+    with dry.create(path) as c:
+        c.create_variable("u", "U3", (2, 2))[...] = "äbc"
+        c.create_variable("records", dtype, (3,))[...] = records
+        c.create_variable("grows", "i4", (None, 2), chunks=(4, 2))[0:3, :] = np.arange(6, dtype="i4").reshape(
+            3, 2
+        )
+    assert as_json("export", path, tmp_path / "a.h5")["lost"] == []
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert f["u"].asstr()[...].tolist() == [["äbc"] * 2] * 2
+        assert f["records"][2]["a"].decode() == "aü"
+        assert f["records"][1]["b"]["c"].tolist() == [b"x", b"yy"]
+        assert f["grows"].maxshape == (None, 2)
+        assert f["grows"][...].tolist() == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_dimensions_of_which_only_the_first_has_a_name_can_be_steps(tmp_path, path):
+    # All names were dropped if one was missing, and `--steps` did nothing.
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["T"] = np.arange(12.0).reshape(3, 4)
+        f["T"].dims[0].label = "time"
+    drystone("import", tmp_path / "a.h5", path, "--steps", "time")
+    with dry.open(path) as c:
+        assert (c["T"].dims, c["T"].has_steps, c.steps) == (("dim_1",), True, [0, 1, 2])
+
+
+def test_a_dimension_of_steps_that_no_array_has_is_a_mistake(hdf5, path):
+    assert '"tiem"' in drystone("import", hdf5, path, "--steps", "tiem", code=2)
+    assert not path.exists()
+
+
 def test_diff_finds_the_first_difference_and_says_how_much(run, tmp_path):
     drystone("export", run, tmp_path / "T.npy", "T", "--select", "0")
     assert drystone("diff", run, run) == "no difference\n"

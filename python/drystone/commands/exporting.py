@@ -17,6 +17,7 @@ from drystone.commands.selected import opened, parse, place, variable
 from drystone.commands.target import appearing
 from drystone.container import Container
 from drystone.errors import ConflictError, InvalidArgumentError
+from drystone.selection import select
 from drystone.variable import Variable
 
 _SUFFIXES = {".h5": "hdf5", ".hdf5": "hdf5", ".nc": "netcdf", ".nc4": "netcdf", ".npy": "npy", ".csv": "csv"}
@@ -73,6 +74,11 @@ _Row = tuple[str, tuple[int, ...], int]
 def _pieces(
     v: Variable, key: Any, progress: Progress
 ) -> Iterator[tuple[tuple[slice, ...], npt.NDArray[Any]]]:
+    if any(isinstance(item, list) for item in (key if isinstance(key, tuple) else (key,))):
+        piece = np.asarray(v.lazy[key].read())
+        yield tuple(slice(0, n) for n in piece.shape), piece
+        progress.add(piece.nbytes)
+        return
     for box, piece in v.chunks(key, _MOST):
         yield box, piece
         progress.add(piece.nbytes)
@@ -104,12 +110,13 @@ def _one(kind: str, v: Variable, key: Any, path: Path) -> _Row:
             writer = csv.writer(file)
             names = v.dims or tuple(f"dim_{d}" for d in range(v.ndim - v.has_steps))
             names = ("step", *names) if v.has_steps else names
-            whole = len(view.shape) == v.ndim == len(names)
-            axes = names if whole else tuple(f"axis_{d}" for d in range(len(view.shape)))
+            cells = _cells(v, key) if v.ndim == len(names) else None
+            axes = names if cells is not None else tuple(f"axis_{d}" for d in range(len(view.shape)))
+            cells = cells or [np.arange(n) for n in view.shape]
             members = view.dtype.names or (v.name.rsplit("/", 1)[-1],)
             writer.writerow([*axes, *members])
             for box, piece in _pieces(v, key, progress):
-                first = [part.start for part in box]
+                own = [along[part].tolist() for along, part in zip(cells, box, strict=True)]
                 for place in np.ndindex(piece.shape):
                     value = piece[place]
                     values = (
@@ -117,8 +124,18 @@ def _one(kind: str, v: Variable, key: Any, path: Path) -> _Row:
                         if view.dtype.names
                         else (value.item() if hasattr(value, "item") else value,)
                     )
-                    writer.writerow([*(f + i for f, i in zip(first, place, strict=True)), *values])
+                    writer.writerow([*(along[i] for along, i in zip(own, place, strict=True)), *values])
     return v.name, view.shape, view.nbytes
+
+
+def _cells(v: Variable, key: Any) -> list[npt.NDArray[np.int64]] | None:
+    """The variable's cells along each axis of a selection, if that has the axes of the variable."""
+    if any(item is None or isinstance(item, int) for item in (key if isinstance(key, tuple) else (key,))):
+        return None
+    wanted = select(key, v.shape)
+    if [leg.axes for leg in wanted.legs] != [(axis,) for axis in range(v.ndim)]:
+        return None
+    return [leg.along(axis) for axis, leg in enumerate(wanted.legs)]
 
 
 def _write_box(
@@ -192,7 +209,6 @@ def _total(c: Container, variables: list[Variable]) -> int:
 
 
 def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) -> list[_Row]:
-    import h5py
 
     rows: list[_Row] = []
     with _written(path) as file, Progress(_total(c, variables)) as progress:
@@ -204,14 +220,24 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
                 lost.append(f"{v.name} (a local variable has no one array)")
                 continue
             name, shape = v.name if v.member is None else f"{v.name}.{v.member}", _shape(c, v)
-            texts = v.dtype.hasobject
+            kind = _of_h5py(v.dtype)
+            texts = kind.hasobject
             cut = (1, *(v.chunk_shape or v.shape[1:])) if v.has_steps else v.chunk_shape
-            chunks = cut if cut and 0 not in shape and 0 not in cut else None
+            grows = [*([False] if v.has_steps else []), *v.growable]
+            grows += [False] * (len(shape) - len(grows))
+            chunks: Any = None
+            if cut and 0 not in shape and 0 not in cut:
+                chunks = tuple(min(edge, n) for edge, n in zip(cut, shape, strict=True))
+            elif any(grows):
+                chunks = True
             target = file.create_dataset(
                 name,
                 shape,
-                h5py.string_dtype() if texts else _of_h5py(v.dtype),
+                kind,
                 chunks=chunks,
+                maxshape=tuple(None if g else n for g, n in zip(grows, shape, strict=True))
+                if any(grows)
+                else None,
                 fillvalue=None if texts or v.dtype.names else v.fill_value,
                 dcpl=_unfilled() if not chunks and not texts else None,
             )
@@ -219,7 +245,8 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
                 for dim, label in zip(target.dims, _dims(v), strict=True):
                     dim.label = label
             _set(target.attrs, _attrs(v), name, lost)
-            _copy(c, v, target, progress)
+            records = _Records(target, kind) if v.dtype.names and kind != v.dtype else target
+            _copy(c, v, records, progress)
             rows.append((name, shape, int(target.nbytes)))
         if (
             c.steps
@@ -251,13 +278,38 @@ def _unfilled() -> Any:
 
 
 def _of_h5py(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """U of NumPy is unknown to HDF5; bytes of UTF-8 are not."""
-    if dtype.kind == "U":
-        import h5py
+    """U of NumPy is unknown to HDF5; texts of UTF-8 are not: of any length, in records of one."""
+    import h5py
 
+    if dtype.kind in "OU":
         text: np.dtype[Any] = h5py.string_dtype()
         return text
+    return _of_h5py_member(dtype)
+
+
+def _of_h5py_member(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    import h5py
+
+    if dtype.subdtype is not None:
+        element, shape = dtype.subdtype
+        return np.dtype((_of_h5py_member(element), shape))
+    if dtype.names is not None:
+        members = [(name, _of_h5py_member(dtype[name])) for name in dtype.names]
+        return dtype if all(dtype[name] == kind for name, kind in members) else np.dtype(members)
+    if dtype.kind == "U":
+        text: np.dtype[Any] = h5py.string_dtype("utf-8", dtype.itemsize)  # four bytes a character are enough
+        return text
     return dtype
+
+
+def _with_texts_as_bytes(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Records as HDF5 takes them: where theirs is another type, texts as bytes of UTF-8."""
+    if values.dtype.names is None:
+        return np.strings.encode(values, "utf-8").astype(dtype) if values.dtype.kind == "U" else values
+    out = np.empty(values.shape, dtype)
+    for name in values.dtype.names:
+        out[name] = _with_texts_as_bytes(values[name], dtype[name].base)
+    return out
 
 
 def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]) -> list[_Row]:
@@ -305,6 +357,17 @@ def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]
         if c.steps and "step" in file.dimensions and "step" not in file.variables:
             file.createVariable("step", "i8", ("step",))[:] = np.array(c.steps)
     return rows
+
+
+class _Records:
+    """Records with texts."""
+
+    def __init__(self, target: Any, dtype: np.dtype[Any]) -> None:
+        self._target = target
+        self._dtype = dtype
+
+    def __setitem__(self, box: Any, piece: npt.NDArray[Any]) -> None:
+        self._target[box] = _with_texts_as_bytes(piece, self._dtype)
 
 
 class _Cast:

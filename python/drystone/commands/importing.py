@@ -48,6 +48,11 @@ def run(given: argparse.Namespace) -> Outcome:
         if given.only and not wanted:
             known = ", ".join(a.path for a in contents.arrays[:20])
             raise InvalidArgumentError(f"{given.file} has nothing of that name; it has: {known}")
+        if given.steps and not any(_has_steps(a, step_dim) for a in wanted):
+            firsts = sorted({a.dims[0] for a in wanted if a.dims})
+            raise InvalidArgumentError(
+                f'nothing in {given.file} has "{given.steps}" as its first dimension; there are: {", ".join(firsts) or "none"}'
+            )
         with container.open(given.container, "a") as c, Progress(sum(a.nbytes for a in wanted)) as progress:
             _create(c, below, contents, wanted, given, step_dim)
             with c.writer() as w, ThreadPoolExecutor(1) as ahead:

@@ -141,6 +141,7 @@ def _is_zero(fill: Any) -> bool:
 
 
 def _dims(dataset: Any) -> tuple[str, ...] | None:
+    """The names of its dimensions; where only some have one, the others are named by their number."""
     names = []
     for n, dim in enumerate(dataset.dims):
         label = dim.label
@@ -149,4 +150,6 @@ def _dims(dataset: Any) -> tuple[str, ...] | None:
         elif not label and dataset.is_scale and n == 0:
             label = dataset.name.rsplit("/", 1)[-1]
         names.append(label)
-    return tuple(names) if names and all(names) else None
+    if not any(names):
+        return None
+    return tuple(name or f"dim_{n}" for n, name in enumerate(names))
