@@ -6,8 +6,11 @@ no block has to be aligned with anything. The next read of the container closes 
 
 from __future__ import annotations
 
+import atexit
 import operator
+import os
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -25,7 +28,11 @@ if TYPE_CHECKING:
 
 
 class Assigned:
-    """What was assigned to a container and is not yet visible."""
+    """What was assigned to a container and is not yet visible.
+
+    A container that is dropped, or still open when the program ends, settles it then, as `close` would; not so in a child
+    that was forked, to which it does not belong.
+    """
 
     def __init__(self, container: Container) -> None:
         self._container = container
@@ -33,8 +40,18 @@ class Assigned:
         self._idle: list[Writer] = []
         self._busy = 0
         self._steps = False
+        self._process = os.getpid()
+        _all.add(self)
         self.elsewhere: str | None = None
         """Where assignments go, if the container is a reopened one that is for reading."""
+
+    def __del__(self) -> None:
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Settle what waits, when nobody can ask for it any more."""
+        if self.pending and os.getpid() == self._process and not self._container.closed:
+            self.settle()
 
     @property
     def pending(self) -> bool:
@@ -77,6 +94,15 @@ class Assigned:
             writer.close()
         if steps and commit:
             self._container.commit()
+
+
+_all: weakref.WeakSet[Assigned] = weakref.WeakSet()
+
+
+@atexit.register
+def _abandon_all() -> None:
+    for assigned in list(_all):
+        assigned.abandon()
 
 
 def assign(container: Container, path: str, member: str | None, key: Any, value: Any) -> None:

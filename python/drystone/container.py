@@ -213,6 +213,7 @@ class Container(Group):
 
     def flush(self) -> int:
         """Make everything committed so far survive a power cut; gives the number of the last commit."""
+        self._settle()
         return self._handle.flush()
 
     def describe(self) -> Description:
@@ -231,6 +232,7 @@ class Container(Group):
 
     def usage(self) -> dict[str, Usage]:
         """What each variable takes, by path. Walks the whole index, reads no values."""
+        self._settle()
         return {
             path: Usage(blocks, subchunks, stored, decoded, tuple(chain or "identity" for chain in chains))
             for path, (blocks, subchunks, stored, decoded, chains) in self._handle.usage().items()
@@ -377,6 +379,7 @@ class Container(Group):
             path: Of the netCDF file; by default `netcdf/NAME.nc` below the container's path.
 
         """
+        self._settle()
         if isinstance(variables, str):
             variables = [variables]
         shown = _print_published if progress is True and sys.stderr.isatty() else None
@@ -478,6 +481,7 @@ class Container(Group):
         `progress(done, total)` is called now and then, and stops it by giving False (`CancelledError`); `progress=True`
         prints to standard error.
         """
+        self._settle()
         report = _print_progress if progress is True else progress or None
         entries, nbytes, manifests, shards, damage = self._handle.verify(report, bool(values))
         return VerifyReport(entries, nbytes, manifests, [Damage(*found) for found in damage], shards)

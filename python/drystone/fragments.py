@@ -159,6 +159,7 @@ class Fragment:
 
         """
         buffer = np.zeros(self.nbytes, "u1") if out is None else _memory(out, self.nbytes)
+        self._container._settle()
         self._handle.read(step, buffer, max_error, relative, precision)
         return self.arrays(buffer)
 
@@ -211,12 +212,14 @@ class Fragment:
 
     def coverage(self, step: SupportsIndex | None = None) -> Coverage:
         """What it wants, what lies outside of the dataset, and what nobody has written at the step."""
+        self._container._settle()
         wanted, covered, unmapped, missing, places = self._handle.coverage(step)
         boxes = [Missing(v, f, tuple(_range(*axis) for axis in axes)) for v, f, axes in places]
         return Coverage(wanted, covered, unmapped, missing, tuple(boxes))
 
     def explain(self, step: SupportsIndex | None = None) -> str:
         """Its memory, and the plans of the reads that fill it."""
+        self._container._settle()
         return self._handle.explain(step)
 
     def __str__(self) -> str:

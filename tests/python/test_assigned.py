@@ -1,0 +1,82 @@
+"""What was assigned to variables, and when it is there for others.
+
+Symptom of the first two tests: `T[...] = array` at the end of a program that closes nothing, and nothing was stored, without a word;
+the third: `publish` and declared fragments showed the state before the assignment. Blocks that were assigned wait in writers until the
+container settles them, which only reads, `commit` and `close` did.
+"""
+
+import os
+import subprocess
+import sys
+
+import drystone as dry
+import numpy as np
+import pytest
+
+
+def program(path, *lines):
+    code = "\n".join(["import os, sys, drystone as dry", f"c = dry.open({str(path)!r}, 'r+')", *lines])
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def three(path):
+    with dry.create(path) as c:
+        c.create_variable("v", "i4", (3,))
+        c.create_variable("s", "i4", (3,), steps=True)
+    return path
+
+
+@pytest.mark.parametrize("end", ["", "raise SystemExit(1)", "del c; import gc; gc.collect(); os._exit(0)"])
+def test_assignments_outlive_a_program_that_closes_nothing(three, end):
+    done = program(three, "c['v'][...] = [1, 2, 3]", "c['s'][4] = [4, 5, 6]", end)
+    assert done.stderr == ""
+    with dry.open(three) as c:
+        assert c["v"][...].tolist() == [1, 2, 3]
+        assert c["s"][4].tolist() == [4, 5, 6]
+
+
+def test_a_forked_child_that_ends_does_not_settle_what_its_parent_assigned(three):
+    done = program(
+        three,
+        "c['v'][...] = [1, 2, 3]",
+        "child = os.fork()",
+        "if not child: sys.exit(0)",
+        "assert os.waitpid(child, 0)[1] == 0",
+        f"assert dry.open({str(three)!r})['v'][...].tolist() == [0, 0, 0]",
+        "c['v'][0] = 9",
+    )
+    assert done.stderr == ""
+    with dry.open(three) as c:
+        assert c["v"][...].tolist() == [9, 2, 3]
+
+
+def test_failures_at_the_end_are_not_silent(three):
+    if os.getuid() == 0:
+        lines = ["os.chdir('/')", f"import shutil; shutil.rmtree({str(three)!r})"]
+    else:
+        lines = [f"os.chmod({str(three / 'manifest')!r}, 0o500)"]
+    done = program(three, "c['v'][...] = [1, 2, 3]", *lines)
+    assert "IoError" in done.stderr or "NotFoundError" in done.stderr or "ConflictError" in done.stderr
+
+
+def test_all_that_looks_at_values_sees_what_was_assigned(path):
+    with dry.create(path) as c:
+        c.declare("dataset { var u[4] float64 }\nfragment f { var a[i:4] = u[i] }")
+        c["u"][0:2] = [1, 2]
+        f = c.fragment("f")
+        assert f.coverage().missing == 2
+        c["u"][2:4] = [3, 4]
+        assert f.read().tolist() == [1, 2, 3, 4]
+        c["u"][0] = 5
+        assert c.usage()["u"].blocks == 3
+        c["u"][1] = 6
+        c.publish(progress=None)
+        c["u"][2] = 7
+        assert c.verify().entries == 5
+        c["u"][3] = 8
+        c.flush()
+        with dry.open(path) as other:
+            assert other["u"][...].tolist() == [5, 6, 7, 8]
+    zarr = pytest.importorskip("zarr")
+    np.testing.assert_array_equal(zarr.open_group(path / "zarr", mode="r")["u"][...], [5, 6, 3, 4])
