@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,7 +18,7 @@ from drystone.commands.progress import Progress
 from drystone.commands.selected import opened, parse, place, variable
 from drystone.commands.target import appearing
 from drystone.container import Container
-from drystone.errors import ConflictError, InvalidArgumentError
+from drystone.errors import ConflictError, DrystoneError, InvalidArgumentError, IoError
 from drystone.selection import select
 from drystone.variable import Variable
 
@@ -59,9 +61,17 @@ def run(given: argparse.Namespace) -> Outcome:
         elif given.select is not None:
             raise InvalidArgumentError("--select is for .npy and .csv")
         else:
-            rows = (_hdf5 if kind == "hdf5" else _netcdf)(
-                c, [variable(c, name) for name in names], file, lost
-            )
+            exported = [variable(c, name) for name in names]
+            try:
+                rows = (_hdf5 if kind == "hdf5" else _netcdf)(c, exported, file, lost)
+            except (OSError, RuntimeError) as error:  # as which these packages show what the system said
+                if isinstance(error, DrystoneError):
+                    raise
+                with suppress(
+                    OSError
+                ):  # HDF5 writes again when the process ends, and crashes where there is no room for it
+                    os.truncate(file, 0)
+                raise IoError(f"cannot write {given.file}: {error}") from None
     shown = [("name", "shape", "size"), *((name, str(shape), size(nbytes)) for name, shape, nbytes in rows)]
     data = {"file": str(given.file), "format": kind, "lost": lost}
     data["variables"] = [{"name": name, "shape": shape, "bytes": nbytes} for name, shape, nbytes in rows]
