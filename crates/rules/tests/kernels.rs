@@ -247,6 +247,65 @@ fn short_elements_of_every_stride_move_exactly_wherever_they_begin() {
     }
 }
 
+/// Elements lines apart move by loops of few loads where processors foretell strides, and by other ones where the plane is larger than a
+/// cache, or uses few of its sets: counts around what a loop takes at once, both ways and backwards, rows that follow each other and not.
+#[test]
+fn elements_lines_apart_move_exactly_whatever_their_number() {
+    let counts: &[u64] = if cfg!(miri) { &[0, 5] } else { &[0, 1, 2, 3, 4, 5, 7, 8, 9, 131, 1030] };
+    let strides: &[i64] = if cfg!(miri) { &[1024] } else { &[112, 128, 136, 256, 1000, 1024, 1536, 4096] };
+    for elem in [8, 16] {
+        let e = elem as i64;
+        for (&stride, &n) in strides.iter().flat_map(|stride| counts.iter().map(move |n| (stride, n))) {
+            for (skew, pad, rows) in [(0, 0, 1), (1, 3, 3), (16, 48, 2)] {
+                let (wide, dense) = (stride * n as i64 + pad, e * n as i64 + pad);
+                let (src_len, dst_len) = ((rows * wide) as usize + 64, (rows * dense) as usize + 64);
+                let rows = rows as u64;
+                let last = skew + stride as u64 * n.saturating_sub(1);
+                for (src_at, stride) in [(skew, stride), (last, -stride)] {
+                    let dims = vec![Dim::new(rows, wide, dense), Dim::new(n, stride, e)];
+                    let case = Case { src_at, dst_at: skew, elem, dims, src_len, dst_len };
+                    check(&case, |copy, src, dst| copy.run(src, dst).unwrap());
+                }
+                let dims = vec![Dim::new(rows, dense, wide), Dim::new(n, e, stride)];
+                let (src_len, dst_len) = (dst_len, src_len);
+                let case = Case { src_at: skew, dst_at: skew, elem, dims, src_len, dst_len };
+                check(&case, |copy, src, dst| copy.run(src, dst).unwrap());
+            }
+        }
+    }
+    // More lines than the second cache holds, at a stride of few sets.
+    if !cfg!(miri) {
+        let n = 17_001;
+        let dims = vec![Dim::new(n, 1024, 16)];
+        let case = Case {
+            src_at: 8,
+            dst_at: 24,
+            elem: 16,
+            dims,
+            src_len: n as usize * 1024,
+            dst_len: n as usize * 16 + 64,
+        };
+        check(&case, |copy, src, dst| copy.run(src, dst).unwrap());
+    }
+}
+
+/// Elements that share lines of an array that no cache holds, of whose lines some are asked for: where elements begin at multiples of
+/// their size, and where they do not.
+#[test]
+fn short_elements_are_scattered_exactly_into_an_array_that_no_cache_holds() {
+    let len = if cfg!(miri) { 16 << 10 } else { (64 << 20) + 4096 };
+    for (elem, stride) in [(1, 7), (2, 20), (2, 16), (3, 24), (4, 30), (4, 24), (4, 32), (8, 64), (16, 128)] {
+        for skew in [0, 1] {
+            // Some cells in the middle, so that the rest shows what is written besides.
+            let bytes = if cfg!(miri) { 1100 } else { 70_000 };
+            let dims = vec![Dim::new((bytes / elem) as u64, elem as i64, stride)];
+            let (dst_at, src_len) = (len as u64 / 2 + skew, bytes + 8);
+            let case = Case { src_at: 3, dst_at, elem, dims, src_len, dst_len: len };
+            check(&case, |copy, src, dst| copy.run(src, dst).unwrap());
+        }
+    }
+}
+
 /// Large destinations take the way past the caches, whose stores come in aligned lines: large buffers of most allocators begin 16 bytes
 /// into one, so that a skew of 48 is a line's beginning.
 #[test]

@@ -4,7 +4,8 @@
 //! stands beside the loops.
 
 use super::element::Lines;
-use super::processor::Processor;
+use super::foretold;
+use super::processor::{Processor, Sharing};
 use super::stream::{self, LINE};
 use super::strided::{self, Kernel, LONGEST_ASKED};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -72,6 +73,8 @@ pub(super) struct Shape {
     pub(super) elem: usize,
     /// Bytes from one element of the innermost loop to the next in the source, in either direction.
     pub(super) reach: usize,
+    /// The same in the destination.
+    pub(super) apart: usize,
     pub(super) places: Places,
     /// Whether the source is likely to be in a processor's own cache.
     pub(super) near: bool,
@@ -94,6 +97,8 @@ pub(super) enum Choice {
     Lines { near: bool },
     /// Elements of 16 bytes by a loop with one load.
     OneLoad,
+    /// The same to where they follow each other in a cache, by a loop with one load or two that asks for their lines.
+    Stepping,
     /// Lines that elements share asked for ahead.
     Sharing,
     /// All lines to be written asked for ahead.
@@ -120,9 +125,10 @@ impl Choice {
             _ if shape.suits_rows_past(processor) => Choice::RowsPast,
             _ if shape.suits_rows(processor) => shape.rows(),
             _ if target.is_far() && shape.suits_one_load(processor) => Choice::OneLoad,
-            Places::Sharing if target.is_far() && shape.shares() && processor.asks_shared => Choice::Sharing,
+            _ if !target.is_far() && shape.suits_stepping(processor) => Choice::Stepping,
+            Places::Sharing if target.is_far() && shape.shares(processor) => Choice::Sharing,
             _ if target.is_far() => shape.past(),
-            Places::Apart { .. } if target == Target::Shared && shape.elem <= LONGEST_ASKED => Choice::Owning,
+            Places::Apart { .. } if target == Target::Shared && shape.owns(processor) => Choice::Owning,
             _ => shape.plain(),
         }
     }
@@ -140,7 +146,8 @@ impl Choice {
             Choice::Rows(_) | Choice::RowsPast => strided::plain_kernel(elem),
             Choice::Plain => strided::plain_kernel(elem),
             Choice::Lines { near } => strided::lines_kernel(near),
-            Choice::OneLoad => strided::rolled_kernel(),
+            Choice::OneLoad => foretold::rolled_kernel(),
+            Choice::Stepping => foretold::run_stepping,
             Choice::Sharing => strided::sharing_kernel(elem),
             Choice::Owning => strided::owning_kernel(elem),
             Choice::Ending => strided::run_ending,
@@ -156,6 +163,7 @@ impl Shape {
     /// Elements that lie apart in a far destination.
     fn apart(&self, target: Target, processor: &Processor) -> Choice {
         match self.elem {
+            _ if self.elem <= 16 && !processor.asks_owned => Choice::Plain,
             ..=LONGEST_ASKED if target == Target::Far => Choice::Owning,
             long if long >= processor.ends_from => Choice::Ending,
             _ => Choice::Owning,
@@ -224,9 +232,21 @@ impl Shape {
         self.elem == 16 && self.reach >= 2 * LINE && processor.foretells_one_load
     }
 
-    /// Whether elements that share lines are of a size of which these are asked for.
-    fn shares(&self) -> bool {
-        (4..=16).contains(&self.elem)
+    /// Whether elements that come from two lines apart and more follow each other in the destination, by a loop of few loads.
+    fn suits_stepping(&self, processor: &Processor) -> bool {
+        self.elem == 16 && self.dense() && self.reach >= 2 * LINE && processor.gathers_stepping
+    }
+
+    /// Whether the lines of elements that lie apart are asked for in a cache that processors share.
+    fn owns(&self, processor: &Processor) -> bool {
+        self.elem <= LONGEST_ASKED && (self.elem > 16 || processor.owns(self.elem, self.apart))
+    }
+
+    /// Whether elements that share lines are of those of which these are asked for.
+    fn shares(&self, processor: &Processor) -> bool {
+        let Sharing { elements, apart, in_cache, .. } = processor.sharing;
+        let far = in_cache || self.target == Target::Memory;
+        far && (elements.0..=elements.1).contains(&self.elem) && self.apart <= apart
     }
 
     /// Whether most of what is read besides elements is in vain: at most one byte of five is wanted, or one short element of two lines.
@@ -239,44 +259,57 @@ impl Shape {
 mod tests {
     use super::*;
 
-    fn chosen(amd: bool, elem: usize, reach: usize, places: Places, near: bool, target: Target) -> String {
-        let processor = Processor::new(amd, 32 << 20, true);
-        format!("{:?}", Choice::of(&Shape { elem, reach, places, near, target }, &processor))
+    fn chosen(amd: bool, shape: &Shape) -> String {
+        format!("{:?}", Choice::of(shape, &Processor::new(amd, 32 << 20, true)))
     }
 
     #[test]
     fn the_loop_follows_from_the_shape_and_the_processor() {
-        use Places::{Apart, Dense, Packed, Sharing};
+        use Places::{Dense, Packed, Sharing};
         use Target::{Cached, Far, Memory, Shared};
-        let apart = Apart { whole: false };
-        for (elem, reach, places, near, target, amd, other) in [
-            (8, 64, Dense, true, Cached, "Plain", "Plain"),
-            (8, 8, apart, true, Shared, "Owning", "Owning"),
-            (8, 8, Sharing, false, Far, "Plain", "Sharing"),
-            (8, 24, Packed, false, Far, "PackedElements", "PackedElements"),
-            (16, 128, Dense, false, Far, "Plain", "OneLoad"),
-            (48, 96, Packed, false, Memory, "Packed", "Packed"),
-            (128, 256, Dense, true, Cached, "Lines { near: true }", "Lines { near: true }"),
-            (256, 512, Dense, true, Cached, "Rows(Not)", "Lines { near: true }"),
-            (256, 512, Dense, false, Cached, "Rows(IntoCache)", "Lines { near: false }"),
-            (256, 512, Packed, false, Far, "Asking { packed: true }", "Asking { packed: true }"),
-            (256, 768, Packed, false, Far, "Rows(IntoMemory)", "Asking { packed: true }"),
-            (256, 2048, Dense, false, Far, "Rows(IntoMemory)", "Lines { near: false }"),
-            (272, 544, Dense, false, Far, "RowsPast", "Asking { packed: false }"),
-            (1024, 2048, Packed, false, Far, "RowsPast", "Asking { packed: true }"),
-            (4096, 8192, Dense, false, Memory, "RowsPast", "Asking { packed: false }"),
-            (8192, 16384, Packed, false, Far, "Packed", "Packed"),
-            (256, 256, Dense, false, Far, "Streamed", "Streamed"),
-            (256, 256, apart, false, Far, "Owning", "Owning"),
-            (128, 128, apart, false, Memory, "Ending", "Owning"),
-            (256, 256, apart, false, Memory, "Ending", "Ending"),
-            (256, 256, Apart { whole: true }, false, Far, "Streamed", "Streamed"),
-            (4096, 4096, apart, true, Shared, "Plain", "Owning"),
-            (4096, 4096, apart, true, Cached, "Plain", "Plain"),
-            (8192, 8192, apart, false, Far, "Ending", "Ending"),
+        let apart = Places::Apart { whole: false };
+        let whole = Places::Apart { whole: true };
+        for ((elem, reach, apart), places, near, target, amd, other) in [
+            ((8, 64, 8), Dense, true, Cached, "Plain", "Plain"),
+            ((8, 8, 128), apart, true, Shared, "Owning", "Owning"),
+            ((8, 8, 256), apart, true, Shared, "Plain", "Owning"),
+            ((16, 16, 128), apart, true, Shared, "Plain", "Owning"),
+            ((8, 8, 64), apart, false, Far, "Plain", "Owning"),
+            ((16, 16, 512), apart, false, Memory, "Plain", "Owning"),
+            ((8, 8, 16), Sharing, false, Far, "Plain", "Sharing"),
+            ((4, 4, 24), Sharing, false, Far, "Plain", "Sharing"),
+            ((4, 4, 24), Sharing, false, Memory, "Sharing", "Sharing"),
+            ((2, 2, 16), Sharing, false, Memory, "Sharing", "Plain"),
+            ((4, 4, 32), Sharing, false, Memory, "Plain", "Sharing"),
+            ((4, 4, 32), Sharing, false, Shared, "Plain", "Plain"),
+            ((8, 24, 8), Packed, false, Far, "PackedElements", "PackedElements"),
+            ((16, 112, 16), Dense, true, Cached, "Plain", "Plain"),
+            ((16, 128, 16), Dense, true, Cached, "Stepping", "Plain"),
+            ((16, 4096, 16), Packed, false, Shared, "Stepping", "Plain"),
+            ((16, 128, 16), Dense, false, Far, "Plain", "OneLoad"),
+            ((48, 96, 48), Packed, false, Memory, "Packed", "Packed"),
+            ((128, 256, 128), Dense, true, Cached, "Lines { near: true }", "Lines { near: true }"),
+            ((256, 512, 256), Dense, true, Cached, "Rows(Not)", "Lines { near: true }"),
+            ((256, 512, 256), Dense, false, Cached, "Rows(IntoCache)", "Lines { near: false }"),
+            ((256, 512, 256), Packed, false, Far, "Asking { packed: true }", "Asking { packed: true }"),
+            ((256, 768, 256), Packed, false, Far, "Rows(IntoMemory)", "Asking { packed: true }"),
+            ((256, 2048, 256), Dense, false, Far, "Rows(IntoMemory)", "Lines { near: false }"),
+            ((272, 544, 272), Dense, false, Far, "RowsPast", "Asking { packed: false }"),
+            ((1024, 2048, 1024), Packed, false, Far, "RowsPast", "Asking { packed: true }"),
+            ((4096, 8192, 4096), Dense, false, Memory, "RowsPast", "Asking { packed: false }"),
+            ((8192, 16384, 8192), Packed, false, Far, "Packed", "Packed"),
+            ((256, 256, 256), Dense, false, Far, "Streamed", "Streamed"),
+            ((256, 256, 512), apart, false, Far, "Owning", "Owning"),
+            ((128, 128, 256), apart, false, Memory, "Ending", "Owning"),
+            ((256, 256, 512), apart, false, Memory, "Ending", "Ending"),
+            ((256, 256, 512), whole, false, Far, "Streamed", "Streamed"),
+            ((4096, 4096, 8192), apart, true, Shared, "Plain", "Owning"),
+            ((4096, 4096, 8192), apart, true, Cached, "Plain", "Plain"),
+            ((8192, 8192, 16384), apart, false, Far, "Ending", "Ending"),
         ] {
-            let found = [true, false].map(|maker| chosen(maker, elem, reach, places, near, target));
-            assert_eq!(found, [amd, other], "{elem} bytes {reach} apart, {places:?}, {target:?}");
+            let shape = Shape { elem, reach, apart, places, near, target };
+            let found = [true, false].map(|maker| chosen(maker, &shape));
+            assert_eq!(found, [amd, other], "{shape:?}");
         }
     }
 

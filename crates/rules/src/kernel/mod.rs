@@ -12,6 +12,7 @@
 mod choice;
 mod convert;
 mod element;
+mod foretold;
 #[cfg(target_arch = "x86_64")]
 mod interleave;
 mod processor;
@@ -75,6 +76,7 @@ pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, src_len: usize, dst
         let shape = Shape {
             elem,
             reach: inner.src_stride.unsigned_abs() as usize,
+            apart: inner.dst_stride.unsigned_abs() as usize,
             places: places(elem, dims, dst),
             near: src_len <= strided::CACHED,
             target,

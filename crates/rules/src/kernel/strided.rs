@@ -143,6 +143,9 @@ pub(super) const CACHED: usize = if cfg!(miri) { 4 << 10 } else { 2 << 20 };
 /// Short elements of a longer row are taken to come out of memory, or a cache as far away.
 const FAR_SOURCE: usize = 2 * CACHED;
 
+/// Elements that spread over so many bytes are taken to be in the cache that processors share, and in no closer one.
+const IN_SHARED: std::ops::RangeInclusive<usize> = CACHED / 2 + 1..=FAR_SOURCE;
+
 /// So many bytes of runs lie between one that is copied and the one whose lines are asked for, out of memory.
 const LINES_AHEAD: usize = 4096;
 
@@ -259,49 +262,6 @@ unsafe fn run_owning<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *
     }
 }
 
-/// The kernel for elements of 16 bytes that lie two lines apart and more in memory, by a loop that has one load.
-///
-/// Processors foretell strides for each instruction that loads, and not beyond 2 KiB: of the eight that a compiler makes of the loop each
-/// goes eight times as far. Measured at strides of 128 and 256 bytes (Xeon): 1.05 to 1.1 times as fast as four or eight loads, or loads of
-/// half as much; at 144 and 512 as fast. On Zen 5 it takes 1.3 to 1.4 times as long as eight loads.
-pub(super) fn rolled_kernel() -> Kernel {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    return run_rolled;
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    return plain_kernel(16);
-}
-
-/// # Safety
-/// As [`Kernel`] says, with elements of 16 bytes.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-unsafe fn run_rolled(_elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
-    let Plane { outer, inner } = plane;
-    for k in 0..outer.count as isize {
-        if inner.count == 0 {
-            return;
-        }
-        // SAFETY: 16 bytes for each of the row's elements, of which there is one, by the caller; what the loop changes is said.
-        unsafe {
-            std::arch::asm!(
-                "2:",
-                "movups {element}, [{src}]",
-                "movups [{dst}], {element}",
-                "add {src}, {src_stride}",
-                "add {dst}, {dst_stride}",
-                "dec {count}",
-                "jnz 2b",
-                element = out(xmm_reg) _,
-                src = inout(reg) src.wrapping_offset(k * outer.src) => _,
-                dst = inout(reg) dst.wrapping_offset(k * outer.dst) => _,
-                src_stride = in(reg) inner.src,
-                dst_stride = in(reg) inner.dst,
-                count = inout(reg) inner.count => _,
-                options(nostack),
-            );
-        }
-    }
-}
-
 /// The kernel for elements of two lines and more whose whole lines go past the caches: where elements are nothing else, no line is read in
 /// order to be written.
 ///
@@ -321,8 +281,9 @@ const GROUP: usize = 8;
 
 /// Short elements, eight at a time, after the lines that later ones will be written to are asked for.
 ///
-/// Measured with every other element of 8 bytes into memory: 1.15 times as fast (Xeon; 0.92 times on Zen 5). In the cache asking costs up
-/// to a quarter.
+/// Measured with every other element of 8 bytes into memory: 1.15 times as fast (Xeon; 0.92 times on Zen 5). On Zen 5 elements of 2
+/// to 4 bytes gain by lines asked for 2 KiB ahead: 20 to 28 bytes apart 1.01 to 1.05 times as fast; those of 8 and 16 do not. In the cache
+/// asking costs up to a quarter.
 ///
 /// # Safety
 /// As [`Kernel`] says.
@@ -330,10 +291,11 @@ unsafe fn run_sharing<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: 
     let (mover, Plane { outer, inner }) = (M::of(elem), plane);
     let (group, s, d) = (GROUP as isize, inner.src, inner.dst);
     let processor = Processor::this();
+    let ahead = processor.sharing.ahead.unwrap_or(ELEMENTS_AHEAD * d);
     for k in 0..outer.count as isize {
         let (mut src, mut dst) = (src.wrapping_offset(k * outer.src), dst.wrapping_offset(k * outer.dst));
         for _ in 0..inner.count / GROUP {
-            let asked = dst.wrapping_offset(ELEMENTS_AHEAD * d);
+            let asked = dst.wrapping_offset(ahead);
             for line in (0..GROUP * d as usize).step_by(stream::LINE) {
                 stream::ask_to_write(asked.wrapping_add(line));
             }
@@ -461,19 +423,29 @@ fn ask_for_four<const SOURCE: usize, const WRITTEN: u8>(
     }
 }
 
-/// Whether asking for later elements of a source pays. It does not where they follow each other, in the cache least of all (2 to 5 %),
-/// nor where they lie in every other line or fewer: at most 3 % are to be had there, and strides of 128 and 256 bytes lose 6 to 10.
-fn asks_source(stride: isize) -> bool {
+/// Whether asking for later elements of a source that takes up `spans` bytes pays. It does not where they follow each other, in the cache
+/// least of all (2 to 5 %), nor where they lie in every other line or fewer: at most 3 % are to be had there, and strides of 128 and 256
+/// bytes lose 6 to 10.
+///
+/// On Zen 5 it pays out of the cache that processors share (40 to 112 bytes apart: 1.0 to 1.2 times as fast); out of a processor's own
+/// caches loops that ask take up to 1.7 times as long, and out of memory 1.05 to 1.25 times.
+fn asks_source(processor: &Processor, stride: isize, spans: usize) -> bool {
     (SHORT + 1..2 * stream::LINE).contains(&stride.unsigned_abs())
+        && (processor.asks_far || IN_SHARED.contains(&spans))
 }
 
-/// Whether asking for the lines of later elements of a destination pays.
-fn asks_to_write(stride: isize) -> bool {
-    stride.unsigned_abs() >= stream::LINE
+/// Whether asking for the lines of later elements of a destination pays that takes up `spans` bytes.
+fn asks_to_write(processor: &Processor, stride: isize, spans: usize) -> bool {
+    let apart = stride.unsigned_abs();
+    apart >= stream::LINE
+        && (processor.asks_owned || processor.owns(SHORT, apart) && IN_SHARED.contains(&spans))
 }
 
 /// The longest elements whose lines are asked for.
 const SHORT: usize = 8;
+
+/// From so many bytes apart on, elements of 8 bytes are stored one by one.
+const LONGEST_PAIRED: usize = 512;
 
 /// Whether asking for destination lines that two to eight elements share pays, while elements come from no farther apart than two lines.
 /// It does in the second cache, where a store that misses the first waits, and costs nothing in the first: measured with 2 to 16 bytes at
@@ -484,7 +456,7 @@ fn asks_shared(source: isize, stride: isize) -> bool {
 }
 
 /// So many bytes lie between what is written and the shared line that is asked for. At 256 it gains up to a tenth less.
-const SHARED_AHEAD: isize = 2048;
+pub(super) const SHARED_AHEAD: isize = 2048;
 
 /// One loop.
 ///
@@ -494,14 +466,15 @@ const SHARED_AHEAD: isize = 2048;
 unsafe fn row<M: Mover>(processor: &Processor, mover: M, row: Loop, src: *const u8, dst: *mut u8) {
     let (s, d) = (row.src, row.dst);
     let spans = row.count.saturating_mul(s.unsigned_abs());
-    let source = match M::ASKS && asks_source(s) && (processor.asks_far || spans <= FAR_SOURCE) {
+    let source = match M::ASKS && asks_source(processor, s, spans) {
         false => 0,
         // Elements that share lines ask for one.
         true if s.unsigned_abs() < stream::LINE / 2 => 1,
         true => 4,
     };
-    let reaches = row.count.saturating_mul(d.unsigned_abs()) > 2 * SHARED_AHEAD.unsigned_abs();
-    let written = if M::ASKS && asks_to_write(d) {
+    let spread = row.count.saturating_mul(d.unsigned_abs());
+    let reaches = spread > 2 * SHARED_AHEAD.unsigned_abs();
+    let written = if M::ASKS && asks_to_write(processor, d, spread) {
         written::OWN
     } else if M::ASKS_SHARED && processor.asks_shared && reaches && asks_shared(s, d) {
         written::SHARED
@@ -510,7 +483,11 @@ unsafe fn row<M: Mover>(processor: &Processor, mover: M, row: Loop, src: *const 
     };
     let asks = source > 0 || written != written::NONE;
     if M::BY_EIGHTS > 0 && !asks && row.count >= 8 {
-        let loops = if d == M::BY_EIGHTS as isize { eights_gathered } else { eights };
+        let loops = match d == M::BY_EIGHTS as isize {
+            true if s.unsigned_abs() < LONGEST_PAIRED => eights_gathered::<M, true>,
+            true => eights_gathered::<M, false>,
+            false => eights,
+        };
         // SAFETY: by the caller; what is gathered follows each other.
         return unsafe { loops(mover, row, src, dst) };
     }
@@ -568,19 +545,28 @@ unsafe fn fours<M: Mover, const SOURCE: usize, const WRITTEN: u8>(
     }
 }
 
-/// [`eights`] of elements that follow each other in the destination.
+/// [`eights`] of elements that follow each other in the destination, two of 8 bytes by one store if `PAIRS`.
 ///
 /// Measured with 8 bytes of every 64 out of memory (Zen 5): 1.06 times as fast as with a distance in the destination that is not known.
+/// Pairs are 1.0 to 1.1 times as fast in memory and the cache up to 400 bytes apart, and 0.88 to 1.0 times from 512 on.
 ///
 /// # Safety
 /// As for [`run`], for one row, whose elements of `M::BY_EIGHTS` bytes follow each other in the destination.
 #[inline(never)]
-unsafe fn eights_gathered<M: Mover>(mover: M, row: Loop, src: *const u8, dst: *mut u8) {
+unsafe fn eights_gathered<M: Mover, const PAIRS: bool>(mover: M, row: Loop, src: *const u8, dst: *mut u8) {
     let (mut src, mut dst) = (src, dst);
     for _ in 0..row.count / 8 {
         for pair in 0..4 {
+            let (second, to) = (src.wrapping_offset(row.src), dst.wrapping_add(2 * pair * M::BY_EIGHTS));
             // SAFETY: by the caller, for the next two elements of the row.
-            unsafe { mover.two(src, src.wrapping_offset(row.src), dst.add(2 * pair * M::BY_EIGHTS)) };
+            unsafe {
+                if PAIRS {
+                    mover.two(src, second, to);
+                } else {
+                    mover.mv(src, to);
+                    mover.mv(second, to.wrapping_add(M::BY_EIGHTS));
+                }
+            }
             src = src.wrapping_offset(2 * row.src);
         }
         dst = dst.wrapping_add(8 * M::BY_EIGHTS);
