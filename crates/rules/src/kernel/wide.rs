@@ -106,8 +106,8 @@ pub(super) enum Windowed {
     GatheredOwning,
     /// The same, past the caches.
     GatheredPast,
-    /// To where they lie apart; `fours`: four bytes are one bit of a mask, `far`: lines are asked for before their turn.
-    Scattered { fours: bool, far: bool },
+    /// To where they lie apart; `fours`: four bytes are one bit of a mask, `asked`: lines are asked for before their turn.
+    Scattered { fours: bool, asked: bool },
 }
 
 impl Windowed {
@@ -117,10 +117,10 @@ impl Windowed {
             Windowed::Gathered => gather::<NEAR>,
             Windowed::GatheredOwning => gather::<OWNED>,
             Windowed::GatheredPast => gather::<PAST>,
-            Windowed::Scattered { fours: false, far: false } => scatter::<false, false>,
-            Windowed::Scattered { fours: false, far: true } => scatter::<false, true>,
-            Windowed::Scattered { fours: true, far: false } => scatter::<true, false>,
-            Windowed::Scattered { fours: true, far: true } => scatter::<true, true>,
+            Windowed::Scattered { fours: false, asked: false } => scatter::<false, false>,
+            Windowed::Scattered { fours: false, asked: true } => scatter::<false, true>,
+            Windowed::Scattered { fours: true, asked: false } => scatter::<true, false>,
+            Windowed::Scattered { fours: true, asked: true } => scatter::<true, true>,
         }
     }
 }
@@ -150,6 +150,11 @@ pub(super) fn windowed(
         && available();
     let within = |stride: isize, times: usize| (elem + 1..=times * elem).contains(&stride.unsigned_abs());
     let gathers = dst == elem as isize;
+    let widest = match processor.scatters_widely {
+        false => 4,
+        true if elem == 4 && !far => 5,
+        true => 8,
+    };
     if !suits || gathers && near && elem == 4 && processor.takes_pairs_singly && !within(src, 7) {
         None
     } else if gathers && within(src, if elem < 8 || far && elem < 16 { 8 } else { 5 }) && (far || elem < 16) {
@@ -158,10 +163,8 @@ pub(super) fn windowed(
             (true, false) => Windowed::GatheredOwning,
             (false, _) => Windowed::Gathered,
         })
-    } else if src == elem as isize && elem <= 2 && within(dst, 4) {
-        Some(Windowed::Scattered { fours: false, far })
-    } else if src == elem as isize && elem == 4 && within(dst, 4) && dst % 4 == 0 {
-        Some(Windowed::Scattered { fours: true, far })
+    } else if src == elem as isize && within(dst, widest) && (elem <= 2 || elem == 4 && dst % 4 == 0) {
+        Some(Windowed::Scattered { fours: elem == 4, asked: far || processor.scatters_widely })
     } else {
         None
     }
@@ -299,7 +302,7 @@ unsafe fn put<const HOW: u8>(line: __m512i, dst: *mut u8) {
 /// # Safety
 /// As [`Kernel`] says; the source's inner loop is dense, and the processor has what [`windowed`] asks for.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-unsafe fn scatter<const FOURS: bool, const FAR: bool>(
+unsafe fn scatter<const FOURS: bool, const ASKED: bool>(
     elem: usize,
     plane: Plane,
     src: *const u8,
@@ -317,7 +320,7 @@ unsafe fn scatter<const FOURS: bool, const FAR: bool>(
         let step = per as isize * inner.dst;
         // SAFETY: by the caller, for this row: the registers, and what is left.
         unsafe {
-            with_windows!(windows.count, scatter_lines::<FOURS, FAR>, (&windows, lines, step, src, dst));
+            with_windows!(windows.count, scatter_lines::<FOURS, ASKED>, (&windows, lines, step, src, dst));
             singly(elem, inner, lines * per..inner.count, src, dst);
         }
     }
@@ -327,7 +330,7 @@ unsafe fn scatter<const FOURS: bool, const FAR: bool>(
 /// As for [`scatter`], for `lines` registers whose first elements are to lie `step` apart.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-unsafe fn scatter_lines<const N: usize, const FOURS: bool, const FAR: bool>(
+unsafe fn scatter_lines<const N: usize, const FOURS: bool, const ASKED: bool>(
     windows: &Windows,
     lines: usize,
     step: isize,
@@ -346,8 +349,8 @@ unsafe fn scatter_lines<const N: usize, const FOURS: bool, const FAR: bool>(
             // SAFETY: by the caller; what is between elements is not written.
             unsafe {
                 let to = dst.wrapping_offset(window.offset);
-                if FAR {
-                    stream::ask_to_write(to.wrapping_offset(AHEAD));
+                if ASKED {
+                    stream::ask_to_write(to.wrapping_offset(AHEAD * step.signum()));
                 }
                 let spread = _mm512_permutexvar_epi8(places, line);
                 if FOURS {
@@ -382,9 +385,16 @@ mod tests {
             windowed(elem, &plane, Distance { near, far }, &Processor::new(amd, 32 << 20, true))
         };
         for amd in [true, false] {
-            let scattered = |fours| Some(Windowed::Scattered { fours, far: false });
+            let scattered = |fours| Some(Windowed::Scattered { fours, asked: amd });
             assert_eq!(chosen(amd, 4, 4, 8, true, false), scattered(true));
             assert_eq!(chosen(amd, 2, 2, 4, true, false), scattered(false));
+            let widely = |fours, asked| amd.then_some(Windowed::Scattered { fours, asked });
+            assert_eq!(chosen(amd, 1, 1, 8, true, false), widely(false, true));
+            assert_eq!(chosen(amd, 2, 2, -16, true, true), widely(false, true));
+            assert_eq!(chosen(amd, 4, 4, 20, true, false), widely(true, true));
+            assert_eq!(chosen(amd, 4, 4, 32, true, true), widely(true, true));
+            assert_eq!(chosen(amd, 4, 4, 24, true, false), None);
+            assert_eq!(chosen(amd, 2, 2, 18, true, true), None);
             assert_eq!(chosen(amd, 4, 28, 4, true, false), Some(Windowed::Gathered));
             assert_eq!(chosen(amd, 4, 32, 4, false, false), Some(Windowed::Gathered));
             assert_eq!(chosen(amd, 8, 56, 8, false, true), Some(Windowed::GatheredPast));
