@@ -76,7 +76,7 @@ pub(super) unsafe fn run_stepping(_elem: usize, plane: Plane, src: *const u8, ds
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[expect(clippy::pointers_in_nomem_asm_block, reason = "nothing is read or written through it")]
 #[inline(always)]
-fn step(at: *const u8, by: isize) -> *const u8 {
+pub(super) fn step(at: *const u8, by: isize) -> *const u8 {
     let mut at = at.wrapping_offset(by);
     // SAFETY: no instruction at all; the compiler only no longer knows where the place came from.
     unsafe { std::arch::asm!("/* {at} */", at = inout(reg) at, options(nomem, nostack, preserves_flags)) };
@@ -85,7 +85,7 @@ fn step(at: *const u8, by: isize) -> *const u8 {
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 #[inline(always)]
-fn step(at: *const u8, by: isize) -> *const u8 {
+pub(super) fn step(at: *const u8, by: isize) -> *const u8 {
     at.wrapping_offset(by)
 }
 

@@ -28,12 +28,13 @@ pub(super) struct Processor {
     /// Whether what is gathered out of memory, one byte of eight wanted, goes past the caches rather than to lines that were asked for: on
     /// Zen 5 1.15 to 1.2 times as fast.
     pub(super) passes_sparse: bool,
-    /// Whether two elements of 4 bytes to a line come out of the cache one by one rather than by registers: on Zen 5 1.0 to 1.2 times as
-    /// fast.
+    /// Whether two elements of 4 bytes to a line, and less than 64 KiB of those of 8 bytes, come out of the cache one or two at a time rather
+    /// than by registers: on Zen 5 1.0 to 1.2 times as fast, of 8 bytes up to 1.5 times.
     pub(super) takes_pairs_singly: bool,
-    /// Whether elements of 1 to 4 bytes are scattered by registers also where a line holds one in five to eight of its bytes, and lines are
-    /// asked for wherever they are: on Zen 5, where stores with masks wait for lines that no close cache holds, 1.2 to 4 times as fast in the
-    /// cache as one by one, and 1.0 to 1.2 times out of memory. Without asking it was 0.5 to 0.8 times there.
+    /// Whether elements of 1 to 4 bytes are scattered by registers also where one in five to eight is written (of 4 bytes one in five, into
+    /// memory one in seven), and lines are asked for wherever they are: on Zen 5, where stores with masks wait for lines that no close cache
+    /// holds, 1.2 to 4 times as fast in the cache as one by one, and 1.0 to 1.2 times out of memory. Without asking it was 0.5 to 0.8 times
+    /// there.
     pub(super) scatters_widely: bool,
     /// Whether elements of 16 bytes come out of memory faster by a loop of one load than by one of eight.
     pub(super) foretells_one_load: bool,

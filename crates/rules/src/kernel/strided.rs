@@ -1,6 +1,7 @@
 //! Two nested loops over one element: gather, scatter, and runs.
 
 use super::element::{Fixed, Halves, Lines, Long, Mover};
+use super::foretold::step;
 use super::processor::Processor;
 use super::stream;
 use crate::copy::Dim;
@@ -548,7 +549,8 @@ unsafe fn fours<M: Mover, const SOURCE: usize, const WRITTEN: u8>(
 /// [`eights`] of elements that follow each other in the destination, two of 8 bytes by one store if `PAIRS`.
 ///
 /// Measured with 8 bytes of every 64 out of memory (Zen 5): 1.06 times as fast as with a distance in the destination that is not known.
-/// Pairs are 1.0 to 1.1 times as fast in memory and the cache up to 400 bytes apart, and 0.88 to 1.0 times from 512 on.
+/// Pairs are 1.0 to 1.1 times as fast in memory and the cache up to 400 bytes apart, and 0.88 to 1.0 times from 512 on; in the first cache
+/// up to 1.4 times, if the place of each pair is one addition.
 ///
 /// # Safety
 /// As for [`run`], for one row, whose elements of `M::BY_EIGHTS` bytes follow each other in the destination.
@@ -567,7 +569,10 @@ unsafe fn eights_gathered<M: Mover, const PAIRS: bool>(mover: M, row: Loop, src:
                     mover.mv(second, to.wrapping_add(M::BY_EIGHTS));
                 }
             }
-            src = src.wrapping_offset(2 * row.src);
+            src = match PAIRS && M::BY_EIGHTS == 8 {
+                true => step(src, 2 * row.src),
+                false => src.wrapping_offset(2 * row.src),
+            };
         }
         dst = dst.wrapping_add(8 * M::BY_EIGHTS);
     }

@@ -18,6 +18,9 @@ use super::strided::{Kernel, Loop, Plane, plain_kernel};
 /// Planes of fewer bytes are left to loops over elements: describing the windows takes as long as moving some KiB.
 const SHORTEST: usize = 4 << 10;
 
+/// The same of elements of 8 bytes, where pairs of these are as fast as registers.
+const SHORTEST_OF_EIGHT: usize = 64 << 10;
+
 /// Rows of fewer registers are left to them as well.
 const FEWEST: usize = 4;
 
@@ -152,10 +155,23 @@ pub(super) fn windowed(
     let gathers = dst == elem as isize;
     let widest = match processor.scatters_widely {
         false => 4,
-        true if elem == 4 && !far => 5,
+        true if elem == 4 => {
+            if far {
+                7
+            } else {
+                5
+            }
+        }
         true => 8,
     };
-    if !suits || gathers && near && elem == 4 && processor.takes_pairs_singly && !within(src, 7) {
+    let singly = gathers
+        && processor.takes_pairs_singly
+        && match elem {
+            4 => near && !within(src, 7),
+            8 => !far && bytes * plane.outer.count < SHORTEST_OF_EIGHT,
+            _ => false,
+        };
+    if !suits || singly {
         None
     } else if gathers && within(src, if elem < 8 || far && elem < 16 { 8 } else { 5 }) && (far || elem < 16) {
         Some(match (far, processor.passes_sparse || within(src, 7)) {
@@ -392,12 +408,15 @@ mod tests {
             assert_eq!(chosen(amd, 1, 1, 8, true, false), widely(false, true));
             assert_eq!(chosen(amd, 2, 2, -16, true, true), widely(false, true));
             assert_eq!(chosen(amd, 4, 4, 20, true, false), widely(true, true));
-            assert_eq!(chosen(amd, 4, 4, 32, true, true), widely(true, true));
+            assert_eq!(chosen(amd, 4, 4, 28, true, true), widely(true, true));
+            assert_eq!(chosen(amd, 4, 4, 32, true, true), None);
             assert_eq!(chosen(amd, 4, 4, 24, true, false), None);
             assert_eq!(chosen(amd, 2, 2, 18, true, true), None);
             assert_eq!(chosen(amd, 4, 28, 4, true, false), Some(Windowed::Gathered));
             assert_eq!(chosen(amd, 4, 32, 4, false, false), Some(Windowed::Gathered));
             assert_eq!(chosen(amd, 8, 56, 8, false, true), Some(Windowed::GatheredPast));
+            assert_eq!(chosen(amd, 8, 16, 8, true, false), Some(Windowed::Gathered));
+            assert_eq!(chosen(amd, 8, 40, 8, true, false), Some(Windowed::Gathered));
             assert_eq!(chosen(amd, 8, 72, 8, false, true), None);
         }
         assert_eq!(
