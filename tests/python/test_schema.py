@@ -191,6 +191,15 @@ def test_many_variables_are_created_in_a_batch(container):
     assert len(container.variables) == 10_000
 
 
+def test_a_group_is_not_proposed_in_its_own_place(container):
+    container.create_group("fields")
+    with (
+        container.writer() as w,
+        pytest.raises(dry.NotFoundError, match=r'"fields" is a group, no variable$'),
+    ):
+        w.put("fields", np.zeros(3))
+
+
 def test_a_batch_that_fails_leaves_nothing(container):
     with pytest.raises(RuntimeError, match="mine"), container.batch():  # noqa: PT012
         container.create_variable("v", "f4")

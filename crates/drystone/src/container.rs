@@ -770,6 +770,9 @@ pub(crate) fn no_such(schema: &Schema, path: &str) -> Error {
     if let Err(why) = schema::check_path(path) {
         return Error::not_found(format!("\"{path}\" is not a path: {why}{hint}"));
     }
+    if schema.groups.contains_key(path) && !path.is_empty() {
+        return Error::not_found(format!("\"{path}\" is a group, no variable"));
+    }
     if let Some(Name::Link(target)) = schema.names.get(path) {
         return Error::not_found(format!("\"{path}\" is a link to \"{target}\", which is not there"));
     }
