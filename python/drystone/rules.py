@@ -55,6 +55,10 @@ class Layout:
         """
         descr = np.dtype(dtype)
         extents = _extents(shape)
+        if any(n < 0 for n in extents):
+            raise InvalidArgumentError(f"the shape {tuple(extents)} has an extent below zero")
+        if order not in ("C", "F"):
+            raise InvalidArgumentError(f'order is "C" or "F", not {order!r}')
         if strides is None:
             dense, step = [0] * len(extents), descr.itemsize
             for axis in range(len(extents)) if order == "F" else reversed(range(len(extents))):

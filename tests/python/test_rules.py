@@ -66,6 +66,13 @@ def test_short_floats_and_complex_numbers_become_what_numpy_makes_of_them(kind, 
     np.testing.assert_array_equal(rule.apply(a, np.zeros(a.size, to)), a.astype(to))
 
 
+@pytest.mark.parametrize(("wrong", "what"), [({"shape": (-1,)}, "below zero"), ({"order": "Q"}, "order is")])
+def test_layouts_that_are_none_are_refused(wrong, what):
+    # The first was an OverflowError, the second was taken for "C".
+    with pytest.raises(dry.InvalidArgumentError, match=what):
+        Layout.of(**{"shape": (3,), "dtype": "f4", **wrong})
+
+
 def test_rules_are_values():
     def make():
         return compile(Layout.of((8, 8), "f4"), Layout.of((4, 4), "f4", start=(2, 2)))
