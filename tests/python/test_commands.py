@@ -317,6 +317,35 @@ def test_hdf5_takes_texts_of_one_length_and_growing_variables_in_small_chunks(pa
         assert f["grows"][...].tolist() == [[0, 1], [2, 3], [4, 5]]
 
 
+def test_links_and_datasets_of_nine_dimensions_are_named_and_the_rest_is_copied(tmp_path, path):
+    # One dataset of nine dimensions was the end of the import; links were left out without a word.
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["a"] = np.arange(3.0)
+        f.create_dataset("nine", (1,) * 9, "f4")
+        f["soft"] = h5py.SoftLink("/a")
+        f["nowhere"] = h5py.SoftLink("/b")
+        f["elsewhere"] = h5py.ExternalLink("other.h5", "/c")
+        f["g/again"] = f["a"]
+        f["g/up"] = f["/"]
+    said = as_json("import", tmp_path / "a.h5", path)
+    assert sorted(what.split()[0] for what in said["lost"]) == [
+        "elsewhere",
+        "g/again",
+        "g/up",
+        "nine",
+        "nowhere",
+        "soft",
+    ]
+    with dry.open(path) as c:
+        assert list(c.variables) == ["a"]
+        assert c["a"][...].tolist() == [0, 1, 2]
+
+
+def test_an_empty_npy_file_is_a_mistake(tmp_path, path):
+    (tmp_path / "a.npy").write_bytes(b"")
+    assert "cannot be read" in drystone("import", tmp_path / "a.npy", path, code=2)
+
+
 def test_dimensions_of_which_only_the_first_has_a_name_can_be_steps(tmp_path, path):
     # All names were dropped if one was missing, and `--steps` did nothing.
     with h5py.File(tmp_path / "a.h5", "w") as f:

@@ -20,6 +20,7 @@ from drystone.errors import InvalidArgumentError, UnsupportedError
 from drystone.values import fill_bytes
 
 _MOST = 8 << 20
+_MOST_DIMENSIONS = 8
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -104,6 +105,12 @@ def _create(
                 None if grows else n for n, grows in zip(array.shape[own], array.grows[own], strict=True)
             ]
             chunks = _chunks(array, steps)
+            if len(shape) > _MOST_DIMENSIONS:
+                contents.lost.append(
+                    f"{array.path} ({len(shape)} dimensions; at most {_MOST_DIMENSIONS} are stored)"
+                )
+                wanted.remove(array)
+                continue
             try:
                 c.create_variable(
                     below + array.path,

@@ -30,7 +30,10 @@ def opened(path: Path) -> Iterator[Contents]:
         contents = Contents()
         ways = Ways(path, threads)
 
+        seen: set[str] = set()
+
         def visit(name: str, item: Any) -> None:
+            seen.add(name)
             if isinstance(item, h5py.Dataset):
                 _dataset(name, item, contents, ways)
             elif isinstance(item, h5py.Group):
@@ -40,6 +43,16 @@ def opened(path: Path) -> Iterator[Contents]:
 
         contents.groups[""] = attributes(_shown(file.attrs), "", contents)
         file.visititems(visit)
+
+        def visit_link(name: str, link: Any) -> None:
+            if isinstance(link, h5py.ExternalLink):
+                contents.lost.append(f"{name} (a link to {link.path} in {link.filename})")
+            elif isinstance(link, h5py.SoftLink):
+                contents.lost.append(f"{name} (a link to {link.path})")
+            elif name not in seen:
+                contents.lost.append(f"{name} (another name of what is taken over)")
+
+        file.visititems_links(visit_link)
         yield contents
 
 

@@ -18,7 +18,7 @@ def opened(path: Path) -> Iterator[Contents]:
     """The array, named like the file."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
+    except (ValueError, EOFError) as error:
         raise InvalidArgumentError(f"{path} cannot be read: {error}") from None
 
     def read(box: Box) -> Any:
