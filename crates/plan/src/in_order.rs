@@ -2,11 +2,12 @@
 //!
 //! A plan needs the table of a cut block, which stands behind its subchunks. Read by itself, from a slow medium, it waits behind whatever else
 //! the medium does, and then lies in the way of reading the subchunks ahead. Where all of a block is wanted, the table comes
-//! with what is before it, at the pace of a stream.
+//! with what is before it, at the pace of a stream. Where others read the rest of a block at the same time, that is so for a part of it, too:
+//! the store may find that out.
 //!
 //! Invariants
 //! - what is named is a hint, taken from entries that nobody has checked: only its length is bounded;
-//! - blocks of which a part is wanted are not named.
+//! - blocks of which less than an eighth is wanted are not named.
 
 use std::ops::Range;
 
@@ -20,28 +21,41 @@ const LEAST: u64 = 1 << 20;
 /// Longer ones, and more of them, would be in the way of what is read first.
 const MOST: u64 = 16 << 20;
 
-/// A cut block of which every cell is wanted.
+/// Of a block of which less is wanted that is brought by itself, whoever else reads the rest.
+const LEAST_PART: u128 = 8;
+
+/// A cut block of which every cell is wanted, or a good part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Whole {
+pub struct Block {
     /// Source number.
     pub source: u32,
     /// Where its table begins.
     pub table: u64,
     /// Bytes of the source: those of its subchunks, about, and of its table.
     pub bytes: Range<u64>,
+    /// Every cell is wanted.
+    pub whole: bool,
 }
 
-/// The cut blocks of a single slot that are wanted whole; none where they are many.
-pub fn in_order(slots: &[Slot]) -> Vec<Whole> {
+/// The cut blocks of a single slot that are wanted whole, and those of which an eighth is and more; none of either kind where they are many.
+pub fn in_order(slots: &[Slot]) -> Vec<Block> {
     let [slot] = slots else { return Vec::new() };
     let mut found = Vec::new();
-    let mut bytes = 0u64;
+    let mut bytes = [0u64; 2];
     for entry in slot.candidates.iter().map(|candidate| &candidate.entry) {
-        let Some(range) = extent(entry).filter(|_| is_whole(entry, &slot.selection)) else { continue };
-        bytes = bytes.saturating_add(range.end - range.start);
-        found.push(Whole { source: entry.source, table: entry.piece.position, bytes: range });
+        let (Some(range), Some((wanted, all))) = (extent(entry), wanted(entry, &slot.selection)) else {
+            continue;
+        };
+        if wanted < all.div_ceil(LEAST_PART) {
+            continue;
+        }
+        let (source, table, whole) = (entry.source, entry.piece.position, wanted == all);
+        let of_kind = &mut bytes[usize::from(whole)];
+        *of_kind = of_kind.saturating_add(range.end - range.start);
+        found.push(Block { source, table, bytes: range, whole });
     }
-    if bytes > MOST { Vec::new() } else { found }
+    found.retain(|block| bytes[usize::from(block.whole)] <= MOST);
+    found
 }
 
 /// Where the subchunks of a cut raw block lie, about, and its table.
@@ -55,13 +69,21 @@ fn extent(entry: &Entry) -> Option<Range<u64>> {
     (cells >= LEAST).then(|| entry.piece.position.saturating_sub(cells)..end)
 }
 
-/// Whether every cell of a block is selected.
-fn is_whole(entry: &Entry, selection: &Selection) -> bool {
-    selection.axes.len() == usize::from(entry.ndim)
-        && selection.axes.iter().zip(entry.offset.iter().zip(&entry.count)).all(|(axis, (offset, count))| {
-            let end = offset.saturating_add(*count);
-            axis.step == 1 && axis.start <= *offset && end <= axis.start.saturating_add(axis.count)
-        })
+/// How many cells of a block are selected, in a box, and how many there are.
+fn wanted(entry: &Entry, selection: &Selection) -> Option<(u128, u128)> {
+    if selection.axes.len() != usize::from(entry.ndim) {
+        return None;
+    }
+    let mut found = (1u128, 1u128);
+    for (axis, (&offset, &count)) in selection.axes.iter().zip(entry.offset.iter().zip(&entry.count)) {
+        let end = offset.saturating_add(count).min(axis.start.saturating_add(axis.count));
+        let common = end.saturating_sub(axis.start.max(offset));
+        if axis.step != 1 {
+            return None;
+        }
+        found = (found.0.checked_mul(common.into())?, found.1.checked_mul(count.into())?);
+    }
+    Some(found)
 }
 
 #[cfg(test)]
@@ -103,11 +125,14 @@ mod tests {
     fn whole_blocks_are_named_up_to_the_end_of_their_tables() {
         let entries = [cut(0, 0, 5 * M), cut(1, 1, M)];
         let all = slot(&entries, Selection::boxed(&[0, 0], &[4096, 2048]));
-        let whole = |source, table, bytes| Whole { source, table, bytes };
-        let expected = [whole(0, 5 * M, M..5 * M + 100), whole(1, M, 0..M + 100)];
+        let block = |source, table, bytes, whole| Block { source, table, bytes, whole };
+        let mut expected = [block(0, 5 * M, M..5 * M + 100, true), block(1, M, 0..M + 100, true)];
         assert_eq!(in_order(std::slice::from_ref(&all)), expected);
-        let one_row_less = slot(&entries, Selection::boxed(&[1, 0], &[4095, 2048]));
-        assert_eq!(in_order(&[one_row_less]), expected[1..]);
+        let rows = |from: u64, count: u64| slot(&entries, Selection::boxed(&[from, 0], &[count, 2048]));
+        expected[0].whole = false;
+        assert_eq!(in_order(&[rows(1, 4095)]), expected, "a row is not wanted");
+        assert_eq!(in_order(&[rows(2048 - 256, 4095)]), expected, "an eighth is");
+        assert_eq!(in_order(&[rows(2048 - 255, 4095)]), expected[1..], "less is");
         assert_eq!(in_order(&[all.clone(), all]), [], "several steps");
     }
 
@@ -124,6 +149,9 @@ mod tests {
         let many = |n: u64| (0..n).map(|k| cut(k as u32, k, 9 * M)).collect::<Vec<_>>();
         assert_eq!(in_order(&[slot(&many(3), all())]).len(), 3);
         assert_eq!(in_order(&[slot(&many(5), all())]), []);
+        let mut some = all();
+        some.axes[0].count = 4 * 2048 - 1;
+        assert_eq!(in_order(&[slot(&many(4), some)]).len(), 4, "those of a kind are counted");
         let mut alien = cut(0, 0, u64::MAX);
         assert_eq!(in_order(&[slot(std::slice::from_ref(&alien), all())]), []);
         alien.count = [u64::MAX; 8];

@@ -158,6 +158,10 @@ impl<S: Store> Store for CountingStore<S> {
         self.inner.bring(key, range);
     }
 
+    fn bring_for_all(&self, key: &str, range: Range<u64>) {
+        self.inner.bring_for_all(key, range);
+    }
+
     fn lends_from(&self) -> Option<u64> {
         self.inner.lends_from()
     }

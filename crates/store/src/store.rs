@@ -113,6 +113,11 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         let _ = (key, range);
     }
 
+    /// The same for a range of which only parts will be read here: it is brought where others seem to read the rest of it at this time.
+    fn bring_for_all(&self, key: &str, range: Range<u64>) {
+        let _ = (key, range);
+    }
+
     /// Of how many bytes on a read is worth asking [`lend`](Store::lend) for them; `None`: it gives nothing.
     fn lends_from(&self) -> Option<u64> {
         None
@@ -290,6 +295,9 @@ macro_rules! forward_to_pointee {
             }
             fn bring(&self, key: &str, range: Range<u64>) {
                 (**self).bring(key, range);
+            }
+            fn bring_for_all(&self, key: &str, range: Range<u64>) {
+                (**self).bring_for_all(key, range);
             }
             fn lends_from(&self) -> Option<u64> {
                 (**self).lends_from()

@@ -316,17 +316,23 @@ impl Reading {
         Ok(report)
     }
 
-    /// Has blocks that are wanted whole brought with their tables, where these are not known. What is wrong with them is said when they are read.
+    /// Has blocks brought with their tables, where these are not known: those that are wanted whole, and others if somebody wants the rest. What is wrong with them is said when they are read.
     fn bring(&self, slots: &[Slot], sources: &Sources<'_>) {
         // Members of a record stand side by side: a table is not behind its own subchunks.
         if self.shelf.is_some() || !matches!(self.variable.dtype, DType::Scalar(_)) {
             return;
         }
-        for whole in in_order(slots) {
-            if let (Ok(source), Ok(key)) = (sources.get(whole.source), sources.key(whole.source))
-                && self.inner.tables.find(&(source.writer, source.part, whole.table)).is_none()
-            {
-                self.inner.store.bring(&key, whole.bytes);
+        for block in in_order(slots) {
+            let (Ok(source), Ok(key)) = (sources.get(block.source), sources.key(block.source)) else {
+                continue;
+            };
+            if self.inner.tables.find(&(source.writer, source.part, block.table)).is_some() {
+                continue;
+            }
+            if block.whole {
+                self.inner.store.bring(&key, block.bytes);
+            } else {
+                self.inner.store.bring_for_all(&key, block.bytes);
             }
         }
     }

@@ -9,12 +9,16 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+
+use super::company::Company;
+use super::forget::is_in_memory;
 
 /// How many files one store keeps open in one process.
 pub(crate) const CAPACITY: usize = 128;
@@ -37,6 +41,8 @@ pub(crate) struct Handle {
     end: AtomicU64,
     /// The system was last told of these ranges, ascending: their offsets and ends.
     told: Mutex<Vec<(u64, u64)>>,
+    /// Who else reads it.
+    company: Company,
 }
 
 /// A read up to this length is short: a table, a trailer.
@@ -81,7 +87,19 @@ impl Handle {
         let mut told: Vec<(u64, u64)> =
             ranges.iter().map(|&(at, len)| (at, at.saturating_add(len))).collect();
         told.sort_unstable();
+        self.company.tells_of(&told);
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = told;
+    }
+
+    /// Whether others seem to read it at the same time, whose ranges lie between those that were told of last: then who
+    /// asks brings a range for all.
+    pub(crate) fn has_company(&self, range: &Range<u64>) -> bool {
+        // A look brings a page, and no more by this descriptor.
+        let look = |at: u64| {
+            let file = self.aside.get_or_init(|| aside(&self.file)).as_ref();
+            file.is_some_and(|file| is_in_memory(file, at) == Some(true))
+        };
+        self.lies_here() && self.company.is_there(range, look)
     }
 
     /// Whether the system was told of all of a range; that is so once: whoever reads it again may come in order.
@@ -201,6 +219,7 @@ impl Handles {
             aside: OnceLock::new(),
             end: AtomicU64::new(0),
             told: Mutex::new(Vec::new()),
+            company: Company::default(),
         });
         let displaced = self.table().insert(key, Arc::clone(&handle));
         drop(displaced); // closed here, without the lock

@@ -12,6 +12,7 @@
 
 mod ahead;
 mod atomic_file;
+mod company;
 mod device;
 mod durability;
 mod early_writeback;
@@ -535,6 +536,14 @@ impl Store for Folder {
         }
     }
 
+    fn bring_for_all(&self, key: &str, range: Range<u64>) {
+        let Ok((handle, end)) = self.handle(key, "read ahead", false) else { return };
+        let range = range.start..range.end.min(end);
+        if handle.has_company(&range) {
+            readahead::bring(&handle, range);
+        }
+    }
+
     fn lends_from(&self) -> Option<u64> {
         match self.lending {
             Lending::Never => None,
@@ -668,6 +677,10 @@ impl Store for LocalStore {
 
     fn bring(&self, key: &str, range: Range<u64>) {
         self.folder.bring(key, range);
+    }
+
+    fn bring_for_all(&self, key: &str, range: Range<u64>) {
+        self.folder.bring_for_all(key, range);
     }
 
     fn lends_from(&self) -> Option<u64> {
@@ -836,6 +849,42 @@ mod tests {
             assert_eq!(tell("k"), Reply::Expected { needless: true }, "it was read");
         }
         assert!(store.submit(Request::Forget { key: "absent".into() }).wait().is_err());
+    }
+
+    /// A reader of pieces that lie apart brings all of what comes next if, and only if, somebody else read what it left out.
+    #[test]
+    fn a_range_is_brought_for_all_where_others_read_what_was_left_out() {
+        const PIECE: u64 = 100 << 10;
+        for company in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let store = LocalStore::create(dir.path()).unwrap();
+            store.put("k", &vec![1; 8 << 20], PutMode::Replace, true).unwrap();
+            let Ok(Reply::Forgotten { cold: Some(true) }) =
+                store.submit(Request::Forget { key: "k".into() }).wait()
+            else {
+                return;
+            };
+            let (handle, _) = store.folder.handle("k", "read", false).unwrap();
+            if !handle.lies_here() {
+                return;
+            }
+            let ranges = (0..5).map(|n| (n * 4 * PIECE, PIECE)).collect();
+            store.submit(Request::Expect { key: "k".into(), ranges }).wait().unwrap();
+            // By descriptors that are read in no order: nobody reads ahead.
+            let other = std::fs::File::open(dir.path().join("k")).unwrap();
+            rustix::fs::fadvise(&other, 0, None, rustix::fs::Advice::Random).unwrap();
+            if company {
+                std::os::unix::fs::FileExt::read_exact_at(&other, &mut vec![0; 2 << 20], 0).unwrap();
+            }
+            store.bring_for_all("k", 4 << 20..8 << 20);
+            let came = |turn: u64| {
+                std::thread::sleep(Duration::from_millis(20 << turn));
+                let mut places = ((4 << 20) + turn * 4096..8 << 20).step_by(256 << 10);
+                places.all(|at| forget::is_in_memory(&other, at) == Some(true))
+            };
+            let turns = if company { 10 } else { 3 };
+            assert_eq!((0..turns).any(came), company);
+        }
     }
 
     #[test]
