@@ -293,7 +293,7 @@ fn elements_lines_apart_move_exactly_whatever_their_number() {
 /// their size, and where they do not.
 #[test]
 fn short_elements_are_scattered_exactly_into_an_array_that_no_cache_holds() {
-    let len = if cfg!(miri) { 16 << 10 } else { (64 << 20) + 4096 };
+    let len = if cfg!(miri) { 32 << 10 } else { (64 << 20) + 4096 };
     for (elem, stride) in [(1, 7), (2, 20), (2, 16), (3, 24), (4, 30), (4, 24), (4, 32), (8, 64), (16, 128)] {
         for skew in [0, 1] {
             // Some cells in the middle, so that the rest shows what is written besides.
