@@ -33,6 +33,13 @@ REASONS: list[tuple[str, str, str, str]] = [
     ),
     (
         "restart",
+        "cold",
+        ".*",
+        "of cut blocks each reader wants pieces that lie apart, with a table and checks of their own; the system brings what it is told of in"
+        " pages of 4 KiB, and the peer's blocks, each one run, in large ones",
+    ),
+    (
+        "restart",
         "",
         ".*",
         "Drystone reads a subchunk into the processor's cache and copies its rows out of it, which reads the lines of their places"

@@ -316,7 +316,8 @@ impl Reading {
         Ok(report)
     }
 
-    /// Has blocks brought with their tables, where these are not known: those that are wanted whole, and others if somebody wants the rest. What is wrong with them is said when they are read.
+    /// Has blocks brought with their tables, where these are not known: those that are wanted whole, and others if somebody wants the
+    /// rest. What is wrong with them is said when they are read.
     fn bring(&self, slots: &[Slot], sources: &Sources<'_>) {
         // Members of a record stand side by side: a table is not behind its own subchunks.
         if self.shelf.is_some() || !matches!(self.variable.dtype, DType::Scalar(_)) {
