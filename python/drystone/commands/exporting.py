@@ -67,9 +67,8 @@ def run(given: argparse.Namespace) -> Outcome:
             except (OSError, RuntimeError) as error:  # as which these packages show what the system said
                 if isinstance(error, DrystoneError):
                     raise
-                with suppress(
-                    OSError
-                ):  # HDF5 writes again when the process ends, and crashes where there is no room for it
+                # HDF5 writes again when the process ends, and crashes where there is no room for it.
+                with suppress(OSError):
                     os.truncate(file, 0)
                 raise IoError(f"cannot write {given.file}: {error}") from None
     shown = [("name", "shape", "size"), *((name, str(shape), size(nbytes)) for name, shape, nbytes in rows)]
@@ -219,7 +218,6 @@ def _total(c: Container, variables: list[Variable]) -> int:
 
 
 def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) -> list[_Row]:
-
     rows: list[_Row] = []
     with _written(path) as file, Progress(_total(c, variables)) as progress:
         _set(file.attrs, dict(c.attrs), "", lost)

@@ -10,6 +10,7 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use super::PAGE;
 use super::forget::is_in_memory;
 use super::handles::Handle;
 use super::readahead;
@@ -19,8 +20,6 @@ const FEW: usize = 8;
 const SHORT: u64 = 256 << 10;
 /// A run of so many bytes is worth the system's own reading ahead.
 const WORTH: u64 = 64 << 10;
-/// What is in memory is there by pages.
-const PAGE: u64 = 4 << 10;
 
 /// Ranges of a file, offset and length, that the system is to read ahead.
 pub(super) struct Ahead {

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 
+use super::PAGE;
 use super::company::Company;
 use super::forget::is_in_memory;
 
@@ -49,8 +50,6 @@ pub(crate) struct Handle {
 const SHORT: usize = 16 << 10;
 /// It is apart if it begins so far behind where the last read ended.
 const FAR: u64 = 256 << 10;
-/// What is no farther apart is no farther than the next page.
-const PAGE: u64 = 4 << 10;
 /// A run of more bytes is worth the system's own reading ahead.
 const STREAM: u64 = 1 << 20;
 

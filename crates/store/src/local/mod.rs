@@ -45,6 +45,9 @@ use per_process::PerProcess;
 use pool::Pool;
 use targets::Targets;
 
+/// What is in memory is there by pages, of so many bytes at least.
+const PAGE: u64 = 4 << 10;
+
 /// A store in a folder of the local (or a mounted) file system.
 ///
 /// May be used in a process forked from the one that opened it; requests under way stay with the parent.

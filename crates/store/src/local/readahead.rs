@@ -6,12 +6,12 @@
 
 use std::ops::Range;
 
+use super::PAGE;
 use super::forget::is_in_memory;
 use super::handles::Handle;
 
 /// It begins with a page or four, and its next part may begin at any page of what it was asked for first; later ones begin at larger pages.
 const BEGIN: u64 = 256 << 10;
-const PAGE: u64 = 4 << 10;
 const LARGER_PAGE: u64 = 16 << 10;
 
 /// What is in memory is looked for so far apart.
