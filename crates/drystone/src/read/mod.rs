@@ -10,6 +10,7 @@ mod coded;
 mod covered;
 mod execute;
 mod listing;
+mod planning;
 mod published;
 mod replicas;
 mod search;
@@ -24,16 +25,15 @@ use std::sync::Arc;
 
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::DType;
-use drystone_format::entry::{Entry, Piece};
+use drystone_format::entry::Entry;
 use drystone_format::keys;
 use drystone_format::schema::Variable;
 use drystone_format::source::Source;
 use drystone_format::table::{self, Subchunk};
-use drystone_plan::ahead::ahead_of_tables;
 use drystone_plan::in_order::in_order;
-use drystone_plan::layout::{Device, Profile, predict_read, under_way};
+use drystone_plan::layout::Device;
 use drystone_plan::listing::Listing;
-use drystone_plan::read_plan::{self, Choice, Options, PlanError, ReadPlan, Slot};
+use drystone_plan::read_plan::{Options, ReadPlan, Slot};
 use drystone_plan::resolve::{Candidate, Resolved};
 use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tree::{self, Query, StepSet};
@@ -44,7 +44,6 @@ use crate::array::Target;
 use crate::container::{Container, Inner};
 use crate::error::must_exist;
 use crate::member::{Column, member, no_member};
-use crate::processors::threads;
 use crate::put::logical;
 use crate::segment::crc32;
 use crate::snapshot::Snapshot;
@@ -54,6 +53,7 @@ pub(crate) use blocks::share;
 pub use blocks::{BlockInfo, Written};
 use execute::Sources;
 pub use listing::{Planned, Wanted};
+use planning::predicted;
 use published::Shelf;
 pub use search::Hits;
 pub use sidecars::PublishedStatistics;
@@ -62,8 +62,6 @@ pub use statistics::StoredStatistics;
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
 /// request; wider ones are left out, since the store is told of many requests ahead and a device then serves them together.
 const OPTIONS: Options = Options { gap: 16 << 10, max_request: 1 << 20, precision: Precision::Exact };
-/// What a store is taken to cost when replicas are compared and nobody has measured it: requests that go out together.
-const UNMEASURED: Device = Device { bandwidth: 1e9, request: 3e-5 };
 /// Candidates planned at a time: bounds the memory of plans.
 const BATCH: usize = 20_000;
 
@@ -530,111 +528,12 @@ impl Reading {
         }
     }
 
-    /// Plans by way of the replica that costs least; where there is none, what was put.
-    fn plan(&self, sought: Sought) -> Result<Prepared> {
-        self.cheapest(sought, &|columns, slots| self.plan_one(columns, slots))
-    }
-
-    /// Of the plans that `one` makes of what was put with each replica, the one that costs least.
-    fn cheapest(
-        &self,
-        sought: Sought,
-        one: &dyn Fn(Vec<Column>, Vec<Slot>) -> Result<Prepared>,
-    ) -> Result<Prepared> {
-        let Sought { columns, slots } = sought;
-        let replicas = read_plan::numbers(&slots);
-        if replicas.is_empty() {
-            return one(columns, slots);
-        }
-        let profile = self.inner.profile();
-        let mut best: Option<(f64, Prepared)> = None;
-        let mut choices: Vec<Choice> = Vec::with_capacity(replicas.len() + 1);
-        for replica in std::iter::once(0).chain(replicas) {
-            let mut prepared = one(columns.clone(), read_plan::offered(&slots, replica))?;
-            published::count_stamps(&mut prepared.plan);
-            let seconds = predicted(&prepared, profile.as_ref(), UNMEASURED);
-            let mut choice = Choice::of(replica, &prepared.plan, seconds);
-            let better = match (self.forced, &best) {
-                (_, None) => true,
-                (Some(forced), _) => replica == forced,
-                (None, Some((least, _))) => choice.seconds < *least,
-            };
-            if better {
-                choices.iter_mut().for_each(|c| c.chosen = false);
-                choice.chosen = true;
-                best = Some((choice.seconds, prepared));
-            }
-            choices.push(choice);
-        }
-        let Some((_, mut prepared)) = best else {
-            return one(columns, slots);
-        };
-        prepared.plan.choices = choices;
-        Ok(prepared)
-    }
-
-    fn plan_one(&self, columns: Vec<Column>, slots: Vec<Slot>) -> Result<Prepared> {
-        let sources = Sources::of(self);
-        let resolved = read_plan::resolve_slots(&slots).map_err(|e| self.plan_error(&slots, &sources, e))?;
-        let tables = self.tables(&slots, &resolved, &sources)?;
-        let get = |slot, candidate| tables.get(&(slot, candidate)).map_or(&[][..], |t| t.as_slice());
-        let options = Options { precision: self.precision, ..OPTIONS };
-        let error = |e| self.plan_error(&slots, &sources, e);
-        let mut plan = read_plan::plan(&slots, &resolved, get, |_, _| None, &options).map_err(error)?;
-        if !plan.unknown.is_empty() {
-            let known = trailers::for_plan(self, &sources, &plan.unknown, options.gap, options.max_request)?;
-            let meta = |source: u32, piece: &Piece| Some(known.get(source, piece)?.meta.as_slice());
-            plan = read_plan::plan(&slots, &resolved, get, meta, &options).map_err(error)?;
-        }
-        Ok(Prepared { columns, slots, listings: Vec::new(), resolved, plan })
-    }
-
-    /// The tables of the cut blocks that show, by slot and candidate.
-    fn tables(&self, slots: &[Slot], resolved: &[Resolved], sources: &Sources<'_>) -> Result<Tables> {
-        let (mut tables, mut missing) = (Tables::new(), Vec::new());
-        for at in read_plan::needed_tables(slots, resolved) {
-            let entry = &slots[at.0].candidates[at.1].entry;
-            let source = sources.get(entry.source)?;
-            match self.inner.tables.find(&(source.writer, source.part, entry.piece.position)) {
-                Some(table) => drop(tables.insert(at, table)),
-                None => missing.push((at, entry)),
-            }
-        }
-        let place = |entry: &Entry| (entry.source, entry.piece.position, entry.piece.length);
-        let told = ahead_of_tables(missing.iter().map(|(_, entry)| place(entry)));
-        execute::tell(self, &told, sources, true);
-        for (at, entry) in missing {
-            tables.insert(at, self.table(entry, sources)?);
-        }
-        Ok(tables)
-    }
-
-    fn plan_error(&self, slots: &[Slot], sources: &Sources<'_>, error: PlanError) -> Error {
-        let (slot, candidate, corrupt) = match &error {
-            PlanError::Corrupt { slot, candidate, .. } => (*slot, *candidate, true),
-            PlanError::Unsupported { slot, candidate, .. } => (*slot, *candidate, false),
-        };
-        let place = slots.get(slot).and_then(|s| s.candidates.get(candidate)).map_or_else(String::new, |c| {
-            let key = sources.key(c.entry.source).unwrap_or_else(|_| "an unknown source".into());
-            format!("{key} at byte {}: ", c.entry.piece.position)
-        });
-        let message = format!("variable \"{}\": {place}{error}", self.path);
-        if corrupt { Error::corrupt(message) } else { Error::unsupported(message) }
-    }
-
     /// The subchunk table of a cut block.
     pub(crate) fn table(&self, entry: &Entry, sources: &Sources<'_>) -> Result<Arc<Vec<Subchunk>>> {
         let source = sources.get(entry.source)?;
         load_table(&self.inner, source.writer, source.part, entry)
             .map_err(|e| e.while_doing(format!("variable \"{}\"", self.path)))
     }
-}
-
-/// Seconds that a plan is expected to take on a store as it was measured, or else as it is assumed to be.
-fn predicted(prepared: &Prepared, measured: Option<&Profile>, assumed: Device) -> f64 {
-    let (depth, working) = under_way(&prepared.plan, &prepared.slots, threads());
-    let device = measured.map_or(assumed, |profile| profile.device(depth));
-    predict_read(&prepared.plan, &prepared.slots, &device, working)
 }
 
 /// Whether an entry, which has all of a column or nothing, has it.
