@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
@@ -62,6 +63,15 @@ class Stack:
         return done
 
 
+@functools.cache
+def _compiles(mpicc: str) -> bool:
+    """Has it its headers? Debian has them in a package of their own, beside the compilers'."""
+    words = [mpicc, "-E", "-x", "c", "-"]
+    return not subprocess.run(
+        words, input="#include <mpi.h>", text=True, capture_output=True, check=False
+    ).returncode
+
+
 def stacks() -> list[Stack]:
     """The wheel of this environment, and Open MPI and MPICH as distributions install them side by side."""
     found = []
@@ -69,7 +79,7 @@ def stacks() -> list[Stack]:
         found.append(Stack("wheel", str(BIN / "mpicc"), str(BIN / "mpiexec"), None))
     for name in ("openmpi", "mpich"):
         commands = [shutil.which(f"{command}.{name}") for command in ("mpicc", "mpiexec", "mpifort")]
-        if commands[0] and commands[1]:
+        if commands[0] and commands[1] and _compiles(commands[0]):
             found.append(Stack(name, commands[0], commands[1], commands[2]))
     folder = os.environ.get("DRYSTONE_MPI")  # the bin folder of another one
     if folder:

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Make sure that the programs are there which only tests run: compilers, MPIs, shells, a browser. Without one, its tests are skipped.
+#
+# As root where apt-get exists, what is missing is installed, in one call. Otherwise, and where that fails, says what is missing,
+# and fails if another try may help.
+set -euo pipefail
+
+say() { echo "    $*" >&2; }
+
+has() {
+    local name
+    for name in "$@"; do
+        command -v "$name" >/dev/null 2>&1 || return 1
+    done
+}
+
+has_one() {
+    local name
+    for name in "$@"; do
+        ! has "$name" || return 0
+    done
+    return 1
+}
+
+# tests/view/headless.py looks for these.
+has_browser() {
+    [ -n "${DRYSTONE_BROWSER:-}" ] ||
+        has_one chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable chrome
+}
+
+# Debian's mpich has the compilers, without the headers.
+compiles_mpi() { has "$1" && echo '#include <mpi.h>' | "$1" -E -x c - >/dev/null 2>&1; }
+
+# Packages of Debian, a line for each thing that is missing.
+missing() {
+    has c++ || echo g++
+    has gfortran || echo gfortran
+    { compiles_mpi mpicc.openmpi && has mpiexec.openmpi mpifort.openmpi; } || echo openmpi-bin libopenmpi-dev
+    { compiles_mpi mpicc.mpich && has mpiexec.mpich mpifort.mpich; } || echo mpich libmpich-dev
+    has_browser || echo chromium-headless-shell
+    has zsh || echo zsh
+    has fish || echo fish
+    has valgrind || echo valgrind
+    has strace || echo strace
+    has groff || echo groff-base
+    has pkg-config || echo pkg-config
+    has cmake || echo cmake
+    has h5dump || echo hdf5-tools
+    has ncdump || echo netcdf-bin
+    [ -e /usr/share/ferret-vis/data/coads_climatology.cdf ] || echo ferret-datasets
+}
+
+words() { echo "$@" | tr '\n' ' ' | sed 's/ *$//'; }
+
+# Those that this system's lists of packages know: not each distribution has a Chromium, or real data.
+known() {
+    local package
+    for package in "$@"; do
+        if apt-cache policy "$package" 2>/dev/null | grep 'Candidate:' | grep -qv '(none)'; then
+            echo "$package"
+        fi
+    done
+}
+
+told=$(mktemp)
+trap 'rm -f "$told"' EXIT
+export DEBIAN_FRONTEND=noninteractive
+
+apt() {
+    apt-get -q -o Acquire::Retries=2 -o Acquire::http::Timeout=30 -o DPkg::Lock::Timeout=120 "$@" >"$told" 2>&1
+}
+
+reason() { grep -m 1 '^E:' "$told" || tail -n 1 "$told"; }
+
+packages=$(missing)
+[ -n "$packages" ] || exit 0
+again=1
+if [ "$(id -u)" = 0 ] && has apt-get apt-cache; then
+    again=0
+    if ! apt update -o APT::Update::Error-Mode=any; then
+        say "apt-get update failed: $(reason)"
+        again=1
+    fi
+    # shellcheck disable=SC2046,SC2086  # lists of words
+    wanted=$(words $(known $packages))
+    if [ -n "$wanted" ]; then
+        say "installing with apt-get, which may take some minutes: $wanted"
+        # shellcheck disable=SC2086  # a list of words
+        if ! apt install -y --no-install-recommends $wanted; then
+            say "apt-get install failed: $(reason)"
+            again=1
+        fi
+    fi
+fi
+packages=$(missing)
+[ -n "$packages" ] || exit 0
+# shellcheck disable=SC2086  # a list of words
+say "not here, so that their tests are skipped (Debian's names): $(words $packages)"
+exit "$again"
