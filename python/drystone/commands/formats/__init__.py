@@ -123,8 +123,12 @@ def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype.newbyteorder("=")
 
 
+class NotTakenError(ValueError):
+    """Containers do not take such an attribute."""
+
+
 def attribute(value: Any) -> Any:
-    """An attribute as containers take it; None if they do not."""
+    """An attribute as containers take it."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, np.ndarray):
@@ -133,31 +137,31 @@ def attribute(value: Any) -> Any:
         if value.dtype.kind in "OUT":
             texts = [attribute(text) for text in value.ravel().tolist()]
             if any(not isinstance(text, str) for text in texts):
-                return None
+                raise NotTakenError
             return texts[0] if value.ndim == 0 else texts
         if value.dtype.kind not in "biufc":
-            return None
+            raise NotTakenError
         value = value.astype(native(value.dtype))
         return value[()] if value.ndim == 0 else value
-    if isinstance(value, np.generic):
-        return attribute(np.asarray(value)) if value.dtype.kind != "V" else None
-    if isinstance(value, str | bool | int | float | complex):
+    if isinstance(value, np.generic) and value.dtype.kind != "V":
+        return attribute(np.asarray(value))
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        raise NotTakenError
+    if value is None or isinstance(value, str | bool | int | float | complex):
         return value
     if isinstance(value, list | tuple):
-        items = [attribute(item) for item in value]
-        return None if any(item is None for item in items) else items
+        return [attribute(item) for item in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: attribute(item) for key, item in value.items() if attribute(item) is not None}
-    return None
+        return {key: attribute(item) for key, item in value.items()}
+    raise NotTakenError
 
 
 def attributes(pairs: Any, where: str, contents: Contents) -> dict[str, Any]:
     """Attributes as containers take them; the others are named as lost."""
     out = {}
     for name, value in pairs:
-        taken = attribute(value)
-        if taken is None:
+        try:
+            out[str(name)] = attribute(value)
+        except NotTakenError:
             contents.lost.append(f"attribute {name} of {where or '/'} ({type(value).__name__})")
-        else:
-            out[str(name)] = taken
     return out

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from drystone.commands.formats import Array, Box, Contents, attributes, chunks, native
+from drystone.commands.formats import Array, Box, Contents, attributes, chunks, native, times
 
 # How HDF5 says what dimension scales are, and netCDF-4 what it is.
 _HIDDEN = {
@@ -111,7 +111,7 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
     texts = text is not None and text.length is None
     enum = h5py.check_enum_dtype(dtype)
     if not texts and (
-        (dtype.kind in "OVM" and dtype.names is None) or h5py.check_ref_dtype(dtype) or _holds_objects(dtype)
+        (dtype.kind in "OV" and dtype.names is None) or h5py.check_ref_dtype(dtype) or _holds_objects(dtype)
     ):
         contents.lost.append(f"{name} (of type {dtype})")
         return
@@ -127,17 +127,24 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
             out = np.empty(np.shape(values), object)
             out[...] = values
             return out
+        if times.is_time(dtype):
+            return times.numbers(np.asarray(values))
         return np.asarray(values).astype(native(dtype), copy=False)
 
+    attrs = attributes(_shown(dataset.attrs), name, contents)
+    stored = np.dtype(object) if texts else native(dtype)
+    if times.is_time(dtype):
+        attrs |= times.attributes(name, dtype, contents)
+        stored = np.dtype("i8")
     fill = dataset.fillvalue if dtype.kind in "biufc" else None
     contents.arrays.append(
         Array(
             name,
-            np.dtype(object) if texts else native(dtype),
+            stored,
             dataset.shape,
             itself or read,
             dims=_dims(dataset),
-            attrs=attributes(_shown(dataset.attrs), name, contents),
+            attrs=attrs,
             fill=fill if fill is not None and not _is_zero(fill) else None,
             chunks=dataset.chunks,
             grows=tuple(n is None for n in dataset.maxshape),

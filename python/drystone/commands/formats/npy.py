@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from drystone.commands.formats import Array, Box, Contents, native
+from drystone.commands.formats import Array, Box, Contents, native, times
 from drystone.errors import InvalidArgumentError
 
 
@@ -21,9 +21,25 @@ def opened(path: Path) -> Iterator[Contents]:
     except (ValueError, EOFError) as error:
         raise InvalidArgumentError(f"{path} cannot be read: {error}") from None
 
-    def read(box: Box) -> Any:
-        return np.asarray(array[box]).astype(native(array.dtype), copy=False)
+    contents = Contents()
+    grows = (False,) * array.ndim
+    if times.is_time(array.dtype):
+        attrs = times.attributes(path.stem, array.dtype, contents)
+        contents.arrays.append(
+            Array(
+                path.stem,
+                np.dtype("i8"),
+                array.shape,
+                lambda box: times.numbers(np.asarray(array[box])),
+                attrs=dict(attrs),
+                fill=times.NOT_A_TIME,
+                grows=grows,
+            )
+        )
+    else:
 
-    yield Contents(
-        {}, [Array(path.stem, native(array.dtype), array.shape, read, grows=(False,) * array.ndim)]
-    )
+        def read(box: Box) -> Any:
+            return np.asarray(array[box]).astype(native(array.dtype), copy=False)
+
+        contents.arrays.append(Array(path.stem, native(array.dtype), array.shape, read, grows=grows))
+    yield contents

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from drystone.commands.formats import Array, Box, Contents, attributes, native
+from drystone.commands.formats import Array, Box, Contents, attributes, native, times
 
 
 @contextmanager
@@ -34,31 +34,27 @@ def opened(path: Path) -> Iterator[Contents]:
 def _array(name: str, array: Any, contents: Contents) -> None:
     dtype = np.dtype(array.dtype)
     texts = dtype.kind in "OT"
-    if dtype.kind in "mM":
-        contents.lost.append(
-            f"{name}: its type {dtype} (the numbers are kept, the unit is in the attribute units)"
-        )
-    elif dtype.kind == "V" and dtype.names is None:
+    if dtype.kind == "V" and dtype.names is None:
         contents.lost.append(f"{name} (of type {dtype})")
         return
-    stored = np.dtype(object) if texts else np.dtype("i8") if dtype.kind in "mM" else native(dtype)
+    stored = np.dtype(object) if texts else np.dtype("i8") if times.is_time(dtype) else native(dtype)
     attrs = dict(array.attrs)
     dims = getattr(array.metadata, "dimension_names", None) or attrs.pop("_ARRAY_DIMENSIONS", None)
     attrs = attributes(attrs.items(), name, contents)
-    if dtype.kind in "mM":
-        attrs["units"] = np.datetime_data(dtype)[0] + (" since 1970-01-01" if dtype.kind == "M" else "")
+    if times.is_time(dtype):
+        attrs |= times.attributes(name, dtype, contents)
 
     def read(box: Box) -> Any:
         values = np.asarray(array[box] if box else array[...])
-        if dtype.kind in "mM":
-            return values.view("i8")
+        if times.is_time(dtype):
+            return times.numbers(values)
         return values.astype(object if texts else stored, copy=False)
 
     fill = array.fill_value
     usable = (
         fill is not None
         and stored.kind in "biufc"
-        and dtype.kind not in "mM"
+        and not times.is_time(dtype)
         and np.asarray(fill).tobytes().strip(b"\0")
     )
     contents.arrays.append(
@@ -69,7 +65,7 @@ def _array(name: str, array: Any, contents: Contents) -> None:
             read,
             dims=tuple(dims) if dims and all(dims) else None,
             attrs=attrs,
-            fill=fill if usable else None,
+            fill=times.NOT_A_TIME if times.is_time(dtype) else fill if usable else None,
             chunks=tuple(array.chunks),
             grows=(False,) * len(array.shape),
         )

@@ -1,0 +1,101 @@
+"""`drystone import` of unusual contents: what is kept, what is named as lost, and what a failed import leaves."""
+
+import contextlib
+import io
+import json
+
+import drystone as dry
+import numpy as np
+import pytest
+import xarray as xr
+from drystone import commands
+
+h5py = pytest.importorskip("h5py")
+zarr = pytest.importorskip("zarr")
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def drystone(*arguments, code=0):
+    """Runs a command; what it said."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        got = commands.main([str(a) for a in arguments])
+    assert got == code, err.getvalue()
+    return out.getvalue() if code == 0 else err.getvalue()
+
+
+def imported(*arguments):
+    return json.loads(drystone("import", *arguments, "--json"))["lost"]
+
+
+def write_npy(path, times):
+    np.save(path, times)
+
+
+def write_zarr(path, times):
+    array = zarr.create_array(str(path), shape=times.shape, dtype=times.dtype, chunks=(2,))
+    array[...] = times
+
+
+def write_hdf5(path, times):
+    with h5py.File(path, "w") as f:
+        f.create_dataset("times", data=times.astype(h5py.opaque_dtype(times.dtype)))
+
+
+WRITERS = {"npy": write_npy, "zarr": write_zarr, "h5": write_hdf5}
+TEXTS = ["2000-01-01", "NaT", "1969-07-20", "1500-03-01"]
+
+
+@pytest.mark.parametrize(
+    "dtype", ["M8[s]", "M8[ns]", ">M8[D]", "M8[W]", "M8[M]", "M8[25m]", "m8[10us]", "m8[h]"]
+)
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_times_are_numbers_with_units_of_the_cf_conventions(tmp_path, path, suffix, dtype):
+    """Of `10us` the ten was forgotten, units had NumPy's names ("m" for minutes), and .npy and HDF5 lost the array."""
+    kind = np.dtype(dtype)
+    texts = [text for text in TEXTS if "ns" not in dtype or text[:2] != "15"]
+    times = np.array(texts, kind) if kind.kind == "M" else np.array([0, "NaT", -3, 7], kind)
+    WRITERS[suffix](tmp_path / f"times.{suffix}", times)
+    (lost,) = imported(tmp_path / f"times.{suffix}", path)
+    assert "the unit is in the attribute units" in lost
+    with dry.open(path) as c:
+        assert c["times"].dtype == np.dtype("i8")
+        units = c["times"].attrs["units"].split()[0]
+        assert units in {"days", "hours", "minutes", "seconds", "microseconds", "nanoseconds"}
+    with xr.open_dataset(path, engine="drystone", decode_timedelta=True) as ds:
+        found = ds["times"].to_numpy()
+        assert found.dtype.kind == kind.kind
+        np.testing.assert_array_equal(found, times.astype(found.dtype))
+
+
+@pytest.mark.parametrize("dtype", ["m8[M]", "m8", "M8[ps]"])
+def test_times_for_which_there_is_no_unit_stay_numbers(tmp_path, path, dtype):
+    times = np.array([0, 5, -3], "i8").view(dtype)
+    np.save(tmp_path / "times.npy", times)
+    assert imported(tmp_path / "times.npy", path) == [
+        f"times: its type {times.dtype} (the numbers are kept, without a unit)"
+    ]
+    with dry.open(path) as c:
+        assert c["times"][...].tolist() == [0, 5, -3]
+        assert "units" not in c["times"].attrs
+
+
+def test_times_too_far_away_for_their_unit_in_cf_are_refused(tmp_path, path):
+    np.save(tmp_path / "times.npy", np.array([1 << 62], "i8").view("m8[10us]"))
+    assert "do not fit" in drystone("import", tmp_path / "times.npy", path, code=2)
+
+
+def test_attributes_of_any_depth_are_kept_and_what_is_not_is_named(tmp_path, path):
+    """Lists with null in dictionaries were left out without a word; an integer above 64 bits ended the import."""
+    root = zarr.open_group(str(tmp_path / "a.zarr"), mode="w")
+    root.attrs["deep"] = deep = {"a": [1, 2, None, True], "b": None, "c": {"d": [{"e": "f"}]}, "g": []}
+    root.attrs["nothing"] = None
+    root.attrs["huge"] = 2**70
+    root.attrs["deep and huge"] = {"x": [2**70]}
+    assert imported(tmp_path / "a.zarr", path) == [
+        "attribute huge of / (int)",
+        "attribute deep and huge of / (dict)",
+    ]
+    with dry.open(path) as c:
+        assert dict(c.attrs) == {"deep": deep, "nothing": None}
