@@ -99,6 +99,7 @@ class Container(Group):
         self._location = path
         self._path = ""
         self._writers: weakref.WeakSet[Writer] = weakref.WeakSet()
+        self._writer_count = 0  # that were opened from it
         self._assigned = Assigned(self)
         self._warn()
 
@@ -192,6 +193,7 @@ class Container(Group):
         """
         writer = Writer(self, self._handle.writer(rank, nranks, run, layout))
         self._writers.add(writer)
+        self._writer_count += 1
         self._warn()
         return writer
 

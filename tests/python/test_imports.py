@@ -99,3 +99,72 @@ def test_attributes_of_any_depth_are_kept_and_what_is_not_is_named(tmp_path, pat
     ]
     with dry.open(path) as c:
         assert dict(c.attrs) == {"deep": deep, "nothing": None}
+
+
+@pytest.fixture
+def broken(tmp_path):
+    """A hierarchy of which one array cannot be decoded, behind one that can."""
+    root = zarr.open_group(str(tmp_path / "broken.zarr"), mode="w")
+    root.create_array("g/a", shape=(4,), chunks=(4,), dtype="f8")[:] = [1, 2, 3, 4]
+    root.create_array("g/deep/b", shape=(4,), chunks=(4,), dtype="f8")[:] = [1, 2, 3, 4]
+    (tmp_path / "broken.zarr/g/deep/b/c/0").write_bytes(b"nonsense")
+    return tmp_path / "broken.zarr"
+
+
+def fail_to_import(*arguments):
+    assert "deep/b cannot be read" in drystone("import", *arguments, code=4)
+
+
+def test_a_failed_import_leaves_nothing_that_it_made(tmp_path, path, broken):
+    """A container without values stayed behind, and the next import wrote into it."""
+    fail_to_import(broken, path)
+    assert not path.exists()
+    path.mkdir()
+    fail_to_import(broken, path)
+    assert path.is_dir()
+    assert not [*path.iterdir()]
+    (path / "log").mkdir()
+    (path / "log/mine.txt").write_text("kept")
+    fail_to_import(broken, path)
+    assert (path / "log/mine.txt").read_text() == "kept"
+
+
+def test_a_failed_import_leaves_what_was_there_before(tmp_path, path, broken):
+    with dry.create(path) as c:
+        c.create_variable("g/a", "f8", (4,))[...] = 7
+        c.create_variable("mine", "f8", (4,))[...] = 8
+    fail_to_import(broken, path, "--only", "g/deep")
+    fail_to_import(broken, path, "--group", "new/place")
+    with dry.open(path) as c:
+        assert [*c.variables] == ["g/a", "mine"]
+        assert [*c.groups] == ["g"]
+        assert c["g/a"][...].tolist() == [7, 7, 7, 7]
+
+
+def test_a_failed_import_leaves_what_others_wrote_meanwhile(tmp_path, path, broken, monkeypatch):
+    from drystone.commands import importing
+
+    def copy(c, *others):
+        copied(c, *others[:-1], None)
+        with dry.open(path, "r+") as other:
+            other.create_variable("other", "f8", (4,))[...] = 5
+        raise MemoryError
+
+    copied = importing._copy
+    monkeypatch.setattr(importing, "_copy", copy)
+    np.save(tmp_path / "a.npy", np.arange(3))
+    with pytest.raises(MemoryError), contextlib.redirect_stdout(io.StringIO()):
+        commands.main(["import", str(tmp_path / "a.npy"), str(path)])
+    with dry.open(path) as c:
+        assert c["other"][...].tolist() == [5, 5, 5, 5]
+
+
+@pytest.mark.parametrize("text", ["{", '{"zarr_format": 3, "node_type": "array"}', ""])
+def test_a_damaged_file_is_a_message_with_its_name(tmp_path, path, text):
+    """Whatever error the package of the format raises: those of zarr came out as they were, with all that had called it."""
+    (tmp_path / "bad.zarr").mkdir()
+    (tmp_path / "bad.zarr/zarr.json").write_text(text)
+    assert "bad.zarr cannot be read" in drystone("import", tmp_path / "bad.zarr", path, code=4)
+    (tmp_path / "bad.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + text.encode())
+    assert "bad.h5 cannot be read" in drystone("import", tmp_path / "bad.h5", path, code=6)
+    assert not path.exists()

@@ -346,3 +346,21 @@ def test_a_pickled_variable_of_a_writable_container_is_assigned_to_by_its_path(p
         far[1:3] = [5, 6]
         c.refresh()
         assert V[...].tolist() == [0, 5, 6, 0]
+
+
+def test_a_dataset_that_cannot_be_written_leaves_nothing_that_it_made(tmp_path):
+    """An empty container stayed behind, so that the next attempt said that there was one already."""
+    bad = xr.Dataset({"a": ("x", np.arange(3.0)), "z": ("x", np.array([1, "text", None], object))})
+    with pytest.raises((TypeError, ValueError)):
+        bad.drystone.to_container(tmp_path / "new.dry")
+    assert not (tmp_path / "new.dry").exists()
+    tree = xr.DataTree.from_dict({"/": bad[["a"]], "/below": bad})
+    with pytest.raises((TypeError, ValueError)):
+        tree.drystone.to_container(tmp_path / "new.dry")
+    assert not (tmp_path / "new.dry").exists()
+    bad[["a"]].drystone.to_container(tmp_path / "new.dry")
+    with pytest.raises((TypeError, ValueError)):
+        bad.drystone.to_container(tmp_path / "new.dry", "a", group="more")
+    with dry.open(tmp_path / "new.dry") as c:
+        assert [*c.variables] == ["a"]
+        assert not [*c.groups]

@@ -6,17 +6,19 @@ import argparse
 import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from drystone import container
 from drystone.commands.formats import READERS, Array, Box, Contents, boxes, format_of, reader
 from drystone.commands.outcome import Outcome, size, table
 from drystone.commands.progress import Progress
-from drystone.errors import InvalidArgumentError, UnsupportedError
+from drystone.container import Container
+from drystone.errors import CorruptError, DrystoneError, InvalidArgumentError, IoError, UnsupportedError
+from drystone.undoing import Addition
 from drystone.values import fill_bytes
 
 _MOST = 8 << 20
@@ -42,8 +44,7 @@ def run(given: argparse.Namespace) -> Outcome:
     """Copy; what cannot be stored is named, and the rest is copied."""
     name = given.format or format_of(given.file)
     below = f"{given.group.strip('/')}/" if given.group.strip("/") else ""
-    copied: list[dict[str, Any]] = []
-    with reader(name).opened(given.file) as contents:
+    with _opened(name, given.file) as contents:
         step_dim = given.steps or contents.step_dim
         wanted = [a for a in contents.arrays if _is_wanted(a.path, given.only)]
         if given.only and not wanted:
@@ -54,27 +55,65 @@ def run(given: argparse.Namespace) -> Outcome:
             raise InvalidArgumentError(
                 f'nothing in {given.file} has "{given.steps}" as its first dimension; there are: {", ".join(firsts) or "none"}'
             )
-        with container.open(given.container, "a") as c, Progress(sum(a.nbytes for a in wanted)) as progress:
-            _create(c, below, contents, wanted, given, step_dim)
-            with c.writer() as w, ThreadPoolExecutor(1) as ahead:
-                for array in wanted:
-                    steps = _has_steps(array, step_dim)
-                    for box, values in _read_ahead(array, ahead):
-                        _put(w, below + array.path, box, values, steps)
-                        progress.add(values.nbytes)
-                    copied.append(
-                        {
-                            "name": below + array.path,
-                            "dtype": str(array.dtype),
-                            "shape": array.shape,
-                            "bytes": array.nbytes,
-                        }
-                    )
-            c.commit()
+        adding = Addition.to(given.container)
+        try:
+            adding.begin(below + path for path in (*contents.groups, *(a.path for a in wanted)))
+            copied = _copy(adding.container, below, contents, wanted, given, step_dim)
+        except BaseException:
+            adding.undo()
+            raise
+        adding.finish()
     rows = [("name", "dtype", "shape", "size")]
     rows += [(c["name"], c["dtype"], str(c["shape"]), size(c["bytes"])) for c in copied]
     data = {"format": name, "container": str(given.container), "variables": copied, "lost": contents.lost}
     return Outcome(table(rows), data, [f"not taken over: {what}" for what in contents.lost])
+
+
+@contextmanager
+def _opened(name: str, path: Path) -> Iterator[Contents]:
+    """A file, through the package of its format, each of which fails in its own way."""
+    with ExitStack() as stack:
+        try:
+            contents = stack.enter_context(reader(name).opened(path))
+        except (DrystoneError, MemoryError, ImportError):
+            raise
+        except OSError as error:
+            if str(path) in str(error):
+                raise
+            raise IoError(f"{path} cannot be read: {error}") from error
+        except Exception as error:
+            raise CorruptError(f"{path} cannot be read as {name}: {type(error).__name__}: {error}") from error
+        yield contents
+
+
+def _copy(
+    c: Container,
+    below: str,
+    contents: Contents,
+    wanted: list[Array],
+    given: argparse.Namespace,
+    step_dim: str | None,
+) -> list[dict[str, Any]]:
+    """Copies arrays; tells of each what it is."""
+    copied: list[dict[str, Any]] = []
+    with Progress(sum(a.nbytes for a in wanted)) as progress:
+        _create(c, below, contents, wanted, given, step_dim)
+        with c.writer() as w, ThreadPoolExecutor(1) as ahead:
+            for array in wanted:
+                steps = _has_steps(array, step_dim)
+                for box, values in _read_ahead(array, ahead):
+                    _put(w, below + array.path, box, values, steps)
+                    progress.add(values.nbytes)
+                copied.append(
+                    {
+                        "name": below + array.path,
+                        "dtype": str(array.dtype),
+                        "shape": array.shape,
+                        "bytes": array.nbytes,
+                    }
+                )
+        c.commit()
+    return copied
 
 
 def _is_wanted(path: str, only: list[str] | None) -> bool:
@@ -177,12 +216,21 @@ def _read_ahead(array: Array, ahead: ThreadPoolExecutor) -> Iterator[tuple[Box, 
     """Each box, while the next is being read."""
     before = None
     for box in boxes(array.shape, array.chunks, array.dtype.itemsize, _MOST):
-        coming = box, ahead.submit(array.read, box)
+        coming = box, ahead.submit(_read, array, box)
         if before is not None:
             yield before[0], before[1].result()
         before = coming
     if before is not None:
         yield before[0], before[1].result()
+
+
+def _read(array: Array, box: Box) -> npt.NDArray[Any]:
+    try:
+        return array.read(box)
+    except (DrystoneError, OSError, MemoryError):
+        raise
+    except Exception as error:  # of whatever package decodes it
+        raise CorruptError(f"{array.path} cannot be read: {error}") from error
 
 
 def _put(w: Any, name: str, box: Box, values: npt.NDArray[Any], steps: bool) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 import xarray as xr
 from xarray import conventions
 from xarray.backends.common import ArrayWriter
 
-from drystone.container import Container, create
+from drystone.container import Container
 from drystone.container import open as open_container
 from drystone.errors import InvalidArgumentError, NotFoundError
+from drystone.undoing import Addition
 from drystone.xarray.store import DrystoneStore
 
 # What decides which numbers stand for values.
@@ -88,8 +88,11 @@ class DatasetAccessor:
             raise InvalidArgumentError(
                 f'append_dim= and region= go with the modes "a" and "r+", not {mode!r}'
             )
-        container, owned = _target(path, mode or ("a" if partly else "w-"), durability)
+        adding = _target(path, mode or ("a" if partly else "w-"), durability)
+        container = adding.container
         try:
+            own = "" if group is None else str(group)
+            adding.begin([own, *(f"{own}/{name}" for name in dataset.variables)])
             below = container if group in (None, "", "/") else container.create_group(str(group))
             store = DrystoneStore(below, step_dim=step_dim, append=append_dim is not None, region=region)
             writer = ArrayWriter(lock=False)
@@ -98,12 +101,12 @@ class DatasetAccessor:
             if not compute:
                 from dask.delayed import delayed
 
-                return delayed(_finish)(written, container, owned)
+                return delayed(_finish)(written, adding)
+            container._settle()
         except BaseException:
-            if owned:
-                container.close()
+            adding.undo()
             raise
-        _finish(None, container, owned)
+        adding.finish()
         return None
 
 
@@ -123,30 +126,31 @@ class TreeAccessor:
         durability: Literal["async", "durable", "memory"] = "async",
     ) -> None:
         """Write every dataset of the tree into a group of its path; arguments are those of datasets."""
-        container, owned = _target(path, mode, durability)
+        adding = _target(path, mode, durability)
         try:
             for node in self._tree.subtree:
                 dataset = node.to_dataset(inherit=False)
                 dim = step_dim if step_dim in dataset.dims else None
-                dataset.drystone.to_container(container, "a", group=node.path, step_dim=dim)
-        finally:
-            if owned:
-                container.close()
+                dataset.drystone.to_container(adding.container, "a", group=node.path, step_dim=dim)
+        except BaseException:
+            adding.undo()
+            raise
+        adding.finish()
 
 
-def _target(path: Any, mode: str, durability: Any) -> tuple[Container, bool]:
-    """The container to write to, and whether it was opened here."""
+def _target(path: Any, mode: str, durability: Any) -> Addition:
+    """The container to write to."""
     if mode not in _MODES:
         raise InvalidArgumentError(f"mode is one of {', '.join(_MODES)}, not {mode!r}")
     if isinstance(path, Container):
-        return path, False
+        return Addition(path)
     if mode == "w-":
-        return create(path, durability), True
+        return Addition.creating(path, durability)
     if mode == "w":
-        return create(path, durability, overwrite=True), True
-    if mode == "a" and not (Path(path) / "drystone.json").exists():
-        return create(path, durability), True
-    return open_container(path, "r+"), True
+        return Addition.creating(path, durability, overwrite=True)
+    if mode == "a":
+        return Addition.to(path, durability)
+    return Addition(open_container(path, "r+"), owned=True)
 
 
 def _part_of_region(dataset: xr.Dataset, region: Mapping[str, slice]) -> xr.Dataset:
@@ -210,7 +214,6 @@ def _dump(
     store.store(variables, attrs, set(encoding), writer, unlimited_dims=grows)
 
 
-def _finish(_: Any, container: Container, owned: bool) -> None:
-    container._settle()
-    if owned:
-        container.close()
+def _finish(_: Any, adding: Addition) -> None:
+    adding.container._settle()
+    adding.finish()

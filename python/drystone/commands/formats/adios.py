@@ -5,6 +5,7 @@ What every step has becomes steps; what only one has is one array. Of a variable
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +32,8 @@ def opened(path: Path) -> Iterator[Contents]:
     try:
         file = adios2.FileReader(str(path))
     except (RuntimeError, ValueError) as error:
-        raise CorruptError(f"{path} cannot be read by adios2: {error}") from None
+        said = re.sub(r"\x1b\[[0-9;]*m|\n", "", str(error))  # it is coloured
+        raise CorruptError(f"{path} cannot be read by adios2: {said}") from None
     with file:
         contents = Contents(step_dim=STEP)
         steps, variables = file.num_steps(), file.available_variables()

@@ -1,0 +1,83 @@
+"""An act that fails removes what it has made; what was there before, and what others wrote meanwhile, stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from os import PathLike
+from pathlib import Path
+from typing import Literal, Self
+
+from drystone.container import Container, create
+from drystone.container import open as open_container
+from drystone.errors import DrystoneError
+from drystone.location import local_path, remove_container
+
+Durability = Literal["async", "durable", "memory"]
+
+
+class Addition:
+    """What an act adds to a container: variables and groups of some names, and perhaps the container itself."""
+
+    def __init__(self, container: Container, *, owned: bool = False) -> None:
+        """To a container that is open; an `owned` one is closed when the act ends."""
+        self.container = container
+        self._owned = owned
+        self._new: list[str] = []
+        self._made = ""
+        self._folder_is_new = False
+
+    @classmethod
+    def to(cls, path: str | PathLike[str], durability: Durability = "async") -> Self:
+        """To the container at a path, created if there is none."""
+        if (Path(local_path(path)) / "drystone.json").exists():
+            return cls(open_container(path, "r+"), owned=True)
+        return cls.creating(path, durability)
+
+    @classmethod
+    def creating(
+        cls,
+        path: str | PathLike[str],
+        durability: Durability = "async",
+        *,
+        overwrite: bool = False,
+    ) -> Self:
+        """To a container that is created."""
+        folder = Path(local_path(path))
+        is_new = not folder.exists()
+        # In a folder with other contents, what is called as parts of containers are may be somebody's own.
+        alone = is_new or (folder.is_dir() and (overwrite or not any(folder.iterdir())))
+        made = cls(create(path, durability, overwrite=overwrite), owned=True)
+        made._folder_is_new = is_new
+        made._made = made.container.path if alone else ""
+        return made
+
+    def begin(self, names: Iterable[str]) -> None:
+        """Before anything is made: what the act will make, if it is not there yet."""
+        if not self._made:
+            parts = [name.strip("/").split("/") for name in names if name.strip("/")]
+            paths = {"/".join(part[:n]) for part in parts for n in range(1, len(part) + 1)}
+            self._new = sorted((path for path in paths if path not in self.container), key=len, reverse=True)
+
+    def finish(self) -> None:
+        """The act has succeeded."""
+        if self._owned:
+            self.container.close()
+
+    def undo(self) -> None:
+        """The act has failed, which is what its caller is to hear: what cannot be removed stays, without a word."""
+        container, only_own = self.container, False
+        with suppress(DrystoneError):
+            for name in self._new:
+                container.refresh()
+                # Of groups those in which nothing is left.
+                if name in container.variables or (name in container.groups and not [*container[name]]):
+                    container.delete(name)
+            only_own = len(container.describe().writers) <= container._writer_count
+        with suppress(DrystoneError):
+            self.finish()
+        if self._made and only_own:
+            with suppress(DrystoneError, OSError):
+                remove_container(self._made)
+                if self._folder_is_new:
+                    Path(self._made).rmdir()
