@@ -165,7 +165,7 @@ def _fitting(reading: ReadingHandle, value: Any, name: str) -> npt.NDArray[Any]:
         return values.as_texts(value, name)
     if not values.is_array(value):
         return values.as_elements(value, reading.element, name)
-    array = np.asarray(value)
+    array = values.as_array(value)
     if array.dtype == reading.element:
         return array
     if not np.can_cast(array.dtype, reading.element, "same_kind"):

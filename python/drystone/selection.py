@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drystone.errors import InvalidArgumentError, OutOfRangeError
+from drystone.values import as_array, is_array
 
 
 class Rule(enum.Enum):
@@ -96,7 +97,7 @@ def is_basic(key: Any) -> bool:
 
 def points(coords: Any, shape: Sequence[int]) -> Wanted:
     """Single cells: `coords` has one coordinate per axis along its last axis."""
-    array = np.asarray(coords)
+    array = as_array(coords)
     if array.size == 0 and array.ndim == 1 and len(shape) != 0:
         array = np.empty((0, len(shape)), np.int64)
     if array.ndim < 1 or array.shape[-1] != len(shape):
@@ -280,9 +281,9 @@ def _as_index(item: Any) -> Any:
         return np.asarray(item)
     if isinstance(item, str | bytes):
         raise OutOfRangeError(f'{item!r} is no index: a member of a record is named alone, T["x"][...]')
-    if isinstance(item, np.ndarray | list | tuple) or hasattr(item, "__array__"):
+    if isinstance(item, list | tuple) or is_array(item):
         try:
-            array = np.asarray(item)
+            array = as_array(item)
         except ValueError:
             raise OutOfRangeError("an index list is not rectangular") from None
         if array.dtype == bool:

@@ -21,13 +21,33 @@ def is_array(value: object) -> bool:
         return True
     if isinstance(value, np.generic | bytes | bytearray):
         return False
-    return hasattr(value, "__array__") or isinstance(value, memoryview | array.array)
+    return (
+        hasattr(value, "__array__") or _by_dlpack_alone(value) or isinstance(value, memoryview | array.array)
+    )
+
+
+def as_array(value: Any) -> npt.NDArray[Any]:
+    """An array, of whatever library, as NumPy's: its own memory where that can be."""
+    if not _by_dlpack_alone(value):
+        return np.asarray(value)
+    try:
+        return np.from_dlpack(value)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        raise InvalidArgumentError(
+            f"the memory of {type(value).__name__} cannot be reached by DLPack: {error}; copy it to an array of NumPy"
+        ) from error
+
+
+def _by_dlpack_alone(value: object) -> bool:
+    return hasattr(value, "__dlpack__") and not (
+        hasattr(value, "__array__") or hasattr(value, "__array_interface__")
+    )
 
 
 def as_elements(value: Any, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
     """The value as an array of `dtype`; an array as it is."""
     if is_array(value):
-        return np.asarray(value)
+        return as_array(value)
     if isinstance(value, np.generic):
         if value.dtype == dtype:
             return np.asarray(value)

@@ -394,10 +394,28 @@ def test_pictures_are_drawn(run, tmp_path):
     assert "2 blocks by 1 writers" in as_json("plot", run, "T", "--layout", "-o", tmp_path / "l.png")["shows"]
 
 
+def test_plot_of_no_cells_is_a_message(tmp_path, path):
+    """Instead of a picture of nothing and a warning of matplotlib's."""
+    with dry.create(path) as c:
+        c.create_variable("none", "f4", (0, 3))
+    for arguments in (["none"], ["none", "[:, 0]"]):
+        assert "no cells to draw" in drystone("plot", path, *arguments, "-o", tmp_path / "p.png", code=2)
+    assert not (tmp_path / "p.png").exists()
+
+
 def test_du_adds_up_blocks(run):
     said = as_json("du", run)
     assert said["variables"][0] == {"name": "T", "blocks": 6, "stored": 7200, "decoded": 7200, "ratio": 1.0}
     assert said["files"]["log"] > 7200
+
+
+def test_du_counts_what_has_two_names_once(run):
+    names = [v["name"] for v in as_json("du", run)["variables"]]
+    with dry.open(run, "r+") as c:
+        c.create_variable("nothing yet", "f4", (3,))
+        c.link("other", "T")
+    assert sorted(v["name"] for v in as_json("du", run)["variables"]) == sorted([*names, "nothing yet"])
+    assert as_json("du", run, "other")["variables"][0]["stored"] == 7200
 
 
 @pytest.mark.parametrize(

@@ -480,6 +480,33 @@ def test_arrays_of_other_libraries_are_filled_by_dlpack(container):
         V.read(out=[1, 2])
 
 
+def test_arrays_of_other_libraries_are_written_by_dlpack(container):
+    """They were refused, as what is no array, where they have nothing but DLPack."""
+    V = container.create_variable("v", "f4", shape=(4, 5))
+    values = cells("f4", (4, 5))
+    with container.writer() as w:
+        w.put("v", Tensor(values))
+    same(V[...], values)
+    V[1:3, ::-1] = Tensor(values[:2].astype("f2"))
+    same(V[1:3], values[:2, ::-1])
+    same(V[Tensor(np.array([3, 0]))], V[[3, 0]])
+    same(V.read_points(Tensor(np.array([[0, 1], [2, 3]]))), V[[0, 2], [1, 3]])
+    with pytest.raises(dry.InvalidArgumentError, match="float64"), container.writer() as w:
+        w.put("v", Tensor(values.astype("f8")))
+
+    class Elsewhere(Tensor):
+        def __dlpack_device__(self):
+            return (2, 0)  # a graphics processor
+
+        def __dlpack__(self, **options):
+            raise BufferError("no copy to there")
+
+    with pytest.raises(
+        dry.InvalidArgumentError, match="Elsewhere cannot be reached by DLPack: no copy to there"
+    ):
+        V[...] = Elsewhere(values)
+
+
 def test_notebooks_show_tables_without_reading(container):
     container.create_variable(
         "a<b", "f4", shape=(3, 4), dims=("y", "x"), steps=True, transform="zstd:1", attrs={"units": "<K>"}

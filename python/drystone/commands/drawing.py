@@ -75,6 +75,10 @@ def _values(v: Variable, given: argparse.Namespace, figure: Any, axes: Any) -> s
             f'a picture has one or two axes, the selection of "{given.variable}" {view.ndim}: '
             f"of shape {v.shape}, {example} is one"
         )
+    if not view.size:
+        raise InvalidArgumentError(
+            f'there are no cells to draw: the selection of "{given.variable}" is of shape {view.shape}'
+        )
     if view.size > _MOST_CELLS:
         raise InvalidArgumentError(
             f"{view.size} cells are too many for a picture: take every n-th, as in '[::8, ::8]'"

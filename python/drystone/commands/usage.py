@@ -19,7 +19,8 @@ def run(given: argparse.Namespace) -> Outcome:
     """Add up blocks; reads the whole index, no data."""
     rows: list[dict[str, Any]] = []
     with opened(given) as c:
-        for name in given.variable or sorted(c.variables):
+        # A link is another name of what is listed already.
+        for name in given.variable or sorted(c.usage()):
             v = c.variables[name]
             stored = decoded = blocks = 0
             for block in v.blocks():
