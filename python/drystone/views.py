@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -277,48 +279,125 @@ Place = tuple[slice, ...]
 
 def chunks(reading: ReadingHandle, key: Any, max_bytes: int) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
     """The pieces of a selection of slices and integers, each read while the one before is used."""
-    wanted = selection.select(key, reading.shape)
-    runs = [leg for leg in wanted.legs if isinstance(leg, Run)]
-    if len(runs) < len(wanted.legs):
-        raise InvalidArgumentError(
-            "chunks takes integers, slices, '...' and None: index the pieces with lists, or read them with oindex"
-        )
-    if max_bytes < 1:
-        raise InvalidArgumentError(f"max_bytes is {max_bytes}; it must be at least 1")
-    return _pieces(reading, wanted, runs, max_bytes)
+    return _ahead(_Pieces(reading, key, max_bytes, rows=False).read)
 
 
-def _pieces(
-    reading: ReadingHandle, wanted: Wanted, runs: list[Run], max_bytes: int
-) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
-    ndim = len(reading.shape) - len(reading.inner)
-    outer, inner = runs[:ndim], runs[ndim:]
-    item = reading.item if not reading.strings else 64
-    tiles = reading.tiles([(run.start, run.step, run.count) for run in outer], max(1, max_bytes // item))
+def in_rows(
+    reading: ReadingHandle,
+    key: Any,
+    max_bytes: int,
+    write: Callable[[Place, npt.NDArray[Any]], None],
+) -> None:
+    """Hand the pieces over for a file that holds the selection row by row, in any order, one after another, from two threads.
 
-    def piece(number: int) -> tuple[Place, npt.NDArray[Any]] | None:
-        made = tiles.get(number)
+    Each thread reads to a buffer of its own and writes from there, so that one reads while the other writes: what one thread read and
+    another wrote would go from one processor's caches to the other's. A piece is over when `write` returns.
+    """
+    pieces = _Pieces(reading, key, max_bytes, rows=True)
+    numbers, writing = itertools.count(), Lock()
+    stopped = False
+
+    def work() -> None:
+        nonlocal stopped
+        read = pieces.reader()
+        try:
+            while not stopped and (found := read(next(numbers))) is not None:
+                with writing:
+                    if not stopped:
+                        write(*found)
+        except BaseException:
+            stopped = True
+            raise
+
+    if len(pieces) < 2:
+        work()
+        return
+    with ThreadPoolExecutor(1, thread_name_prefix="drystone-rows") as second:
+        other = second.submit(work)
+        try:
+            work()
+            other.result()
+        except BaseException:
+            stopped = True
+            raise
+
+
+class _Pieces:
+    """The pieces of a selection, by number."""
+
+    def __init__(self, reading: ReadingHandle, key: Any, max_bytes: int, *, rows: bool) -> None:
+        self._reading = reading
+        self._wanted = wanted = selection.select(key, reading.shape)
+        runs = [leg for leg in wanted.legs if isinstance(leg, Run)]
+        if len(runs) < len(wanted.legs):
+            raise InvalidArgumentError(
+                "chunks takes integers, slices, '...' and None: index the pieces with lists, or read them with oindex"
+            )
+        if max_bytes < 1:
+            raise InvalidArgumentError(f"max_bytes is {max_bytes}; it must be at least 1")
+        ndim = len(reading.shape) - len(reading.inner)
+        self._outer, self._inner = runs[:ndim], runs[ndim:]
+        item = reading.item if not reading.strings else 64
+        along = [(run.start, run.step, run.count) for run in self._outer]
+        self._tiles = reading.tiles(along, max(1, max_bytes // item), rows)
+
+    def __len__(self) -> int:
+        return len(self._tiles)
+
+    def _of(self, number: int) -> tuple[Place, Wanted] | None:
+        made = self._tiles.get(number)
         if made is None:
             return None
         own = [
             Run(run.axis, start, step, count)
-            for run, (_, start, step, count) in zip(outer, made, strict=True)
+            for run, (_, start, step, count) in zip(self._outer, made, strict=True)
         ]
-        legs = (*own, *inner)
-        begins = [*(begin for begin, _, _, _ in made), *(0 for _ in inner)]
-        shape = tuple(1 if n is None else legs[n].count for n in wanted.kept)
-        place = tuple(
-            slice(0, 1) if n is None else slice(begins[n], begins[n] + legs[n].count) for n in wanted.kept
-        )
-        return place, read(reading, Wanted(legs, shape))
+        legs = (*own, *self._inner)
+        begins = [*(begin for begin, _, _, _ in made), *(0 for _ in self._inner)]
+        kept = self._wanted.kept
+        shape = tuple(1 if n is None else legs[n].count for n in kept)
+        place = tuple(slice(0, 1) if n is None else slice(begins[n], begins[n] + legs[n].count) for n in kept)
+        return place, Wanted(legs, shape)
 
+    def read(self, number: int) -> tuple[Place, npt.NDArray[Any]] | None:
+        """A piece with its place; None if there are not as many."""
+        found = self._of(number)
+        return None if found is None else (found[0], read(self._reading, found[1]))
+
+    def reader(self) -> Callable[[int], tuple[Place, npt.NDArray[Any]] | None]:
+        """`read` to one buffer. It begins as zeros, for what stands between the members of records is not read."""
+        dtype = self._reading.element
+        if self._reading.strings or not dtype.itemsize:
+            return self.read
+        buffer = np.zeros(0, np.uint8)
+
+        def read_to_buffer(number: int) -> tuple[Place, npt.NDArray[Any]] | None:
+            nonlocal buffer
+            found = self._of(number)
+            if found is None:
+                return None
+            place, wanted = found
+            nbytes = math.prod(wanted.shape) * dtype.itemsize
+            if len(buffer) < nbytes:
+                buffer = np.zeros(nbytes, np.uint8)
+            out = buffer[:nbytes].view(dtype).reshape(wanted.shape)
+            read(self._reading, wanted, out)
+            return place, out
+
+        return read_to_buffer
+
+
+def _ahead(
+    read: Callable[[int], tuple[Place, npt.NDArray[Any]] | None],
+) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
+    """What is read by number, each while the one before is used."""
     with ThreadPoolExecutor(1, thread_name_prefix="drystone-chunks") as ahead:
         number = 0
-        coming: Future[tuple[Place, npt.NDArray[Any]] | None] = ahead.submit(piece, number)
+        coming: Future[tuple[Place, npt.NDArray[Any]] | None] = ahead.submit(read, number)
         try:
             while (found := coming.result()) is not None:
                 number += 1
-                coming = ahead.submit(piece, number)
+                coming = ahead.submit(read, number)
                 yield found
                 del found
         finally:

@@ -450,10 +450,10 @@ def test_an_export_that_fails_leaves_what_was_there(run, tmp_path, monkeypatch):
     out = tmp_path / "out.h5"
     out.write_text("what was there")
 
-    def fails(*_):
+    def fails(*_, **__):
         raise OSError("the device is full")
 
-    monkeypatch.setattr("drystone.commands.exporting._pieces", fails)
+    monkeypatch.setattr("drystone.commands.exporting._fill", fails)
     said = drystone("export", str(run), str(out), "--overwrite", code=6)
     assert "the device is full" in said
     assert out.read_text() == "what was there"

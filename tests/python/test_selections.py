@@ -3,10 +3,13 @@
 import gc
 import os
 import threading
+import time
+from pathlib import Path
 
 import drystone as dry
 import numpy as np
 import pytest
+from drystone import views
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from same_bits import commits_by_itself, random_array, same
@@ -261,6 +264,81 @@ def test_chunks_put_together_are_the_selection(pairs, seed):
         seen[place] += 1
     assert (seen == 1).all()
     same(together, np.array(expected, variable.dtype))
+
+
+@settings(max_examples=100 * CASES)
+@given(seed=seeds)
+def test_pieces_for_a_file_put_together_are_the_selection(pairs, seed):
+    rng = np.random.default_rng(seed)
+    variable, array = any_pair(rng, pairs)
+    key = any_key(rng, array.shape, lambda rng, lengths: (slice(None), 1))
+    expected = np.asarray(array[key])
+    most = int(rng.choice([1, 100, 3000, 1 << 20]))
+    if expected.nbytes // most > 300:
+        most = 1 << 14
+    together = np.empty(expected.shape, variable.dtype)
+    seen = np.zeros(expected.shape, int)
+
+    def write(place, piece):
+        together[place] = piece
+        seen[place] += 1
+
+    views.in_rows(variable._reading(), key, most, write)
+    assert (seen == 1).all()
+    same(together, np.array(expected, variable.dtype))
+
+
+def test_pieces_of_raw_blocks_for_a_file_each_lie_in_one_place(container):
+    """Runs of some 50 KiB, as the blocks are cut, took twice as long to write as the same bytes in one place."""
+    whole = cells("f4", (64, 96, 128))
+    V = container.create_variable("v", "f4", shape=whole.shape, chunks=(64, 16, 32))
+    with container.writer() as w:
+        w.put("v", whole)
+    out, places = np.zeros_like(whole), []
+
+    def write(place, piece):
+        assert place[1:] == (slice(0, 96), slice(0, 128))
+        assert piece.nbytes <= 10 * whole[0].nbytes
+        out[place] = piece
+        places.append(place[0])
+
+    views.in_rows(V._reading(), ..., 10 * whole[0].nbytes, write)
+    same(out, whole)
+    assert sorted((p.start, p.stop) for p in places) == [(n, min(n + 10, 64)) for n in range(0, 64, 10)]
+
+
+@pytest.mark.parametrize("kind", [OSError, KeyboardInterrupt])
+def test_what_fails_in_either_thread_ends_both(container, kind):
+    V = container.create_variable("v", "f4", shape=(1000,))
+    with container.writer() as w:
+        w.put("v", np.ones(1000, "f4"))
+    for other in (False, True):
+        failed = []
+
+        def write(place, piece, other=other, failed=failed):
+            if (threading.current_thread() is not threading.main_thread()) == other:
+                failed.append(place)
+                raise kind("here")
+            time.sleep(0.001)
+
+        with pytest.raises(kind, match="here"):
+            views.in_rows(V._reading(), ..., 4, write)
+        assert len(failed) == 1
+        assert not [t for t in threading.enumerate() if "drystone-rows" in t.name]
+
+
+def test_what_cannot_be_read_ends_the_writing(container):
+    V = container.create_variable("v", "f4", shape=(1 << 16,), chunks=(1 << 14,))
+    with container.writer() as w:
+        w.put("v", np.ones(1 << 16, "f4"))
+    at = V.blocks()[0].place
+    with (Path(container.path) / at[0]).open("r+b") as file:
+        file.seek(at[1] + (3 << 16))
+        file.write(b"?")
+    found = []
+    with pytest.raises(dry.CorruptError):
+        views.in_rows(V._reading(), ..., 1 << 14, lambda place, piece: found.append(place))
+    assert len(found) < 16
 
 
 def cells(dtype, shape):

@@ -89,6 +89,7 @@ impl Tiles {
             if others.saturating_mul(l.count) <= most {
                 (l.length, l.first) = (l.count, l.count);
             } else if times > 1 {
+                l.first = l.first.saturating_add(l.length.saturating_mul(times - 1)).min(l.count);
                 l.length = l.length.saturating_mul(times);
             }
         }
@@ -208,6 +209,18 @@ mod tests {
         let tiles = Tiles::new(&selection, &grain, 8 * 64);
         let begins: Vec<Vec<u64>> = (0..tiles.len()).map(|n| tiles.get(n).unwrap().0).collect();
         assert_eq!(begins[..5], [[0, 0, 0], [0, 3, 0], [0, 11, 0], [0, 19, 0], [1, 0, 0]]);
+    }
+
+    #[test]
+    fn the_first_piece_is_as_large_as_the_others() {
+        let grain = [Grain { phase: 0, length: 2 }, Grain { phase: 0, length: u64::MAX }];
+        let tiles = Tiles::new(&Selection::boxed(&[0, 0], &[16, 5]), &grain, 6 * 5);
+        let planes: Vec<u64> = (0..tiles.len()).map(|n| tiles.get(n).unwrap().1.axes[0].count).collect();
+        assert_eq!(planes, [6, 6, 4]);
+        // From amid a subchunk on the lines stay lines.
+        let tiles = Tiles::new(&Selection::boxed(&[1, 0], &[15, 5]), &grain, 6 * 5);
+        let planes: Vec<u64> = (0..tiles.len()).map(|n| tiles.get(n).unwrap().1.axes[0].count).collect();
+        assert_eq!(planes, [5, 6, 4]);
     }
 
     #[test]

@@ -33,6 +33,12 @@ fn element_dtype<'py>(
     Ok((dtype::to_numpy(py, &parsed)?, parsed == drystone::format::dtype::DType::String))
 }
 
+/// Finds room for the first `end` bytes of a file that is being written, where that makes writing them faster.
+#[pyfunction]
+fn find_room(py: Python<'_>, path: std::path::PathBuf, end: u64) {
+    py.detach(|| drystone::store::find_room(&path, end));
+}
+
 /// Runs the `drystone` command with `args` (the program's name first) and returns its exit code.
 #[pyfunction]
 fn cli_main(py: Python<'_>, args: Vec<std::ffi::OsString>) -> i32 {
@@ -57,6 +63,8 @@ mod _core {
     use super::container::ContainerHandle;
     #[pymodule_export]
     use super::element_dtype;
+    #[pymodule_export]
+    use super::find_room;
     #[pymodule_export]
     use super::fragment::FragmentHandle;
     #[pymodule_export]

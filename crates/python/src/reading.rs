@@ -502,11 +502,18 @@ impl ReadingHandle {
         Ok((array, bound.absolute, bound.relative))
     }
 
-    /// Cuts a box, a (start, step, count) per axis, into pieces of at most `most` cells.
-    fn tiles(&self, py: Python<'_>, axes: Vec<(u64, i64, u64)>, most: u64) -> Result<TilesHandle> {
+    /// Cuts a box, a (start, step, count) per axis, into pieces of at most `most` cells; `rows`: for a file that holds it row by row.
+    fn tiles(
+        &self,
+        py: Python<'_>,
+        axes: Vec<(u64, i64, u64)>,
+        most: u64,
+        rows: bool,
+    ) -> Result<TilesHandle> {
         let axes = axes.into_iter().map(|(start, step, count)| Axis { start, step, count }).collect();
         let selection = Selection { axes };
-        Ok(TilesHandle::new(py.detach(|| self.reading.tiles(&selection, most))?))
+        let cut = if rows { Reading::tiles_in_rows } else { Reading::tiles };
+        Ok(TilesHandle::new(py.detach(|| cut(&self.reading, &selection, most))?))
     }
 
     /// The blocks written in a step, oldest first.

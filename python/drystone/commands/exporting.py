@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import csv
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
+from drystone import _core, views
 from drystone.commands.outcome import Outcome, size, table
 from drystone.commands.progress import Progress
 from drystone.commands.selected import opened, parse, place, variable
@@ -64,6 +66,7 @@ def run(given: argparse.Namespace) -> Outcome:
             exported = [variable(c, name) for name in names]
             try:
                 rows = (_hdf5 if kind == "hdf5" else _netcdf)(c, exported, file, lost)
+                os.truncate(file, file.stat().st_size)  # room that was found for it and not used
             except (OSError, RuntimeError) as error:  # as which these packages show what the system said
                 if isinstance(error, DrystoneError):
                     raise
@@ -83,7 +86,8 @@ _Row = tuple[str, tuple[int, ...], int]
 def _pieces(
     v: Variable, key: Any, progress: Progress
 ) -> Iterator[tuple[tuple[slice, ...], npt.NDArray[Any]]]:
-    if any(isinstance(item, list) for item in (key if isinstance(key, tuple) else (key,))):
+    """The pieces of a selection, in row-major order."""
+    if _has_lists(key):
         piece = np.asarray(v.lazy[key].read())
         yield tuple(slice(0, n) for n in piece.shape), piece
         progress.add(piece.nbytes)
@@ -91,6 +95,27 @@ def _pieces(
     for box, piece in v.chunks(key, _MOST):
         yield box, piece
         progress.add(piece.nbytes)
+
+
+def _has_lists(key: Any) -> bool:
+    return any(isinstance(item, list) for item in (key if isinstance(key, tuple) else (key,)))
+
+
+_Write = Callable[[tuple[slice, ...], npt.NDArray[Any]], None]
+
+
+def _fill(v: Variable, key: Any, progress: Progress, write: _Write, *, along_chunks: bool = False) -> None:
+    """Write a selection piece by piece, in the order that is fast; one at a time."""
+    if _has_lists(key) or along_chunks:  # a chunk that is written in parts is read again in between
+        for box, piece in _pieces(v, key, progress):
+            write(box, piece)
+        return
+
+    def counted(box: tuple[slice, ...], piece: npt.NDArray[Any]) -> None:
+        write(box, piece)
+        progress.add(piece.nbytes)
+
+    views.in_rows(v._reading(), key, _MOST, counted)
 
 
 def _one(kind: str, v: Variable, key: Any, path: Path) -> _Row:
@@ -111,9 +136,8 @@ def _one(kind: str, v: Variable, key: Any, path: Path) -> _Row:
             except ValueError:  # a record of very many members
                 np.lib.format.write_array_header_2_0(file, header)
             begin = file.tell()
-            file.truncate(begin + view.nbytes)
-            for box, piece in _pieces(v, key, progress):
-                _write_box(file, begin, view.shape, box, piece)
+            _core.find_room(path, begin + view.nbytes)
+            _fill(v, key, progress, partial(_write_box, file, begin, view.shape))
     else:
         with Progress(view.nbytes) as progress, path.open("w", newline="") as file:
             writer = csv.writer(file)
@@ -182,16 +206,18 @@ def _steps(v: Variable, all_steps: list[int]) -> list[slice]:
     return runs
 
 
-def _copy(c: Container, v: Variable, target: Any, progress: Progress) -> None:
+def _copy(c: Container, v: Variable, target: Any, progress: Progress, *, along_chunks: bool) -> None:
     """Every cell, where steps are packed: those that are not there are left out."""
     if not v.has_steps:
-        for box, piece in _pieces(v, ..., progress):
-            target[box] = piece
+        _fill(v, ..., progress, target.__setitem__, along_chunks=along_chunks)
         return
     done = 0
     for run in _steps(v, c.steps):
-        for box, piece in _pieces(v, (run, ...), progress):
+
+        def write(box: tuple[slice, ...], piece: npt.NDArray[Any], done: int = done) -> None:
             target[(slice(done + box[0].start, done + box[0].stop), *box[1:])] = piece
+
+        _fill(v, (run, ...), progress, write, along_chunks=along_chunks)
         done += run.stop - run.start
 
 
@@ -220,6 +246,7 @@ def _total(c: Container, variables: list[Variable]) -> int:
 def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) -> list[_Row]:
     rows: list[_Row] = []
     with _written(path) as file, Progress(_total(c, variables)) as progress:
+        _core.find_room(path, _total(c, variables))
         _set(file.attrs, dict(c.attrs), "", lost)
         for name, group in c.groups.items():
             _set(file.require_group(name).attrs, dict(group.attrs), name, lost)
@@ -254,7 +281,7 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
                     dim.label = label
             _set(target.attrs, _attrs(v), name, lost)
             records = _Records(target, kind) if v.dtype.names and kind != v.dtype else target
-            _copy(c, v, records, progress)
+            _copy(c, v, records, progress, along_chunks=v.chunk_shape is not None)
             rows.append((name, shape, int(target.nbytes)))
         if (
             c.steps
@@ -328,6 +355,7 @@ def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]
     for v in variables:
         flat.extend(_members(v.name if v.member is None else f"{v.name}.{v.member}", v))
     with netCDF4.Dataset(path, "w", format="NETCDF4") as file, Progress(_total(c, variables)) as progress:
+        _core.find_room(path, _total(c, variables))
         _set(_Attributes(file), dict(c.attrs), "", lost)
         for name, group in c.groups.items():
             _set(_Attributes(file.createGroup(name)), dict(group.attrs), name, lost)
@@ -360,7 +388,7 @@ def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]
             if v.dtype.kind == "b":
                 attrs["dtype"] = "bool"
             _set(_Attributes(target), attrs, name, lost)
-            _copy(c, v, _Cast(target, kind), progress)
+            _copy(c, v, _Cast(target, kind), progress, along_chunks=False)
             rows.append((name, shape, int(np.prod(shape, dtype=float)) * v.dtype.itemsize))
         if c.steps and "step" in file.dimensions and "step" not in file.variables:
             file.createVariable("step", "i8", ("step",))[:] = np.array(c.steps)

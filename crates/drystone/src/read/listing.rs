@@ -100,8 +100,48 @@ impl Reading {
     /// be read alone, so that a piece is as many whole rows as it can be.
     pub fn tiles(&self, selection: &Selection, most: u64) -> Result<Tiles> {
         self.check_selection(selection)?;
+        let (mut grain, largest) = self.steps_apart(selection)?;
+        if let Some(entry) = &largest {
+            let own = entry.offset.iter().zip(&entry.cut).take(selection.axes.len() - grain.len());
+            grain.extend(own.map(|(offset, cut)| Grain { phase: *offset, length: *cut }));
+            let first = usize::from(self.variable.steps);
+            if let [slowest, rows @ ..] = &mut grain[first..]
+                && planes_lie_apart(entry)
+                && !rows.is_empty()
+            {
+                let item = u64::from(entry.encoding.item);
+                let plane = rows.iter().fold(item, |bytes, row| bytes.saturating_mul(row.length));
+                slowest.length = planes_together(slowest.length, plane);
+            }
+        }
+        Ok(Tiles::new(selection, &grain, most))
+    }
+
+    /// Cuts a selection into pieces of at most `most` cells for a file that holds it row by row: where parts of blocks can be read alone, each
+    /// piece lies in one place of the file, and is as short as it can be read fast; else as in `tiles`.
+    pub fn tiles_in_rows(&self, selection: &Selection, most: u64) -> Result<Tiles> {
+        self.check_selection(selection)?;
+        let (mut grain, largest) = self.steps_apart(selection)?;
+        match largest {
+            Some(entry) if planes_lie_apart(&entry) => {
+                let first = grain.len();
+                let whole =
+                    |axis: usize| Grain { phase: 0, length: if axis == first { 1 } else { u64::MAX } };
+                grain.extend((first..selection.axes.len()).map(whole));
+                let own = selection.axes.iter().skip(first + 1);
+                let plane = own.fold(1u64, |cells, axis| cells.saturating_mul(axis.count));
+                let fewest = cells_in_rows(&entry, selection.axes.len() - first, plane, self.item);
+                Ok(Tiles::new(selection, &grain, most.min(fewest)))
+            }
+            _ => self.tiles(selection, most),
+        }
+    }
+
+    /// The lines between steps, and the largest block of the first of a selection's steps, or else of its last.
+    fn steps_apart(&self, selection: &Selection) -> Result<(Vec<Grain>, Option<Entry>)> {
+        let grain = if self.variable.steps { vec![Grain { phase: 0, length: 1 }] } else { Vec::new() };
         if selection.is_empty() {
-            return Ok(Tiles::new(selection, &[], most));
+            return Ok((grain, None));
         }
         let (steps, cells) = self.split(selection);
         let ends = [steps.start, steps.cell(steps.count - 1)];
@@ -118,24 +158,7 @@ impl Reading {
                 break;
             }
         }
-        let mut grain = Vec::with_capacity(selection.axes.len());
-        if self.variable.steps {
-            grain.push(Grain { phase: 0, length: 1 });
-        }
-        if let Some(entry) = &largest {
-            let own = entry.offset.iter().zip(&entry.cut).take(cells.axes.len());
-            grain.extend(own.map(|(offset, cut)| Grain { phase: *offset, length: *cut }));
-            let first = usize::from(self.variable.steps);
-            if let [slowest, rows @ ..] = &mut grain[first..]
-                && planes_lie_apart(entry)
-                && !rows.is_empty()
-            {
-                let item = u64::from(entry.encoding.item);
-                let plane = rows.iter().fold(item, |bytes, row| bytes.saturating_mul(row.length));
-                slowest.length = planes_together(slowest.length, plane);
-            }
-        }
-        Ok(Tiles::new(selection, &grain, most))
+        Ok((grain, largest))
     }
 
     fn check_listing(&self, listing: &Listing) -> Result<()> {
@@ -351,6 +374,17 @@ impl Planned {
 /// Whether any planes of this block's subchunks can be read alone: they lie as they are, row by row.
 fn planes_lie_apart(entry: &Entry) -> bool {
     entry.encoding.chain.is_empty() && entry.encoding.layout == Layout::Dense
+}
+
+/// The fewest cells that are read fast together, of planes of so many cells: what of each subchunk is among them is a long run, and a
+/// piece is worth a call of the library that writes it.
+fn cells_in_rows(entry: &Entry, ndim: usize, plane: u64, item: u32) -> u64 {
+    const RUN: u64 = 32 << 10;
+    const PIECE: u64 = 8 << 20;
+    let own = u64::from(entry.encoding.item);
+    let rows = entry.cut.iter().take(ndim).skip(1).fold(own, |bytes, edge| bytes.saturating_mul(*edge));
+    let planes = RUN.div_ceil(rows.max(1)).min(entry.cut.first().copied().unwrap_or(1));
+    (PIECE / u64::from(item.max(1))).max(planes.saturating_mul(plane))
 }
 
 #[cfg(test)]

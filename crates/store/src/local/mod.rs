@@ -43,6 +43,7 @@ use folder::{Folder, folder_error};
 pub use mapping::{Lending, Mapped};
 use per_process::PerProcess;
 use pool::Pool;
+pub use room::find_room;
 use targets::Targets;
 
 /// What is in memory is there by pages, of so many bytes at least.

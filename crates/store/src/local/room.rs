@@ -7,7 +7,17 @@
 //!
 //! Invariant: neither the length nor the bytes of the file change; what is found and not used, as after a kill, goes with the file.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+
+/// Finds room for the first `end` bytes of a file that another library writes, where that pays. Who wrote less cuts the file to its length,
+/// which gives the rest back.
+pub fn find_room(path: &Path, end: u64) {
+    // What is wrong with the file is said by who writes it.
+    if let Ok(file) = OpenOptions::new().write(true).open(path) {
+        find(&file, 0, end);
+    }
+}
 
 #[cfg(target_os = "linux")]
 pub(super) fn find(file: &File, at: u64, end: u64) {
