@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from drystone import commands
 from drystone.commands import formats
-from drystone.commands.formats import chunks, hdf5, netcdf
+from drystone.commands.formats import chunks, hdf5, netcdf, npy
 
 h5py = pytest.importorskip("h5py")
 SHAPE, CHUNKS = (13, 21, 34), (4, 8, 16)
@@ -122,10 +122,11 @@ def test_numbers_that_lie_row_by_row_are_read_where_they_are(tmp_path):
     flat_file(tmp_path / "a.h5")
     with h5py.File(tmp_path / "a.h5") as f, chunks.pool() as threads:
         ways = hdf5.Ways(tmp_path / "a.h5", threads)
-        assert {name for name in f if ways.reader(f[name])} == {"little", "big", "unsigned"}
+        assert {name for name in f if ways.of(f[name])} == {"little", "big", "unsigned"}
+        assert {name: ways.of(f[name]).lies for name in ("little", "big")} == {"little": True, "big": False}
         for name in ("little", "big", "unsigned"):
             for box in [tuple(slice(0, n) for n in SHAPE), (slice(3, 9), slice(8, 9), slice(15, 33))]:
-                found = ways.reader(f[name])(box)
+                found = ways.of(f[name]).read(box)
                 assert found.dtype == formats.native(f[name].dtype)
                 np.testing.assert_array_equal(found, f[name][box])
 
@@ -176,3 +177,20 @@ def test_variables_named_like_other_dimensions_are_not_taken_for_these(tmp_path)
         for array in contents.arrays:
             found = array.read(tuple(slice(0, n) for n in array.shape))
             np.testing.assert_array_equal(found, f[array.path][...])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "order", "lies"),
+    [("f8", (7, 33, 65), "C", True), (">f8", (7, 33, 65), "C", False), ("i2", (7, 33, 65), "F", False),
+     ("u1", (), "C", True), ("f4", (0, 3), "C", True), ([("x", "f4"), ("y", "i8")], (40, 3), "C", True)],
+)  # fmt: skip
+def test_npy_is_put_from_where_it_lies_whatever_the_boxes(tmp_path, monkeypatch, dtype, shape, order, lies):
+    monkeypatch.setattr("drystone.commands.importing._MOST", 1000)
+    monkeypatch.setattr("drystone.commands.importing._MOST_LYING", 5000)
+    array = np.random.default_rng(5).integers(0, 100, shape).astype(dtype, order)
+    np.save(tmp_path / "a.npy", array)
+    with npy.opened(tmp_path / "a.npy") as contents:
+        assert contents.arrays[0].lies == lies
+    assert commands.main(["import", str(tmp_path / "a.npy"), str(tmp_path / "a.dry")]) == 0
+    with dry.open(tmp_path / "a.dry") as c:
+        np.testing.assert_array_equal(c["a"][...], array)

@@ -22,6 +22,9 @@ from drystone.undoing import Addition
 from drystone.values import fill_bytes
 
 _MOST = 8 << 20
+"""Bytes of a box, of which two are in memory."""
+_MOST_LYING = 32 << 20
+"""Bytes of one that is put from where it lies in the file: the fewer and larger, the better a block is cut."""
 _MOST_DIMENSIONS = 8
 
 
@@ -213,7 +216,11 @@ def _fill(array: Array) -> Any:
 
 
 def _read_ahead(array: Array, ahead: ThreadPoolExecutor) -> Iterator[tuple[Box, npt.NDArray[Any]]]:
-    """Each box, while the next is being read."""
+    """Each box, while the next is being read, if it has to be."""
+    if array.lies:
+        for box in boxes(array.shape, None, array.dtype.itemsize, _MOST_LYING):
+            yield box, _read(array, box)
+        return
     before = None
     for box in boxes(array.shape, array.chunks, array.dtype.itemsize, _MOST):
         coming = box, ahead.submit(_read, array, box)

@@ -31,6 +31,8 @@ class Array:
     fill: Any = None
     chunks: tuple[int, ...] | None = None
     grows: tuple[bool, ...] = ()
+    lies: bool = False
+    """Whether a box that is whole rows is given where it lies in the file, which takes no memory of the process."""
 
     @property
     def nbytes(self) -> int:

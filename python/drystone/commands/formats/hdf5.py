@@ -69,17 +69,26 @@ Read = Callable[[Box], npt.NDArray[Any]]
 
 
 @dataclass
+class Way:
+    """How boxes are read, and whether that gives them where they lie (`Array.lies`)."""
+
+    read: Read
+    lies: bool
+
+
+@dataclass
 class Ways:
     """How values of a file's datasets are read without HDF5, which copies what need not be copied and decodes one chunk after another."""
 
     path: Path
     threads: ThreadPoolExecutor
 
-    def reader(self, dataset: Any) -> Read | None:
-        """What reads boxes of a dataset; None where HDF5 itself is to do it."""
-        return chunks.reader(dataset, self.threads) or self._mapped(dataset)
+    def of(self, dataset: Any) -> Way | None:
+        """The way to a dataset; None where HDF5 itself is to read it."""
+        decoded = chunks.reader(dataset, self.threads)
+        return Way(decoded, lies=False) if decoded else self._mapped(dataset)
 
-    def _mapped(self, dataset: Any) -> Read | None:
+    def _mapped(self, dataset: Any) -> Way | None:
         """Of numbers of which all lie in the file row by row: where they lie, mapped."""
         import h5py
 
@@ -97,7 +106,7 @@ class Ways:
             array = np.memmap(self.path, dtype, "r", begin, shape)
             return np.asarray(array[box]).astype(native(dtype), copy=False)
 
-        return read
+        return Way(read, lies=dtype.isnative)
 
 
 def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
@@ -119,7 +128,7 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
         contents.lost.append(f"{name}: the names of its enumeration (the numbers are kept)")
         dtype = np.dtype(dtype.str)
 
-    itself = None if texts else ways.reader(dataset)
+    way = None if texts else ways.of(dataset)
 
     def read(box: Box) -> Any:
         values = dataset.asstr(errors="replace")[box] if texts else dataset[box]
@@ -142,12 +151,13 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
             name,
             stored,
             dataset.shape,
-            itself or read,
+            way.read if way else read,
             dims=_dims(dataset),
             attrs=attrs,
             fill=fill if fill is not None and not _is_zero(fill) else None,
             chunks=dataset.chunks,
             grows=tuple(n is None for n in dataset.maxshape),
+            lies=way is not None and way.lies,
         )
     )
 

@@ -29,7 +29,7 @@ def opened(path: Path) -> Iterator[Contents]:
 _DIMENSION = b"This is a netCDF dimension but not a netCDF variable"
 """What netCDF-4 calls a dataset inside that only stands for a dimension."""
 
-_Decoder = Callable[[str], hdf5.Read | None]
+_Decoder = Callable[[str], hdf5.Way | None]
 
 
 def _decoders(path: Path, file: Any, stack: ExitStack) -> _Decoder:
@@ -44,10 +44,10 @@ def _decoders(path: Path, file: Any, stack: ExitStack) -> _Decoder:
         return lambda _: None
     ways = hdf5.Ways(path, stack.enter_context(chunks.pool()))
 
-    def reader(name: str) -> hdf5.Read | None:
+    def reader(name: str) -> hdf5.Way | None:
         # A variable named like a dimension that is not its own goes by another name inside, where that name is the dimension's.
         is_dimension = name in inside and bytes(inside[name].attrs.get("NAME", b"")).startswith(_DIMENSION)
-        return ways.reader(inside[name]) if name in inside and not is_dimension else None
+        return ways.of(inside[name]) if name in inside and not is_dimension else None
 
     return reader
 
@@ -86,16 +86,18 @@ def _variable(path: str, variable: Any, contents: Contents, decoder: _Decoder) -
         out[...] = values
         return out
 
+    way = None if texts else decoder(path)
     contents.arrays.append(
         Array(
             path,
             dtype,
             variable.shape,
-            (None if texts else decoder(path)) or read,
+            way.read if way else read,
             dims=tuple(variable.dimensions),
             attrs=attrs,
             fill=attrs.get("_FillValue") if dtype.kind in "iufc" else None,
             chunks=tuple(cut) if isinstance(cut, list) else None,
             grows=tuple(dim.isunlimited() for dim in variable.get_dims()),
+            lies=way is not None and way.lies,
         )
     )

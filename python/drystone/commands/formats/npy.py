@@ -17,7 +17,7 @@ from drystone.errors import InvalidArgumentError
 def opened(path: Path) -> Iterator[Contents]:
     """The array, named like the file."""
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise InvalidArgumentError(f"{path} cannot be read: {error}") from None
 
@@ -37,9 +37,15 @@ def opened(path: Path) -> Iterator[Contents]:
             )
         )
     else:
+        lies = array.dtype.isnative and array.flags.c_contiguous
 
         def read(box: Box) -> Any:
+            if lies:  # mapped anew each time: what was read is let go of
+                mapped = np.memmap(path, array.dtype, "r", array.offset, array.shape)
+                return np.asarray(mapped[box])
             return np.asarray(array[box]).astype(native(array.dtype), copy=False)
 
-        contents.arrays.append(Array(path.stem, native(array.dtype), array.shape, read, grows=grows))
+        contents.arrays.append(
+            Array(path.stem, native(array.dtype), array.shape, read, grows=grows, lies=lies)
+        )
     yield contents
