@@ -445,6 +445,26 @@ def test_wrong_input_gives_one_line_that_helps(run, tmp_path, monkeypatch, argum
     assert not (tmp_path / "x.dry").exists()
 
 
+@pytest.mark.parametrize("shape", [(), (11,), (3, 4, 5)])
+def test_lines_of_csv_are_cells_in_order_whatever_is_written_together(path, tmp_path, monkeypatch, shape):
+    monkeypatch.setattr("drystone.commands.exporting._LINES", 7)
+    values = np.zeros(shape, [("x", "f8"), ("n", [("i", "i4"), ("s", "S2")])])
+    values["x"] = np.random.default_rng(3).random(shape)
+    values["n"]["i"] = np.arange(values.size).reshape(shape)
+    with dry.create(path) as c, c.writer() as w:
+        for name, array in (("r", values), ("x", values["x"].copy())):
+            c.create_variable(name, array.dtype, shape)
+            w.put(name, array)
+    for name, array in (("r", values), ("x", values["x"])):
+        drystone("export", path, tmp_path / f"{name}.csv", name)
+        with (tmp_path / f"{name}.csv").open(newline="") as file:
+            _, *lines = csv.reader(file)
+        members = [array[at].tolist() if name == "r" else (array[at],) for at in np.ndindex(shape)]
+        places = list(np.ndindex(shape))
+        expected = [[*map(str, at), *map(str, m)] for at, m in zip(places, members, strict=True)]
+        assert lines == expected
+
+
 def test_an_export_that_fails_leaves_what_was_there(run, tmp_path, monkeypatch):
     """Half a file under the name of a whole one would be taken for it."""
     out = tmp_path / "out.h5"

@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import repeat
+from operator import add
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,6 +29,8 @@ from drystone.variable import Variable
 _SUFFIXES = {".h5": "hdf5", ".hdf5": "hdf5", ".nc": "netcdf", ".nc4": "netcdf", ".npy": "npy", ".csv": "csv"}
 _MOST = 12 << 20
 """Bytes of a piece, of which two are in memory: runs of a box are then mostly longer than the 64 KiB below which HDF5 buffers them."""
+_LINES = 1 << 14
+"""Lines of CSV that are objects of Python at a time."""
 _STEP_DIM = "_step_dim"
 
 
@@ -149,16 +153,22 @@ def _one(kind: str, v: Variable, key: Any, path: Path) -> _Row:
             members = view.dtype.names or (v.name.rsplit("/", 1)[-1],)
             writer.writerow([*axes, *members])
             for box, piece in _pieces(v, key, progress):
-                own = [along[part].tolist() for along, part in zip(cells, box, strict=True)]
-                for place in np.ndindex(piece.shape):
-                    value = piece[place]
-                    values = (
-                        value.tolist()
-                        if view.dtype.names
-                        else (value.item() if hasattr(value, "item") else value,)
-                    )
-                    writer.writerow([*(along[i] for along, i in zip(own, place, strict=True)), *values])
+                writer.writerows(_lines([along[part] for along, part in zip(cells, box, strict=True)], piece))
     return v.name, view.shape, view.nbytes
+
+
+def _lines(cells: list[npt.NDArray[np.int64]], piece: npt.NDArray[Any]) -> Iterator[tuple[Any, ...]]:
+    """A line of each cell: where it is along each axis, and its value or those of its members."""
+    flat = piece.reshape(-1)
+    for begin in range(0, flat.size, _LINES):
+        values = flat[begin : begin + _LINES].tolist()
+        if not cells:
+            places: Iterator[tuple[Any, ...]] = repeat((), len(values))
+        else:
+            numbers = np.unravel_index(np.arange(begin, begin + len(values)), piece.shape)
+            columns = [along[own].tolist() for along, own in zip(cells, numbers, strict=True)]
+            places = zip(*columns, strict=True)
+        yield from map(add, places, values if piece.dtype.names else zip(values))
 
 
 def _cells(v: Variable, key: Any) -> list[npt.NDArray[np.int64]] | None:
