@@ -445,6 +445,31 @@ def test_wrong_input_gives_one_line_that_helps(run, tmp_path, monkeypatch, argum
     assert not (tmp_path / "x.dry").exists()
 
 
+def test_hdf5_fills_chunks_only_where_they_reach_beyond_the_edge(path, tmp_path):
+    """Who lengthens a dataset of which chunks were not filled finds there what was in memory."""
+    values = np.arange(3 * 64 * 48, dtype="f4").reshape(3, 64, 48)
+    with dry.create(path) as c:
+        c.create_variable("whole", "f4", (64, 48), chunks=(32, 16), fill_value=7)
+        c.create_variable("beyond", "f4", (64, 48), chunks=(24, 16), fill_value=7)
+        c.create_variable("grows", "f4", (None, 48), fill_value=7)
+        c.create_variable("steps", "f4", (64, 48), steps=True, fill_value=7)
+        with c.writer() as w:
+            for name in ("whole", "beyond", "grows"):
+                w.put(name, values[0])
+            for n in range(3):
+                with w.step(n):
+                    w.put("steps", values[n])
+        c.commit()
+    drystone("export", path, tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as f:
+        times = {name: f[name].id.get_create_plist().get_fill_time() for name in f}
+        for name in ("whole", "beyond", "grows"):
+            np.testing.assert_array_equal(f[name], values[0])
+        np.testing.assert_array_equal(f["steps"], values)
+    never = h5py.h5d.FILL_TIME_NEVER
+    assert {name for name, time in times.items() if time == never} == {"whole", "steps"}
+
+
 @pytest.mark.parametrize("shape", [(), (11,), (3, 4, 5)])
 def test_lines_of_csv_are_cells_in_order_whatever_is_written_together(path, tmp_path, monkeypatch, shape):
     monkeypatch.setattr("drystone.commands.exporting._LINES", 7)

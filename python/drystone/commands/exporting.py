@@ -284,7 +284,7 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
                 if any(grows)
                 else None,
                 fillvalue=None if texts or v.dtype.names else v.fill_value,
-                dcpl=_unfilled() if not chunks and not texts else None,
+                dcpl=_unfilled() if _all_written(shape, chunks) and not texts else None,
             )
             if v.dims or v.has_steps:
                 for dim, label in zip(target.dims, _dims(v), strict=True):
@@ -313,8 +313,15 @@ def _written(path: Path) -> Any:
     return h5py.File(h5py.h5f.create(bytes(path), h5py.h5f.ACC_TRUNC, fapl=access))
 
 
+def _all_written(shape: tuple[int, ...], chunks: Any) -> bool:
+    """Whether the cells of a dataset are all that is stored: chunks may have more, beyond its edge."""
+    return chunks is None or (
+        chunks is not True and all(n % edge == 0 for n, edge in zip(shape, chunks, strict=True))
+    )
+
+
 def _unfilled() -> Any:
-    """How a dataset is created of which every cell is written: HDF5 would write them all once before; a chunk may have more."""
+    """How a dataset is created of which every cell is written: HDF5 would write them all once before."""
     import h5py
 
     creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
