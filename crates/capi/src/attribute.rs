@@ -101,7 +101,8 @@ fn find(handle: *const dry_container, path: &str, name: &str) -> Result<Value> {
     attrs.get(name).cloned().ok_or_else(|| {
         let known: Vec<&str> = attrs.keys().map(String::as_str).take(16).collect();
         let owner = if path.is_empty() { "the container".into() } else { format!("\"{path}\"") };
-        Failure::not_found(format!("{owner} has no attribute \"{name}\"; it has: {}", known.join(", ")))
+        let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+        Failure::not_found(format!("{owner} has no attribute \"{name}\"; it has: {known}"))
     })
 }
 

@@ -17,6 +17,7 @@ static void check_attributes(dry_container *c, const char *owner) {
     size_t length, count;
     dry_attribute_info info = dry_attribute_info_new();
 
+    FAILS(DRY_NOT_FOUND, "it has: none", dry_get_attribute(c, owner, "x", DRY_FLOAT64, &y, sizeof y));
     OK(dry_set_text_attribute(c, owner, "units", "K"));
     OK(dry_set_texts_attribute(c, owner, "authors", authors, 2));
     OK(dry_set_attribute(c, owner, "x", DRY_FLOAT64, 0, NULL, &x, sizeof x));
