@@ -145,6 +145,27 @@ def test_a_commit_that_finds_the_disk_full_can_be_made_again(disk, durability):
         assert c.verify().ok
 
 
+@pytest.mark.parametrize("free", [0, 4, 64, 300])
+@pytest.mark.parametrize("suffix", ["h5", "nc"])
+def test_an_export_to_a_full_disk_is_one_line_and_leaves_nothing(disk, tmp_path, suffix, free):
+    """HDF5 writes once more when the process ends, after its file could not be closed: therefore as a process of its own."""
+    pytest.importorskip({"h5": "h5py", "nc": "netCDF4"}[suffix])
+    with dry.create(tmp_path / "run.dry") as c:
+        c.create_variable("whole", "i8", (2, *BIG.shape))[...] = BIG
+        c.create_variable("cut", "i8", BIG.shape, chunks=(1 << 12,))[...] = BIG
+        c.create_variable("texts", str, (50,))[...] = "text"
+    (disk / "hold").write_bytes(bytes(free << 10))
+    fill_up(disk)
+    (disk / "hold").unlink()
+    words = [sys.executable, "-m", "drystone", "export", tmp_path / "run.dry", disk / f"out.{suffix}"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 6, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert f"out.{suffix}" in line
+    assert "free space" in line
+    assert sorted(file.name for file in disk.iterdir()) == ["ballast", "filling"]
+
+
 def close(w, c):
     """Close what the full disk has left; that it cannot write any more is no news."""
     for each in (w, c):

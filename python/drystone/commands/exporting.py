@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import csv
+import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import repeat
 from operator import add
@@ -74,14 +75,24 @@ def run(given: argparse.Namespace) -> Outcome:
             except (OSError, RuntimeError) as error:  # as which these packages show what the system said
                 if isinstance(error, DrystoneError):
                     raise
-                # HDF5 writes again when the process ends, and crashes where there is no room for it.
+                why = _reason(error, file.parent)
+                # The HDF5 of netCDF writes again when the process ends, and crashes where there is no room for it.
                 with suppress(OSError):
                     os.truncate(file, 0)
-                raise IoError(f"cannot write {given.file}: {error}") from None
+                raise IoError(f"cannot write {given.file}: {why}") from None
     shown = [("name", "shape", "size"), *((name, str(shape), size(nbytes)) for name, shape, nbytes in rows)]
     data = {"file": str(given.file), "format": kind, "lost": lost}
     data["variables"] = [{"name": name, "shape": shape, "bytes": nbytes} for name, shape, nbytes in rows]
     return Outcome(table(shown), data, [f"not taken over: {what}" for what in lost])
+
+
+def _reason(error: OSError | RuntimeError, folder: Path) -> str:
+    """Why writing failed: HDF5 tells it with addresses and offsets, netCDF not at all where the disk is full."""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return "no free space is left there; free some, or choose another place"
+    there = os.statvfs(folder)
+    almost = there.f_bavail * there.f_frsize < 1 << 16
+    return f"{error} (there is almost no free space left)" if almost else str(error)
 
 
 _Row = tuple[str, tuple[int, ...], int]
@@ -292,6 +303,7 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
             _set(target.attrs, _attrs(v), name, lost)
             records = _Records(target, kind) if v.dtype.names and kind != v.dtype else target
             _copy(c, v, records, progress, along_chunks=v.chunk_shape is not None)
+            target.flush()  # which can fail, where forgetting the dataset would not be heard of
             rows.append((name, shape, int(target.nbytes)))
         if (
             c.steps
@@ -303,14 +315,31 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
     return rows
 
 
-def _written(path: Path) -> Any:
-    """A new file, without the buffer of 64 KiB through which HDF5 puts shorter runs of a box, reading around them."""
+@contextmanager
+def _written(path: Path) -> Iterator[Any]:
+    """A new file, without the buffer of 64 KiB through which HDF5 puts shorter runs of a box, reading around them.
+
+    What HDF5 still holds it writes when the file is closed; if that fails, as on a full disk, the process crashes at its end.
+    What failed before is therefore closed into memory: the file will be removed.
+    """
     import h5py
 
     access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
     access.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
     access.set_sieve_buf_size(0)
-    return h5py.File(h5py.h5f.create(bytes(path), h5py.h5f.ACC_TRUNC, fapl=access))
+    file = h5py.File(h5py.h5f.create(bytes(path), h5py.h5f.ACC_TRUNC, fapl=access))
+    try:
+        yield file
+        file.flush()
+    except BaseException:
+        with suppress(OSError, RuntimeError):
+            aside = os.memfd_create("drystone-export")
+            os.dup2(aside, file.id.get_vfd_handle())
+            os.close(aside)
+        with suppress(OSError, RuntimeError):
+            file.close()
+        raise
+    file.close()
 
 
 def _all_written(shape: tuple[int, ...], chunks: Any) -> bool:
