@@ -13,8 +13,6 @@ from drystone.container import open as open_container
 from drystone.errors import DrystoneError
 from drystone.location import local_path, remove_container
 
-Durability = Literal["async", "durable", "memory"]
-
 
 class Addition:
     """What an act adds to a container: variables and groups of some names, and perhaps the container itself."""
@@ -28,7 +26,9 @@ class Addition:
         self._folder_is_new = False
 
     @classmethod
-    def to(cls, path: str | PathLike[str], durability: Durability = "async") -> Self:
+    def to(
+        cls, path: str | PathLike[str], durability: Literal["async", "durable", "memory"] = "async"
+    ) -> Self:
         """To the container at a path, created if there is none."""
         if (Path(local_path(path)) / "drystone.json").exists():
             return cls(open_container(path, "r+"), owned=True)
@@ -38,7 +38,7 @@ class Addition:
     def creating(
         cls,
         path: str | PathLike[str],
-        durability: Durability = "async",
+        durability: Literal["async", "durable", "memory"] = "async",
         *,
         overwrite: bool = False,
     ) -> Self:
