@@ -15,6 +15,7 @@ use drystone_format::identity::{Durability, Identity};
 use drystone_format::piece::Trailer;
 use drystone_format::schema::{self, Name, Schema, Variable};
 use drystone_format::table::Subchunk;
+use drystone_plan::following::Following;
 use drystone_store::Store;
 
 use crate::cache::Cache;
@@ -104,6 +105,8 @@ pub(crate) struct Inner {
     pub(crate) known: Known,
     /// The reads that were made.
     pub(crate) seen: Seen,
+    /// What is read next, as far as they tell.
+    pub(crate) following: Mutex<Following>,
     /// How objects are spread over storage targets, if there are several.
     pub(crate) placing: Option<Arc<Placing>>,
 }
@@ -147,6 +150,7 @@ impl Container {
             config: inner.config.clone(),
             known: Known::default(),
             seen: Seen::default(),
+            following: Mutex::default(),
             placing: inner.placing.clone(),
             batch: Mutex::new(None),
         };

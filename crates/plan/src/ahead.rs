@@ -23,22 +23,20 @@ const TABLE: u64 = 1 << 20;
 /// Holes up to this size are in pages that are read anyway.
 const HOLE: u64 = 4 << 10;
 
-/// What to tell of these requests (source, bytes), which are given in any order. Nothing for a single one, or few bytes in few.
-pub fn ahead(requests: impl Iterator<Item = (u32, Range<u64>)>) -> Vec<(u32, Range<u64>)> {
+/// What to tell of these requests (source, bytes), which are given in any order. Nothing for a single one, or few bytes in few; but of what lies
+/// apart where a medium may be waited for (`slow`), however little.
+pub fn ahead(requests: impl Iterator<Item = (u32, Range<u64>)>, slow: bool) -> Vec<(u32, Range<u64>)> {
     let mut requests: Vec<(u32, Range<u64>)> = requests.collect();
     let len = |range: &Range<u64>| range.end.saturating_sub(range.start);
     let bytes = requests.iter().fold(0u64, |sum, (_, range)| sum.saturating_add(len(range)));
-    if requests.len() < 2 || requests.len() < MANY && bytes < LEAST {
+    let few = requests.len() < MANY && bytes < LEAST;
+    if requests.len() < 2 || few && !slow {
         return Vec::new();
     }
-    requests.sort_unstable_by_key(|(source, range)| (*source, range.start));
-    requests.dedup_by(|(source, next), (before, run)| {
-        let joins = source == before && next.start <= run.end.saturating_add(HOLE);
-        if joins {
-            run.end = run.end.max(next.end);
-        }
-        joins
-    });
+    join(&mut requests);
+    if few && requests.len() < 2 {
+        return Vec::new();
+    }
     let mut told = 0u64;
     requests.retain(|(_, run)| {
         let short = len(run) <= STREAM && len(run) > 0 && told < MOST;
@@ -46,6 +44,18 @@ pub fn ahead(requests: impl Iterator<Item = (u32, Range<u64>)>) -> Vec<(u32, Ran
         short
     });
     requests
+}
+
+/// Puts ranges in order, and makes one of those between which lies less than a page.
+pub(crate) fn join(ranges: &mut Vec<(u32, Range<u64>)>) {
+    ranges.sort_unstable_by_key(|(source, range)| (*source, range.start));
+    ranges.dedup_by(|(source, next), (before, run)| {
+        let joins = source == before && next.start <= run.end.saturating_add(HOLE);
+        if joins {
+            run.end = run.end.max(next.end);
+        }
+        joins
+    });
 }
 
 /// What to tell of subchunk tables (source, position, length) that are needed before a read is planned, each of which is waited for by itself.
@@ -65,7 +75,10 @@ mod tests {
     const M: u64 = 1 << 20;
 
     fn told(requests: &[Range<u64>]) -> Vec<Range<u64>> {
-        ahead(requests.iter().map(|range| (0, range.clone()))).into_iter().map(|(_, range)| range).collect()
+        ahead(requests.iter().map(|range| (0, range.clone())), false)
+            .into_iter()
+            .map(|(_, range)| range)
+            .collect()
     }
 
     #[test]
@@ -73,7 +86,7 @@ mod tests {
         let found = told(&[9 * M..10 * M, 0..300 * K, 300 * K + 88..600 * K, 2 * M..3 * M]);
         assert_eq!(found, [0..600 * K, 2 * M..3 * M, 9 * M..10 * M]);
         let two_sources = [(1, 0..M), (0, M..2 * M), (1, M..2 * M)];
-        assert_eq!(ahead(two_sources.into_iter()), [(0, M..2 * M), (1, 0..2 * M)]);
+        assert_eq!(ahead(two_sources.into_iter(), false), [(0, M..2 * M), (1, 0..2 * M)]);
     }
 
     #[test]
@@ -85,6 +98,15 @@ mod tests {
         let some: Vec<Range<u64>> = (0..4).map(|k| k * M..k * M + K).collect();
         assert_eq!(told(&some), some);
         assert_eq!(told(&some[1..]), []);
+    }
+
+    #[test]
+    fn where_it_may_be_waited_for_a_little_that_lies_apart_is_told_of() {
+        let told = |requests: &[(u32, Range<u64>)]| ahead(requests.iter().cloned(), true);
+        let apart = [(0, 248..33_024), (1, 248..33_024)];
+        assert_eq!(told(&apart), apart);
+        assert_eq!(told(&apart[..1]), []);
+        assert_eq!(told(&[(0, 0..4 * K), (0, 5 * K..9 * K)]), [], "neighbours are one request more");
     }
 
     #[test]

@@ -43,10 +43,11 @@ pub fn in_order(slots: &[Slot]) -> Vec<Block> {
     let mut found = Vec::new();
     let mut bytes = [0u64; 2];
     for entry in slot.candidates.iter().map(|candidate| &candidate.entry) {
-        let (Some(range), Some((wanted, all))) = (extent(entry), wanted(entry, &slot.selection)) else {
+        let (Some(range), Some((wanted, all))) = (extent_of_cut(entry), wanted(entry, &slot.selection))
+        else {
             continue;
         };
-        if wanted < all.div_ceil(LEAST_PART) {
+        if range.end - range.start < LEAST || wanted < all.div_ceil(LEAST_PART) {
             continue;
         }
         let (source, table, whole) = (entry.source, entry.piece.position, wanted == all);
@@ -59,18 +60,18 @@ pub fn in_order(slots: &[Slot]) -> Vec<Block> {
 }
 
 /// Where the subchunks of a cut raw block lie, about, and its table.
-fn extent(entry: &Entry) -> Option<Range<u64>> {
+pub(crate) fn extent_of_cut(entry: &Entry) -> Option<Range<u64>> {
     if entry.subchunks < 2 || !entry.encoding.chain.is_empty() {
         return None;
     }
     let counts = entry.count.iter().take(usize::from(entry.ndim));
     let cells = counts.fold(u64::from(entry.encoding.room()), |bytes, n| bytes.saturating_mul(*n));
     let end = entry.piece.position.checked_add(entry.piece.length)?;
-    (cells >= LEAST).then(|| entry.piece.position.saturating_sub(cells)..end)
+    Some(entry.piece.position.saturating_sub(cells)..end)
 }
 
 /// How many cells of a block are selected, in a box, and how many there are.
-fn wanted(entry: &Entry, selection: &Selection) -> Option<(u128, u128)> {
+pub(crate) fn wanted(entry: &Entry, selection: &Selection) -> Option<(u128, u128)> {
     if selection.axes.len() != usize::from(entry.ndim) {
         return None;
     }

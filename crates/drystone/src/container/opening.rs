@@ -293,6 +293,7 @@ impl Container {
             config: config.map(Arc::new),
             known: Known::default(),
             seen: Seen::default(),
+            following: Mutex::default(),
             placing,
             store,
         };

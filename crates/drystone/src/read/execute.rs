@@ -217,7 +217,8 @@ fn each_on(
 
 /// Tells the store what will be read. Checks are told of with the rest, though they are read first.
 fn announce(reading: &Reading, plan: &ReadPlan, needed: &Needed<'_>, sources: &Sources<'_>) {
-    tell(reading, &plan.ahead(|request| needed.is_missing(request)), sources, false);
+    let slow = lock(&reading.inner.following).may_wait();
+    tell(reading, &plan.ahead(|request| needed.is_missing(request), slow), sources, false);
 }
 
 /// Tells the store of ranges of sources, given in order; `alike`: where it needs not be told of those of one, it needs not of the others'.

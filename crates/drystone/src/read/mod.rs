@@ -10,6 +10,7 @@ mod coded;
 mod covered;
 mod execute;
 mod listing;
+mod next;
 mod planning;
 mod published;
 mod replicas;
@@ -257,7 +258,8 @@ impl Reading {
     /// Errors: `OutOfRange`, `InvalidArgument` (shape or element size of `out`), `Corrupt` (naming file and offset), `Io`.
     pub fn read(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
         self.note_box(selection);
-        self.read_box(selection, out).map_err(|e| self.or_expired(e))
+        self.check_read(selection, out)?;
+        self.followed(selection, || self.read_box(selection, out)).map_err(|e| self.or_expired(e))
     }
 
     /// Takes note of the extents of a read.
@@ -285,7 +287,6 @@ impl Reading {
     }
 
     fn read_box(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
-        self.check_read(selection, out)?;
         let mut report = ReadReport::default();
         if selection.is_empty() {
             return Ok(report);

@@ -274,7 +274,7 @@ pub fn read_or_decoded(plan: &ReadPlan, slots: &[Slot]) -> u64 {
 pub fn under_way(plan: &ReadPlan, slots: &[Slot], threads: usize) -> (usize, usize) {
     let alone = read_or_decoded(plan, slots) < PARALLEL;
     let working = if alone { 1 } else { threads.min(plan.fetches.len()).max(1) };
-    (if plan.ahead(|_| true).is_empty() { working } else { working.max(AHEAD) }, working)
+    (if plan.ahead(|_| true, false).is_empty() { working } else { working.max(AHEAD) }, working)
 }
 
 /// Seconds that a planned read of these slots is expected to take, on a store that costs what `device` says at the depth that

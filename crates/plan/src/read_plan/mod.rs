@@ -119,11 +119,11 @@ impl ReadPlan {
     }
 
     /// What a store is told of before the requests are carried out: all payloads, and those requests for trailers that are still
-    /// `missing`, by their number in the plan.
-    pub fn ahead(&self, missing: impl Fn(usize) -> bool) -> Vec<(u32, Range<u64>)> {
+    /// `missing`, by their number in the plan. `slow`: a medium may be waited for.
+    pub fn ahead(&self, missing: impl Fn(usize) -> bool, slow: bool) -> Vec<(u32, Range<u64>)> {
         let payloads = self.fetches.iter().map(|fetch| (fetch.source, fetch.range.clone()));
         let trailers = self.trailers.iter().enumerate().filter(|(number, _)| missing(*number));
-        ahead(payloads.chain(trailers.map(|(_, fetch)| (fetch.source, fetch.range.clone()))))
+        ahead(payloads.chain(trailers.map(|(_, fetch)| (fetch.source, fetch.range.clone()))), slow)
     }
 }
 

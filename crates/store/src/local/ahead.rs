@@ -19,7 +19,7 @@ use super::readahead;
 const FEW: usize = 8;
 const SHORT: u64 = 256 << 10;
 /// A run of so many bytes is worth the system's own reading ahead.
-const WORTH: u64 = 64 << 10;
+const WORTH: u64 = 256 << 10;
 
 /// Ranges of a file, offset and length, that the system is to read ahead.
 pub(super) struct Ahead {

@@ -1,0 +1,170 @@
+//! Is a slow store told of what is read next, and a fast one of nothing?
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use drystone::store::{
+    Features, ListEntry, MemoryStore, Pending, PutMode, Request, Result as StoreResult, Store,
+};
+use drystone::{Container, CreateOptions, Durability, Mode, WriterOptions};
+
+use common::*;
+
+const VARIABLES: [&str; 5] = ["a", "b", "c", "d", "e"];
+const CELLS: u64 = 2000;
+
+/// A store whose reads take milliseconds, on demand, and which takes note of what it is told of.
+#[derive(Debug)]
+struct Slow {
+    inner: Arc<MemoryStore>,
+    slow: AtomicBool,
+    told: Mutex<Vec<(String, Range<u64>)>>,
+}
+
+impl Store for Slow {
+    fn features(&self) -> Features {
+        self.inner.features()
+    }
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+    fn device(&self) -> Option<String> {
+        self.inner.device()
+    }
+    fn len(&self, key: &str) -> StoreResult<u64> {
+        self.inner.len(key)
+    }
+    fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> StoreResult<()> {
+        if self.slow.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.inner.read(key, offset, out)
+    }
+    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> StoreResult<()> {
+        self.inner.append(key, at, parts)
+    }
+    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> StoreResult<()> {
+        self.inner.write_at(key, parts, len)
+    }
+    fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> StoreResult<()> {
+        self.inner.put(key, data, mode, sync)
+    }
+    fn list(&self, prefix: &str) -> StoreResult<Vec<ListEntry>> {
+        self.inner.list(prefix)
+    }
+    fn delete(&self, key: &str) -> StoreResult<()> {
+        self.inner.delete(key)
+    }
+    fn sweep(&self, prefix: &str, older: Duration) -> StoreResult<u64> {
+        self.inner.sweep(prefix, older)
+    }
+    fn sync(&self, keys: &[&str]) -> StoreResult<()> {
+        self.inner.sync(keys)
+    }
+    fn exec(&self, key: &str, method: &str, input: &[u8]) -> StoreResult<Vec<u8>> {
+        self.inner.exec(key, method, input)
+    }
+    fn submit(&self, request: Request) -> Pending {
+        if let Request::Expect { key, ranges } = &request {
+            let ranges = ranges.iter().map(|(at, len)| (key.clone(), *at..at + len));
+            self.told.lock().unwrap().extend(ranges);
+        }
+        self.inner.submit(request)
+    }
+}
+
+/// Five variables of two steps, each of 8,000 bytes a step, and one that has other cells.
+fn filled() -> Arc<Slow> {
+    let inner = Arc::new(MemoryStore::new());
+    let c = Container::create(inner.clone(), CreateOptions { durability: Durability::Async }).unwrap();
+    let with_steps = |name: &str, cells: u64| create(name, f4(), &[cells], |v| v.steps = true);
+    let other = with_steps("other", 10);
+    c.apply(VARIABLES.iter().map(|name| with_steps(name, CELLS)).chain([other]).collect()).unwrap();
+    let w = c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap();
+    for step in 0..2 {
+        w.begin_step(Some(step), false).unwrap();
+        for name in VARIABLES {
+            w.put(name, &f4(), &dense(&ramp_f32(CELLS as usize), &[CELLS], 4), None, None).unwrap();
+        }
+        w.put("other", &f4(), &dense(&ramp_f32(10), &[10], 4), None, None).unwrap();
+        w.end_step().unwrap();
+    }
+    w.close().unwrap();
+    Arc::new(Slow { inner, slow: AtomicBool::new(true), told: Mutex::default() })
+}
+
+/// Reads all cells of a step of these variables; after each, how many bytes of the log were told of.
+fn told_of(store: &Arc<Slow>, c: &Container, step: u64, names: &[&str]) -> Vec<u64> {
+    let each = |name: &&str| {
+        store.told.lock().unwrap().clear();
+        assert_eq!(read_box(c, name, &[step, 0], &[1, CELLS]), ramp_f32(CELLS as usize));
+        let told = store.told.lock().unwrap();
+        let logs = told.iter().filter(|(key, _)| key.starts_with("log/"));
+        logs.map(|(_, range)| range.end - range.start).sum()
+    };
+    names.iter().map(each).collect()
+}
+
+#[test]
+fn a_slow_store_is_told_of_the_other_variables_at_the_second_and_of_all_at_the_next_step() {
+    let store = filled();
+    let c = Container::open(store.clone(), Mode::Read).unwrap();
+    let told = told_of(&store, &c, 0, &VARIABLES);
+    assert_eq!((told[0], &told[2..]), (0, &[0, 0, 0][..]));
+    assert!((4 * 8000..4 * 8000 + 200).contains(&told[1]), "{told:?}");
+    let told = told_of(&store, &c, 1, &VARIABLES);
+    assert!((5 * 8000..5 * 8000 + 200).contains(&told[0]), "{told:?}");
+    assert_eq!(told[1..], [0, 0, 0, 0]);
+}
+
+#[test]
+fn who_reads_two_variables_of_five_is_told_of_the_others_once() {
+    let store = filled();
+    let c = Container::open(store.clone(), Mode::Read).unwrap();
+    assert!(told_of(&store, &c, 0, &["b", "d"])[1] > 0);
+    let told = told_of(&store, &c, 1, &["b", "d"]);
+    assert!((2 * 8000..2 * 8000 + 200).contains(&told[0]), "what was read before: {told:?}");
+    assert_eq!(told_of(&store, &c, 0, &["a", "c"]), [0, 0], "nothing is known of these");
+}
+
+#[test]
+fn a_fast_store_is_told_of_nothing() {
+    let store = filled();
+    store.slow.store(false, Ordering::Relaxed);
+    let c = Container::open(store.clone(), Mode::Read).unwrap();
+    // The first reads of a process may take long.
+    told_of(&store, &c, 0, &["a", "a", "a"]);
+    for _ in 0..20 {
+        let told: u64 = (0..2).flat_map(|step| told_of(&store, &c, step, &VARIABLES)).sum();
+        if told == 0 {
+            return;
+        }
+    }
+    panic!("reads from memory were taken for slow ones, twenty times");
+}
+
+#[test]
+fn damage_of_what_was_expected_is_said_when_it_is_read() {
+    let store = filled();
+    let c = Container::open(store.clone(), Mode::Read).unwrap();
+    let objects = store.inner.list("log/").unwrap();
+    let log = objects.into_iter().find(|object| object.key.ends_with(".seg")).unwrap().key;
+    let all = {
+        let mut all = vec![0; store.inner.len(&log).unwrap() as usize];
+        store.inner.read(&log, 0, &mut all).unwrap();
+        all
+    };
+    // The first step's c lies behind its a and b.
+    let mut damaged = all.clone();
+    damaged[2 * 8000 + 4000] ^= 1;
+    store.inner.put(&log, &damaged, PutMode::Replace, false).unwrap();
+    told_of(&store, &c, 0, &["a", "b"]);
+    let selection = drystone::plan::selection::Selection::boxed(&[0, 0], &[1, CELLS]);
+    assert_eq!(read(&c, "c", &selection).unwrap_err().kind(), drystone::ErrorKind::Corrupt);
+    told_of(&store, &c, 0, &["d", "e"]);
+}

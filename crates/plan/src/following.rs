@@ -1,0 +1,296 @@
+//! Which variables will be read next: who reads the same cells of two variables, as a restart does, most likely reads them of others.
+//!
+//! A program that reads one variable after the other waits for the medium at each, though all could be on their way together. It says nothing
+//! of what comes next, but does the same at every step.
+//!
+//! Invariants
+//! - nothing is expected of who did not wait: what is in memory needs no telling;
+//! - it is guessed once, for the cells that two variables were read of, that all others follow; afterwards those do which were read together before.
+
+use std::ops::Range;
+
+use drystone_format::entry::Entry;
+
+use crate::ahead::join;
+use crate::in_order::{extent_of_cut, wanted};
+use crate::read_plan::Slot;
+use crate::selection::Selection;
+
+/// Variables that are kept in mind.
+const VARIABLES: usize = 64;
+/// More bytes together gain nothing: a medium is kept busy by each variable's own.
+const MOST: u64 = 4 << 20;
+/// Of a longer block at least one cell in so many is wanted, or it is not brought as a whole.
+const LEAST_PART: u128 = 2;
+/// A shorter one is brought whatever is wanted of it: it costs no more than its request.
+const SHORT: u64 = 64 << 10;
+
+/// What is likely to be read next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing is known.
+    Unknown,
+    /// The same cells of these variables, in this order.
+    These(Vec<u32>),
+    /// The same cells of all variables that have them, but of these.
+    AllBut(Vec<u32>),
+}
+
+/// What one reader read, as far as it says what comes next. Variables are known by their numbers.
+#[derive(Debug, Default)]
+pub struct Following {
+    /// The cells that were read last.
+    cells: Option<Selection>,
+    /// Of which variables they were read.
+    read: Vec<u32>,
+    /// Of which variables the cells before them were, two and more.
+    before: Vec<u32>,
+    /// Whether the last read waited for the medium, if there was one.
+    waited: Option<bool>,
+    /// It is being said what follows these cells.
+    says: Says,
+    /// It was guessed once.
+    guessed: bool,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Says {
+    #[default]
+    NothingYet,
+    /// So many variables more that were told of are still to be read.
+    Ahead(usize),
+    NothingMore,
+}
+
+impl Following {
+    /// Cells of a variable are about to be read; what of other variables is likely to follow. Who makes use of it says so by
+    /// [`told`](Following::told).
+    pub fn begins(&mut self, variable: u32, cells: &Selection) -> Next {
+        if self.cells.as_ref() != Some(cells) {
+            let read = std::mem::take(&mut self.read);
+            if read.len() > 1 {
+                self.before = read;
+            }
+            (self.cells, self.says) = (Some(cells.clone()), Says::NothingYet);
+        }
+        if self.read.len() >= VARIABLES || self.read.contains(&variable) {
+            return Next::Unknown;
+        }
+        self.read.push(variable);
+        match &mut self.says {
+            Says::NothingYet if self.waited == Some(true) => {}
+            Says::Ahead(0) => {}
+            Says::Ahead(rest) => {
+                *rest -= 1;
+                return Next::Unknown;
+            }
+            _ => return Next::Unknown,
+        }
+        if self.before.starts_with(&self.read) {
+            return Next::These(self.before[self.read.len()..].to_vec());
+        }
+        let goes_on = self.says == Says::Ahead(0);
+        if self.read.len() < 2 || self.guessed && !goes_on {
+            return Next::Unknown;
+        }
+        self.guessed = true;
+        Next::AllBut(self.read.clone())
+    }
+
+    /// So many of the variables that are likely to follow were told of.
+    pub fn told(&mut self, variables: usize) {
+        self.says = if variables == 0 { Says::NothingMore } else { Says::Ahead(variables) };
+    }
+
+    /// It was read.
+    pub fn ended(&mut self, waited: bool) {
+        self.waited = Some(waited);
+    }
+
+    /// Whether the next read may wait for the medium, as far as the last one tells.
+    pub fn may_wait(&self) -> bool {
+        self.waited != Some(false)
+    }
+}
+
+/// What a store is told of.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Together {
+    /// Bytes of sources, ascending and disjoint.
+    pub ranges: Vec<(u32, Range<u64>)>,
+    /// Of how many variables, but for the first.
+    pub variables: usize,
+}
+
+/// What to tell a store of, so that the cells of some variables come together: given their slots in the order in which they will be read, the
+/// first of them now. Nothing unless there are more than the first one's.
+pub fn together<'s>(variables: impl IntoIterator<Item = &'s [Slot]>) -> Together {
+    let (mut found, mut bytes) = (Together::default(), 0u64);
+    for (n, slots) in variables.into_iter().enumerate() {
+        let blocks: Vec<_> = slots.iter().flat_map(blocks).collect();
+        bytes = blocks.iter().fold(bytes, |sum, (_, range)| sum.saturating_add(range.end - range.start));
+        if bytes > MOST {
+            break;
+        }
+        found.ranges.extend(blocks);
+        found.variables = n;
+    }
+    if found.variables == 0 {
+        return Together::default();
+    }
+    join(&mut found.ranges);
+    found
+}
+
+/// Where the blocks of a slot lie of which enough is wanted.
+fn blocks(slot: &Slot) -> impl Iterator<Item = (u32, Range<u64>)> {
+    slot.candidates.iter().map(|candidate| &candidate.entry).filter_map(|entry| {
+        let (range, (wanted, all)) = (extent(entry)?, wanted(entry, &slot.selection)?);
+        let enough = range.end - range.start <= SHORT || wanted >= all.div_ceil(LEAST_PART);
+        (wanted > 0 && enough).then_some((entry.source, range))
+    })
+}
+
+/// Where a block lies, if its entry tells.
+fn extent(entry: &Entry) -> Option<Range<u64>> {
+    match entry.subchunks {
+        1 => Some(entry.piece.position..entry.piece.end()),
+        _ => extent_of_cut(entry),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use drystone_format::entry::Encoding;
+    use drystone_transform::stats::ScalarKind;
+
+    use super::*;
+    use crate::random::block;
+    use crate::resolve::Candidate;
+
+    fn cells(step: u64) -> Selection {
+        Selection::boxed(&[step, 0], &[1, 8])
+    }
+
+    /// Reads variables one after the other, each of which waits; what was said before each.
+    fn read(following: &mut Following, step: u64, variables: &[u32]) -> Vec<Next> {
+        let each = |&variable: &u32| {
+            let next = following.begins(variable, &cells(step));
+            match &next {
+                Next::Unknown => {}
+                Next::These(variables) => following.told(variables.len()),
+                Next::AllBut(_) => following.told(3),
+            }
+            following.ended(true);
+            next
+        };
+        variables.iter().map(each).collect()
+    }
+
+    #[test]
+    fn behind_the_second_variable_the_others_are_expected_and_at_the_next_cells_those_that_were_read() {
+        let mut following = Following::default();
+        let said = read(&mut following, 0, &[7, 8, 9, 4]);
+        assert_eq!(said, [Next::Unknown, Next::AllBut(vec![7, 8]), Next::Unknown, Next::Unknown]);
+        let said = read(&mut following, 1, &[7, 8, 9, 4]);
+        assert_eq!(said[0], Next::These(vec![8, 9, 4]));
+        assert_eq!(said[1..], [Next::Unknown, Next::Unknown, Next::Unknown]);
+        let said = read(&mut following, 2, &[8, 7, 8]);
+        assert_eq!(
+            said,
+            [Next::Unknown, Next::Unknown, Next::Unknown],
+            "others come, and it was guessed once"
+        );
+    }
+
+    #[test]
+    fn when_all_that_was_told_of_was_read_more_is() {
+        let mut following = Following::default();
+        let said = read(&mut following, 0, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 10]);
+        let at = |n: usize| said.get(n).cloned();
+        assert_eq!(at(5), Some(Next::AllBut(vec![1, 2, 3, 4, 5, 6])), "3, 4, 5 were told of");
+        assert_eq!(at(9), Some(Next::Unknown), "this was read before");
+        assert_eq!(at(10), Some(Next::AllBut((1..11).collect())));
+        following.told(0);
+        assert_eq!(read(&mut following, 0, &[11, 12]), [Next::Unknown, Next::Unknown], "there is no more");
+    }
+
+    #[test]
+    fn nothing_is_expected_of_who_does_not_wait_or_reads_one_variable() {
+        let mut following = Following::default();
+        assert!(following.may_wait(), "nobody knows");
+        for (variable, step) in [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1)] {
+            assert_eq!(following.begins(variable, &cells(step)), Next::Unknown);
+            following.ended(false);
+        }
+        assert!(!following.may_wait());
+        let mut following = Following::default();
+        for step in 0..9 {
+            assert_eq!(read(&mut following, step, &[1]), [Next::Unknown]);
+        }
+    }
+
+    #[test]
+    fn only_some_variables_are_kept_in_mind() {
+        let mut following = Following::default();
+        let many: Vec<u32> = (0..200).collect();
+        read(&mut following, 0, &many);
+        assert_eq!(following.read.len(), VARIABLES);
+    }
+
+    /// A slot of one block at `position` that is cut, of so many rows of 8 bytes of which `wanted` are.
+    fn slot(source: u32, position: u64, subchunks: u64, rows: u64, wanted: u64) -> Vec<Slot> {
+        let mut entry = block(&[0, 0], &[rows, 8], 0);
+        entry.encoding = Arc::new(Encoding { item: 1, ..Encoding::default() });
+        (entry.source, entry.subchunks) = (source, subchunks);
+        (entry.piece.position, entry.piece.length, entry.piece.trailer) =
+            (position, rows.saturating_mul(8), 8);
+        if subchunks > 1 {
+            entry.piece.length = 50;
+        }
+        vec![Slot {
+            candidates: vec![Candidate { entry, limit: [u64::MAX; 8] }],
+            selection: Selection::boxed(&[0, 0], &[wanted, 8]),
+            item: 1,
+            from: 0,
+            whole: 1,
+            scalar: 1,
+            kind: ScalarKind::U8,
+        }]
+    }
+
+    fn of(slots: &[Vec<Slot>]) -> (Vec<(u32, Range<u64>)>, usize) {
+        let found = together(slots.iter().map(Vec::as_slice));
+        (found.ranges, found.variables)
+    }
+
+    #[test]
+    fn blocks_of_several_variables_are_told_of_in_the_order_in_which_they_lie() {
+        let (first, second) = (slot(1, 5000, 1, 100, 100), slot(1, 248, 1, 100, 1));
+        let (apart, cut) = (slot(0, 90_000, 1, 100, 9), slot(2, 100_000, 2, 10_000, 5000));
+        let one = (1, 248..5808);
+        assert_eq!(
+            of(&[first.clone(), second.clone()]),
+            (vec![one.clone()], 1),
+            "less than a page lies between"
+        );
+        let all = vec![(0, 90_000..90_808), one, (2, 20_000..100_050)];
+        assert_eq!(of(&[first.clone(), second, apart, cut]), (all, 3));
+        assert_eq!(of(std::slice::from_ref(&first)), (vec![], 0), "it is about to be read");
+        assert_eq!(of(&[]), (vec![], 0));
+        let little = slot(2, 100_000, 2, 10_000, 4999);
+        assert_eq!(of(&[first.clone(), little]).0, [(1, 5000..5808)], "most of it is not wanted");
+        let nothing = slot(2, 100_000, 1, 10, 0);
+        assert_eq!(of(&[first, nothing]).0, [(1, 5000..5808)]);
+    }
+
+    #[test]
+    fn no_more_is_told_of_than_may_lie_ready() {
+        let large = |n: u64| slot(0, n << 21, 1, 1 << 17, 1 << 17);
+        assert_eq!(of(&[large(0), large(2), large(4), large(6)]).1, 2, "of 1 MiB, little more each");
+        let alien = slot(0, 9, 1, u64::MAX, u64::MAX);
+        assert_eq!(of(&[large(0), alien]), (vec![], 0), "nobody has checked what entries say");
+    }
+}
