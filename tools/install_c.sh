@@ -2,7 +2,7 @@
 # Install the C library that cargo built: install_c.sh FOLDER_OF_CARGO PREFIX (DESTDIR is respected).
 #
 # Headers into PREFIX/include, libraries into PREFIX/lib, with pkg-config and CMake files beside them; what programs
-# compile themselves (Fortran module, MPI) into PREFIX/share/drystone.
+# compile themselves (Fortran module, MPI) into PREFIX/share/drystone. Without what only debuggers read, which is most of it: STRIP=: keeps it.
 set -euo pipefail
 
 [ $# = 2 ] || { echo "usage: $0 FOLDER_OF_CARGO PREFIX" >&2; exit 2; }
@@ -16,16 +16,23 @@ for file in libdrystone_capi.so libdrystone_capi.a; do
     [ -f "$built/$file" ] || { echo "$built/$file is missing: cargo build --release -p drystone-capi" >&2; exit 1; }
 done
 
+without_debugging() {
+    local strip=${STRIP:-strip}
+    if command -v "$strip" >/dev/null; then "$strip" --strip-debug "$1"; fi
+}
+
 filled() { sed -e "s|@prefix@|$prefix|g" -e "s|@version@|$version|g" "$1"; }
 
 install -d "$to/include" "$to/lib/pkgconfig" "$to/lib/cmake/drystone"
 install -m 644 "$capi"/include/* "$to/include/"
 # Under a new name first, so that programs that run keep the library they began with.
 install -m 755 "$built/libdrystone_capi.so" "$to/lib/.libdrystone.so.new"
+without_debugging "$to/lib/.libdrystone.so.new"
 mv -f "$to/lib/.libdrystone.so.new" "$to/lib/libdrystone.so.$version"
 ln -sf "libdrystone.so.$version" "$to/lib/libdrystone.so.0"
 ln -sf libdrystone.so.0 "$to/lib/libdrystone.so"
 install -m 644 "$built/libdrystone_capi.a" "$to/lib/libdrystone.a"
+without_debugging "$to/lib/libdrystone.a"
 filled "$capi/cmake/drystone.pc.in" > "$to/lib/pkgconfig/drystone.pc"
 install -m 644 "$capi/cmake/drystone-config.cmake" "$to/lib/cmake/drystone/"
 filled "$capi/cmake/drystone-config-version.cmake.in" > "$to/lib/cmake/drystone/drystone-config-version.cmake"
