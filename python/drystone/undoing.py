@@ -22,6 +22,7 @@ class Addition:
         self.container = container
         self._owned = owned
         self._new: list[str] = []
+        self._writers = 0
         self._made = ""
         self._folder_is_new = False
 
@@ -58,6 +59,11 @@ class Addition:
             parts = [name.strip("/").split("/") for name in names if name.strip("/")]
             paths = {"/".join(part[:n]) for part in parts for n in range(1, len(part) + 1)}
             self._new = sorted((path for path in paths if path not in self.container), key=len, reverse=True)
+            self._writers = self._others() if self._new else 0
+
+    def _others(self) -> int:
+        """How many writers there are beside this handle's own."""
+        return len(self.container.describe().writers) - self.container._writer_count
 
     def finish(self) -> None:
         """The act has succeeded."""
@@ -68,12 +74,15 @@ class Addition:
         """The act has failed, which is what its caller is to hear: what cannot be removed stays, without a word."""
         container, only_own = self.container, False
         with suppress(DrystoneError):
-            for name in self._new:
+            container.refresh()
+            # Others who wrote meanwhile may have made the same names, or put values to them.
+            only_own = self._others() <= self._writers
+            for name in self._new if only_own else ():
                 container.refresh()
                 # Of groups those in which nothing is left.
                 if name in container.variables or (name in container.groups and not [*container[name]]):
                     container.delete(name)
-            only_own = len(container.describe().writers) <= container._writer_count
+            only_own = only_own and self._others() <= self._writers
         with suppress(DrystoneError):
             self.finish()
         if self._made and only_own:

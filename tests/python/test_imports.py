@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from drystone import commands
+from drystone.undoing import Addition
 
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
@@ -157,6 +158,20 @@ def test_a_failed_import_leaves_what_others_wrote_meanwhile(tmp_path, path, brok
         commands.main(["import", str(tmp_path / "a.npy"), str(path)])
     with dry.open(path) as c:
         assert c["other"][...].tolist() == [5, 5, 5, 5]
+        assert "a" in c, "the other may have written to it, too"
+
+
+def test_who_fails_leaves_what_another_made_of_the_same_name(tmp_path, path):
+    """Two imports of one file at the same time; one of them runs into an error."""
+    dry.create(path).close()
+    adding = Addition.to(path)
+    adding.begin(["a"])
+    with dry.open(path, "r+") as other:
+        other.create_variable("a", "f8", (4,))[...] = 5
+    adding.container.create_variable("a", "f8", (4,))
+    adding.undo()
+    with dry.open(path) as c:
+        assert c["a"][...].tolist() == [5, 5, 5, 5]
 
 
 @pytest.mark.parametrize("text", ["{", '{"zarr_format": 3, "node_type": "array"}', ""])
