@@ -10,6 +10,7 @@ Three rules differ only in what arrays mean: see `Rule`.
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 import operator
 import re
@@ -50,6 +51,10 @@ class Run:
         """The coordinates along its axis."""
         return self.start + self.step * np.arange(self.count, dtype=np.int64)
 
+    def part(self, begin: int, end: int) -> Run:
+        """Those of its cells."""
+        return Run(self.axis, self.start + self.step * begin, self.step, min(end, self.count) - begin)
+
 
 @dataclass(frozen=True)
 class Listed:
@@ -67,6 +72,10 @@ class Listed:
         """The coordinates along one of its axes."""
         return self.cells[:, self.axes.index(axis)]
 
+    def part(self, begin: int, end: int) -> Listed:
+        """Those of its cells."""
+        return Listed(self.axes, self.cells[begin:end])
+
 
 Leg: TypeAlias = Run | Listed
 
@@ -81,6 +90,30 @@ class Wanted:
     """NumPy gives a scalar for it, not an array of no dimensions."""
     kept: tuple[int | None, ...] = ()
     """Of a product of progressions: which leg each axis of the result is; None for new ones."""
+
+    def parts(self, most: int) -> Iterator[tuple[tuple[slice, ...], Wanted]]:
+        """Parts of at most `most` cells, in row-major order, with their places in the result.
+
+        All of it is one part where arrays of several dimensions are joined in it.
+        """
+        cut = [n for n, leg in enumerate(self.legs) if leg.count > 1]
+        axes = [d for d, count in enumerate(self.shape) if count > 1]
+        counts = [self.legs[n].count for n in cut]
+        if counts != [self.shape[d] for d in axes] or 0 in self.shape:
+            yield tuple(slice(0, count) for count in self.shape), self
+            return
+        room = max(1, most)
+        edges: list[int] = []
+        for count in reversed(counts):
+            edges.insert(0, min(count, room))
+            room = max(1, room // count)
+        for corner in itertools.product(*(range(0, n, edge) for n, edge in zip(counts, edges, strict=True))):
+            legs, place = list(self.legs), [slice(0, count) for count in self.shape]
+            for n, d, begin, edge in zip(cut, axes, corner, edges, strict=True):
+                legs[n] = legs[n].part(begin, begin + edge)
+                place[d] = slice(begin, begin + legs[n].count)
+            shape = tuple(part.stop - part.start for part in place)
+            yield tuple(place), Wanted(tuple(legs), shape, self.scalar, self.kept)
 
 
 def is_basic(key: Any) -> bool:

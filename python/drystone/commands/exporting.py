@@ -102,14 +102,17 @@ def _pieces(
     v: Variable, key: Any, progress: Progress
 ) -> Iterator[tuple[tuple[slice, ...], npt.NDArray[Any]]]:
     """The pieces of a selection, in row-major order."""
-    if _has_lists(key):
-        piece = np.asarray(v.lazy[key].read())
-        yield tuple(slice(0, n) for n in piece.shape), piece
-        progress.add(piece.nbytes)
-        return
-    for box, piece in v.chunks(key, _MOST):
+    for box, piece in _listed(v, key) if _has_lists(key) else v.chunks(key, _MOST):
         yield box, piece
         progress.add(piece.nbytes)
+
+
+def _listed(v: Variable, key: Any) -> Iterator[tuple[tuple[slice, ...], npt.NDArray[Any]]]:
+    """The pieces of a selection with lists."""
+    reading = v._reading()
+    item = 64 if reading.strings else reading.item
+    for box, wanted in select(key, reading.shape).parts(_MOST // max(1, item)):
+        yield box, np.asarray(views.read(reading, wanted)).reshape(wanted.shape)
 
 
 def _has_lists(key: Any) -> bool:
