@@ -35,7 +35,8 @@ class Assigned:
     """
 
     def __init__(self, container: Container) -> None:
-        self._container = container
+        # Not a cycle, in which files would stay open until the collector comes by: writers that wait hold the container.
+        self._container = weakref.ref(container)
         self._changed = threading.Condition()
         self._idle: list[Writer] = []
         self._busy = 0
@@ -50,8 +51,13 @@ class Assigned:
 
     def abandon(self) -> None:
         """Settle what waits, when nobody can ask for it any more."""
-        if self.pending and os.getpid() == self._process and not self._container.closed:
-            self.settle()
+        if self.pending and os.getpid() == self._process:
+            container = self._owner()
+            if container is not None and not container.closed:
+                self.settle()
+
+    def _owner(self) -> Container | None:
+        return self._idle[0]._container if self._idle else self._container()
 
     @property
     def pending(self) -> bool:
@@ -75,7 +81,10 @@ class Assigned:
             self._busy += 1
             self._steps |= steps
         try:
-            mine = mine or self._container.writer()
+            if mine is None:
+                owner = self._container()
+                assert owner is not None, "who assigns to it holds it"
+                mine = owner.writer()
             yield mine
         finally:
             with self._changed:
@@ -88,12 +97,13 @@ class Assigned:
         """Close the writers and commit their steps."""
         with self._changed:
             self._changed.wait_for(lambda: not self._busy)
+            container = self._owner()
             idle, self._idle = self._idle, []
             steps, self._steps = self._steps, False
         for writer in idle:
             writer.close()
-        if steps and commit:
-            self._container.commit()
+        if steps and commit and container is not None:
+            container.commit()
 
 
 _all: weakref.WeakSet[Assigned] = weakref.WeakSet()

@@ -5,13 +5,18 @@ the third: `publish` and declared fragments showed the state before the assignme
 container settles them, which only reads, `commit` and `close` did.
 """
 
+import contextlib
+import gc
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import drystone as dry
 import numpy as np
 import pytest
+
+OPEN = Path("/proc/self/fd")
 
 
 def program(path, *lines):
@@ -80,3 +85,31 @@ def test_all_that_looks_at_values_sees_what_was_assigned(path):
             assert other["u"][...].tolist() == [5, 6, 7, 8]
     zarr = pytest.importorskip("zarr")
     np.testing.assert_array_equal(zarr.open_group(path / "zarr", mode="r")["u"][...], [5, 6, 3, 4])
+
+
+@pytest.mark.skipif(not OPEN.is_dir(), reason="this system does not list open files")
+def test_a_container_that_nobody_holds_has_no_files_open(path):
+    """They stayed open until Python's collector came by: a disk could not be unmounted, and a loop over containers ran out of files."""
+
+    def in_use():
+        found = []
+        for file in OPEN.iterdir():
+            with contextlib.suppress(OSError):
+                found.append(str(file.readlink()))
+        return [name for name in found if str(path) in name]
+
+    def use():
+        with dry.create(path) as c:
+            c.create_variable("v", "f8", (4,), steps=True)[0] = 1
+            with c.writer(rank=0, nranks=1) as w, w.step(1):
+                w.put("v", np.arange(4.0))
+        c = dry.open(path)
+        assert c["v"][1].tolist() == [0, 1, 2, 3]
+
+    gc.collect()
+    gc.disable()
+    try:
+        use()
+        assert in_use() == []
+    finally:
+        gc.enable()
