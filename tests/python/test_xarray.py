@@ -3,6 +3,7 @@
 import pickle
 import threading
 
+import cftime
 import dask
 import dask.array as da
 import drystone as dry
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from same_bits import commits_by_itself
-from xarray.testing import assert_identical
+from xarray.testing import assert_equal, assert_identical
 
 
 @pytest.fixture
@@ -255,6 +256,7 @@ def test_what_is_no_region_is_refused(path, region):
 def test_times_that_the_stored_units_do_not_hold_are_not_appended(path):
     # xarray encodes them in finer units, with a warning; the numbers of milliseconds were stored among those of days.
     days = xr.Dataset({"t": ("time", [1.0, 2.0])}, {"time": np.array(["2000-01-01", "2000-01-02"], "M8[ns]")})
+    days.time.encoding = {"units": "days since 2000-01-01"}
     days.drystone.to_container(path, step_dim="time")
     late = days.isel(time=[1]).assign_coords(time=np.array(["2000-01-03T00:00:00.5"], "M8[ns]"))
     with (
@@ -264,6 +266,48 @@ def test_times_that_the_stored_units_do_not_hold_are_not_appended(path):
         late.drystone.to_container(path, append_dim="time")
     with xr.open_dataset(path, engine="drystone") as ds:
         assert_identical(ds.load(), days)
+
+
+def _times(kind):
+    """Four of them, six hours apart, the first at midnight."""
+    hours = np.arange(4) * 6
+    if kind == "noleap":
+        return np.array([cftime.DatetimeNoLeap(2000, 2, 28 if h < 24 else 1, h % 24) for h in hours], object)
+    if kind.startswith("m8"):
+        return (hours * 3600 * np.timedelta64(1, "s")).astype(kind)
+    return (np.datetime64("2000-01-01", "s") + hours * np.timedelta64(3600, "s")).astype(kind)
+
+
+@pytest.mark.parametrize("kind", ["M8[s]", "M8[ms]", "M8[us]", "M8[ns]", "m8[s]", "m8[ns]", "noleap"])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_steps_are_appended_one_by_one_whatever_the_unit_of_the_first(path, kind, lazy):
+    # Symptom: a first step at midnight was stored in days, and the next, at six o'clock, was refused. Times of seconds beside finer units became
+    # NaT without a word, in xarray 2026.9.
+    times = _times(kind)
+    whole = xr.Dataset({"t": ("time", np.arange(4.0)), "at": ("time", times)}, {"time": times})
+    for step in range(4):
+        one = whole.isel(time=[step])
+        (one.chunk() if lazy else one).drystone.to_container(path, append_dim="time")
+    with xr.open_dataset(path, engine="drystone", decode_timedelta=True) as ds:
+        assert_equal(ds.load(), whole)
+
+
+def test_times_too_far_away_for_the_stored_units_are_refused(path):
+    first = xr.Dataset(
+        {"t": ("time", [1.0])}, {"time": np.array(["2000-01-01T00:00:00.000000001"], "M8[ns]")}
+    )
+    first.drystone.to_container(path, append_dim="time")
+    late = xr.Dataset({"t": ("time", [2.0])}, {"time": np.array(["9000-01-01"], "M8[s]")})
+    with pytest.raises(dry.InvalidArgumentError, match=r"9000-01-01.* nanoseconds"):
+        late.drystone.to_container(path, append_dim="time")
+    with xr.open_dataset(path, engine="drystone") as ds:
+        assert_identical(ds.load(), first)
+
+
+def test_what_was_written_without_steps_says_how_it_could_be_appended_to(path):
+    weather(0, 2).drystone.to_container(path)
+    with pytest.raises(dry.ConflictError, match='step_dim="time"'):
+        weather(2, 2).drystone.to_container(path, append_dim="time")
 
 
 @pytest.mark.parametrize("compute", [True, False])

@@ -16,6 +16,7 @@ from drystone.container import open as open_container
 from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.undoing import Addition
 from drystone.xarray.store import DrystoneStore
+from drystone.xarray.times import as_fine_as_units, in_units_for_steps
 
 # What decides which numbers stand for values.
 _OF_VALUES = {
@@ -181,9 +182,13 @@ def _dump(
         if name == "":
             raise InvalidArgumentError("a name is '': the string must be length 1 or more to be written")
     store.times = {str(name) for name, v in dataset.variables.items() if v.dtype.kind in "mM"}
+    joined = store.get_variables() if store.adds_to_what_is_there else {}
+    for name, variable in variables.items():
+        if store.step_dim in variable.dims and name not in joined and name not in encoding:
+            variables[name] = in_units_for_steps(variable)
     if store.adds_to_what_is_there:
         # Values are encoded as those are that they join: times by the same units, and so on.
-        for name, there in store.get_variables().items():
+        for name, there in joined.items():
             if name in variables:
                 known = conventions.decode_cf_variable(name, there).encoding
                 variables[name] = variables[name].copy(deep=False)
@@ -197,6 +202,7 @@ def _dump(
             raise NotFoundError(f'encoding= names "{name}", which the dataset has not')
         variables[name] = variables[name].copy(deep=False)
         variables[name].encoding = dict(given)
+    variables = {name: as_fine_as_units(variable) for name, variable in variables.items()}
     named = dataset.encoding.get("unlimited_dims", ()) if unlimited_dims is None else unlimited_dims
     grows = [named] if isinstance(named, str) else list(named)
     missing = [dim for dim in grows if dim not in dataset.dims]

@@ -49,7 +49,8 @@ class DrystoneStore(WritableCFDataStore):
     ) -> None:
         """A store; `owned` closes the container with it. The others are for writing: see `to_container`."""
         self._group = group
-        self._step_dim = step_dim
+        self.step_dim = step_dim
+        """The dimension that becomes the steps of what is written."""
         self._append = append
         self._region = dict(region or {})
         self._owned = owned
@@ -172,7 +173,7 @@ class DrystoneStore(WritableCFDataStore):
         sizes = self.get_dimensions()
         for name, variable in variables.items():
             for dim, n in variable.sizes.items():
-                if sizes.get(dim, n) != n and not (self._append and dim == self._step_dim):
+                if sizes.get(dim, n) != n and not (self._append and dim == self.step_dim):
                     raise InvalidArgumentError(
                         f'Unable to update size for existing dimension "{dim}" (of "{name}"): {n}, not {sizes[dim]}'
                     )
@@ -201,21 +202,21 @@ class DrystoneStore(WritableCFDataStore):
         """Path and cells of where a variable goes."""
         path = self._group._below(name)
         dims = tuple(str(dim) for dim in variable.dims)
-        steps = self._step_dim in dims
-        if steps and dims[0] != self._step_dim:
+        steps = self.step_dim in dims
+        if steps and dims[0] != self.step_dim:
             raise InvalidArgumentError(
-                f'"{name}" has the dimensions {dims}: steps come first; ds.transpose("{self._step_dim}", ...)'
+                f'"{name}" has the dimensions {dims}: steps come first; ds.transpose("{self.step_dim}", ...)'
             )
         there = self._group.variables.get(name)
         if self._region or (self._append and there is not None and steps):
             return path, self._place(name, there, variable, dims), variable
-        if there is not None and not _fits(there, dims, variable, self._step_dim):
+        if there is not None and not _fits(there, dims, variable, self.step_dim):
             self._group.delete(name)
         encoding = _extracted(name, variable, check_encoding)
         attrs = {key: _attribute(value) for key, value in variable.attrs.items()}
         fill = attrs.get("_FillValue")
         if steps:
-            attrs[STEP_DIM] = self._step_dim
+            attrs[STEP_DIM] = self.step_dim
         text = check_vlen_dtype(variable.dtype) is str or variable.dtype.kind == "O"
         dtype = str if text else variable.dtype
         own = dims[1:] if steps else dims
@@ -246,7 +247,10 @@ class DrystoneStore(WritableCFDataStore):
         if stored != dims:
             raise ConflictError(f'"{name}" is stored with the dimensions {stored}, not {dims}')
         if self._append and not there.has_steps:
-            raise ConflictError(f'"{name}" has no steps to append to')
+            raise ConflictError(
+                f'"{name}" has no steps to append to, only cells along "{self.step_dim}": write the container with '
+                f'step_dim="{self.step_dim}" (or append_dim) from the first time on'
+            )
         self._require_same_units(name, there, variable)
         shown = self._steps(v for _, v in self._stored()).get(stored[0]) if there.has_steps else None
         sizes = dict(zip(own, there.shape[there.has_steps :], strict=True))
@@ -283,7 +287,7 @@ class DrystoneStore(WritableCFDataStore):
 
     def _next_step(self, own: Iterable[int]) -> int:
         """Where the steps that are written now begin: behind those of the dimension."""
-        dim = str(self._step_dim)
+        dim = str(self.step_dim)
         if dim not in self._appended:
             stored = [v for _, v in self._stored()] if self._append else []
             numbers = self._steps(self._with_dim(stored, dim)).get(dim, np.empty(0, np.int64))

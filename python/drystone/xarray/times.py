@@ -1,0 +1,78 @@
+"""Times as xarray can encode them without loss, and so that later ones can be appended.
+
+Times become numbers by a unit, and what is appended has to use the unit that is stored. xarray takes the coarsest that holds what it
+sees: of a first step at midnight, days, which no step at six o'clock fits. Of steps more are to come, so theirs are stored in
+microseconds, as xarray itself stores times that it does not look at, and in nanoseconds where they are finer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from xarray.core.common import contains_cftime_datetimes
+
+from drystone.errors import InvalidArgumentError
+
+_EPOCH = " since 1970-01-01"
+# From the coarsest on: NumPy's name and that of the CF conventions.
+_RESOLUTIONS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+
+
+def in_units_for_steps(variable: xr.Variable) -> xr.Variable:
+    """The variable with an encoding that later steps will fit; unchanged where it holds no times, or its encoding says how they are stored."""
+    kind = variable.dtype.kind
+    dates = kind == "M" or (kind == "O" and contains_cftime_datetimes(variable))
+    if not (dates or kind == "m") or variable.encoding.keys() & {"units", "dtype"}:
+        return variable
+    variable = variable.copy(deep=False)
+    unit = "nanoseconds" if kind in "mM" and _is_finer(variable) else "microseconds"
+    variable.encoding = {**variable.encoding, "units": unit + (_EPOCH if dates else "")}
+    if variable.chunks is not None:
+        # What is encoded later wants to know both.
+        variable.encoding["dtype"] = np.dtype(np.int64)
+    return variable
+
+
+def as_fine_as_units(variable: xr.Variable) -> xr.Variable:
+    """The variable with times of at least the resolution of the unit in its encoding.
+
+    xarray (2026.9) encodes coarser ones as missing, without a word. Raises InvalidArgumentError where a time is too far away for that
+    resolution, of an array of Dask when it is computed.
+    """
+    units = variable.encoding.get("units")
+    if variable.dtype.kind not in "mM" or not isinstance(units, str):
+        return variable
+    unit = units.partition(" ")[0].lower().rstrip("s")
+    names = list(_RESOLUTIONS)
+    wanted = next((name for name, cf in _RESOLUTIONS.items() if cf == unit), "s")
+    own = np.datetime_data(variable.dtype)[0]
+    if own in names and names.index(own) >= names.index(wanted):
+        return variable
+    dtype = np.dtype(f"{variable.dtype.kind}8[{wanted}]")
+    data = variable.data
+    finer = (
+        data.map_blocks(_finer, dtype, dtype=dtype) if variable.chunks is not None else _finer(data, dtype)
+    )
+    return variable.copy(deep=False, data=finer)
+
+
+def _finer(times: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    times = np.asarray(times)
+    finer = times.astype(dtype)
+    wrong = ~np.isnat(times) & (finer.astype(times.dtype) != times)
+    if wrong.any():
+        raise InvalidArgumentError(
+            f"{times[wrong][0]} cannot be stored in units of {_RESOLUTIONS[np.datetime_data(dtype)[0]]}s"
+        )
+    return finer
+
+
+def _is_finer(variable: xr.Variable) -> bool:
+    """Whether microseconds do not hold every time, or may not: what Dask has yet to compute is not looked at."""
+    if variable.chunks is not None:
+        return np.datetime_data(variable.dtype)[0] == "ns"
+    times = np.asarray(variable.values)
+    return bool((~np.isnat(times) & (times.astype(f"{times.dtype.kind}8[us]") != times)).any())
