@@ -15,6 +15,7 @@ from drystone.container import Container
 from drystone.container import open as open_container
 from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.undoing import Addition
+from drystone.xarray.casting import checked
 from drystone.xarray.store import DrystoneStore
 from drystone.xarray.times import as_fine_as_units, in_units_for_steps
 
@@ -202,7 +203,10 @@ def _dump(
             raise NotFoundError(f'encoding= names "{name}", which the dataset has not')
         variables[name] = variables[name].copy(deep=False)
         variables[name].encoding = dict(given)
-    variables = {name: as_fine_as_units(variable) for name, variable in variables.items()}
+    variables = {
+        name: checked(str(name), as_fine_as_units(variable), joins=name in joined and name not in encoding)
+        for name, variable in variables.items()
+    }
     named = dataset.encoding.get("unlimited_dims", ()) if unlimited_dims is None else unlimited_dims
     grows = [named] if isinstance(named, str) else list(named)
     missing = [dim for dim in grows if dim not in dataset.dims]

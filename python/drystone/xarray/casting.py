@@ -1,0 +1,144 @@
+"""Values that the dtype they are to be stored in does not hold.
+
+Variables are encoded by the conventions, the dtype of the encoding included, and NumPy's cast to it cuts texts, drops imaginary parts and
+lets integers overflow without a word. Here that is an error. Rounding is not where it is asked for: of floats to shorter ones, to packed
+values, and to integers that `encoding=` names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from drystone.errors import ConflictError, DrystoneError, InvalidArgumentError
+
+
+def checked(name: str, variable: xr.Variable, *, joins: bool) -> xr.Variable:
+    """The variable, whose values the dtype of its encoding holds; an array of Dask is checked as it is computed.
+
+    Args:
+        name: For errors.
+        variable: With its encoding.
+        joins: The dtype is that of what is stored already, and not one that the caller asks for.
+
+    Raises:
+        ConflictError: If it joins stored values whose dtype does not hold its own.
+        InvalidArgumentError: If the dtype that was asked for does not.
+
+    """
+    cast = _Cast.of(name, variable, joins)
+    if cast is None:
+        return variable
+    if variable.chunks is None:
+        cast.check(variable.values)
+        return variable
+    data = variable.data.map_blocks(cast.passed, dtype=variable.dtype, meta=variable.data._meta)
+    return variable.copy(deep=False, data=data)
+
+
+@dataclass(frozen=True)
+class _Cast:
+    """From floats, integers, booleans, complex numbers or texts to a dtype."""
+
+    name: str
+    target: np.dtype[Any]
+    scale: float
+    offset: float
+    packed: bool
+    fill: Any
+    joins: bool
+
+    @classmethod
+    def of(cls, name: str, variable: xr.Variable, joins: bool) -> _Cast | None:
+        """None where nothing is cast, or times become numbers."""
+        encoding = {**variable.attrs, **variable.encoding}
+        dtype = variable.encoding.get("dtype")
+        if dtype is None or dtype is str or variable.dtype.kind in "mMV":
+            return None
+        target = np.dtype(dtype)
+        if target == "S1" and not joins:
+            # Texts as single characters, along a dimension more.
+            return None
+        unsigned = str(encoding.get("_Unsigned", "")).lower()
+        if unsigned in ("true", "false") and target.kind in "iu":
+            target = np.dtype(f"{'u' if unsigned == 'true' else 'i'}{target.itemsize}")
+        packed = "scale_factor" in encoding or "add_offset" in encoding
+        if target.kind == "O" or (target == variable.dtype and not packed):
+            return None
+        scale, offset = (
+            float(np.asarray(encoding.get(key, default)).ravel()[0])
+            for key, default in (("scale_factor", 1), ("add_offset", 0))
+        )
+        fill = encoding.get("_FillValue", encoding.get("missing_value"))
+        return cls(name, target, scale, offset, packed, fill, joins)
+
+    def passed(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        self.check(values)
+        return values
+
+    def check(self, values: npt.NDArray[Any]) -> None:
+        """Refuse what would be changed."""
+        values = np.asarray(values)
+        if values.size == 0:
+            return
+        wrong = self._wrong(values)
+        if wrong.any():
+            raise self._error(values[wrong].ravel()[0])
+
+    def _wrong(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        source, target = values.dtype.kind, self.target.kind
+        if source == "O":
+            texts = target not in "SU" and np.array([isinstance(v, str | bytes) for v in values.flat], bool)
+            return np.broadcast_to(texts, values.size).reshape(values.shape)
+        if (source in "SU") != (target in "SU"):
+            return np.ones(values.shape, bool)
+        if source in "SU":
+            with np.errstate(all="ignore"):
+                return np.asarray(values.astype(self.target).astype(values.dtype) != values)
+        if target in "iu":
+            return self._beyond(values)
+        with np.errstate(all="ignore"):
+            cast = (
+                values.astype(self.target)
+                if source != "c" or target == "c"
+                else values.real.astype(self.target)
+            )
+            if source in "fc" and target in "fc":
+                lost = np.isfinite(values) & ~np.isfinite(cast)
+                return lost | (values.imag != 0) if source == "c" and target == "f" else lost
+            return np.asarray(cast.astype(values.dtype) != values)
+
+    def _beyond(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """What is no integer of the target; missing values where there is no number for them."""
+        limits = np.iinfo(self.target)
+        if values.dtype.kind == "c":
+            return np.ones(values.shape, bool)
+        if values.dtype.kind in "biu" and not self.packed:
+            small = values.astype("u8") if values.dtype.kind == "b" else values
+            return (small < limits.min) | (small > limits.max)
+        packed = values.astype("f8")
+        if self.packed:
+            packed = (packed - self.offset) / self.scale
+        missing = np.isnan(packed)
+        whole = np.around(packed)
+        wrong = (whole < float(limits.min)) | (whole >= float(limits.max) + 1)
+        if self.packed and self.fill is not None:
+            wrong |= whole == np.asarray(self.fill).astype("f8")
+        if self.joins and not self.packed:
+            wrong |= ~missing & (whole != packed)
+        return wrong | (missing & (self.fill is None))
+
+    def _error(self, value: Any) -> DrystoneError:
+        shown = repr(value.item() if isinstance(value, np.generic) else value)
+        form = str(self.target)
+        if self.packed:
+            form += f", packed with scale_factor={self.scale:g} and add_offset={self.offset:g}"
+        if shown == "nan":
+            form += " without a _FillValue"
+        if self.joins:
+            return ConflictError(f'"{self.name}" is stored as {form}, which does not hold {shown}')
+        return InvalidArgumentError(f'"{self.name}" cannot be stored as {form}, which does not hold {shown}')
