@@ -176,13 +176,7 @@ def _fitting(reading: ReadingHandle, value: Any, name: str) -> npt.NDArray[Any]:
     if not values.is_array(value):
         return values.as_elements(value, reading.element, name)
     array = values.as_array(value)
-    if array.dtype == reading.element:
-        return array
-    if not np.can_cast(array.dtype, reading.element, "same_kind"):
-        raise InvalidArgumentError(
-            f"{name} holds {reading.element}, the array {array.dtype}: convert it first (.astype)"
-        )
-    return array.astype(reading.element)
+    return array if array.dtype == reading.element else values.as_same_kind(array, reading.element, name)
 
 
 def _room(key: Any, shape: Sequence[int], growing: Sequence[bool]) -> tuple[int, ...]:

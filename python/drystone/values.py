@@ -1,13 +1,12 @@
-"""Values that are not arrays of exactly the stored type yet: scalars, lists, strings.
+"""Values that are not arrays of exactly the stored type yet: scalars, lists, strings, arrays of other types.
 
-They are converted if nothing is lost but the last digits of a float. Arrays of another type are not converted here: that is
-a decision of the caller's, made with `.astype`.
+They are converted if nothing is lost but the last digits of a float. Which arrays of other types are, is a decision of the caller's.
 """
 
 from __future__ import annotations
 
 import array
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +26,9 @@ def is_array(value: object) -> bool:
 
 
 def as_array(value: Any) -> npt.NDArray[Any]:
-    """An array, of whatever library, as NumPy's: its own memory where that can be."""
+    """An array, of whatever library, as NumPy's: its own memory where that can be. What a mask hides would show."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InvalidArgumentError("the array is masked: give array.filled(value)")
     if not _by_dlpack_alone(value):
         return np.asarray(value)
     try:
@@ -64,33 +65,69 @@ def as_elements(value: Any, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]
         ) from None
 
 
+def as_same_kind(array: npt.NDArray[Any], dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
+    """The array as one of `dtype`, of the same kind (NumPy's `same_kind`)."""
+    casting: Literal["same_kind", "safe"] = "same_kind" if dtype.names is None else "safe"
+    if not np.can_cast(array.dtype, dtype, casting):
+        raise InvalidArgumentError(
+            f"{what} holds {dtype}, the array {array.dtype}: convert it first (.astype)"
+        )
+    if np.can_cast(array.dtype, dtype, "safe"):
+        return array.astype(dtype)
+    wrong = changed(array, dtype)
+    if wrong.any():
+        lost = array[wrong].ravel()[0].item()
+        raise InvalidArgumentError(
+            f"{what} holds {dtype}, which {_shown(lost)} does not fit: the value would change"
+        )
+    with np.errstate(all="ignore"):
+        return array.astype(dtype)
+
+
+def changed(plain: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.bool_]:
+    """Which elements a cast to a number, boolean or text of `dtype` changes by more than the last digits of a float."""
+    with np.errstate(all="ignore"):
+        match plain.dtype.kind, "f" if dtype.kind == "V" else dtype.kind:
+            case ("S" | "U", "S" | "U"):
+                out = plain.astype(dtype)
+                return np.asarray(np.strings.str_len(out) != np.strings.str_len(plain))
+            case ("c", "f"):
+                return changed(plain.real, dtype) | (plain.imag != 0)
+            case (_, "f" | "c"):
+                out = plain.astype(dtype)
+                return np.isfinite(out.astype("f8") if dtype.kind == "V" else out) != np.isfinite(plain)
+            case ("c", _):
+                return changed(plain.real, dtype) | (plain.imag != 0)
+            case ("f", "i" | "u"):
+                # The first float above the largest integer: what it becomes is another on each processor.
+                beyond = plain >= float(np.iinfo(dtype).max) + 1
+                return np.asarray(plain.astype(dtype) != plain) | beyond
+            case _:
+                return np.asarray(plain.astype(dtype) != plain)
+
+
 def _converted(plain: npt.NDArray[Any], value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     if plain.size == 0:
         return plain.astype(dtype)
     match plain.dtype.kind, "f" if dtype.kind == "V" else dtype.kind:
-        case ("b", "b" | "i" | "u" | "f" | "c") | ("i" | "u" | "f" | "c", "c"):
-            return plain.astype(dtype)
-        case ("i" | "u", "i" | "u"):
-            out = plain.astype(dtype)
-            lossless = (out == plain).all()
         case ("f" | "O", "i" | "u"):
             # Integers that no one integer type holds together have become something else.
             numbers = np.asarray(value, object)
             if all(isinstance(number, int | np.integer) for number in numbers.flat):
                 return numbers.astype(dtype)
-            out = plain.astype(dtype)
-            lossless = (out == plain).all()
-        case ("i" | "u" | "f", "f"):
-            out = plain.astype(dtype)
-            lossless = (np.isfinite(out.astype("f8")) == np.isfinite(plain)).all()
-        case ("S" | "U", "S" | "U"):
-            out = plain.astype(dtype)
-            lossless = (np.strings.str_len(out) == np.strings.str_len(plain)).all()
+        case (
+            ("b", "b" | "i" | "u" | "f" | "c")
+            | ("i" | "u", "i" | "u" | "f" | "c")
+            | ("f", "f" | "c")
+            | ("c", "c")
+            | ("S" | "U", "S" | "U")
+        ):
+            pass
         case _:
             raise TypeError(f"{plain.dtype} is of another kind")
-    if not lossless:
+    if plain.dtype.kind == "O" or changed(plain, dtype).any():
         raise ValueError("the value would change")
-    return out
+    return plain.astype(dtype)
 
 
 def as_texts(value: Any, what: str) -> npt.NDArray[np.object_]:
@@ -99,7 +136,7 @@ def as_texts(value: Any, what: str) -> npt.NDArray[np.object_]:
         out = np.empty((), object)
         out[()] = value
         return out
-    texts = np.asarray(value) if is_array(value) else np.asarray(value, dtype=object)
+    texts = as_array(value) if is_array(value) else np.asarray(value, dtype=object)
     if texts.dtype.kind not in "OTU" and texts.size:
         raise InvalidArgumentError(f"{what} holds strings, the array {texts.dtype}")
     return texts.astype(object)

@@ -172,6 +172,46 @@ def test_steps_that_are_not_there_are_refused(container):
         T.read_block(None, 0)
 
 
+@pytest.mark.parametrize(
+    ("stored", "value"),
+    [
+        ("i4", np.array([1, 2**40])),
+        ("i8", np.array([1, 2**63], "u8")),
+        ("f4", np.array([1.0, 1e300])),
+        ("f2", np.array([1.0, 70000.0], "f4")),
+        ("c8", np.array([1.0, 1e300j])),
+        ("S2", np.array([b"ab", b"abc"])),
+        ("U2", np.array(["ab", "abc"])),
+        ("f8", np.ma.array([1.0, 2.0], mask=[False, True])),
+    ],
+)
+def test_assigned_arrays_of_other_types_that_would_change_are_refused(container, stored, value):
+    # Symptom: integers overflowed, texts were cut, floats became infinite, and what a mask hid showed.
+    V = container.create_variable("assigned", stored, (2,))
+    V[...] = value[:1].data
+    with pytest.raises(dry.InvalidArgumentError, match=r"the value would change|is masked"):
+        V[...] = value
+    assert V[0] == value[0]
+
+
+@pytest.mark.parametrize(
+    ("stored", "value"),
+    [
+        ("i4", np.array([-(2**31), 2**31 - 1])),
+        ("f4", np.array([0.1, np.inf])),
+        ("f8", np.array([2**53 + 1, 3])),
+        ("c8", np.array([0.1, np.nan])),
+        ("S2", np.array([b"ab\0\0", b"a"], "S4")),
+        ("U2", np.array(["ab", ""], "U7")),
+        ("f8", np.ma.array([1.0, 2.0], mask=False)),
+    ],
+)
+def test_assigned_arrays_of_other_types_that_fit_are_stored(container, stored, value):
+    V = container.create_variable("assigned", stored, (2,))
+    V[...] = value
+    np.testing.assert_array_equal(V[...], value.astype(stored))
+
+
 def test_a_masked_array_is_refused_because_its_mask_would_be_lost(container):
     V = container.create_variable("v", "f4", shape=(2,))
     with container.writer() as w:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from drystone.errors import ConflictError, DrystoneError, InvalidArgumentError
+from drystone.values import changed
 
 
 def checked(name: str, variable: xr.Variable, *, joins: bool) -> xr.Variable:
@@ -96,27 +97,13 @@ class _Cast:
             return np.broadcast_to(texts, values.size).reshape(values.shape)
         if (source in "SU") != (target in "SU"):
             return np.ones(values.shape, bool)
-        if source in "SU":
-            with np.errstate(all="ignore"):
-                return np.asarray(values.astype(self.target).astype(values.dtype) != values)
-        if target in "iu":
+        if target in "iu" and source not in "c":
             return self._beyond(values)
-        with np.errstate(all="ignore"):
-            cast = (
-                values.astype(self.target)
-                if source != "c" or target == "c"
-                else values.real.astype(self.target)
-            )
-            if source in "fc" and target in "fc":
-                lost = np.isfinite(values) & ~np.isfinite(cast)
-                return lost | (values.imag != 0) if source == "c" and target == "f" else lost
-            return np.asarray(cast.astype(values.dtype) != values)
+        return changed(values, self.target)
 
     def _beyond(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """What is no integer of the target; missing values where there is no number for them."""
         limits = np.iinfo(self.target)
-        if values.dtype.kind == "c":
-            return np.ones(values.shape, bool)
         if values.dtype.kind in "biu" and not self.packed:
             small = values.astype("u8") if values.dtype.kind == "b" else values
             return (small < limits.min) | (small > limits.max)
