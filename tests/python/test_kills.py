@@ -73,7 +73,10 @@ CREWS = {
 @pytest.mark.parametrize("crew", CREWS)
 def test_what_was_promised_survives_kills_and_another_number_of_ranks_goes_on(tmp_path, crew, durability):
     killed = promised = 0
-    for number in range(ROUNDS):
+    # On a busy machine the first few may all be killed before their first promise.
+    for number in range(20 * ROUNDS):
+        if number >= ROUNDS and promised:
+            break
         random = Random(f"{crew} {durability} {number}")
         path = tmp_path / f"{number}.dry"
         actors.create(path, durability)
