@@ -1,12 +1,19 @@
 //! One subchunk by itself: what the Zarr codec of the package is made of.
 
+use std::cell::RefCell;
+
 use drystone::transform::{Chain, Scratch};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::dtype;
-use crate::error::{Result, invalid};
+use crate::error::{Failure, Result, invalid};
+
+thread_local! {
+    /// What decoders need each time, kept by every thread that decodes.
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::new());
+}
 
 /// The canonical text of a chain; an error if it is none.
 #[pyfunction]
@@ -46,19 +53,26 @@ pub(crate) fn decode_subchunk<'py>(
 ) -> Result<Bound<'py, PyBytes>> {
     let chain = Chain::parse(transform).map_err(|e| invalid(format!("transform: {e}")))?;
     let logical = drystone::logical_of(&dtype::parse(dtype)?, &shape)?;
-    let stored = PyBuffer::<u8>::get(stored)?.to_vec(py)?;
+    let copied;
+    let stored = match stored.cast::<PyBytes>() {
+        Ok(bytes) => bytes.as_bytes(),
+        Err(_) => {
+            copied = PyBuffer::<u8>::get(stored)?.to_vec(py)?;
+            &copied
+        }
+    };
     let len = shape.iter().try_fold(logical.item as u64, |len, n| len.checked_mul(*n));
     let len = len.and_then(|len| usize::try_from(len).ok()).unwrap_or(usize::MAX);
     if len > drystone::transform::MAX_DECODED_LEN {
         return Err(invalid("a subchunk has at most 16 MiB; use smaller chunks".to_owned()));
     }
-    let data = py.detach(|| {
-        let mut data = vec![0; len];
-        chain.decode(&stored, &logical, &mut data, &mut Scratch::new()).map(|()| data)
-    });
-    let data = data.map_err(|e| {
-        let what = format!("decoding with {transform}: {e}");
-        drystone::Error::new(drystone::ErrorKind::Corrupt, what)
-    })?;
-    Ok(PyBytes::new(py, &data))
+    PyBytes::new_with(py, len, |data| {
+        let decoded =
+            py.detach(|| SCRATCH.with_borrow_mut(|scratch| chain.decode(stored, &logical, data, scratch)));
+        decoded.map_err(|e| {
+            let what = format!("decoding with {transform}: {e}");
+            Failure::from(drystone::Error::new(drystone::ErrorKind::Corrupt, what)).into()
+        })
+    })
+    .map_err(Failure::from)
 }
