@@ -39,10 +39,14 @@ pub(super) struct Folder {
     pub(super) lending: Lending,
 }
 
+/// Of /proc and its like, where a new name is answered as if the folder above it were missing.
+const MAKES_NOTHING: &str = "its file system has no place for new names there; choose another place";
+
 pub(super) fn folder_error(root: &Path, operation: &'static str, source: io::Error) -> StoreError {
     let (key, store) = (String::new(), description(root));
     let refused = |reason| StoreError::ReadOnly { key: ".".into(), store: store.clone(), operation, reason };
     match source.kind() {
+        io::ErrorKind::NotFound if operation.starts_with("create") => refused(MAKES_NOTHING.into()),
         io::ErrorKind::NotFound => StoreError::NotFound { key, store },
         io::ErrorKind::ReadOnlyFilesystem => refused(
             "it lies on a file system that is mounted for reading; remount it or choose another place".into(),
@@ -207,6 +211,9 @@ impl Folder {
             }
             io::ErrorKind::AlreadyExists => StoreError::AlreadyExists { key, store },
             io::ErrorKind::NotADirectory => invalid(&key, "a part of its path is itself an object"),
+            io::ErrorKind::NotFound if operation == "put" && !key.contains('/') && self.root.is_dir() => {
+                read_only(MAKES_NOTHING.into())
+            }
             io::ErrorKind::NotFound if self.root.is_dir() => StoreError::NotFound { key, store },
             io::ErrorKind::NotFound => {
                 let source =

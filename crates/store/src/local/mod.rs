@@ -399,4 +399,16 @@ mod tests {
             assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
         }
     }
+
+    #[test]
+    fn a_file_system_without_room_for_names_is_no_missing_object() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalStore::create(dir.path()).unwrap();
+        let told = |key| store.folder.write_error(key, "put", io::ErrorKind::NotFound.into());
+        assert!(matches!(told("drystone.json"), StoreError::ReadOnly { .. }));
+        assert!(matches!(told("log/a"), StoreError::NotFound { .. }));
+        let told = |operation| folder_error(dir.path(), operation, io::ErrorKind::NotFound.into());
+        assert!(matches!(told("create the folder of"), StoreError::ReadOnly { .. }));
+        assert!(matches!(told("open"), StoreError::NotFound { .. }));
+    }
 }
