@@ -8,6 +8,7 @@ import drystone as dry
 import numpy as np
 import pytest
 import xarray as xr
+from command_line import drystone
 from drystone import commands
 from drystone.undoing import Addition
 
@@ -15,15 +16,6 @@ h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-def drystone(*arguments, code=0):
-    """Runs a command; what it said."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        got = commands.main([str(a) for a in arguments])
-    assert got == code, err.getvalue()
-    return out.getvalue() if code == 0 else err.getvalue()
 
 
 def imported(*arguments):

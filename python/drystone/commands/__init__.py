@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, NoReturn
 
 from drystone import errors
@@ -21,6 +22,7 @@ from drystone.commands import (
     exporting,
     hdf5_environment,
     importing,
+    interruption,
     manual,
     publishing_hdf5,
     usage,
@@ -86,7 +88,8 @@ def main(arguments: Sequence[str]) -> int:
     run: Callable[[argparse.Namespace], Outcome] = module.run
     try:
         given = parser(name).parse_args(rest)
-        outcome = run(given)
+        with interruption.noted() if module in (importing, exporting) else nullcontext():
+            outcome = run(given)
         for note in outcome.notes:
             print(f"drystone: warning: {_plain(note)}", file=sys.stderr)
         if given.json or outcome.text:
@@ -96,6 +99,8 @@ def main(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except KeyboardInterrupt:
+        return _failed("interrupted", 130)
     except ModuleNotFoundError as error:
         return _failed(f"this needs the package {error.name}: pip install {error.name}", 2)
     except tuple(kind for kind, _ in _CODES) as error:
