@@ -1,8 +1,6 @@
 """`drystone import`, `export`, `diff`, `plot` and `du` on files as their own packages write them."""
 
-import contextlib
 import csv
-import io
 import json
 import subprocess
 import sys
@@ -12,22 +10,13 @@ import drystone as dry
 import numpy as np
 import pytest
 import xarray as xr
-from drystone import commands
+from command_line import drystone
 from same_bits import commits_by_itself
 
 h5py = pytest.importorskip("h5py")
 netCDF4 = pytest.importorskip("netCDF4")
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
-
-
-def drystone(*arguments, code=0):
-    """Runs a command; what it printed."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        got = commands.main([str(a) for a in arguments])
-    assert got == code, err.getvalue()
-    return out.getvalue() if code in (0, 1) else err.getvalue()
 
 
 def as_json(*arguments, code=0):
@@ -512,3 +501,37 @@ def test_the_program_finds_both_kinds_of_commands(run):
         )
         assert done.returncode == 0, done.stderr
         assert "T" in done.stdout
+
+
+def test_groups_of_netcdf_have_dimensions_of_their_own(tmp_path, path):
+    """The dimension x of a group came out as x_2 where another group, or the file itself, has an x of another length."""
+    with dry.create(path) as c:
+        for name, n in (("a", 5), ("g/a", 7), ("g/deep/a", 7), ("h/a", 5), ("h/b", 3)):
+            c.create_variable(name, "f8", (n,), dims=("x",))
+            with c.writer() as w:
+                w.put(name, np.arange(float(n)))
+    drystone("export", path, tmp_path / "a.nc")
+    with netCDF4.Dataset(tmp_path / "a.nc") as f:
+        for name, n in (("a", 5), ("g/a", 7), ("g/deep/a", 7), ("h/a", 5)):
+            assert (f[name].dimensions, f[name].shape) == (("x",), (n,))
+        assert f["h/b"].dimensions == ("x_2",)  # a variable beside it has the other
+        assert list(f["g"].dimensions) == ["x"]
+        assert list(f["g/deep"].dimensions) == []
+    drystone("import", tmp_path / "a.nc", tmp_path / "b.dry")
+    with dry.open(tmp_path / "b.dry") as c:
+        assert [c[name].dims for name in ("a", "g/a", "g/deep/a", "h/b")] == [("x",)] * 3 + [("x_2",)]
+
+
+def test_the_table_of_an_import_tells_records_in_short(tmp_path, path):
+    np.save(tmp_path / "few.npy", np.zeros(3, [("x", "f4"), ("y", "f4")]))
+    np.save(tmp_path / "many.npy", np.zeros(3, [(f"member_{n}", "f4") for n in range(20)]))
+    assert "record(x, y)" in drystone("import", tmp_path / "few.npy", path)
+    assert "record of 20 members" in drystone("import", tmp_path / "many.npy", path)
+
+
+def test_a_place_that_takes_no_folders_is_called_one(tmp_path):
+    if not Path("/proc/self").exists():
+        pytest.skip("needs /proc")
+    np.save(tmp_path / "a.npy", np.zeros(3))
+    for place in ("/proc/a.dry", "/proc"):
+        assert "choose another place" in drystone("import", tmp_path / "a.npy", place, code=6)

@@ -304,8 +304,9 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
                 for dim, label in zip(target.dims, _dims(v), strict=True):
                     dim.label = label
             _set(target.attrs, _attrs(v), name, lost)
-            records = _Records(target, kind) if v.dtype.names and kind != v.dtype else target
-            _copy(c, v, records, progress, along_chunks=v.chunk_shape is not None)
+            differs = v.dtype.names and kind != v.dtype
+            into = _Converted(target, partial(_with_texts_as_bytes, dtype=kind)) if differs else target
+            _copy(c, v, into, progress, along_chunks=v.chunk_shape is not None)
             target.flush()  # which can fail, where forgetting the dataset would not be heard of
             rows.append((name, shape, int(target.nbytes)))
         if (
@@ -437,40 +438,32 @@ def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]
             if v.dtype.kind == "b":
                 attrs["dtype"] = "bool"
             _set(_Attributes(target), attrs, name, lost)
-            _copy(c, v, _Cast(target, kind), progress, along_chunks=False)
+            into = _Converted(target, partial(_as_netcdf, kind=kind))
+            _copy(c, v, into, progress, along_chunks=False)
             rows.append((name, shape, int(np.prod(shape, dtype=float)) * v.dtype.itemsize))
         if c.steps and "step" in file.dimensions and "step" not in file.variables:
             file.createVariable("step", "i8", ("step",))[:] = np.array(c.steps)
     return rows
 
 
-class _Records:
-    """Records with texts."""
+class _Converted:
+    """Where values are written to that the file has in another form."""
 
-    def __init__(self, target: Any, dtype: np.dtype[Any]) -> None:
+    def __init__(self, target: Any, converted: Callable[[npt.NDArray[Any]], Any]) -> None:
         self._target = target
-        self._dtype = dtype
+        self._converted = converted
 
     def __setitem__(self, box: Any, piece: npt.NDArray[Any]) -> None:
-        self._target[box] = _with_texts_as_bytes(piece, self._dtype)
+        self._target[box or ...] = self._converted(piece)
 
 
-class _Cast:
-    """Values as the file has them."""
-
-    def __init__(self, target: Any, kind: Any) -> None:
-        self._target = target
-        self._kind = kind
-
-    def __setitem__(self, box: Any, piece: npt.NDArray[Any]) -> None:
-        values: Any = piece
-        if self._kind == "S1" and piece.dtype.itemsize > 1:
-            values = np.ascontiguousarray(piece)[..., None].view("S1")
-        elif self._kind is not str:
-            values = piece.astype(self._kind, copy=False)
-        self._target[box or ...] = (
-            values if np.ndim(values) else values.item() if self._kind is str else values
-        )
+def _as_netcdf(values: npt.NDArray[Any], kind: Any) -> Any:
+    """Values as netCDF takes them, where theirs is another type: a text of one length is a row of characters."""
+    if kind is str:
+        return values if np.ndim(values) else np.asarray(values).item()
+    if kind == "S1" and values.dtype.itemsize > 1:
+        return np.ascontiguousarray(values)[..., None].view("S1")
+    return values.astype(kind, copy=False)
 
 
 class _Attributes:
@@ -515,7 +508,10 @@ def _of_netcdf(v: Variable, name: str, lost: list[str]) -> Any:
 
 
 def _dimension(group: Any, name: str, length: int, grows: bool) -> str:
-    """A dimension of that name and length, seen from the group; of another name, if the name is taken by another length."""
+    """A dimension of that name and length, as the group sees it; it is made there if there is none.
+
+    The name has a number behind it if the group or one of its variables has another dimension of that name.
+    """
     tried, number = name, 1
     while True:
         above = group
@@ -523,10 +519,11 @@ def _dimension(group: Any, name: str, length: int, grows: bool) -> str:
         while above is not None and found is None:
             found = above.dimensions.get(tried)
             above = above.parent
-        if found is None:
-            group.createDimension(tried, None if grows else length)
+        if found is not None and found.isunlimited() == grows and (grows or found.size == length):
             return tried
-        if found.isunlimited() == grows and (grows or found.size == length):
+        used = any(tried in variable.dimensions for variable in group.variables.values())
+        if found is None or not (tried in group.dimensions or used):
+            group.createDimension(tried, None if grows else length)
             return tried
         number += 1
         tried = f"{name}_{number}"

@@ -26,6 +26,8 @@ _MOST = 8 << 20
 _MOST_LYING = 32 << 20
 """Bytes of one that is put from where it lies in the file: the fewer and larger, the better a block is cut."""
 _MOST_DIMENSIONS = 8
+_COLUMN = 32
+"""Characters of names in a column of the table."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,9 +69,20 @@ def run(given: argparse.Namespace) -> Outcome:
             raise
         adding.finish()
     rows = [("name", "dtype", "shape", "size")]
-    rows += [(c["name"], c["dtype"], str(c["shape"]), size(c["bytes"])) for c in copied]
+    rows += [
+        (c["name"], _shown(a.dtype), str(a.shape), size(a.nbytes))
+        for c, a in zip(copied, wanted, strict=True)
+    ]
     data = {"format": name, "container": str(given.container), "variables": copied, "lost": contents.lost}
     return Outcome(table(rows), data, [f"not taken over: {what}" for what in contents.lost])
+
+
+def _shown(dtype: np.dtype[Any]) -> str:
+    """A type in a column; of records the members, if these are few."""
+    if dtype.names is None:
+        return str(dtype)
+    names = ", ".join(dtype.names)
+    return f"record({names})" if len(names) <= _COLUMN else f"record of {len(dtype.names)} members"
 
 
 @contextmanager
