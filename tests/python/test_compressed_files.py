@@ -12,6 +12,11 @@ h5py = pytest.importorskip("h5py")
 SHAPE, CHUNKS = (13, 21, 34), (4, 8, 16)
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_small(monkeypatch):
+    monkeypatch.setattr("drystone.commands.formats.SMALL", -1)
+
+
 def values(dtype):
     return (np.arange(np.prod(SHAPE)).reshape(SHAPE) % 251).astype(dtype)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import errno
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drystone import _core, views
+from drystone.commands.formats import SMALL
 from drystone.commands.outcome import Outcome, size, table
 from drystone.commands.progress import Progress
 from drystone.commands.selected import opened, parse, place, variable
@@ -133,6 +135,15 @@ def _fill(v: Variable, key: Any, progress: Progress, write: _Write, *, along_chu
         write(box, piece)
         progress.add(piece.nbytes)
 
+    shape, dtype = v.shape, v.dtype
+    if (
+        key is ...
+        and len(shape) > 0
+        and 0 < math.prod(shape) * dtype.itemsize <= SMALL
+        and not dtype.hasobject
+    ):
+        counted(tuple(slice(0, n) for n in shape), v.read())
+        return
     views.in_rows(v._reading(), key, _MOST, counted)
 
 
@@ -264,13 +275,14 @@ def _set(target: Any, attrs: dict[str, Any], where: str, lost: list[str]) -> Non
 
 
 def _total(c: Container, variables: list[Variable]) -> int:
-    return sum(int(np.prod(_shape(c, v), dtype=float)) * v.dtype.itemsize for v in variables if not v.local)
+    return sum(math.prod(_shape(c, v)) * v.dtype.itemsize for v in variables if not v.local)
 
 
 def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) -> list[_Row]:
     rows: list[_Row] = []
-    with _written(path) as file, Progress(_total(c, variables)) as progress:
-        _core.find_room(path, _total(c, variables))
+    total = _total(c, variables)
+    with _written(path) as file, Progress(total) as progress:
+        _core.find_room(path, total)
         _set(file.attrs, dict(c.attrs), "", lost)
         for name, group in c.groups.items():
             _set(file.require_group(name).attrs, dict(group.attrs), name, lost)
@@ -308,7 +320,7 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
             into = _Converted(target, partial(_with_texts_as_bytes, dtype=kind)) if differs else target
             _copy(c, v, into, progress, along_chunks=v.chunk_shape is not None)
             target.flush()  # which can fail, where forgetting the dataset would not be heard of
-            rows.append((name, shape, int(target.nbytes)))
+            rows.append((name, shape, math.prod(shape) * kind.itemsize))
         if (
             c.steps
             and any(v.has_steps for v in variables)
@@ -404,8 +416,9 @@ def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]
     flat: list[tuple[str, Variable]] = []
     for v in variables:
         flat.extend(_members(v.name if v.member is None else f"{v.name}.{v.member}", v))
-    with netCDF4.Dataset(path, "w", format="NETCDF4") as file, Progress(_total(c, variables)) as progress:
-        _core.find_room(path, _total(c, variables))
+    total = _total(c, variables)
+    with netCDF4.Dataset(path, "w", format="NETCDF4") as file, Progress(total) as progress:
+        _core.find_room(path, total)
         _set(_Attributes(file), dict(c.attrs), "", lost)
         for name, group in c.groups.items():
             _set(_Attributes(file.createGroup(name)), dict(group.attrs), name, lost)
@@ -440,7 +453,7 @@ def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]
             _set(_Attributes(target), attrs, name, lost)
             into = _Converted(target, partial(_as_netcdf, kind=kind))
             _copy(c, v, into, progress, along_chunks=False)
-            rows.append((name, shape, int(np.prod(shape, dtype=float)) * v.dtype.itemsize))
+            rows.append((name, shape, math.prod(shape) * v.dtype.itemsize))
         if c.steps and "step" in file.dimensions and "step" not in file.variables:
             file.createVariable("step", "i8", ("step",))[:] = np.array(c.steps)
     return rows

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from drystone.commands import formats
 from drystone.commands.formats import READERS, Array, Box, Contents, boxes, format_of, reader
 from drystone.commands.outcome import Outcome, size, table
 from drystone.commands.progress import Progress
@@ -229,8 +230,8 @@ def _fill(array: Array) -> Any:
 
 
 def _read_ahead(array: Array, ahead: ThreadPoolExecutor) -> Iterator[tuple[Box, npt.NDArray[Any]]]:
-    """Each box, while the next is being read, if it has to be."""
-    if array.lies:
+    """Each box, while the next is being read, if it has to be, and that takes a while."""
+    if array.lies or array.nbytes <= formats.SMALL:
         for box in boxes(array.shape, None, array.dtype.itemsize, _MOST_LYING):
             yield box, _read(array, box)
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ import numpy.typing as npt
 from drystone.errors import InvalidArgumentError, NotFoundError
 
 Box = tuple[slice, ...]
+SMALL = 256 << 10
+"""Bytes of an array up to which nothing is faster than to let the package of its format read it, at once."""
 
 
 @dataclass
@@ -37,7 +40,7 @@ class Array:
     @property
     def nbytes(self) -> int:
         """Bytes in memory; of texts, a guess."""
-        return int(np.prod(self.shape, dtype=np.float64)) * (self.dtype.itemsize or 1)
+        return math.prod(self.shape) * (self.dtype.itemsize or 1)
 
 
 @dataclass
@@ -107,10 +110,10 @@ def boxes(shape: tuple[int, ...], chunks: tuple[int, ...] | None, itemsize: int,
     edge = [min(n, c) for n, c in zip(shape, chunks or (1,) * len(shape), strict=True)]
     cells = max(1, most // max(1, itemsize))
     for axis in reversed(range(len(shape))):
-        now = int(np.prod(edge, dtype=np.float64))
+        now = math.prod(edge)
         edge[axis] = min(shape[axis], edge[axis] * max(1, cells // max(1, now)))
     for axis in range(len(shape)):  # chunks that are too large themselves
-        now = int(np.prod(edge, dtype=np.float64))
+        now = math.prod(edge)
         if now > cells:
             edge[axis] = max(1, edge[axis] // -(-now // cells))
     starts = [range(0, n, e) for n, e in zip(shape, edge, strict=True)]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from drystone.commands import formats
 from drystone.commands.formats import Array, Box, Contents, attributes, chunks, native, times
 
 # How HDF5 says what dimension scales are, and netCDF-4 what it is.
@@ -128,7 +129,8 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
         contents.lost.append(f"{name}: the names of its enumeration (the numbers are kept)")
         dtype = np.dtype(dtype.str)
 
-    way = None if texts else ways.of(dataset)
+    is_small = dataset.size * dtype.itemsize <= formats.SMALL
+    way = None if texts or is_small else ways.of(dataset)
 
     def read(box: Box) -> Any:
         values = dataset.asstr(errors="replace")[box] if texts else dataset[box]
@@ -172,6 +174,8 @@ def _is_zero(fill: Any) -> bool:
 
 def _dims(dataset: Any) -> tuple[str, ...] | None:
     """The names of its dimensions; where only some have one, the others are named by their number."""
+    if not any(name in dataset.attrs for name in ("DIMENSION_LABELS", "DIMENSION_LIST", "CLASS")):
+        return None
     names = []
     for n, dim in enumerate(dataset.dims):
         label = dim.label

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from drystone.commands import formats
 from drystone.commands.formats import Array, Box, Contents, attributes, chunks, hdf5, native
 
 
@@ -86,7 +88,8 @@ def _variable(path: str, variable: Any, contents: Contents, decoder: _Decoder) -
         out[...] = values
         return out
 
-    way = None if texts else decoder(path)
+    is_small = math.prod(variable.shape) * dtype.itemsize <= formats.SMALL
+    way = None if texts or is_small else decoder(path)
     contents.arrays.append(
         Array(
             path,
