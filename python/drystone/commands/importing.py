@@ -119,7 +119,7 @@ def _copy(
             for array in wanted:
                 steps = _has_steps(array, step_dim)
                 for box, values in _read_ahead(array, ahead):
-                    _put(w, below + array.path, box, values, steps)
+                    _put(w, below + array.path, box, values, steps, array.present)
                     progress.add(values.nbytes)
                 copied.append(
                     {
@@ -254,12 +254,21 @@ def _read(array: Array, box: Box) -> npt.NDArray[Any]:
         raise CorruptError(f"{array.path} cannot be read: {error}") from error
 
 
-def _put(w: Any, name: str, box: Box, values: npt.NDArray[Any], steps: bool) -> None:
+def _put(
+    w: Any,
+    name: str,
+    box: Box,
+    values: npt.NDArray[Any],
+    steps: bool,
+    present: frozenset[int] | None,
+) -> None:
     offset = [part.start for part in box]
     values = np.ascontiguousarray(values) if values.dtype.kind != "O" else values
     if not steps:
         w.put(name, values.reshape([part.stop - part.start for part in box]), offset=offset)
         return
     for step, block in enumerate(values, offset[0]):
+        if present is not None and step not in present:
+            continue
         with w.step(step):
             w.put(name, block, offset=offset[1:])

@@ -34,6 +34,8 @@ class Array:
     fill: Any = None
     chunks: tuple[int, ...] | None = None
     grows: tuple[bool, ...] = ()
+    present: frozenset[int] | None = None
+    """The steps that have it, if not all."""
     lies: bool = False
     """Whether a box that is whole rows is given where it lies in the file, which takes no memory of the process."""
 

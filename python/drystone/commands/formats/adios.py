@@ -1,6 +1,8 @@
-"""ADIOS BP (3, 4, 5), through adios2: global arrays and single values, their steps, attributes.
+"""ADIOS BP (3, 4, 5), through adios2: global and joined arrays and single values, their steps, attributes.
 
-What every step has becomes steps; what only one has is one array. Of a variable that some steps have, BP does not say which.
+What several steps have becomes steps; what only one has is one array. Which steps those are, and of which shape it is in each, only a
+walk through the steps tells: of files that are read at random adios2 gives the last step's shape, and reads of BP5 leave out or make up
+what goes beyond another step's.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from drystone.commands.formats import Array, Box, Contents, attributes
 from drystone.errors import CorruptError
@@ -32,11 +35,12 @@ def opened(path: Path) -> Iterator[Contents]:
     try:
         file = adios2.FileReader(str(path))
     except (RuntimeError, ValueError) as error:
-        said = re.sub(r"\x1b\[[0-9;]*m|\n", "", str(error))  # it is coloured
-        raise CorruptError(f"{path} cannot be read by adios2: {said}") from None
+        raise CorruptError(f"{path} cannot be read by adios2: {_plain(error)}") from None
     with file:
         contents = Contents(step_dim=STEP)
         steps, variables = file.num_steps(), file.available_variables()
+        if steps == 0 and any(part.stat().st_size > 0 for part in path.glob("data.*")):
+            raise CorruptError(f"{path} names no step, but has data: its index is damaged")
         pairs: dict[str, list[tuple[str, Any]]] = {"": []}
         for name in file.available_attributes():
             owner, _, own = name.rpartition("/")
@@ -44,56 +48,147 @@ def opened(path: Path) -> Iterator[Contents]:
                 owner, own = "", name
             pairs.setdefault(owner, []).append((own, file.read_attribute(name)))
         contents.groups[""] = attributes(pairs[""], "", contents)
+        shapes = _shapes(path) if steps > 1 else {}
         for name, about in variables.items():
+            why = _no_path(name, variables)
+            if why:
+                contents.lost.append(f"{name!r} ({why})")
+                continue
             attrs = attributes(pairs.get(name, []), name, contents)
-            _variable(file, name, about, steps, attrs, contents)
+            _variable(file, name, about, steps, shapes.get(name, {}), attrs, contents)
         yield contents
 
 
+def _shapes(path: Path) -> dict[str, dict[int, tuple[int, ...]]]:
+    """The shape of each variable in each step that has it."""
+    import adios2
+
+    found: dict[str, dict[int, tuple[int, ...]]] = {}
+    with adios2.Stream(str(path), "r") as stream:
+        for step, _ in enumerate(stream.steps()):
+            for name, about in stream.available_variables().items():
+                found.setdefault(name, {})[step] = _shape(about)
+    return found
+
+
+def _shape(about: dict[str, str]) -> tuple[int, ...]:
+    return tuple(int(n) for n in about["Shape"].split(",") if n.strip())
+
+
+def _no_path(name: str, variables: Any) -> str:
+    """Why no variable of a container can be called so, if none can."""
+    own = name.lstrip("/")
+    parts = own.split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        return "a name that is no path"
+    if own != name and own in variables:
+        return f"{own!r} is there too"
+    if any("/".join(parts[:n]) in variables for n in range(1, len(parts))):
+        return "what would be its group is a variable"
+    return ""
+
+
 def _variable(
-    file: Any, name: str, about: dict[str, str], steps: int, attrs: dict[str, Any], contents: Contents
+    file: Any,
+    name: str,
+    about: dict[str, str],
+    steps: int,
+    shapes: dict[int, tuple[int, ...]],
+    attrs: dict[str, Any],
+    contents: Contents,
 ) -> None:
-    present = int(about["AvailableStepsCount"])
     if about["Type"] not in _TYPES:
         contents.lost.append(f"{name} (of type {about['Type']})")
         return
     single = about["SingleValue"] == "true"
-    shape = tuple(int(n) for n in about["Shape"].split(",") if n.strip())
+    shape = _shape(about)
     if not single and not shape:
         contents.lost.append(f"{name} (local arrays)")
         return
-    if present not in (1, steps):
-        contents.lost.append(f"{name} (in {present} of {steps} steps, and BP does not say which)")
-        return
     dtype = np.dtype(_TYPES[about["Type"]])
-    many = present == steps and steps > 1
+    many = int(about["AvailableStepsCount"]) > 1
+    present = sorted(shapes)
+    if many and len(present) != int(about["AvailableStepsCount"]):
+        contents.lost.append(
+            f"{name} (it says that {about['AvailableStepsCount']} steps have it, {len(present)} do)"
+        )
+        return
+    if many and len({len(s) for s in shapes.values()}) > 1:
+        contents.lost.append(f"{name} (another number of dimensions from one step to the next)")
+        return
+    fill = None
+    if many and len(set(shapes.values())) > 1:
+        shape = tuple(max(extents) for extents in zip(*shapes.values(), strict=True))
+        fill = np.array(np.nan if dtype.kind in "fc" else 0, dtype)[()]
+        kinds = ", ".join(str(list(s)) for s in list(dict.fromkeys(shapes.values()))[:4])
+        contents.lost.append(f"{name}: the shapes of its steps, such as {kinds}: what is not there is {fill}")
 
     def read(box: Box) -> Any:
         first, own = (box[0], box[1:]) if many else (slice(0, 1), box)
         counts = [part.stop - part.start for part in own]
-        part = [] if single else [[p.start for p in own], counts]
-        values = []
-        for step in range(first.start, first.stop):
-            # Step by step: shapes may change from one to the next, which adios2 then says.
-            values.append(file.read(name, *part, step_selection=[step, 1]))
-        out = np.empty((len(values), *counts), dtype)
-        for place, value in zip(out, values, strict=True) if counts else ():
-            place[...] = np.asarray(value).reshape(counts)
-        if not counts:
-            for n, value in enumerate(values):
-                out[n] = value if dtype.kind == "O" else np.asarray(value).ravel()[0]
+        out = np.full((first.stop - first.start, *counts), "" if dtype.kind == "O" else fill or 0, dtype)
+        for place, step in enumerate(range(first.start, first.stop)):
+            if many and step not in shapes:
+                continue
+            number = present.index(step) if many else 0
+            there = shapes[step] if many else shape
+            part = [max(0, min(p.stop, n) - p.start) for p, n in zip(own, there, strict=True)]
+            if single:
+                out[place] = _value(file, name, number, dtype)
+            elif 0 not in part:
+                value = _box(file, name, [p.start for p in own], part, number, dtype)
+                out[(place, *(slice(0, n) for n in part))] = np.asarray(value).reshape(part)
         return out if many else out[0] if counts else out.reshape(())
 
-    dims = (STEP, *(f"{name.replace('/', '_')}_{d}" for d in range(len(shape)))) if many else None
+    dims = (STEP, *(f"{name.lstrip('/').replace('/', '_')}_{d}" for d in range(len(shape)))) if many else None
     contents.arrays.append(
         Array(
-            name,
+            name.lstrip("/"),
             dtype,
             (steps, *shape) if many else shape,
             read,
             dims=dims,
             attrs=attrs,
+            fill=fill,
+            present=frozenset(present) if many and len(present) < steps else None,
             grows=(False,) * (len(shape) + many),
             chunks=(1, *shape) if many else None,
         )
     )
+
+
+def _value(file: Any, name: str, number: int, dtype: np.dtype[Any]) -> Any:
+    """A single value of a step."""
+    if dtype.kind == "O":
+        with _plainly():
+            return file.read(name, step_selection=[number, 1])
+    return _box(file, name, [], [], number, dtype).ravel()[0]
+
+
+def _box(
+    file: Any, name: str, start: list[int], count: list[int], number: int, dtype: np.dtype[Any]
+) -> npt.NDArray[Any]:
+    """A box of a step. Not by `read`, which knows no complex numbers."""
+    import adios2
+
+    out = np.empty(count or 1, dtype)
+    with _plainly():
+        variable = file.inquire_variable(name)
+        variable.set_step_selection([number, 1])
+        if count:
+            variable.set_selection([start, count])
+        file.engine.get(variable, out, adios2.bindings.Mode.Sync)
+    return out
+
+
+@contextmanager
+def _plainly() -> Iterator[None]:
+    """What adios2 says without its colours."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        raise RuntimeError(_plain(error)) from None
+
+
+def _plain(error: Exception) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m|\n", "", str(error)).strip()
