@@ -7,6 +7,7 @@
 #include <drystone.h>
 
 #include <ISO_Fortran_binding.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { RANKS = CFI_MAX_RANK };
@@ -32,7 +33,40 @@ static dry_type type_of(CFI_type_t type) {
     if (type == CFI_type_Bool) return DRY_BOOL;
     if (type == CFI_type_char) return DRY_BYTES;
     if (type == CFI_type_struct || type == CFI_type_other) return DRY_RECORD;
-    return 0; /* none: the library says so */
+    return 0; /* none */
+}
+
+/* Says of a type that the library does not have what it is. */
+static dry_status no_type(const CFI_cdesc_t *given) {
+    char text[200];
+    const char *kind = "this type", *instead = "use real, complex or integer of up to 64 bits, logical(c_bool) or character";
+#if defined(CFI_type_mask) && defined(CFI_type_Logical) && defined(CFI_type_Real)
+    const int family = (int)(given->type & CFI_type_mask);
+    if (family == CFI_type_Logical) kind = "logical", instead = "use logical(c_bool), of 1 byte";
+    if (family == CFI_type_Real) kind = "real", instead = "use real32 or real64";
+    if (family == CFI_type_Complex) kind = "complex", instead = "use complex of real32 or real64";
+    if (family == CFI_type_Integer) kind = "integer", instead = "use up to 64 bits";
+    if (family == CFI_type_Character) kind = "character", instead = "use character of kind c_char";
+#endif
+    snprintf(text, sizeof text, "no array of %s of %lu bytes can be stored: %s", kind, (unsigned long)given->elem_len, instead);
+    return dry_set_error(DRY_INVALID_ARGUMENT, text);
+}
+
+/* A list of another length than the array has dimensions, or with numbers below 0 where none may be. */
+static dry_status refused(const char *what, int32_t count, const int64_t *values, uint32_t ndim) {
+    char text[200];
+    int32_t d;
+    if (count >= 0 && (uint32_t)count != ndim) {
+        snprintf(text, sizeof text, "the %s has %ld entries, the array %lu dimensions", what, (long)count, (unsigned long)ndim);
+        return dry_set_error(DRY_INVALID_ARGUMENT, text);
+    }
+    for (d = 0; d < count && values != NULL; d++)
+        if (values[d] < 0) {
+            snprintf(text, sizeof text, "the %s is %lld in dimension %ld: it counts cells from 0", what, (long long)values[d],
+                     (long)d + 1);
+            return dry_set_error(DRY_OUT_OF_RANGE, text);
+        }
+    return DRY_OK;
 }
 
 static struct array describe(const CFI_cdesc_t *given) {
@@ -82,15 +116,14 @@ static uint64_t item_size(const struct array *a, const CFI_cdesc_t *given) {
 dry_status dry_fortran_put(dry_writer *writer, const char *path, const char *member, const CFI_cdesc_t *data,
                            int32_t offset_count, const int64_t *offset) {
     const struct array a = describe(data);
-    const int wrong = offset_count >= 0 && (uint32_t)offset_count != a.ndim;
     uint64_t place[RANKS];
     dry_put_options options = dry_put_options_new();
+    dry_status status = a.type == 0 ? no_type(data) : refused("offset", offset_count, offset, a.ndim);
+    if (status != DRY_OK) return status;
     options.strides = a.strides;
     options.member = member;
     options.item_size = item_size(&a, data);
-    /* An offset of another length is as wrong as an array of another rank: the library says which. */
-    return dry_put(writer, path, a.type, data->base_addr, a.size, wrong ? (uint32_t)offset_count : a.ndim,
-                   reversed(wrong ? NULL : offset, a.ndim, place), wrong ? NULL : a.shape, &options);
+    return dry_put(writer, path, a.type, data->base_addr, a.size, a.ndim, reversed(offset, a.ndim, place), a.shape, &options);
 }
 
 /* The box at `offset` of the array's shape, every `stride`-th cell of it; for a variable with steps of one step. */
@@ -101,11 +134,11 @@ dry_status dry_fortran_read(dry_team *team, dry_variable *variable, int64_t step
     int64_t strides[RANKS + 1] = {0};
     uint32_t first = step == DRY_NO_STEP ? 0 : 1, d;
     dry_read_options options = dry_read_options_new();
-    if ((offset_count >= 0 && (uint32_t)offset_count != a.ndim) || (stride_count >= 0 && (uint32_t)stride_count != a.ndim)) {
-        const uint32_t given = (uint32_t)(offset_count >= 0 ? offset_count : stride_count);
-        return team != NULL ? dry_team_read(team, variable, a.type, data->base_addr, 0, given, NULL, NULL)
-                            : dry_read(variable, a.type, data->base_addr, 0, given, NULL, NULL);
-    }
+    dry_status status = a.type == 0 ? no_type(data) : refused("offset", offset_count, offset, a.ndim);
+    if (status == DRY_OK) status = refused("stride", stride_count, NULL, a.ndim);
+    if (status != DRY_OK && team == NULL) return status;
+    if (status != DRY_OK) /* the other ranks are told too: by a selection that no variable has */
+        return dry_team_read(team, variable, a.type, data->base_addr, 0, RANKS + 2, NULL, NULL);
     memset(axes, 0, sizeof axes);
     axes[0].start = (uint64_t)step;
     axes[0].count = 1;
@@ -124,10 +157,12 @@ dry_status dry_fortran_read(dry_team *team, dry_variable *variable, int64_t step
 dry_status dry_fortran_set_attribute(dry_container *container, const char *owner, const char *name,
                                      const CFI_cdesc_t *value) {
     const struct array a = describe(value);
+    if (a.type == 0) return no_type(value);
     return dry_set_attribute(container, owner, name, a.type, a.ndim, a.shape, value->base_addr, dense_size(value));
 }
 
 dry_status dry_fortran_get_attribute(dry_container *container, const char *owner, const char *name, CFI_cdesc_t *value) {
+    if (type_of(value->type) == 0) return no_type(value);
     return dry_get_attribute(container, owner, name, type_of(value->type), value->base_addr, dense_size(value));
 }
 
@@ -232,15 +267,16 @@ dry_status dry_fortran_put_strings(dry_writer *writer, const char *path, const C
     uint32_t d;
     dry_status status;
 
-    if (texts->type != CFI_type_char || (offset_count >= 0 && (uint32_t)offset_count != a.ndim))
-        return dry_put(writer, path, a.type, NULL, 0, a.ndim + 1, NULL, NULL, NULL); /* refused */
+    if (texts->type != CFI_type_char) return dry_set_error(DRY_INVALID_ARGUMENT, "the texts are no array of character");
+    status = refused("offset", offset_count, offset, a.ndim);
+    if (status != DRY_OK) return status;
     for (d = 0; d < a.ndim; d++) cells *= a.shape[d];
     values = (const char **)malloc((cells + 1) * sizeof *values);
     lengths = (uint64_t *)malloc((cells + 1) * sizeof *lengths);
     if (values == NULL || lengths == NULL) {
         free(values);
         free(lengths);
-        return DRY_IO;
+        return dry_set_error(DRY_IO, "there is no memory for the list of texts");
     }
     for (i = 0; i < cells; i++) {
         int64_t at = 0;
@@ -261,7 +297,12 @@ dry_status dry_fortran_read_strings(dry_variable *variable, int64_t step, int32_
     dry_axis axes[RANKS + 1];
     const int32_t first = step == DRY_NO_STEP ? 0 : 1;
     int32_t d;
-    if (ndim < 0 || ndim > RANKS) return dry_read_strings(variable, RANKS + 1, NULL, NULL, 0, length, NULL, 0);
+    dry_status status;
+    if (ndim < 0 || ndim > RANKS)
+        return dry_set_error(DRY_INVALID_ARGUMENT, "the offset and the count have other numbers of entries, or more than there can be");
+    status = refused("offset", ndim, offset, (uint32_t)ndim);
+    if (status == DRY_OK) status = refused("count", ndim, counts, (uint32_t)ndim);
+    if (status != DRY_OK) return status;
     memset(axes, 0, sizeof axes);
     axes[0].start = (uint64_t)step;
     axes[0].count = 1;
@@ -278,6 +319,7 @@ dry_status dry_fortran_read_points(dry_variable *variable, CFI_cdesc_t *data, in
                                    int64_t count) {
     const struct array a = describe(data);
     dry_read_options options = dry_read_options_new();
+    if (a.type == 0) return no_type(data);
     options.strides = a.strides;
     options.item_size = item_size(&a, data);
     /* A list of another length than the array's is refused by the size of its memory. */
@@ -323,8 +365,10 @@ dry_status dry_fortran_rule_compile(const CFI_cdesc_t *src, const CFI_cdesc_t *d
     int64_t from[RANKS] = {0}, to[RANKS] = {0};
     dry_layout one, other;
     uint32_t d;
-    if (start_count >= 0 && ((uint32_t)start_count != a.ndim || (uint32_t)start_count != b.ndim))
-        return dry_rule_compile(NULL, 1, NULL, 1, narrowing, rule); /* refused */
+    dry_status status = a.type == 0 ? no_type(src) : b.type == 0 ? no_type(dst) : DRY_OK;
+    if (status == DRY_OK) status = refused("start", start_count, NULL, a.ndim);
+    if (status == DRY_OK) status = refused("start", start_count, NULL, b.ndim);
+    if (status != DRY_OK) return status;
     for (d = 0; d < a.ndim && src_start != NULL; d++) from[d] = src_start[a.ndim - 1 - d];
     for (d = 0; d < b.ndim && dst_start != NULL; d++) to[d] = dst_start[b.ndim - 1 - d];
     one = layout_of(&a, from);

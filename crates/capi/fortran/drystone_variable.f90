@@ -79,11 +79,11 @@ contains
        counts = -1 ! refused: an offset of another number of dimensions
     end if
     cells = product(int(count, c_size_t))
-    allocate (ends(cells))
     length = 0
     code = c_read_strings(self%handle, step_given(step), counts, place_given, count_given, c_null_ptr, 0_c_size_t, length, &
          c_null_ptr, 0_c_size_t)
-    allocate (buffer(length + 1))
+    if (code /= DRY_OK) cells = 0 ! no memory for cells that are not there
+    allocate (buffer(length + 1), ends(cells))
     if (code == DRY_OK) code = c_read_strings(self%handle, step_given(step), counts, place_given, count_given, c_loc(buffer), &
          length + 1, length, c_loc(ends), cells)
     longest = 0

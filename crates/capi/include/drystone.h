@@ -54,6 +54,10 @@ const char *dry_last_error(void);
 /** The same, copied. It does not change the message itself. */
 dry_status dry_error_message(char *text, size_t capacity, size_t *length);
 
+/** Makes `message` this thread's last one and returns `status`; with DRY_OK it does nothing. For what stands on this library and
+ *  refuses something itself, and before dry_team_agree, which tells it to the other ranks. */
+dry_status dry_set_error(dry_status status, const char *message);
+
 /** The name of a status, such as "DRY_NOT_FOUND". */
 const char *dry_status_name(dry_status status);
 
@@ -375,7 +379,7 @@ typedef struct dry_writer_options {
 } dry_writer_options;
 
 /** No step; where a step begins, the next. */
-#define DRY_NO_STEP ((int64_t)-1)
+#define DRY_NO_STEP INT64_C(-1)
 
 typedef struct dry_put_options {
     uint32_t struct_size;

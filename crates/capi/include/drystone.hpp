@@ -11,10 +11,12 @@
 
 #include "drystone.h"
 
+#include <algorithm>
 #include <array>
 #include <complex>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -38,6 +40,10 @@ class error : public std::runtime_error {
 namespace detail {
 inline void check(dry_status status) {
     if (status != DRY_OK) throw error(status, dry_last_error());
+}
+
+[[noreturn]] inline void refuse(const std::string &why, dry_status status = DRY_INVALID_ARGUMENT) {
+    throw error(status, why.c_str());
 }
 
 /// A text from a function that takes (buffer, capacity, place for the length).
@@ -68,6 +74,58 @@ template <class T, class Ask> std::vector<T> list(Ask ask) {
     }
 }
 
+/// A text for C, which ends at the first NUL.
+inline const char *text_of(const std::string &given) {
+    if (given.find('\0') != std::string::npos)
+        refuse("\"" + std::string(given.c_str()) + "\" goes on behind a NUL, where C's texts end");
+    return given.c_str();
+}
+
+/// A product of lengths, or the largest number if it does not fit: no memory has so many.
+inline std::uint64_t times(std::uint64_t a, std::uint64_t b) {
+    return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
+inline std::uint64_t product(const std::vector<std::uint64_t> &shape) {
+    std::uint64_t cells = 1;
+    bool none = false;
+    for (const auto extent : shape) {
+        none = none || extent == 0;
+        cells = times(cells, extent == 0 ? 1 : extent);
+    }
+    return none ? 0 : cells;
+}
+
+/// Such as [2, 3].
+inline std::string listed(const std::vector<std::uint64_t> &shape) {
+    std::string out = "[";
+    for (const auto extent : shape) out += (out.size() > 1 ? ", " : "") + std::to_string(extent);
+    return out + "]";
+}
+
+/// Has it data() and size(), as std::vector, std::array and std::span?
+template <class C, class = void> struct is_memory : std::false_type {};
+template <class C>
+struct is_memory<C, std::void_t<decltype(std::declval<C &>().data() + std::declval<C &>().size())>> : std::true_type {};
+
+template <class T> struct is_vector : std::false_type {};
+template <class T> struct is_vector<std::vector<T>> : std::true_type {};
+
+/// Memory for elements of T, and the vector of them: std::vector<bool> keeps bits, which nothing is read into.
+template <class T> struct elements {
+    explicit elements(std::size_t count) : kept(count) {}
+    T *data() { return kept.data(); }
+    std::vector<T> take() { return std::move(kept); }
+    std::vector<T> kept;
+};
+template <> struct elements<bool> {
+    explicit elements(std::size_t count) : kept(new bool[count]()), size(count) {}
+    bool *data() { return kept.get(); }
+    std::vector<bool> take() { return std::vector<bool>(kept.get(), kept.get() + size); }
+    std::unique_ptr<bool[]> kept;
+    std::size_t size;
+};
+
 /// Names that stand one after the other, each with its NUL.
 inline std::vector<std::string> split(const std::vector<char> &joined) {
     std::vector<std::string> out;
@@ -79,7 +137,11 @@ inline std::vector<std::string> split(const std::vector<char> &joined) {
 /// The version of the library.
 inline std::string version() { return dry_version(); }
 
-/// The dry_type of a C++ type; other types have none.
+/// The dry_type of types that the language has no name for. Whoever has some says what they are:
+/// `template <> inline constexpr dry_type drystone::other_type<half> = DRY_FLOAT16;`
+template <class T> inline constexpr dry_type other_type = DRY_RECORD;
+
+/// The dry_type of a C++ type: of a struct DRY_RECORD.
 template <class T> constexpr dry_type type_of() {
     using V = std::remove_cv_t<T>;
     if constexpr (std::is_same_v<V, bool>) return DRY_BOOL;
@@ -88,12 +150,13 @@ template <class T> constexpr dry_type type_of() {
         if constexpr (sizeof(V) == 1) return s ? DRY_INT8 : DRY_UINT8;
         else if constexpr (sizeof(V) == 2) return s ? DRY_INT16 : DRY_UINT16;
         else if constexpr (sizeof(V) == 4) return s ? DRY_INT32 : DRY_UINT32;
-        else return s ? DRY_INT64 : DRY_UINT64;
+        else if constexpr (sizeof(V) == 8) return s ? DRY_INT64 : DRY_UINT64;
+        else return other_type<V>;
     } else if constexpr (std::is_same_v<V, float>) return DRY_FLOAT32;
     else if constexpr (std::is_same_v<V, double>) return DRY_FLOAT64;
     else if constexpr (std::is_same_v<V, std::complex<float>>) return DRY_COMPLEX64;
     else if constexpr (std::is_same_v<V, std::complex<double>>) return DRY_COMPLEX128;
-    else return DRY_RECORD;
+    else return other_type<V>;
 }
 
 /// Extents, offsets or counts.
@@ -104,26 +167,46 @@ using extents = std::vector<std::uint64_t>;
 /// A struct T stands for a record of its size.
 template <class T> class view {
     static_assert(std::is_trivially_copyable_v<T>, "elements are moved as bytes");
+    static_assert(!std::is_pointer_v<T>, "a pointer is no element");
+    static_assert(type_of<T>() != DRY_RECORD || !std::is_arithmetic_v<T>, "numbers have at most 64 bits");
+    static_assert(!std::is_same_v<std::remove_cv_t<T>, std::complex<long double>>, "numbers have at most 64 bits");
 
   public:
-    view(T *first, extents shape) : first_(first), shape_(std::move(shape)) { size_ = cells() * sizeof(T); }
+    view(T *first, extents shape)
+        : first_(first), shape_(std::move(shape)), size_(detail::times(detail::product(shape_), sizeof(T))) {}
 
-    view(T *first, extents shape, const std::vector<std::int64_t> &strides)
-        : first_(first), shape_(std::move(shape)), size_(cells() > 0 ? sizeof(T) : 0) {
-        if (strides.size() != shape_.size()) throw error(DRY_INVALID_ARGUMENT, "a view needs one stride per dimension");
-        for (std::size_t d = 0; d < shape_.size(); ++d) {
-            strides_.push_back(strides[d] * static_cast<std::int64_t>(sizeof(T)));
-            const auto reach = static_cast<std::uint64_t>(strides_[d] < 0 ? -strides_[d] : strides_[d]);
-            if (size_ > 0) size_ += reach * (shape_[d] - 1);
+    view(T *first, extents shape, const std::vector<std::int64_t> &strides) : first_(first), shape_(std::move(shape)) {
+        if (strides.size() != shape_.size()) {
+            detail::refuse("a view of " + std::to_string(shape_.size()) + " dimensions has " + std::to_string(strides.size()) +
+                           " strides; it needs one per dimension");
         }
+        constexpr auto most = std::numeric_limits<std::int64_t>::max();
+        constexpr auto item = static_cast<std::int64_t>(sizeof(T));
+        const bool any = detail::product(shape_) > 0;
+        std::uint64_t size = any ? sizeof(T) : 0;
+        for (std::size_t d = 0; d < shape_.size(); ++d) {
+            if (strides[d] > most / item || strides[d] < -(most / item))
+                detail::refuse("a stride of " + std::to_string(strides[d]) + " elements leaves the address space");
+            strides_.push_back(strides[d] * item);
+            const auto reach = detail::times(static_cast<std::uint64_t>(strides_[d] < 0 ? -strides_[d] : strides_[d]),
+                                             any ? shape_[d] - 1 : 0);
+            size = reach > UINT64_MAX - size ? UINT64_MAX : size + reach;
+        }
+        size_ = size;
     }
 
+    /// All of an array, as one dimension.
+    template <std::size_t N> view(T (&memory)[N]) : view(memory, {N}) {}
+
     /// All of a std::vector, std::array, std::span or the like, as one dimension or in a shape of as many cells.
-    template <class C, class = decltype(std::declval<C &>().data() + std::declval<C &>().size())>
+    template <class C, class = std::enable_if_t<detail::is_memory<C>::value>>
     view(C &&memory) : view(memory.data(), {memory.size()}) {}
-    template <class C, class = decltype(std::declval<C &>().data() + std::declval<C &>().size())>
+    template <class C, class = std::enable_if_t<detail::is_memory<C>::value>>
     view(C &&memory, extents shape) : view(memory.data(), std::move(shape)) {
-        if (cells() != memory.size()) throw error(DRY_INVALID_ARGUMENT, "the memory has another size than the shape");
+        if (detail::product(shape_) != memory.size()) {
+            detail::refuse("the memory has " + std::to_string(memory.size()) + " elements, the shape " +
+                           detail::listed(shape_) + " another number");
+        }
     }
 
     T *data() const noexcept { return first_; }
@@ -134,11 +217,6 @@ template <class T> class view {
     std::uint64_t size() const noexcept { return size_; }
 
   private:
-    std::uint64_t cells() const {
-        std::uint64_t n = 1;
-        for (const auto extent : shape_) n *= extent;
-        return n;
-    }
     T *first_;
     extents shape_;
     std::vector<std::int64_t> strides_;
@@ -173,7 +251,7 @@ inline std::uint32_t ndim(const extents &values) { return static_cast<std::uint3
 /// The offset of a block of so many dimensions; empty stands for the beginning.
 inline const std::uint64_t *offset_of(const extents &offset, std::size_t dimensions) {
     if (!offset.empty() && offset.size() != dimensions)
-        throw error(DRY_INVALID_ARGUMENT, "the offset has another number of dimensions than the memory");
+        refuse("the offset has another number of dimensions than the memory");
     return pointer(offset);
 }
 } // namespace detail
@@ -235,16 +313,23 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
     /// A whole box as a dense row-major array: everything from `offset` on, or `count` of it.
     template <class T>
     std::vector<T> read(std::int64_t step = DRY_NO_STEP, const extents &offset = {}, std::optional<extents> count = {}) const {
+        const auto all = shape();
         if (!count) {
-            count = shape();
+            count = all;
             for (std::size_t d = 0; d < offset.size() && d < count->size(); ++d)
                 (*count)[d] -= offset[d] < (*count)[d] ? offset[d] : (*count)[d];
         }
-        std::uint64_t cells = 1;
-        for (const auto n : *count) cells *= n;
-        std::vector<T> out(cells);
+        // What is no box of the variable gets no memory.
+        if (count->size() != all.size())
+            detail::refuse("the box " + detail::listed(*count) + " has another number of dimensions than the variable, " +
+                           detail::listed(all));
+        for (std::size_t d = 0; d < all.size(); ++d)
+            if ((*count)[d] > all[d])
+                detail::refuse("the box " + detail::listed(*count) + " is larger than the variable, " + detail::listed(all),
+                               DRY_OUT_OF_RANGE);
+        detail::elements<T> out(detail::product(*count));
         read(view<T>(out.data(), *count), step, offset);
-        return out;
+        return out.take();
     }
 
     /// Reads one cell, slice or strided slice per axis, step axis first; `out` has the counts as its shape.
@@ -254,7 +339,7 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
         const auto wanted = convert(axes);
         bool same = wanted.size() == out.shape().size();
         for (std::size_t d = 0; same && d < wanted.size(); ++d) same = wanted[d].count == out.shape()[d];
-        if (!same) throw error(DRY_INVALID_ARGUMENT, "the memory has another shape than the selection");
+        if (!same) detail::refuse("the memory has another shape than the selection");
         detail::check(dry_read(get(), type_of<T>(), out.data(), out.size(), static_cast<std::uint32_t>(wanted.size()),
                                wanted.data(), &given));
         return report;
@@ -264,12 +349,16 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
     template <class T> std::vector<T> points(const std::vector<std::uint64_t> &cells) const {
         const auto found = info();
         const std::uint32_t axes = found.ndim + (found.has_steps ? 1 : 0);
-        const std::size_t count = axes == 0 ? 0 : cells.size() / axes;
-        std::vector<T> out(count);
+        if (axes == 0) detail::refuse("a variable of one value has no cells to list: read() gives it");
+        if (cells.size() % axes != 0)
+            detail::refuse(std::to_string(cells.size()) + " coordinates are no list of cells with " + std::to_string(axes) +
+                           " each");
+        const std::size_t count = cells.size() / axes;
+        detail::elements<T> out(count);
         auto given = dry_read_options_new();
         given.item_size = sizeof(T);
-        detail::check(dry_read_points(get(), type_of<T>(), out.data(), out.size() * sizeof(T), axes, cells.data(), count, &given));
-        return out;
+        detail::check(dry_read_points(get(), type_of<T>(), out.data(), count * sizeof(T), axes, cells.data(), count, &given));
+        return out.take();
     }
 
     /// Coordinates (without the step) of the cells of a step whose values lie between two limits, both included.
@@ -316,6 +405,7 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
     /// Texts of a selection of strings, row-major.
     std::vector<std::string> strings(const std::vector<axis> &axes) const {
         const auto wanted = convert(axes);
+        (void)explain(axes); // cells that are not there get no memory
         std::uint64_t cells = 1;
         for (const auto &one : wanted) cells *= one.count;
         std::vector<std::uint64_t> ends(cells);
@@ -391,14 +481,20 @@ class writer : public detail::handle<dry_writer, dry_writer_close> {
         given.strides = block.strides();
         given.member = member;
         const auto *at = detail::offset_of(offset, block.shape().size());
-        detail::check(dry_put(get(), path.c_str(), type_of<T>(), block.data(), block.size(), detail::ndim(block.shape()), at,
-                              detail::pointer(block.shape()), &given));
+        detail::check(dry_put(get(), detail::text_of(path), type_of<T>(), block.data(), block.size(),
+                              detail::ndim(block.shape()), at, detail::pointer(block.shape()), &given));
     }
 
-    /// The same for one value, or all of a std::vector, std::array or std::span as one dimension.
+    /// The same for one value, or all of an array, std::vector, std::array or std::span as one dimension.
     template <class C> void put(const std::string &path, const C &block, const extents &offset = {}) {
-        if constexpr (std::is_arithmetic_v<C>) put(path, view<const C>(&block, {}), offset);
-        else put(path, view<const std::remove_pointer_t<decltype(block.data())>>(block), offset);
+        static_assert(!std::is_same_v<C, std::vector<bool>>, "std::vector<bool> keeps bits: put an array of bool");
+        if constexpr (std::is_array_v<C>) {
+            put(path, view<const std::remove_extent_t<C>>(block), offset);
+        } else if constexpr (detail::is_memory<C>::value) {
+            put(path, view<const std::remove_pointer_t<decltype(block.data())>>(block), offset);
+        } else {
+            put(path, view<const C>(&block, {}), offset);
+        }
     }
 
     /// A block of strings, row-major in `shape`.
@@ -406,14 +502,14 @@ class writer : public detail::handle<dry_writer, dry_writer_close> {
                      const extents &offset = {}) {
         std::vector<const char *> values;
         std::vector<std::uint64_t> lengths;
-        std::uint64_t cells = 1;
-        for (const auto n : shape) cells *= n;
-        if (cells != texts.size()) throw error(DRY_INVALID_ARGUMENT, "the number of strings does not fit the shape");
+        if (detail::product(shape) != texts.size())
+            detail::refuse("there are " + std::to_string(texts.size()) + " strings, the shape " + detail::listed(shape) +
+                           " has another number");
         for (const auto &text : texts) {
             values.push_back(text.data());
             lengths.push_back(text.size());
         }
-        detail::check(dry_put_strings(get(), path.c_str(), values.data(), lengths.data(), detail::ndim(shape),
+        detail::check(dry_put_strings(get(), detail::text_of(path), values.data(), lengths.data(), detail::ndim(shape),
                                       detail::offset_of(offset, shape.size()), detail::pointer(shape)));
     }
 
@@ -426,7 +522,7 @@ using parameters = std::vector<std::pair<std::string, std::int64_t>>;
 namespace detail {
 inline std::vector<dry_parameter> convert(const parameters &values) {
     std::vector<dry_parameter> out;
-    for (const auto &[name, value] : values) out.push_back({name.c_str(), value});
+    for (const auto &[name, value] : values) out.push_back({text_of(name), value});
     return out;
 }
 } // namespace detail
@@ -468,7 +564,7 @@ class fragment : public detail::handle<dry_fragment, dry_fragment_close> {
 
   private:
     template <class T> static void dense(const view<T> &memory) {
-        if (memory.strides() != nullptr) throw error(DRY_INVALID_ARGUMENT, "a fragment's memory is dense");
+        if (memory.strides() != nullptr) detail::refuse("a fragment's memory is dense");
     }
 };
 
@@ -492,13 +588,13 @@ class container : public detail::handle<dry_container, dry_container_close> {
         auto options = dry_create_options_new();
         options.durability = durability;
         dry_container *raw = nullptr;
-        detail::check(dry_create(path.c_str(), &options, &raw));
+        detail::check(dry_create(detail::text_of(path), &options, &raw));
         return container(raw);
     }
 
     static container open(const std::string &path, std::int32_t mode = DRY_READ) {
         dry_container *raw = nullptr;
-        detail::check(dry_open(path.c_str(), mode, &raw));
+        detail::check(dry_open(detail::text_of(path), mode, &raw));
         return container(raw);
     }
 
@@ -565,7 +661,8 @@ class container : public detail::handle<dry_container, dry_container_close> {
     /// Creates a variable of a C++ type; a fill value is zero if not given.
     template <class T>
     void create_variable(const std::string &path, const variable_options &wanted, std::optional<T> fill = std::nullopt) {
-        static_assert(type_of<T>() != DRY_RECORD, "create a variable of records with its dry_record");
+        static_assert(type_of<T>() != DRY_RECORD,
+                      "create a variable of records with its dry_record; other_type says what a type of your own is");
         auto options = convert(wanted);
         options.type = type_of<T>();
         options.fill = fill ? &*fill : nullptr;
@@ -588,16 +685,16 @@ class container : public detail::handle<dry_container, dry_container_close> {
         create(path, wanted, options);
     }
 
-    void create_group(const std::string &path) { detail::check(dry_create_group(get(), path.c_str())); }
+    void create_group(const std::string &path) { detail::check(dry_create_group(get(), detail::text_of(path))); }
     void rename(const std::string &from, const std::string &to) {
-        detail::check(dry_rename(get(), from.c_str(), to.c_str()));
+        detail::check(dry_rename(get(), detail::text_of(from), detail::text_of(to)));
     }
-    void remove(const std::string &path) { detail::check(dry_delete(get(), path.c_str())); }
+    void remove(const std::string &path) { detail::check(dry_delete(get(), detail::text_of(path))); }
     void link(const std::string &path, const std::string &target) {
-        detail::check(dry_link(get(), path.c_str(), target.c_str()));
+        detail::check(dry_link(get(), detail::text_of(path), detail::text_of(target)));
     }
     void resize(const std::string &path, const extents &shape) {
-        detail::check(dry_resize(get(), path.c_str(), detail::ndim(shape), detail::pointer(shape)));
+        detail::check(dry_resize(get(), detail::text_of(path), detail::ndim(shape), detail::pointer(shape)));
     }
 
     /// Does what changes the schema as one commit; an exception forgets it all.
@@ -614,29 +711,54 @@ class container : public detail::handle<dry_container, dry_container_close> {
 
     /// Sets an attribute of the variable or group at `owner`, or with "" of the container.
     void set_attribute(const std::string &owner, const std::string &name, const std::string &value) {
-        detail::check(dry_set_text_attribute(get(), owner.c_str(), name.c_str(), value.c_str()));
+        detail::check(dry_set_text_attribute(get(), detail::text_of(owner), detail::text_of(name), detail::text_of(value)));
     }
     void set_attribute(const std::string &owner, const std::string &name, const char *value) {
         set_attribute(owner, name, std::string(value));
     }
     template <class T, class = std::enable_if_t<type_of<T>() != DRY_RECORD>>
     void set_attribute(const std::string &owner, const std::string &name, T value) {
-        detail::check(dry_set_attribute(get(), owner.c_str(), name.c_str(), type_of<T>(), 0, nullptr, &value, sizeof value));
+        detail::check(dry_set_attribute(get(), detail::text_of(owner), detail::text_of(name), type_of<T>(), 0, nullptr, &value,
+                                        sizeof value));
     }
+    /// A list of numbers, or of texts.
     template <class T> void set_attribute(const std::string &owner, const std::string &name, const std::vector<T> &values) {
-        const std::uint64_t count = values.size();
-        detail::check(dry_set_attribute(get(), owner.c_str(), name.c_str(), type_of<T>(), 1, &count, values.data(),
-                                        count * sizeof(T)));
+        if constexpr (std::is_same_v<T, std::string>) {
+            std::vector<const char *> texts;
+            for (const auto &value : values) texts.push_back(detail::text_of(value));
+            detail::check(dry_set_texts_attribute(get(), detail::text_of(owner), detail::text_of(name), texts.data(),
+                                                  texts.size()));
+        } else {
+            static_assert(type_of<T>() != DRY_RECORD, "attributes are numbers and texts");
+            const std::uint64_t count = values.size();
+            detail::elements<T> dense(values.size());
+            std::copy(values.begin(), values.end(), dense.data());
+            detail::check(dry_set_attribute(get(), detail::text_of(owner), detail::text_of(name), type_of<T>(), 1, &count,
+                                            dense.data(), count * sizeof(T)));
+        }
     }
 
-    /// A number, or a std::string.
+    /// A number, a std::string, or a std::vector of either: of an array of more dimensions all its numbers, row-major.
     template <class T> T attribute(const std::string &owner, const std::string &name) const {
+        const char *const of = detail::text_of(owner);
+        const char *const called = detail::text_of(name);
         if constexpr (std::is_same_v<T, std::string>) {
-            return detail::text(
-                [&](auto... a) { return dry_get_text_attribute(get(), owner.c_str(), name.c_str(), a...); });
+            return detail::text([&](auto... a) { return dry_get_text_attribute(get(), of, called, a...); });
+        } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+            return detail::split(
+                detail::list<char>([&](auto... a) { return dry_get_text_attribute(get(), of, called, a...); }));
+        } else if constexpr (detail::is_vector<T>::value) {
+            using E = typename T::value_type;
+            static_assert(type_of<E>() != DRY_RECORD, "attributes are numbers and texts");
+            auto info = dry_attribute_info_new();
+            detail::check(dry_attribute_describe(get(), of, called, &info));
+            detail::elements<E> out(info.size / sizeof(E));
+            detail::check(dry_get_attribute(get(), of, called, type_of<E>(), out.data(), info.size));
+            return out.take();
         } else {
-            T value;
-            detail::check(dry_get_attribute(get(), owner.c_str(), name.c_str(), type_of<T>(), &value, sizeof value));
+            static_assert(type_of<T>() != DRY_RECORD, "attributes are numbers and texts");
+            T value{};
+            detail::check(dry_get_attribute(get(), of, called, type_of<T>(), &value, sizeof value));
             return value;
         }
     }
@@ -644,7 +766,7 @@ class container : public detail::handle<dry_container, dry_container_close> {
     /// A variable of the current snapshot, or one member of its records.
     drystone::variable variable(const std::string &path, const char *member = nullptr) const {
         dry_variable *raw = nullptr;
-        detail::check(dry_variable_open(get(), path.c_str(), member, &raw));
+        detail::check(dry_variable_open(get(), detail::text_of(path), member, &raw));
         return drystone::variable(raw);
     }
 
@@ -675,14 +797,14 @@ class container : public detail::handle<dry_container, dry_container_close> {
     /// Declares a text in the dataset language.
     void declare(const std::string &text, const parameters &values = {}) {
         const auto given = detail::convert(values);
-        detail::check(dry_declare(get(), text.c_str(), given.data(), given.size()));
+        detail::check(dry_declare(get(), detail::text_of(text), given.data(), given.size()));
     }
 
     /// An instance of a declared fragment.
     drystone::fragment fragment(const std::string &name, const parameters &values = {}) const {
         const auto given = detail::convert(values);
         dry_fragment *raw = nullptr;
-        detail::check(dry_fragment_open(get(), name.c_str(), given.data(), given.size(), &raw));
+        detail::check(dry_fragment_open(get(), detail::text_of(name), given.data(), given.size(), &raw));
         return drystone::fragment(raw);
     }
 
@@ -691,8 +813,8 @@ class container : public detail::handle<dry_container, dry_container_close> {
         auto out = dry_variable_options_new();
         out.ndim = detail::ndim(wanted.shape);
         out.shape = detail::pointer(wanted.shape);
-        out.transform = wanted.transform.empty() ? nullptr : wanted.transform.c_str();
-        out.access = wanted.access.empty() ? nullptr : wanted.access.c_str();
+        out.transform = wanted.transform.empty() ? nullptr : detail::text_of(wanted.transform);
+        out.access = wanted.access.empty() ? nullptr : detail::text_of(wanted.access);
         out.chunk_ndim = detail::ndim(wanted.chunks);
         out.chunks = detail::pointer(wanted.chunks);
         out.has_steps = wanted.steps;
@@ -702,10 +824,10 @@ class container : public detail::handle<dry_container, dry_container_close> {
 
     void create(const std::string &path, const variable_options &wanted, dry_variable_options &options) {
         std::vector<const char *> names;
-        for (const auto &name : wanted.dims) names.push_back(name.c_str());
+        for (const auto &name : wanted.dims) names.push_back(detail::text_of(name));
         options.dims = names.empty() ? nullptr : names.data();
         options.dims_count = static_cast<std::uint32_t>(names.size());
-        detail::check(dry_create_variable(get(), path.c_str(), &options));
+        detail::check(dry_create_variable(get(), detail::text_of(path), &options));
     }
 };
 
@@ -718,13 +840,13 @@ class team : public detail::handle<dry_team, dry_team_close> {
         auto options = dry_create_options_new();
         options.durability = durability;
         dry_team *raw = nullptr;
-        detail::check(dry_team_create(path.c_str(), &options, &ranks, &raw));
+        detail::check(dry_team_create(detail::text_of(path), &options, &ranks, &raw));
         return team(raw);
     }
 
     static team open(const std::string &path, const dry_communicator &ranks, std::int32_t mode = DRY_READ) {
         dry_team *raw = nullptr;
-        detail::check(dry_team_open(path.c_str(), mode, &ranks, &raw));
+        detail::check(dry_team_open(detail::text_of(path), mode, &ranks, &raw));
         return team(raw);
     }
 
@@ -735,13 +857,17 @@ class team : public detail::handle<dry_team, dry_team_close> {
         return drystone::container(raw);
     }
 
-    /// Does something on this rank; if it throws on any, an error is thrown on all. Then all see what was done.
+    /// Does something on this rank; if it throws on any, an error is thrown on all. Then all see what was done. What is no
+    /// drystone::error goes on as it is on the rank that threw it, when the others have been told.
     template <class Act> void agree(Act act) {
         dry_status mine = DRY_OK;
         try {
             act();
         } catch (const error &failure) {
             mine = failure.status();
+        } catch (...) {
+            (void)dry_team_agree(get(), dry_set_error(DRY_CANCELLED, "an exception of this rank's program"));
+            throw;
         }
         detail::check(dry_team_agree(get(), mine));
     }
@@ -750,6 +876,7 @@ class team : public detail::handle<dry_team, dry_team_close> {
     template <class T>
     dry_read_report read(const drystone::variable &of, const view<T> &out, std::int64_t step = DRY_NO_STEP,
                          const extents &offset = {}) {
+        static_assert(!std::is_const_v<T>, "memory to read into cannot be const");
         auto report = dry_read_report_new();
         auto given = dry_read_options_new();
         given.item_size = sizeof(T);

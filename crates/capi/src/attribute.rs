@@ -8,7 +8,7 @@ use drystone::format::value::{TypedArray, Value};
 
 use crate::argument::{bytes, bytes_mut, give, give_names, give_text, list, text, versioned};
 use crate::container::{container, dry_container};
-use crate::dtype::{STRING, Type, number_of, scalar};
+use crate::dtype::{STRING, Type, name_of, number_of, scalar};
 use crate::failure::{Failure, Result, Status, guard};
 use crate::memory::extents;
 use crate::schema::path;
@@ -296,11 +296,11 @@ pub(crate) unsafe extern "C" fn dry_get_attribute(
         };
         if number_of(&array.dtype) != type_ || array.data.len() as u64 != size {
             return Err(Failure::invalid(format!(
-                "the attribute \"{name}\" is {}{:?} (dry_type {}) of {} bytes, not dry_type {type_} of {size}",
+                "the attribute \"{name}\" is {}{} of {} bytes, not {} of {size}",
                 array.dtype,
-                array.shape,
-                number_of(&array.dtype),
-                array.data.len()
+                if array.shape.is_empty() { String::new() } else { format!("{:?}", array.shape) },
+                array.data.len(),
+                name_of(type_)
             )));
         }
         // SAFETY: pointers as drystone.h says.

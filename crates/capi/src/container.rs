@@ -167,8 +167,9 @@ pub(crate) unsafe extern "C" fn dry_open_snapshot(
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn dry_container_close(handle: *mut dry_container) -> Status {
     guard(|| {
+        // The handle is gone; the container is not said to be closed, for writers and the team it is of go on.
         if let Some(container) = take::<Container>(handle)? {
-            container.close();
+            container.settle();
         }
         Ok(())
     })

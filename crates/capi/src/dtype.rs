@@ -53,6 +53,17 @@ pub(crate) fn number(scalar: Scalar) -> Type {
     scalar as Type + 1
 }
 
+/// A type's name in the header, as far as messages need it.
+pub(crate) fn name_of(number: Type) -> String {
+    match number {
+        BYTES => "DRY_BYTES".into(),
+        UNICODE => "DRY_UNICODE".into(),
+        STRING => "DRY_STRING".into(),
+        RECORD => "DRY_RECORD".into(),
+        other => scalar(other).map_or_else(|| format!("dry_type {other}"), |found| found.to_string()),
+    }
+}
+
 /// The scalar of a number.
 pub(crate) fn scalar(number: Type) -> Option<Scalar> {
     Scalar::all().find(|s| self::number(*s) == number)
@@ -97,7 +108,8 @@ unsafe fn nested(number: Type, length: u32, record: *const dry_record, depth: us
 }
 
 fn unknown(number: Type) -> Failure {
-    Failure::invalid(format!("{number} is no element type (dry_type)"))
+    let never = if number == 0 { ": the type was not set" } else { "" };
+    Failure::invalid(format!("{number} is no element type (dry_type){never}"))
 }
 
 unsafe fn members(given: *const dry_record, depth: usize) -> Result<DType> {
@@ -153,8 +165,8 @@ pub(crate) fn check_element(
             return Err(unknown(given));
         }
         return Err(Failure::invalid(format!(
-            "{what} has elements of type {dtype} (dry_type {wanted}), the memory is said to have dry_type {given}; \
-             convert it first"
+            "{what} has elements of type {dtype}, the memory is said to have {}; convert it first",
+            name_of(given)
         )));
     }
     if wanted == STRING {

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use drystone::{Error, ErrorKind};
 
-use crate::argument::give_text;
+use crate::argument::{give_text, optional_text};
 
 /// `dry_status` of the header; 0 is success.
 pub(crate) type Status = i32;
@@ -59,10 +59,16 @@ impl Failure {
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Failure { status: NOT_FOUND, message: message.into() }
     }
-    /// A status that a function gave back, with this thread's last message.
+    /// A status that a function gave back, with this thread's last message if that is of such a failure.
     pub(crate) fn last(status: Status) -> Error {
-        let message = LAST.try_with(|last| last.borrow().to_string_lossy().into_owned()).unwrap_or_default();
-        Failure { status, message }.error()
+        let last = LAST.try_with(|last| {
+            let last = last.borrow();
+            (last.status == status).then(|| last.message.to_string_lossy().into_owned())
+        });
+        let name =
+            usize::try_from(status).ok().and_then(|at| NAMES.get(at)).map(|name| name.trim_end_matches('\0'));
+        let own = || format!("this rank gave up: {}", name.unwrap_or("an unknown status"));
+        Failure { status, message: last.ok().flatten().unwrap_or_else(own) }.error()
     }
     /// As the engine has it, to be told to other ranks.
     pub(crate) fn error(self) -> Error {
@@ -100,23 +106,33 @@ impl From<Error> for Failure {
     }
 }
 
+#[derive(Default)]
+struct Last {
+    status: Status,
+    message: CString,
+}
+
 thread_local! {
-    static LAST: RefCell<CString> = RefCell::default();
+    static LAST: RefCell<Last> = RefCell::default();
 }
 
 /// Runs what a function does; a failure or panic becomes its status, and the thread's last message.
 pub(crate) fn guard(act: impl FnOnce() -> Result<()>) -> Status {
-    let failure = match catch_unwind(AssertUnwindSafe(act)) {
-        Ok(Ok(())) => return OK,
-        Ok(Err(failure)) => failure,
-        Err(panic) => Failure {
+    match catch_unwind(AssertUnwindSafe(act)) {
+        Ok(Ok(())) => OK,
+        Ok(Err(failure)) => remember(failure),
+        Err(panic) => remember(Failure {
             status: INTERNAL,
             message: format!("drystone made a mistake, please report it: {}", said(panic.as_ref())),
-        },
-    };
+        }),
+    }
+}
+
+/// Makes a failure the thread's last one.
+fn remember(failure: Failure) -> Status {
     // Messages quote names from containers, which may hold NUL; C's texts end there.
     let message = CString::new(failure.message.replace('\0', "\\0")).unwrap_or_default();
-    let _ = LAST.try_with(|last| *last.borrow_mut() = message);
+    let _ = LAST.try_with(|last| *last.borrow_mut() = Last { status: failure.status, message });
     failure.status
 }
 
@@ -128,7 +144,7 @@ fn said(panic: &(dyn Any + Send)) -> &str {
 /// The message of this thread's last failure; empty before the first. It is there until the next failure in this thread.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn dry_last_error() -> *const c_char {
-    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+    LAST.try_with(|last| last.borrow().message.as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 /// The same copied into the caller's buffer.
@@ -138,13 +154,27 @@ pub(crate) unsafe extern "C" fn dry_error_message(
     capacity: usize,
     length: *mut usize,
 ) -> Status {
-    let message = LAST.try_with(|last| last.borrow().clone()).unwrap_or_default();
+    let message = LAST.try_with(|last| last.borrow().message.clone()).unwrap_or_default();
     // SAFETY: the caller gives a buffer of `capacity` and a place for the length, or NULL, as the header says.
     match catch_unwind(|| unsafe { give_text(&message.to_string_lossy(), text, capacity, length) }) {
         Ok(Ok(())) => OK,
         Ok(Err(failure)) => failure.status, // the message stays: it is what is being asked for
         Err(_) => INTERNAL,
     }
+}
+
+/// Makes a message the thread's last one, for a failure of the caller's own.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_set_error(status: Status, message: *const c_char) -> Status {
+    if status == OK {
+        return OK;
+    }
+    // SAFETY: a text that ends with NUL, or NULL, as the header says.
+    let message = match unsafe { optional_text(message, "the message") } {
+        Ok(message) => message.unwrap_or_default().to_string(),
+        Err(wrong) => wrong.message,
+    };
+    remember(Failure { status, message })
 }
 
 /// The name of a status, as in the header.

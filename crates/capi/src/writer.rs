@@ -99,7 +99,7 @@ impl OpenWriter {
     /// Type and axes of what a path and a member name; looks again if another process may have just created it.
     fn element(&self, name: &str, field: Option<&str>) -> Result<(DType, Vec<u64>)> {
         let reading = match self.container.reading(name, field) {
-            Err(e) if e.kind() == ErrorKind::NotFound && !self.container.is_closed() => {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
                 self.container.refresh()?;
                 self.container.reading(name, field)?
             }

@@ -350,6 +350,11 @@ impl Container {
         self.inner.settle();
     }
 
+    /// Writes down what helps who comes next, as closing does; the handle and its clones go on.
+    pub fn settle(&self) {
+        self.inner.settle();
+    }
+
     /// Has `close` been called?
     pub fn is_closed(&self) -> bool {
         self.inner.closed.load(Ordering::SeqCst)
@@ -483,7 +488,9 @@ impl Inner {
 pub(crate) fn no_such(schema: &Schema, path: &str) -> Error {
     let mut near: Vec<(usize, &String)> =
         schema.names.keys().chain(schema.groups.keys()).map(|name| (distance(path, name), name)).collect();
-    near.retain(|(d, name)| *d <= 3 && !name.is_empty());
+    // A name of which half is otherwise is another one.
+    let alike = |d: usize, name: &str| d == 1 || 2 * d <= path.chars().count().max(name.chars().count());
+    near.retain(|(d, name)| *d <= 3 && !name.is_empty() && alike(*d, name));
     near.sort();
     let hint = match near.first() {
         Some((_, name)) => format!("; did you mean \"{name}\"?"),

@@ -155,11 +155,16 @@ int main(void) {
     REQUIRE(length == strlen(dry_last_error()) && length > 0);
     REQUIRE(dry_error_message(text, 2, &length) == DRY_BUFFER_TOO_SMALL);
     REQUIRE(strstr(dry_last_error(), "struct_size 7") != NULL);
+    REQUIRE(dry_set_error(DRY_OK, "nothing") == DRY_OK && strstr(dry_last_error(), "struct_size 7") != NULL);
+    FAILS(DRY_IO, "a disk of mine", dry_set_error(DRY_IO, "a disk of mine"));
+    REQUIRE(dry_set_error(DRY_IO, NULL) == DRY_IO && dry_last_error()[0] == 0);
 
     /* A container that is closed under its variables and writers. */
     OK(dry_writer_open(c, NULL, &w));
     OK(dry_container_close(c));
     axes[0].count = 4;
+    data[3] = 4;
+    OK(dry_put(w, "v", DRY_FLOAT64, data, sizeof data, 1, NULL, shape, NULL)); /* "the container is closed", it said */
     OK(dry_read(v, DRY_FLOAT64, data, sizeof data, 1, axes, NULL));
     OK(dry_variable_close(v));
     FAILS(DRY_INVALID_ARGUMENT, "closed before", dry_variable_close(v));
@@ -167,6 +172,10 @@ int main(void) {
 
     /* To read only. */
     OK(dry_open("misuse.dry", DRY_READ, &c));
+    OK(dry_variable_open(c, "v", NULL, &v));
+    OK(dry_read(v, DRY_FLOAT64, data, sizeof data, 1, axes, NULL));
+    REQUIRE(data[3] == 4);
+    OK(dry_variable_close(v));
     FAILS(DRY_INVALID_ARGUMENT, "for reading only", dry_writer_open(c, NULL, &w));
     FAILS(DRY_INVALID_ARGUMENT, "for reading only", dry_create_group(c, "g"));
     OK(dry_container_close(c));

@@ -81,7 +81,7 @@ static void check_blocks(container &c) {
     fails(DRY_INVALID_ARGUMENT, "convert it first", [&] { T.read<float>(0); });
     fails(DRY_INVALID_ARGUMENT, "another shape", [&] { T.select(view<double>(through), {0, axis(0, 3), 0}); });
     fails(DRY_OUT_OF_RANGE, "axis 0", [&] { T.read<double>(7); });
-    fails(DRY_INVALID_ARGUMENT, "another size", [&] { view<double>(through, {5}); });
+    fails(DRY_INVALID_ARGUMENT, "another number", [&] { view<double>(through, {5}); });
     fails(DRY_NOT_FOUND, "there is no variable", [&] { c.variable("nothing"); });
 }
 
@@ -211,6 +211,16 @@ static void check_team() {
     auto c = g.container();
     g.agree([&] { c.create_variable<float>("u", {{4}, {}, true, false, "", {}}); });
     fails(DRY_NOT_FOUND, "nothing", [&] { g.agree([&] { c.remove("nothing"); }); });
+    try {
+        g.agree([] { throw std::runtime_error("of the program"); });
+        REQUIRE(false);
+    } catch (const drystone::error &) {
+        REQUIRE(false); // it is the program's own, after the other ranks were told
+    } catch (const std::runtime_error &) {
+        REQUIRE(std::strstr(dry_last_error(), "an exception of this rank") != nullptr);
+    }
+    c.close(); // its own handle: the team goes on
+    c = g.container();
     auto w = g.writer();
     auto step = w.begin_step();
     w.put("u", std::vector<float>{1, 2}, {2});
@@ -218,6 +228,83 @@ static void check_team() {
     w.close();
     REQUIRE(c.variable("u").read<float>(0)[3] == 2);
     fails(DRY_NOT_FOUND, "nothing at", [&] { drystone::team::open("nowhere.dry", ranks); });
+}
+
+/* A number of 16 bits for which C++17 has no name. */
+struct half {
+    std::uint16_t bits;
+};
+template <> inline constexpr dry_type drystone::other_type<half> = DRY_FLOAT16;
+
+/* What the header decides for itself: element types, sizes that overflow, texts that go on behind a NUL. */
+static void check_elements() {
+    auto c = container::create("elements.dry", DRY_MEMORY);
+    const drystone::variable_options three{{3}, {}, false, false, "", {}}, one{};
+    c.create_variable<bool>("flags", three);
+    c.create_variable<half>("halves", three);
+    c.create_variable<std::complex<double>>("z", one);
+    c.create_variable<float>("f", {{2, 3}, {}, false, false, "", {}});
+    dry_member member = {"x", DRY_FLOAT32, 0, 0, nullptr, nullptr, 0, 0};
+    struct point {
+        float x;
+    };
+    c.create_variable("p", dry_record_new(sizeof(point), &member, 1), one);
+    auto w = c.writer();
+    const bool flags[3] = {true, false, true};
+    w.put("flags", flags);
+    w.put("halves", std::array<half, 3>{{{0x3c00}, {0x4000}, {0}}});
+    w.put("z", std::complex<double>(1, -1));
+    w.put("p", point{7});
+    float memory[6] = {1, 2, 3, 4, 5, 6};
+    const std::vector<float> six(memory, memory + 6);
+    w.put("f", view<float>(memory, {2, 3}));
+    const std::string odd("f\0g", 3);
+    const std::int64_t most = INT64_MAX, least = INT64_MIN;
+    // Strides whose bytes wrapped to 0 were taken for it.
+    fails(DRY_INVALID_ARGUMENT, "address space", [&] { w.put("f", view<float>(memory, {2, 3}, {least, 1})); });
+    fails(DRY_INVALID_ARGUMENT, "address space", [&] { w.put("f", view<float>(memory, {2, 3}, {std::int64_t{1} << 62, 1})); });
+    fails(DRY_INVALID_ARGUMENT, "address space", [&] { w.put("f", view<float>(memory, {2, 3}, {most / 4, 1})); });
+    fails(DRY_INVALID_ARGUMENT, "2 dimensions has 1", [&] { view<float>(memory, {2, 3}, {1}); });
+    fails(DRY_INVALID_ARGUMENT, "6 elements, the shape [2, 2]", [&] { view<const float>(six, {2, 2}); });
+    fails(DRY_INVALID_ARGUMENT, "another number", [&] { view<const float>(std::vector<float>{}, {1ull << 33, 1ull << 31}); });
+    fails(DRY_INVALID_ARGUMENT, "too large", [&] { w.put("f", view<float>(memory, {1ull << 33, 1ull << 31})); });
+    // What stood behind a NUL was left out, and "f" written.
+    fails(DRY_INVALID_ARGUMENT, "NUL", [&] { w.put(odd, view<float>(memory, {2, 3})); });
+    fails(DRY_INVALID_ARGUMENT, "NUL", [&] { c.create_group(odd); });
+    fails(DRY_INVALID_ARGUMENT, "NUL", [&] { c.set_attribute("f", "name", odd); });
+    fails(DRY_INVALID_ARGUMENT, "2 strings, the shape [3]", [&] { w.put_strings("f", {"a", "b"}, {3}); });
+    w.close();
+    REQUIRE(c.variable("flags").read<bool>() == std::vector<bool>({true, false, true}));
+    REQUIRE(c.variable("flags").points<bool>({2, 1}) == std::vector<bool>({true, false}));
+    REQUIRE(c.variable("halves").type() == "float16" && c.variable("halves").read<half>()[1].bits == 0x4000);
+    REQUIRE(c.variable("z").read<std::complex<double>>()[0] == std::complex<double>(1, -1));
+    REQUIRE(c.variable("p").read<point>()[0].x == 7);
+    const auto f = c.variable("f");
+    fails(DRY_INVALID_ARGUMENT, "3 coordinates", [&] { f.points<float>({0, 0, 1}); });
+    fails(DRY_INVALID_ARGUMENT, "one value", [&] { c.variable("z").points<std::complex<double>>({0}); });
+    fails(DRY_OUT_OF_RANGE, "larger than the variable, [2, 3]", [&] { f.read<float>(DRY_NO_STEP, {0, 0}, extents{1ull << 40, 1}); });
+    fails(DRY_INVALID_ARGUMENT, "another number of dimensions", [&] { f.read<float>(DRY_NO_STEP, {0, 0}, extents{1}); });
+    fails(DRY_INVALID_ARGUMENT, "63 bits", [&] { f.strings({axis(0, UINT64_MAX), 0}); });
+    c.set_attribute("f", "axes", std::vector<std::string>{"y", "x"});
+    c.set_attribute("f", "range", std::vector<double>{1, 6});
+    c.set_attribute("f", "known", std::vector<bool>{true, false});
+    REQUIRE(c.attribute<std::vector<std::string>>("f", "axes") == std::vector<std::string>({"y", "x"}));
+    REQUIRE(c.attribute<std::vector<double>>("f", "range") == std::vector<double>({1, 6}));
+    REQUIRE(c.attribute<std::vector<bool>>("f", "known") == std::vector<bool>({true, false}));
+    fails(DRY_INVALID_ARGUMENT, "not float32", [&] { c.attribute<std::vector<float>>("f", "range"); });
+}
+
+/* A writer and a variable outlive their container: it was said to be closed to them too. */
+static void check_survivors() {
+    auto c = std::make_unique<container>(container::create("survivors.dry", DRY_MEMORY));
+    c->create_variable<float>("f", {{2}, {}, false, false, "", {}});
+    auto w = c->writer();
+    const auto f = c->variable("f");
+    c.reset();
+    w.put("f", std::vector<float>{1, 2});
+    REQUIRE(f.read<float>()[1] == 0);
+    w.close();
+    REQUIRE(container::open("survivors.dry").variable("f").read<float>()[1] == 2);
 }
 
 int main() {
@@ -231,6 +318,8 @@ int main() {
     }
     check_life();
     check_team();
+    check_elements();
+    check_survivors();
     REQUIRE(container::open(path).steps().size() == 2);
     REQUIRE(!drystone::version().empty());
     return 0;

@@ -209,10 +209,12 @@ contains
     call w%put_strings("names", names(:, 1:3:2), offset=[0, 0], status=status) ! a section: columns 1 and 3
     call require(status == DRY_OK, __LINE__)
     call w%put_strings("names", names(:, 2:2), offset=[0, 2])
-    call w%put_strings("names", names(:, 1), offset=[0], status=status)
-    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call w%put_strings("names", names(:, 1), offset=[0, 0], status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "offset has 2 entries, the array 1") > 0, __LINE__)
+    call w%put_strings("names", names, offset=[0, -1], status=status)
+    call require(status == DRY_OUT_OF_RANGE .and. index(dry_message(), "the offset is -1 in dimension 2") > 0, __LINE__)
     call w%put_strings("names", [1, 2], status=status)
-    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "no array of character") > 0, __LINE__)
     call w%end_step()
     call w%close()
     call c%open_variable(v, "names")
@@ -224,7 +226,11 @@ contains
     call v%read_strings(back, count=[3, 1], step=step, status=status)
     call require(status == DRY_OUT_OF_RANGE .and. size(back) == 0, __LINE__)
     call v%read_strings(back, count=[1, 2], step=step, offset=[1], status=status)
-    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "other numbers of entries") > 0, __LINE__)
+    call v%read_strings(back, count=[1, -2], step=step, status=status)
+    call require(status == DRY_OUT_OF_RANGE .and. index(dry_message(), "the count is -2 in dimension 2") > 0, __LINE__)
+    call v%read_strings(back, count=[huge(1), huge(1)], step=step, status=status)
+    call require(status == DRY_OUT_OF_RANGE .and. size(back) == 0, __LINE__)
     call v%close()
   end subroutine strings
 
@@ -252,7 +258,7 @@ contains
     call require(all(int(small) == reshape([1, 127, -128, 4], [2, 2])), __LINE__)
     call rule%close()
     call dry_rule_compile(wide, small, rule, src_start=[0], status=status)
-    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "start has 1 entries, the array 2") > 0, __LINE__)
   end subroutine rules
 
   subroutine fragments()
@@ -411,6 +417,7 @@ contains
     real(c_float) :: wrong(3)
     real(c_double) :: numbers(2) = [1.5d0, 2.5d0], back(2)
     logical :: odd(3) = .true.
+    real(selected_real_kind(30)) :: quad(2) = 1
     character(:), allocatable :: text
     type(dry_container) :: none
     type(dry_variable) :: v
@@ -434,15 +441,23 @@ contains
     call v%read(back, offset=[2], status=status)
     call require(status == DRY_OUT_OF_RANGE, __LINE__)
     call v%read(back, offset=[0, 0], status=status)
-    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "offset has 2 entries, the array 1") > 0, __LINE__)
+    call v%read(back, stride=[1, 1], status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "stride has 2 entries") > 0, __LINE__)
+    call v%read(back, offset=[-3], status=status)
+    call require(status == DRY_OUT_OF_RANGE .and. index(dry_message(), "the offset is -3 in dimension 1") > 0, __LINE__)
     call v%close()
     call v%read(back, status=status)
     call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "NULL") > 0, __LINE__)
     call c%open_writer(w)
     call w%put("t/l", odd, status=status) ! a logical of four bytes
-    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "0 is no element type") > 0, __LINE__)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "logical of 4 bytes") > 0, __LINE__)
+    call w%put("t/g", quad, status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "16 bytes") > 0, __LINE__)
     call w%put("t/g", back, offset=[1, 2], status=status)
-    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "offset has 2 entries, the array 1") > 0, __LINE__)
+    call w%put("t/g", back, offset=[-1], status=status)
+    call require(status == DRY_OUT_OF_RANGE .and. index(dry_message(), "the offset is -1 in dimension 1") > 0, __LINE__)
     call w%put("t/g", back, offset=[2], status=status)
     call require(status == DRY_INVALID_ARGUMENT, __LINE__)
     call w%close()

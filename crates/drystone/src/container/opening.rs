@@ -143,6 +143,9 @@ impl Container {
                 other => return other,
             }
         }
+        if path.as_os_str().is_empty() {
+            return Err(Error::not_found("the path of the container is empty"));
+        }
         let Ok(found) = path.metadata() else {
             return Err(Error::not_found(format!(
                 "there is nothing at {}; check the path, or create a container there",
