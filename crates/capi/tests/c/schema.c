@@ -40,7 +40,7 @@ static void check_attributes(dry_container *c, const char *owner) {
     OK(dry_get_text_attribute(c, owner, "authors", text, sizeof text, &length));
     REQUIRE(length == 9 && memcmp(text, "Ada\0Emmy", 9) == 0);
 
-    FAILS(DRY_INVALID_ARGUMENT, "not dry_type 12 of 4", dry_get_attribute(c, owner, "x", DRY_FLOAT32, &y, 4));
+    FAILS(DRY_INVALID_ARGUMENT, "not float32 of 4", dry_get_attribute(c, owner, "x", DRY_FLOAT32, &y, 4));
     FAILS(DRY_INVALID_ARGUMENT, "is a text", dry_get_attribute(c, owner, "units", DRY_FLOAT64, &y, sizeof y));
     FAILS(DRY_INVALID_ARGUMENT, "is no text", dry_get_text_attribute(c, owner, "x", text, sizeof text, &length));
     FAILS(DRY_INVALID_ARGUMENT, "7 bytes", dry_set_attribute(c, owner, "x", DRY_FLOAT64, 0, NULL, &x, 7));
