@@ -401,3 +401,29 @@ def test_it_is_dark_where_that_is_preferred_and_fits_a_narrow_window(page):
     show(page, "fields/temperature")
     drawn(page, "2,0,0,0")
     page.wait("document.documentElement.scrollWidth <= 420")
+
+
+def test_what_the_page_has_to_say_stands_in_the_window(window, tmp_path, monkeypatch):
+    """Under an empty picture's place it stood below the window; a long name pushed all figures out of the table."""
+    window.problems.clear()
+    window.resize(1100, 720)
+    monkeypatch.setattr("drystone.view.questions._LIMIT", 100_000)
+    with dry.create(tmp_path / "c.dry", durability="memory") as c:
+        c.create_variable("x" * 120, "f4", (4, 4))[...] = 1
+        c.create_variable("none", "f4", (0, 4, 5))
+        c.create_variable("large", "f4", (300, 300))[...] = 1
+        with Server(c).start() as server:
+            opened(window, server)
+            stored = "document.querySelector('#usage tbody td:nth-child(4)').getBoundingClientRect().right"
+            assert window.run(stored) < 1100
+            for name, said in (("none", "the array is empty"), ("large", "would be read")):
+                window.run(f"location.hash = '#{name}'")
+                window.wait(f"document.querySelector('#note')?.textContent.includes('{said}')")
+                _, top, _, height = window.box("#note")
+                assert top + height < 400
+            window.run("document.querySelector('#anyway').click()")
+            window.wait(
+                "document.querySelector('#image')?.dataset.shows && !document.querySelector('#image').hidden"
+            )
+    window.problems.clear()
+    window.resize(1280, 860)

@@ -3,12 +3,15 @@
 import http.client
 import json
 import re
+import socket
 import struct
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlencode
 
+import drystone as dry
 import numpy as np
 import pytest
 from drystone import view
@@ -361,3 +364,38 @@ def test_a_server_that_is_closed_gives_its_port_back(served):
     with Server(c, port).start() as again:
         assert again.port == port
     assert not [t for t in threading.enumerate() if t.name == "drystone-view" and not t.daemon]
+
+
+def test_numbers_too_close_for_a_histogram_are_drawn(tmp_path):
+    """Beside 2^63 one bin is narrower than floats can tell, and the answer was empty."""
+    with dry.create(tmp_path / "c.dry", durability="memory") as c:
+        c.create_variable("n", "u8", (4, 5))[...] = 2**63 + np.arange(20, dtype="u8").reshape(4, 5)
+        with Server(c).start() as server:
+            header, values = Asking(server).picture(name="n", place=":,:", down=0)
+    assert (header["counts"], header["edges"][0]) == ([20], 2.0**63)
+    assert values.shape == (4, 5)
+
+
+def test_a_mistake_in_an_answer_is_told(served, ask, monkeypatch):
+    def fails(*_):
+        raise ZeroDivisionError("of all things")
+
+    monkeypatch.setattr(served[1], "answer", fails)
+    assert (
+        ask.refused("tree", 500)
+        == "drystone made a mistake, please report it: ZeroDivisionError: of all things"
+    )
+
+
+def test_many_connections_at_once_do_not_wait_for_each_other(served, ask):
+    """The system kept five, and whoever came sixth was heard a second later: 200 took half a minute."""
+    began = time.monotonic()
+    held = [socket.create_connection(("127.0.0.1", ask.port), 30) for _ in range(200)]
+    try:
+        for one in held:
+            one.sendall(b"GET / HT")
+        assert ask("tree")
+    finally:
+        for one in held:
+            one.close()
+    assert time.monotonic() - began < 15

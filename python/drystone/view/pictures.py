@@ -226,7 +226,7 @@ def summary(values: npt.NDArray[Any]) -> dict[str, Any]:
         try:
             counts, edges = np.histogram(wide, bins=_BINS if high > low else 1)
         except ValueError:  # too close to each other for so many bins
-            counts, edges = np.histogram(wide, bins=1)
+            counts, edges = np.array([wide.size]), np.array([low, high])
         out["edges"], out["counts"] = edges.tolist(), counts.tolist()
     return out
 

@@ -124,6 +124,7 @@ class Server:
 class _Http(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
+    request_queue_size = 128  # of 5, as it is otherwise, the sixth at once waits a second
     view: Server
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -205,6 +206,9 @@ class _Handler(BaseHTTPRequestHandler):
             more = {"costs": error.nbytes} if isinstance(error, CostlyError) else {}
             said = str(error) or "this needs more memory than there is"
             self._send(status, _json({"error": said, **more}), "application/json")
+        except Exception as error:  # else the browser says that the answer was empty
+            said = f"drystone made a mistake, please report it: {type(error).__name__}: {error}"
+            self._send(HTTPStatus.INTERNAL_SERVER_ERROR, _json({"error": said}), "application/json")
         else:
             self._send(HTTPStatus.OK, body, kind)
 

@@ -181,6 +181,7 @@ export class Values {
     const { state } = this;
     this.app.remember();
     if (this.v.shape.some((n) => n === 0)) {
+      this.reveal(false);
       replace(this.note, `the array is empty: ${this.v.shape.join(" × ")}`);
       return;
     }
@@ -205,9 +206,14 @@ export class Values {
 
   costly(error) {
     if (!error.costs) { this.app.problem(error.message); return; }
-    replace(this.note, `To show this, ${bytes(error.costs)} would be read. Drag over a part, show fewer cells, or `,
+    this.reveal(Boolean(this.picture));
+    const less = this.picture ? "Drag over a part, show fewer cells, or " : "Show fewer cells as a line or a table, or ";
+    replace(this.note, `To show this, ${bytes(error.costs)} would be read. ${less}`,
       el("button", { type: "button", id: "anyway", onclick: () => { this.limit = error.costs * 2; this.load(); } }, "Read it anyway"));
   }
+
+  // Where there is no picture its place is not kept: what the note says would stand below the window.
+  reveal(there) { this.view.hidden = this.readout.hidden = !there; }
 
   showTable({ cells, axes, starts, stops }) {
     const { v } = this;
@@ -225,6 +231,7 @@ export class Values {
 
   showPicture(picture) {
     this.picture = picture;
+    this.reveal(true);
     const { v, state } = this;
     const coarse = picture.strides.map((stride, n) => (stride > 1 ? `every ${ordinal(stride)} cell along ${this.axes[picture.axes[n]].name}` : null)).filter(Boolean);
     replace(this.note, coarse.length ? `${coarse.join(" and ")} is shown; drag over a part to see all of it` : "");
