@@ -137,7 +137,7 @@ def _variable(
                 out[place] = _value(file, name, number, dtype)
             elif 0 not in part:
                 value = _box(file, name, [p.start for p in own], part, number, dtype)
-                out[(place, *(slice(0, n) for n in part))] = np.asarray(value).reshape(part)
+                out[place][tuple(slice(0, n) for n in part)] = np.asarray(value).reshape(part)
         return out if many else out[0] if counts else out.reshape(())
 
     dims = (STEP, *(f"{name.lstrip('/').replace('/', '_')}_{d}" for d in range(len(shape)))) if many else None
