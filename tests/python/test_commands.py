@@ -464,7 +464,29 @@ def test_du_counts_what_has_two_names_once(run):
         c.create_variable("nothing yet", "f4", (3,))
         c.link("other", "T")
     assert sorted(v["name"] for v in as_json("du", run)["variables"]) == sorted([*names, "nothing yet"])
-    assert as_json("du", run, "other")["variables"][0]["stored"] == 7200
+    one = as_json("du", run, "other")["variables"][0]
+    assert (one["name"], one["stored"], one["blocks"]) == ("other", 7200, 6)
+
+
+def test_tables_have_one_line_per_name(path):
+    with dry.create(path) as c:
+        for name in ("new\nline", "red\x1b[31m", "grün 数"):
+            c.create_variable(name, "f4", (3,))[...] = 1
+    said = drystone("du", path).splitlines()
+    assert sorted(line.split("  ")[0] for line in said[1:4]) == ["grün 数", "new\\nline", "red\\x1b[31m"]
+
+
+def test_du_says_what_the_index_says(run):
+    """It added up blocks by itself, in another walk, and took a record's blocks of one member for whole ones."""
+    with dry.open(run, "r+") as c:
+        c["g/p"]["w"][1:] = [7.0, 8.0]
+        found = c.usage()
+    said = {v["name"]: v for v in as_json("du", run)["variables"]}
+    assert {n: (u.blocks, u.stored, u.decoded) for n, u in found.items()} == {
+        n: (v["blocks"], v["stored"], v["decoded"]) for n, v in said.items()
+    }
+    assert said["g/p"]["decoded"] == 3 * 12 + 2 * 8
+    assert "there is no variable" in drystone("du", run, "nothing", code=3)
 
 
 @pytest.mark.parametrize(

@@ -279,6 +279,11 @@ impl ContainerHandle {
         Ok(named.map(|(path, u)| (path, numbers(u))).collect())
     }
 
+    /// The path of the variable or group that a path stands for, links followed; None if there is none.
+    fn followed(&self, path: &str) -> Result<Option<String>> {
+        Ok(self.open_container()?.schema().follow(normal(path)))
+    }
+
     fn flush(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.container.flush())?)
     }
