@@ -1,6 +1,6 @@
 """Chunks of a file, decoded beside each other: HDF5 decodes one after another, and zarr asks Python much about each.
 
-Of HDF5 those are taken whose filters our codecs know (shuffle, deflate, bzip2, Zstandard), and numbers of fixed size; whatever is unusual about a
+Of HDF5 those are taken without filters, or whose filters our codecs know (shuffle, deflate, bzip2, Zstandard), and numbers of fixed size; whatever is unusual about a
 chunk (not there, a filter left out, damage) is left to the library of the format, which reads it or says what is wrong.
 """
 
@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from drystone.errors import DrystoneError
 _SHUFFLE = 2
 _CODERS = {1: "zlib", 307: "bzip2", 32015: "zstd"}
 _LARGEST = 16 << 20
+_SMALLEST = 128 << 10
 _MODE_CODED = b"\x1f"
 
 
@@ -69,33 +71,84 @@ def by_chunks(
     return read
 
 
-def reader(dataset: Any, threads: ThreadPoolExecutor) -> Read | None:
+class Buffers(local):
+    """A buffer of each thread: memory that is new each time takes longer to come by than a chunk to be read."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def take(self, nbytes: int) -> memoryview:
+        """So many bytes, until the next are taken."""
+        if len(self._held) < nbytes:
+            self._held = bytearray(nbytes)
+        return memoryview(self._held)[:nbytes]
+
+
+_Stored = Callable[[tuple[int, ...]], bytes | memoryview | None]
+
+
+def reader(dataset: Any, threads: ThreadPoolExecutor, buffers: Buffers) -> Read | None:
     """What reads a box of an h5py dataset by its chunks; None where HDF5 itself is to do it."""
-    dtype = np.dtype(dataset.dtype.str)
-    chain = _chain(dataset, dtype) if dataset.chunks and dtype.kind in "iufc" else None
-    nbytes = math.prod(dataset.chunks or ()) * dtype.itemsize
-    if chain is None or nbytes > _LARGEST:
+    dtype, edges = np.dtype(dataset.dtype.str), dataset.chunks
+    nbytes = math.prod(edges or ()) * dtype.itemsize
+    if not edges or dtype.kind not in "iufc" or nbytes > _LARGEST or not _is_as(dataset, dtype):
         return None
-    # Our stored form of a chain: a mode byte, then the length between each codec and the next.
-    head = _MODE_CODED + nbytes.to_bytes(4, "little") * chain.count(",")
+    filters = _filters(dataset)
+    stored = _raw(dataset, nbytes, buffers) if not filters else _coded(dataset, filters, dtype, nbytes)
+    if stored is None:
+        return None
 
     def decoded(start: tuple[int, ...]) -> Chunk | None:
         try:
-            skipped, stored = dataset.id.read_direct_chunk(start)
-            if skipped:
-                return None
-            values = _core.decode_subchunk(chain, np.uint8, (nbytes,), head + stored)
-            return np.frombuffer(values, dtype).reshape(dataset.chunks)
+            values = stored(start)
+            return None if values is None else np.frombuffer(values, dtype).reshape(edges)
         except (OSError, RuntimeError, ValueError, DrystoneError):
             return None
 
-    return by_chunks(dataset.chunks, native(dtype), threads, decoded, dataset.__getitem__)
+    return by_chunks(edges, native(dtype), threads, decoded, dataset.__getitem__)
 
 
-def _chain(dataset: Any, dtype: np.dtype[Any]) -> str | None:
-    """The filters as a chain of ours; None if one is unknown, or nothing is compressed."""
+def _is_as(dataset: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether numbers are stored as NumPy has them: HDF5 knows ones with bits to spare."""
+    import h5py
+
+    kind = dataset.id.get_type()
+    kind = kind.get_super() if isinstance(kind, h5py.h5t.TypeEnumID) else kind
+    return bool(kind == h5py.h5t.py_create(dtype))
+
+
+def _filters(dataset: Any) -> list[int]:
     plist = dataset.id.get_create_plist()
-    codes = [plist.get_filter(n)[0] for n in range(plist.get_nfilters())]
-    if not codes or codes[-1] not in _CODERS or any(code != _SHUFFLE for code in codes[:-1]):
+    return [plist.get_filter(n)[0] for n in range(plist.get_nfilters())]
+
+
+def _raw(dataset: Any, nbytes: int, buffers: Buffers) -> _Stored | None:
+    """What reads chunks that are stored as they are from where they lie; small ones HDF5 finds faster."""
+    file = dataset.file
+    if nbytes < _SMALLEST or file.driver != "sec2" or file.userblock_size:
         return None
-    return ",".join([f"shuffle:{dtype.itemsize}"] * len(codes[:-1]) + [_CODERS[codes[-1]]])
+    handle = file.id.get_vfd_handle()
+
+    def stored(start: tuple[int, ...]) -> memoryview | None:
+        lies = dataset.id.get_chunk_info_by_coord(start)
+        if lies.byte_offset is None or lies.size != nbytes:
+            return None
+        values = buffers.take(nbytes)
+        return values if os.preadv(handle, [values], lies.byte_offset) == nbytes else None
+
+    return stored
+
+
+def _coded(dataset: Any, filters: list[int], dtype: np.dtype[Any], nbytes: int) -> _Stored | None:
+    """What decodes chunks of which all filters are known."""
+    if filters[-1] not in _CODERS or any(code != _SHUFFLE for code in filters[:-1]):
+        return None
+    chain = ",".join([f"shuffle:{dtype.itemsize}"] * len(filters[:-1]) + [_CODERS[filters[-1]]])
+    # Our stored form of a chain: a mode byte, then the length between each codec and the next.
+    head = _MODE_CODED + nbytes.to_bytes(4, "little") * chain.count(",")
+
+    def stored(start: tuple[int, ...]) -> bytes | None:
+        skipped, coded = dataset.id.read_direct_chunk(start)
+        return None if skipped else _core.decode_subchunk(chain, np.uint8, (nbytes,), head + coded)
+
+    return stored

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +83,11 @@ class Ways:
 
     path: Path
     threads: ThreadPoolExecutor
+    buffers: chunks.Buffers = field(default_factory=chunks.Buffers)
 
     def of(self, dataset: Any) -> Way | None:
         """The way to a dataset; None where HDF5 itself is to read it."""
-        decoded = chunks.reader(dataset, self.threads)
+        decoded = chunks.reader(dataset, self.threads, self.buffers)
         return Way(decoded, lies=False) if decoded else self._mapped(dataset)
 
     def _mapped(self, dataset: Any) -> Way | None:

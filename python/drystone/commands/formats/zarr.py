@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import local
 from typing import Any, Literal
 
 import numpy as np
@@ -81,27 +80,12 @@ def _array(name: str, array: Any, contents: Contents, ways: _Ways) -> None:
     )
 
 
-class _Buffers(local):
-    """A buffer of each thread, for memory that is new each time takes longer to come by than a file to be read."""
-
-    def __init__(self) -> None:
-        self._held = bytearray()
-
-    def read(self, path: Path) -> memoryview:
-        """A file, until the next is read."""
-        with path.open("rb", buffering=0) as file:
-            nbytes = os.fstat(file.fileno()).st_size
-            if len(self._held) < nbytes:
-                self._held = bytearray(nbytes)
-            return memoryview(self._held)[: file.readinto(memoryview(self._held)[:nbytes])]
-
-
 @dataclass
 class _Ways:
     """How arrays of a hierarchy are read without zarr, which asks Python much about each chunk."""
 
     threads: ThreadPoolExecutor
-    buffers: _Buffers = field(default_factory=_Buffers)
+    buffers: chunks.Buffers = field(default_factory=chunks.Buffers)
 
     def of(self, array: Any) -> chunks.Read | None:
         """What reads a box by its chunks, decoded as zarr does; None where zarr itself is to do it."""
@@ -117,7 +101,7 @@ class _Ways:
         def decoded(start: tuple[int, ...]) -> chunks.Chunk | None:
             place = tuple(first // n for first, n in zip(start, edges, strict=True))
             try:
-                values: Any = self.buffers.read(folder / array.metadata.encode_chunk_key(place))
+                values: Any = self._read(folder / array.metadata.encode_chunk_key(place))
                 for decode in coders:
                     values = decode(values)
                 return np.frombuffer(values, dtype).reshape(edges, order=order)
@@ -127,6 +111,12 @@ class _Ways:
                 return None
 
         return chunks.by_chunks(edges, native(dtype), self.threads, decoded, array.__getitem__)
+
+    def _read(self, path: Path) -> memoryview:
+        """A file, until the next is read."""
+        with path.open("rb", buffering=0) as file:
+            values = self.buffers.take(os.fstat(file.fileno()).st_size)
+            return values[: file.readinto(values)]
 
 
 _Decode = Callable[[Any], Any]
