@@ -24,6 +24,7 @@ struct Slow {
     inner: Arc<MemoryStore>,
     slow: AtomicBool,
     told: Mutex<Vec<(String, Range<u64>)>>,
+    brought: Mutex<Vec<Range<u64>>>,
 }
 
 impl Store for Slow {
@@ -44,6 +45,9 @@ impl Store for Slow {
             std::thread::sleep(Duration::from_millis(2));
         }
         self.inner.read(key, offset, out)
+    }
+    fn bring(&self, _key: &str, range: Range<u64>) {
+        self.brought.lock().unwrap().push(range);
     }
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> StoreResult<()> {
         self.inner.append(key, at, parts)
@@ -80,22 +84,26 @@ impl Store for Slow {
 
 /// Five variables of two steps, each of 8,000 bytes a step, and one that has other cells.
 fn filled() -> Arc<Slow> {
+    filled_with(CELLS)
+}
+
+fn filled_with(cells: u64) -> Arc<Slow> {
     let inner = Arc::new(MemoryStore::new());
     let c = Container::create(inner.clone(), CreateOptions { durability: Durability::Async }).unwrap();
     let with_steps = |name: &str, cells: u64| create(name, f4(), &[cells], |v| v.steps = true);
     let other = with_steps("other", 10);
-    c.apply(VARIABLES.iter().map(|name| with_steps(name, CELLS)).chain([other]).collect()).unwrap();
+    c.apply(VARIABLES.iter().map(|name| with_steps(name, cells)).chain([other]).collect()).unwrap();
     let w = c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap();
     for step in 0..2 {
         w.begin_step(Some(step), false).unwrap();
         for name in VARIABLES {
-            w.put(name, &f4(), &dense(&ramp_f32(CELLS as usize), &[CELLS], 4), None, None).unwrap();
+            w.put(name, &f4(), &dense(&ramp_f32(cells as usize), &[cells], 4), None, None).unwrap();
         }
         w.put("other", &f4(), &dense(&ramp_f32(10), &[10], 4), None, None).unwrap();
         w.end_step().unwrap();
     }
     w.close().unwrap();
-    Arc::new(Slow { inner, slow: AtomicBool::new(true), told: Mutex::default() })
+    Arc::new(Slow { inner, slow: AtomicBool::new(true), told: Mutex::default(), brought: Mutex::default() })
 }
 
 /// Reads all cells of a step of these variables; after each, how many bytes of the log were told of.
@@ -120,6 +128,33 @@ fn a_slow_store_is_told_of_the_other_variables_at_the_second_and_of_all_at_the_n
     let told = told_of(&store, &c, 1, &VARIABLES);
     assert!((5 * 8000..5 * 8000 + 200).contains(&told[0]), "{told:?}");
     assert_eq!(told[1..], [0, 0, 0, 0]);
+}
+
+#[test]
+fn who_reads_backwards_is_told_of_those_before() {
+    let store = filled();
+    let c = Container::open(store.clone(), Mode::Read).unwrap();
+    let told = told_of(&store, &c, 0, &["e", "d", "c", "b", "a"]);
+    assert!((4 * 8000..4 * 8000 + 200).contains(&told[1]), "{told:?}");
+    assert_eq!(told[2..], [0, 0, 0]);
+}
+
+/// Variables of 3 MB: while one is read, the next one is brought, and nothing further.
+#[test]
+fn of_long_variables_the_next_one_is_brought_behind_each() {
+    const LONG: u64 = 750_000;
+    let store = filled_with(LONG);
+    let c = Container::open(store.clone(), Mode::Read).unwrap();
+    let each = |name: &&str| {
+        store.brought.lock().unwrap().clear();
+        assert_eq!(read_box(&c, name, &[0, 0], &[1, LONG]), ramp_f32(LONG as usize));
+        let brought = std::mem::take(&mut *store.brought.lock().unwrap());
+        let lens: Vec<u64> = brought.iter().map(|range| (range.end - range.start) / (LONG * 4)).collect();
+        assert!(brought.is_sorted_by_key(|range| range.start), "{brought:?}");
+        lens.iter().sum::<u64>()
+    };
+    let brought: Vec<u64> = VARIABLES.iter().map(each).collect();
+    assert_eq!(brought[1..], [2, 2, 2, 0], "the one that is read first, and the next one: {brought:?}");
 }
 
 #[test]

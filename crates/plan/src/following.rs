@@ -16,10 +16,14 @@ use crate::in_order::{extent_of_cut, wanted};
 use crate::read_plan::Slot;
 use crate::selection::Selection;
 
-/// Variables that are kept in mind.
+/// Variables that are kept in mind, and told of together.
 const VARIABLES: usize = 64;
-/// More bytes together gain nothing: a medium is kept busy by each variable's own.
+/// Of more steps at a time nobody restarts.
+const STEPS: u64 = 16;
+/// More bytes together gain nothing if the system is told of them: a medium is kept busy by each variable's own.
 const MOST: u64 = 4 << 20;
+/// Of longer variables the next one is brought in order, behind the one that is read now, if it has no more bytes than this.
+const LONG: u64 = 16 << 20;
 /// Of a longer block at least one cell in so many is wanted, or it is not brought as a whole.
 const LEAST_PART: u128 = 2;
 /// A shorter one is brought whatever is wanted of it: it costs no more than its request.
@@ -32,8 +36,32 @@ pub enum Next {
     Unknown,
     /// The same cells of these variables, in this order.
     These(Vec<u32>),
-    /// The same cells of all variables that have them, but of these.
-    AllBut(Vec<u32>),
+    /// The same cells of all variables that have them and come behind these, which were read, or before them, if they are read backwards.
+    Behind(Vec<u32>),
+}
+
+impl Next {
+    /// Those of the variables that have the cells, given in ascending order, that are likely to follow, in the order in which they will be read.
+    pub fn among(&self, all: &[u32]) -> Vec<u32> {
+        let behind = |read: &[u32]| match *read {
+            [.., before, last] if last < before => {
+                all.iter().rev().filter(|id| **id < last).copied().collect()
+            }
+            [.., last] => all.iter().filter(|id| **id > last).copied().collect(),
+            [] => Vec::new(),
+        };
+        match self {
+            Next::Unknown => Vec::new(),
+            Next::These(variables) => {
+                variables.iter().filter(|id| all.binary_search(id).is_ok()).copied().collect()
+            }
+            Next::Behind(read) => {
+                let mut next: Vec<u32> = behind(read);
+                next.retain(|id| !read.contains(id));
+                next
+            }
+        }
+    }
 }
 
 /// What one reader read, as far as it says what comes next. Variables are known by their numbers.
@@ -57,15 +85,15 @@ pub struct Following {
 enum Says {
     #[default]
     NothingYet,
-    /// So many variables more that were told of are still to be read.
+    /// So many variables that were told of are still to be read.
     Ahead(usize),
     NothingMore,
 }
 
 impl Following {
-    /// Cells of a variable are about to be read; what of other variables is likely to follow. Who makes use of it says so by
+    /// Cells of a variable are about to be read, of so many steps; what of other variables is likely to follow. Who makes use of it says so by
     /// [`told`](Following::told).
-    pub fn begins(&mut self, variable: u32, cells: &Selection) -> Next {
+    pub fn begins(&mut self, variable: u32, cells: &Selection, steps: u64) -> Next {
         if self.cells.as_ref() != Some(cells) {
             let read = std::mem::take(&mut self.read);
             if read.len() > 1 {
@@ -73,28 +101,31 @@ impl Following {
             }
             (self.cells, self.says) = (Some(cells.clone()), Says::NothingYet);
         }
-        if self.read.len() >= VARIABLES || self.read.contains(&variable) {
+        if steps > STEPS || self.read.len() >= VARIABLES || self.read.contains(&variable) {
             return Next::Unknown;
         }
         self.read.push(variable);
-        match &mut self.says {
-            Says::NothingYet if self.waited == Some(true) => {}
-            Says::Ahead(0) => {}
+        let goes_on = match &mut self.says {
+            Says::NothingYet if self.waited == Some(true) => false,
+            // The last of them is read now, and those behind it come meanwhile.
+            Says::Ahead(rest @ ..=1) => {
+                *rest = 0;
+                true
+            }
             Says::Ahead(rest) => {
                 *rest -= 1;
                 return Next::Unknown;
             }
             _ => return Next::Unknown,
+        };
+        if let Some(rest) = self.before.strip_prefix(self.read.as_slice()) {
+            return if rest.is_empty() { Next::Unknown } else { Next::These(rest.to_vec()) };
         }
-        if self.before.starts_with(&self.read) {
-            return Next::These(self.before[self.read.len()..].to_vec());
-        }
-        let goes_on = self.says == Says::Ahead(0);
         if self.read.len() < 2 || self.guessed && !goes_on {
             return Next::Unknown;
         }
         self.guessed = true;
-        Next::AllBut(self.read.clone())
+        Next::Behind(self.read.clone())
     }
 
     /// So many of the variables that are likely to follow were told of.
@@ -116,29 +147,40 @@ impl Following {
 /// What a store is told of.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Together {
-    /// Bytes of sources, ascending and disjoint.
+    /// Bytes of sources: ascending and disjoint, or one behind the other as they will be read.
     pub ranges: Vec<(u32, Range<u64>)>,
     /// Of how many variables, but for the first.
     pub variables: usize,
+    /// They are long, and to be brought in this order.
+    pub in_order: bool,
 }
 
 /// What to tell a store of, so that the cells of some variables come together: given their slots in the order in which they will be read, the
-/// first of them now. Nothing unless there are more than the first one's.
-pub fn together<'s>(variables: impl IntoIterator<Item = &'s [Slot]>) -> Together {
+/// first of them now. Nothing unless there are more than the first one's. Of long ones whose
+/// blocks are wanted whole it is the next, each time.
+pub fn together(variables: impl IntoIterator<Item = Vec<Slot>>) -> Together {
     let (mut found, mut bytes) = (Together::default(), 0u64);
-    for (n, slots) in variables.into_iter().enumerate() {
+    // Others read the rest of a long one at the same time, or nobody wants it.
+    let mut parts = false;
+    for (n, slots) in variables.into_iter().take(VARIABLES).enumerate() {
         let blocks: Vec<_> = slots.iter().flat_map(blocks).collect();
-        bytes = blocks.iter().fold(bytes, |sum, (_, range)| sum.saturating_add(range.end - range.start));
-        if bytes > MOST {
+        let own = blocks.iter().fold(0u64, |sum, (_, range)| sum.saturating_add(range.end - range.start));
+        bytes = bytes.saturating_add(own);
+        let long = n < 2 && bytes > MOST;
+        if long && own > LONG || bytes > MOST && n > 1 {
             break;
         }
+        found.in_order |= long;
+        parts |= !slots.iter().all(is_of_whole_blocks);
         found.ranges.extend(blocks);
         found.variables = n;
     }
-    if found.variables == 0 {
+    if found.variables == 0 || found.in_order && parts {
         return Together::default();
     }
-    join(&mut found.ranges);
+    if !found.in_order {
+        join(&mut found.ranges);
+    }
     found
 }
 
@@ -149,6 +191,13 @@ fn blocks(slot: &Slot) -> impl Iterator<Item = (u32, Range<u64>)> {
         let enough = range.end - range.start <= SHORT || wanted >= all.div_ceil(LEAST_PART);
         (wanted > 0 && enough).then_some((entry.source, range))
     })
+}
+
+/// Whether all cells of its blocks are wanted.
+fn is_of_whole_blocks(slot: &Slot) -> bool {
+    let mut entries = slot.candidates.iter().map(|candidate| &candidate.entry);
+    entries
+        .all(|entry| wanted(entry, &slot.selection).is_some_and(|(wanted, all)| wanted == 0 || wanted == all))
 }
 
 /// Where a block lies, if its entry tells.
@@ -177,11 +226,11 @@ mod tests {
     /// Reads variables one after the other, each of which waits; what was said before each.
     fn read(following: &mut Following, step: u64, variables: &[u32]) -> Vec<Next> {
         let each = |&variable: &u32| {
-            let next = following.begins(variable, &cells(step));
+            let next = following.begins(variable, &cells(step), 1);
             match &next {
                 Next::Unknown => {}
                 Next::These(variables) => following.told(variables.len()),
-                Next::AllBut(_) => following.told(3),
+                Next::Behind(_) => following.told(3),
             }
             following.ended(true);
             next
@@ -193,7 +242,7 @@ mod tests {
     fn behind_the_second_variable_the_others_are_expected_and_at_the_next_cells_those_that_were_read() {
         let mut following = Following::default();
         let said = read(&mut following, 0, &[7, 8, 9, 4]);
-        assert_eq!(said, [Next::Unknown, Next::AllBut(vec![7, 8]), Next::Unknown, Next::Unknown]);
+        assert_eq!(said, [Next::Unknown, Next::Behind(vec![7, 8]), Next::Unknown, Next::Unknown]);
         let said = read(&mut following, 1, &[7, 8, 9, 4]);
         assert_eq!(said[0], Next::These(vec![8, 9, 4]));
         assert_eq!(said[1..], [Next::Unknown, Next::Unknown, Next::Unknown]);
@@ -206,15 +255,34 @@ mod tests {
     }
 
     #[test]
-    fn when_all_that_was_told_of_was_read_more_is() {
+    fn while_the_last_that_was_told_of_is_read_more_is() {
         let mut following = Following::default();
-        let said = read(&mut following, 0, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 10]);
-        let at = |n: usize| said.get(n).cloned();
-        assert_eq!(at(5), Some(Next::AllBut(vec![1, 2, 3, 4, 5, 6])), "3, 4, 5 were told of");
-        assert_eq!(at(9), Some(Next::Unknown), "this was read before");
-        assert_eq!(at(10), Some(Next::AllBut((1..11).collect())));
+        let said = read(&mut following, 0, &[1, 2, 3, 4, 5, 6, 7, 8, 8, 9]);
+        let told = |n: &usize| said[*n] != Next::Unknown;
+        assert_eq!((0..said.len()).filter(told).collect::<Vec<_>>(), [1, 4, 7], "three at a time");
+        assert_eq!(said[4], Next::Behind(vec![1, 2, 3, 4, 5]), "3, 4, 5 were told of");
         following.told(0);
         assert_eq!(read(&mut following, 0, &[11, 12]), [Next::Unknown, Next::Unknown], "there is no more");
+    }
+
+    #[test]
+    fn variables_follow_in_the_direction_in_which_they_are_read() {
+        let all: Vec<u32> = (2..9).collect();
+        assert_eq!(Next::Behind(vec![3, 5]).among(&all), [6, 7, 8]);
+        assert_eq!(Next::Behind(vec![8, 7]).among(&all), [6, 5, 4, 3, 2]);
+        assert_eq!(Next::Behind(vec![4, 8, 6]).among(&all), [5, 3, 2], "4 was read");
+        assert_eq!(Next::These(vec![8, 1, 3]).among(&all), [8, 3], "others have other cells");
+        assert_eq!(Next::Unknown.among(&all), []);
+    }
+
+    #[test]
+    fn long_reads_say_nothing_of_what_follows() {
+        let mut following = Following::default();
+        let many = Selection::boxed(&[0, 0], &[STEPS + 1, 8]);
+        for variable in 0..4 {
+            assert_eq!(following.begins(variable, &many, STEPS + 1), Next::Unknown);
+            following.ended(true);
+        }
     }
 
     #[test]
@@ -222,7 +290,7 @@ mod tests {
         let mut following = Following::default();
         assert!(following.may_wait(), "nobody knows");
         for (variable, step) in [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1)] {
-            assert_eq!(following.begins(variable, &cells(step)), Next::Unknown);
+            assert_eq!(following.begins(variable, &cells(step), 1), Next::Unknown);
             following.ended(false);
         }
         assert!(!following.may_wait());
@@ -230,6 +298,15 @@ mod tests {
         for step in 0..9 {
             assert_eq!(read(&mut following, step, &[1]), [Next::Unknown]);
         }
+        assert_eq!(read(&mut following, 9, &[1, 1]), [Next::Unknown, Next::Unknown], "it is one");
+    }
+
+    #[test]
+    fn one_variable_alone_changes_nothing_of_what_was_read_together() {
+        let mut following = Following::default();
+        read(&mut following, 0, &[3, 5]);
+        assert_eq!(read(&mut following, 1, &[9]), [Next::Unknown]);
+        assert_eq!(read(&mut following, 2, &[3]), [Next::These(vec![5])]);
     }
 
     #[test]
@@ -262,7 +339,8 @@ mod tests {
     }
 
     fn of(slots: &[Vec<Slot>]) -> (Vec<(u32, Range<u64>)>, usize) {
-        let found = together(slots.iter().map(Vec::as_slice));
+        let found = together(slots.iter().cloned());
+        assert!(!found.in_order, "they are short");
         (found.ranges, found.variables)
     }
 
@@ -292,5 +370,22 @@ mod tests {
         assert_eq!(of(&[large(0), large(2), large(4), large(6)]).1, 2, "of 1 MiB, little more each");
         let alien = slot(0, 9, 1, u64::MAX, u64::MAX);
         assert_eq!(of(&[large(0), alien]), (vec![], 0), "nobody has checked what entries say");
+        let small = |n: u64| slot(0, n << 12, 1, 10, 10);
+        assert_eq!(together((0..200).map(small)).variables, VARIABLES - 1);
+    }
+
+    #[test]
+    fn of_long_ones_the_next_comes_behind_the_one_that_is_read() {
+        let long = |n: u64, rows: u64| slot(1, n << 25, 1, rows, rows);
+        let len = |rows: u64| rows * 8 + 8;
+        let [a, b] = [3 << 17, 2 << 18];
+        let found = together([long(2, a), long(1, b), long(3, a)]);
+        let ranges = vec![(1, 2 << 25..(2 << 25) + len(a)), (1, 1 << 25..(1 << 25) + len(b))];
+        assert_eq!(found, Together { ranges, variables: 1, in_order: true });
+        assert_eq!(together([long(1, a), long(2, 1)]).variables, 1, "a short one behind it fits");
+        let part = slot(2, 1 << 25, 1, a, a - 1);
+        assert_eq!(together([long(1, a), part]), Together::default(), "the rest is not wanted");
+        assert_eq!(together([long(1, a), long(2, 3 << 20)]), Together::default(), "too long");
+        assert_eq!(together([long(1, 3 << 20), long(2, a)]), Together::default(), "it is long enough itself");
     }
 }

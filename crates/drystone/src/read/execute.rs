@@ -218,20 +218,28 @@ fn each_on(
 /// Tells the store what will be read. Checks are told of with the rest, though they are read first.
 fn announce(reading: &Reading, plan: &ReadPlan, needed: &Needed<'_>, sources: &Sources<'_>) {
     let slow = lock(&reading.inner.following).may_wait();
-    tell(reading, &plan.ahead(|request| needed.is_missing(request), slow), sources, false);
+    tell(reading, &plan.ahead(|request| needed.is_missing(request), slow), sources);
 }
 
-/// Tells the store of ranges of sources, given in order; `alike`: where it needs not be told of those of one, it needs not of the others'.
-pub(super) fn tell(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>, alike: bool) {
+/// Tells the store of ranges of sources, given in order.
+fn tell(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) {
     for of_source in ranges.chunk_by(|a, b| a.0 == b.0) {
-        let Some(Ok(key)) = of_source.first().map(|(source, _)| sources.key(*source)) else { continue };
-        let ranges = of_source.iter().map(|(_, range)| (range.start, range.end - range.start)).collect();
-        // A hint: nobody waits for it, and a failure shows in the read itself.
-        let told = reading.inner.store.submit(Request::Expect { key, ranges });
-        if alike && told.is_ready() && matches!(told.wait(), Ok(Reply::Expected { needless: true })) {
-            return;
-        }
+        tell_of_one(reading, of_source, sources);
     }
+}
+
+/// The same where all are alike: if it needs not be told of those of one source, it needs not of the others'.
+pub(super) fn tell_of_alike(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) {
+    ranges.chunk_by(|a, b| a.0 == b.0).all(|of_source| tell_of_one(reading, of_source, sources));
+}
+
+/// Tells the store of ranges of one source; `false`: it needed not be told.
+fn tell_of_one(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) -> bool {
+    let Some(Ok(key)) = ranges.first().map(|(source, _)| sources.key(*source)) else { return true };
+    let ranges = ranges.iter().map(|(_, range)| (range.start, range.end - range.start)).collect();
+    // A hint: nobody waits for it, and a failure shows in the read itself.
+    let told = reading.inner.store.submit(Request::Expect { key, ranges });
+    !(told.is_ready() && matches!(told.wait(), Ok(Reply::Expected { needless: true })))
 }
 
 /// Requests in the groups in which the store gets them: small ones to one object together.

@@ -13,9 +13,6 @@ use super::{ReadReport, Reading};
 use crate::container::lock;
 use crate::member::Column;
 
-/// Steps of one read, and variables, that are looked up.
-const STEPS: u64 = 16;
-const VARIABLES: usize = 32;
 /// A read that takes longer than this, and than [`PACE`] for its bytes, waited for the medium: nothing in memory is as slow, encoded bytes excepted.
 const WAIT: Duration = Duration::from_micros(60);
 /// Bytes a second.
@@ -31,7 +28,8 @@ impl Reading {
         if !self.is_followed() || selection.is_empty() {
             return read();
         }
-        let next = lock(&self.inner.following).begins(self.variable.id, selection);
+        let next =
+            lock(&self.inner.following).begins(self.variable.id, selection, self.split(selection).0.count);
         self.bring_next(&next, selection);
         let began = Instant::now();
         let report = read()?;
@@ -47,28 +45,26 @@ impl Reading {
 
     /// Tells the store of what is read now, and of the same cells of the variables that follow.
     fn bring_next(&self, next: &Next, selection: &Selection) {
-        let (steps, cells) = self.split(selection);
-        let following: Vec<Reading> = match next {
-            Next::Unknown => return,
-            Next::These(variables) => {
-                let known = variables.iter().filter_map(|id| self.snapshot.schema.variables.get(id));
-                known.filter(|other| self.is_like(other)).map(|other| self.of(other)).collect()
-            }
-            Next::AllBut(read) => {
-                let behind = self.variable.id.saturating_add(1)..;
-                let others = self.snapshot.schema.variables.range(behind).map(|(_, other)| other);
-                let others = others.filter(|other| self.is_like(other) && !read.contains(&other.id));
-                others.take(VARIABLES).map(|other| self.of(other)).collect()
-            }
-        };
-        if following.is_empty() || steps.count > STEPS {
-            return lock(&self.inner.following).told(0);
+        if *next == Next::Unknown {
+            return;
         }
-        let slots: Vec<_> =
-            std::iter::once(self).chain(&following).map_while(|one| one.next_slots(&steps, &cells)).collect();
-        let (sources, together) = (Sources::of(self), together(slots.iter().map(Vec::as_slice)));
+        let (steps, cells) = self.split(selection);
+        let all = &self.snapshot.schema.variables;
+        let alike: Vec<u32> =
+            all.iter().filter(|(_, other)| self.is_like(other)).map(|(id, _)| *id).collect();
+        let following = next.among(&alike).into_iter().filter_map(|id| all.get(&id));
+        let slots = following.map_while(|other| self.of(other).next_slots(&steps, &cells));
+        let together = together(self.next_slots(&steps, &cells).into_iter().chain(slots));
         lock(&self.inner.following).told(together.variables);
-        execute::tell(self, &together.ranges, &sources, true);
+        let sources = Sources::of(self);
+        if !together.in_order {
+            return execute::tell_of_alike(self, &together.ranges, &sources);
+        }
+        for (source, range) in together.ranges {
+            if let Ok(key) = sources.key(source) {
+                self.inner.store.bring(&key, range);
+            }
+        }
     }
 
     /// Whether another variable has the same cells.

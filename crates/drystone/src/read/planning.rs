@@ -93,7 +93,7 @@ impl Reading {
         }
         let place = |entry: &Entry| (entry.source, entry.piece.position, entry.piece.length);
         let told = ahead_of_tables(missing.iter().map(|(_, entry)| place(entry)));
-        execute::tell(self, &told, sources, true);
+        execute::tell_of_alike(self, &told, sources);
         for (at, entry) in missing {
             tables.insert(at, self.table(entry, sources)?);
         }
