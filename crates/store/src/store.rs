@@ -97,7 +97,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     }
 
     /// [`read`](Store::read) of one range into several buffers: `parts` get the bytes from `offset` one behind the other. It is one
-    /// request.
+    /// request. It is for objects whose bytes never change, as those that are appended to: who read one before may find them after the object
+    /// was deleted, or another one has its name.
     fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
         let mut at = offset;
         for part in parts {
@@ -105,6 +106,15 @@ pub trait Store: Send + Sync + std::fmt::Debug {
             at = at.saturating_add(part.len() as u64);
         }
         Ok(())
+    }
+
+    /// The object as a whole, if it is at most `limit` bytes long; else its length.
+    fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
+        let len = self.len(key)?;
+        match usize::try_from(len) {
+            Ok(fits) if len <= limit => self.read_vec(key, 0, fits).map(Ok),
+            _ => Ok(Err(len)),
+        }
     }
 
     /// Reads a range in order, unless it is at hand, so that what is read of it next is: for a store whose medium is fastest so, and which keeps
@@ -216,21 +226,17 @@ pub trait StoreExt: Store {
     /// The whole object, which must not be longer than `limit` bytes: an object that others wrote decides
     /// nothing about our memory.
     fn read_all(&self, key: &str, limit: u64) -> Result<Vec<u8>> {
-        let len = self.len(key)?;
-        match usize::try_from(len) {
-            Ok(fits) if len <= limit => self.read_vec(key, 0, fits),
-            _ => Err(StoreError::Io {
-                key: key.to_owned(),
-                store: self.describe(),
-                operation: "read whole",
-                source: std::io::Error::new(
-                    std::io::ErrorKind::InvalidData,
-                    format!(
-                        "it is {len} bytes long where at most {limit} are expected; it is damaged or not ours"
-                    ),
+        self.read_whole(key, limit)?.map_err(|len| StoreError::Io {
+            key: key.to_owned(),
+            store: self.describe(),
+            operation: "read whole",
+            source: std::io::Error::new(
+                std::io::ErrorKind::InvalidData,
+                format!(
+                    "it is {len} bytes long where at most {limit} are expected; it is damaged or not ours"
                 ),
-            }),
-        }
+            ),
+        })
     }
 
     /// Whether there is an object of that name.
@@ -292,6 +298,9 @@ macro_rules! forward_to_pointee {
             }
             fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
                 (**self).read_parts(key, offset, parts)
+            }
+            fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
+                (**self).read_whole(key, limit)
             }
             fn bring(&self, key: &str, range: Range<u64>) {
                 (**self).bring(key, range);

@@ -76,7 +76,10 @@ pub(super) fn large_objects_come_back_whole(store: &dyn Store) {
     for key in ["written", "put"] {
         let whole = store.read_all(key, u64::MAX).expect("5 MiB can be read");
         assert!(whole == bytes, "5 MiB come back as they were written ({key})");
+        let shorter = store.read_whole(key, (5 << 20) - 1).expect("the length of 5 MiB can be had");
+        assert_eq!(shorter.err(), Some(5 << 20), "what is longer than the limit is not read");
     }
+    expect_error!(store.read_whole("no", 9), NotFound { .. }, "all of what is missing");
     let end = store.read_vec("put", (5 << 20) - 3, 3).expect("the end can be read");
     assert_eq!(end, bytes[bytes.len() - 3..]);
 }

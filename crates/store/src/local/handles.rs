@@ -3,7 +3,7 @@
 //! Invariants
 //! - at most [`CAPACITY`] files are kept open, each by one descriptor or two; who is using one keeps it open a little longer;
 //! - a handle is handed out only if its file still bears the name: an object that was deleted or replaced, by
-//!   whomever, is opened anew, so that what was written is seen;
+//!   whomever, is opened anew, so that what was written is seen; but for who knows that its bytes never change (`known`);
 //! - the lock protects the table only and is never held during I/O, except to close a file.
 
 use std::collections::HashMap;
@@ -181,6 +181,11 @@ struct Slot {
 impl Handles {
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An open handle on the file that had the name when it was last asked for, whatever has it now.
+    pub(crate) fn known(&self, key: &str) -> Option<Arc<Handle>> {
+        self.table().find(key, false)
     }
 
     /// An open handle on the file at `place`, and its length.

@@ -164,6 +164,10 @@ impl Store for LocalStore {
         self.folder.read_parts(key, offset, parts)
     }
 
+    fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
+        self.folder.read_whole(key, limit)
+    }
+
     fn bring(&self, key: &str, range: Range<u64>) {
         self.folder.bring(key, range);
     }
@@ -374,6 +378,41 @@ mod tests {
             let turns = if company { 10 } else { 3 };
             assert_eq!((0..turns).any(came), company);
         }
+    }
+
+    /// Who reads parts of an object for the second time goes on with the file that is open, as long as that has what is asked for.
+    #[test]
+    fn parts_of_an_object_that_never_changes_are_read_without_looking_at_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("k");
+        std::fs::write(&path, "first").unwrap();
+        let parts = |store: &LocalStore, len: usize| {
+            let mut out = vec![0; len];
+            let (a, b) = out.split_at_mut(2);
+            store.read_parts("k", 0, &mut [a, b]).map(|()| String::from_utf8(out).unwrap())
+        };
+        let (reader, writer) =
+            (LocalStore::open(dir.path(), true).unwrap(), LocalStore::create(dir.path()).unwrap());
+        assert_eq!(
+            (parts(&reader, 5).unwrap(), parts(&writer, 5).unwrap()),
+            ("first".into(), "first".into())
+        );
+        let replace = |text: &str| {
+            std::fs::write(dir.path().join("new"), text).unwrap();
+            std::fs::rename(dir.path().join("new"), &path).unwrap();
+        };
+        replace("second");
+        assert_eq!(
+            (parts(&reader, 5).unwrap(), parts(&writer, 5).unwrap()),
+            ("first".into(), "secon".into())
+        );
+        assert_eq!(parts(&reader, 6).unwrap(), "second", "what is not in the file is looked for by its name");
+        replace("third");
+        assert_eq!(reader.read_vec("k", 0, 5).unwrap(), b"third", "other reads look every time");
+        assert_eq!(parts(&reader, 5).unwrap(), "third");
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(parts(&reader, 5).unwrap(), "third");
+        assert!(matches!(parts(&reader, 6), Err(StoreError::NotFound { .. })));
     }
 
     #[test]
