@@ -67,7 +67,10 @@ impl Memory {
             return Err(Failure::invalid(format!("the memory is NULL, {needed} bytes are needed")));
         }
         let item = usize::try_from(item).map_err(|_| Failure::invalid("the elements are too large"))?;
-        Ok(Memory { first: data, shape: shape.to_vec(), strides, item })
+        // Room for a leading axis.
+        let mut extents = Vec::with_capacity(shape.len() + 1);
+        extents.extend_from_slice(shape);
+        Ok(Memory { first: data, shape: extents, strides, item })
     }
 
     /// The same with an axis of one cell in front.

@@ -1,8 +1,10 @@
 //! Variables of a snapshot, or single members of their records: what they are, and reads into the caller's memory.
 
 use std::ffi::c_char;
+use std::sync::Arc;
 
 use drystone::array::Target;
+use drystone::format::MAX_NDIM;
 use drystone::format::dtype::DType;
 use drystone::member::{Found, member};
 use drystone::plan::selection::{Axis, Selection};
@@ -28,7 +30,7 @@ pub(crate) struct dry_variable {
 
 /// A variable to be read, whole or one member.
 pub(crate) struct OpenVariable {
-    pub(crate) reading: Reading,
+    pub(crate) reading: Arc<Reading>,
     member: Option<Found>,
     what: String,
 }
@@ -145,7 +147,7 @@ pub(crate) unsafe fn give_report(out: *mut dry_read_report, report: &ReadReport,
 }
 
 /// The variable of a handle.
-pub(crate) fn variable(handle: *const dry_variable) -> Result<std::sync::Arc<OpenVariable>> {
+pub(crate) fn variable(handle: *const dry_variable) -> Result<Arc<OpenVariable>> {
     get(handle)
 }
 
@@ -174,7 +176,7 @@ fn padded(values: &[u64]) -> [u64; 8] {
 
 impl dry_read_options {
     /// The reading with the accuracy that is asked for.
-    fn accurate(&self, reading: &Reading) -> Result<Reading> {
+    fn accurate(&self, reading: &Arc<Reading>) -> Result<Arc<Reading>> {
         let precision = match self.accuracy {
             0 if self.max_error == 0.0 && self.level == 0 => Precision::Exact,
             1 if self.level == 0 => Precision::Absolute(self.max_error),
@@ -187,7 +189,10 @@ impl dry_read_options {
             }
             other => return Err(Failure::invalid(format!("{other} is no accuracy (dry_accuracy)"))),
         };
-        Ok(reading.clone().with_precision(precision)?)
+        if matches!(precision, Precision::Exact) {
+            return Ok(Arc::clone(reading));
+        }
+        Ok(Arc::new(Reading::clone(reading).with_precision(precision)?))
     }
 }
 
@@ -238,18 +243,21 @@ impl OpenVariable {
         let (offset, count) = unsafe {
             (optional_extents(offset, ndim, "the offset")?, optional_extents(count, ndim, "the count")?)
         };
-        let offset = offset.map_or_else(|| vec![0; cells.len()], <[u64]>::to_vec);
-        let rest = || cells.iter().zip(&offset).map(|(n, o)| n.saturating_sub(*o)).collect();
+        let none = [0; MAX_NDIM + 1];
+        let offset = offset.unwrap_or_else(|| none.get(..cells.len()).unwrap_or_default());
+        let rest = || cells.iter().zip(offset).map(|(n, o)| n.saturating_sub(*o)).collect();
         let count = count.map_or_else(rest, <[u64]>::to_vec);
-        let mut selection = Selection::boxed(&offset, &count);
+        let mut axes = Vec::with_capacity(cells.len() + 1);
         match (steps, optional_step(step)?) {
-            (true, Some(start)) => selection.axes.insert(0, Axis { start, step: 1, count: 1 }),
+            (true, Some(start)) => axes.push(Axis { start, step: 1, count: 1 }),
             (true, None) => return Err(Failure::invalid(format!("{} has steps: say which", self.what))),
             (false, Some(_)) => {
                 return Err(Failure::invalid(format!("{} has no steps: give DRY_NO_STEP", self.what)));
             }
             (false, None) => {}
         }
+        axes.extend(offset.iter().zip(&count).map(|(&start, &count)| Axis { start, step: 1, count }));
+        let selection = Selection { axes };
         Ok((selection, count))
     }
 }
@@ -266,7 +274,7 @@ impl OpenVariable {
         size: u64,
         count: u64,
         given: *const dry_read_options,
-    ) -> Result<(Reading, Target<'a>, *mut dry_read_report)> {
+    ) -> Result<(Arc<Reading>, Target<'a>, *mut dry_read_report)> {
         // SAFETY: the caller's promise.
         unsafe {
             let given = options(given)?;
@@ -288,7 +296,7 @@ pub(crate) unsafe extern "C" fn dry_variable_open(
         // SAFETY: pointers as drystone.h says.
         let (name, field, out) =
             unsafe { (path(name)?, optional_text(field, "the member")?, handle_place(out)?) };
-        let reading = container(handle)?.reading(name, field)?;
+        let reading = Arc::new(container(handle)?.reading(name, field)?);
         let member = field.and_then(|field| member(&reading.variable().dtype, field));
         let what = field.map_or_else(|| format!("\"{name}\""), |f| format!("member \"{f}\" of \"{name}\""));
         *out = keep(OpenVariable { reading, member, what });
@@ -419,7 +427,7 @@ pub(crate) unsafe extern "C" fn dry_variable_steps(
 
 /// A read into the caller's memory whose arguments were checked.
 pub(crate) struct Asked<'a> {
-    pub(crate) reading: Reading,
+    pub(crate) reading: Arc<Reading>,
     pub(crate) selection: Selection,
     pub(crate) target: Target<'a>,
     pub(crate) report: *mut dry_read_report,

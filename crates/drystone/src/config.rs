@@ -68,11 +68,20 @@ impl Config {
     ///
     /// Errors: a file that is named and cannot be read, or that says something unknown (`InvalidArgument`, with its place).
     pub(crate) fn find(container: Option<&Path>) -> Result<Option<Config>> {
+        Config::beside(container, container.is_some_and(Path::is_dir))
+    }
+
+    /// [`Config::find`] for a container whose folder is there.
+    pub(crate) fn of_folder(container: &Path) -> Result<Option<Config>> {
+        Config::beside(Some(container), true)
+    }
+
+    fn beside(container: Option<&Path>, is_folder: bool) -> Result<Option<Config>> {
         if let Some(named) = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) {
             return Config::read(Path::new(&named), true).map(Some);
         }
         // The folder above a folder is found by the system, links to it followed; most often there is no file.
-        if container.is_some_and(|path| path.is_dir() && !path.join("..").join(FILE).is_file()) {
+        if container.is_some_and(|path| is_folder && !path.join("..").join(FILE).is_file()) {
             return Ok(None);
         }
         let beside = container.and_then(|path| path.canonicalize().ok().or_else(|| Some(path.to_path_buf())));

@@ -393,6 +393,11 @@ impl Inner {
         self.require_unpinned()
     }
 
+    /// Whether it is the newest snapshot, open for writing.
+    pub(crate) fn is_unpinned(&self) -> bool {
+        self.writable && !self.pinned
+    }
+
     /// Writers go on after the container's handle was closed: for them only the way it was opened counts.
     pub(crate) fn require_unpinned(&self) -> Result<()> {
         if self.pinned {

@@ -123,7 +123,7 @@ fn merged(before: Vec<Reads>, seen: HashMap<u64, BTreeMap<Vec<u64>, u64>>) -> Ve
 impl Inner {
     /// Whether reads through this handle are taken note of.
     pub(crate) fn learns(&self) -> bool {
-        self.require_unpinned().is_ok() && self.config.as_ref().is_none_or(|config| config.learn)
+        self.is_unpinned() && self.config.as_ref().is_none_or(|config| config.learn)
     }
 
     /// The kinds of reads that were seen of a variable, by weight; none where nothing may be learnt.

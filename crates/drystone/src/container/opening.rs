@@ -159,7 +159,7 @@ impl Container {
                 keys::IDENTITY
             )));
         }
-        let config = Config::find(Some(path))?;
+        let config = Config::of_folder(path)?;
         let lending = Config::lending(config.as_ref())?;
         let store = LocalStore::open(path, mode == Mode::Read)?.with_lending(lending);
         let early = mode != Mode::Read

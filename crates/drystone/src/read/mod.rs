@@ -87,7 +87,7 @@ pub struct Reading {
     inner: Arc<Inner>,
     snapshot: Arc<Snapshot>,
     path: String,
-    variable: Variable,
+    variable: Arc<Variable>,
     /// What is read of an element.
     leaves: Vec<Column>,
     /// Size of the (sub-)element that is read.
@@ -121,6 +121,7 @@ impl Container {
                 (found.columns, found.size)
             }
         };
+        let variable = Arc::new(variable);
         let (inner, path, precision) = (self.inner.clone(), path.to_string(), Precision::Exact);
         let shelf = Shelf::of(&inner, &snapshot, &variable, &leaves)?;
         let noted = inner.learns();

@@ -1,5 +1,6 @@
 //! What is likely to be read next comes together with what is read now: `drystone_plan::following` says which variables, this where they lie.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use drystone_format::dtype::DType;
@@ -77,7 +78,7 @@ impl Reading {
     fn of(&self, other: &Variable) -> Reading {
         let leaves = Column::all(&other.dtype);
         let item = other.dtype.item_size();
-        Reading { variable: other.clone(), leaves, item, ..self.clone() }
+        Reading { variable: Arc::new(other.clone()), leaves, item, ..self.clone() }
     }
 
     /// What is wrong with it is said when it is read.
