@@ -279,7 +279,8 @@ Place = tuple[slice, ...]
 
 def chunks(reading: ReadingHandle, key: Any, max_bytes: int) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
     """The pieces of a selection of slices and integers, each read while the one before is used."""
-    return _ahead(_Pieces(reading, key, max_bytes, rows=False).read)
+    pieces = _Pieces(reading, key, max_bytes, rows=False)
+    return _ahead(pieces.read, len(pieces))
 
 
 def in_rows(
@@ -389,8 +390,13 @@ class _Pieces:
 
 def _ahead(
     read: Callable[[int], tuple[Place, npt.NDArray[Any]] | None],
+    count: int,
 ) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
-    """What is read by number, each while the one before is used."""
+    """What is read by number, each while the one before is used; one alone is worth no thread."""
+    if count < 2:
+        if (found := read(0)) is not None:
+            yield found
+        return
     with ThreadPoolExecutor(1, thread_name_prefix="drystone-chunks") as ahead:
         number = 0
         coming: Future[tuple[Place, npt.NDArray[Any]] | None] = ahead.submit(read, number)

@@ -617,3 +617,19 @@ def test_a_place_that_takes_no_folders_is_called_one(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros(3))
     for place in ("/proc/a.dry", "/proc"):
         assert "choose another place" in drystone("import", tmp_path / "a.npy", place, code=6)
+
+
+def test_a_selection_of_one_piece_is_read_without_a_thread(path, monkeypatch):
+    """`drystone diff` started two for each variable: most of its time where there are many small ones."""
+
+    def none(*_, **__):
+        raise AssertionError("a thread for one piece")
+
+    monkeypatch.setattr("drystone.views.ThreadPoolExecutor", none)
+    with dry.create(path) as c:
+        c.create_variable("v", "f4", (3,))[...] = 1
+        c.create_variable("none", "f4", (0, 3))
+        assert [values.tolist() for _, values in c["v"].chunks()] == [[1, 1, 1]]
+        assert list(c["none"].chunks()) == []
+        with pytest.raises(AssertionError):
+            list(c["v"].chunks(max_bytes=4))

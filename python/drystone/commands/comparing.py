@@ -100,7 +100,8 @@ def _values(
     name: str, v: Variable, w: Variable, given: argparse.Namespace, differ: Any, progress: Progress
 ) -> None:
     cells, largest, place = 0, 0.0, None
-    for (box, ours), (_, theirs) in zip(v.chunks(), _alike(v, w), strict=True):
+    for box, ours in v.chunks():
+        theirs = np.asarray(w[box] if box else w[...], w.dtype)
         different = _different(ours, theirs, given)
         if different.any():
             cells += int(different.sum())
@@ -121,12 +122,6 @@ def _values(
             largest=largest,
             first=place,
         )
-
-
-def _alike(v: Variable, w: Variable) -> Any:
-    """The pieces of `w` that are those of `v`."""
-    for box, _ in v.chunks():
-        yield box, np.asarray(w[box], w.dtype) if box else np.asarray(w[...], w.dtype)
 
 
 def _different(ours: Any, theirs: Any, given: argparse.Namespace) -> npt.NDArray[np.bool_]:
