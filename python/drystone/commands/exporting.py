@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drystone import _core, views
+from drystone.commands.dimensions import Axis, Dimensions
 from drystone.commands.formats import SMALL
 from drystone.commands.outcome import Outcome, size, table
 from drystone.commands.progress import Progress
@@ -422,18 +423,17 @@ def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]
         _set(_Attributes(file), dict(c.attrs), "", lost)
         for name, group in c.groups.items():
             _set(_Attributes(file.createGroup(name)), dict(group.attrs), name, lost)
-        for name, v in flat:
-            kind = _of_netcdf(v, name, lost)
-            if kind is None:
-                continue
+        kinds = [(name, v, _of_netcdf(v, name, lost)) for name, v in flat]
+        dimensions = Dimensions()
+        planned = [
+            (name, v, kind, dimensions.of(name.rpartition("/")[0], _axes(c, v)))
+            for name, v, kind in kinds
+            if kind is not None
+        ]
+        dimensions.create(file)
+        for name, v, kind, dims in planned:
             below: Any = file.createGroup(name.rpartition("/")[0]) if "/" in name else file
             shape = _shape(c, v)
-            dims = [
-                _dimension(below, dim, n, v.has_steps and d == 0)
-                for d, (dim, n) in enumerate(zip(_dims(v), shape, strict=True))
-            ]
-            if v.dtype.kind == "S" and v.dtype.itemsize > 1:
-                dims.append(_dimension(below, f"string{v.dtype.itemsize}", v.dtype.itemsize, False))
             attrs = _attrs(v)
             fill = attrs.pop("_FillValue", None)
             if fill is None and kind != "S1" and v._reading().fill is not None and kind is not str:
@@ -457,6 +457,19 @@ def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]
         if c.steps and "step" in file.dimensions and "step" not in file.variables:
             file.createVariable("step", "i8", ("step",))[:] = np.array(c.steps)
     return rows
+
+
+def _axes(c: Container, v: Variable) -> list[Axis]:
+    """The axes of a variable in netCDF; a text of one length is a row of characters."""
+    steps = [True] if v.has_steps else []
+    grows = [*steps, *v.growable]
+    axes = [
+        Axis(name, n, grows=grows[d] if d < len(grows) else False, shares=d < len(steps))
+        for d, (name, n) in enumerate(zip(_dims(v), _shape(c, v), strict=True))
+    ]
+    if v.dtype.kind == "S" and v.dtype.itemsize > 1:
+        axes.append(Axis(f"string{v.dtype.itemsize}", v.dtype.itemsize))
+    return axes
 
 
 class _Converted:
@@ -518,25 +531,3 @@ def _of_netcdf(v: Variable, name: str, lost: list[str]) -> Any:
         return "f4"
     lost.append(f"{name} (netCDF-4 has no {v.dtype})")
     return None
-
-
-def _dimension(group: Any, name: str, length: int, grows: bool) -> str:
-    """A dimension of that name and length, as the group sees it; it is made there if there is none.
-
-    The name has a number behind it if the group or one of its variables has another dimension of that name.
-    """
-    tried, number = name, 1
-    while True:
-        above = group
-        found = None
-        while above is not None and found is None:
-            found = above.dimensions.get(tried)
-            above = above.parent
-        if found is not None and found.isunlimited() == grows and (grows or found.size == length):
-            return tried
-        used = any(tried in variable.dimensions for variable in group.variables.values())
-        if found is None or not (tried in group.dimensions or used):
-            group.createDimension(tried, None if grows else length)
-            return tried
-        number += 1
-        tried = f"{name}_{number}"

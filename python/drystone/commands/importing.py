@@ -168,7 +168,7 @@ def _create(
                 wanted.remove(array)
                 continue
             try:
-                c.create_variable(
+                made = c.create_variable(
                     below + array.path,
                     str if array.dtype.kind == "O" else array.dtype,
                     shape,
@@ -182,6 +182,8 @@ def _create(
                         **({"_step_dim": step_dim} if steps and step_dim != "step" else {}),
                     },
                 )
+                if None in shape and 0 in array.shape:
+                    made.resize(array.shape[own])  # no cell will make it grow
             except UnsupportedError as error:
                 contents.lost.append(f"{array.path} ({error})")
                 wanted.remove(array)

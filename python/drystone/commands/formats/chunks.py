@@ -102,7 +102,8 @@ def reader(dataset: Any, threads: ThreadPoolExecutor, buffers: Buffers) -> Read 
         try:
             values = stored(start)
             return None if values is None else np.frombuffer(values, dtype).reshape(edges)
-        except (OSError, RuntimeError, ValueError, DrystoneError):
+        except (OSError, RuntimeError, ValueError, MemoryError, DrystoneError):
+            # h5py takes a chunk that is not there, in a dataset that has none, for a lack of memory.
             return None
 
     return by_chunks(edges, native(dtype), threads, decoded, dataset.__getitem__)

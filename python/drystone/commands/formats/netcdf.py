@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,34 +24,46 @@ def opened(path: Path) -> Iterator[Contents]:
         file.set_auto_chartostring(False)
         contents = Contents()
         with ExitStack() as stack:
-            _group(file, "", contents, _decoders(path, file, stack))
+            _group(file, "", contents, _inside(path, file, stack))
+            contents.lost.extend(_unused(file, "", contents))
             yield contents
 
 
 _DIMENSION = b"This is a netCDF dimension but not a netCDF variable"
 """What netCDF-4 calls a dataset inside that only stands for a dimension."""
 
-_Decoder = Callable[[str], hdf5.Way | None]
+
+class _Inside:
+    """The HDF5 file that a netCDF-4 file is, where h5py is there."""
+
+    def __init__(self, file: Any, ways: hdf5.Ways) -> None:
+        self._file = file
+        self._ways = ways
+
+    def way(self, path: str, shape: tuple[int, ...]) -> hdf5.Way | None:
+        """What reads a variable without netCDF."""
+        return self._ways.of(self._file[path]) if self.extents(path) == shape else None
+
+    def extents(self, path: str) -> tuple[int, ...] | None:
+        """The cells that a variable has: where it was not written since a dimension grew, fewer than the dimensions say."""
+        if path not in self._file:
+            return None
+        # A variable named like a dimension that is not its own goes by another name inside, where that name is the dimension's.
+        found = self._file[path]
+        is_dimension = bytes(found.attrs.get("NAME", b"")).startswith(_DIMENSION)
+        return None if is_dimension else tuple(found.shape)
 
 
-def _decoders(path: Path, file: Any, stack: ExitStack) -> _Decoder:
-    """What reads a variable without netCDF, by path: where the file is HDF5 inside and h5py is there."""
+def _inside(path: Path, file: Any, stack: ExitStack) -> _Inside | None:
     if not file.data_model.startswith("NETCDF4"):
-        return lambda _: None
+        return None
     try:
         import h5py
 
-        inside = stack.enter_context(h5py.File(path, "r"))
+        found = stack.enter_context(h5py.File(path, "r"))
     except (ImportError, OSError):
-        return lambda _: None
-    ways = hdf5.Ways(path, stack.enter_context(chunks.pool()))
-
-    def reader(name: str) -> hdf5.Way | None:
-        # A variable named like a dimension that is not its own goes by another name inside, where that name is the dimension's.
-        is_dimension = name in inside and bytes(inside[name].attrs.get("NAME", b"")).startswith(_DIMENSION)
-        return ways.of(inside[name]) if name in inside and not is_dimension else None
-
-    return reader
+        return None
+    return _Inside(found, hdf5.Ways(path, stack.enter_context(chunks.pool())))
 
 
 def _pairs(item: Any) -> Iterator[tuple[str, Any]]:
@@ -59,15 +71,25 @@ def _pairs(item: Any) -> Iterator[tuple[str, Any]]:
         yield name, item.getncattr(name)
 
 
-def _group(group: Any, path: str, contents: Contents, decoder: _Decoder) -> None:
+def _group(group: Any, path: str, contents: Contents, inside: _Inside | None) -> None:
     contents.groups[path] = attributes(_pairs(group), path, contents)
     for name, variable in group.variables.items():
-        _variable(f"{path}/{name}" if path else name, variable, contents, decoder)
+        _variable(f"{path}/{name}" if path else name, variable, contents, inside)
     for name, below in group.groups.items():
-        _group(below, f"{path}/{name}" if path else name, contents, decoder)
+        _group(below, f"{path}/{name}" if path else name, contents, inside)
 
 
-def _variable(path: str, variable: Any, contents: Contents, decoder: _Decoder) -> None:
+def _unused(group: Any, path: str, contents: Contents) -> Iterator[str]:
+    """The dimensions that no variable of their group or below has."""
+    below = f"{path}/" if path else ""
+    for name, dimension in group.dimensions.items():
+        if not any(name in (a.dims or ()) for a in contents.arrays if a.path.startswith(below)):
+            yield f"{below}{name} (a dimension of {dimension.size}, which no variable has)"
+    for name, inner in group.groups.items():
+        yield from _unused(inner, f"{below}{name}", contents)
+
+
+def _variable(path: str, variable: Any, contents: Contents, inside: _Inside | None) -> None:
     import netCDF4
 
     texts = variable.dtype is str
@@ -89,7 +111,11 @@ def _variable(path: str, variable: Any, contents: Contents, decoder: _Decoder) -
         return out
 
     is_small = math.prod(variable.shape) * dtype.itemsize <= formats.SMALL
-    way = None if texts or is_small else decoder(path)
+    way = inside.way(path, variable.shape) if inside and not (texts or is_small) else None
+    grows = tuple(dim.isunlimited() for dim in variable.get_dims())
+    extents = inside.extents(path) if inside and any(grows) else None
+    if extents is not None and extents != variable.shape:
+        read = _there(variable, extents, read, dtype)
     contents.arrays.append(
         Array(
             path,
@@ -100,7 +126,32 @@ def _variable(path: str, variable: Any, contents: Contents, decoder: _Decoder) -
             attrs=attrs,
             fill=attrs.get("_FillValue") if dtype.kind in "iufc" else None,
             chunks=tuple(cut) if isinstance(cut, list) else None,
-            grows=tuple(dim.isunlimited() for dim in variable.get_dims()),
+            grows=grows,
             lies=way is not None and way.lies,
         )
     )
+
+
+def _there(variable: Any, extents: tuple[int, ...], read: hdf5.Read, dtype: np.dtype[Any]) -> hdf5.Read:
+    """What reads a variable of which only the first extents are there, by what reads these.
+
+    NetCDF (4.10) gives for others whatever happens to be in memory, where texts or several unlimited dimensions are involved.
+    """
+    import netCDF4
+
+    fill = (
+        ""
+        if dtype.kind == "O"
+        else netCDF4.default_fillvals.get(dtype.str[1:], b"" if dtype.kind == "S" else 0)
+    )
+    if "_FillValue" in variable.ncattrs():
+        fill = variable.getncattr("_FillValue")
+
+    def read_there(box: Box) -> Any:
+        out = np.full([part.stop - part.start for part in box], fill, dtype)
+        there = tuple(slice(part.start, min(part.stop, n)) for part, n in zip(box, extents, strict=True))
+        if all(part.start < part.stop for part in there):
+            out[tuple(slice(0, part.stop - part.start) for part in there)] = read(there)
+        return out
+
+    return read_there
