@@ -86,24 +86,23 @@ def as_same_kind(array: npt.NDArray[Any], dtype: np.dtype[Any], what: str) -> np
 
 def changed(plain: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.bool_]:
     """Which elements a cast to a number, boolean or text of `dtype` changes by more than the last digits of a float."""
+    kind = "f" if dtype.kind == "V" else dtype.kind
+    if plain.dtype.kind == "c" and kind != "c":
+        real: npt.NDArray[np.bool_] = plain.imag == 0
+        return changed(plain.real, dtype) | ~real
     with np.errstate(all="ignore"):
-        match plain.dtype.kind, "f" if dtype.kind == "V" else dtype.kind:
-            case ("S" | "U", "S" | "U"):
-                out = plain.astype(dtype)
-                return np.asarray(np.strings.str_len(out) != np.strings.str_len(plain))
-            case ("c", "f"):
-                return changed(plain.real, dtype) | (plain.imag != 0)
-            case (_, "f" | "c"):
-                out = plain.astype(dtype)
-                return np.isfinite(out.astype("f8") if dtype.kind == "V" else out) != np.isfinite(plain)
-            case ("c", _):
-                return changed(plain.real, dtype) | (plain.imag != 0)
-            case ("f", "i" | "u"):
-                # The first float above the largest integer: what it becomes is another on each processor.
-                beyond = plain >= float(np.iinfo(dtype).max) + 1
-                return np.asarray(plain.astype(dtype) != plain) | beyond
-            case _:
-                return np.asarray(plain.astype(dtype) != plain)
+        out = plain.astype(dtype)
+        differs: npt.NDArray[np.bool_]
+        if kind in "SU":
+            differs = np.strings.str_len(out) != np.strings.str_len(plain)
+        elif kind in "fc":
+            differs = np.isfinite(out.astype("f8") if dtype.kind == "V" else out) != np.isfinite(plain)
+        else:
+            differs = out != plain
+        if plain.dtype.kind == "f" and kind in "iu":
+            # The first float above the largest integer: what it becomes is another on each processor.
+            differs |= plain >= float(np.iinfo(dtype).max) + 1
+    return differs
 
 
 def _converted(plain: npt.NDArray[Any], value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

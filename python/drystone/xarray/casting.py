@@ -106,13 +106,14 @@ class _Cast:
         limits = np.iinfo(self.target)
         if values.dtype.kind in "biu" and not self.packed:
             small = values.astype("u8") if values.dtype.kind == "b" else values
-            return (small < limits.min) | (small > limits.max)
+            beyond: npt.NDArray[np.bool_] = (small < limits.min) | (small > limits.max)
+            return beyond
         packed = values.astype("f8")
         if self.packed:
             packed = (packed - self.offset) / self.scale
         missing = np.isnan(packed)
         whole = np.around(packed)
-        wrong = (whole < float(limits.min)) | (whole >= float(limits.max) + 1)
+        wrong: npt.NDArray[np.bool_] = (whole < float(limits.min)) | (whole >= float(limits.max) + 1)
         if self.packed and self.fill is not None:
             wrong |= whole == np.asarray(self.fill).astype("f8")
         if self.joins and not self.packed:

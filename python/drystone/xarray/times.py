@@ -61,7 +61,7 @@ def as_fine_as_units(variable: xr.Variable) -> xr.Variable:
 
 def _finer(times: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     times = np.asarray(times)
-    finer = times.astype(dtype)
+    finer: npt.NDArray[Any] = times.astype(dtype)
     wrong = ~np.isnat(times) & (finer.astype(times.dtype) != times)
     if wrong.any():
         raise InvalidArgumentError(

@@ -114,14 +114,15 @@ def _variable(path: str, variable: Any, contents: Contents, inside: _Inside | No
     way = inside.way(path, variable.shape) if inside and not (texts or is_small) else None
     grows = tuple(dim.isunlimited() for dim in variable.get_dims())
     extents = inside.extents(path) if inside and any(grows) else None
+    reading = way.read if way else read
     if extents is not None and extents != variable.shape:
-        read = _there(variable, extents, read, dtype)
+        reading = _there(variable, extents, read, dtype)
     contents.arrays.append(
         Array(
             path,
             dtype,
             variable.shape,
-            way.read if way else read,
+            reading,
             dims=tuple(variable.dimensions),
             attrs=attrs,
             fill=attrs.get("_FillValue") if dtype.kind in "iufc" else None,
