@@ -118,7 +118,9 @@ class _Cast:
             wrong |= whole == np.asarray(self.fill).astype("f8")
         if self.joins and not self.packed:
             wrong |= ~missing & (whole != packed)
-        return wrong | (missing & (self.fill is None))
+        if self.fill is None:
+            wrong |= missing
+        return wrong
 
     def _error(self, value: Any) -> DrystoneError:
         shown = repr(value.item() if isinstance(value, np.generic) else value)
