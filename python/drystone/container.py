@@ -6,7 +6,6 @@ import operator
 import os
 import sys
 import time
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,7 +18,7 @@ from drystone import html
 from drystone._core import ContainerHandle
 from drystone.assigning import Assigned
 from drystone.described import Description, Files, Usage, WriterLog
-from drystone.errors import DrystoneWarning, InvalidArgumentError, NotFoundError
+from drystone.errors import InvalidArgumentError, NotFoundError, warn
 from drystone.fragments import Fragment
 from drystone.group import Group
 from drystone.location import local_path, remove_container
@@ -114,7 +113,7 @@ class Container(Group):
 
     def _warn(self) -> None:
         for text in self._handle.take_warnings():
-            _warn(text)
+            warn(text)
 
     @property
     def path(self) -> str:
@@ -207,9 +206,9 @@ class Container(Group):
         version, time, changed, incomplete, notes = self._handle.commit()
         snapshot = Snapshot(version, moment(time), changed, _incomplete(incomplete), tuple(notes))
         for step in snapshot.incomplete:
-            _warn(str(step))
+            warn(str(step))
         for note in notes:
-            _warn(note)
+            warn(note)
         self._warn()
         return snapshot
 
@@ -548,14 +547,6 @@ def _reopen(path: str, uuid: str, version: int, writable: bool = False) -> Conta
 
 def _incomplete(steps: list[tuple[int, int, int, list[int]]]) -> tuple[IncompleteStep, ...]:
     return tuple(IncompleteStep(run, step, nranks, tuple(missing)) for run, step, nranks, missing in steps)
-
-
-def _warn(text: str) -> None:
-    """Warns where the package was called."""
-    level, frame = 1, sys._getframe(0)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("drystone."):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(text, DrystoneWarning, stacklevel=level)
 
 
 def _print_progress(done: int, total: int) -> None:

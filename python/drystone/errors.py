@@ -4,6 +4,9 @@ Each is also the built-in exception that a caller would expect in its place, so 
 dictionaries and files handles them.
 """
 
+import sys
+import warnings
+
 
 class DrystoneError(Exception):
     """Any error of this package."""
@@ -47,3 +50,11 @@ class CancelledError(DrystoneError):
 
 class DrystoneWarning(UserWarning):
     """Something a person should know, although the call succeeded."""
+
+
+def warn(text: str) -> None:
+    """Warn where the package was called."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("drystone."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, DrystoneWarning, stacklevel=level)

@@ -3,6 +3,7 @@
 import pickle
 import re
 import threading
+import warnings
 
 import cftime
 import dask
@@ -377,6 +378,17 @@ def test_an_encoding_that_does_not_hold_the_values_is_refused(path):
     ds.drystone.to_container(path, encoding={"v": {"dtype": "u1", "scale_factor": 2.0}})
     with xr.open_dataset(path, engine="drystone") as back:
         assert back.v.values.tolist() == [0.0, 300.0]  # rounded to even, as asked for
+
+
+def test_what_is_added_in_other_units_is_warned_of(path):
+    weather(0, 2).drystone.to_container(path, step_dim="time")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        weather(2, 2).drystone.to_container(path, append_dim="time")
+    other = weather(4, 1)
+    other.t.attrs["units"] = "degC"
+    with pytest.warns(dry.DrystoneWarning, match="\"t\" is stored in units of 'K'.* 'degC'"):
+        other.drystone.to_container(path, append_dim="time")
 
 
 def test_what_was_written_without_steps_says_how_it_could_be_appended_to(path):

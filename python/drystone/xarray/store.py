@@ -19,7 +19,7 @@ from xarray.core import indexing
 
 from drystone import values
 from drystone.container import Container
-from drystone.errors import ConflictError, InvalidArgumentError
+from drystone.errors import ConflictError, InvalidArgumentError, warn
 from drystone.group import Group
 from drystone.variable import Variable
 from drystone.xarray.arrays import StoredArray, Target
@@ -275,10 +275,15 @@ class DrystoneStore(WritableCFDataStore):
         return start, steps
 
     def _require_same_units(self, name: str, there: Variable, variable: xr.Variable) -> None:
-        """Times are stored in other units where those that are there would not hold them exactly: then they do not join them."""
-        if name not in self.times and "calendar" not in variable.attrs:
-            return
+        """Times are stored in other units where those that are there would not hold them exactly: then they do not join them.
+
+        Of other variables that may be another spelling, so it is a warning.
+        """
         stored, given = there.attrs.get("units"), variable.attrs.get("units")
+        if name not in self.times and "calendar" not in variable.attrs:
+            if stored is not None and given is not None and stored != given:
+                warn(f'"{name}" is stored in units of {stored!r}, what is added to it is in {given!r}')
+            return
         if _unit_of_time(stored) != _unit_of_time(given):
             raise ConflictError(
                 f'"{name}" is stored in "{stored}", in which these times are not whole numbers: round them, or store the '
