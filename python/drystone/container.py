@@ -32,6 +32,7 @@ from drystone.reports import (
     RecoverReport,
     Snapshot,
     VerifyReport,
+    in_words,
     moment,
 )
 from drystone.writer import Writer
@@ -205,8 +206,8 @@ class Container(Group):
             self._assigned.settle(commit=False)
         version, time, changed, incomplete, notes = self._handle.commit()
         snapshot = Snapshot(version, moment(time), changed, _incomplete(incomplete), tuple(notes))
-        for step in snapshot.incomplete:
-            warn(str(step))
+        for text in in_words(snapshot.incomplete):
+            warn(text)
         for note in notes:
             warn(note)
         self._warn()

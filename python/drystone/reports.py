@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from typing import Any, NamedTuple, Self, final
 
 import numpy as np
@@ -24,12 +26,28 @@ class IncompleteStep:
     """Ranks that have not left it."""
 
     def __str__(self) -> str:
+        return self._with_those_to(self.step)
+
+    def _with_those_to(self, last: int) -> str:
         shown = ", ".join(map(str, self.missing[:16])) + (", ..." if len(self.missing) > 16 else "")
         which = f"rank {shown} has" if len(self.missing) == 1 else f"ranks {shown} have"
+        what, verb, them = f"step {self.step}", "is", "it"
+        if last > self.step:
+            what, verb, them = f"steps {self.step} to {last}", "are", "them"
         return (
-            f"step {self.step} of run {self.run} is not visible: {which} not closed it "
+            f"{what} of run {self.run} {verb} not visible: {which} not closed {them} "
             f"({len(self.missing)} of {self.nranks} missing)"
         )
+
+
+def in_words(incomplete: Iterable[IncompleteStep]) -> list[str]:
+    """A sentence for each step, or for several one after another that lack the same ranks."""
+    # What stays the same along such steps.
+    alike = groupby(
+        enumerate(incomplete), lambda at: (at[1].run, at[1].nranks, at[1].missing, at[1].step - at[0])
+    )
+    runs = [[step for _, step in run] for _, run in alike]
+    return [run[0]._with_those_to(run[-1].step) for run in runs]
 
 
 class ErrorBound(NamedTuple):

@@ -91,6 +91,25 @@ def test_steps_do_not_nest_and_puts_need_them(container, T):
                 pass
 
 
+def test_steps_that_lack_the_same_ranks_are_warned_of_together(container, T):
+    # A rank that runs ahead of the others leaves many of them: each had a warning of its own.
+    writers = [container.writer(rank=r, nranks=3) for r in range(3)]
+    for r, steps in enumerate([(0, 1, 2, 3, 5, 6), (), (2, 3)]):
+        for step in steps:
+            with writers[r].step(step):
+                writers[r].put("T", np.array([r], "i4"), offset=r)
+    with pytest.warns(dry.DrystoneWarning) as warned:
+        done = container.commit()
+    assert [i.step for i in done.incomplete] == [0, 1, 2, 3, 5, 6]
+    assert [str(w.message) for w in warned] == [
+        "steps 0 to 1 of run 0 are not visible: ranks 1, 2 have not closed them (2 of 3 missing)",
+        "steps 2 to 3 of run 0 are not visible: rank 1 has not closed them (1 of 3 missing)",
+        "steps 5 to 6 of run 0 are not visible: ranks 1, 2 have not closed them (2 of 3 missing)",
+    ]
+    for w in writers:
+        w.close()
+
+
 def test_a_step_of_several_ranks_waits_for_all_and_the_commit_names_the_missing(container, T):
     writers = [container.writer(rank=r, nranks=3) for r in range(3)]
     assert {w.run for w in writers} == {0}
