@@ -11,6 +11,14 @@ from command_line import drystone
 from drystone.commands import exporting, importing
 
 
+@pytest.fixture(autouse=True)
+def in_the_foreground():
+    """Who starts tests in the background has them ignore SIGINT, as the command then does."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Held:
     pass
 

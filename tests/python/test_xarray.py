@@ -391,6 +391,44 @@ def test_what_is_added_in_other_units_is_warned_of(path):
         other.drystone.to_container(path, append_dim="time")
 
 
+@pytest.mark.parametrize(
+    ("encoding", "other"),
+    [({"dtype": "i8"}, "dtype"), ({"scale_factor": 0.5}, "scale_factor"), ({"_FillValue": 1}, "_FillValue")],
+)
+def test_the_encoding_of_what_is_added_to_cannot_be_changed(path, encoding, other):
+    # Symptom: values were encoded in the way that was named, and cast to the stored dtype without a word.
+    first = xr.Dataset({"v": ("time", np.array([1], "i4")), "w": ("x", [1])})
+    first.drystone.to_container(path, append_dim="time")
+    more = xr.Dataset({"v": ("time", [2]), "w": ("x", [2])})
+    for where in ({"append_dim": "time"}, {"region": {"time": slice(0, 1)}}):
+        with pytest.raises(dry.InvalidArgumentError, match=f'"v", which is stored already, another {other}'):
+            more.drystone.to_container(path, encoding={"v": encoding}, **where)
+    with xr.open_dataset(path, engine="drystone") as ds:
+        assert_identical(ds.load(), first)
+    more.drystone.to_container(path, append_dim="time", encoding={"w": {"dtype": "i2"}})
+    with xr.open_dataset(path, engine="drystone") as ds:
+        assert (ds.v.values.tolist(), ds.w.dtype) == ([1, 2], "i2")
+
+
+def test_the_same_encoding_may_be_named_at_each_step(path):
+    encoding = {
+        "v": {**_PACKED, "transform": "shuffle,zstd:1"},
+        "time": {"transform": "zlib:1"},
+        "n": {"dtype": str},
+    }
+    for step, value in enumerate([1.0, np.nan, 64.5]):
+        one = xr.Dataset({"v": ("time", [value]), "n": ("time", np.array([str(value)], object))})
+        at = np.datetime64("2000-01-01", "ns") + np.timedelta64(6 * step, "h")
+        one.assign_coords(time=[at]).drystone.to_container(path, append_dim="time", encoding=encoding)
+    with xr.open_dataset(path, engine="drystone") as ds:
+        np.testing.assert_array_equal(ds.v.values, [1.0, np.nan, 64.5])
+        assert ds.n.values.tolist() == ["1.0", "nan", "64.5"]
+        assert (np.diff(ds.time.values) == np.timedelta64(6, "h")).all()
+    big = xr.Dataset({"v": ("time", [65.0])}, {"time": np.array(["2000-01-03"], "M8[ns]")})
+    with pytest.raises(dry.ConflictError, match=r"does not hold 65\.0"):
+        big.drystone.to_container(path, append_dim="time", encoding={"v": _PACKED})
+
+
 def test_what_was_written_without_steps_says_how_it_could_be_appended_to(path):
     weather(0, 2).drystone.to_container(path)
     with pytest.raises(dry.ConflictError, match='step_dim="time"'):

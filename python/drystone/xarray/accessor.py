@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Literal
 
+import numpy as np
 import xarray as xr
 from xarray import conventions
 from xarray.backends.common import ArrayWriter
@@ -31,6 +32,9 @@ _OF_VALUES = {
     "_Unsigned",
 }
 
+
+# Of these, what nothing else can stand for.
+_NUMBERS = {"dtype", "scale_factor", "add_offset", "_FillValue"}
 
 _MODES = ("w-", "w", "a", "r+")
 
@@ -183,30 +187,7 @@ def _dump(
         if name == "":
             raise InvalidArgumentError("a name is '': the string must be length 1 or more to be written")
     store.times = {str(name) for name, v in dataset.variables.items() if v.dtype.kind in "mM"}
-    joined = store.get_variables() if store.adds_to_what_is_there else {}
-    for name, variable in variables.items():
-        if store.step_dim in variable.dims and name not in joined and name not in encoding:
-            variables[name] = in_units_for_steps(variable)
-    if store.adds_to_what_is_there:
-        # Values are encoded as those are that they join: times by the same units, and so on.
-        for name, there in joined.items():
-            if name in variables:
-                known = conventions.decode_cf_variable(name, there).encoding
-                variables[name] = variables[name].copy(deep=False)
-                variables[name].encoding = {key: known[key] for key in known.keys() & _OF_VALUES}
-    for name, given in encoding.items():
-        if not isinstance(given, Mapping):
-            raise InvalidArgumentError(
-                f"encoding of {name!r} must be castable to a dictionary, not {given!r}"
-            )
-        if name not in variables:
-            raise NotFoundError(f'encoding= names "{name}", which the dataset has not')
-        variables[name] = variables[name].copy(deep=False)
-        variables[name].encoding = dict(given)
-    variables = {
-        name: checked(str(name), as_fine_as_units(variable), joins=name in joined and name not in encoding)
-        for name, variable in variables.items()
-    }
+    variables = _encoded(variables, store, encoding)
     named = dataset.encoding.get("unlimited_dims", ()) if unlimited_dims is None else unlimited_dims
     grows = [named] if isinstance(named, str) else list(named)
     missing = [dim for dim in grows if dim not in dataset.dims]
@@ -222,6 +203,53 @@ def _dump(
         )
         grows = [dim for dim in grows if dim in dataset.dims]
     store.store(variables, attrs, set(encoding), writer, unlimited_dims=grows)
+
+
+def _encoded(
+    variables: Mapping[Any, xr.Variable], store: DrystoneStore, encoding: Mapping[str, Mapping[str, Any]]
+) -> dict[Any, xr.Variable]:
+    """The variables with the encoding in which each is stored, which holds their values."""
+    there = store.get_variables() if store.adds_to_what_is_there else {}
+    out = {}
+    for name, given in encoding.items():
+        if not isinstance(given, Mapping):
+            raise InvalidArgumentError(
+                f"encoding of {name!r} must be castable to a dictionary, not {given!r}"
+            )
+        if name not in variables:
+            raise NotFoundError(f'encoding= names "{name}", which the dataset has not')
+    for name, variable in variables.items():
+        encoded, joins = variable.copy(deep=False), name in there
+        if joins:
+            # Values are encoded as those are that they join: times by the same units, and so on.
+            known = conventions.decode_cf_variable(name, there[name]).encoding
+            encoded.encoding = {key: known[key] for key in known.keys() & _OF_VALUES}
+        if joins and name in encoding and store.joins(variable.dims):
+            _require_stored(str(name), encoding[name], encoded.encoding)
+        elif name in encoding:
+            encoded.encoding, joins = dict(encoding[name]), False
+        if not joins and store.step_dim in variable.dims:
+            encoded = in_units_for_steps(encoded)
+        out[name] = checked(str(name), as_fine_as_units(encoded), joins=joins)
+    return out
+
+
+def _require_stored(name: str, given: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+    """Refuse an encoding that gives values other numbers than those that they join have."""
+    other = [key for key in sorted(given.keys() & _NUMBERS) if not _is_same(key, given[key], stored.get(key))]
+    if other:
+        raise InvalidArgumentError(
+            f'encoding= gives "{name}", which is stored already, another {", ".join(other)}'
+        )
+
+
+def _is_same(key: str, given: Any, stored: Any) -> bool:
+    if given is None or stored is None:
+        return given is None
+    if key == "dtype":
+        return given is str or np.dtype(given) == stored
+    numbers = np.asarray(given).dtype.kind in "iufc"
+    return bool(np.array_equal(given, stored, equal_nan=numbers))
 
 
 def _finish(_: Any, adding: Addition) -> None:

@@ -12,7 +12,7 @@ from xarray.backends.common import BackendArray
 from xarray.coding.strings import create_vlen_dtype
 from xarray.core import indexing
 
-from drystone import assigning, selection, views
+from drystone import assigning, selection, values, views
 from drystone.container import Container
 from drystone.selection import Listed, Rule, Run, Wanted
 from drystone.variable import Variable
@@ -97,7 +97,7 @@ class Target:
         runs = [leg for leg in wanted.legs if isinstance(leg, Run)]
         array = np.asarray(value)
         if self.dtype.kind != "O" and array.dtype != self.dtype:
-            array = array.astype(self.dtype)
+            array = values.as_same_kind(array, self.dtype, f'"{self._path}"')
         start = [run.start + first for run, first in zip(runs, self._start, strict=True)]
         box = np.broadcast_to(array, wanted.shape).reshape([run.count for run in runs])
         if self._steps is None:

@@ -68,6 +68,10 @@ class DrystoneStore(WritableCFDataStore):
         """Whether steps are appended or a region is written."""
         return self._append or bool(self._region)
 
+    def joins(self, dims: Iterable[Any]) -> bool:
+        """Whether what has these dimensions is added to what is there, and does not take its place."""
+        return bool(self._region) or (self._append and self.step_dim in dims)
+
     def close(self) -> None:
         """Close the container, if it is the store's."""
         if self._owned:
@@ -208,7 +212,7 @@ class DrystoneStore(WritableCFDataStore):
                 f'"{name}" has the dimensions {dims}: steps come first; ds.transpose("{self.step_dim}", ...)'
             )
         there = self._group.variables.get(name)
-        if self._region or (self._append and there is not None and steps):
+        if self._region or (there is not None and self.joins(dims)):
             return path, self._place(name, there, variable, dims), variable
         if there is not None and not _fits(there, dims, variable, self.step_dim):
             self._group.delete(name)
