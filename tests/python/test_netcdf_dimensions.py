@@ -70,11 +70,15 @@ def test_dimensions_of_no_variable_are_named(tmp_path, capsys):
         f.createDimension("nv", 2)
         f.createGroup("g").createDimension("w", 9)
         f.createVariable("a", "f4", ("x",))[:] = [1, 2, 3]
+        f.createDimension("ragged", 4)
+        f.createVariable("lists", f.createVLType("i4", "list_of_i4"), ("ragged",))
     there_and_back(tmp_path)
     told = capsys.readouterr().err
     assert "nv (a dimension of 2, which no variable has)" in told
     assert "g/w (a dimension of 9" in told
     assert "x (a dimension" not in told
+    assert "lists (a list of any length" in told
+    assert "ragged (a dimension" not in told, "a variable has it, though that is not taken over"
 
 
 @pytest.mark.parametrize("compressed", [False, True])

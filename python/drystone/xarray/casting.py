@@ -97,17 +97,13 @@ class _Cast:
             return np.broadcast_to(texts, values.size).reshape(values.shape)
         if (source in "SU") != (target in "SU"):
             return np.ones(values.shape, bool)
-        if target in "iu" and source not in "c":
+        if target in "iu" and (source == "f" or self.packed):
             return self._beyond(values)
         return changed(values, self.target)
 
     def _beyond(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """What is no integer of the target; missing values where there is no number for them."""
         limits = np.iinfo(self.target)
-        if values.dtype.kind in "biu" and not self.packed:
-            small = values.astype("u8") if values.dtype.kind == "b" else values
-            beyond: npt.NDArray[np.bool_] = (small < limits.min) | (small > limits.max)
-            return beyond
         packed = values.astype("f8")
         if self.packed:
             packed = (packed - self.offset) / self.scale

@@ -107,7 +107,7 @@ def _variable(
         return
     dtype = np.dtype(_TYPES[about["Type"]])
     many = int(about["AvailableStepsCount"]) > 1
-    present = sorted(shapes)
+    present = {step: number for number, step in enumerate(sorted(shapes))}
     if many and len(present) != int(about["AvailableStepsCount"]):
         contents.lost.append(
             f"{name} (it says that {about['AvailableStepsCount']} steps have it, {len(present)} do)"
@@ -130,7 +130,7 @@ def _variable(
         for place, step in enumerate(range(first.start, first.stop)):
             if many and step not in shapes:
                 continue
-            number = present.index(step) if many else 0
+            number = present[step] if many else 0
             there = shapes[step] if many else shape
             part = [max(0, min(p.stop, n) - p.start) for p, n in zip(own, there, strict=True)]
             if single:

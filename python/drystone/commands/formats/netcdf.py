@@ -25,7 +25,7 @@ def opened(path: Path) -> Iterator[Contents]:
         contents = Contents()
         with ExitStack() as stack:
             _group(file, "", contents, _inside(path, file, stack))
-            contents.lost.extend(_unused(file, "", contents))
+            contents.lost.extend(_unused(file, ""))
             yield contents
 
 
@@ -79,14 +79,19 @@ def _group(group: Any, path: str, contents: Contents, inside: _Inside | None) ->
         _group(below, f"{path}/{name}" if path else name, contents, inside)
 
 
-def _unused(group: Any, path: str, contents: Contents) -> Iterator[str]:
+def _unused(group: Any, below: str) -> Iterator[str]:
     """The dimensions that no variable of their group or below has."""
-    below = f"{path}/" if path else ""
+    used = _used(group)
     for name, dimension in group.dimensions.items():
-        if not any(name in (a.dims or ()) for a in contents.arrays if a.path.startswith(below)):
+        if name not in used:
             yield f"{below}{name} (a dimension of {dimension.size}, which no variable has)"
     for name, inner in group.groups.items():
-        yield from _unused(inner, f"{below}{name}", contents)
+        yield from _unused(inner, f"{below}{name}/")
+
+
+def _used(group: Any) -> set[str]:
+    own = (variable.dimensions for variable in group.variables.values())
+    return set().union(*own, *map(_used, group.groups.values()))
 
 
 def _variable(path: str, variable: Any, contents: Contents, inside: _Inside | None) -> None:
