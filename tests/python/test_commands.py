@@ -1,7 +1,9 @@
 """`drystone import`, `export`, `diff`, `plot` and `du` on files as their own packages write them."""
 
+import contextlib
 import csv
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -253,6 +255,74 @@ def test_adios_whose_index_is_gone_is_not_an_empty_file(tmp_path, path):
     index = tmp_path / "a.bp/md.idx"
     index.write_bytes(index.read_bytes()[:100])
     assert "its index is damaged" in drystone("import", tmp_path / "a.bp", path, code=4)
+
+
+DAMAGED = [
+    ("BP3", "a.bp.dir/a.bp.0", 70_000, "cut off"),
+    ("BP4", "a.bp/data.0", 70_000, "cut off"),
+    ("BP5", "a.bp/data.0", 70_000, "cut off"),
+    ("BP4", "a.bp/md.0", 700, "cannot be read"),
+    ("BP5", "a.bp/md.idx", 0, "crashed"),
+    ("BP5", "a.bp/mmd.0", 723, "crashed"),
+]
+
+
+@pytest.mark.parametrize(("engine", "file", "cut", "says"), DAMAGED)
+def test_damaged_adios_is_a_message_and_leaves_nothing(tmp_path, path, monkeypatch, engine, file, cut, says):
+    """adios2 ended the process of `drystone import`, or waited for ever for more of a file, and half a container stayed."""
+    adios2 = pytest.importorskip("adios2")
+    from drystone.commands.formats import apart
+
+    monkeypatch.setattr(apart, "_STARVED_S", 1)
+    io = adios2.Adios().declare_io("out")
+    io.set_engine(engine)
+    with adios2.Stream(io, str(tmp_path / "a.bp"), "w") as s:
+        for t in range(3):
+            s.begin_step()
+            s.write("T", np.arange(6000.0).reshape(200, 30) + t, [200, 30], [0, 0], [200, 30])
+            s.write("n", np.arange(7, dtype="i4"), [7], [0], [7])
+            s.end_step()
+    damaged = tmp_path / file
+    damaged.write_bytes(damaged.read_bytes()[:cut])
+    before = sorted(tmp_path.iterdir())
+    said = drystone("import", tmp_path / "a.bp", path, code=4)
+    assert says in said
+    assert str(tmp_path / "a.bp") in said
+    assert said.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_what_reads_apart_ends_with_the_block(tmp_path, monkeypatch):
+    """Also where it works for ever without a word, and its errors are those of the reader."""
+    from drystone.commands.formats import Array, Contents, apart
+
+    @contextlib.contextmanager
+    def reading(path, asker):
+        def read(box):
+            if box == (slice(0, 2),):
+                out = asker.room((2,), np.dtype("i4"))
+                out[:] = pids
+                return out
+            if box == ():
+                return np.array(["text"], object)
+            if box == (slice(0, 0),):
+                raise KeyError("nothing there")
+            while True:
+                pass
+
+        pids = os.getpid(), os.getppid()
+        yield Contents(arrays=[Array("pids", np.dtype("i4"), (2,), read)])
+
+    with apart.opened(reading, tmp_path, "a package") as contents:
+        read = contents.arrays[0].read
+        pid, parent = read((slice(0, 2),))
+        assert (parent, read(()).tolist()) == (os.getpid(), ["text"])
+        with pytest.raises(KeyError, match="nothing there"):
+            read((slice(0, 0),))
+        monkeypatch.setattr(apart, "_SILENT_S", 0.5)
+        with pytest.raises(dry.CorruptError, match="does not come back"):
+            read((slice(0, 1),))
+    assert not Path(f"/proc/{pid}").exists()
 
 
 def test_npy_goes_in_and_out(tmp_path, path):

@@ -7,14 +7,14 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from drystone.commands import formats
-from drystone.commands.formats import READERS, Array, Box, Contents, boxes, format_of, reader
+from drystone.commands.formats import READERS, SMALL, Array, Box, Contents, boxes, format_of, reader
 from drystone.commands.outcome import Outcome, size, table
 from drystone.commands.progress import Progress
 from drystone.container import Container
@@ -116,9 +116,15 @@ def _copy(
     with Progress(sum(a.nbytes for a in wanted)) as progress:
         _create(c, below, contents, wanted, given, step_dim)
         with c.writer() as w, ThreadPoolExecutor(1) as ahead:
-            for array in wanted:
+            for array, following in zip_longest(wanted, wanted[1:]):
                 steps = _has_steps(array, step_dim)
                 for box, values in _read_ahead(array, ahead):
+                    if (
+                        following is not None
+                        and following.ask
+                        and max(array.nbytes, following.nbytes) <= SMALL
+                    ):
+                        following.ask(tuple(slice(0, n) for n in following.shape))
                     _put(w, below + array.path, box, values, steps, array.present)
                     progress.add(values.nbytes)
                 copied.append(
@@ -233,7 +239,7 @@ def _fill(array: Array) -> Any:
 
 def _read_ahead(array: Array, ahead: ThreadPoolExecutor) -> Iterator[tuple[Box, npt.NDArray[Any]]]:
     """Each box, while the next is being read, if it has to be, and that takes a while."""
-    if array.lies or array.nbytes <= formats.SMALL:
+    if array.lies or array.nbytes <= SMALL:
         for box in boxes(array.shape, None, array.dtype.itemsize, _MOST_LYING):
             yield box, _read(array, box)
         return

@@ -36,6 +36,8 @@ class Array:
     grows: tuple[bool, ...] = ()
     present: frozenset[int] | None = None
     """The steps that have it, if not all."""
+    ask: Callable[[Box], None] | None = None
+    """Has a box read by others meanwhile, if it is the next of the file that is read."""
     lies: bool = False
     """Whether a box that is whole rows is given where it lies in the file, which takes no memory of the process."""
 

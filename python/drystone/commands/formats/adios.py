@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from drystone.commands.formats import Array, Box, Contents, attributes
+from drystone.commands.formats import Array, Box, Contents, apart, attributes
 from drystone.errors import CorruptError
 
 STEP = "step"
@@ -27,15 +27,20 @@ _TYPES = {
 }  # fmt: skip
 
 
+def opened(path: Path) -> AbstractContextManager[Contents]:
+    """The contents of a file or folder; read apart, since adios2 crashes on some that are damaged, and waits for ever on others."""
+    return apart.opened(_opened, path, "adios2")
+
+
 @contextmanager
-def opened(path: Path) -> Iterator[Contents]:
-    """The contents of a file or folder."""
+def _opened(path: Path, asker: apart.Asker) -> Iterator[Contents]:
     import adios2
 
     try:
-        file = adios2.FileReader(str(path))
-    except (RuntimeError, ValueError) as error:
-        raise CorruptError(f"{path} cannot be read by adios2: {_plain(error)}") from None
+        with _plainly():
+            file = adios2.FileReader(str(path))
+    except RuntimeError as error:
+        raise CorruptError(f"{path} cannot be read by adios2: {error}") from None
     with file:
         contents = Contents(step_dim=STEP)
         steps, variables = file.num_steps(), file.available_variables()
@@ -48,24 +53,25 @@ def opened(path: Path) -> Iterator[Contents]:
                 owner, own = "", name
             pairs.setdefault(owner, []).append((own, file.read_attribute(name)))
         contents.groups[""] = attributes(pairs[""], "", contents)
-        shapes = _shapes(path) if steps > 1 else {}
+        shapes = _shapes(path, asker) if steps > 1 else {}
         for name, about in variables.items():
             why = _no_path(name, variables)
             if why:
                 contents.lost.append(f"{name!r} ({why})")
                 continue
             attrs = attributes(pairs.get(name, []), name, contents)
-            _variable(file, name, about, steps, shapes.get(name, {}), attrs, contents)
+            _variable(file, asker, name, about, steps, shapes.get(name, {}), attrs, contents)
         yield contents
 
 
-def _shapes(path: Path) -> dict[str, dict[int, tuple[int, ...]]]:
+def _shapes(path: Path, asker: apart.Asker) -> dict[str, dict[int, tuple[int, ...]]]:
     """The shape of each variable in each step that has it."""
     import adios2
 
     found: dict[str, dict[int, tuple[int, ...]]] = {}
-    with adios2.Stream(str(path), "r") as stream:
+    with _plainly(), adios2.Stream(str(path), "r") as stream:
         for step, _ in enumerate(stream.steps()):
+            asker.alive()
             for name, about in stream.available_variables().items():
                 found.setdefault(name, {})[step] = _shape(about)
     return found
@@ -90,6 +96,7 @@ def _no_path(name: str, variables: Any) -> str:
 
 def _variable(
     file: Any,
+    asker: apart.Asker,
     name: str,
     about: dict[str, str],
     steps: int,
@@ -126,19 +133,27 @@ def _variable(
     def read(box: Box) -> Any:
         first, own = (box[0], box[1:]) if many else (slice(0, 1), box)
         counts = [part.stop - part.start for part in own]
-        out = np.full((first.stop - first.start, *counts), "" if dtype.kind == "O" else fill or 0, dtype)
+        out = asker.room((first.stop - first.start, *counts) if many else counts, dtype)
+        rows = out if many else out[None]
+        missing = "" if dtype.kind == "O" else fill or 0
         for place, step in enumerate(range(first.start, first.stop)):
+            row = rows[place]
             if many and step not in shapes:
+                rows[place] = missing
                 continue
             number = present[step] if many else 0
             there = shapes[step] if many else shape
             part = [max(0, min(p.stop, n) - p.start) for p, n in zip(own, there, strict=True)]
             if single:
-                out[place] = _value(file, name, number, dtype)
-            elif 0 not in part:
-                value = _box(file, name, [p.start for p in own], part, number, dtype)
-                out[place][tuple(slice(0, n) for n in part)] = np.asarray(value).reshape(part)
-        return out if many else out[0] if counts else out.reshape(())
+                rows[place] = _value(file, name, number, dtype)
+            elif part == counts and dtype.kind != "O":
+                _box(file, name, [p.start for p in own], part, number, row)
+            else:
+                row[...] = missing
+                if 0 not in part:
+                    value = _box(file, name, [p.start for p in own], part, number, np.empty(part, dtype))
+                    row[tuple(slice(0, n) for n in part)] = value
+        return out
 
     dims = (STEP, *(f"{name.lstrip('/').replace('/', '_')}_{d}" for d in range(len(shape)))) if many else None
     contents.arrays.append(
@@ -162,16 +177,15 @@ def _value(file: Any, name: str, number: int, dtype: np.dtype[Any]) -> Any:
     if dtype.kind == "O":
         with _plainly():
             return file.read(name, step_selection=[number, 1])
-    return _box(file, name, [], [], number, dtype).ravel()[0]
+    return _box(file, name, [], [], number, np.empty(1, dtype))[0]
 
 
 def _box(
-    file: Any, name: str, start: list[int], count: list[int], number: int, dtype: np.dtype[Any]
+    file: Any, name: str, start: list[int], count: list[int], number: int, out: npt.NDArray[Any]
 ) -> npt.NDArray[Any]:
-    """A box of a step. Not by `read`, which knows no complex numbers."""
+    """A box of a step, into an array. Not by `read`, which knows no complex numbers."""
     import adios2
 
-    out = np.empty(count or 1, dtype)
     with _plainly():
         variable = file.inquire_variable(name)
         variable.set_step_selection([number, 1])
