@@ -297,7 +297,7 @@ class Container(Group):
     def batch(self) -> Iterator[Self]:
         """Collect what is created, renamed, deleted, linked, resized and set inside `with`: one commit for all.
 
-        An exception inside drops it all.
+        An exception inside drops it all. Values are put to what it makes when it has ended.
         """
         self._handle.begin_batch()
         try:

@@ -211,6 +211,46 @@ def test_a_batch_that_fails_leaves_nothing(container):
     container.create_variable("v", "f4")
 
 
+def test_what_is_put_within_a_batch_goes_to_no_other_variable(container):
+    """The new variable was "there is no variable"; what was put to the one in place of another was lost when the batch ended."""
+    container.create_variable("old", "i4", shape=(2,))
+    container.create_variable("same", "i4", shape=(2,))
+    with container.writer() as w, container.batch():
+        container.create_variable("new", "i4", shape=(2,))
+        container.link("also", "new")
+        container.delete("old")
+        container.create_variable("old", "i4", shape=(2,))
+        for name, why in {"new": "makes", "also": "makes", "old": "replaces"}.items():
+            with pytest.raises(
+                dry.InvalidArgumentError, match=f'batch .* {why} the variable "{name}".*when it ends'
+            ):
+                w.put(name, [1, 2])
+        container.rename("old", "moved")
+        with pytest.raises(dry.InvalidArgumentError, match='takes away the variable "old"'):
+            w.put("old", [1, 2])
+        with pytest.raises(dry.NotFoundError, match="no variable"):
+            w.put("none", [1, 2])
+        w.put("same", [3, 4])
+    with container.writer() as w:
+        w.put("also", [1, 2])
+    assert [list(container[name][...]) for name in ("new", "moved", "same")] == [[1, 2], [0, 0], [3, 4]]
+
+
+def test_a_variable_of_a_batch_shows_nothing_of_others(container, path):
+    """It had the number that the next variable gets: another process's, whose cells were read."""
+    with container.batch():
+        container.create_variable("mine", "i4", shape=(2,))
+        with dry.open(path, mode="r+") as other:
+            other.create_variable("theirs", "i4", shape=(2,))
+            with other.writer() as w:
+                w.put("theirs", [1, 2])
+        container.refresh()
+        assert list(container["mine"][...]) == [0, 0]
+        with container.writer() as w:
+            w.put("theirs", [3, 4])
+    assert [list(container[name][...]) for name in ("mine", "theirs")] == [[0, 0], [3, 4]]
+
+
 @pytest.mark.parametrize("star", [None, "*"])
 def test_growable_extents_grow_as_blocks_are_put(container, star):
     V = container.create_variable("v", "i4", shape=(star, 3), fill_value=-1)

@@ -310,7 +310,8 @@ dry_status dry_delete(dry_container *container, const char *path);
 /** Makes `path` stand for `target`. */
 dry_status dry_link(dry_container *container, const char *path, const char *target);
 
-/** Collects the changes of the schema that follow on this handle, until dry_end_batch makes them one commit. */
+/** Collects the changes of the schema that follow on this handle, until dry_end_batch makes them one commit.
+ *  Values are put to what it makes when it has ended. */
 dry_status dry_begin_batch(dry_container *container);
 
 /** `commit` 0 forgets what was collected. */

@@ -65,6 +65,20 @@ impl Batch {
     }
 }
 
+impl Batch {
+    /// What the batch does to the variable at a path, if it stands for another one, or for none, once the batch has ended.
+    fn what_becomes_of(&self, path: &str) -> Option<&'static str> {
+        let one = |v: &Variable| (v.id, v.uid);
+        let (before, after) = (self.base.resolve(path).map(one), self.preview.resolve(path).map(one));
+        match (before, after) {
+            _ if before == after => None,
+            (None, _) => Some("makes"),
+            (_, None) => Some("takes away"),
+            _ => Some("replaces"),
+        }
+    }
+}
+
 fn apply_all(ops: &[SchemaOp], schema: &mut Schema, version: u64) -> Result<bool> {
     let mut changed = false;
     for op in ops {
@@ -379,6 +393,15 @@ impl Inner {
     /// Whether there is a newer snapshot than the handle's.
     pub(crate) fn is_outdated(&self) -> Result<bool> {
         head::has_newer(self.store.as_ref(), self.snapshot().version())
+    }
+
+    /// Refuses what is put to a variable that is there only when the open batch has ended, or is another one then.
+    pub(crate) fn require_settled(&self, path: &str) -> Result<()> {
+        let batch = lock(&self.batch);
+        let Some(what) = batch.as_ref().and_then(|batch| batch.what_becomes_of(path)) else { return Ok(()) };
+        Err(Error::invalid(format!(
+            "the batch that is open {what} the variable \"{path}\", which is done when it ends: put to it then"
+        )))
     }
 
     pub(crate) fn require_open(&self) -> Result<()> {

@@ -209,6 +209,25 @@ fn a_closed_or_read_only_handle_says_so() {
     }
 }
 
+/// A variable of a batch was "there is no variable"; what was put to one in the place of another was lost when the batch ended.
+#[test]
+fn what_is_put_within_a_batch_goes_to_no_other_variable() {
+    let c = with_variable();
+    let w = solo(&c);
+    let put = |path: &str| w.put(path, &f4(), &dense(&bytes(&[1.0]), &[], 4), None, None).err();
+    c.begin_batch().unwrap();
+    c.apply(vec![create("new", f4(), &[], |_| ()), SchemaOp::Link("also".into(), "new".into())]).unwrap();
+    told(put("new"), ErrorKind::InvalidArgument, &["batch", "makes the variable \"new\"", "when it ends"]);
+    told(put("/also/"), ErrorKind::InvalidArgument, &["makes the variable \"also\""]);
+    c.apply(vec![SchemaOp::Delete("once".into())]).unwrap();
+    told(put("once"), ErrorKind::InvalidArgument, &["takes away the variable \"once\""]);
+    c.apply(vec![create("once", f4(), &[], |_| ())]).unwrap();
+    told(put("once"), ErrorKind::InvalidArgument, &["replaces the variable \"once\""]);
+    told(put("nowhere"), ErrorKind::NotFound, &["no variable"]);
+    c.end_batch(true).unwrap();
+    assert_eq!([put("also"), put("once")], [None, None]);
+}
+
 /// Symptom to expect: none. A program that dies in a step leaves what it had ended before, and the next one starts there.
 #[test]
 fn a_writer_that_dies_in_a_step_leaves_the_steps_before_it() {

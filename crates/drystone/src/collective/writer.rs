@@ -243,6 +243,7 @@ impl TeamWriter {
 
     /// A variable, which another process may have just created.
     fn variable(&self, path: &str) -> Result<Variable> {
+        self.container.inner.require_settled(path)?;
         match self.container.variable(path) {
             Err(e) if e.kind() == ErrorKind::NotFound && !self.container.is_closed() => {
                 self.container.refresh()?;

@@ -110,7 +110,8 @@ impl Container {
         let path = Self::normal_path(path);
         let variable = match snapshot.schema.resolve(path) {
             Some(v) => v.clone(),
-            None => self.variable(path)?, // in the open batch, or the error
+            // In the open batch, or the error. No cell of the snapshot has the id; that of the batch may be another's meanwhile.
+            None => Variable { id: snapshot.schema.next_id, ..self.variable(path)? },
         };
         let (leaves, item) = match field {
             None => (Column::all(&variable.dtype), variable.dtype.item_size()),

@@ -340,6 +340,7 @@ impl Writer {
     fn variable(&self, path: &str) -> Result<Arc<Variable>> {
         let inner = &self.shared.inner;
         let path = path.trim_matches('/');
+        inner.require_settled(path)?;
         let snapshot = inner.snapshot();
         {
             let mut named = lock(&self.shared.named);
