@@ -133,3 +133,10 @@ def test_a_value_that_contains_itself_is_refused(container):
 def test_names_are_texts(container):
     with pytest.raises(dry.InvalidArgumentError, match="name of an attribute"):
         container.attrs[3] = 1
+
+
+def test_a_name_is_not_empty(owner):
+    for act in (lambda: owner.attrs.__setitem__("", 1), lambda: owner.attrs.update({"a": 1, "": 2})):
+        with pytest.raises(dry.InvalidArgumentError, match="the empty name"):
+            act()
+    assert dict(owner.attrs) == {}

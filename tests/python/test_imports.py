@@ -175,3 +175,11 @@ def test_a_damaged_file_is_a_message_with_its_name(tmp_path, path, text):
     (tmp_path / "bad.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + text.encode())
     assert "bad.h5 cannot be read" in drystone("import", tmp_path / "bad.h5", path, code=6)
     assert not path.exists()
+
+
+def test_an_attribute_without_a_name_is_lost(tmp_path, path):
+    array = zarr.create_array(str(tmp_path / "a.zarr"), shape=(2,), dtype="i4")
+    array.attrs.update({"": 1, "units": "K"})
+    assert imported(tmp_path / "a.zarr", path) == ["an attribute of a without a name"]
+    with dry.open(path) as c:
+        assert dict(c["a"].attrs) == {"units": "K"}

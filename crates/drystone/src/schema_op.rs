@@ -148,6 +148,7 @@ fn make_parents(schema: &mut Schema, path: &str) -> Result<bool> {
 
 fn validate(path: &str, new: &NewVariable) -> Result<Transform> {
     let bad = |why: String| Error::invalid(format!("variable \"{path}\": {why}"));
+    check_attrs(path, new.attrs.keys())?;
     new.dtype.validate().map_err(|why| bad(format!("dtype {}: {why}", new.dtype)))?;
     let ndim = new.shape.len();
     if ndim > MAX_NDIM {
@@ -269,12 +270,24 @@ fn difference(old: &Variable, new: &Variable) -> Option<String> {
     Some(format!("attribute \"{}\"", changed.0))
 }
 
+/// Names that are set. What has an empty one, as commits could, keeps it until it is removed.
+fn check_attrs<'a>(path: &str, mut names: impl Iterator<Item = &'a String>) -> Result<()> {
+    if !names.any(String::is_empty) {
+        return Ok(());
+    }
+    let owner = if path.is_empty() { "the container".into() } else { format!("\"{path}\"") };
+    Err(Error::invalid(format!(
+        "an attribute of {owner} has the empty name; give it one (HDF5 and netCDF have none either)"
+    )))
+}
+
 fn create_group(schema: &mut Schema, path: &str, attrs: &Attrs) -> Result<bool> {
     if path.is_empty() {
         let changes = attrs.iter().map(|(k, v)| (k.clone(), Some(v.clone()))).collect();
         return set_attrs(schema, path, &changes);
     }
     let path = checked(path, "group")?;
+    check_attrs(path, attrs.keys())?;
     if schema.names.contains_key(path) {
         return Err(Error::conflict(format!("\"{path}\" exists and is no group; choose another name")));
     }
@@ -304,6 +317,7 @@ fn attrs_of<'a>(schema: &'a mut Schema, path: &str) -> Result<&'a mut Attrs> {
 }
 
 fn set_attrs(schema: &mut Schema, path: &str, changes: &BTreeMap<String, Option<Value>>) -> Result<bool> {
+    check_attrs(path, changes.iter().filter(|(_, value)| value.is_some()).map(|(name, _)| name))?;
     let attrs = attrs_of(schema, path)?;
     let mut changed = false;
     for (key, value) in changes {

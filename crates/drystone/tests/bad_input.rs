@@ -9,6 +9,7 @@ use std::sync::Arc;
 use drystone::format::dtype::{DType, Scalar};
 use drystone::format::identity::Identity;
 use drystone::format::keys;
+use drystone::format::value::Value;
 use drystone::plan::selection::{Axis, Selection};
 use drystone::store::{MemoryStore, PutMode, Store, StoreExt};
 use drystone::{Adopt, Container, CreateOptions, Error, ErrorKind, Mode, SchemaOp, Writer, WriterOptions};
@@ -207,6 +208,25 @@ fn a_closed_or_read_only_handle_says_so() {
     for error in closed {
         told(error, ErrorKind::InvalidArgument, &["closed"]);
     }
+}
+
+/// Attributes without a name were kept, which neither HDF5 nor netCDF have.
+#[test]
+fn an_attribute_has_a_name() {
+    let c = with_variable();
+    let nameless = || [(String::new(), Value::Int(1))].into();
+    let set = |path: &str| SchemaOp::SetAttrs(path.into(), [(String::new(), Some(Value::Int(1)))].into());
+    for (op, owner) in [
+        (set(""), "the container"),
+        (set("once"), "\"once\""),
+        (SchemaOp::CreateGroup(String::new(), nameless()), "the container"),
+        (SchemaOp::CreateGroup("group".into(), nameless()), "\"group\""),
+        (create("new", f4(), &[], |v| v.attrs = nameless()), "\"new\""),
+    ] {
+        told(c.apply(vec![op]).err(), ErrorKind::InvalidArgument, &["attribute", owner, "empty name"]);
+    }
+    let remove = SchemaOp::SetAttrs("once".into(), [(String::new(), None)].into());
+    told(c.apply(vec![remove]).err(), ErrorKind::NotFound, &["no attribute"]);
 }
 
 /// A variable of a batch was "there is no variable"; what was put to one in the place of another was lost when the batch ended.

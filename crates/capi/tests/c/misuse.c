@@ -105,6 +105,8 @@ int main(void) {
     FAILS(DRY_INVALID_ARGUMENT, "cannot name", dry_create_variable(c, "a//b", &options));
     OK(dry_create_variable(c, "v", &options));
     FAILS(DRY_INVALID_ARGUMENT, "no batch", dry_end_batch(c, 1));
+    FAILS(DRY_INVALID_ARGUMENT, "\"v\" has the empty name", dry_set_text_attribute(c, "v", "", "K"));
+    FAILS(DRY_INVALID_ARGUMENT, "the container has the empty name", dry_set_attribute(c, "", "", DRY_FLOAT64, 0, NULL, data, 8));
 
     /* Memories that do not fit. */
     OK(dry_writer_open(c, NULL, &w));

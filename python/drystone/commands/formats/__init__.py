@@ -169,6 +169,9 @@ def attributes(pairs: Any, where: str, contents: Contents) -> dict[str, Any]:
     """Attributes as containers take them; the others are named as lost."""
     out = {}
     for name, value in pairs:
+        if name == "":
+            contents.lost.append(f"an attribute of {where or '/'} without a name")
+            continue
         try:
             out[str(name)] = attribute(value)
         except NotTakenError:
