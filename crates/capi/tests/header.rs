@@ -128,10 +128,8 @@ fn mirror() -> String {
 #[test]
 fn functions_and_structures_of_the_header_are_those_of_the_library() {
     let folder = tempfile::tempdir().unwrap();
-    for (language, name) in [(Language::C, "mirror.c"), (Language::Cpp, "mirror.cpp")] {
-        if language == Language::Cpp && !build::exists("c++") {
-            continue;
-        }
+    let cpp = build::cpp().into_iter().map(|language| (language, "mirror.cpp"));
+    for (language, name) in std::iter::once((Language::C, "mirror.c")).chain(cpp) {
         let source = folder.path().join(name);
         std::fs::write(&source, mirror()).unwrap();
         assert!(program(language, &[&source], folder.path(), &[]).status().unwrap().success());

@@ -6,12 +6,16 @@ mod build;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use build::{Language, crate_folder, exists, program, succeeded, under_valgrind};
+use build::{Language, cpp, crate_folder, exists, program, succeeded, under_valgrind};
 
 const NO_FORTRAN: &str = "not tried: gfortran is not installed";
-const NO_CPP: &str = "not tried: there is no C++ compiler";
 /// Programs so compiled end at the first wrong access, leak or undefined operation.
 const SANITIZED: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+
+/// Sanitizers of clang are a package of their own.
+fn flags(language: Language) -> &'static [&'static str] {
+    if language == Language::Clang { &[] } else { &SANITIZED }
+}
 
 fn tour(name: &str) -> PathBuf {
     crate_folder().join("../../examples/native").join(name)
@@ -34,13 +38,11 @@ fn fortran(source: &Path, folder: &Path, flags: &[&str]) -> Command {
 
 #[test]
 fn cpp_objects_close_themselves_and_fail_by_exception() {
-    if !exists("c++") {
-        return eprintln!("{NO_CPP}");
-    }
-    let folder = tempfile::tempdir().unwrap();
     let source = crate_folder().join("tests/cpp/objects.cpp");
-    let mut run = program(Language::Cpp, &[&source], folder.path(), &SANITIZED);
-    succeeded(&mut run);
+    for language in cpp() {
+        let folder = tempfile::tempdir().unwrap();
+        succeeded(&mut program(language, &[&source], folder.path(), flags(language)));
+    }
 }
 
 #[test]
@@ -63,10 +65,8 @@ fn subfolder(folder: &Path) -> PathBuf {
 fn each_tour_reads_what_every_other_wrote() {
     let folder = tempfile::tempdir().unwrap();
     let mut tours = vec![program(Language::C, &[&tour("tour.c")], folder.path(), &SANITIZED)];
-    if exists("c++") {
-        tours.push(program(Language::Cpp, &[&tour("tour.cpp")], folder.path(), &SANITIZED));
-    } else {
-        eprintln!("{NO_CPP}");
+    for language in cpp() {
+        tours.push(program(language, &[&tour("tour.cpp")], folder.path(), flags(language)));
     }
     if exists("gfortran") {
         tours.push(fortran(&tour("tour.f90"), folder.path(), &SANITIZED));

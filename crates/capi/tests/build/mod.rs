@@ -12,6 +12,8 @@ pub(crate) enum Language {
     C,
     /// C++17.
     Cpp,
+    /// C++17 by clang, which warns of other things.
+    Clang,
     /// Fortran 2018.
     Fortran,
 }
@@ -43,10 +45,22 @@ pub(crate) fn exists(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success())
 }
 
+/// C++ by the compilers that there are.
+pub(crate) fn cpp() -> Vec<Language> {
+    let known = [("c++", Language::Cpp), ("clang++", Language::Clang)];
+    let found: Vec<_> =
+        known.into_iter().filter(|(name, _)| exists(name)).map(|(_, language)| language).collect();
+    if found.is_empty() {
+        eprintln!("not tried: there is no C++ compiler");
+    }
+    found
+}
+
 fn compiler(language: Language) -> Command {
     let (name, standard) = match language {
         Language::C => ("cc", "-std=c99"),
         Language::Cpp => ("c++", "-std=c++17"),
+        Language::Clang => ("clang++", "-std=c++17"),
         Language::Fortran => ("gfortran", "-std=f2018"),
     };
     let mut command = Command::new(name);
