@@ -260,16 +260,15 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
     /// Texts of a selection of strings, row-major.
     std::vector<std::string> strings(const std::vector<axis> &axes) const {
         const auto wanted = convert(axes);
-        (void)explain(axes); // cells that are not there get no memory
-        std::uint64_t cells = 1;
+        std::size_t cells = 1;
         for (const auto &one : wanted) cells *= one.count;
-        std::vector<std::uint64_t> ends(cells);
+        std::vector<std::uint64_t> ends; // of cells that are there: none that the library has not been asked for before
         const auto joined = detail::list<char>([&](char *text, std::size_t capacity, std::size_t *length) {
-            const bool asking = text == nullptr && capacity == 0;
-            char none;
-            const dry_status status = dry_read_strings(get(), static_cast<std::uint32_t>(wanted.size()), wanted.data(),
-                                                       asking ? &none : text, capacity, length, ends.data(), ends.size());
-            return asking && status == DRY_BUFFER_TOO_SMALL ? DRY_OK : status;
+            auto *const places = ends.empty() ? nullptr : ends.data();
+            const dry_status status = dry_read_strings(get(), static_cast<std::uint32_t>(wanted.size()), wanted.data(), text,
+                                                       capacity, length, places, ends.size());
+            if (status == DRY_OK && ends.empty()) ends.resize(cells);
+            return status;
         });
         std::vector<std::string> out;
         std::uint64_t from = 0;

@@ -121,6 +121,11 @@ static void check_kinds(container &c) {
     bool flag = false;
     c.variable("flag").read(view<bool>(&flag, {}));
     REQUIRE(flag);
+    c.create_strings("none", {{2, 3}, {}, false, false, "", {}});
+    const auto none = c.variable("none");
+    REQUIRE(none.strings({axis(0, 2), axis(0, 3)}) == std::vector<std::string>(6) && none.strings({axis(0, 2), axis(3, 0)}).empty());
+    fails(DRY_OUT_OF_RANGE, "axis 1", [&] { none.strings({axis(0, 2), axis(0, std::uint64_t{1} << 60)}); });
+    fails(DRY_INVALID_ARGUMENT, "not strings", [&] { c.variable("z").strings({axis(0, 2)}); });
     const auto words = c.variable("words").strings({axis(0, 2)});
     REQUIRE(words[0] == "dry" && words[1].size() == 5);
     c.set_attribute("p", "author", "Ada");
@@ -128,11 +133,11 @@ static void check_kinds(container &c) {
     c.set_attribute("", "counts", std::vector<std::int32_t>{1, 2, 3});
     REQUIRE(c.attribute<std::string>("p", "author") == "Ada" && c.attribute<double>("", "dt") == 0.25);
     const auto names = c.variables();
-    REQUIRE(names.size() == 5 && names[0] == "T" && names[4] == "z");
+    REQUIRE(names.size() == 6 && names[0] == "T" && names[5] == "z");
     c.link("alias", "z");
     c.rename("z", "w");
     c.remove("flag");
-    REQUIRE(c.variables().size() == 4); // the link leads nowhere now
+    REQUIRE(c.variables().size() == 5); // the link leads nowhere now
 }
 
 static void check_handles(container &c, const std::string &path) {
