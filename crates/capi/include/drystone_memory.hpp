@@ -31,6 +31,8 @@ class error : public std::runtime_error {
     dry_status status_;
 };
 
+template <class T> class view;
+
 namespace detail {
 [[noreturn]] inline void refuse(const std::string &why, dry_status status = DRY_INVALID_ARGUMENT) {
     throw error(status, why.c_str());
@@ -58,10 +60,14 @@ inline std::string listed(const std::vector<std::uint64_t> &shape) {
     return out + "]";
 }
 
-/// Has it data() and size(), as std::vector, std::array and std::span?
+template <class T> struct is_view : std::false_type {};
+template <class T> struct is_view<view<T>> : std::true_type {};
+
+/// Has it data() and size(), as std::vector, std::array and std::span? A view has them too, but its size is in bytes.
 template <class C, class = void> struct is_memory : std::false_type {};
 template <class C>
-struct is_memory<C, std::void_t<decltype(std::declval<C &>().data() + std::declval<C &>().size())>> : std::true_type {};
+struct is_memory<C, std::void_t<decltype(std::declval<C &>().data() + std::declval<C &>().size())>>
+    : std::bool_constant<!is_view<std::remove_cv_t<std::remove_reference_t<C>>>::value> {};
 
 /// Memory for elements of T, and the vector of them: std::vector<bool> keeps bits, which nothing is read into.
 template <class T> struct elements {
@@ -137,6 +143,11 @@ template <class T> class view {
         size_ = size;
     }
 
+    /// The same memory, to be read only.
+    template <class U, class = std::enable_if_t<std::is_same_v<const U, T>>>
+    view(const view<U> &other)
+        : first_(other.first_), shape_(other.shape_), strides_(other.strides_), size_(other.size_) {}
+
     /// All of an array, as one dimension.
     template <std::size_t N> view(T (&memory)[N]) : view(memory, {N}) {}
 
@@ -159,6 +170,8 @@ template <class T> class view {
     std::uint64_t size() const noexcept { return size_; }
 
   private:
+    template <class U> friend class view;
+
     T *first_;
     extents shape_;
     std::vector<std::int64_t> strides_;

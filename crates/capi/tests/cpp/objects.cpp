@@ -299,6 +299,29 @@ static void check_elements() {
     fails(DRY_INVALID_ARGUMENT, "not float32", [&] { c.attribute<std::vector<float>>("f", "range"); });
 }
 
+/* The copy of a view that is not const was one dimension of as many elements as the view has bytes. */
+static void check_views(container &c) {
+    c.create_variable<float>("views", {{2, 3}, {}, false, false, "", {}});
+    float memory[2][4] = {{1, 2, 3, 0}, {4, 5, 6, 0}};
+    view<float> rows(&memory[0][0], {2, 3}, {4, 1});
+    auto copy = rows;
+    const view<const float> fixed(rows);
+    REQUIRE((copy.shape() == extents{2, 3}) && copy.strides()[0] == 16 && copy.size() == 28 && copy.data() == rows.data());
+    REQUIRE((fixed.shape() == extents{2, 3}) && fixed.strides()[0] == 16 && fixed.size() == 28);
+    copy = rows;
+    auto w = c.writer();
+    w.put("views", copy);
+    w.put("views", fixed);
+    w.close();
+    REQUIRE(c.variable("views").read<float>() == std::vector<float>({1, 2, 3, 4, 5, 6}));
+    auto back = view<float>(memory[1], {1, 3});
+    auto again = back;
+    c.variable("views").read(again);
+    REQUIRE(memory[1][0] == 1 && memory[1][2] == 3);
+    static_assert(!std::is_convertible_v<view<const float>, view<float>>);
+    static_assert(!std::is_constructible_v<view<float>, view<double>>);
+}
+
 /* A writer and a variable outlive their container: it was said to be closed to them too. */
 static void check_survivors() {
     auto c = std::make_unique<container>(container::create("survivors.dry", DRY_MEMORY));
@@ -324,6 +347,10 @@ int main() {
     check_life();
     check_team();
     check_elements();
+    {
+        auto c = container::create("views.dry", DRY_MEMORY);
+        check_views(c);
+    }
     check_survivors();
     REQUIRE(container::open(path).steps().size() == 2);
     REQUIRE(!drystone::version().empty());
