@@ -7,6 +7,8 @@
 //! - nothing is expected of who did not wait: what is in memory needs no telling;
 //! - it is guessed once, for the cells that two variables were read of, that all others follow; afterwards those do which were read together before.
 
+use std::collections::BTreeMap;
+use std::iter;
 use std::ops::Range;
 
 use drystone_format::entry::Entry;
@@ -41,24 +43,21 @@ pub enum Next {
 }
 
 impl Next {
-    /// Those of the variables that have the cells, given in ascending order, that are likely to follow, in the order in which they will be read.
-    pub fn among(&self, all: &[u32]) -> Vec<u32> {
-        let behind = |read: &[u32]| match *read {
-            [.., before, last] if last < before => {
-                all.iter().rev().filter(|id| **id < last).copied().collect()
-            }
-            [.., last] => all.iter().filter(|id| **id > last).copied().collect(),
-            [] => Vec::new(),
-        };
+    /// The variables that are likely to follow, in the order in which they will be read, of all there are by their numbers: those among
+    /// them follow that have the cells. As many are looked at as are taken.
+    pub fn among<'a, V>(&'a self, all: &'a BTreeMap<u32, V>) -> Box<dyn Iterator<Item = &'a V> + 'a> {
         match self {
-            Next::Unknown => Vec::new(),
-            Next::These(variables) => {
-                variables.iter().filter(|id| all.binary_search(id).is_ok()).copied().collect()
-            }
+            Next::Unknown => Box::new(iter::empty()),
+            Next::These(variables) => Box::new(variables.iter().filter_map(|id| all.get(id))),
             Next::Behind(read) => {
-                let mut next: Vec<u32> = behind(read);
-                next.retain(|id| !read.contains(id));
-                next
+                let unread = |(id, variable)| (!read.contains(id)).then_some(variable);
+                match *read.as_slice() {
+                    [.., before, last] if last < before => {
+                        Box::new(all.range(..last).rev().filter_map(unread))
+                    }
+                    [.., last] => Box::new(all.range(last..).filter_map(unread)),
+                    [] => Box::new(iter::empty()),
+                }
             }
         }
     }
@@ -267,12 +266,15 @@ mod tests {
 
     #[test]
     fn variables_follow_in_the_direction_in_which_they_are_read() {
-        let all: Vec<u32> = (2..9).collect();
-        assert_eq!(Next::Behind(vec![3, 5]).among(&all), [6, 7, 8]);
-        assert_eq!(Next::Behind(vec![8, 7]).among(&all), [6, 5, 4, 3, 2]);
-        assert_eq!(Next::Behind(vec![4, 8, 6]).among(&all), [5, 3, 2], "4 was read");
-        assert_eq!(Next::These(vec![8, 1, 3]).among(&all), [8, 3], "others have other cells");
-        assert_eq!(Next::Unknown.among(&all), []);
+        let all: BTreeMap<u32, u32> = (2..9).map(|id| (id, id)).collect();
+        let among = |next: Next| next.among(&all).copied().collect::<Vec<_>>();
+        assert_eq!(among(Next::Behind(vec![3, 5])), [6, 7, 8]);
+        assert_eq!(among(Next::Behind(vec![8, 7])), [6, 5, 4, 3, 2]);
+        assert_eq!(among(Next::Behind(vec![4, 8, 6])), [5, 3, 2], "4 was read");
+        assert_eq!(among(Next::Behind(vec![4, 3, 7])), [8], "behind the last");
+        assert_eq!(among(Next::These(vec![8, 1, 3])), [8, 3], "1 is gone");
+        assert_eq!(among(Next::Behind(vec![])), []);
+        assert_eq!(among(Next::Unknown), []);
     }
 
     #[test]

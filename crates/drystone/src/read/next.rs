@@ -51,9 +51,7 @@ impl Reading {
         }
         let (steps, cells) = self.split(selection);
         let all = &self.snapshot.schema.variables;
-        let alike: Vec<u32> =
-            all.iter().filter(|(_, other)| self.is_like(other)).map(|(id, _)| *id).collect();
-        let following = next.among(&alike).into_iter().filter_map(|id| all.get(&id));
+        let following = next.among(all).filter(|other| self.is_like(other));
         let slots = following.map_while(|other| self.of(other).next_slots(&steps, &cells));
         let together = together(self.next_slots(&steps, &cells).into_iter().chain(slots));
         lock(&self.inner.following).told(together.variables);
