@@ -233,7 +233,10 @@ class Container(Group):
         )
 
     def usage(self) -> dict[str, Usage]:
-        """What each variable takes, by path. Walks the whole index, reads no values."""
+        """What each variable takes, by path, on every storage target together. Walks the whole index, reads no values.
+
+        Links are left out: each is another name of what is listed already.
+        """
         self._settle()
         return {
             path: Usage(blocks, subchunks, stored, decoded, tuple(chain or "identity" for chain in chains))

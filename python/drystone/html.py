@@ -33,7 +33,7 @@ def variable(v: Variable) -> str:
     facts["transform"] = v.transform or "none"
     if v.chunk_shape:
         facts["cut into"] = " x ".join(map(str, v.chunk_shape))
-    used = _usage(v.container).get(v.name)
+    used = _usage(v.container).get(v.container._handle.followed(v.name) or v.name)
     if used is not None:
         facts["layout"] = f"{used.blocks} blocks of {used.subchunks} subchunks"
         if used.stored:

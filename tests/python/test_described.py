@@ -147,6 +147,9 @@ def test_notebooks_show_layout_sizes_compression_and_what_waits(c):
     for text in ("1 blocks of 4 subchunks", "shuffle,zstd:1", "times smaller"):
         assert text in shown
     assert "ratio" in c["g"]._repr_html_()
+    c.link("h", "g")
+    assert list(c.usage()) == ["g/v"]
+    assert "1 blocks of 4 subchunks" in c["h/v"]._repr_html_(), "it was left out of what a link names"
 
 
 def test_the_package_brings_the_page(tmp_path):

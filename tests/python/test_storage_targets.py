@@ -33,6 +33,10 @@ def test_log_parts_and_shards_lie_on_the_targets_and_every_reader_finds_them(tmp
     with dry.open(tmp_path / "run.dry") as c:
         assert (c["t"][...] == values).all()
         assert c.verify()
+        assert (c.usage()["t"].stored, c.usage()["t"].decoded) == (values.nbytes, values.nbytes)
+        in_logs = [f for folder in folders(tmp_path) for f in files(folder) if f.suffix == ".seg"]
+        assert len(in_logs) == 4
+        assert c.describe().files["log"].nbytes > sum(f.stat().st_size for f in in_logs) > values.nbytes
     assert (zarr.open_group(tmp_path / "run.dry/zarr", mode="r")["t"][...] == values).all()
     # A container that takes its place takes nothing over, and leaves nothing behind.
     with dry.create(tmp_path / "run.dry", overwrite=True) as c:
