@@ -217,6 +217,8 @@ class Variable:
         if out is not None and not isinstance(out, np.ndarray):
             out = views.in_memory(out)
             out = given if out is None else out
+        if isinstance(out, np.ndarray):
+            views.check_apart(out)
         reading = self._reading_to(max_error, relative, precision)
         values, *bound = reading.read_box(step, offset, count, out)
         if given is not None:

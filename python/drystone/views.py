@@ -51,6 +51,27 @@ def in_memory(out: Any) -> npt.NDArray[Any] | None:
         return None
 
 
+def check_apart(out: npt.NDArray[Any]) -> None:
+    """An InvalidArgumentError if two elements share memory: the later would be written over the earlier."""
+    if out.flags.c_contiguous or out.flags.f_contiguous or out.size < 2:
+        return
+    reach, nested = out.itemsize, True
+    for stride, count in sorted((abs(stride), n) for stride, n in zip(out.strides, out.shape, strict=True)):
+        if count > 1:
+            nested = nested and stride >= reach
+            reach += stride * (count - 1)
+    if nested:  # each axis steps over all of those inside it
+        return
+    apart = out.nbytes <= reach  # else there are more elements than the memory holds
+    if apart:
+        places = np.zeros((), np.int64)
+        for stride, count in zip(out.strides, out.shape, strict=True):
+            places = np.add.outer(places, np.arange(count) * stride)
+        apart = bool((np.diff(np.sort(places, axis=None)) >= out.itemsize).all())
+    if not apart:
+        raise InvalidArgumentError("out has elements that share memory: give it an array that is its own")
+
+
 def explain(reading: ReadingHandle, wanted: Wanted) -> Plan:
     """The plan of a read."""
     outer, _ = _split(reading, wanted.legs)
@@ -119,6 +140,7 @@ def _check_out(reading: ReadingHandle, wanted: Wanted, out: Any) -> None:
         raise InvalidArgumentError(f"out has shape {out.shape}, what is read {wanted.shape}")
     if not out.flags.writeable:
         raise InvalidArgumentError("out is read-only")
+    check_apart(out)
 
 
 def _take_inner(values: npt.NDArray[Any], legs: Sequence[Leg], ndim: int) -> npt.NDArray[Any]:

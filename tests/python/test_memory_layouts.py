@@ -107,13 +107,6 @@ def _shared(factory):
     return _kept["it"]
 
 
-def test_out_with_overlapping_elements_still_gets_the_last_word_of_numpy(container):
-    V = container.create_variable("v", "i4", shape=(3, 3), fill_value=4)
-    out = np.lib.stride_tricks.as_strided(np.zeros(5, "i4"), (3, 3), (4, 4))
-    V.read(out=out)
-    assert (out == 4).all()
-
-
 @pytest.mark.parametrize(
     ("out", "why"),
     [
@@ -128,3 +121,42 @@ def test_an_out_that_does_not_fit_is_refused(container, out, why):
     V = container.create_variable("v", "f4", shape=(3, 3))
     with pytest.raises(dry.InvalidArgumentError, match=why):
         V.read(out=out)
+
+
+def test_out_whose_elements_share_memory_is_refused(container):
+    """It was filled as it came, so that elements showed the values of others."""
+    container.create_variable("v", "i4", (3,))
+    container["v"][...] = [1, 2, 3]
+    V = container["v"]
+    memory = np.zeros(8, "i4")
+    one = np.lib.stride_tricks.as_strided(memory, (3,), (0,))
+    windows = np.lib.stride_tricks.as_strided(memory.view("u1"), (3, 4), (2, 1)).view("i4")[:, 0]
+    for read in (V.read, lambda out: V.lazy[...].read(out=out), lambda out: V.oindex.read(..., out=out)):
+        for out in (one, windows):
+            with pytest.raises(dry.InvalidArgumentError, match="share memory"):
+                read(out=out)
+    with pytest.raises(dry.InvalidArgumentError, match="share memory"):
+        V.read_points([[0], [1], [2]], out=one)
+    assert not memory.any()
+    assert V.read(out=memory[6::-3]).tolist() == [1, 2, 3]
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(-9, 9)), max_size=4),
+    st.sampled_from(["u1", "i2", "i4"]),
+)
+def test_elements_share_memory_or_they_do_not(axes, dtype):
+    """Against the bytes of each element, for axes that interleave, too."""
+    from drystone import views
+
+    memory = np.zeros(256, "u1")[128:]
+    out = np.ndarray((), dtype, memory)
+    out = np.lib.stride_tricks.as_strided(out, [n for n, _ in axes], [s for _, s in axes])
+    places = [sum(i * s for i, (_, s) in zip(cell, axes, strict=True)) for cell in np.ndindex(out.shape)]
+    touched = [place + byte for place in places for byte in range(out.itemsize)]
+    if len(set(touched)) == len(touched):
+        views.check_apart(out)
+    else:
+        with pytest.raises(dry.InvalidArgumentError, match="share memory"):
+            views.check_apart(out)
