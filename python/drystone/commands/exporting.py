@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drystone import _core, views
+from drystone.commands import interruption
 from drystone.commands.dimensions import Axis, Dimensions
 from drystone.commands.formats import SMALL
 from drystone.commands.outcome import Outcome, size, table
@@ -107,6 +108,7 @@ def _pieces(
     """The pieces of a selection, in row-major order."""
     for box, piece in _listed(v, key) if _has_lists(key) else v.chunks(key, _MOST):
         yield box, piece
+        interruption.check()
         progress.add(piece.nbytes)
 
 
@@ -134,6 +136,7 @@ def _fill(v: Variable, key: Any, progress: Progress, write: _Write, *, along_chu
 
     def counted(box: tuple[slice, ...], piece: npt.NDArray[Any]) -> None:
         write(box, piece)
+        interruption.check()
         progress.add(piece.nbytes)
 
     shape, dtype = v.shape, v.dtype
@@ -295,8 +298,7 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
             kind = _of_h5py(v.dtype)
             texts = kind.hasobject
             cut = (1, *(v.chunk_shape or v.shape[1:])) if v.has_steps else v.chunk_shape
-            grows = [*([False] if v.has_steps else []), *v.growable]
-            grows += [False] * (len(shape) - len(grows))
+            grows = _grows(v, steps=False)
             chunks: Any = None
             if cut and 0 not in shape and 0 not in cut:
                 chunks = tuple(min(edge, n) for edge, n in zip(cut, shape, strict=True))
@@ -459,13 +461,17 @@ def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]
     return rows
 
 
+def _grows(v: Variable, *, steps: bool) -> tuple[bool, ...]:
+    """Whether each axis is to grow in the file, that of the steps as it is said."""
+    grows = (*([steps] if v.has_steps else []), *v.growable)
+    return (*grows, *(False for _ in v.shape[len(grows) :]))  # a member of a record has axes of its own
+
+
 def _axes(c: Container, v: Variable) -> list[Axis]:
     """The axes of a variable in netCDF; a text of one length is a row of characters."""
-    steps = [True] if v.has_steps else []
-    grows = [*steps, *v.growable]
     axes = [
-        Axis(name, n, grows=grows[d] if d < len(grows) else False, shares=d < len(steps))
-        for d, (name, n) in enumerate(zip(_dims(v), _shape(c, v), strict=True))
+        Axis(name, n, grows, shares=v.has_steps and d == 0)
+        for d, (name, n, grows) in enumerate(zip(_dims(v), _shape(c, v), _grows(v, steps=True), strict=True))
     ]
     if v.dtype.kind == "S" and v.dtype.itemsize > 1:
         axes.append(Axis(f"string{v.dtype.itemsize}", v.dtype.itemsize))

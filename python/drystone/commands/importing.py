@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from drystone.commands import interruption
 from drystone.commands.formats import READERS, SMALL, Array, Box, Contents, boxes, format_of, reader
 from drystone.commands.outcome import Outcome, size, table
 from drystone.commands.progress import Progress
@@ -126,6 +127,7 @@ def _copy(
                     ):
                         following.ask(tuple(slice(0, n) for n in following.shape))
                     _put(w, below + array.path, box, values, steps, array.present)
+                    interruption.check()
                     progress.add(values.nbytes)
                 copied.append(
                     {

@@ -7,7 +7,6 @@ import time
 from types import TracebackType
 from typing import Self
 
-from drystone.commands import interruption
 from drystone.commands.outcome import size
 
 
@@ -30,8 +29,7 @@ class Progress:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
     def add(self, nbytes: int) -> None:
-        """So many more are done; a KeyboardInterrupt if the command is to end."""
-        interruption.check()
+        """So many more are done."""
         self._done += nbytes
         now = time.monotonic()
         if self._shows and now - self._drawn > 0.1:
