@@ -325,6 +325,34 @@ def test_what_reads_apart_ends_with_the_block(tmp_path, monkeypatch):
     assert not Path(f"/proc/{pid}").exists()
 
 
+def test_little_steps_share_chunks_in_hdf5(tmp_path, path):
+    """A chunk of one value for each step took HDF5 longer, and more of the file, than the values."""
+    with dry.create(path, durability="memory") as c:
+        c.create_variable("t", "f8", (), steps=True)
+        c.create_variable("line", "f4", (1000,), steps=True)
+        c.create_variable("field", "f8", (100, 100), steps=True)
+        c.create_variable("cut", "f8", (100, 100), steps=True, chunks=(10, 10))
+        with c.writer() as w:
+            for step in (*range(3000), 4000):
+                with w.step(step):
+                    w.put("t", step / 2)
+                    if step < 6:
+                        w.put("line", np.full(1000, step, "f4"))
+                        w.put("field", np.full((100, 100), float(step)))
+                        w.put("cut", np.full((100, 100), float(step)))
+        c.commit()
+        file = tmp_path / "a.h5"
+        drystone("export", path, file, "t", "line", "cut")
+        with h5py.File(file) as f:
+            assert (f["t"].chunks, f["line"].chunks, f["cut"].chunks) == ((2048,), (4, 1000), (20, 10, 10))
+            np.testing.assert_array_equal(f["t"], [s / 2 for s in c.steps])
+            np.testing.assert_array_equal(f["line"][:, 7], [*range(6), *[0] * 2995])
+            np.testing.assert_array_equal(f["cut"][:, 7, 99], [*range(6), *[0] * 2995])
+        drystone("export", path, file, "field", "--overwrite")
+        with h5py.File(file) as f:
+            assert f["field"].chunks == (1, 100, 100)
+
+
 def test_npy_goes_in_and_out(tmp_path, path):
     array = np.asfortranarray(np.arange(2000, dtype="i8").reshape(40, 50))
     np.save(tmp_path / "a.npy", array)

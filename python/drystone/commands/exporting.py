@@ -34,6 +34,8 @@ from drystone.variable import Variable
 _SUFFIXES = {".h5": "hdf5", ".hdf5": "hdf5", ".nc": "netcdf", ".nc4": "netcdf", ".npy": "npy", ".csv": "csv"}
 _MOST = 12 << 20
 """Bytes of a piece, of which two are in memory: runs of a box are then mostly longer than the 64 KiB below which HDF5 buffers them."""
+_LEAST_CHUNK = 16 << 10
+"""Bytes of a chunk below which steps share one."""
 _LINES = 1 << 14
 """Lines of CSV that are objects of Python at a time."""
 _STEP_DIM = "_step_dim"
@@ -287,6 +289,7 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
     total = _total(c, variables)
     with _written(path) as file, Progress(total) as progress:
         _core.find_room(path, total)
+        plain = _Plain(file)
         _set(file.attrs, dict(c.attrs), "", lost)
         for name, group in c.groups.items():
             _set(file.require_group(name).attrs, dict(group.attrs), name, lost)
@@ -297,30 +300,37 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
             name, shape = v.name if v.member is None else f"{v.name}.{v.member}", _shape(c, v)
             kind = _of_h5py(v.dtype)
             texts = kind.hasobject
-            cut = (1, *(v.chunk_shape or v.shape[1:])) if v.has_steps else v.chunk_shape
+            cut = _chunk(v)
             grows = _grows(v, steps=False)
             chunks: Any = None
             if cut and 0 not in shape and 0 not in cut:
                 chunks = tuple(min(edge, n) for edge, n in zip(cut, shape, strict=True))
             elif any(grows):
                 chunks = True
-            target = file.create_dataset(
-                name,
-                shape,
-                kind,
-                chunks=chunks,
-                maxshape=tuple(None if g else n for g, n in zip(grows, shape, strict=True))
-                if any(grows)
-                else None,
-                fillvalue=None if texts or v.dtype.names else v.fill_value,
-                dcpl=_unfilled() if _all_written(shape, chunks) and not texts else None,
-            )
+            fill = None if texts or v.dtype.names else v.fill_value
+            if chunks is None and fill is not None and kind.kind in "iuf" and 0 not in shape:
+                target = plain.create(name, shape, kind, fill)
+            else:
+                target = file.create_dataset(
+                    name,
+                    shape,
+                    kind,
+                    chunks=chunks,
+                    maxshape=tuple(None if g else n for g, n in zip(grows, shape, strict=True))
+                    if any(grows)
+                    else None,
+                    fillvalue=fill,
+                    dcpl=_unfilled() if _all_written(shape, chunks) and not texts else None,
+                )
             if v.dims or v.has_steps:
                 for dim, label in zip(target.dims, _dims(v), strict=True):
                     dim.label = label
             _set(target.attrs, _attrs(v), name, lost)
             differs = v.dtype.names and kind != v.dtype
-            into = _Converted(target, partial(_with_texts_as_bytes, dtype=kind)) if differs else target
+            if differs:
+                into: Any = _Converted(target, partial(_with_texts_as_bytes, dtype=kind))
+            else:
+                into = target if texts or v.dtype.names else _Whole(target, shape)
             _copy(c, v, into, progress, along_chunks=v.chunk_shape is not None)
             target.flush()  # which can fail, where forgetting the dataset would not be heard of
             rows.append((name, shape, math.prod(shape) * kind.itemsize))
@@ -332,6 +342,14 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
         ):
             file["step"] = np.array(c.steps, np.int64)
     return rows
+
+
+def _chunk(v: Variable) -> tuple[int, ...] | None:
+    """The chunks of a dataset; several steps in one where a step is so little that HDF5 takes longer to find it than to read it."""
+    if not v.has_steps:
+        return v.chunk_shape
+    own = v.chunk_shape or v.shape[1:]
+    return max(1, _LEAST_CHUNK // max(1, math.prod(own) * v.dtype.itemsize)), *own
 
 
 @contextmanager
@@ -375,6 +393,38 @@ def _unfilled() -> Any:
     creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     creation.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
     return creation
+
+
+class _Plain:
+    """Makes datasets of numbers that are not cut, of which every cell is written: h5py itself does more for each than HDF5."""
+
+    def __init__(self, file: Any) -> None:
+        import h5py
+
+        self._file = file
+        self._links = h5py.h5p.create(h5py.h5p.LINK_CREATE)
+        self._links.set_create_intermediate_group(True)
+        self._links.set_char_encoding(h5py.h5t.CSET_UTF8)
+        self._creation = _unfilled()
+        self._creation.set_obj_track_times(False)
+
+    def create(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], fill: Any) -> Any:
+        import h5py
+
+        creation = self._creation
+        if np.asarray(fill).tobytes().strip(b"\0"):
+            creation = creation.copy()
+            creation.set_fill_value(np.asarray(fill, dtype))
+        space = h5py.h5s.create_simple(shape) if shape else h5py.h5s.create(h5py.h5s.SCALAR)
+        made = h5py.h5d.create(
+            self._file.id,
+            name.encode(),
+            h5py.h5t.py_create(dtype, logical=True),
+            space,
+            creation,
+            self._links,
+        )
+        return h5py.Dataset(made)
 
 
 def _of_h5py(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -476,6 +526,22 @@ def _axes(c: Container, v: Variable) -> list[Axis]:
     if v.dtype.kind == "S" and v.dtype.itemsize > 1:
         axes.append(Axis(f"string{v.dtype.itemsize}", v.dtype.itemsize))
     return axes
+
+
+class _Whole:
+    """A dataset of h5py, which takes longer to learn what part of it is meant than HDF5 to write little: if it is all, it need not."""
+
+    def __init__(self, target: Any, shape: tuple[int, ...]) -> None:
+        self._target = target
+        self._shape = shape
+
+    def __setitem__(self, box: Any, piece: npt.NDArray[Any]) -> None:
+        import h5py
+
+        if np.shape(piece) == self._shape and self._shape and piece.flags.c_contiguous:
+            self._target.id.write(h5py.h5s.ALL, h5py.h5s.ALL, piece)
+        else:
+            self._target[box] = piece
 
 
 class _Converted:

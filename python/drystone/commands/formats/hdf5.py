@@ -130,10 +130,17 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
         contents.lost.append(f"{name}: the names of its enumeration (the numbers are kept)")
         dtype = np.dtype(dtype.str)
 
+    shape = dataset.shape
     is_small = dataset.size * dtype.itemsize <= formats.SMALL
     way = None if texts or is_small else ways.of(dataset)
+    is_plain = dtype.kind in "iuf" and not enum and dataset.size > 0 and len(shape) > 0
 
     def read(box: Box) -> Any:
+        if is_plain and all(part == slice(0, n) for part, n in zip(box, shape, strict=True)):
+            # All of it: h5py takes longer to learn what part is meant than HDF5 to read little.
+            out = np.empty(shape, native(dtype))
+            dataset.id.read(h5py.h5s.ALL, h5py.h5s.ALL, out)
+            return out
         values = dataset.asstr(errors="replace")[box] if texts else dataset[box]
         if texts:
             out = np.empty(np.shape(values), object)
@@ -143,7 +150,8 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
             return times.numbers(np.asarray(values))
         return np.asarray(values).astype(native(dtype), copy=False)
 
-    attrs = attributes(_shown(dataset.attrs), name, contents)
+    is_described = h5py.h5a.get_num_attrs(dataset.id) > 0
+    attrs = attributes(_shown(dataset.attrs), name, contents) if is_described else {}
     stored = np.dtype(object) if texts else native(dtype)
     if times.is_time(dtype):
         attrs |= times.attributes(name, dtype, contents)
@@ -153,9 +161,9 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
         Array(
             name,
             stored,
-            dataset.shape,
+            shape,
             way.read if way else read,
-            dims=_dims(dataset),
+            dims=_dims(dataset) if is_described else None,
             attrs=attrs,
             fill=fill if fill is not None and not _is_zero(fill) else None,
             chunks=dataset.chunks,
