@@ -218,13 +218,14 @@ fn each_on(
 /// Tells the store what will be read. Checks are told of with the rest, though they are read first.
 fn announce(reading: &Reading, plan: &ReadPlan, needed: &Needed<'_>, sources: &Sources<'_>) {
     let slow = lock(&reading.inner.following).may_wait();
-    tell(reading, &plan.ahead(|request| needed.is_missing(request), slow), sources);
-}
-
-/// Tells the store of ranges of sources, given in order.
-fn tell(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) {
-    for of_source in ranges.chunk_by(|a, b| a.0 == b.0) {
-        tell_of_one(reading, of_source, sources);
+    let ranges = plan.ahead(|request| needed.is_missing(request), slow);
+    if slow {
+        for of_source in ranges.chunk_by(|a, b| a.0 == b.0) {
+            tell_of_one(reading, of_source, sources);
+        }
+    } else {
+        // What was read before was at hand: as soon as some of this is, too, all is taken to be.
+        tell_of_alike(reading, &ranges, sources);
     }
 }
 

@@ -137,9 +137,23 @@ impl Folder {
         }
     }
 
+    /// The open file of an object whose name was looked at before. A look takes as long as the system's copy of 16 KiB.
+    fn known(&self, key: &str) -> Option<Arc<Handle>> {
+        self.open_root.as_ref().and_then(|_| self.handles.get().known(key))
+    }
+
+    /// Reads an object whose bytes never change: the file that is open, or else the one that has its name.
+    fn read_unchanging(&self, key: &str, read: &mut dyn FnMut(&Handle) -> Result<()>) -> Result<()> {
+        match self.known(key).map(|handle| read(&handle)) {
+            Some(Ok(())) => Ok(()),
+            _ => read(&self.handle(key, "read", false)?.0),
+        }
+    }
+
     /// What of ranges that will be read the system is worth telling of.
     pub(super) fn ahead(&self, key: &str, ranges: &[(u64, u64)]) -> Option<Ahead> {
-        Ahead::of(self.handle(key, "read ahead", false).ok()?.0, ranges)
+        let handle = self.known(key).or_else(|| Some(self.handle(key, "read ahead", false).ok()?.0));
+        Ahead::of(handle?, ranges)
     }
 
     fn may_write(&self, key: &str, operation: &'static str) -> Result<PathBuf> {
@@ -426,19 +440,16 @@ impl Store for Folder {
     }
 
     fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
+        if let [part] = parts {
+            return self.read_unchanging(key, &mut |handle| self.read_part(handle, key, offset, part));
+        }
         let wanted = parts.iter().map(|part| part.len()).sum();
-        let mut read = |handle: &Handle| {
+        self.read_unchanging(key, &mut |handle| {
             let got = transfer::read_parts(handle.to_read(offset, wanted), offset, parts)
                 .map_err(|e| self.read_error(key, "read", e))?;
             let wanted = wanted as u64;
             if got == wanted { Ok(()) } else { Err(self.short_read(key, offset, wanted, got)) }
-        };
-        // A look at the name takes as long as the system's copy of 16 KiB.
-        let known = self.open_root.as_ref().and_then(|_| self.handles.get().known(key));
-        if known.is_some_and(|handle| read(&handle).is_ok()) {
-            return Ok(());
-        }
-        read(&self.handle(key, "read", false)?.0)
+        })
     }
 
     fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {

@@ -389,7 +389,11 @@ mod tests {
         let parts = |store: &LocalStore, len: usize| {
             let mut out = vec![0; len];
             let (a, b) = out.split_at_mut(2);
-            store.read_parts("k", 0, &mut [a, b]).map(|()| String::from_utf8(out).unwrap())
+            store.read_parts("k", 0, &mut [a, b])?;
+            let mut alone = vec![0; len];
+            store.read_parts("k", 0, &mut [&mut alone])?;
+            assert_eq!(alone, out, "one part as well as two");
+            Ok(String::from_utf8(out).unwrap())
         };
         let (reader, writer) =
             (LocalStore::open(dir.path(), true).unwrap(), LocalStore::create(dir.path()).unwrap());
