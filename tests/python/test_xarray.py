@@ -294,6 +294,17 @@ def test_steps_are_appended_one_by_one_whatever_the_unit_of_the_first(path, kind
         assert_equal(ds.load(), whole)
 
 
+@pytest.mark.parametrize("kind", ["M8[ns]", "M8[us]"])
+def test_times_more_than_292_years_apart_are_stored_as_they_are(path, kind):
+    """xarray counted from the first, in hours with fractions: microseconds went without a word, or the time became NaT."""
+    times = np.array(["2119-09-09T08:00:00.000001", "1689-08-15T09:25:26.290448384", "NaT"], kind)
+    xr.Dataset({"at": ("n", times), "both": ("n", times)}).isel(n=[0, 1]).drystone.to_container(path)
+    xr.Dataset({"at": ("n", times)}).drystone.to_container(path, mode="a", group="with/none")
+    for group in (None, "with/none"):
+        with xr.open_dataset(path, engine="drystone", group=group) as ds:
+            np.testing.assert_array_equal(ds["at"], times[: ds.sizes["n"]])
+
+
 def test_times_too_far_away_for_the_stored_units_are_refused(path):
     first = xr.Dataset(
         {"t": ("time", [1.0])}, {"time": np.array(["2000-01-01T00:00:00.000000001"], "M8[ns]")}

@@ -18,7 +18,7 @@ from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.undoing import Addition
 from drystone.xarray.casting import checked
 from drystone.xarray.store import DrystoneStore
-from drystone.xarray.times import as_fine_as_units, in_units_for_steps
+from drystone.xarray.times import as_fine_as_units, in_units_for_centuries, in_units_for_steps
 
 # What decides which numbers stand for values.
 _OF_VALUES = {
@@ -228,8 +228,9 @@ def _encoded(
             _require_stored(str(name), encoding[name], encoded.encoding)
         elif name in encoding:
             encoded.encoding, joins = dict(encoding[name]), False
-        if not joins and store.step_dim in variable.dims:
-            encoded = in_units_for_steps(encoded)
+        if not joins:
+            is_of_steps = store.step_dim in variable.dims
+            encoded = in_units_for_steps(encoded) if is_of_steps else in_units_for_centuries(encoded)
         out[name] = checked(str(name), as_fine_as_units(encoded), joins=joins)
     return out
 

@@ -17,6 +17,8 @@ from xarray.core.common import contains_cftime_datetimes
 from drystone.errors import InvalidArgumentError
 
 _EPOCH = " since 1970-01-01"
+_CENTURIES = (1 << 63) // 10**9
+"""Seconds of which 64 bits hold the nanoseconds."""
 # From the coarsest on: NumPy's name and that of the CF conventions.
 _RESOLUTIONS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 
@@ -33,6 +35,28 @@ def in_units_for_steps(variable: xr.Variable) -> xr.Variable:
     if variable.chunks is not None:
         # What is encoded later wants to know both.
         variable.encoding["dtype"] = np.dtype(np.int64)
+    return variable
+
+
+def in_units_for_centuries(variable: xr.Variable) -> xr.Variable:
+    """The variable with an encoding that holds times more than 292 years from each other; unchanged where it has none, or is encoded already.
+
+    xarray (2026.9) counts from the first: nanoseconds that do not fit become hours with fractions, which are other times.
+    """
+    if (
+        variable.dtype.kind != "M"
+        or variable.chunks is not None
+        or variable.encoding.keys() & {"units", "dtype"}
+    ):
+        return variable
+    times = np.asarray(variable.values)
+    there = times[~np.isnat(times)]
+    first, last = np.array([there.min(), there.max()] if there.size else [0, 0], "M8[s]").astype(np.int64)
+    if last - first < _CENTURIES:
+        return variable
+    variable = variable.copy(deep=False)
+    unit = _RESOLUTIONS.get(np.datetime_data(times.dtype)[0], "second")
+    variable.encoding = {**variable.encoding, "units": f"{unit}s{_EPOCH}", "dtype": np.dtype(np.int64)}
     return variable
 
 
