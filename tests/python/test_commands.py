@@ -353,6 +353,46 @@ def test_little_steps_share_chunks_in_hdf5(tmp_path, path):
             assert f["field"].chunks == (1, 100, 100)
 
 
+def test_little_variables_with_steps_and_empty_selections_go_into_npy(tmp_path, path):
+    """Of a variable below 256 KiB all steps were taken for one: "say which"; a list of nothing was a traceback."""
+    with dry.create(path, durability="memory") as c:
+        c.create_variable("T", "f4", (4, 5), steps=True)
+        with c.writer() as w:
+            for step in range(3):
+                with w.step(step):
+                    w.put("T", np.full((4, 5), step, "f4"))
+        c.commit()
+        drystone("export", path, tmp_path / "a.npy", "T")
+        np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), c["T"][...])
+    for text, shape in (("[[]]", (0, 4, 5)), ("[:, [], 1]", (3, 0)), ("[0, 2:2]", (0, 5))):
+        drystone("export", path, tmp_path / "a.npy", "T", "--select", text, "--overwrite")
+        assert np.load(tmp_path / "a.npy").shape == shape
+
+
+def test_whole_numbers_are_compared_as_such_within_tolerances(tmp_path):
+    """They were compared as float64, in which 2^53 and 2^53 + 1 are one."""
+    paths = [tmp_path / "a.dry", tmp_path / "b.dry"]
+    for path, by in zip(paths, (0, 1), strict=True):
+        with dry.create(path) as c:
+            c.create_variable("u", "u8", (2,))[...] = np.array([2**64 - 1 - by, 5], "u8")
+            c.create_variable("i", "i8", (2,))[...] = np.array([-(2**63) + by, 2**53 + by])
+    assert as_json("diff", *paths, "--atol", "0.5", code=1)["differences"]
+    drystone("diff", *paths, "--atol", "1")
+    assert "no tolerance" in drystone("diff", *paths, "--atol", "-1", code=2)
+    assert "no tolerance" in drystone("diff", *paths, "--rtol", "nan", code=2)
+
+
+def test_what_is_named_by_mistake_is_told(tmp_path, path):
+    dry.create(path).close()
+    (tmp_path / "a.npy").write_bytes(b"no array")
+    (tmp_path / "folder.h5").mkdir()
+    assert "a container already" in drystone("import", path, tmp_path / "b.dry", code=2)
+    assert "does not begin like" in drystone("import", tmp_path / "a.npy", tmp_path / "b.dry", code=2)
+    assert "is a folder" in drystone("export", path, tmp_path / "folder.h5", "--overwrite", code=2)
+    assert "is not KEY=VALUE" in drystone("hdf5-env", "=1", code=2)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npy", "folder.h5", path.name]
+
+
 def test_npy_goes_in_and_out(tmp_path, path):
     array = np.asfortranarray(np.arange(2000, dtype="i8").reshape(40, 50))
     np.save(tmp_path / "a.npy", array)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("first", type=Path, help="a container")
     parser.add_argument("second", type=Path, help="the other")
     parser.add_argument("--at", type=int, nargs=2, metavar=("FIRST", "SECOND"), help="snapshots of the two")
-    parser.add_argument("--atol", type=float, default=0.0, help="differences of values up to this are none")
-    parser.add_argument("--rtol", type=float, default=0.0, help="and up to this part of the second value")
+    parser.add_argument(
+        "--atol", type=_tolerance, default=0.0, help="differences of values up to this are none"
+    )
+    parser.add_argument(
+        "--rtol", type=_tolerance, default=0.0, help="and up to this part of the second value"
+    )
     parser.add_argument("--no-attrs", action="store_true", help="do not compare attributes")
+
+
+def _tolerance(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not value >= 0:
+        raise argparse.ArgumentTypeError(f"{text} is no tolerance: a number of at least 0")
+    return value
 
 
 def run(given: argparse.Namespace) -> Outcome:
@@ -137,6 +152,9 @@ def _different(ours: Any, theirs: Any, given: argparse.Namespace) -> npt.NDArray
             return np.asarray(~np.isclose(ours, theirs, rtol=given.rtol, atol=given.atol, equal_nan=True))
         return np.asarray((ours != theirs) & ~(np.isnan(ours) & np.isnan(theirs)))
     if (given.atol or given.rtol) and ours.dtype.kind in "iu":
-        close = np.isclose(ours.astype("f8"), theirs.astype("f8"), rtol=given.rtol, atol=given.atol)
+        apart = np.where(ours > theirs, ours, theirs).astype("u8") - np.where(
+            ours > theirs, theirs, ours
+        ).astype("u8")
+        close = apart <= given.atol + given.rtol * np.abs(theirs.astype("f8"))
         return np.asarray(~close)
     return np.asarray(ours != theirs)

@@ -144,6 +144,7 @@ def _fill(v: Variable, key: Any, progress: Progress, write: _Write, *, along_chu
     shape, dtype = v.shape, v.dtype
     if (
         key is ...
+        and not v.has_steps
         and len(shape) > 0
         and 0 < math.prod(shape) * dtype.itemsize <= SMALL
         and not dtype.hasobject
@@ -216,6 +217,8 @@ def _write_box(
     file: BinaryIO, begin: int, shape: tuple[int, ...], box: tuple[slice, ...], piece: npt.NDArray[Any]
 ) -> None:
     """Write a box of a row-major array that begins at a place in a file: in calls as long as the box is contiguous there."""
+    if piece.size == 0:
+        return
     inner = len(shape)  # axes from here on are whole
     while inner and piece.shape[inner - 1] == shape[inner - 1]:
         inner -= 1

@@ -23,7 +23,7 @@ def run(given: argparse.Namespace) -> Outcome:
         lines = [f"unset {hdf5.CONNECTOR_VARIABLE}", f"unset {hdf5.PATH_VARIABLE}"]
         return Outcome("\n".join(lines), {})
     for word in given.options:
-        if "=" not in word:
+        if not word.partition("=")[1] or word.startswith("="):
             raise errors.InvalidArgumentError(f"{word} is not KEY=VALUE, as publish=1")
     if not hdf5.plugin().exists():
         raise errors.NotFoundError(

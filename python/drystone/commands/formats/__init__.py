@@ -84,6 +84,8 @@ def format_of(path: Path) -> str:
             return "zarr"
         if (path / "md.0").exists():
             return "adios"
+        if (path / "drystone.json").exists():
+            raise InvalidArgumentError(f"{path} is a container already: import takes files of other formats")
     else:
         with path.open("rb") as file:
             head = file.read(8)

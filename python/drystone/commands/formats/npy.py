@@ -16,6 +16,9 @@ from drystone.errors import InvalidArgumentError
 @contextmanager
 def opened(path: Path) -> Iterator[Contents]:
     """The array, named like the file."""
+    with path.open("rb") as file:
+        if file.read(6) != np.lib.format.MAGIC_PREFIX:
+            raise InvalidArgumentError(f"{path} cannot be read: it does not begin like a .npy file")
     try:
         array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
