@@ -14,7 +14,7 @@ from html import escape
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
 
-from drystone import html
+from drystone import html, values
 from drystone._core import ContainerHandle
 from drystone.assigning import Assigned
 from drystone.described import Description, Files, Usage, WriterLog
@@ -392,7 +392,7 @@ class Container(Group):
             None if variables is None else list(variables),
             memory,
             "none" if compressor is None else compressor,
-            {name: list(extents) for name, extents in (chunks or {}).items()},
+            {name: list(extents) for name, extents in (values.named(chunks, "chunks") or {}).items()},
             format,
             path,
             self._location,

@@ -122,7 +122,7 @@ class Group:
             transform,
             chunks,
             values.fill_bytes(fill_value, element, strings),
-            None if attrs is None else dict(attrs),
+            values.named(attrs, "attrs"),
             access,
         )
         self._container._warn()
@@ -131,7 +131,7 @@ class Group:
     def create_group(self, name: str, attrs: Mapping[str, Any] | None = None) -> Group:
         """Create a group, and those above it; if it is there, the attributes are added to its own."""
         path = self._below(name)
-        self._container._handle.create_group(path, None if attrs is None else dict(attrs))
+        self._container._handle.create_group(path, values.named(attrs, "attrs"))
         self._container._warn()
         return Group(self._container, path)
 

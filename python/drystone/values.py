@@ -14,6 +14,16 @@ import numpy.typing as npt
 from drystone.errors import InvalidArgumentError
 
 
+def named(given: Any, what: str) -> dict[str, Any] | None:
+    """A mapping as a dictionary; None for None."""
+    if given is None:
+        return None
+    try:
+        return dict(given)
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(f"{what} is a mapping by name, not {given!r:.80}") from None
+
+
 def is_array(value: object) -> bool:
     """Whether it is an array, which has a type of its own, and not a scalar or a list."""
     if isinstance(value, np.ndarray):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -352,7 +353,8 @@ class _Pieces:
         self._reading = reading
         self._wanted = wanted = selection.select(key, reading.shape)
         runs = [leg for leg in wanted.legs if isinstance(leg, Run)]
-        if len(runs) < len(wanted.legs):
+        is_basic = len(runs) == len(wanted.legs) and len(wanted.kept) == len(wanted.shape)
+        if not is_basic:  # True and False bring an axis without a leg
             raise InvalidArgumentError(
                 "chunks takes integers, slices, '...' and None: index the pieces with lists, or read them with oindex"
             )
@@ -362,7 +364,7 @@ class _Pieces:
         self._outer, self._inner = runs[:ndim], runs[ndim:]
         item = reading.item if not reading.strings else 64
         along = [(run.start, run.step, run.count) for run in self._outer]
-        self._tiles = reading.tiles(along, max(1, max_bytes // item), rows)
+        self._tiles = reading.tiles(along, min(max(1, max_bytes // item), sys.maxsize), rows)
 
     def __len__(self) -> int:
         return len(self._tiles)

@@ -150,6 +150,24 @@ def test_a_box_outside_is_refused(container, arguments, kind):
     assert isinstance(refused.value, dry.InvalidArgumentError)
 
 
+def test_arguments_of_other_kinds_are_told(container):
+    """They were errors of Python or NumPy from inside: no attribute 'items', cannot reshape, int too big."""
+    V = container.create_variable("v", "i4", shape=(3,))
+    for key in (True, False, (True, ...), (slice(None), False)):
+        with pytest.raises(dry.InvalidArgumentError, match="chunks takes integers, slices"):
+            list(V.chunks(key))
+    assert [piece.shape for _, piece in V.chunks(..., max_bytes=2**70)] == [(3,)]
+    for wrong in ("ab", 3, [1]):
+        for act in (
+            lambda wrong=wrong: container.create_variable("w", "i4", attrs=wrong),
+            lambda wrong=wrong: container.create_group("g", wrong),
+            lambda wrong=wrong: container.publish(chunks=wrong),
+        ):
+            with pytest.raises(dry.InvalidArgumentError, match=r"(attrs|chunks) is a mapping by name, not"):
+                act()
+    assert [*container] == ["v"]
+
+
 def test_steps_that_are_not_there_are_refused(container):
     T = container.create_variable("T", "f4", shape=(2,), steps=True)
     with pytest.raises(IndexError):

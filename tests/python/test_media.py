@@ -146,10 +146,10 @@ def test_a_commit_that_finds_the_disk_full_can_be_made_again(disk, durability):
 
 
 @pytest.mark.parametrize("free", [0, 4, 64, 300])
-@pytest.mark.parametrize("suffix", ["h5", "nc"])
+@pytest.mark.parametrize("suffix", ["h5", "nc", "npy", "csv"])
 def test_an_export_to_a_full_disk_is_one_line_and_leaves_nothing(disk, tmp_path, suffix, free):
     """HDF5 writes once more when the process ends, after its file could not be closed: therefore as a process of its own."""
-    pytest.importorskip({"h5": "h5py", "nc": "netCDF4"}[suffix])
+    pytest.importorskip({"h5": "h5py", "nc": "netCDF4"}.get(suffix, "numpy"))
     with dry.create(tmp_path / "run.dry") as c:
         c.create_variable("whole", "i8", (2, *BIG.shape))[...] = BIG
         c.create_variable("cut", "i8", BIG.shape, chunks=(1 << 12,))[...] = BIG
@@ -158,6 +158,7 @@ def test_an_export_to_a_full_disk_is_one_line_and_leaves_nothing(disk, tmp_path,
     fill_up(disk)
     (disk / "hold").unlink()
     words = [sys.executable, "-m", "drystone", "export", tmp_path / "run.dry", disk / f"out.{suffix}"]
+    words += ["whole"] if suffix in ("npy", "csv") else []
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 6, done.stderr
     (line,) = done.stderr.splitlines()

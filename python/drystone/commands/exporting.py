@@ -70,7 +70,12 @@ def run(given: argparse.Namespace) -> Outcome:
         if kind in ("npy", "csv"):
             if len(names) != 1:
                 raise InvalidArgumentError(f".{kind} takes one variable; name it: {', '.join(names[:20])}")
-            rows = [_one(kind, variable(c, names[0]), parse(given.select), file)]
+            try:
+                rows = [_one(kind, variable(c, names[0]), parse(given.select), file)]
+            except OSError as error:
+                if isinstance(error, DrystoneError):
+                    raise
+                raise IoError(f"cannot write {given.file}: {_reason(error, file.parent)}") from None
         elif given.select is not None:
             raise InvalidArgumentError("--select is for .npy and .csv")
         else:
