@@ -52,6 +52,16 @@ static dry_status no_type(const CFI_cdesc_t *given) {
     return dry_set_error(DRY_INVALID_ARGUMENT, text);
 }
 
+/* What cannot be put or read: a type that the library does not have, and memory of which nobody says how much it is. */
+static dry_status unfit(const CFI_cdesc_t *given) {
+    if (type_of(given->type) == 0) return no_type(given);
+    if (given->base_addr == NULL)
+        return dry_set_error(DRY_INVALID_ARGUMENT, "the array has no memory: it is not allocated, points nowhere, or is an empty constructor");
+    if (given->rank > 0 && given->dim[given->rank - 1].extent == -1)
+        return dry_set_error(DRY_INVALID_ARGUMENT, "the array is of assumed size (*): pass a section that ends, such as x(:, :n)");
+    return DRY_OK;
+}
+
 /* A list of another length than the array has dimensions, or with numbers below 0 where none may be. */
 static dry_status refused(const char *what, int32_t count, const int64_t *values, uint32_t ndim) {
     char text[200];
@@ -118,7 +128,8 @@ dry_status dry_fortran_put(dry_writer *writer, const char *path, const char *mem
     const struct array a = describe(data);
     uint64_t place[RANKS];
     dry_put_options options = dry_put_options_new();
-    dry_status status = a.type == 0 ? no_type(data) : refused("offset", offset_count, offset, a.ndim);
+    dry_status status = unfit(data);
+    if (status == DRY_OK) status = refused("offset", offset_count, offset, a.ndim);
     if (status != DRY_OK) return status;
     options.strides = a.strides;
     options.member = member;
@@ -134,8 +145,11 @@ dry_status dry_fortran_read(dry_team *team, dry_variable *variable, int64_t step
     int64_t strides[RANKS + 1] = {0};
     uint32_t first = step == DRY_NO_STEP ? 0 : 1, d;
     dry_read_options options = dry_read_options_new();
-    dry_status status = a.type == 0 ? no_type(data) : refused("offset", offset_count, offset, a.ndim);
+    dry_status status = unfit(data);
+    if (status == DRY_OK) status = refused("offset", offset_count, offset, a.ndim);
     if (status == DRY_OK) status = refused("stride", stride_count, NULL, a.ndim);
+    for (d = 0; status == DRY_OK && stride != NULL && d < a.ndim; d++)
+        if (stride[d] == 0) status = dry_set_error(DRY_INVALID_ARGUMENT, "a stride is 0: it leads from one cell to the next");
     if (status != DRY_OK && team == NULL) return status;
     if (status != DRY_OK) /* the other ranks are told too: by a selection that no variable has */
         return dry_team_read(team, variable, a.type, data->base_addr, 0, RANKS + 2, NULL, NULL);
@@ -157,12 +171,14 @@ dry_status dry_fortran_read(dry_team *team, dry_variable *variable, int64_t step
 dry_status dry_fortran_set_attribute(dry_container *container, const char *owner, const char *name,
                                      const CFI_cdesc_t *value) {
     const struct array a = describe(value);
-    if (a.type == 0) return no_type(value);
+    const dry_status status = unfit(value);
+    if (status != DRY_OK) return status;
     return dry_set_attribute(container, owner, name, a.type, a.ndim, a.shape, value->base_addr, dense_size(value));
 }
 
 dry_status dry_fortran_get_attribute(dry_container *container, const char *owner, const char *name, CFI_cdesc_t *value) {
-    if (type_of(value->type) == 0) return no_type(value);
+    const dry_status status = unfit(value);
+    if (status != DRY_OK) return status;
     return dry_get_attribute(container, owner, name, type_of(value->type), value->base_addr, dense_size(value));
 }
 
@@ -268,7 +284,8 @@ dry_status dry_fortran_put_strings(dry_writer *writer, const char *path, const C
     dry_status status;
 
     if (texts->type != CFI_type_char) return dry_set_error(DRY_INVALID_ARGUMENT, "the texts are no array of character");
-    status = refused("offset", offset_count, offset, a.ndim);
+    status = unfit(texts);
+    if (status == DRY_OK) status = refused("offset", offset_count, offset, a.ndim);
     if (status != DRY_OK) return status;
     for (d = 0; d < a.ndim; d++) cells *= a.shape[d];
     values = (const char **)malloc((cells + 1) * sizeof *values);
@@ -319,7 +336,8 @@ dry_status dry_fortran_read_points(dry_variable *variable, CFI_cdesc_t *data, in
                                    int64_t count) {
     const struct array a = describe(data);
     dry_read_options options = dry_read_options_new();
-    if (a.type == 0) return no_type(data);
+    const dry_status status = unfit(data);
+    if (status != DRY_OK) return status;
     options.strides = a.strides;
     options.item_size = item_size(&a, data);
     /* A list of another length than the array's is refused by the size of its memory. */
@@ -365,7 +383,8 @@ dry_status dry_fortran_rule_compile(const CFI_cdesc_t *src, const CFI_cdesc_t *d
     int64_t from[RANKS] = {0}, to[RANKS] = {0};
     dry_layout one, other;
     uint32_t d;
-    dry_status status = a.type == 0 ? no_type(src) : b.type == 0 ? no_type(dst) : DRY_OK;
+    dry_status status = unfit(src);
+    if (status == DRY_OK) status = unfit(dst);
     if (status == DRY_OK) status = refused("start", start_count, NULL, a.ndim);
     if (status == DRY_OK) status = refused("start", start_count, NULL, b.ndim);
     if (status != DRY_OK) return status;

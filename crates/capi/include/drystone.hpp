@@ -291,7 +291,10 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
 
     static std::vector<dry_axis> convert(const std::vector<axis> &axes) {
         std::vector<dry_axis> out;
-        for (const auto &one : axes) out.push_back({one.start, one.count, one.step});
+        for (const auto &one : axes) {
+            if (one.step == 0) detail::refuse("the step of an axis is 0: it leads from one cell to the next");
+            out.push_back({one.start, one.count, one.step});
+        }
         return out;
     }
 };

@@ -45,14 +45,23 @@ fn cpp_objects_close_themselves_and_fail_by_exception() {
     }
 }
 
-#[test]
-fn fortran_arrays_of_any_type_rank_and_layout_come_back() {
+fn fortran_runs(name: &str) {
     if !exists("gfortran") {
         return eprintln!("{NO_FORTRAN}");
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut run = fortran(&crate_folder().join("tests/fortran/arrays.F90"), folder.path(), &[]);
+    let mut run = fortran(&crate_folder().join("tests/fortran").join(name), folder.path(), &[]);
     succeeded(&mut run);
+}
+
+#[test]
+fn fortran_arrays_of_any_type_rank_and_layout_come_back() {
+    fortran_runs("arrays.F90");
+}
+
+#[test]
+fn random_sections_of_fortran_are_what_fortran_makes_of_them() {
+    fortran_runs("random.F90");
 }
 
 fn subfolder(folder: &Path) -> PathBuf {

@@ -80,6 +80,7 @@ static void check_blocks(container &c) {
     REQUIRE(row[5] == 6);
     fails(DRY_INVALID_ARGUMENT, "convert it first", [&] { T.read<float>(0); });
     fails(DRY_INVALID_ARGUMENT, "another shape", [&] { T.select(view<double>(through), {0, axis(0, 3), 0}); });
+    fails(DRY_INVALID_ARGUMENT, "axis is 0", [&] { T.select(view<double>(through), {0, axis(0, 4, 0), 0}); });
     fails(DRY_OUT_OF_RANGE, "axis 0", [&] { T.read<double>(7); });
     fails(DRY_INVALID_ARGUMENT, "another number", [&] { view<double>(through, {5}); });
     fails(DRY_NOT_FOUND, "there is no variable", [&] { c.variable("nothing"); });

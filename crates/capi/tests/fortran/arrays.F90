@@ -444,6 +444,9 @@ contains
     call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "offset has 2 entries, the array 1") > 0, __LINE__)
     call v%read(back, stride=[1, 1], status=status)
     call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "stride has 2 entries") > 0, __LINE__)
+    call v%read(back, stride=[0], status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "a stride is 0") > 0, __LINE__)
+    call assumed_size(v, numbers)
     call v%read(back, offset=[-3], status=status)
     call require(status == DRY_OUT_OF_RANGE .and. index(dry_message(), "the offset is -3 in dimension 1") > 0, __LINE__)
     call v%close()
@@ -466,6 +469,31 @@ contains
     call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "plain") > 0, __LINE__)
     call lists_of_other_lengths()
   end subroutine failures
+
+  !> Of memory without an end, and of no memory, nothing was put or read, and that was no failure.
+  subroutine assumed_size(v, numbers)
+    type(dry_variable), intent(in) :: v
+    real(c_double), intent(inout) :: numbers(*)
+    real(c_double), allocatable :: none(:)
+    type(dry_writer) :: w
+    integer :: status
+
+    call c%open_writer(w)
+    call w%put("t/g", numbers, status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "assumed size") > 0, __LINE__)
+    call v%read(numbers, status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "assumed size") > 0, __LINE__)
+    call c%set_attribute("t", "none", numbers, status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "assumed size") > 0, __LINE__)
+    call c%get_attribute("t", "numbers", numbers, status)
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call w%put("t/g", none, status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "not allocated") > 0, __LINE__)
+    call w%put("t/g", numbers(2:1)) ! no cells
+    call w%close()
+    call v%read(numbers(2:1))
+    call v%read(numbers(:2))
+  end subroutine assumed_size
 
   !> Lists that are too long or too short are refused: nothing that was given is ignored.
   subroutine lists_of_other_lengths()
