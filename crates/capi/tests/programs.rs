@@ -58,6 +58,11 @@ fn a_team_may_have_one_rank_and_a_communicator_of_its_own() {
 }
 
 #[test]
+fn random_puts_and_reads_are_those_of_arrays_in_memory() {
+    runs("random.c");
+}
+
+#[test]
 fn misuse_is_an_error_with_a_message() {
     runs("misuse.c");
 }
