@@ -45,6 +45,15 @@ fn cpp_objects_close_themselves_and_fail_by_exception() {
     }
 }
 
+#[test]
+fn random_views_and_selections_of_cpp_are_those_of_a_model() {
+    let source = crate_folder().join("tests/cpp/random.cpp");
+    if let Some(language) = cpp().first() {
+        let folder = tempfile::tempdir().unwrap();
+        succeeded(&mut program(*language, &[&source], folder.path(), flags(*language)));
+    }
+}
+
 fn fortran_runs(name: &str) {
     if !exists("gfortran") {
         return eprintln!("{NO_FORTRAN}");

@@ -122,3 +122,8 @@ int main(void) {
 fn any_number_of_threads_may_call() {
     runs("threads.c");
 }
+
+#[test]
+fn threads_that_write_read_change_the_schema_and_close_see_whole_steps() {
+    runs("crowd.c");
+}

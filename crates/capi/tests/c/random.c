@@ -1,4 +1,4 @@
-/* Random puts, steps, resizes and reads of every kind, against a plain model: arrays in memory, cell by cell. random [SEEDS] [FIRST] */
+/* Random puts, steps, resizes and reads of every kind, against a plain model: arrays in memory, cell by cell: random [SEEDS] [FIRST]. */
 #include "check.h"
 
 #include <stdbool.h>
