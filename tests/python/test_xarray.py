@@ -305,6 +305,29 @@ def test_times_more_than_292_years_apart_are_stored_as_they_are(path, kind):
             np.testing.assert_array_equal(ds["at"], times[: ds.sizes["n"]])
 
 
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_missing_texts_are_warned_of(path, missing):
+    """xarray makes empty texts of them, without a word."""
+    texts = xr.Dataset({"name": ("n", np.array(["a", missing], object))})
+    with pytest.warns(dry.DrystoneWarning, match='"name" has texts that are missing'):
+        texts.drystone.to_container(path)
+    assert xr.open_dataset(path, engine="drystone").name.values.tolist() == ["a", ""]
+
+
+def test_what_only_pandas_has_and_names_that_are_no_texts_are_refused_in_words(path):
+    pd = pytest.importorskip("pandas")
+    for values in (
+        pd.Categorical(["a", "b"]),
+        pd.array([1, None], dtype="Int64"),
+        pd.date_range("2000", periods=2, tz="UTC"),
+    ):
+        with pytest.raises(dry.InvalidArgumentError, match=r'"v" has dtype .*only pandas has'):
+            xr.Dataset({"v": ("x", values)}).drystone.to_container(path)
+    with pytest.raises(TypeError, match="name of a dimension must be a string"):
+        xr.Dataset({"v": ((0, 1), [[1]])}).drystone.to_container(path)
+    assert not path.exists()
+
+
 def test_times_too_far_away_for_the_stored_units_are_refused(path):
     first = xr.Dataset(
         {"t": ("time", [1.0])}, {"time": np.array(["2000-01-01T00:00:00.000000001"], "M8[ns]")}

@@ -14,7 +14,7 @@ from xarray.backends.common import ArrayWriter
 
 from drystone.container import Container
 from drystone.container import open as open_container
-from drystone.errors import InvalidArgumentError, NotFoundError
+from drystone.errors import InvalidArgumentError, NotFoundError, warn
 from drystone.undoing import Addition
 from drystone.xarray.casting import checked
 from drystone.xarray.store import DrystoneStore
@@ -186,6 +186,16 @@ def _dump(
             raise TypeError(f"a name must be a string or None to be written, not {name!r}")
         if name == "":
             raise InvalidArgumentError("a name is '': the string must be length 1 or more to be written")
+    for dim in dataset.dims:
+        if not isinstance(dim, str):
+            raise TypeError(f"the name of a dimension must be a string to be written, not {dim!r}")
+    for name, variable in dataset.variables.items():
+        if not isinstance(variable.dtype, np.dtype):
+            raise InvalidArgumentError(
+                f'"{name}" has dtype {variable.dtype}, which only pandas has; convert it first (.astype)'
+            )
+        if _lacks_texts(variable):
+            warn(f'"{name}" has texts that are missing: they are stored as empty ones')
     store.times = {str(name) for name, v in dataset.variables.items() if v.dtype.kind in "mM"}
     variables = _encoded(variables, store, encoding)
     named = dataset.encoding.get("unlimited_dims", ()) if unlimited_dims is None else unlimited_dims
@@ -203,6 +213,14 @@ def _dump(
         )
         grows = [dim for dim in grows if dim in dataset.dims]
     store.store(variables, attrs, set(encoding), writer, unlimited_dims=grows)
+
+
+def _lacks_texts(variable: xr.Variable) -> bool:
+    """Whether some are None or NaN, of which xarray makes texts without characters."""
+    if variable.dtype != object or variable.chunks is not None:
+        return False
+    kinds = {type(value) for value in np.asarray(variable.values).flat}
+    return str in kinds and kinds <= {str, np.str_, float, type(None)} and len(kinds - {str, np.str_}) > 0
 
 
 def _encoded(
