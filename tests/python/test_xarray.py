@@ -325,6 +325,8 @@ def test_what_only_pandas_has_and_names_that_are_no_texts_are_refused_in_words(p
             xr.Dataset({"v": ("x", values)}).drystone.to_container(path)
     with pytest.raises(TypeError, match="name of a dimension must be a string"):
         xr.Dataset({"v": ((0, 1), [[1]])}).drystone.to_container(path)
+    with pytest.raises(dry.InvalidArgumentError, match="would be in a group"):
+        xr.Dataset({"g/v": ("x", [1])}).drystone.to_container(path)  # which was not there when it was opened
     assert not path.exists()
 
 

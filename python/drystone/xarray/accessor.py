@@ -190,6 +190,8 @@ def _dump(
         if not isinstance(dim, str):
             raise TypeError(f"the name of a dimension must be a string to be written, not {dim!r}")
     for name, variable in dataset.variables.items():
+        if "/" in str(name):
+            raise InvalidArgumentError(f'"{name}" would be in a group, where this dataset is not: use group=')
         if not isinstance(variable.dtype, np.dtype):
             raise InvalidArgumentError(
                 f'"{name}" has dtype {variable.dtype}, which only pandas has; convert it first (.astype)'
