@@ -1,5 +1,6 @@
 //! Loading index pages and sections: read, verify against the reference that named them, decode, keep.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use drystone_format::block::Block;
@@ -47,9 +48,15 @@ const SECTION: u8 = 2;
 /// Bytes of decoded pages kept per container.
 const CACHE_BYTES: usize = 12 << 20;
 
+/// A file that ends, as far as a page shows, before this is wanted as a whole: it takes a medium little longer than a page of it, and the next
+/// page is then not waited for.
+const SHORT_FILE: u64 = 128 << 10;
+
 /// Reads pages of one container.
 pub(crate) struct PageLoader {
     store: Arc<dyn Store>,
+    /// The file of which the store was told last as a whole.
+    told: AtomicU64,
     cache: Cache<(PageRef, u8), Page>,
     /// The file of the manifest that was looked at last: most of what it adds to the index is asked for next.
     held: Mutex<Option<(u64, Vec<u8>)>>,
@@ -57,7 +64,7 @@ pub(crate) struct PageLoader {
 
 impl PageLoader {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        PageLoader { store, cache: Cache::new(CACHE_BYTES), held: Mutex::default() }
+        PageLoader { store, told: AtomicU64::new(0), cache: Cache::new(CACHE_BYTES), held: Mutex::default() }
     }
 
     /// Keeps the file of a manifest, in place of another one.
@@ -94,8 +101,20 @@ impl PageLoader {
         let key = keys::page_file(page.file);
         let damaged = |c: &Corrupt| Error::damaged(&key, page.offset, c);
         let len = frame::HEADER + page.length as usize;
+        self.expect_all_before(page, &key, len);
         let bytes = self.store.read_vec(&key, page.offset, len).map_err(must_exist)?;
         Self::verified(page, kind, bytes).map_err(|c| damaged(&c))
+    }
+
+    /// Tells the store of a page and of what stands before it, where that is little: trees are written from their leaves up, so who
+    /// reads the root of a small one finds the rest on its way.
+    fn expect_all_before(&self, page: &PageRef, key: &str, len: usize) {
+        let end = page.offset.saturating_add(len as u64);
+        if page.offset == 0 || end > SHORT_FILE || self.told.swap(page.file, Ordering::Relaxed) == page.file {
+            return;
+        }
+        // A hint: nobody waits for it, and a failure shows in the read itself.
+        drop(self.store.submit(Request::Expect { key: key.to_owned(), ranges: vec![(0, end)] }));
     }
 
     /// What a page holds, if its bytes are the ones that its reference describes.

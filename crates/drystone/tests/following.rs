@@ -218,6 +218,34 @@ fn of_many_logs_a_fast_store_is_asked_for_one_and_a_slow_one_for_all() {
     }
 }
 
+/// Symptom: who opened a container of some thousand blocks that was not in memory and read a little waited three times for a file of 45 KB.
+/// Cause: its root, the table of logs and the leaves were asked for one after the other.
+#[test]
+fn an_index_that_is_short_comes_as_a_whole_and_once() {
+    const BLOCKS: u64 = 4000;
+    let inner = Arc::new(MemoryStore::new());
+    let c = Container::create(inner.clone(), CreateOptions { durability: Durability::Async }).unwrap();
+    c.apply(vec![create("a", f4(), &[BLOCKS], |_| ())]).unwrap();
+    let w = c.writer(WriterOptions::default()).unwrap();
+    for n in 0..BLOCKS {
+        w.put("a", &f4(), &dense(&(n as f32).to_le_bytes(), &[1], 4), Some(&[n]), None).unwrap();
+    }
+    w.close().unwrap();
+    c.commit().unwrap();
+    let (told, brought) = (Mutex::default(), Mutex::default());
+    let store = Arc::new(Slow { inner, slow: AtomicBool::new(false), told, brought });
+    let c = Container::open(store.clone(), Mode::Read).unwrap();
+    for from in [0, BLOCKS - 5, 1000] {
+        let cells: Vec<u8> = (from..from + 5).flat_map(|n| (n as f32).to_le_bytes()).collect();
+        assert_eq!(read_box(&c, "a", &[from], &[5]), cells);
+    }
+    let told = store.told.lock().unwrap();
+    let index: Vec<_> = told.iter().filter(|(key, _)| key.starts_with("index/")).collect();
+    let [(key, range)] = index[..] else { panic!("{index:?}") };
+    // Frames are filled up to eight bytes.
+    assert_eq!((range.start, range.end.next_multiple_of(8)), (0, store.len(key).unwrap()));
+}
+
 #[test]
 fn damage_of_what_was_expected_is_said_when_it_is_read() {
     let store = filled();

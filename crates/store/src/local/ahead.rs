@@ -1,7 +1,7 @@
 //! What of a file will be read soon: the system is told of it, so that the device has many requests at once and not one after the other.
 //!
 //! Telling takes time itself (a processor makes each request), so what the system is ahead of already, and what is in its memory,
-//! is not told of; and who reads next hands more than a few ranges to another thread.
+//! is not told of; and who reads next tells of what comes first, so that the device begins, and hands the rest to another thread.
 //!
 //! Invariants
 //! - it is a hint: what fails here fails again, and is said, when it is read;
@@ -15,9 +15,11 @@ use super::forget::is_in_memory;
 use super::handles::Handle;
 use super::readahead;
 
-/// So few and short ranges are told of by whoever reads them: until another thread had taken them, the device would have them.
+/// So few pieces and bytes are told of by whoever reads them: until another thread had taken them, the device would have them.
 const FEW: usize = 8;
 const SHORT: u64 = 256 << 10;
+/// The system is told of so many bytes in one call: it finds memory for all of them before the device gets the first.
+const PIECE: u64 = SHORT;
 /// A run of so many bytes is worth the system's own reading ahead.
 const WORTH: u64 = 256 << 10;
 
@@ -27,6 +29,8 @@ pub(super) struct Ahead {
     ranges: Vec<(u64, u64)>,
     /// It is one run, the next one of the file to who reads that in order.
     in_order: bool,
+    /// So many pieces of them were told of.
+    told: usize,
 }
 
 impl Ahead {
@@ -35,7 +39,7 @@ impl Ahead {
         let mut ranges = ranges.to_vec();
         ranges.retain(|(offset, len)| *len > 0 && !handle.continues(*offset, *len));
         let in_order = matches!(*ranges, [(offset, len)] if len >= WORTH && handle.is_next(offset));
-        let ahead = Ahead { handle, ranges, in_order };
+        let ahead = Ahead { handle, ranges, in_order, told: 0 };
         let worth = !ahead.ranges.is_empty() && !ahead.seems_in_memory();
         worth.then(|| {
             if !ahead.in_order {
@@ -55,33 +59,39 @@ impl Ahead {
         places.into_iter().all(|at| is_in_memory(&self.handle.file, at) == Some(true))
     }
 
-    /// Tells of them if that takes no longer than asking another thread to. `false`: they are to be told of.
-    pub(super) fn tell_at_once(&self) -> bool {
+    /// Tells of the first of them. `true`: these are all; else another thread is to [`tell`](Ahead::tell) of the others.
+    pub(super) fn tell_first(&mut self) -> bool {
         if let (true, &[(offset, len)]) = (self.in_order, &self.ranges[..]) {
             readahead::touch(&self.handle, offset..offset.saturating_add(len));
             return true;
         }
-        let bytes = self.ranges.iter().fold(0u64, |sum, (_, len)| sum.saturating_add(*len));
-        let few = self.ranges.len() <= FEW && bytes <= SHORT;
-        if few {
-            self.tell();
-        }
-        few
+        let mut bytes = 0u64;
+        let is_among = |(_, len): &(u64, u64)| {
+            bytes = bytes.saturating_add(*len);
+            bytes <= SHORT
+        };
+        self.told =
+            self.pieces().take(FEW).take_while(is_among).take_while(|piece| self.tell_of(*piece)).count();
+        self.pieces().nth(self.told).is_none()
     }
 
-    /// Asks the system to read them.
+    /// Tells of those that were not told of yet.
     pub(super) fn tell(&self) {
-        for &(offset, len) in &self.ranges {
-            let asked = rustix::fs::fadvise(
-                &self.handle.file,
-                offset,
-                NonZeroU64::new(len),
-                rustix::fs::Advice::WillNeed,
-            );
-            if asked.is_err() {
-                return;
-            }
-        }
+        let _ = self.pieces().skip(self.told).all(|piece| self.tell_of(piece));
+    }
+
+    /// The ranges, in parts that are not too long.
+    fn pieces(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.ranges.iter().flat_map(|&(offset, len)| {
+            let piece = move |at| (offset.saturating_add(at), PIECE.min(len - at));
+            (0..len).step_by(PIECE as usize).map(piece)
+        })
+    }
+
+    /// Asks the system to read a piece; `false`: it refuses, and so it will with others.
+    fn tell_of(&self, (offset, len): (u64, u64)) -> bool {
+        let advice = rustix::fs::Advice::WillNeed;
+        rustix::fs::fadvise(&self.handle.file, offset, NonZeroU64::new(len), advice).is_ok()
     }
 }
 
@@ -113,8 +123,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let Some(handle) = forgotten(&dir.path().join("a")) else { return };
         let ranges = [(5, 4096), (300 << 10, 9000), (900 << 10, 10)];
-        let ahead = Ahead::of(Arc::clone(&handle), &ranges).expect("it is not in memory");
-        assert!(ahead.tell_at_once());
+        let mut ahead = Ahead::of(Arc::clone(&handle), &ranges).expect("it is not in memory");
+        assert!(ahead.tell_first());
         let began = Instant::now();
         while Ahead::of(Arc::clone(&handle), &ranges).is_some() {
             assert!(began.elapsed() < Duration::from_secs(20), "what was told of never came");
@@ -163,15 +173,40 @@ mod tests {
     }
 
     #[test]
-    fn many_ranges_and_long_ones_are_left_to_another_thread() {
+    fn of_many_ranges_and_long_ones_all_but_the_first_are_left_to_another_thread() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, "bytes").unwrap();
-        let ahead =
-            |ranges: &[(u64, u64)]| Ahead { handle: handle(&path), ranges: ranges.to_vec(), in_order: false };
-        assert!(!ahead(&[(0, 1); FEW + 1]).tell_at_once());
-        assert!(!ahead(&[(0, SHORT), (SHORT, 1)]).tell_at_once());
-        assert!(ahead(&[(0, 1); FEW]).tell_at_once());
+        let told = |ranges: &[(u64, u64)]| {
+            let (handle, ranges) = (handle(&path), ranges.to_vec());
+            let mut ahead = Ahead { handle, ranges, in_order: false, told: 0 };
+            (ahead.tell_first(), ahead.told)
+        };
+        assert_eq!(told(&[(0, 1); FEW + 1]), (false, FEW));
+        assert_eq!(told(&[(0, SHORT), (SHORT, 1)]), (false, 1));
+        assert_eq!(told(&[(7, 3 * PIECE + 1)]), (false, 1));
+        assert_eq!(told(&[(0, 1); FEW]), (true, FEW));
+        assert_eq!(told(&[(9, SHORT)]), (true, 1));
+    }
+
+    #[test]
+    fn all_of_a_long_run_comes_in_pieces() {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(handle) = forgotten(&dir.path().join("a")) else { return };
+        let (begin, end) = (5000, (1 << 20) - 5000);
+        let mut ahead = Ahead::of(Arc::clone(&handle), &[(begin, end - begin)]).expect("it is not in memory");
+        assert!(!ahead.tell_first());
+        ahead.tell();
+        let pieces: Vec<_> = ahead.pieces().collect();
+        assert_eq!(pieces.iter().map(|(_, len)| len).sum::<u64>(), end - begin);
+        assert!(pieces.windows(2).all(|two| two[0].0 + two[0].1 == two[1].0) && pieces[0].0 == begin);
+        let began = Instant::now();
+        let is_there =
+            || (begin..end).step_by(32 << 10).all(|at| is_in_memory(&handle.file, at) == Some(true));
+        while !is_there() {
+            assert!(began.elapsed() < Duration::from_secs(20), "what was told of never came");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Symptom: two processes that read blocks of 256 KiB in the order of the file, of two files each, took 1.25 times as long as plain reads.
@@ -187,8 +222,8 @@ mod tests {
         assert!(!ahead(&[(300, 256 << 10), (500 << 10, 256 << 10)]).in_order, "so is what lies apart");
         assert!(!ahead(&[(500 << 10, 256 << 10)]).in_order, "and what is elsewhere");
         forget(&handle.file, 1 << 20);
-        let first = ahead(&[(300, 256 << 10)]);
-        assert!(first.in_order && first.tell_at_once());
+        let mut first = ahead(&[(300, 256 << 10)]);
+        assert!(first.in_order && first.tell_first());
         let mut out = vec![0; 256 << 10];
         let file = handle.to_read(300, out.len());
         assert_eq!(file.as_raw_fd(), handle.file.as_raw_fd(), "it is read in order");

@@ -252,7 +252,7 @@ impl Store for LocalStore {
         if let Request::Expect { key, ranges } = &request {
             // Here and now: the reads themselves come next.
             told = self.folder.ahead(key, ranges);
-            if told.as_ref().is_none_or(Ahead::tell_at_once) {
+            if told.as_mut().is_none_or(Ahead::tell_first) {
                 return Pending::completed(Ok(Reply::Expected { needless: told.is_none() }));
             }
         }
