@@ -20,35 +20,50 @@ pub(crate) enum Class {
 /// An end of a range of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
-    /// A whole number; exact against integers.
+    /// A whole number; exact against integers and floats.
     Int(i128),
     /// Any other; not NaN.
     Float(f64),
 }
 
-/// A value, for comparison with a [`Limit`].
-#[derive(Clone, Copy)]
-enum Value {
-    Int(i128),
-    Float(f64),
-}
-
-impl Value {
-    fn below(self, limit: Limit) -> bool {
-        match (self, limit) {
-            (Value::Int(x), Limit::Int(limit)) => x < limit,
-            (Value::Int(x), Limit::Float(limit)) => x < limit.ceil() as i128,
-            (Value::Float(x), Limit::Float(limit)) => x < limit,
-            (Value::Float(x), Limit::Int(limit)) => x < limit as f64,
+impl Limit {
+    /// The least integer that is not below it.
+    fn ceil(self) -> i128 {
+        match self {
+            Limit::Int(limit) => limit,
+            Limit::Float(limit) => limit.ceil() as i128,
         }
     }
 
-    fn above(self, limit: Limit) -> bool {
-        match (self, limit) {
-            (Value::Int(x), Limit::Int(limit)) => x > limit,
-            (Value::Int(x), Limit::Float(limit)) => x > limit.floor() as i128,
-            (Value::Float(x), Limit::Float(limit)) => x > limit,
-            (Value::Float(x), Limit::Int(limit)) => x > limit as f64,
+    /// The largest integer that is not above it.
+    fn floor(self) -> i128 {
+        match self {
+            Limit::Int(limit) => limit,
+            Limit::Float(limit) => limit.floor() as i128,
+        }
+    }
+
+    /// The least float that is not below it.
+    fn float_above(self) -> f64 {
+        match self {
+            Limit::Float(limit) => limit,
+            Limit::Int(limit) => {
+                let near = limit as f64;
+                if (near as i128) < limit { near.next_up() } else { near }
+            }
+        }
+    }
+
+    /// The largest float that is not above it.
+    fn float_below(self) -> f64 {
+        match self {
+            Limit::Float(limit) => limit,
+            Limit::Int(limit) => {
+                let near = limit as f64;
+                // 2^127 is above every integer here, and saturates.
+                let above = near as i128 > limit || near >= 2f64.powi(127);
+                if above { near.next_down() } else { near }
+            }
         }
     }
 }
@@ -112,16 +127,24 @@ impl Class {
         }
     }
 
-    fn value(self, key: u64, width: usize) -> Value {
+    /// The integer that has a key.
+    fn integer(self, key: u64, width: usize) -> i128 {
         let bits = self.bits(key, width);
         let shift = 64 - 8 * width;
         match self {
-            Class::Opaque | Class::Unsigned => Value::Int(bits.into()),
-            Class::Signed => Value::Int(((bits << shift) as i64 >> shift).into()),
-            Class::Half => Value::Float(F16::widen(bits as u16).into()),
-            Class::BFloat => Value::Float(Bf16::widen(bits as u16).into()),
-            Class::Single => Value::Float(f32::from_bits(bits as u32).into()),
-            Class::Double => Value::Float(f64::from_bits(bits)),
+            Class::Signed => ((bits << shift) as i64 >> shift).into(),
+            _ => bits.into(),
+        }
+    }
+
+    /// The float that has a key.
+    fn float(self, key: u64, width: usize) -> f64 {
+        let bits = self.bits(key, width);
+        match self {
+            Class::Half => F16::widen(bits as u16).into(),
+            Class::BFloat => Bf16::widen(bits as u16).into(),
+            Class::Single => f32::from_bits(bits as u32).into(),
+            _ => f64::from_bits(bits),
         }
     }
 
@@ -145,28 +168,48 @@ pub fn keys_between(kind: ScalarKind, low: Limit, high: Limit) -> RangeInclusive
     let width = kind.size();
     let class = Class::of(kind, width);
     let numbers = class.numbers(width);
-    let (least, most) = numbers.into_inner();
-    let below = |limit: Limit, key: u64| class.value(key, width).below(limit);
-    let above = |limit: Limit, key: u64| class.value(key, width).above(limit);
+    match class {
+        #[expect(clippy::reversed_empty_ranges, reason = "it is to be empty")]
+        Class::Opaque => 1..=0,
+        Class::Signed | Class::Unsigned => {
+            between(numbers, |key| class.integer(key, width), low.ceil(), high.floor())
+        }
+        _ => between(numbers, |key| class.float(key, width), low.float_above(), high.float_below()),
+    }
+}
+
+/// The keys among some, in whose order the values are, of the values from `low` to `high`.
+fn between<T: PartialOrd>(
+    keys: RangeInclusive<u64>,
+    value: impl Fn(u64) -> T,
+    low: T,
+    high: T,
+) -> RangeInclusive<u64> {
+    let (least, most) = keys.into_inner();
     #[expect(clippy::reversed_empty_ranges, reason = "it is to be empty")]
     let none = 1..=0;
-    if class == Class::Opaque || below(low, most) || above(high, least) {
+    if value(most) < low || value(least) > high {
         return none;
     }
-    let from = first(least, most, |key| !below(low, key));
-    let behind = if above(high, most) { first(least, most, |key| above(high, key)) } else { most };
-    let to = if above(high, behind) { behind.saturating_sub(1) } else { behind };
+    let from = first(least, most, |key| value(key) >= low);
+    let behind = if value(most) > high { first(least, most, |key| value(key) > high) } else { most };
+    let to = if value(behind) > high { behind.saturating_sub(1) } else { behind };
     if from <= to { from..=to } else { none }
 }
 
 /// Whether values between two patterns of statistics ([`Stats`](crate::stats::Stats)) can lie between two limits.
 pub fn meets(kind: ScalarKind, (min, max): (u64, u64), low: Limit, high: Limit) -> bool {
-    let value = |bits: u64| match kind.domain() {
-        Some(Domain::Signed) => Value::Int((bits as i64).into()),
-        Some(Domain::Unsigned) => Value::Int(bits.into()),
-        _ => Value::Float(f64::from_bits(bits)),
-    };
-    !value(max).below(low) && !value(min).above(high)
+    match kind.domain() {
+        Some(Domain::Signed) => {
+            i128::from(max as i64) >= low.ceil() && i128::from(min as i64) <= high.floor()
+        }
+        Some(Domain::Unsigned) => i128::from(max) >= low.ceil() && i128::from(min) <= high.floor(),
+        _ => {
+            let (min, max) = (f64::from_bits(min), f64::from_bits(max));
+            // Statistics that are NaN exclude nothing.
+            !(max < low.float_above() || min > high.float_below())
+        }
+    }
 }
 
 /// The key of one scalar of a kind, from its little-endian bytes.
@@ -234,9 +277,9 @@ mod tests {
                     let keys = keys_between(kind, Limit::Float(low), Limit::Float(high));
                     for bits in (0..1u64 << (8 * width)).step_by(if width == 1 { 1 } else { 37 }) {
                         let key = class.key(bits, width);
-                        let x = match class.value(key, width) {
-                            Value::Int(x) => x as f64,
-                            Value::Float(x) => x,
+                        let x = match class {
+                            Class::Signed | Class::Unsigned => class.integer(key, width) as f64,
+                            _ => class.float(key, width),
                         };
                         assert_eq!(
                             keys.contains(&key),
@@ -250,5 +293,34 @@ mod tests {
         let whole = keys_between(ScalarKind::U64, Limit::Int(u64::MAX.into()), Limit::Int(i128::MAX));
         assert_eq!(whole, u64::MAX..=u64::MAX);
         assert!(keys_between(ScalarKind::Other, Limit::Int(0), Limit::Int(9)).is_empty());
+    }
+    /// An integer limit was rounded to a float: 2^53 lay in 2^53 + 1 and above, and 2^127 in what is below it.
+    #[test]
+    fn integer_limits_of_floats_are_exact() {
+        let found = |kind, x: f64, low: i128, high: i128| {
+            let (low, high) = (Limit::Int(low), Limit::Int(high));
+            let bits = if kind == ScalarKind::F32 { u64::from((x as f32).to_bits()) } else { x.to_bits() };
+            let key = Class::of(kind, kind.size()).key(bits, kind.size());
+            let found = keys_between(kind, low, high).contains(&key);
+            assert_eq!(meets(kind, (x.to_bits(), x.to_bits()), low, high), found);
+            found
+        };
+        let (whole, far) = (1i128 << 53, i128::MAX);
+        for kind in [ScalarKind::F64, ScalarKind::F32] {
+            for sign in [1, -1] {
+                let x = (sign * whole) as f64;
+                let found = |low: i128, high: i128| found(kind, x, low.min(high), low.max(high));
+                assert!(found(sign * whole, sign * whole) && found(sign * (whole - 1), sign * (whole + 1)));
+                assert!(!found(sign * (whole + 1), sign * far) && !found(0, sign * (whole - 1)));
+            }
+            assert!(!found(kind, 2f64.powi(127), 0, far) && found(kind, 2f64.powi(126), 0, far));
+            assert!(found(kind, -(2f64.powi(127)), i128::MIN, 0));
+            assert!(!found(kind, f64::INFINITY, 0, far) && !found(kind, f64::NEG_INFINITY, i128::MIN, 0));
+        }
+        let odd = (whole + 2) as f64;
+        assert!(
+            !found(ScalarKind::F64, odd, whole, whole + 1)
+                && found(ScalarKind::F64, odd, whole + 1, whole + 2)
+        );
     }
 }
