@@ -1,15 +1,17 @@
 !> Texts, offsets and parameters as C takes them, and what becomes of a failure. Programs use `drystone`.
 module drystone_arguments
   use, intrinsic :: iso_c_binding
-  use, intrinsic :: iso_fortran_env, only: error_unit, int32
+  use, intrinsic :: iso_fortran_env, only: error_unit, int32, int64
   use drystone_bindings
   implicit none
   private
   public :: dry_message, settle, taken, flag, chosen, step_given, convert_place, c_text, convert_text, convert_texts, joined, &
-       convert_parameters, RANKS
+       convert_parameters, RANKS, NO_INTEGERS
 
   !> Dimensions that an array of Fortran 2018 has at most.
   integer, parameter :: RANKS = 15
+  !> The count of a list that is of no integers of 32 or 64 bits: C refuses it.
+  integer(c_int32_t), parameter :: NO_INTEGERS = -2
 
 contains
 
@@ -79,9 +81,10 @@ contains
     if (present(step)) number = int(step, c_int64_t)
   end function step_given
 
-  !> An offset as C takes it, as far as it fits kept in `place`; a count of -1 if there is none. C compares the count before it looks.
+  !> An offset, of integers of 32 or 64 bits, as C takes it, as far as it fits kept in `place`; a count of -1 if there is none.
+  !> C compares the count before it looks.
   subroutine convert_place(offset, place, count, given)
-    integer, intent(in), optional :: offset(:)
+    class(*), intent(in), optional :: offset(:)
     integer(c_int64_t), target, intent(out) :: place(RANKS)
     integer(c_int32_t), intent(out) :: count
     type(c_ptr), intent(out) :: given
@@ -93,8 +96,15 @@ contains
     count = size(offset, kind=c_int32_t)
     kept = min(size(offset), size(place))
     place = 0
-    place(:kept) = int(offset(:kept), c_int64_t)
     given = c_loc(place)
+    select type (offset)
+    type is (integer(int32))
+       place(:kept) = offset(:kept)
+    type is (integer(int64))
+       place(:kept) = offset(:kept)
+    class default
+       count = NO_INTEGERS
+    end select
   end subroutine convert_place
 
   !> A text as C has it; blanks at its end are not part of it.

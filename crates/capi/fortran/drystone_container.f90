@@ -76,37 +76,32 @@ contains
     class(dry_container), intent(in) :: self
     character(*), intent(in) :: path
     integer(int32), intent(in) :: kind
-    integer, intent(in) :: shape(:)
+    class(*), intent(in) :: shape(:)
     character(*), intent(in), optional :: dims(:), transform, access
     logical, intent(in), optional :: steps, local
-    integer, intent(in), optional :: chunks(:), length
+    class(*), intent(in), optional :: chunks(:)
+    integer, intent(in), optional :: length
     integer(int32), intent(out), optional :: status
-    integer(c_int64_t), target :: extents(size(shape))
-    integer(c_int64_t), allocatable, target :: cut(:)
+    integer(c_int64_t), target :: extents(RANKS), cut(RANKS)
     character(kind=c_char), allocatable, target :: names(:, :), chain(:), mix(:)
     type(c_ptr), allocatable, target :: pointers(:)
-    type(c_ptr) :: names_given, chain_given, cut_given, mix_given
-    integer(c_int32_t) :: bytes, cut_count, names_count
+    type(c_ptr) :: names_given, chain_given, shape_given, cut_given, mix_given
+    integer(c_int32_t) :: bytes, ndim, cut_count, names_count
 
-    extents = int(shape, c_int64_t)
+    call convert_place(shape, extents, ndim, shape_given)
+    if (ndim == -1) ndim = 0 ! gfortran takes an empty constructor for nothing
+    call convert_place(chunks, cut, cut_count, cut_given)
     names_given = c_null_ptr
-    cut_given = c_null_ptr
     bytes = 0
-    cut_count = 0
     names_count = 0
     if (present(length)) bytes = int(length, c_int32_t)
     call convert_text(transform, chain, chain_given)
     call convert_text(access, mix, mix_given)
-    if (present(chunks)) then
-       cut = int(chunks, c_int64_t)
-       cut_count = size(cut, kind=c_int32_t)
-       cut_given = c_loc(cut)
-    end if
     if (present(dims)) then
        call convert_texts(dims, names, pointers, names_given)
        names_count = size(dims, kind=c_int32_t)
     end if
-    call settle(c_create_variable(self%handle, c_text(path), kind, bytes, int(size(shape), c_int32_t), c_loc(extents), &
+    call settle(c_create_variable(self%handle, c_text(path), kind, bytes, ndim, shape_given, &
          names_count, names_given, flag(steps), flag(local), chain_given, cut_count, cut_given, mix_given), status)
   end subroutine create_variable
 
@@ -116,16 +111,17 @@ contains
     character(*), intent(in) :: path
     type(dry_member), intent(in) :: members(:)
     integer(c_size_t), intent(in) :: item_size
-    integer, intent(in) :: shape(:)
+    class(*), intent(in) :: shape(:)
     logical, intent(in), optional :: steps
     character(*), intent(in), optional :: transform
     integer(int32), intent(out), optional :: status
     type(member_t), target :: given(size(members))
     character(kind=c_char), allocatable, target :: names(:, :)
-    integer(c_int64_t), target :: inner(size(members(1)%shape), size(members)), extents(size(shape))
+    integer(c_int64_t), target :: inner(size(members(1)%shape), size(members)), extents(RANKS)
     character(kind=c_char), allocatable, target :: chain(:)
     type(c_ptr), allocatable, target :: pointers(:)
-    type(c_ptr) :: chain_given, names_given
+    type(c_ptr) :: chain_given, names_given, shape_given
+    integer(c_int32_t) :: ndim
     integer :: m, n
 
     call convert_texts(members%name, names, pointers, names_given)
@@ -140,9 +136,10 @@ contains
        given(m)%shape = c_loc(inner(1, m))
     end do
     call convert_text(transform, chain, chain_given)
-    extents = int(shape, c_int64_t)
+    call convert_place(shape, extents, ndim, shape_given)
+    if (ndim == -1) ndim = 0 ! gfortran takes an empty constructor for nothing
     call settle(c_create_records(self%handle, c_text(path), given, int(size(members), c_int32_t), &
-         int(item_size, c_int64_t), int(size(shape), c_int32_t), c_loc(extents), flag(steps), chain_given), status)
+         int(item_size, c_int64_t), ndim, shape_given, flag(steps), chain_given), status)
   end subroutine create_records
 
   !> Bytes from the beginning of an object to a component of it: dry_offset(c_loc(p), c_loc(p%x)).

@@ -62,10 +62,15 @@ static dry_status unfit(const CFI_cdesc_t *given) {
     return DRY_OK;
 }
 
-/* A list of another length than the array has dimensions, or with numbers below 0 where none may be. */
+/* A list of another length than the array has dimensions, of no integers, or with numbers below 0 where none may be. A count of -1
+ * is no list. */
 static dry_status refused(const char *what, int32_t count, const int64_t *values, uint32_t ndim) {
     char text[200];
     int32_t d;
+    if (count < -1) {
+        snprintf(text, sizeof text, "the %s is no list of integers of 32 or 64 bits", what);
+        return dry_set_error(DRY_INVALID_ARGUMENT, text);
+    }
     if (count >= 0 && (uint32_t)count != ndim) {
         snprintf(text, sizeof text, "the %s has %ld entries, the array %lu dimensions", what, (long)count, (unsigned long)ndim);
         return dry_set_error(DRY_INVALID_ARGUMENT, text);
@@ -199,6 +204,8 @@ dry_status dry_fortran_create_variable(dry_container *container, const char *pat
     uint64_t shape[RANKS], cut[RANKS];
     const char *names[RANKS];
     int32_t d;
+    if (ndim < 0) return refused("shape", ndim, NULL, 0);
+    if (chunk_ndim < -1) return refused("list of chunks", chunk_ndim, NULL, 0);
     if (ndim > RANKS || chunk_ndim > RANKS) ndim = RANKS + 1; /* refused below */
     options.type = type;
     options.length = (uint32_t)length;
@@ -265,6 +272,7 @@ dry_status dry_fortran_create_records(dry_container *container, const char *path
     const dry_record record = dry_record_new((uint64_t)size, members, (uint32_t)member_count);
     dry_variable_options options = dry_variable_options_new();
     uint64_t shape[RANKS];
+    if (ndim < 0) return refused("shape", ndim, NULL, 0);
     options.type = DRY_RECORD;
     options.record = &record;
     options.ndim = (uint32_t)(ndim > RANKS ? RANKS + 1 : ndim);
@@ -315,6 +323,7 @@ dry_status dry_fortran_read_strings(dry_variable *variable, int64_t step, int32_
     const int32_t first = step == DRY_NO_STEP ? 0 : 1;
     int32_t d;
     dry_status status;
+    if (ndim < -1) return refused("offset or the count", ndim, NULL, 0);
     if (ndim < 0 || ndim > RANKS)
         return dry_set_error(DRY_INVALID_ARGUMENT, "the offset and the count have other numbers of entries, or more than there can be");
     status = refused("offset", ndim, offset, (uint32_t)ndim);

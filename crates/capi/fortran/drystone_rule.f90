@@ -24,17 +24,19 @@ contains
   subroutine dry_rule_compile(src, dst, rule, src_start, dst_start, narrowing, status)
     type(*), dimension(..), intent(in) :: src, dst
     type(dry_rule), intent(out) :: rule
-    integer, intent(in), optional :: src_start(:), dst_start(:)
+    class(*), intent(in), optional :: src_start(:), dst_start(:)
     integer(int32), intent(in), optional :: narrowing
     integer(int32), intent(out), optional :: status
     integer(c_int64_t), target :: from(RANKS), to(RANKS)
-    integer(c_int32_t) :: froms, tos
+    integer(c_int32_t) :: froms, tos, count
     type(c_ptr) :: from_given, to_given
 
     call convert_place(src_start, from, froms, from_given)
     call convert_place(dst_start, to, tos, to_given)
-    if (froms >= 0 .and. tos >= 0 .and. froms /= tos) froms = huge(froms) ! refused
-    call settle(c_rule_compile(src, dst, max(froms, tos), from_given, to_given, chosen(narrowing, DRY_REFUSE), rule%handle), status)
+    count = max(froms, tos)
+    if (froms >= 0 .and. tos >= 0 .and. froms /= tos) count = huge(count) ! refused
+    if (min(froms, tos) == NO_INTEGERS) count = NO_INTEGERS
+    call settle(c_rule_compile(src, dst, count, from_given, to_given, chosen(narrowing, DRY_REFUSE), rule%handle), status)
   end subroutine dry_rule_compile
 
   !> Fills `dst` from `src`, arrays of the types, shapes and layouts that the rule was compiled for.

@@ -40,7 +40,7 @@ contains
     class(dry_variable), intent(in) :: self
     type(*), dimension(..), intent(inout) :: data
     integer, intent(in), optional :: step
-    integer, intent(in), optional :: offset(:), stride(:)
+    class(*), intent(in), optional :: offset(:), stride(:)
     class(dry_ranks), intent(in), optional :: team
     integer(int32), intent(out), optional :: status
     integer(c_int64_t), target :: place(RANKS), by(RANKS)
@@ -58,8 +58,9 @@ contains
   subroutine read_strings(self, texts, count, step, offset, status)
     class(dry_variable), intent(in) :: self
     character(:), allocatable, intent(out) :: texts(:)
-    integer, intent(in) :: count(:)
-    integer, intent(in), optional :: step, offset(:)
+    class(*), intent(in) :: count(:)
+    integer, intent(in), optional :: step
+    class(*), intent(in), optional :: offset(:)
     integer(int32), intent(out), optional :: status
     integer(c_int64_t), target :: place(RANKS), many(RANKS)
     integer(c_int32_t) :: places, counts
@@ -72,13 +73,14 @@ contains
 
     call convert_place(offset, place, places, place_given)
     call convert_place(count, many, counts, count_given)
+    if (counts == -1) counts = 0 ! gfortran takes an empty constructor for nothing
     if (.not. present(offset)) then
        place = 0
        place_given = c_loc(place)
     else if (places /= counts) then
-       counts = -1 ! refused: an offset of another number of dimensions
+       counts = merge(NO_INTEGERS, -1_c_int32_t, places == NO_INTEGERS) ! refused: an offset of another number of dimensions
     end if
-    cells = product(int(count, c_size_t))
+    cells = product(int(many(:min(max(counts, 0), RANKS)), c_size_t))
     length = 0
     code = c_read_strings(self%handle, step_given(step), counts, place_given, count_given, c_null_ptr, 0_c_size_t, length, &
          c_null_ptr, 0_c_size_t)

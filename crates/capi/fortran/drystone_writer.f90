@@ -61,7 +61,7 @@ contains
     class(dry_writer), intent(in) :: self
     character(*), intent(in) :: path
     type(*), dimension(..), intent(in) :: data
-    integer, intent(in), optional :: offset(:)
+    class(*), intent(in), optional :: offset(:)
     character(*), intent(in), optional :: member
     integer(int32), intent(out), optional :: status
     integer(c_int64_t), target :: place(RANKS)
@@ -79,7 +79,7 @@ contains
     class(dry_writer), intent(in) :: self
     character(*), intent(in) :: path
     type(*), dimension(..), intent(in) :: texts
-    integer, intent(in), optional :: offset(:)
+    class(*), intent(in), optional :: offset(:)
     integer(int32), intent(out), optional :: status
     integer(c_int64_t), target :: place(RANKS)
     integer(c_int32_t) :: count

@@ -21,6 +21,7 @@ program arrays
   call rules()
   call fragments()
   call searching()
+  call far_away()
   call team_of_one()
   call failures()
   call c%close()
@@ -282,6 +283,83 @@ contains
     call require(status == DRY_INVALID_ARGUMENT, __LINE__)
     call f%close()
   end subroutine fragments
+
+  ! Cells beyond 2^31 along one dimension could not be named: offsets and shapes were default integers.
+  subroutine far_away()
+    integer(int64), parameter :: FAR = 2_int64**31 + 5
+    integer(c_int32_t) :: block(4) = [11, 12, 13, 14], back(4), around(6), grown(2)
+    integer(int64), allocatable :: found(:, :)
+    character(:), allocatable :: texts(:)
+    real(c_double) :: wide(4)
+    integer :: status
+    type(dry_writer) :: w
+    type(dry_variable) :: v
+    type(dry_rule) :: rule
+
+    call c%create_variable("far", DRY_INT32, [3*2_int64**31])
+    call c%create_variable("far/grows", DRY_INT32, [DRY_GROWS], chunks=[4_int64], status=status)
+    call require(status == DRY_CONFLICT, __LINE__)
+    call c%create_variable("grows", DRY_INT32, [DRY_GROWS, 2_int64])
+    call c%create_variable("far names", DRY_STRING, [FAR + 9])
+    call c%open_writer(w)
+    call w%put("far", block, offset=[FAR])
+    call w%put("grows", reshape(block, [2, 2]), offset=[FAR, 0_int64])
+    call w%put_strings("far names", ["a ", "bc"], offset=[FAR])
+    call w%put("far", block, offset=[2.5], status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "the offset is no list of integers") > 0, __LINE__)
+    call w%put("far", block, offset=[-FAR], status=status)
+    call require(status == DRY_OUT_OF_RANGE .and. index(dry_message(), "the offset is -2147483653") > 0, __LINE__)
+    call w%put_strings("far names", ["a"], offset=["b"], status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "no list of integers") > 0, __LINE__)
+    call w%close()
+
+    call c%open_variable(v, "far")
+    call v%read(back, offset=[FAR])
+    call require(all(back == block), __LINE__)
+    call v%read(around, offset=[FAR - 1])
+    call require(all(around == [0, 11, 12, 13, 14, 0]), __LINE__)
+    call v%read(back(:2), offset=[FAR], stride=[2])
+    call v%read(back(3:), offset=[FAR + 3], stride=[-2_int64])
+    call require(all(back == [11, 13, 14, 12]), __LINE__)
+    call v%read(grown, offset=[0_int64], stride=[FAR + 1]) ! over 2^31 cells
+    call require(all(grown == [0, 12]), __LINE__)
+    call v%read(back, offset=[5]) ! FAR without what is beyond 32 bits
+    call require(all(back == 0), __LINE__)
+    call v%read(back, stride=[1.0], status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "the stride is no list of integers") > 0, __LINE__)
+    call v%find(12_int64, 13_int64, found)
+    call require(size(found, 2) == 2, __LINE__)
+    call v%read(grown, offset=found(:, 1))
+    call require(all(grown == [12, 13]), __LINE__)
+    call v%close()
+    call c%open_variable(v, "grows")
+    call require(all(v%extents() == [FAR + 2, 2_int64]), __LINE__)
+    call v%read(grown, offset=[FAR, 1_int64], status=status)
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__)
+    call v%close()
+    call c%open_variable(v, "far names")
+    call v%read_strings(texts, count=[2], offset=[FAR])
+    call require(all(texts == ["a ", "bc"]), __LINE__)
+    call v%read_strings(texts, count=[2_int64], offset=[FAR])
+    call require(all(texts == ["a ", "bc"]), __LINE__)
+    call v%read_strings(texts, count=[2], offset=[1.0], status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "no list of integers") > 0, __LINE__)
+    call v%read_strings(texts, count=[2.0], status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "no list of integers") > 0, __LINE__)
+    call v%close()
+
+    call c%create_variable("none", DRY_INT32, [2.0], status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "the shape is no list of integers") > 0, __LINE__)
+    call c%create_variable("none", DRY_INT32, [2], chunks=[2.0], status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "chunks is no list of integers") > 0, __LINE__)
+    call dry_rule_compile(block, wide, rule, src_start=[FAR], dst_start=[FAR + 1])
+    wide = -1
+    call rule%apply(block, wide)
+    call require(all(int(wide) == [12, 13, 14, -1]), __LINE__)
+    call rule%close()
+    call dry_rule_compile(block, wide, rule, dst_start=[1.0], status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "the start is no list of integers") > 0, __LINE__)
+  end subroutine far_away
 
   ! The callbacks of a program of one rank.
   function gather_one(context, send, size, receive) result(status) bind(c)
