@@ -246,6 +246,43 @@ def test_adios_shapes_and_steps_that_change_are_not_guessed(tmp_path, path, engi
             np.testing.assert_array_equal(c["joined"][3, :, 0], [30, 30, np.nan, np.nan])
 
 
+@pytest.mark.parametrize("engine", ["BP3", "BP4", "BP5"])
+def test_adios_cells_that_nobody_put_are_not_made_up(tmp_path, path, engine):
+    """They were what had been read before: adios2 leaves memory as it was where there is no block."""
+    adios2 = pytest.importorskip("adios2")
+    io = adios2.Adios().declare_io("out")
+    io.set_engine(engine)
+    out = io.open(str(tmp_path / "a.bp"), adios2.bindings.Mode.Write)
+    full = [io.define_variable(f"full{n}", np.zeros(100), [100], [0], [100]) for n in range(2)]
+    some = [io.define_variable(f"some{n}", np.zeros(40), [100], [0], [40]) for n in range(3)]
+    grid = io.define_variable("grid", np.zeros((3, 4), "i4"), [6, 8], [0, 0], [3, 4])
+    for step in range(2):
+        out.begin_step()
+        for variable in full:
+            out.put(variable, np.arange(100.0) + 1, adios2.bindings.Mode.Sync)
+        for variable in some:
+            variable.set_selection([[10 + step], [40]])
+            out.put(variable, np.arange(40.0) + 1000, adios2.bindings.Mode.Sync)
+        for at in [(0, 0), (0, 4), (3, 0), (3, 4)][: 4 - step]:
+            grid.set_selection([list(at), [3, 4]])
+            out.put(grid, np.full((3, 4), 1 + sum(at), "i4"), adios2.bindings.Mode.Sync)
+        out.end_step()
+    out.close()
+    lost = as_json("import", tmp_path / "a.bp", path)["lost"]
+    some = [f"some{n}: cells that are in no block: what is not there is nan" for n in range(3)]
+    assert sorted(lost) == ["grid: cells that are in no block: what is not there is 0", *some]
+    with dry.open(path) as c:
+        for n in range(3):
+            for step in range(2):
+                expected = np.full(100, np.nan)
+                expected[10 + step : 50 + step] = np.arange(40.0) + 1000
+                np.testing.assert_array_equal(c[f"some{n}"][step], expected)
+        expected = np.repeat(np.repeat([[1, 5], [4, 0]], 3, 0), 4, 1)
+        np.testing.assert_array_equal(c["grid"][1], expected)
+        assert np.isnan(c["some0"].fill_value)
+        assert c["full0"].fill_value == 0
+
+
 def test_adios_whose_index_is_gone_is_not_an_empty_file(tmp_path, path):
     adios2 = pytest.importorskip("adios2")
     with adios2.Stream(str(tmp_path / "a.bp"), "w") as s:

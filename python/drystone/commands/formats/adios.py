@@ -2,11 +2,12 @@
 
 What several steps have becomes steps; what only one has is one array. Which steps those are, and of which shape it is in each, only a
 walk through the steps tells: of files that are read at random adios2 gives the last step's shape, and reads of BP5 leave out or make up
-what goes beyond another step's.
+what goes beyond another step's. Cells that nobody put are in no block, and adios2 leaves the memory they are read into as it was.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -78,7 +79,11 @@ def _shapes(path: Path, asker: apart.Asker) -> dict[str, dict[int, tuple[int, ..
 
 
 def _shape(about: dict[str, str]) -> tuple[int, ...]:
-    return tuple(int(n) for n in about["Shape"].split(",") if n.strip())
+    return tuple(_numbers(about["Shape"]))
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(n) for n in text.split(",") if n.strip()]
 
 
 def _no_path(name: str, variables: Any) -> str:
@@ -123,12 +128,19 @@ def _variable(
     if many and len({len(s) for s in shapes.values()}) > 1:
         contents.lost.append(f"{name} (another number of dimensions from one step to the next)")
         return
+    each = [shapes[step] for step in present] if many else [shape]
+    whole = [True] * len(each) if single else _whole(file, name, each)
     fill = None
-    if many and len(set(shapes.values())) > 1:
-        shape = tuple(max(extents) for extents in zip(*shapes.values(), strict=True))
+    if len(set(each)) > 1 or not all(whole):
+        shape = tuple(max(extents) for extents in zip(*each, strict=True))
         fill = np.array(np.nan if dtype.kind in "fc" else 0, dtype)[()]
-        kinds = ", ".join(str(list(s)) for s in list(dict.fromkeys(shapes.values()))[:4])
-        contents.lost.append(f"{name}: the shapes of its steps, such as {kinds}: what is not there is {fill}")
+        kinds = ", ".join(str(list(s)) for s in list(dict.fromkeys(each))[:4])
+        why = (
+            f"the shapes of its steps, such as {kinds}"
+            if len(set(each)) > 1
+            else "cells that are in no block"
+        )
+        contents.lost.append(f"{name}: {why}: what is not there is {fill}")
 
     def read(box: Box) -> Any:
         first, own = (box[0], box[1:]) if many else (slice(0, 1), box)
@@ -146,12 +158,13 @@ def _variable(
             part = [max(0, min(p.stop, n) - p.start) for p, n in zip(own, there, strict=True)]
             if single:
                 rows[place] = _value(file, name, number, dtype)
-            elif part == counts and dtype.kind != "O":
+            elif part == counts and dtype.kind != "O" and whole[number]:
                 _box(file, name, [p.start for p in own], part, number, row)
             else:
                 row[...] = missing
                 if 0 not in part:
-                    value = _box(file, name, [p.start for p in own], part, number, np.empty(part, dtype))
+                    value = np.full(part, missing, dtype)
+                    value = _box(file, name, [p.start for p in own], part, number, value)
                     row[tuple(slice(0, n) for n in part)] = value
         return out
 
@@ -170,6 +183,37 @@ def _variable(
             chunks=(1, *shape) if many else None,
         )
     )
+
+
+def _whole(file: Any, name: str, shapes: list[tuple[int, ...]]) -> list[bool]:
+    """Whether every cell is in a block, for each step that has any; no, where adios2 does not tell."""
+    try:
+        # BP3 and 4 tell of all steps, BP5 of those that have it, and repeats some behind them.
+        found = [blocks for blocks in file.engine.all_blocks_info(name) if blocks]
+    except (RuntimeError, ValueError):
+        found = []
+    if len(found) < len(shapes):
+        return [False] * len(shapes)
+    places = [[(_numbers(b["Start"]), _numbers(b["Count"])) for b in blocks] for blocks in found]
+    return [_are_whole(of_step, shape) for of_step, shape in zip(places, shapes, strict=False)]
+
+
+def _are_whole(blocks: list[tuple[list[int], list[int]]], shape: tuple[int, ...]) -> bool:
+    """Whether every cell is in a block, these being those of a grid (or a single one)."""
+    if 0 in shape:
+        return True
+    blocks = [(start, count) for start, count in blocks if 0 not in count]
+    if not blocks or any((len(start), len(count)) != (len(shape),) * 2 for start, count in blocks):
+        return False
+    starts = [sorted({start[d] for start, _ in blocks}) for d in range(len(shape))]
+    ends = [dict(zip(at, [*at[1:], n], strict=True)) for at, n in zip(starts, shape, strict=True)]
+    there = {tuple(start) for start, _ in blocks}
+    reach = all(
+        s + n >= ends[d][s]
+        for start, count in blocks
+        for d, (s, n) in enumerate(zip(start, count, strict=True))
+    )
+    return reach and all(at[0] == 0 for at in starts) and len(there) == math.prod(map(len, starts))
 
 
 def _value(file: Any, name: str, number: int, dtype: np.dtype[Any]) -> Any:
