@@ -135,6 +135,12 @@ def test_names_are_texts(container):
         container.attrs[3] = 1
 
 
+def test_a_name_has_no_nul(owner):
+    with pytest.raises(dry.InvalidArgumentError, match="NUL"):
+        owner.attrs["two\0names"] = 1
+    assert dict(owner.attrs) == {}
+
+
 def test_a_name_is_not_empty(owner):
     for act in (lambda: owner.attrs.__setitem__("", 1), lambda: owner.attrs.update({"a": 1, "": 2})):
         with pytest.raises(dry.InvalidArgumentError, match="the empty name"):

@@ -179,7 +179,10 @@ def test_a_damaged_file_is_a_message_with_its_name(tmp_path, path, text):
 
 def test_an_attribute_without_a_name_is_lost(tmp_path, path):
     array = zarr.create_array(str(tmp_path / "a.zarr"), shape=(2,), dtype="i4")
-    array.attrs.update({"": 1, "units": "K"})
-    assert imported(tmp_path / "a.zarr", path) == ["an attribute of a without a name"]
+    array.attrs.update({"": 1, "two\0names": 2, "units": "K"})
+    assert imported(tmp_path / "a.zarr", path) == [
+        "an attribute of a without a name",
+        "attribute 'two\\x00names' of a (NUL in its name)",
+    ]
     with dry.open(path) as c:
         assert dict(c["a"].attrs) == {"units": "K"}

@@ -171,6 +171,11 @@ fn validate(path: &str, new: &NewVariable) -> Result<Transform> {
         return Err(bad(format!("{} dimension names for {ndim} dimensions", new.dims.len())));
     }
     for (i, name) in new.dims.iter().enumerate() {
+        if name.contains('\0') {
+            return Err(bad(format!(
+                "dimension name {name:?} contains a NUL character, which ends texts in C"
+            )));
+        }
         if name.is_empty() || name.len() > 256 || new.dims[..i].contains(name) {
             return Err(bad(format!("dimension name \"{name}\" is empty, too long or there twice")));
         }
@@ -270,12 +275,15 @@ fn difference(old: &Variable, new: &Variable) -> Option<String> {
     Some(format!("attribute \"{}\"", changed.0))
 }
 
-/// Names that are set. What has an empty one, as commits could, keeps it until it is removed.
+/// Names that are set. What has an empty one, or one with a NUL, as commits could, keeps it until it is removed.
 fn check_attrs<'a>(path: &str, mut names: impl Iterator<Item = &'a String>) -> Result<()> {
-    if !names.any(String::is_empty) {
-        return Ok(());
-    }
+    let Some(name) = names.find(|name| name.is_empty() || name.contains('\0')) else { return Ok(()) };
     let owner = if path.is_empty() { "the container".into() } else { format!("\"{path}\"") };
+    if !name.is_empty() {
+        return Err(Error::invalid(format!(
+            "an attribute of {owner} has the name {name:?} with a NUL character, which ends texts in C; leave it out"
+        )));
+    }
     Err(Error::invalid(format!(
         "an attribute of {owner} has the empty name; give it one (HDF5 and netCDF have none either)"
     )))

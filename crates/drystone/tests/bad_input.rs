@@ -210,23 +210,45 @@ fn a_closed_or_read_only_handle_says_so() {
     }
 }
 
-/// Attributes without a name were kept, which neither HDF5 nor netCDF have.
+/// Attributes without a name were kept, which neither HDF5 nor netCDF have, and those with a NUL, which were two names in C.
 #[test]
 fn an_attribute_has_a_name() {
     let c = with_variable();
-    let nameless = || [(String::new(), Value::Int(1))].into();
-    let set = |path: &str| SchemaOp::SetAttrs(path.into(), [(String::new(), Some(Value::Int(1)))].into());
-    for (op, owner) in [
-        (set(""), "the container"),
-        (set("once"), "\"once\""),
-        (SchemaOp::CreateGroup(String::new(), nameless()), "the container"),
-        (SchemaOp::CreateGroup("group".into(), nameless()), "\"group\""),
-        (create("new", f4(), &[], |v| v.attrs = nameless()), "\"new\""),
-    ] {
-        told(c.apply(vec![op]).err(), ErrorKind::InvalidArgument, &["attribute", owner, "empty name"]);
+    for (name, wrong) in [("", "empty name"), ("two\0names", "name \"two\\0names\" with a NUL")] {
+        let attrs = || [(name.to_string(), Value::Int(1))].into();
+        let set = |path: &str| SchemaOp::SetAttrs(path.into(), [(name.into(), Some(Value::Int(1)))].into());
+        for (op, owner) in [
+            (set(""), "the container"),
+            (set("once"), "\"once\""),
+            (SchemaOp::CreateGroup(String::new(), attrs()), "the container"),
+            (SchemaOp::CreateGroup("group".into(), attrs()), "\"group\""),
+            (create("new", f4(), &[], |v| v.attrs = attrs()), "\"new\""),
+        ] {
+            told(c.apply(vec![op]).err(), ErrorKind::InvalidArgument, &["attribute", owner, wrong]);
+        }
+        let remove = SchemaOp::SetAttrs("once".into(), [(name.into(), None)].into());
+        told(c.apply(vec![remove]).err(), ErrorKind::NotFound, &["no attribute"]);
     }
-    let remove = SchemaOp::SetAttrs("once".into(), [(String::new(), None)].into());
-    told(c.apply(vec![remove]).err(), ErrorKind::NotFound, &["no attribute"]);
+}
+
+/// Texts of C end at a NUL, so a dimension with one had another name there. Paths have none either.
+#[test]
+fn names_have_no_nul() {
+    let c = with_variable();
+    let dims = create("new", f4(), &[2], |v| v.dims = vec!["x\0y".into()]);
+    told(
+        c.apply(vec![dims]).err(),
+        ErrorKind::InvalidArgument,
+        &["\"new\"", "dimension name \"x\\0y\"", "NUL"],
+    );
+    for op in [
+        create("n\0w", f4(), &[], |_| {}),
+        SchemaOp::CreateGroup("n\0w".into(), [].into()),
+        SchemaOp::Rename("once".into(), "n\0w".into()),
+        SchemaOp::Link("n\0w".into(), "once".into()),
+    ] {
+        told(c.apply(vec![op]).err(), ErrorKind::InvalidArgument, &["NUL"]);
+    }
 }
 
 /// A variable of a batch was "there is no variable"; what was put to one in the place of another was lost when the batch ended.

@@ -174,6 +174,9 @@ def attributes(pairs: Any, where: str, contents: Contents) -> dict[str, Any]:
         if name == "":
             contents.lost.append(f"an attribute of {where or '/'} without a name")
             continue
+        if "\0" in str(name):
+            contents.lost.append(f"attribute {name!r} of {where or '/'} (NUL in its name)")
+            continue
         try:
             out[str(name)] = attribute(value)
         except NotTakenError:
