@@ -30,7 +30,7 @@ __all__ = [
 __version__: str
 
 _Extents: TypeAlias = Sequence[SupportsIndex] | SupportsIndex
-_Incomplete: TypeAlias = list[tuple[int, int, int, list[int]]]
+_Incomplete: TypeAlias = list[tuple[int, int, int, list[int], bool]]
 _Doubt: TypeAlias = tuple[float, float, float | None, bool]
 _Profile: TypeAlias = tuple[list[tuple[int, float, float]], float, float, bool | None, int, int, _Doubt, str]
 _Published: TypeAlias = tuple[str, str, str, list[int], list[int], list[int], int, int, int, int, str | None]

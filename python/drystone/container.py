@@ -549,8 +549,11 @@ def _reopen(path: str, uuid: str, version: int, writable: bool = False) -> Conta
     return container
 
 
-def _incomplete(steps: list[tuple[int, int, int, list[int]]]) -> tuple[IncompleteStep, ...]:
-    return tuple(IncompleteStep(run, step, nranks, tuple(missing)) for run, step, nranks, missing in steps)
+def _incomplete(steps: list[tuple[int, int, int, list[int], bool]]) -> tuple[IncompleteStep, ...]:
+    return tuple(
+        IncompleteStep(run, step, nranks, tuple(missing), again)
+        for run, step, nranks, missing, again in steps
+    )
 
 
 def _print_progress(done: int, total: int) -> None:

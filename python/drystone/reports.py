@@ -17,13 +17,15 @@ _MAX_RANKS = 1 << 24
 
 @dataclass(frozen=True)
 class IncompleteStep:
-    """A step that some ranks of a run have left and others not: it is not visible."""
+    """A step that some ranks of a run have left and others not: it is not visible, or visible as all left it before."""
 
     run: int
     step: int
     nranks: int
     missing: tuple[int, ...]
     """Ranks that have not left it."""
+    again: bool = False
+    """Whether it is visible as all ranks left it before, and these have not left it again."""
 
     def __str__(self) -> str:
         return self._with_those_to(self.step)
@@ -34,8 +36,9 @@ class IncompleteStep:
         what, verb, them = f"step {self.step}", "is", "it"
         if last > self.step:
             what, verb, them = f"steps {self.step} to {last}", "are", "them"
+        state, closed = ("visible as before", f"{them} again") if self.again else ("not visible", them)
         return (
-            f"{what} of run {self.run} {verb} not visible: {which} not closed {them} "
+            f"{what} of run {self.run} {verb} {state}: {which} not closed {closed} "
             f"({len(self.missing)} of {self.nranks} missing)"
         )
 
@@ -44,7 +47,8 @@ def in_words(incomplete: Iterable[IncompleteStep]) -> list[str]:
     """A sentence for each step, or for several one after another that lack the same ranks."""
     # What stays the same along such steps.
     alike = groupby(
-        enumerate(incomplete), lambda at: (at[1].run, at[1].nranks, at[1].missing, at[1].step - at[0])
+        enumerate(incomplete),
+        lambda at: (at[1].run, at[1].nranks, at[1].missing, at[1].again, at[1].step - at[0]),
     )
     runs = [[step for _, step in run] for _, run in alike]
     return [run[0]._with_those_to(run[-1].step) for run in runs]

@@ -135,6 +135,28 @@ def test_a_step_of_several_ranks_waits_for_all_and_the_commit_names_the_missing(
         w.close()
 
 
+def test_a_step_that_some_ranks_have_replaced_is_visible_as_before(container, T):
+    writers = [container.writer(rank=r, nranks=2) for r in range(2)]
+
+    def close(rank, value, replace):
+        with writers[rank].step(0, replace=replace):
+            writers[rank].put("T", np.array([value], "i4"), offset=rank)
+
+    close(0, 1, False)
+    close(1, 2, False)
+    close(0, 11, True)
+    said = r"step 0 of run 0 is visible as before: rank 1 has not closed it again \(1 of 2 missing\)"
+    with pytest.warns(dry.DrystoneWarning, match=said):
+        (incomplete,) = container.commit().incomplete
+    assert incomplete.again
+    same(T[0, :2], np.array([1, 2], "i4"))
+    close(1, 12, True)
+    assert container.commit().incomplete == ()
+    same(T[0, :2], np.array([11, 12], "i4"))
+    for w in writers:
+        w.close()
+
+
 def test_where_ranks_overlap_the_higher_rank_wins(container, T):
     writers = [container.writer(rank=r, nranks=3) for r in range(3)]
     for r in (2, 0, 1):

@@ -4,7 +4,7 @@
 //! happen around it.
 //!
 //! Invariants
-//! - a step of a ranked run is taken whole (every rank once) or not at all;
+//! - a step of a ranked run is taken whole or not at all: by every rank, and what replaces it, too;
 //! - every group is settled (taken or given up) at most once: watermarks and the `ahead` list only grow;
 //! - nothing new means no change at all.
 
@@ -42,6 +42,8 @@ pub struct Incomplete {
     pub nranks: u32,
     /// Ranks that have not closed it.
     pub missing: Vec<u32>,
+    /// It is visible as all ranks closed it before; these have not closed it again.
+    pub again: bool,
 }
 
 impl std::fmt::Display for Incomplete {
@@ -50,11 +52,13 @@ impl std::fmt::Display for Incomplete {
         let more = if self.missing.len() > 16 { ", …" } else { "" };
         write!(
             f,
-            "step {} of run {} is not visible: of {} ranks, {} not closed it: {}{more}",
+            "step {} of run {} is {}: of {} ranks, {} not closed it{}: {}{more}",
             self.at.step,
             self.at.run,
+            if self.again { "visible as before" } else { "not visible" },
             self.nranks,
             if self.missing.len() == 1 { "one has" } else { "some have" },
+            if self.again { " again" } else { "" },
             shown.join(", ")
         )
     }
@@ -458,7 +462,7 @@ pub(crate) fn plan(
     let fencing = verdict.fence();
     // 1. what is adoptable
     let mut take: Vec<Vec<&Group>> = vec![Vec::new(); logs.len()];
-    let mut ranked: BTreeMap<RunStep, Vec<(usize, &Group)>> = BTreeMap::new();
+    let mut ranked: BTreeMap<RunStep, OfStep<'_>> = BTreeMap::new();
     let mut given_up = false;
     for (i, log) in logs.iter().enumerate() {
         let fenced = is_fenced(log, base);
@@ -500,14 +504,12 @@ pub(crate) fn plan(
         }
     }
     for (at, groups) in ranked {
-        match completeness(at, &groups, logs, fencing)? {
-            None => groups.iter().for_each(|(i, g)| take[*i].push(g)),
-            Some(incomplete) => {
-                if let Scope::All = scope {
-                    change.incomplete.push(incomplete);
-                }
-            }
+        let (whole, incomplete) = completeness(at, groups, logs, fencing)?;
+        if let (Some(mut incomplete), Scope::All) = (incomplete, scope) {
+            incomplete.again = !whole.is_empty() || base.steps.contains(at.step);
+            change.incomplete.push(incomplete);
         }
+        whole.into_iter().for_each(|(i, group)| take[i].push(group));
     }
     // 2. what is taken becomes entries, steps, growth
     let mut steps = (*base.steps).clone();
@@ -573,17 +575,20 @@ pub(crate) fn next_fence(base: &Snapshot) -> Result<u64> {
     next.ok_or_else(|| Error::corrupt(format!("{} has no fence number left", keys::manifest(base.version()))))
 }
 
-/// `None` if every rank closed the step once; else who is missing. Two writers of one rank are a conflict.
-fn completeness(
+/// Groups of a step, each with the number of its log.
+type OfStep<'g> = Vec<(usize, &'g Group)>;
+
+/// Those of a step's groups that can be taken, and who is missing for the others. Two writers of one rank are a conflict.
+fn completeness<'g>(
     at: RunStep,
-    groups: &[(usize, &Group)],
+    groups: OfStep<'g>,
     logs: &[WriterLog],
     fencing: bool,
-) -> Result<Option<Incomplete>> {
+) -> Result<(OfStep<'g>, Option<Incomplete>)> {
     let mut by_rank: BTreeMap<u32, usize> = BTreeMap::new();
     let mut nranks = None;
     let mut doubtful = false;
-    for (i, _) in groups {
+    for (i, _) in &groups {
         let Some(rank) = logs[*i].header.rank else { continue };
         let said: u32 = *nranks.get_or_insert(rank.nranks);
         if said != rank.nranks {
@@ -613,7 +618,32 @@ fn completeness(
     }
     let nranks = nranks.unwrap_or(0);
     let missing: Vec<u32> = (0..nranks).filter(|r| !by_rank.contains_key(r)).collect();
-    Ok((doubtful || !missing.is_empty()).then_some(Incomplete { at, nranks, missing }))
+    if doubtful || !missing.is_empty() {
+        return Ok((Vec::new(), Some(Incomplete { at, nranks, missing, again: false })));
+    }
+    let (whole, behind) = replaced_by_all(groups);
+    let missing: Vec<u32> =
+        by_rank.iter().filter(|(_, i)| behind.contains(i)).map(|(rank, _)| *rank).collect();
+    Ok((whole, (!missing.is_empty()).then_some(Incomplete { at, nranks, missing, again: false })))
+}
+
+/// Of the groups in which the ranks closed a step those up to the last replacement that is every rank's; and the logs that have not closed it as
+/// often as others.
+fn replaced_by_all(mut groups: OfStep<'_>) -> (OfStep<'_>, BTreeSet<usize>) {
+    groups.sort_by_key(|(i, group)| (*i, group.number));
+    let mut turns: BTreeMap<usize, u64> = BTreeMap::new();
+    let turn = |(i, group): &(usize, &Group)| {
+        let turn = turns.entry(*i).or_insert(0);
+        *turn += u64::from(group.replace);
+        *turn
+    };
+    let of: Vec<u64> = groups.iter().map(turn).collect();
+    let (least, most) = (turns.values().min().copied(), turns.values().max().copied());
+    let behind = turns.iter().filter(|(_, turn)| Some(**turn) < most).map(|(i, _)| *i).collect();
+    let whole: Vec<_> =
+        groups.iter().zip(of).filter(|(_, turn)| Some(*turn) <= least).map(|(g, _)| *g).collect();
+    let closed: BTreeSet<usize> = whole.iter().map(|(i, _)| *i).collect();
+    (if closed.len() == turns.len() { whole } else { Vec::new() }, behind)
 }
 
 fn adopt_entries(

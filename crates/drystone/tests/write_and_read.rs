@@ -227,6 +227,47 @@ fn a_step_of_a_run_is_visible_when_every_rank_closed_it() {
     assert_eq!(floats(&read_all(&c, "t")), [1.0, 2.0, 3.0]);
 }
 
+/// Symptom: a step showed what one rank had replaced beside what the other had closed before. Cause: ranks were counted, not how often each had
+/// closed the step.
+#[test]
+fn what_replaces_a_step_is_visible_when_every_rank_closed_that() {
+    let c = memory();
+    c.apply(vec![create("t", f4(), &[2], |v| v.steps = true)]).unwrap();
+    let writers: Vec<_> = (0..2)
+        .map(|r| c.writer(WriterOptions { rank: Some((r, 2)), ..Default::default() }).unwrap())
+        .collect();
+    let close = |rank: usize, value: f32, replace: bool| {
+        let w = &writers[rank];
+        w.begin_step(Some(0), replace).unwrap();
+        w.put("t", &f4(), &dense(&bytes(&[value]), &[1], 4), Some(&[rank as u64]), None).unwrap();
+        w.end_step().unwrap();
+    };
+    let shown = |expected: [f32; 2], missing: &[u32]| {
+        let done = c.commit().unwrap();
+        assert_eq!(floats(&read_all(&c, "t")), expected);
+        let found: Vec<_> = done.incomplete.iter().map(|i| (i.missing.clone(), i.again)).collect();
+        assert_eq!(found, if missing.is_empty() { vec![] } else { vec![(missing.to_vec(), true)] });
+    };
+    close(0, 1.0, false);
+    close(1, 2.0, false);
+    close(0, 11.0, true);
+    shown([1.0, 2.0], &[1]);
+    shown([1.0, 2.0], &[1]);
+    let text = c.commit().unwrap().incomplete[0].to_string();
+    assert!(text.contains("visible as before: of 2 ranks, one has not closed it again: 1"), "{text}");
+    close(1, 12.0, true);
+    shown([11.0, 12.0], &[]);
+    // Several times, of which the last is one rank's alone.
+    close(1, 22.0, true);
+    close(0, 21.0, true);
+    close(1, 32.0, true);
+    shown([21.0, 22.0], &[0]);
+    // What adds to a step and replaces nothing needs no other rank to add.
+    close(0, 31.0, true);
+    close(0, 41.0, false);
+    shown([41.0, 32.0], &[]);
+}
+
 #[test]
 fn a_dead_run_is_settled_by_recover_and_never_mixes_with_the_next() {
     for adopt in [true, false] {

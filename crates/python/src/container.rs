@@ -20,8 +20,8 @@ use crate::writer::WriterHandle;
 use crate::zarr::ZarrHandle;
 use crate::{dtype, key, transform, value};
 
-/// (run, step, nranks, missing ranks)
-type IncompleteStep = (u64, u64, u32, Vec<u32>);
+/// (run, step, nranks, missing ranks, is it visible as it was)
+type IncompleteStep = (u64, u64, u32, Vec<u32>, bool);
 /// (version, nanoseconds since 1970, changed, incomplete steps, notes)
 type CommitResult = (u64, u64, bool, Vec<IncompleteStep>, Vec<String>);
 /// (adopted, discarded, incomplete steps, notes, run, version)
@@ -104,7 +104,7 @@ pub(crate) struct ContainerHandle {
 }
 
 fn incomplete(steps: Vec<Incomplete>) -> Vec<IncompleteStep> {
-    steps.into_iter().map(|i| (i.at.run, i.at.step, i.nranks, i.missing)).collect()
+    steps.into_iter().map(|i| (i.at.run, i.at.step, i.nranks, i.missing, i.again)).collect()
 }
 
 fn normal(path: &str) -> &str {

@@ -263,6 +263,7 @@ pub(super) fn incomplete_json(incomplete: &[drystone::Incomplete]) -> Json {
                     ("step", i.at.step.into()),
                     ("nranks", i.nranks.into()),
                     ("missing", list(i.missing.iter().copied())),
+                    ("again", i.again.into()),
                 ])
             })
             .collect(),
