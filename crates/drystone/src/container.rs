@@ -63,9 +63,7 @@ impl Batch {
             }
         }
     }
-}
 
-impl Batch {
     /// What the batch does to the variable at a path, if it stands for another one, or for none, once the batch has ended.
     fn what_becomes_of(&self, path: &str) -> Option<&'static str> {
         let one = |v: &Variable| (v.id, v.uid);

@@ -200,7 +200,8 @@ impl Container {
         })
     }
 
-    /// What the snapshot keeps of every variable, by its id, wherever that lies. A link is another name of what is here already. Walks the whole index, and reads the tables of cut blocks.
+    /// What the snapshot keeps of every variable, by its id, wherever that lies. A link is another name of what is here already. Walks the whole
+    /// index, and reads the tables of cut blocks.
     pub fn usage(&self) -> Result<BTreeMap<u32, VariableUsage>> {
         self.inner.require_open()?;
         let snapshot = self.snapshot();

@@ -294,6 +294,7 @@ mod tests {
         assert_eq!(whole, u64::MAX..=u64::MAX);
         assert!(keys_between(ScalarKind::Other, Limit::Int(0), Limit::Int(9)).is_empty());
     }
+
     /// An integer limit was rounded to a float: 2^53 lay in 2^53 + 1 and above, and 2^127 in what is below it.
     #[test]
     fn integer_limits_of_floats_are_exact() {
