@@ -618,6 +618,34 @@ def test_pictures_are_drawn(run, tmp_path):
     assert "2 blocks by 1 writers" in as_json("plot", run, "T", "--layout", "-o", tmp_path / "l.png")["shows"]
 
 
+def test_numbers_below_zero_are_no_options(run, tmp_path):
+    """argparse knows -1, but took -1e5, and the selection -1,:, for options that there are none of."""
+    out = tmp_path / "p.png"
+    assert as_json("plot", run, "T", "-1,:,:", "--range", "-1e5", "-.5", "-o", out)["file"] == str(out)
+
+
+def test_only_the_fill_value_is_left_out_of_a_picture(tmp_path, path):
+    """Integers beyond 2^53 were compared with it as floats, which several are."""
+    fill = 1 << 62
+    with dry.create(path) as c:
+        c.create_variable("n", "i8", (3,), fill_value=fill)[...] = [fill, fill + 1, 5]
+    shown = as_json("plot", path, "n", "-o", tmp_path / "p.png")["shows"]
+    assert shown == f"3 values, from 5 to {float(fill):g}"
+
+
+@pytest.mark.parametrize("given", [np.nan, 1.5, "hi", [1, 2], 1 << 40])
+def test_a_fill_value_that_netcdf_cannot_have_is_named(tmp_path, path, given):
+    """Of integers, one that is none ended the export with a traceback, or was rounded: then values were missing."""
+    with dry.create(path) as c:
+        c.create_variable("g/n", "i4", (3,), fill_value=7, attrs={"_FillValue": given})[...] = [1, 2, 3]
+    out = tmp_path / "x.nc"
+    said = as_json("export", path, out)
+    assert said["lost"] == [f"attribute _FillValue of g/n ({given!r} is no value of its type)"]
+    with netCDF4.Dataset(out) as f:
+        assert f["g/n"][:].tolist() == [1, 2, 3]
+        assert f["g/n"].getncattr("_FillValue") == 7
+
+
 def test_plot_of_no_cells_is_a_message(tmp_path, path):
     """Instead of a picture of nothing and a warning of matplotlib's."""
     with dry.create(path) as c:
@@ -679,6 +707,10 @@ def test_du_says_what_the_index_says(run):
         (["plot", "RUN", "T"], 2, "one or two axes"),
         (["plot", "RUN", "names"], 2, "is not drawn"),
         (["plot", "RUN", "T", "[0]", "--colours", "nope"], 2, "no colour map"),
+        (["plot", "RUN", "T", "[0]", "--range", "nan", "nan"], 2, "not nan nan"),
+        (["plot", "RUN", "T", "[0]", "--range", "0", "inf"], 2, "both finite"),
+        (["plot", "RUN", "T", "[0]", "--range", "5", "1"], 2, "the lower one first"),
+        (["plot", "RUN", "T", "[0]", "--range", "1", "1"], 2, "the lower one first"),
         (["diff", "RUN", "RUN", "--at", "1", "99"], 3, "99"),
     ],
 )

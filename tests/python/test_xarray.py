@@ -416,6 +416,17 @@ def test_an_encoding_that_does_not_hold_the_values_is_refused(path):
         assert back.v.values.tolist() == [0.0, 300.0]  # rounded to even, as asked for
 
 
+@pytest.mark.parametrize("where", ["attrs", "encoding"])
+@pytest.mark.parametrize("fill", [np.nan, 1.5, 1 << 40, "x", [1, 2]])
+def test_a_fill_value_that_the_dtype_does_not_hold_is_refused_by_name(path, where, fill):
+    """1.5 became 1, and the ones were missing; of NaN the message told no name, and among attributes it became -2**31."""
+    ds = xr.Dataset({"a": ("x", np.arange(3, dtype="i4"))})
+    getattr(ds.a, where)["_FillValue"] = fill
+    with pytest.raises(dry.InvalidArgumentError, match='_FillValue of "a"'):
+        ds.drystone.to_container(path)
+    assert not path.exists()
+
+
 def test_what_is_added_in_other_units_is_warned_of(path):
     weather(0, 2).drystone.to_container(path, step_dim="time")
     with warnings.catch_warnings():

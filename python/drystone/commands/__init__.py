@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -57,6 +58,11 @@ _CODES: list[tuple[type[BaseException], int]] = [
 
 
 class _Parser(argparse.ArgumentParser):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        # argparse takes -1 for a number, but -1e5 and the selection -1,: for options.
+        self._negative_number_matcher = re.compile(r"-\.?\d")
+
     def error(self, message: str) -> NoReturn:
         # argparse counts names that may be left out among those that are required.
         free = [

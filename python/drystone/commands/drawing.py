@@ -49,6 +49,11 @@ def run(given: argparse.Namespace) -> Outcome:
         raise InvalidArgumentError(
             f"matplotlib has no colour map {given.colours!r}; viridis, plasma, gray are some"
         )
+    if given.range and not -math.inf < given.range[0] < given.range[1] < math.inf:
+        low, high = given.range
+        raise InvalidArgumentError(
+            f"--range is two numbers, the lower one first and both finite, not {low:g} {high:g}"
+        )
     out = given.output or Path(f"{given.variable.replace('/', '_')}.png")
     figure = Figure(figsize=(8, 6), layout="constrained")
     kinds = sorted(FigureCanvasAgg(figure).get_supported_filetypes())
@@ -83,10 +88,11 @@ def _values(v: Variable, given: argparse.Namespace, figure: Any, axes: Any) -> s
         raise InvalidArgumentError(
             f"{view.size} cells are too many for a picture: take every n-th, as in '[::8, ::8]'"
         )
-    values = np.asarray(view.read(), "f8")
+    stored = np.asarray(view.read())
     fill = v.attrs.get("_FillValue", v.fill_value if v._reading().fill is not None else None)
-    if fill is not None:
-        values[values == fill] = np.nan
+    values = stored.astype("f8")
+    if fill is not None and np.size(fill) == 1:
+        values[stored == np.ravel(fill)[0]] = np.nan
     units = v.attrs.get("units")
     label = f"{given.variable} [{units}]" if units else given.variable
     if view.ndim == 1:

@@ -29,6 +29,7 @@ from drystone.commands.target import appearing
 from drystone.container import Container
 from drystone.errors import ConflictError, DrystoneError, InvalidArgumentError, IoError
 from drystone.selection import select
+from drystone.values import as_elements
 from drystone.variable import Variable
 
 _SUFFIXES = {".h5": "hdf5", ".hdf5": "hdf5", ".nc": "netcdf", ".nc4": "netcdf", ".npy": "npy", ".csv": "csv"}
@@ -495,16 +496,12 @@ def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]
             below: Any = file.createGroup(name.rpartition("/")[0]) if "/" in name else file
             shape = _shape(c, v)
             attrs = _attrs(v)
-            fill = attrs.pop("_FillValue", None)
-            if fill is None and kind != "S1" and v._reading().fill is not None and kind is not str:
-                fill = v.fill_value
+            fill = _netcdf_fill(v, kind, attrs.pop("_FillValue", None), name, lost)
             # As for HDF5: every cell is written, and of what is not cut nothing else is stored.
             fills = v.has_steps or kind is str
             if not fills:
                 file.set_fill_off()
-            target = below.createVariable(
-                name.rpartition("/")[2], kind, dims, fill_value=fill if kind is not str else None
-            )
+            target = below.createVariable(name.rpartition("/")[2], kind, dims, fill_value=fill)
             file.set_fill_on()
             target.set_auto_maskandscale(False)
             target.set_auto_chartostring(False)
@@ -517,6 +514,17 @@ def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]
         if c.steps and "step" in file.dimensions and "step" not in file.variables:
             file.createVariable("step", "i8", ("step",))[:] = np.array(c.steps)
     return rows
+
+
+def _netcdf_fill(v: Variable, kind: Any, given: Any, name: str, lost: list[str]) -> Any:
+    """What netCDF calls `_FillValue`: the attribute, which there is of the variable's type, or else the fill value."""
+    if given is not None and kind is not str and np.size(given) == 1:
+        with suppress(InvalidArgumentError):
+            return as_elements(np.ravel(given)[0], np.dtype(kind), "_FillValue")[()]
+    if given is not None:
+        lost.append(f"attribute _FillValue of {name} ({given!r:.80} is no value of its type)")
+    has_own = v._reading().fill is not None and kind is not str and kind != "S1"
+    return v.fill_value if has_own else None
 
 
 def _grows(v: Variable, *, steps: bool) -> tuple[bool, ...]:

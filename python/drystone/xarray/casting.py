@@ -15,7 +15,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from drystone.errors import ConflictError, DrystoneError, InvalidArgumentError
-from drystone.values import changed
+from drystone.values import as_elements, changed
 
 
 def checked(name: str, variable: xr.Variable, *, joins: bool) -> xr.Variable:
@@ -28,9 +28,10 @@ def checked(name: str, variable: xr.Variable, *, joins: bool) -> xr.Variable:
 
     Raises:
         ConflictError: If it joins stored values whose dtype does not hold its own.
-        InvalidArgumentError: If the dtype that was asked for does not.
+        InvalidArgumentError: If the dtype that was asked for does not, or not the value that is to stand for missing ones.
 
     """
+    _require_fill(name, variable)
     cast = _Cast.of(name, variable, joins)
     if cast is None:
         return variable
@@ -39,6 +40,19 @@ def checked(name: str, variable: xr.Variable, *, joins: bool) -> xr.Variable:
         return variable
     data = variable.data.map_blocks(cast.passed, dtype=variable.dtype, meta=variable.data._meta)
     return variable.copy(deep=False, data=data)
+
+
+def _require_fill(name: str, variable: xr.Variable) -> None:
+    """Refuse a `_FillValue` that the dtype does not hold: rounded or overflown, it would stand for values that are none."""
+    encoding = {**variable.attrs, **variable.encoding}
+    given = encoding.get("_FillValue")
+    dtype = np.dtype(object if encoding.get("dtype") is str else encoding.get("dtype", variable.dtype))
+    if given is None or dtype.kind not in "iufc" or "_Unsigned" in encoding:
+        return
+    what = f'_FillValue of "{name}"'
+    if np.size(given) != 1:
+        raise InvalidArgumentError(f"{what} is one value, not {given!r:.80}")
+    as_elements(np.asarray(given).ravel().tolist()[0], dtype, what)
 
 
 @dataclass(frozen=True)
