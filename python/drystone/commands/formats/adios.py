@@ -61,7 +61,13 @@ def _opened(path: Path, asker: apart.Asker) -> Iterator[Contents]:
                 contents.lost.append(f"{name!r} ({why})")
                 continue
             attrs = attributes(pairs.get(name, []), name, contents)
-            _variable(file, asker, name, about, steps, shapes.get(name, {}), attrs, contents)
+            why = _not_taken(about, shapes.get(name, {}))
+            if why:
+                contents.lost.append(f"{name} ({why})")
+                continue
+            variable = _Variable(file, asker, name, about, shapes.get(name, {}))
+            contents.lost.extend(variable.made_up())
+            contents.arrays.append(variable.array(steps, attrs))
         yield contents
 
 
@@ -99,90 +105,107 @@ def _no_path(name: str, variables: Any) -> str:
     return ""
 
 
-def _variable(
-    file: Any,
-    asker: apart.Asker,
-    name: str,
-    about: dict[str, str],
-    steps: int,
-    shapes: dict[int, tuple[int, ...]],
-    attrs: dict[str, Any],
-    contents: Contents,
-) -> None:
+def _not_taken(about: dict[str, str], shapes: dict[int, tuple[int, ...]]) -> str:
+    """Why a variable has no array that is the same in all its steps, if that is so."""
+    told = int(about["AvailableStepsCount"])
     if about["Type"] not in _TYPES:
-        contents.lost.append(f"{name} (of type {about['Type']})")
-        return
-    single = about["SingleValue"] == "true"
-    shape = _shape(about)
-    if not single and not shape:
-        contents.lost.append(f"{name} (local arrays)")
-        return
-    dtype = np.dtype(_TYPES[about["Type"]])
-    many = int(about["AvailableStepsCount"]) > 1
-    present = {step: number for number, step in enumerate(sorted(shapes))}
-    if many and len(present) != int(about["AvailableStepsCount"]):
-        contents.lost.append(
-            f"{name} (it says that {about['AvailableStepsCount']} steps have it, {len(present)} do)"
-        )
-        return
-    if many and len({len(s) for s in shapes.values()}) > 1:
-        contents.lost.append(f"{name} (another number of dimensions from one step to the next)")
-        return
-    each = [shapes[step] for step in present] if many else [shape]
-    whole = [True] * len(each) if single else _whole(file, name, each)
-    fill = None
-    if len(set(each)) > 1 or not all(whole):
-        shape = tuple(max(extents) for extents in zip(*each, strict=True))
-        fill = np.array(np.nan if dtype.kind in "fc" else 0, dtype)[()]
-        kinds = ", ".join(str(list(s)) for s in list(dict.fromkeys(each))[:4])
+        return f"of type {about['Type']}"
+    if about["SingleValue"] != "true" and not _shape(about):
+        return "local arrays"
+    if told > 1 and len(shapes) != told:
+        return f"it says that {told} steps have it, {len(shapes)} do"
+    if told > 1 and len({len(shape) for shape in shapes.values()}) > 1:
+        return "another number of dimensions from one step to the next"
+    return ""
+
+
+class _Variable:
+    """A variable of the file: in which steps it is, and of which shape and with which cells in each."""
+
+    def __init__(
+        self,
+        file: Any,
+        asker: apart.Asker,
+        name: str,
+        about: dict[str, str],
+        shapes: dict[int, tuple[int, ...]],
+    ) -> None:
+        self._file = file
+        self._asker = asker
+        self._name = name
+        self._dtype = np.dtype(_TYPES[about["Type"]])
+        self._single = about["SingleValue"] == "true"
+        self._many = int(about["AvailableStepsCount"]) > 1
+        self._numbers = {step: n for n, step in enumerate(sorted(shapes))} if self._many else {0: 0}
+        self._shapes = [shapes[step] for step in self._numbers] if self._many else [_shape(about)]
+        self._whole = [True] * len(self._shapes) if self._single else _whole(file, name, self._shapes)
+        self._fill = None
+        if self._has_one_shape and all(self._whole):
+            return
+        self._fill = np.array(np.nan if self._dtype.kind in "fc" else 0, self._dtype)[()]
+
+    @property
+    def _has_one_shape(self) -> bool:
+        return len(set(self._shapes)) == 1
+
+    def made_up(self) -> Iterator[str]:
+        """What is said of an array that has cells of which the file has no value."""
+        if self._fill is None:
+            return
+        kinds = ", ".join(str(list(shape)) for shape in list(dict.fromkeys(self._shapes))[:4])
         why = (
-            f"the shapes of its steps, such as {kinds}"
-            if len(set(each)) > 1
-            else "cells that are in no block"
+            "cells that are in no block"
+            if self._has_one_shape
+            else f"the shapes of its steps, such as {kinds}"
         )
-        contents.lost.append(f"{name}: {why}: what is not there is {fill}")
+        yield f"{self._name}: {why}: what is not there is {self._fill}"
 
-    def read(box: Box) -> Any:
-        first, own = (box[0], box[1:]) if many else (slice(0, 1), box)
-        counts = [part.stop - part.start for part in own]
-        out = asker.room((first.stop - first.start, *counts) if many else counts, dtype)
-        rows = out if many else out[None]
-        missing = "" if dtype.kind == "O" else fill or 0
-        for place, step in enumerate(range(first.start, first.stop)):
-            row = rows[place]
-            if many and step not in shapes:
-                rows[place] = missing
-                continue
-            number = present[step] if many else 0
-            there = shapes[step] if many else shape
-            part = [max(0, min(p.stop, n) - p.start) for p, n in zip(own, there, strict=True)]
-            if single:
-                rows[place] = _value(file, name, number, dtype)
-            elif part == counts and dtype.kind != "O" and whole[number]:
-                _box(file, name, [p.start for p in own], part, number, row)
-            else:
-                row[...] = missing
-                if 0 not in part:
-                    value = np.full(part, missing, dtype)
-                    value = _box(file, name, [p.start for p in own], part, number, value)
-                    row[tuple(slice(0, n) for n in part)] = value
-        return out
-
-    dims = (STEP, *(f"{name.lstrip('/').replace('/', '_')}_{d}" for d in range(len(shape)))) if many else None
-    contents.arrays.append(
-        Array(
-            name.lstrip("/"),
-            dtype,
+    def array(self, steps: int, attrs: dict[str, Any]) -> Array:
+        """The array, of the largest shape, in a file of so many steps."""
+        name, many = self._name.lstrip("/"), self._many
+        shape = tuple(max(extents) for extents in zip(*self._shapes, strict=True))
+        dims = (STEP, *(f"{name.replace('/', '_')}_{d}" for d in range(len(shape))))
+        return Array(
+            name,
+            self._dtype,
             (steps, *shape) if many else shape,
-            read,
-            dims=dims,
+            self._read,
+            dims=dims if many else None,
             attrs=attrs,
-            fill=fill,
-            present=frozenset(present) if many and len(present) < steps else None,
+            fill=self._fill,
+            present=frozenset(self._numbers) if many and len(self._numbers) < steps else None,
             grows=(False,) * (len(shape) + many),
             chunks=(1, *shape) if many else None,
         )
-    )
+
+    def _read(self, box: Box) -> Any:
+        steps, own = (box[0], box[1:]) if self._many else (slice(0, 1), box)
+        out = self._asker.room([part.stop - part.start for part in box], self._dtype)
+        rows = out if self._many else out[None]
+        for place, step in enumerate(range(steps.start, steps.stop)):
+            self._read_step(step, own, rows[place, ...])
+        return out
+
+    def _read_step(self, step: int, own: Box, row: npt.NDArray[Any]) -> None:
+        """A box of one step, into an array of its shape."""
+        number = self._numbers.get(step)
+        missing = "" if self._dtype.kind == "O" else self._fill or 0
+        if number is None:
+            row[...] = missing
+            return
+        if self._single:
+            row[...] = _value(self._file, self._name, number, self._dtype)
+            return
+        start = [part.start for part in own]
+        there = self._shapes[number]
+        part = [max(0, min(p.stop, n) - p.start) for p, n in zip(own, there, strict=True)]
+        if part == list(row.shape) and self._dtype.kind != "O" and self._whole[number]:
+            _box(self._file, self._name, start, part, number, row)
+            return
+        row[...] = missing
+        if 0 not in part:
+            value = np.full(part, missing, self._dtype)
+            row[tuple(slice(0, n) for n in part)] = _box(self._file, self._name, start, part, number, value)
 
 
 def _whole(file: Any, name: str, shapes: list[tuple[int, ...]]) -> list[bool]:
