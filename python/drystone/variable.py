@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from drystone import assigning, described, html, selection, views
 from drystone.described import PublishedStatistics, Statistics
-from drystone.errors import InvalidArgumentError, NotFoundError
+from drystone.errors import DrystoneError, InvalidArgumentError, NotFoundError, OutOfRangeError
 from drystone.group import Attributes
 from drystone.reports import Block, ErrorBound, Found
 from drystone.selection import Rule
@@ -148,9 +149,22 @@ class Variable:
         if isinstance(key, str):
             return self._member_named(key)
         reading = self._reading()
-        if selection.is_basic(key):
-            return reading.select(key)
-        return views.read(reading, selection.select(key, reading.shape))
+        try:
+            if selection.is_basic(key):
+                return reading.select(key)
+            return views.read(reading, selection.select(key, reading.shape))
+        except OutOfRangeError as error:
+            if not reading.has_steps:
+                raise
+            raise self._with_what_waits(error) from None
+
+    def _with_what_waits(self, error: OutOfRangeError) -> OutOfRangeError:
+        """The error, and which steps it would find after a commit: those of writers without ranks become visible by one."""
+        with suppress(DrystoneError):
+            found = self._container.describe()
+            if found.waiting:
+                return OutOfRangeError(f"{error}; {found.backlog}: Container.commit() makes them visible")
+        return error
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write a block: `T[5:9, :] = array`, `T[step, ...] = array`.
