@@ -247,6 +247,34 @@ def test_npy_goes_in_and_out(tmp_path, path):
     drystone("export", path, tmp_path / "b.npy", "a", "--overwrite")
 
 
+@pytest.mark.parametrize("kind", ["S5", "U5", [("name", "U5"), ("n", "i4")]])
+def test_one_text_of_fixed_length_goes_into_npy(tmp_path, path, kind):
+    """It was written without what is empty of it, and the file was too short to be read."""
+    values = np.zeros(3, kind)
+    values[values.dtype.names[0] if values.dtype.names else ...] = ["ab", "", "cdefg"]
+    with dry.create(path) as c:
+        c.create_variable("three", kind, (3,))[...] = values
+        c.create_variable("one", kind)[...] = values[0]
+    drystone("export", path, tmp_path / "one.npy", "one")
+    drystone("export", path, tmp_path / "first.npy", "three", "--select", "[0]")
+    for name in ("one", "first"):
+        assert np.load(tmp_path / f"{name}.npy").tobytes() == values[:1].tobytes()
+
+
+def test_one_short_text_of_fixed_length_is_imported(tmp_path, path):
+    """It had lost what is empty of it, so that the container had another type than the value."""
+    zarr = pytest.importorskip("zarr")
+    np.save(tmp_path / "a.npy", np.array(b"ab", "S5"))
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f.create_dataset("b", data=np.array(b"ab", "S5"))
+    zarr.create_array(tmp_path / "a.zarr", name="c", data=np.array("ab", "U5"), zarr_format=2)
+    for name in ("a.npy", "a.h5", "a.zarr"):
+        drystone("import", tmp_path / name, path)
+    with dry.open(path) as c:
+        found = [(v.dtype.str, v[...].tolist()) for v in c.variables.values()]
+    assert found == [("|S5", b"ab"), ("|S5", b"ab"), ("<U5", "ab")]
+
+
 @pytest.fixture
 def run(path):
     with dry.create(path, durability="memory") as c:

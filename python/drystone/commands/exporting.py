@@ -230,7 +230,10 @@ def _write_box(
         inner -= 1
     rows = piece.reshape(-1, *piece.shape[max(inner - 1, 0) :])
     strides = [int(np.prod(shape[d + 1 :], dtype=np.int64)) * piece.itemsize for d in range(len(shape))]
-    for row, at in zip(rows, np.ndindex(*piece.shape[: max(inner - 1, 0)]), strict=True):
+    for number, at in enumerate(np.ndindex(*piece.shape[: max(inner - 1, 0)])):
+        row = rows[
+            number, ...
+        ]  # an array also of one cell: the texts of NumPy's scalars have lost what is empty of them
         first = [part.start for part in box]
         first[: len(at)] = [a + b for a, b in zip(first, at, strict=False)]
         file.seek(begin + sum(a * s for a, s in zip(first, strides, strict=True)))

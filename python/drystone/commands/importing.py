@@ -257,7 +257,9 @@ def _read_ahead(array: Array, ahead: ThreadPoolExecutor) -> Iterator[tuple[Box, 
 
 def _read(array: Array, box: Box) -> npt.NDArray[Any]:
     try:
-        return array.read(box)
+        values = array.read(box)
+        # Scalars of NumPy have lost what is empty of their texts, and so the length of the type.
+        return values if box else np.asarray(values, array.dtype)
     except (DrystoneError, OSError, MemoryError):
         raise
     except Exception as error:  # of whatever package decodes it
