@@ -438,6 +438,87 @@ def test_diff_finds_the_first_difference_and_says_how_much(run, tmp_path):
     assert "only in the first" in drystone("diff", run, _empty(tmp_path), code=1)
 
 
+def test_diff_compares_whatever_types_there_are(tmp_path):
+    """Numbers with texts or records were a traceback, and NaN of bfloat16 was unlike itself."""
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    values = {
+        "i8": [1, 2, 3], "u8": [1, 2, 1 << 63], "?": [True, False, True], "f2": [1, np.nan, 2], "c8": [1j, 2, np.nan],
+        "S3": [b"a", b"b", b""], "U3": ["a", "b", ""], bfloat16: [1, np.nan, 2], str: ["a", "b", ""],
+    }  # fmt: skip
+    values = {kind: np.array(given, object if kind is str else kind) for kind, given in values.items()}
+    for record in ([("x", "i4"), ("y", bfloat16)], [("x", "i4")]):
+        values[str(record)] = np.array([(7, np.nan)[: len(record)]] * 3, record)
+    for n, (kind, given) in enumerate(values.items()):
+        with dry.create(tmp_path / f"{n}.dry") as c:
+            c.create_variable("v", kind if kind is str else given.dtype, (3,))[...] = given
+    for n in range(len(values)):
+        for m in range(len(values)):
+            for tolerance in ([], ["--atol", "0.5"]):
+                both = tmp_path / f"{n}.dry", tmp_path / f"{m}.dry"
+                said = drystone("diff", *both, *tolerance, code=int(n != m))
+                assert said.startswith("v: dtype: " if n != m else "no difference")
+
+
+def test_diff_compares_attributes_item_by_item(tmp_path):
+    """As arrays, 1 and "1" were the same in a list with a text, and lists of several lengths unlike themselves."""
+    lists = {"ragged": [[1], [2, 3]], "named": {"a": [np.nan, "b"]}, "mixed": [1, "a"], "new\nline": 1}
+    for name, attrs in (("a", lists), ("b", {**lists, "mixed": ["1", "a"], "new\nline": 1.5})):
+        with dry.create(tmp_path / f"{name}.dry") as c:
+            c.attrs.update(attrs)
+    assert drystone("diff", tmp_path / "a.dry", tmp_path / "a.dry") == "no difference\n"
+    assert drystone("diff", tmp_path / "a.dry", tmp_path / "b.dry", code=1).splitlines() == [
+        "/: attribute mixed: [1, 'a'] and ['1', 'a']",
+        r"/: attribute new\nline: 1 and 1.5",
+    ]
+
+
+def test_integers_are_apart_by_what_they_are(tmp_path):
+    for name, value in (("a", 1 << 62), ("b", (1 << 62) + 1)):
+        with dry.create(tmp_path / f"{name}.dry") as c:
+            c.create_variable("v", "i8", (1,))[...] = value
+    assert "by up to 1," in drystone("diff", tmp_path / "a.dry", tmp_path / "b.dry", code=1)
+
+
+@pytest.mark.parametrize("kind", [str, "U3", [("t", "U3")]])
+@pytest.mark.parametrize("shape", [(), (2,)])
+@pytest.mark.parametrize("text", ["a\0b", "\udc80"])
+def test_texts_that_a_file_cannot_hold_are_no_others_in_it(tmp_path, path, kind, shape, text):
+    """NetCDF had what is before the NUL, without a word; HDF5 and CSV ended with a traceback."""
+    if kind is str and text != "a\0b":
+        return  # which containers do not take either
+    values = np.full(shape, text, object) if kind is str else np.full(shape, text, "U3").astype(kind)
+    with dry.create(path) as c:
+        c.create_variable("other", "i4")[...] = 1
+        c.create_variable("v", kind, shape)[...] = values[()]
+    for suffix in ("nc", "h5", "csv"):
+        out = tmp_path / f"out.{suffix}"
+        name = ["v"] if suffix == "csv" else []
+        if text == "a\0b" and (suffix == "csv" or (suffix == "h5" and isinstance(kind, list))):
+            drystone("export", path, out, *name)  # there it is what it is
+            continue
+        said = drystone("export", path, out, *name, code=2)
+        assert '"v' in said
+        assert "cannot be written there" in said
+        assert not out.exists()
+
+
+def test_names_that_netcdf_has_not_are_named_and_the_rest_is_written(tmp_path, path):
+    """One of them ended the export; of an attribute, with a traceback."""
+    with dry.create(path) as c:
+        for name in ("good", "$bad", "no/end ", "+group/v"):
+            c.create_variable(name, "i4", (2,), dims=("a/b",))[...] = [1, 2]
+        c.attrs.update({"x/y": 1, "nul": "a\0b", "nuls": ["a\0b"], "mixed": [1, "a"], "kept": "k"})
+    lost = as_json("export", path, tmp_path / "out.nc")["lost"]
+    assert sorted(what.split(" (")[0] for what in lost) == sorted(
+        [
+            *("attribute mixed of /", "attribute nul of /", "attribute nuls of /", "attribute x/y of /"),
+            *("+group", "$bad", "+group/v", "good: that a dimension is called a/b", "no/end "),
+        ]
+    )
+    with netCDF4.Dataset(tmp_path / "out.nc") as f:
+        assert (f["good"][...].tolist(), f.kept) == ([1, 2], "k")
+
+
 def _empty(tmp_path):
     with dry.create(tmp_path / "empty.dry"):
         return tmp_path / "empty.dry"
@@ -457,6 +538,21 @@ def test_numbers_below_zero_are_no_options(run, tmp_path):
     """argparse knows -1, but took -1e5, and the selection -1,:, for options that there are none of."""
     out = tmp_path / "p.png"
     assert as_json("plot", run, "T", "-1,:,:", "--range", "-1e5", "-.5", "-o", out)["file"] == str(out)
+
+
+def test_options_may_stand_between_names(run, tmp_path):
+    """What may be left out was taken for left out where an option came first: "unrecognized arguments"."""
+    out = tmp_path / "T.npy"
+    drystone("export", run, out, "--select", "[0]", "T")
+    drystone("export", run, "--overwrite", out, "--select", "[0]", "--json", "T")
+    assert np.load(out).shape == (20, 30)
+    assert [v["name"] for v in json.loads(drystone("du", run, "--json", "T"))["variables"]] == ["T"]
+    shown = json.loads(drystone("plot", run, "T", "-o", tmp_path / "p.png", "[0]", "--json"))["shows"]
+    assert shown.startswith("20 x 30 values")
+    with dry.open(run, "r+") as c:
+        c.create_variable("-x", "f4", (2,))[...] = 1
+    drystone("export", "--overwrite", "--", run, out, "-x")
+    assert np.load(out).tolist() == [1, 1]
 
 
 def test_only_the_fill_value_is_left_out_of_a_picture(tmp_path, path):

@@ -85,6 +85,11 @@ def parser(name: str) -> argparse.ArgumentParser:
     return made
 
 
+def _parsed(reader: argparse.ArgumentParser, rest: list[str]) -> argparse.Namespace:
+    """The arguments; options may stand between the others, as in compiled commands, where no `--` ends them."""
+    return reader.parse_args(rest) if "--" in rest else reader.parse_intermixed_args(rest)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run one of the commands with the arguments behind the program's name; gives its exit code."""
     name = next(argument for argument in arguments if argument in COMMANDS or argument == "publish")
@@ -93,7 +98,7 @@ def main(arguments: Sequence[str]) -> int:
     rest.remove(name)
     run: Callable[[argparse.Namespace], Outcome] = module.run
     try:
-        given = parser(name).parse_args(rest)
+        given = _parsed(parser(name), rest)
         with interruption.noted() if module in (importing, exporting) else nullcontext():
             outcome = run(given)
         for note in outcome.notes:

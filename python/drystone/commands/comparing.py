@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drystone import container
-from drystone.commands.outcome import Outcome
+from drystone.commands.outcome import Outcome, shown
 from drystone.commands.progress import Progress
 from drystone.container import Container
 from drystone.variable import Variable
@@ -49,7 +49,7 @@ def run(given: argparse.Namespace) -> Outcome:
             for c, at in zip((first, second), given.at or (None, None), strict=True)
         )
         found = _compared(a, b, given)
-    lines = [f"{d['name'] or '/'}: {d['what']}" for d in found]
+    lines = [shown(f"{d['name'] or '/'}: {d['what']}") for d in found]
     return Outcome("\n".join(lines) or "no difference", {"differences": found}, code=1 if found else 0)
 
 
@@ -84,13 +84,16 @@ def _compared(a: Container, b: Container, given: argparse.Namespace) -> list[dic
                 _attrs(name, v.attrs, w.attrs, differ)
             if v.local or w.local:
                 continue
-            for what in ("dtype", "dims", "has_steps", "fill_value"):
+            for what in ("dtype", "dims", "has_steps"):
                 one, two = getattr(v, what), getattr(w, what)
-                if not (one == two or (what == "fill_value" and one != one and two != two)):
+                if one != two:
                     differ(name, f"{what.replace('_', ' ')}: {one} and {two}")
+            alike = v.dtype == w.dtype or _sort(v.dtype) == _sort(w.dtype) != "records"
+            if alike and not _same(v.fill_value, w.fill_value):
+                differ(name, f"fill value: {v.fill_value} and {w.fill_value}")
             if v.shape != w.shape:
                 differ(name, f"shape: {v.shape} and {w.shape}")
-            elif v.dtype == w.dtype or not (v.dtype.names or w.dtype.names):
+            elif alike:
                 _values(name, v, w, given, differ, progress)
     return found
 
@@ -105,10 +108,15 @@ def _attrs(name: str, ours: Any, theirs: Any, differ: Any) -> None:
 
 
 def _same(one: Any, two: Any) -> bool:
-    try:
-        return bool(np.array_equal(one, two, equal_nan=True))
-    except TypeError:
-        return bool(np.array_equal(one, two))
+    """Whether two attributes are: numbers by their values, lists and arrays item by item; NaN is NaN."""
+    one, two = (
+        value.tolist() if isinstance(value, np.ndarray | np.generic) else value for value in (one, two)
+    )
+    if isinstance(one, dict) and isinstance(two, dict):
+        return one.keys() == two.keys() and all(_same(one[key], two[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(two, list | tuple):
+        return len(one) == len(two) and all(map(_same, one, two))
+    return bool(one == two or (one != one and two != two))
 
 
 def _values(
@@ -123,13 +131,11 @@ def _values(
             if place is None:
                 first = np.argwhere(different)[0]
                 place = tuple(int(part.start + i) for part, i in zip(box, first, strict=True))
-            if ours.dtype.kind in "biufc":
-                with np.errstate(all="ignore"):
-                    gap = np.abs(ours[different].astype("c16") - theirs[different].astype("c16"))
-                largest = max(largest, float(np.nanmax(gap, initial=0.0)))
+            if _sort(v.dtype) == "numbers":
+                largest = max(largest, _gap(ours[different], theirs[different]))
         progress.add(ours.nbytes)
     if cells:
-        by = f", by up to {largest:g}" if v.dtype.kind in "biufc" else ""
+        by = f", by up to {largest:g}" if _sort(v.dtype) == "numbers" else ""
         differ(
             name,
             f"{cells} of {v.size} values{by}, the first at {place}",
@@ -147,14 +153,47 @@ def _different(ours: Any, theirs: Any, given: argparse.Namespace) -> npt.NDArray
             part = _different(ours[member], theirs[member], given)
             out |= part.reshape(*ours.shape, -1).any(axis=-1)
         return out
-    if ours.dtype.kind in "fc" and theirs.dtype.kind in "biufc":
-        if given.atol or given.rtol:
-            return np.asarray(~np.isclose(ours, theirs, rtol=given.rtol, atol=given.atol, equal_nan=True))
-        return np.asarray((ours != theirs) & ~(np.isnan(ours) & np.isnan(theirs)))
-    if (given.atol or given.rtol) and ours.dtype.kind in "iu":
-        apart = np.where(ours > theirs, ours, theirs).astype("u8") - np.where(
-            ours > theirs, theirs, ours
-        ).astype("u8")
-        close = apart <= given.atol + given.rtol * np.abs(theirs.astype("f8"))
+    if _sort(ours.dtype) != "numbers":
+        return np.asarray(ours != theirs)
+    ours, theirs = _numbers(ours), _numbers(theirs)
+    tolerant = (given.atol or given.rtol) and ours.dtype.kind != "b"
+    if tolerant and _are_whole(ours, theirs):
+        close = _apart(ours, theirs) <= given.atol + given.rtol * np.abs(theirs.astype("f8"))
         return np.asarray(~close)
-    return np.asarray(ours != theirs)
+    if tolerant:
+        return np.asarray(~np.isclose(ours, theirs, rtol=given.rtol, atol=given.atol, equal_nan=True))
+    unlike = np.asarray(ours != theirs)
+    if ours.dtype.kind in "fc" and theirs.dtype.kind in "fc":
+        unlike &= ~(np.isnan(ours) & np.isnan(theirs))
+    return unlike
+
+
+def _sort(dtype: np.dtype[Any]) -> str:
+    """Values of one sort can be compared, whatever their types."""
+    if dtype.names:
+        return "records"
+    return {"O": "texts", "U": "texts", "S": "bytes"}.get(dtype.kind, "numbers")
+
+
+def _numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """With bfloat16, which NumPy does not know, as float32, which holds it."""
+    return values.astype("f4") if values.dtype.kind == "V" else values
+
+
+def _are_whole(*arrays: npt.NDArray[Any]) -> bool:
+    return all(array.dtype.kind in "biu" for array in arrays)
+
+
+def _apart(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """How far integers are apart, exactly."""
+    there: npt.NDArray[np.uint64] = ours.astype("u8") - theirs.astype("u8")
+    return np.asarray(np.where(ours > theirs, there, -there), np.uint64)
+
+
+def _gap(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> float:
+    """How far numbers are apart at most."""
+    ours, theirs = _numbers(ours), _numbers(theirs)
+    if _are_whole(ours, theirs):
+        return float(_apart(ours, theirs).max())
+    with np.errstate(all="ignore"):
+        return float(np.nanmax(np.abs(ours.astype("c16") - theirs.astype("c16")), initial=0.0))

@@ -7,6 +7,7 @@ import csv
 import errno
 import math
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -181,7 +182,7 @@ def _one(kind: str, v: Variable, key: Any, path: Path) -> _Row:
             _core.find_room(path, begin + view.nbytes)
             _fill(v, key, progress, partial(_write_box, file, begin, view.shape))
     else:
-        with Progress(view.nbytes) as progress, path.open("w", newline="") as file:
+        with Progress(view.nbytes) as progress, path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             names = v.dims or tuple(f"dim_{d}" for d in range(v.ndim - v.has_steps))
             names = ("step", *names) if v.has_steps else names
@@ -191,7 +192,10 @@ def _one(kind: str, v: Variable, key: Any, path: Path) -> _Row:
             members = view.dtype.names or (v.name.rsplit("/", 1)[-1],)
             writer.writerow([*axes, *members])
             for box, piece in _pieces(v, key, progress):
-                writer.writerows(_lines([along[part] for along, part in zip(cells, box, strict=True)], piece))
+                with _named(v.name):
+                    writer.writerows(
+                        _lines([along[part] for along, part in zip(cells, box, strict=True)], piece)
+                    )
     return v.name, view.shape, view.nbytes
 
 
@@ -259,6 +263,19 @@ def _steps(v: Variable, all_steps: list[int]) -> list[slice]:
     return runs
 
 
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Of what a package refuses to write, as texts that are no Unicode, which variable holds it."""
+    try:
+        yield
+    except ValueError as error:
+        if isinstance(error, DrystoneError):
+            raise
+        raise InvalidArgumentError(
+            f'"{name}" holds what cannot be written there: {error}; export the others by their names'
+        ) from None
+
+
 def _copy(c: Container, v: Variable, target: Any, progress: Progress, *, along_chunks: bool) -> None:
     """Every cell, where steps are packed: those that are not there are left out."""
     if not v.has_steps:
@@ -288,7 +305,7 @@ def _set(target: Any, attrs: dict[str, Any], where: str, lost: list[str]) -> Non
             value = np.int8(value)
         try:
             target[name] = value
-        except (TypeError, ValueError, RuntimeError, KeyError) as error:
+        except (TypeError, ValueError, RuntimeError, KeyError, AttributeError) as error:  # the last: netCDF4
             lost.append(f"attribute {name} of {where or '/'} ({error})")
 
 
@@ -343,7 +360,8 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
                 into: Any = _Converted(target, partial(_with_texts_as_bytes, dtype=kind))
             else:
                 into = target if texts or v.dtype.names else _Whole(target, shape)
-            _copy(c, v, into, progress, along_chunks=v.chunk_shape is not None)
+            with _named(name):
+                _copy(c, v, into, progress, along_chunks=v.chunk_shape is not None)
             target.flush()  # which can fail, where forgetting the dataset would not be heard of
             rows.append((name, shape, math.prod(shape) * kind.itemsize))
         if (
@@ -486,11 +504,14 @@ def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]
         _core.find_room(path, total)
         _set(_Attributes(file), dict(c.attrs), "", lost)
         for name, group in c.groups.items():
-            _set(_Attributes(file.createGroup(name)), dict(group.attrs), name, lost)
+            if _is_netcdf_name(name):
+                _set(_Attributes(file.createGroup(name)), dict(group.attrs), name, lost)
+            else:
+                lost.append(f"{name} (no name in netCDF)")
         kinds = [(name, v, _of_netcdf(v, name, lost)) for name, v in flat]
         dimensions = Dimensions()
         planned = [
-            (name, v, kind, dimensions.of(name.rpartition("/")[0], _axes(c, v)))
+            (name, v, kind, dimensions.of(name.rpartition("/")[0], _axes(c, v, name, lost)))
             for name, v, kind in kinds
             if kind is not None
         ]
@@ -512,11 +533,20 @@ def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]
                 attrs["dtype"] = "bool"
             _set(_Attributes(target), attrs, name, lost)
             into = _Converted(target, partial(_as_netcdf, kind=kind))
-            _copy(c, v, into, progress, along_chunks=False)
+            with _named(name):
+                _copy(c, v, into, progress, along_chunks=False)
             rows.append((name, shape, math.prod(shape) * v.dtype.itemsize))
         if c.steps and "step" in file.dimensions and "step" not in file.variables:
             file.createVariable("step", "i8", ("step",))[:] = np.array(c.steps)
     return rows
+
+
+_IN_NETCDF = re.compile(r"[A-Za-z0-9_\x80-\U0010ffff]([ -~\x80-\U0010ffff]*[!-~\x80-\U0010ffff])?")
+
+
+def _is_netcdf_name(path: str) -> bool:
+    """Whether netCDF takes each name of a path: no sign in front, no space at the end, nothing that is not shown, 256 bytes."""
+    return all(_IN_NETCDF.fullmatch(name) and len(name.encode()) <= 256 for name in path.split("/"))
 
 
 def _netcdf_fill(v: Variable, kind: Any, given: Any, name: str, lost: list[str]) -> Any:
@@ -536,12 +566,14 @@ def _grows(v: Variable, *, steps: bool) -> tuple[bool, ...]:
     return (*grows, *(False for _ in v.shape[len(grows) :]))  # a member of a record has axes of its own
 
 
-def _axes(c: Container, v: Variable) -> list[Axis]:
+def _axes(c: Container, v: Variable, variable: str, lost: list[str]) -> list[Axis]:
     """The axes of a variable in netCDF; a text of one length is a row of characters."""
-    axes = [
-        Axis(name, n, grows, shares=v.has_steps and d == 0)
-        for d, (name, n, grows) in enumerate(zip(_dims(v), _shape(c, v), _grows(v, steps=True), strict=True))
-    ]
+    axes = []
+    for d, (name, n, grows) in enumerate(zip(_dims(v), _shape(c, v), _grows(v, steps=True), strict=True)):
+        usable = "/" not in name and _is_netcdf_name(name)
+        if not usable:
+            lost.append(f"{variable}: that a dimension is called {name} (no name in netCDF)")
+        axes.append(Axis(name if usable else f"n{n}", n, grows, shares=v.has_steps and d == 0))
     if v.dtype.kind == "S" and v.dtype.itemsize > 1:
         axes.append(Axis(f"string{v.dtype.itemsize}", v.dtype.itemsize))
     return axes
@@ -577,6 +609,9 @@ class _Converted:
 def _as_netcdf(values: npt.NDArray[Any], kind: Any) -> Any:
     """Values as netCDF takes them, where theirs is another type: a text of one length is a row of characters."""
     if kind is str:
+        cut = next((text for text in np.ravel(values).tolist() if "\0" in text), None)
+        if cut is not None:
+            raise ValueError(f"{cut[:80]!r}, of which netCDF takes what is before the NUL")
         return values if np.ndim(values) else np.asarray(values).item()
     if kind == "S1" and values.dtype.itemsize > 1:
         return np.ascontiguousarray(values)[..., None].view("S1")
@@ -592,6 +627,11 @@ class _Attributes:
     def __setitem__(self, name: str, value: Any) -> None:
         if isinstance(value, dict):
             raise TypeError("a dictionary")
+        texts = [isinstance(item, str) for item in value] if isinstance(value, list) else []
+        if any(texts) and not all(texts):
+            raise TypeError("texts and others in one list")
+        if any("\0" in text for text in (value if any(texts) else [value]) if isinstance(text, str)):
+            raise ValueError("a text with a NUL")
         self._target.setncattr(name, value)
 
 
@@ -607,6 +647,9 @@ def _of_netcdf(v: Variable, name: str, lost: list[str]) -> Any:
     """The type there; None if there is none."""
     if v.local:
         lost.append(f"{name} (a local variable has no one array)")
+        return None
+    if not _is_netcdf_name(name):
+        lost.append(f"{name} (no name in netCDF)")
         return None
     kind, itemsize = v.dtype.kind, v.dtype.itemsize
     if kind in "OU":

@@ -19,7 +19,7 @@ class Outcome:
 
 def table(rows: Sequence[Sequence[str]]) -> str:
     """Columns, the first aligned left; the first row is the header."""
-    rows = [[_shown(cell) for cell in row] for row in rows]
+    rows = [[shown(cell) for cell in row] for row in rows]
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
 
     def line(row: Sequence[str]) -> str:
@@ -29,8 +29,8 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(line(row) for row in rows)
 
 
-def _shown(text: str) -> str:
-    """A cell on one line: names may hold newlines, and what tells terminals to do other things."""
+def shown(text: str) -> str:
+    """On one line: names may hold newlines, and what tells terminals to do other things."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
