@@ -540,6 +540,15 @@ def test_numbers_below_zero_are_no_options(run, tmp_path):
     assert as_json("plot", run, "T", "-1,:,:", "--range", "-1e5", "-.5", "-o", out)["file"] == str(out)
 
 
+def test_what_stands_for_nothing_is_not_drawn(tmp_path, path):
+    """Of floats, only what is the same number with all the digits of the attribute was; `missing_value` was not looked at."""
+    stands = {"_FillValue": np.float64(-0.1), "missing_value": [7.0]}
+    with dry.create(path) as c:
+        c.create_variable("v", "f4", (4,), attrs=stands)[...] = [-0.1, 1, 7, 2]
+    shown = as_json("plot", path, "v", "-o", tmp_path / "p.png")["shows"]
+    assert shown == "4 values, from 1 to 2"
+
+
 def test_options_may_stand_between_names(run, tmp_path):
     """What may be left out was taken for left out where an option came first: "unrecognized arguments"."""
     out = tmp_path / "T.npy"

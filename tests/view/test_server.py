@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from drystone import view
 from drystone.view import Server
+from drystone.view.questions import Questions
 
 PAGE = Path(view.__file__).parent / "page"
 
@@ -108,6 +109,27 @@ def test_values_that_stand_for_nothing_are_left_out_and_packed_ones_unpacked(ser
     assert header["left_out"] == (stored == -99).sum() == header["nans"]
     _, values = ask.picture(name="packed", place=":,:", plain=1)
     np.testing.assert_array_equal(values, stored)
+
+
+@pytest.mark.parametrize(
+    ("kind", "stands", "left_out"),
+    [
+        ("i4", {"_FillValue": 1.5}, 0),
+        ("i4", {"_FillValue": 1.0, "missing_value": [2, 3]}, 3),
+        ("?", {"_FillValue": 5}, 0),
+        ("f4", {"missing_value": 1e300}, 0),
+        ("f4", {"_FillValue": np.float64(0.1)}, 1),
+        ("i4", {"missing_value": [[1], [2, 3]]}, 0),
+    ],
+)
+def test_only_what_stands_for_nothing_is_left_out(tmp_path, kind, stands, left_out):
+    """1.5 was taken for 1, 5 for True, and 1e300 for an infinity, which it is as another type."""
+    values = np.array([1, 2, 3, 4] if kind == "i4" else [1, 0.1, np.inf, 0], kind)
+    with dry.create(tmp_path / "x.dry") as c:
+        c.create_variable("v", kind, (4,), attrs=stands)[...] = values
+        found = Questions(c).ask("picture", {"name": "v", "place": ":"})
+    assert found.header["left_out"] == left_out
+    assert np.isnan(found.values).sum() == left_out
 
 
 @pytest.mark.parametrize(

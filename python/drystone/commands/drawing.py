@@ -14,6 +14,7 @@ from drystone.commands.selected import opened, parse, place, variable
 from drystone.commands.target import appearing
 from drystone.errors import InvalidArgumentError
 from drystone.variable import Variable
+from drystone.view.pictures import missing
 
 _MOST_CELLS = 50_000_000
 
@@ -89,10 +90,8 @@ def _values(v: Variable, given: argparse.Namespace, figure: Any, axes: Any) -> s
             f"{view.size} cells are too many for a picture: take every n-th, as in '[::8, ::8]'"
         )
     stored = np.asarray(view.read())
-    fill = v.attrs.get("_FillValue", v.fill_value if v._reading().fill is not None else None)
     values = stored.astype("f8")
-    if fill is not None and np.size(fill) == 1:
-        values[stored == np.ravel(fill)[0]] = np.nan
+    values[missing(stored, v)] = np.nan
     units = v.attrs.get("units")
     label = f"{given.variable} [{units}]" if units else given.variable
     if view.ndim == 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drystone.errors import DrystoneError, InvalidArgumentError, NotFoundError
+from drystone.values import as_elements
 from drystone.variable import Variable
 
 MOST = 2048
@@ -194,10 +196,12 @@ def missing(stored: npt.NDArray[Any], variable: Variable) -> npt.NDArray[np.bool
         stands.append(variable.fill_value)
     for value in stands:
         try:
-            for one in np.asarray(value).ravel() if value is not None else ():
-                out |= stored == stored.dtype.type(one)
-        except (TypeError, ValueError, OverflowError):
+            several = np.ravel(value) if value is not None else ()
+        except ValueError:  # lists of several lengths
             continue
+        for one in several:
+            with suppress(InvalidArgumentError):  # of another type, or rounded, it would be another value
+                out |= stored == as_elements(one, stored.dtype, "")[()]
     return out
 
 
