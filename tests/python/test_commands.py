@@ -723,6 +723,37 @@ def test_an_export_that_fails_leaves_what_was_there(run, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir() if "out.h5" in path.name] == ["out.h5"]
 
 
+@pytest.mark.parametrize("suffix", ["h5", "nc"])
+def test_texts_are_not_written_to_a_disk_that_has_no_room_for_them(path, tmp_path, suffix):
+    """HDF5 crashes there, and the unfinished file stayed."""
+    with dry.create(path) as c:
+        c.create_variable("t", str, (100_000,))[...] = np.full(100_000, "a text of some bytes", object)
+    out = tmp_path / f"out.{suffix}"
+    script = f"""
+import os, sys
+from drystone import commands
+class Full:
+    f_bavail, f_frsize, f_blocks = 100, 4096, 1000
+os.statvfs = lambda where: Full
+sys.exit(commands.main(["export", {str(path)!r}, {str(out)!r}]))
+"""
+    got = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    said = f"drystone: cannot write {out}: no free space is left there; free some, or choose another place\n"
+    assert (got.returncode, got.stderr) == (6, said)
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("arguments", [["export", "x.npy", "half"], ["export", "x.h5"], ["export", "x.nc"]])
+def test_a_place_that_cannot_be_written_is_named_without_what_stands_for_it_meanwhile(run, arguments):
+    command, name, *names = arguments
+    said = drystone(command, run, f"/proc/{name}", *names, code=6)
+    assert said.startswith(f"drystone: cannot write /proc/{name}: ")
+    assert ".part" not in said
+    assert "free space" not in said  # of which /proc has none at any time
+    said = drystone("plot", run, "half", "-o", "/proc/x.png", code=6)
+    assert said.startswith("drystone: cannot write /proc/x.png: ")
+
+
 def test_the_program_finds_both_kinds_of_commands(run):
     for arguments in (["du", str(run)], ["ls", str(run)], ["--json", "du", str(run)]):
         done = subprocess.run(

@@ -26,9 +26,9 @@ from drystone.commands.formats import SMALL
 from drystone.commands.outcome import Outcome, size, table
 from drystone.commands.progress import Progress
 from drystone.commands.selected import opened, parse, place, variable
-from drystone.commands.target import appearing
+from drystone.commands.target import appearing, unwritable
 from drystone.container import Container
-from drystone.errors import ConflictError, DrystoneError, InvalidArgumentError, IoError
+from drystone.errors import ConflictError, DrystoneError, InvalidArgumentError
 from drystone.selection import select
 from drystone.values import as_elements
 from drystone.variable import Variable
@@ -72,12 +72,7 @@ def run(given: argparse.Namespace) -> Outcome:
         if kind in ("npy", "csv"):
             if len(names) != 1:
                 raise InvalidArgumentError(f".{kind} takes one variable; name it: {', '.join(names[:20])}")
-            try:
-                rows = [_one(kind, variable(c, names[0]), parse(given.select), file)]
-            except OSError as error:
-                if isinstance(error, DrystoneError):
-                    raise
-                raise IoError(f"cannot write {given.file}: {_reason(error, file.parent)}") from None
+            rows = [_one(kind, variable(c, names[0]), parse(given.select), file)]
         elif given.select is not None:
             raise InvalidArgumentError("--select is for .npy and .csv")
         else:
@@ -88,24 +83,15 @@ def run(given: argparse.Namespace) -> Outcome:
             except (OSError, RuntimeError) as error:  # as which these packages show what the system said
                 if isinstance(error, DrystoneError):
                     raise
-                why = _reason(error, file.parent)
+                failed = unwritable(given.file, error)
                 # The HDF5 of netCDF writes again when the process ends, and crashes where there is no room for it.
                 with suppress(OSError):
                     os.truncate(file, 0)
-                raise IoError(f"cannot write {given.file}: {why}") from None
+                raise failed from None
     shown = [("name", "shape", "size"), *((name, str(shape), size(nbytes)) for name, shape, nbytes in rows)]
     data = {"file": str(given.file), "format": kind, "lost": lost}
     data["variables"] = [{"name": name, "shape": shape, "bytes": nbytes} for name, shape, nbytes in rows]
     return Outcome(table(shown), data, [f"not taken over: {what}" for what in lost])
-
-
-def _reason(error: OSError | RuntimeError, folder: Path) -> str:
-    """Why writing failed: HDF5 tells it with addresses and offsets, netCDF not at all where the disk is full."""
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return "no free space is left there; free some, or choose another place"
-    there = os.statvfs(folder)
-    almost = there.f_bavail * there.f_frsize < 1 << 16
-    return f"{error} (there is almost no free space left)" if almost else str(error)
 
 
 _Row = tuple[str, tuple[int, ...], int]
@@ -318,7 +304,7 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
     total = _total(c, variables)
     with _written(path) as file, Progress(total) as progress:
         _core.find_room(path, total)
-        plain = _Plain(file)
+        room, plain = _Room(path, total), _Plain(file)
         _set(file.attrs, dict(c.attrs), "", lost)
         for name, group in c.groups.items():
             _set(file.require_group(name).attrs, dict(group.attrs), name, lost)
@@ -358,8 +344,10 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
             differs = v.dtype.names and kind != v.dtype
             if differs:
                 into: Any = _Converted(target, partial(_with_texts_as_bytes, dtype=kind))
+            elif texts:
+                into = _Converted(target, room.taken)
             else:
-                into = target if texts or v.dtype.names else _Whole(target, shape)
+                into = target if v.dtype.names else _Whole(target, shape)
             with _named(name):
                 _copy(c, v, into, progress, along_chunks=v.chunk_shape is not None)
             target.flush()  # which can fail, where forgetting the dataset would not be heard of
@@ -502,6 +490,7 @@ def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]
     total = _total(c, variables)
     with netCDF4.Dataset(path, "w", format="NETCDF4") as file, Progress(total) as progress:
         _core.find_room(path, total)
+        room = _Room(path, total)
         _set(_Attributes(file), dict(c.attrs), "", lost)
         for name, group in c.groups.items():
             if _is_netcdf_name(name):
@@ -532,7 +521,7 @@ def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]
             if v.dtype.kind == "b":
                 attrs["dtype"] = "bool"
             _set(_Attributes(target), attrs, name, lost)
-            into = _Converted(target, partial(_as_netcdf, kind=kind))
+            into = _Converted(target, partial(_as_netcdf, kind=kind, room=room))
             with _named(name):
                 _copy(c, v, into, progress, along_chunks=False)
             rows.append((name, shape, math.prod(shape) * v.dtype.itemsize))
@@ -606,10 +595,28 @@ class _Converted:
         self._target[box or ...] = self._converted(piece)
 
 
-def _as_netcdf(values: npt.NDArray[Any], kind: Any) -> Any:
+class _Room:
+    """Room for texts, which is looked for before they are written: HDF5 crashes where there is none."""
+
+    def __init__(self, path: Path, nbytes: int) -> None:
+        self._path = path
+        self._nbytes = nbytes
+
+    def taken(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The same; an OSError if they do not fit beside what was written before. Each takes some bytes more, and heaps are half full."""
+        texts = np.ravel(values).tolist()
+        self._nbytes += 2 * (len("".join(texts).encode()) + 48 * len(texts))
+        there = os.statvfs(self._path.parent)
+        if self._nbytes > self._path.stat().st_blocks * 512 + there.f_bavail * there.f_frsize:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return values
+
+
+def _as_netcdf(values: npt.NDArray[Any], kind: Any, room: _Room) -> Any:
     """Values as netCDF takes them, where theirs is another type: a text of one length is a row of characters."""
     if kind is str:
-        cut = next((text for text in np.ravel(values).tolist() if "\0" in text), None)
+        texts = np.ravel(room.taken(values)).tolist()
+        cut = next((text for text in texts if "\0" in text), None)
         if cut is not None:
             raise ValueError(f"{cut[:80]!r}, of which netCDF takes what is before the NUL")
         return values if np.ndim(values) else np.asarray(values).item()

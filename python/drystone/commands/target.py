@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from drystone.errors import InvalidArgumentError, NotFoundError
+from drystone.errors import DrystoneError, InvalidArgumentError, IoError, NotFoundError
 
 
 @contextmanager
@@ -15,7 +16,7 @@ def appearing(path: Path) -> Iterator[Path]:
     """The name to write to; the file gets its own name, in place of what was there, when the block ends without an error.
 
     A name without a folder to hold it is a NotFoundError before anything is written, that of a folder
-    an InvalidArgumentError.
+    an InvalidArgumentError. What the system refuses is an IoError that names the file.
     """
     if not path.parent.is_dir():
         raise NotFoundError(f"there is no folder {path.parent} to hold {path.name}")
@@ -25,5 +26,23 @@ def appearing(path: Path) -> Iterator[Path]:
     try:
         yield part
         part.replace(path)
+    except OSError as error:
+        if isinstance(error, DrystoneError):
+            raise
+        raise unwritable(path, error) from None
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written there is nothing to remove
+            part.unlink()
+
+
+def unwritable(path: Path, error: OSError | RuntimeError) -> IoError:
+    """Why writing failed: HDF5 tells it with addresses and offsets, netCDF not at all where the disk is full."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.ENOSPC or f"errno = {errno.ENOSPC}," in str(error):
+        return IoError(
+            f"cannot write {path}: no free space is left there; free some, or choose another place"
+        )
+    there = os.statvfs(path.parent)
+    almost = there.f_blocks and there.f_bavail * there.f_frsize < 1 << 16
+    why = os.strerror(number) if number else str(error)
+    return IoError(f"cannot write {path}: {why}{' (there is almost no free space left)' if almost else ''}")
