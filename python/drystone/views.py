@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -302,7 +302,7 @@ Place = tuple[slice, ...]
 
 def chunks(reading: ReadingHandle, key: Any, max_bytes: int) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
     """The pieces of a selection of slices and integers, each read while the one before is used."""
-    pieces = _Pieces(reading, key, max_bytes, rows=False)
+    pieces = _Pieces(reading, key, max_bytes)
     return _ahead(pieces.read, len(pieces))
 
 
@@ -311,14 +311,19 @@ def in_rows(
     key: Any,
     max_bytes: int,
     write: Callable[[Place, npt.NDArray[Any]], None],
+    *,
+    least: int,
+    at_once: bool = False,
 ) -> None:
-    """Hand the pieces over for a file that holds the selection row by row, in any order, one after another, from two threads.
+    """Hand the pieces over for a file that holds the selection row by row, in any order, from two threads; one after another, or `at_once`.
 
+    A piece has `least` bytes where parts of blocks can be read alone, or more if they are then read faster.
     Each thread reads to a buffer of its own and writes from there, so that one reads while the other writes: what one thread read and
     another wrote would go from one processor's caches to the other's. A piece is over when `write` returns.
     """
-    pieces = _Pieces(reading, key, max_bytes, rows=True)
-    numbers, writing = itertools.count(), Lock()
+    pieces = _Pieces(reading, key, max_bytes, in_rows=least)
+    numbers: Iterator[int] = itertools.count()
+    writing = nullcontext() if at_once else Lock()
     stopped = False
 
     def work() -> None:
@@ -349,7 +354,9 @@ def in_rows(
 class _Pieces:
     """The pieces of a selection, by number."""
 
-    def __init__(self, reading: ReadingHandle, key: Any, max_bytes: int, *, rows: bool) -> None:
+    def __init__(
+        self, reading: ReadingHandle, key: Any, max_bytes: int, *, in_rows: int | None = None
+    ) -> None:
         self._reading = reading
         self._wanted = wanted = selection.select(key, reading.shape)
         runs = [leg for leg in wanted.legs if isinstance(leg, Run)]
@@ -364,7 +371,7 @@ class _Pieces:
         self._outer, self._inner = runs[:ndim], runs[ndim:]
         item = reading.item if not reading.strings else 64
         along = [(run.start, run.step, run.count) for run in self._outer]
-        self._tiles = reading.tiles(along, min(max(1, max_bytes // item), sys.maxsize), rows)
+        self._tiles = reading.tiles(along, min(max(1, max_bytes // item), sys.maxsize), in_rows)
 
     def __len__(self) -> int:
         return len(self._tiles)

@@ -68,7 +68,7 @@ def test_an_export(tmp_path, source, monkeypatch, dropped, suffix):
     drystone("import", source, tmp_path / "a.dry")
     target = tmp_path / f"out.{suffix}"
     if suffix == "npy":
-        calls = interrupts(monkeypatch, exporting, "_write_box", dropped=dropped)
+        calls = interrupts(monkeypatch, exporting.Rows, "_write", dropped=dropped)
     else:
         pytest.importorskip("h5py")
         calls = interrupts(monkeypatch, exporting, "_copy", dropped=dropped)

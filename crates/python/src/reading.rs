@@ -502,18 +502,24 @@ impl ReadingHandle {
         Ok((array, bound.absolute, bound.relative))
     }
 
-    /// Cuts a box, a (start, step, count) per axis, into pieces of at most `most` cells; `rows`: for a file that holds it row by row.
+    /// Cuts a box, a (start, step, count) per axis, into pieces of at most `most` cells; `in_rows`: for a file that holds it row by row, to
+    /// which so many bytes are worth writing at once.
+    #[pyo3(signature = (axes, most, in_rows=None))]
     fn tiles(
         &self,
         py: Python<'_>,
         axes: Vec<(u64, i64, u64)>,
         most: u64,
-        rows: bool,
+        in_rows: Option<u64>,
     ) -> Result<TilesHandle> {
         let axes = axes.into_iter().map(|(start, step, count)| Axis { start, step, count }).collect();
         let selection = Selection { axes };
-        let cut = if rows { Reading::tiles_in_rows } else { Reading::tiles };
-        Ok(TilesHandle::new(py.detach(|| cut(&self.reading, &selection, most))?))
+        let reading = &self.reading;
+        let cut = || match in_rows {
+            Some(least) => reading.tiles_in_rows(&selection, most, least),
+            None => reading.tiles(&selection, most),
+        };
+        Ok(TilesHandle::new(py.detach(cut)?))
     }
 
     /// The blocks written in a step, oldest first.

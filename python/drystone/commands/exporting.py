@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import errno
+import importlib.util
 import math
 import os
 import re
@@ -14,7 +15,8 @@ from functools import partial
 from itertools import repeat
 from operator import add
 from pathlib import Path
-from typing import Any, BinaryIO
+from threading import Lock
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +27,8 @@ from drystone.commands.dimensions import Axis, Dimensions
 from drystone.commands.formats import SMALL
 from drystone.commands.outcome import Outcome, size, table
 from drystone.commands.progress import Progress
+from drystone.commands.rows import LEAST as LEAST_ROWS
+from drystone.commands.rows import Rows
 from drystone.commands.selected import opened, parse, place, variable
 from drystone.commands.target import appearing, unwritable
 from drystone.container import Container
@@ -36,6 +40,8 @@ from drystone.variable import Variable
 _SUFFIXES = {".h5": "hdf5", ".hdf5": "hdf5", ".nc": "netcdf", ".nc4": "netcdf", ".npy": "npy", ".csv": "csv"}
 _MOST = 12 << 20
 """Bytes of a piece, of which two are in memory: runs of a box are then mostly longer than the 64 KiB below which HDF5 buffers them."""
+_LEAST = 8 << 20
+"""Bytes worth a call of the library that writes them."""
 _LEAST_CHUNK = 16 << 10
 """Bytes of a chunk below which steps share one."""
 _LINES = 1 << 14
@@ -122,17 +128,28 @@ def _has_lists(key: Any) -> bool:
 _Write = Callable[[tuple[slice, ...], npt.NDArray[Any]], None]
 
 
-def _fill(v: Variable, key: Any, progress: Progress, write: _Write, *, along_chunks: bool = False) -> None:
-    """Write a selection piece by piece, in the order that is fast; one at a time."""
+def _fill(
+    v: Variable,
+    key: Any,
+    progress: Progress,
+    write: _Write,
+    *,
+    along_chunks: bool = False,
+    at_once: bool = False,
+) -> None:
+    """Write a selection piece by piece, in the order that is fast; one at a time, or two where `write` stands that."""
     if _has_lists(key) or along_chunks:  # a chunk that is written in parts is read again in between
         for box, piece in _pieces(v, key, progress):
             write(box, piece)
         return
 
+    counting = Lock()
+
     def counted(box: tuple[slice, ...], piece: npt.NDArray[Any]) -> None:
         write(box, piece)
         interruption.check()
-        progress.add(piece.nbytes)
+        with counting:
+            progress.add(piece.nbytes)
 
     shape, dtype = v.shape, v.dtype
     if (
@@ -144,7 +161,8 @@ def _fill(v: Variable, key: Any, progress: Progress, write: _Write, *, along_chu
     ):
         counted(tuple(slice(0, n) for n in shape), v.read())
         return
-    views.in_rows(v._reading(), key, _MOST, counted)
+    least = LEAST_ROWS if at_once else _LEAST
+    views.in_rows(v._reading(), key, _MOST, counted, least=least, at_once=at_once)
 
 
 def _one(kind: str, v: Variable, key: Any, path: Path) -> _Row:
@@ -164,9 +182,11 @@ def _one(kind: str, v: Variable, key: Any, path: Path) -> _Row:
                 np.lib.format.write_array_header_1_0(file, header)
             except ValueError:  # a record of very many members
                 np.lib.format.write_array_header_2_0(file, header)
+            file.flush()
             begin = file.tell()
             _core.find_room(path, begin + view.nbytes)
-            _fill(v, key, progress, partial(_write_box, file, begin, view.shape))
+            with Rows(path, begin, view.shape) as rows:
+                _fill(v, key, progress, rows.__setitem__, at_once=True)
     else:
         with Progress(view.nbytes) as progress, path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
@@ -207,27 +227,6 @@ def _cells(v: Variable, key: Any) -> list[npt.NDArray[np.int64]] | None:
     if [leg.axes for leg in wanted.legs] != [(axis,) for axis in range(v.ndim)]:
         return None
     return [leg.along(axis) for axis, leg in enumerate(wanted.legs)]
-
-
-def _write_box(
-    file: BinaryIO, begin: int, shape: tuple[int, ...], box: tuple[slice, ...], piece: npt.NDArray[Any]
-) -> None:
-    """Write a box of a row-major array that begins at a place in a file: in calls as long as the box is contiguous there."""
-    if piece.size == 0:
-        return
-    inner = len(shape)  # axes from here on are whole
-    while inner and piece.shape[inner - 1] == shape[inner - 1]:
-        inner -= 1
-    rows = piece.reshape(-1, *piece.shape[max(inner - 1, 0) :])
-    strides = [int(np.prod(shape[d + 1 :], dtype=np.int64)) * piece.itemsize for d in range(len(shape))]
-    for number, at in enumerate(np.ndindex(*piece.shape[: max(inner - 1, 0)])):
-        row = rows[
-            number, ...
-        ]  # an array also of one cell: the texts of NumPy's scalars have lost what is empty of them
-        first = [part.start for part in box]
-        first[: len(at)] = [a + b for a, b in zip(first, at, strict=False)]
-        file.seek(begin + sum(a * s for a, s in zip(first, strides, strict=True)))
-        file.write(np.ascontiguousarray(row).reshape(-1).view(np.uint8).data)
 
 
 def _dims(v: Variable) -> tuple[str, ...]:
@@ -323,7 +322,8 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
             elif any(grows):
                 chunks = True
             fill = None if texts or v.dtype.names else v.fill_value
-            if chunks is None and fill is not None and kind.kind in "iuf" and 0 not in shape:
+            is_plain = chunks is None and fill is not None and kind.kind in "iuf" and 0 not in shape
+            if is_plain:
                 target = plain.create(name, shape, kind, fill)
             else:
                 target = file.create_dataset(
@@ -348,8 +348,13 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
                 into = _Converted(target, room.taken)
             else:
                 into = target if v.dtype.names else _Whole(target, shape)
+            begin = _begin(target, v) if is_plain else None
             with _named(name):
-                _copy(c, v, into, progress, along_chunks=v.chunk_shape is not None)
+                if begin is not None:
+                    with Rows(path, begin, shape) as lines:
+                        _fill(v, ..., progress, lines.__setitem__, at_once=True)
+                else:
+                    _copy(c, v, into, progress, along_chunks=v.chunk_shape is not None)
             target.flush()  # which can fail, where forgetting the dataset would not be heard of
             rows.append((name, shape, math.prod(shape) * kind.itemsize))
         if (
@@ -360,6 +365,15 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
         ):
             file["step"] = np.array(c.steps, np.int64)
     return rows
+
+
+def _begin(dataset: Any, v: Variable) -> int | None:
+    """Where HDF5 has made room for a dataset that is one run of bytes, if values of the variable lie there as they are in memory."""
+    is_same = dataset.dtype == v.dtype and v.dtype.isnative and dataset.shape == v.shape and not v.has_steps
+    if not is_same or dataset.nbytes <= SMALL or dataset.chunks is not None or dataset.file.userblock_size:
+        return None
+    begin: int | None = dataset.id.get_offset()
+    return begin
 
 
 def _chunk(v: Variable) -> tuple[int, ...] | None:
@@ -430,6 +444,9 @@ class _Plain:
         import h5py
 
         creation = self._creation
+        if math.prod(shape) * dtype.itemsize > SMALL:  # it is filled past HDF5, see `_begin`
+            creation = creation.copy()
+            creation.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
         if np.asarray(fill).tobytes().strip(b"\0"):
             creation = creation.copy()
             creation.set_fill_value(np.asarray(fill, dtype))
@@ -481,14 +498,58 @@ def _with_texts_as_bytes(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.
 
 
 def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]) -> list[_Row]:
+    with Progress(_total(c, variables)) as progress:
+        rows, later = _by_netcdf(c, variables, path, lost, progress)
+        _past_netcdf(c, later, path, progress)
+    return rows
+
+
+def _past_netcdf(c: Container, variables: dict[str, Variable], path: Path, progress: Progress) -> None:
+    """Fill, by name in the file, variables that are one run of bytes there."""
+    if not variables:
+        return
+    import h5py
+    import netCDF4
+
+    with h5py.File(path, "r") as file:
+        begins = {name: _begin(file[name], v) for name, v in variables.items() if name in file}
+    for name, v in variables.items():
+        begin = begins.get(name)
+        if begin is not None:
+            with Rows(path, begin, v.shape) as rows:
+                _fill(v, ..., progress, rows.__setitem__, at_once=True)
+        else:  # netCDF keeps it under another name or in another form
+            with netCDF4.Dataset(path, "a") as file:
+                _copy(c, v, _untouched(file[name]), progress, along_chunks=False)
+
+
+def _untouched(target: Any) -> Any:
+    """A variable of netCDF that takes values as they are."""
+    target.set_auto_maskandscale(False)
+    target.set_auto_chartostring(False)
+    return target
+
+
+def _is_one_run(target: Any, v: Variable) -> bool:
+    """Whether HDF5 keeps a variable of netCDF as it is in memory, and h5py is there to say where."""
+    if v.has_steps or v.nbytes <= SMALL or target.dtype != v.dtype or target.chunking() != "contiguous":
+        return False
+    return importlib.util.find_spec("h5py") is not None
+
+
+def _by_netcdf(
+    c: Container, variables: list[Variable], path: Path, lost: list[str], progress: Progress
+) -> tuple[list[_Row], dict[str, Variable]]:
+    """All but the values of variables whose bytes are better written past the library; these have their room."""
     import netCDF4
 
     rows: list[_Row] = []
+    later: dict[str, Variable] = {}
     flat: list[tuple[str, Variable]] = []
     for v in variables:
         flat.extend(_members(v.name if v.member is None else f"{v.name}.{v.member}", v))
     total = _total(c, variables)
-    with netCDF4.Dataset(path, "w", format="NETCDF4") as file, Progress(total) as progress:
+    with netCDF4.Dataset(path, "w", format="NETCDF4") as file:
         _core.find_room(path, total)
         room = _Room(path, total)
         _set(_Attributes(file), dict(c.attrs), "", lost)
@@ -516,18 +577,21 @@ def _netcdf(c: Container, variables: list[Variable], path: Path, lost: list[str]
                 file.set_fill_off()
             target = below.createVariable(name.rpartition("/")[2], kind, dims, fill_value=fill)
             file.set_fill_on()
-            target.set_auto_maskandscale(False)
-            target.set_auto_chartostring(False)
+            _untouched(target)
             if v.dtype.kind == "b":
                 attrs["dtype"] = "bool"
             _set(_Attributes(target), attrs, name, lost)
-            into = _Converted(target, partial(_as_netcdf, kind=kind, room=room))
-            with _named(name):
-                _copy(c, v, into, progress, along_chunks=False)
+            if _is_one_run(target, v):
+                target[(0,) * v.ndim] = 0  # which makes room for all of it
+                later[name] = v
+            else:
+                into = _Converted(target, partial(_as_netcdf, kind=kind, room=room))
+                with _named(name):
+                    _copy(c, v, into, progress, along_chunks=False)
             rows.append((name, shape, math.prod(shape) * v.dtype.itemsize))
         if c.steps and "step" in file.dimensions and "step" not in file.variables:
             file.createVariable("step", "i8", ("step",))[:] = np.array(c.steps)
-    return rows
+    return rows, later
 
 
 _IN_NETCDF = re.compile(r"[A-Za-z0-9_\x80-\U0010ffff]([ -~\x80-\U0010ffff]*[!-~\x80-\U0010ffff])?")

@@ -118,8 +118,9 @@ impl Reading {
     }
 
     /// Cuts a selection into pieces of at most `most` cells for a file that holds it row by row: where parts of blocks can be read alone, each
-    /// piece lies in one place of the file, and is as short as it can be read fast; else as in `tiles`.
-    pub fn tiles_in_rows(&self, selection: &Selection, most: u64) -> Result<Tiles> {
+    /// piece lies in one place of the file, and is as short as it can be read fast and is worth to be written, from `least` bytes on; else as
+    /// in `tiles`.
+    pub fn tiles_in_rows(&self, selection: &Selection, most: u64, least: u64) -> Result<Tiles> {
         self.check_selection(selection)?;
         let (mut grain, largest) = self.steps_apart(selection)?;
         match largest {
@@ -130,7 +131,8 @@ impl Reading {
                 grain.extend((first..selection.axes.len()).map(whole));
                 let own = selection.axes.iter().skip(first + 1);
                 let plane = own.fold(1u64, |cells, axis| cells.saturating_mul(axis.count));
-                let fewest = cells_in_rows(&entry, selection.axes.len() - first, plane, self.item);
+                let fewest = cells_in_rows(&entry, selection.axes.len() - first, plane)
+                    .max(least / u64::from(self.item.max(1)));
                 Ok(Tiles::new(selection, &grain, most.min(fewest)))
             }
             _ => self.tiles(selection, most),
@@ -376,15 +378,13 @@ fn planes_lie_apart(entry: &Entry) -> bool {
     entry.encoding.chain.is_empty() && entry.encoding.layout == Layout::Dense
 }
 
-/// The fewest cells that are read fast together, of planes of so many cells: what of each subchunk is among them is a long run, and a
-/// piece is worth a call of the library that writes it.
-fn cells_in_rows(entry: &Entry, ndim: usize, plane: u64, item: u32) -> u64 {
+/// The fewest cells that are read fast together, of planes of so many cells: what of each subchunk is among them is a long run.
+fn cells_in_rows(entry: &Entry, ndim: usize, plane: u64) -> u64 {
     const RUN: u64 = 32 << 10;
-    const PIECE: u64 = 8 << 20;
     let own = u64::from(entry.encoding.item);
     let rows = entry.cut.iter().take(ndim).skip(1).fold(own, |bytes, edge| bytes.saturating_mul(*edge));
     let planes = RUN.div_ceil(rows.max(1)).min(entry.cut.first().copied().unwrap_or(1));
-    (PIECE / u64::from(item.max(1))).max(planes.saturating_mul(plane))
+    planes.saturating_mul(plane)
 }
 
 #[cfg(test)]

@@ -1,0 +1,53 @@
+"""An array that lies row by row in a file, from some place on: written there by any number of threads at once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+LEAST = 2 << 20
+"""Bytes worth writing at once where no library is between: what was read is still in the processor's caches then."""
+
+
+class Rows:
+    """Where boxes of the array are set. `with` closes it."""
+
+    def __init__(self, path: Path, begin: int, shape: tuple[int, ...]) -> None:
+        self._begin = begin
+        self._shape = shape
+        self._file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._file)
+
+    def __setitem__(self, box: tuple[slice, ...], piece: npt.NDArray[Any]) -> None:
+        """Write a box, in calls as long as it is contiguous there."""
+        if piece.size == 0:
+            return
+        shape = self._shape
+        inner = len(shape)  # axes from here on are whole
+        while inner and piece.shape[inner - 1] == shape[inner - 1]:
+            inner -= 1
+        outer = max(inner - 1, 0)
+        rows = piece.reshape(-1, *piece.shape[outer:])
+        strides = [int(np.prod(shape[d + 1 :], dtype=np.int64)) * piece.itemsize for d in range(len(shape))]
+        for row, at in zip(rows, np.ndindex(*piece.shape[:outer]), strict=True):
+            first = [part.start for part in box]
+            first[: len(at)] = [a + b for a, b in zip(first, at, strict=False)]
+            begin = self._begin + sum(a * s for a, s in zip(first, strides, strict=True))
+            self._write(begin, np.ascontiguousarray(row).reshape(-1).view(np.uint8).data)
+
+    def _write(self, begin: int, left: memoryview) -> None:
+        while left:
+            done = os.pwrite(self._file, left, begin)
+            begin, left = begin + done, left[done:]
