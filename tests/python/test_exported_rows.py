@@ -107,3 +107,14 @@ def test_the_library_of_the_system_reads_it(tmp_path, arrays, suffix):
         pytest.skip("h5dump is not installed")
     assert shown.returncode == 0, shown.stderr
     np.testing.assert_array_equal(np.fromfile(tmp_path / "raw", "i8").reshape(SHAPE), arrays["e"])
+
+
+@pytest.mark.parametrize("text", [b"", b"ab", b"abcde"])
+def test_a_text_alone_has_all_its_bytes(tmp_path, text):
+    with dry.create(tmp_path / "whole.dry") as c:
+        c.create_variable("text", "S5", ())
+        with c.writer(rank=0, nranks=1) as w:
+            w.put("text", np.array(text, "S5"))
+    drystone("export", tmp_path / "whole.dry", tmp_path / "out.npy")
+    found = np.load(tmp_path / "out.npy")
+    assert (found.dtype, found.shape, found[()]) == (np.dtype("S5"), (), text)

@@ -41,11 +41,14 @@ class Rows:
         outer = max(inner - 1, 0)
         rows = piece.reshape(-1, *piece.shape[outer:])
         strides = [int(np.prod(shape[d + 1 :], dtype=np.int64)) * piece.itemsize for d in range(len(shape))]
-        for row, at in zip(rows, np.ndindex(*piece.shape[:outer]), strict=True):
+        for number, at in enumerate(np.ndindex(*piece.shape[:outer])):
             first = [part.start for part in box]
             first[: len(at)] = [a + b for a, b in zip(first, at, strict=False)]
             begin = self._begin + sum(a * s for a, s in zip(first, strides, strict=True))
-            self._write(begin, np.ascontiguousarray(row).reshape(-1).view(np.uint8).data)
+            row = np.ascontiguousarray(rows[number : number + 1]).reshape(
+                -1
+            )  # of a text alone NumPy drops zeros at its end
+            self._write(begin, row.view(np.uint8).data)
 
     def _write(self, begin: int, left: memoryview) -> None:
         while left:
