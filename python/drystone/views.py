@@ -299,6 +299,9 @@ def _planned_again(variable: Variable, snapshot: int, wanted: Wanted) -> View:
 
 Place = tuple[slice, ...]
 
+LEAST = 8 << 20
+"""Bytes worth a call of a library that writes them to a file."""
+
 
 def chunks(reading: ReadingHandle, key: Any, max_bytes: int) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
     """The pieces of a selection of slices and integers, each read while the one before is used."""
@@ -312,7 +315,7 @@ def in_rows(
     max_bytes: int,
     write: Callable[[Place, npt.NDArray[Any]], None],
     *,
-    least: int,
+    least: int = LEAST,
     at_once: bool = False,
 ) -> None:
     """Hand the pieces over for a file that holds the selection row by row, in any order, from two threads; one after another, or `at_once`.

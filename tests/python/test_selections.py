@@ -290,7 +290,8 @@ def test_chunks_put_together_are_the_selection(pairs, seed):
 @given(seed=seeds)
 def test_pieces_for_a_file_put_together_are_the_selection(pairs, seed):
     def pieces(variable, key, most, write):
-        views.in_rows(variable._reading(), key, most, write)
+        least, at_once = (1 + seed % most, bool(seed % 2)) if seed else (views.LEAST, False)
+        views.in_rows(variable._reading(), key, most, write, least=least, at_once=at_once)
 
     pieces_make_the_selection(pairs, seed, no_list, pieces)
 
@@ -331,10 +332,24 @@ def test_pieces_of_raw_blocks_for_a_file_each_lie_in_one_place(container):
     views.in_rows(V._reading(), ..., 10 * whole[0].nbytes, write)
     same(out, whole)
     assert sorted((p.start, p.stop) for p in places) == [(n, min(n + 10, 64)) for n in range(0, 64, 10)]
+    places.clear()
+    views.in_rows(V._reading(), ..., 10 * whole[0].nbytes, write, least=3 * whole[0].nbytes, at_once=True)
+    # 16 planes of a chunk are the 32 KiB below which a run is read no faster, so the most that is asked for stands
+    assert len(places) == 7
+    places.clear()
+    views.in_rows(
+        V._reading(),
+        ...,
+        64 * whole[0].nbytes,
+        lambda place, piece: places.append(place[0]),
+        least=3 * whole[0].nbytes,
+    )
+    assert {place.stop - place.start for place in places} == {16}
 
 
+@pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize("kind", [OSError, KeyboardInterrupt])
-def test_what_fails_in_either_thread_ends_both(container, kind):
+def test_what_fails_in_either_thread_ends_both(container, kind, at_once):
     V = container.create_variable("v", "f4", shape=(1000,))
     with container.writer() as w:
         w.put("v", np.ones(1000, "f4"))
@@ -348,7 +363,7 @@ def test_what_fails_in_either_thread_ends_both(container, kind):
             time.sleep(0.001)
 
         with pytest.raises(kind, match="here"):
-            views.in_rows(V._reading(), ..., 4, write)
+            views.in_rows(V._reading(), ..., 4, write, at_once=at_once)
         assert len(failed) == 1
         assert not [t for t in threading.enumerate() if "drystone-rows" in t.name]
 

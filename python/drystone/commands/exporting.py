@@ -40,8 +40,6 @@ from drystone.variable import Variable
 _SUFFIXES = {".h5": "hdf5", ".hdf5": "hdf5", ".nc": "netcdf", ".nc4": "netcdf", ".npy": "npy", ".csv": "csv"}
 _MOST = 12 << 20
 """Bytes of a piece, of which two are in memory: runs of a box are then mostly longer than the 64 KiB below which HDF5 buffers them."""
-_LEAST = 8 << 20
-"""Bytes worth a call of the library that writes them."""
 _LEAST_CHUNK = 16 << 10
 """Bytes of a chunk below which steps share one."""
 _LINES = 1 << 14
@@ -161,7 +159,7 @@ def _fill(
     ):
         counted(tuple(slice(0, n) for n in shape), v.read())
         return
-    least = LEAST_ROWS if at_once else _LEAST
+    least = LEAST_ROWS if at_once else views.LEAST
     views.in_rows(v._reading(), key, _MOST, counted, least=least, at_once=at_once)
 
 
