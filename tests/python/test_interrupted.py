@@ -1,6 +1,7 @@
 """Ctrl-C ends an import or export, wherever Python is at that moment, and what it made is removed."""
 
 import signal
+import sys
 import threading
 import weakref
 
@@ -52,16 +53,18 @@ def source(tmp_path, monkeypatch):
     return tmp_path / "a.npy"
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("dropped", [False, True])
 def test_an_import(tmp_path, source, monkeypatch, dropped):
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
     calls = interrupts(monkeypatch, importing, "_put", dropped=dropped)
     assert "interrupted" in drystone("import", source, tmp_path / "a.dry", code=130)
     assert len(calls) == 2
     assert not (tmp_path / "a.dry").exists()
+    assert told == []  # that Python dropped it, with a traceback
+    assert sys.unraisablehook == told.append
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("dropped", [False, True])
 @pytest.mark.parametrize("suffix", ["npy", "h5"])
 def test_an_export(tmp_path, source, monkeypatch, dropped, suffix):

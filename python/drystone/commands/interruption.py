@@ -7,6 +7,7 @@ by piece asks after each.
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,10 +25,19 @@ def noted() -> Iterator[None]:
         yield
         return
     signal.signal(signal.SIGINT, _note)
+    told = sys.unraisablehook
+
+    def tell(what: sys.UnraisableHookArgs) -> None:
+        """What Python drops, but for that interruption, which is noted."""
+        if what.exc_type is not KeyboardInterrupt:
+            told(what)
+
+    sys.unraisablehook = tell
     try:
         yield
     finally:
         _asked.clear()
+        sys.unraisablehook = told
         signal.signal(signal.SIGINT, before)
 
 
