@@ -67,6 +67,26 @@ def test_every_value_is_where_the_library_reads_it(tmp_path, arrays, monkeypatch
             np.testing.assert_array_equal(c[name][...], array, strict=True)
 
 
+def test_steps_are_packed_in_one_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(exporting, "SMALL", 1000)
+    monkeypatch.setattr(exporting, "LEAST_ROWS", 5000)
+    steps = [0, 1, 2, 5, 9, 10]
+    expected = np.stack([values("f4", step) for step in steps])
+    expected[3, :, 4:] = 9
+    with dry.create(tmp_path / "whole.dry") as c:
+        c.create_variable("a", "f4", SHAPE, steps=True, fill_value=9)
+        with c.writer(rank=0, nranks=1) as w:
+            for step, array in zip(steps, expected, strict=True):
+                with w.step(step):
+                    w.put("a", array[:, :4] if step == 5 else array)
+    drystone("export", tmp_path / "whole.dry", tmp_path / "out.h5")
+    with h5py.File(tmp_path / "out.h5") as file:
+        assert file["a"].chunks is None
+        assert file["a"].dims[0].label == "step"
+        np.testing.assert_array_equal(file["a"][...], expected, strict=True)
+        np.testing.assert_array_equal(file["step"], steps)
+
+
 def test_members_of_records_and_other_byte_orders(tmp_path, monkeypatch):
     monkeypatch.setattr(exporting, "SMALL", 100)
     record = np.zeros((40, 30), [("p", "f8"), ("q", "i2"), ("r", "f4", (3,))])

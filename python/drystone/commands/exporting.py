@@ -259,10 +259,19 @@ def _named(name: str) -> Iterator[None]:
         ) from None
 
 
-def _copy(c: Container, v: Variable, target: Any, progress: Progress, *, along_chunks: bool) -> None:
+def _copy(
+    c: Container,
+    v: Variable,
+    target: Any,
+    progress: Progress,
+    *,
+    along_chunks: bool = False,
+    at_once: bool = False,
+) -> None:
     """Every cell, where steps are packed: those that are not there are left out."""
+    fill = partial(_fill, v, progress=progress, along_chunks=along_chunks, at_once=at_once)
     if not v.has_steps:
-        _fill(v, ..., progress, target.__setitem__, along_chunks=along_chunks)
+        fill(key=..., write=target.__setitem__)
         return
     done = 0
     for run in _steps(v, c.steps):
@@ -270,7 +279,7 @@ def _copy(c: Container, v: Variable, target: Any, progress: Progress, *, along_c
         def write(box: tuple[slice, ...], piece: npt.NDArray[Any], done: int = done) -> None:
             target[(slice(done + box[0].start, done + box[0].stop), *box[1:])] = piece
 
-        _fill(v, (run, ...), progress, write, along_chunks=along_chunks)
+        fill(key=(run, ...), write=write)
         done += run.stop - run.start
 
 
@@ -346,11 +355,11 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
                 into = _Converted(target, room.taken)
             else:
                 into = target if v.dtype.names else _Whole(target, shape)
-            begin = _begin(target, v) if is_plain else None
+            begin = _begin(target, v.dtype) if is_plain else None
             with _named(name):
                 if begin is not None:
                     with Rows(path, begin, shape) as lines:
-                        _fill(v, ..., progress, lines.__setitem__, at_once=True)
+                        _copy(c, v, lines, progress, at_once=True)
                 else:
                     _copy(c, v, into, progress, along_chunks=v.chunk_shape is not None)
             target.flush()  # which can fail, where forgetting the dataset would not be heard of
@@ -365,9 +374,9 @@ def _hdf5(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
     return rows
 
 
-def _begin(dataset: Any, v: Variable) -> int | None:
-    """Where HDF5 has made room for a dataset that is one run of bytes, if values of the variable lie there as they are in memory."""
-    is_same = dataset.dtype == v.dtype and v.dtype.isnative and dataset.shape == v.shape and not v.has_steps
+def _begin(dataset: Any, dtype: np.dtype[Any]) -> int | None:
+    """Where HDF5 has made room for a dataset that is one run of bytes, if values of a type lie there as they do in memory."""
+    is_same = dataset.dtype == dtype and dtype.isnative
     if not is_same or dataset.nbytes <= SMALL or dataset.chunks is not None or dataset.file.userblock_size:
         return None
     begin: int | None = dataset.id.get_offset()
@@ -376,9 +385,9 @@ def _begin(dataset: Any, v: Variable) -> int | None:
 
 def _chunk(v: Variable) -> tuple[int, ...] | None:
     """The chunks of a dataset; several steps in one where a step is so little that HDF5 takes longer to find it than to read it."""
-    if not v.has_steps:
-        return v.chunk_shape
-    own = v.chunk_shape or v.shape[1:]
+    own = v.chunk_shape
+    if own is None or not v.has_steps:
+        return own
     return max(1, _LEAST_CHUNK // max(1, math.prod(own) * v.dtype.itemsize)), *own
 
 
@@ -510,15 +519,15 @@ def _past_netcdf(c: Container, variables: dict[str, Variable], path: Path, progr
     import netCDF4
 
     with h5py.File(path, "r") as file:
-        begins = {name: _begin(file[name], v) for name, v in variables.items() if name in file}
+        begins = {name: _begin(file[name], v.dtype) for name, v in variables.items() if name in file}
     for name, v in variables.items():
         begin = begins.get(name)
         if begin is not None:
             with Rows(path, begin, v.shape) as rows:
-                _fill(v, ..., progress, rows.__setitem__, at_once=True)
+                _copy(c, v, rows, progress, at_once=True)
         else:  # netCDF keeps it under another name or in another form
             with netCDF4.Dataset(path, "a") as file:
-                _copy(c, v, _untouched(file[name]), progress, along_chunks=False)
+                _copy(c, v, _untouched(file[name]), progress)
 
 
 def _untouched(target: Any) -> Any:
@@ -585,7 +594,7 @@ def _by_netcdf(
             else:
                 into = _Converted(target, partial(_as_netcdf, kind=kind, room=room))
                 with _named(name):
-                    _copy(c, v, into, progress, along_chunks=False)
+                    _copy(c, v, into, progress)
             rows.append((name, shape, math.prod(shape) * v.dtype.itemsize))
         if c.steps and "step" in file.dimensions and "step" not in file.variables:
             file.createVariable("step", "i8", ("step",))[:] = np.array(c.steps)
