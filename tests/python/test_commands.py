@@ -664,6 +664,20 @@ def test_wrong_input_gives_one_line_that_helps(run, tmp_path, monkeypatch, argum
     assert not (tmp_path / "x.dry").exists()
 
 
+@pytest.mark.parametrize(
+    "arguments", [["du", "RUN", "\udcff"], ["du", "\udcff.dry"], ["import", "\udcff.npy", "x.dry"]]
+)
+def test_names_that_are_no_unicode_are_told(run, tmp_path, monkeypatch, arguments):
+    """They ended in a traceback; the system gives such names, of files that were made with other encodings."""
+    monkeypatch.chdir(tmp_path)
+    np.save(tmp_path / "\udcff.npy", np.arange(3))
+    said = drystone(*[run if a == "RUN" else a for a in arguments], code=2)
+    assert said.startswith("drystone: '")
+    assert r"\udcff" in said
+    assert said.endswith("is not valid UTF-8, as names have to be\n")
+    assert not (tmp_path / "x.dry").exists()
+
+
 def test_hdf5_fills_chunks_only_where_they_reach_beyond_the_edge(path, tmp_path):
     """Who lengthens a dataset of which chunks were not filled finds there what was in memory."""
     values = np.arange(3 * 64 * 48, dtype="f4").reshape(3, 64, 48)

@@ -114,6 +114,8 @@ def main(arguments: Sequence[str]) -> int:
         return _failed("interrupted", 130)
     except ModuleNotFoundError as error:
         return _failed(f"this needs the package {error.name}: pip install {error.name}", 2)
+    except UnicodeEncodeError as error:
+        return _failed(f"{error.object!r:.200} is not valid UTF-8, as names have to be", 2)
     except tuple(kind for kind, _ in _CODES) as error:
         return _failed(str(error), next(code for kind, code in _CODES if isinstance(error, kind)))
 
