@@ -705,7 +705,7 @@ def test_hdf5_fills_chunks_only_where_they_reach_beyond_the_edge(path, tmp_path)
 
 @pytest.mark.parametrize("shape", [(), (11,), (3, 4, 5)])
 def test_lines_of_csv_are_cells_in_order_whatever_is_written_together(path, tmp_path, monkeypatch, shape):
-    monkeypatch.setattr("drystone.commands.exporting._LINES", 7)
+    monkeypatch.setattr("drystone.commands.exports.single._LINES", 7)
     values = np.zeros(shape, [("x", "f8"), ("n", [("i", "i4"), ("s", "S2")])])
     values["x"] = np.random.default_rng(3).random(shape)
     values["n"]["i"] = np.arange(values.size).reshape(shape)
@@ -731,7 +731,7 @@ def test_an_export_that_fails_leaves_what_was_there(run, tmp_path, monkeypatch):
     def fails(*_, **__):
         raise OSError("the device is full")
 
-    monkeypatch.setattr("drystone.commands.exporting._fill", fails)
+    monkeypatch.setattr("drystone.commands.exports.cells.fill", fails)
     said = drystone("export", str(run), str(out), "--overwrite", code=6)
     assert "the device is full" in said
     assert out.read_text() == "what was there"

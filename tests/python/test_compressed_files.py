@@ -145,7 +145,7 @@ def test_netcdf_is_decoded_the_same_way(tmp_path):
      ([("x", "f4"), ("y", "i8")], (40, 3), (8, 3))],
 )  # fmt: skip
 def test_npy_is_written_in_place_whatever_the_pieces(tmp_path, monkeypatch, dtype, shape, cut):
-    monkeypatch.setattr("drystone.commands.exporting._MOST", 1000)
+    monkeypatch.setattr("drystone.commands.exports.cells.MOST", 1000)
     array = np.random.default_rng(5).integers(0, 256, (*shape, np.dtype(dtype).itemsize), "u1")
     array = np.array(True) if dtype == "?" else array.view(dtype).reshape(shape)
     if np.dtype(dtype).kind in "fc":

@@ -6,7 +6,8 @@ import drystone as dry
 import numpy as np
 import pytest
 from command_line import drystone
-from drystone.commands import exporting
+from drystone.commands import formats
+from drystone.commands.exports import placed
 
 h5py = pytest.importorskip("h5py")
 netCDF4 = pytest.importorskip("netCDF4")
@@ -43,15 +44,15 @@ def arrays(tmp_path):
 @pytest.mark.parametrize("least", [1, 10_000, 2 << 20])
 @pytest.mark.parametrize("suffix", ["h5", "nc"])
 def test_every_value_is_where_the_library_reads_it(tmp_path, arrays, monkeypatch, suffix, least):
-    monkeypatch.setattr(exporting, "SMALL", 1000)
-    monkeypatch.setattr(exporting, "LEAST_ROWS", least)
-    placed = []
-    own = exporting.Rows.__init__
-    monkeypatch.setattr(exporting.Rows, "__init__", lambda self, *a: (placed.append(a), own(self, *a))[1])
+    monkeypatch.setattr(formats, "SMALL", 1000)
+    monkeypatch.setattr(placed, "LEAST", least)
+    made = []
+    own = placed.Rows.__init__
+    monkeypatch.setattr(placed.Rows, "__init__", lambda self, *a: (made.append(a), own(self, *a))[1])
     target = tmp_path / f"out.{suffix}"
     drystone("export", tmp_path / "whole.dry", target)
     # netCDF keeps "a" under another name, since it is a dimension of another variable's as well
-    assert len(placed) == len(arrays) - (suffix == "nc")
+    assert len(made) == len(arrays) - (suffix == "nc")
     with h5py.File(target) as file:
         for name, array in arrays.items():
             stored = name if name in file and file[name].shape == SHAPE else f"_nc4_non_coord_{name}"
@@ -68,8 +69,8 @@ def test_every_value_is_where_the_library_reads_it(tmp_path, arrays, monkeypatch
 
 
 def test_steps_are_packed_in_one_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(exporting, "SMALL", 1000)
-    monkeypatch.setattr(exporting, "LEAST_ROWS", 5000)
+    monkeypatch.setattr(formats, "SMALL", 1000)
+    monkeypatch.setattr(placed, "LEAST", 5000)
     steps = [0, 1, 2, 5, 9, 10]
     expected = np.stack([values("f4", step) for step in steps])
     expected[3, :, 4:] = 9
@@ -88,7 +89,7 @@ def test_steps_are_packed_in_one_run(tmp_path, monkeypatch):
 
 
 def test_members_of_records_and_other_byte_orders(tmp_path, monkeypatch):
-    monkeypatch.setattr(exporting, "SMALL", 100)
+    monkeypatch.setattr(formats, "SMALL", 100)
     record = np.zeros((40, 30), [("p", "f8"), ("q", "i2"), ("r", "f4", (3,))])
     record["p"], record["q"] = np.arange(1200.0).reshape(40, 30), np.arange(1200).reshape(40, 30) % 99
     record["r"] = np.arange(3600.0).reshape(40, 30, 3)

@@ -9,7 +9,8 @@ import drystone as dry
 import numpy as np
 import pytest
 from command_line import drystone
-from drystone.commands import exporting, importing
+from drystone.commands import importing
+from drystone.commands.exports import cells, placed
 
 
 @pytest.fixture(autouse=True)
@@ -47,8 +48,8 @@ def interrupts(monkeypatch, module, name, *, dropped):
 @pytest.fixture
 def source(tmp_path, monkeypatch):
     monkeypatch.setattr("drystone.commands.importing._MOST_LYING", 1000)
-    monkeypatch.setattr("drystone.commands.exporting._MOST", 1000)
-    monkeypatch.setattr("drystone.commands.exporting._has_lists", lambda _: True)  # in one thread
+    monkeypatch.setattr("drystone.commands.exports.cells.MOST", 1000)
+    monkeypatch.setattr("drystone.commands.exports.cells._has_lists", lambda _: True)  # in one thread
     np.save(tmp_path / "a.npy", np.arange(5000.0))
     return tmp_path / "a.npy"
 
@@ -71,10 +72,10 @@ def test_an_export(tmp_path, source, monkeypatch, dropped, suffix):
     drystone("import", source, tmp_path / "a.dry")
     target = tmp_path / f"out.{suffix}"
     if suffix == "npy":
-        calls = interrupts(monkeypatch, exporting.Rows, "_write", dropped=dropped)
+        calls = interrupts(monkeypatch, placed.Rows, "_write", dropped=dropped)
     else:
         pytest.importorskip("h5py")
-        calls = interrupts(monkeypatch, exporting, "_copy", dropped=dropped)
+        calls = interrupts(monkeypatch, cells, "copy", dropped=dropped)
         with dry.open(tmp_path / "a.dry", "r+") as c:
             c.create_variable("b", "f8", (5000,))
     assert "interrupted" in drystone("export", tmp_path / "a.dry", target, code=130)

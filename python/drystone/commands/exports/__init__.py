@@ -1,0 +1,1 @@
+"""What `drystone export` writes, format by format."""
