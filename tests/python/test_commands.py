@@ -678,6 +678,25 @@ def test_names_that_are_no_unicode_are_told(run, tmp_path, monkeypatch, argument
     assert not (tmp_path / "x.dry").exists()
 
 
+@pytest.mark.parametrize("suffix", ["h5", "nc"])
+def test_what_is_named_twice_is_exported_once(run, tmp_path, suffix):
+    """HDF5 refused the second one, in a traceback."""
+    said = as_json("export", run, tmp_path / f"x.{suffix}", "half", "half", "/half", "g/p.w", "g/p.w")
+    assert [v["name"] for v in said["variables"]] == ["half", "g/p.w"]
+
+
+def test_each_name_of_what_to_import_is_looked_for(hdf5, path):
+    """A wrong one among others was passed over without a word."""
+    said = drystone("import", hdf5, path, "--only", "scalar", "--only", "flag", code=2)
+    assert 'nothing named "flag"; it has: ' in said
+    assert not path.exists()
+
+
+def test_what_is_not_there_or_a_folder_is_not_published_as_hdf5(tmp_path):
+    assert "there is nothing at" in drystone("publish", "--hdf5", tmp_path / "no.h5", code=3)
+    assert "is a folder" in drystone("publish", "--hdf5", tmp_path, code=2)
+
+
 def test_hdf5_fills_chunks_only_where_they_reach_beyond_the_edge(path, tmp_path):
     """Who lengthens a dataset of which chunks were not filled finds there what was in memory."""
     values = np.arange(3 * 64 * 48, dtype="f4").reshape(3, 64, 48)

@@ -41,7 +41,7 @@ def run(given: argparse.Namespace) -> Outcome:
         raise ConflictError(f"{given.file} is there already; --overwrite replaces it")
     lost: list[str] = []
     with opened(given) as c, appearing(given.file) as file:
-        names = given.variable or sorted(c.variables)
+        names = list(dict.fromkeys(given.variable)) or sorted(c.variables)
         if kind in ("npy", "csv"):
             if len(names) != 1:
                 raise InvalidArgumentError(f".{kind} takes one variable; name it: {', '.join(names[:20])}")
@@ -49,7 +49,8 @@ def run(given: argparse.Namespace) -> Outcome:
         elif given.select is not None:
             raise InvalidArgumentError("--select is for .npy and .csv")
         else:
-            exported = [variable(c, name) for name in names]
+            named = (variable(c, name) for name in names)
+            exported = list({(v.name, v.member): v for v in named}.values())
             try:
                 rows = (hdf5 if kind == "hdf5" else netcdf).write(c, exported, file, lost)
                 os.truncate(file, file.stat().st_size)  # room that was found for it and not used

@@ -54,9 +54,10 @@ def run(given: argparse.Namespace) -> Outcome:
     with _opened(name, given.file) as contents:
         step_dim = given.steps or contents.step_dim
         wanted = [a for a in contents.arrays if _is_wanted(a.path, given.only)]
-        if given.only and not wanted:
-            known = ", ".join(a.path for a in contents.arrays[:20])
-            raise InvalidArgumentError(f"{given.file} has nothing of that name; it has: {known}")
+        for path in given.only or ():
+            if not any(_is_wanted(a.path, [path]) for a in wanted):
+                known = ", ".join(a.path for a in contents.arrays[:20])
+                raise InvalidArgumentError(f'{given.file} has nothing named "{path}"; it has: {known}')
         if given.steps and not any(_has_steps(a, step_dim) for a in wanted):
             firsts = sorted({a.dims[0] for a in wanted if a.dims})
             raise InvalidArgumentError(

@@ -28,6 +28,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> Outcome:
     """Replace the stub by the copy."""
     path: Path = given.path
+    if not path.exists():
+        raise errors.NotFoundError(f"there is nothing at {path}")
+    if path.is_dir():
+        raise errors.InvalidArgumentError(f"{path} is a folder; name the file that an HDF5 program wrote")
     if not is_stub(path):
         if path.read_bytes()[:8] == SIGNATURE:
             return Outcome(f"{path} is a genuine HDF5 file already", {"published": False, "path": str(path)})
