@@ -1,17 +1,11 @@
 // Objects that close themselves, views of memory, element types by template, failures as exceptions.
 #include "drystone.hpp"
 
+#include "check.hpp"
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-
-#define REQUIRE(condition)                                                                                             \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                               \
-            std::exit(1);                                                                                              \
-        }                                                                                                              \
-    } while (0)
 
 using drystone::axis;
 using drystone::container;

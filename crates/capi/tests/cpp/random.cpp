@@ -1,19 +1,13 @@
 // Random blocks and selections through views of any strides, against a plain model: cell by cell, for several element types.
 #include "drystone.hpp"
 
+#include "check.hpp"
+
 #include <complex>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <random>
-
-#define REQUIRE(condition)                                                                                             \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                               \
-            std::exit(1);                                                                                              \
-        }                                                                                                              \
-    } while (0)
 
 using drystone::axis;
 using drystone::extents;
