@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use drystone_format::identity::{Durability, Identity};
+use drystone_format::manifest::Manifest;
 use drystone_format::piece::Trailer;
 use drystone_format::schema::{self, Name, Schema, Variable};
 use drystone_format::table::Subchunk;
@@ -467,13 +468,18 @@ impl Inner {
         found.clone()
     }
 
-    /// Moves to a version that somebody has just committed, without looking for it, or beyond.
-    pub(crate) fn move_to(&self, version: u64) -> Result<()> {
-        if self.snapshot().version() >= version {
+    /// Moves to a version that somebody has just committed, without looking for it, or beyond. `manifest` is what that has told of
+    /// it, if anything; what is none is read.
+    pub(crate) fn move_to(&self, version: u64, manifest: &[u8]) -> Result<()> {
+        let current = self.snapshot();
+        if current.version() >= version {
             return Ok(());
         }
-        let found = head::read_manifest(self.store.as_ref(), version, &self.identity.uuid)
-            .and_then(|manifest| Snapshot::load(manifest, &self.pages));
+        let told = Manifest::decode(manifest).ok();
+        let told = told.filter(|m| m.version == version && m.uuid == self.identity.uuid);
+        let found = told
+            .map_or_else(|| head::read_manifest(self.store.as_ref(), version, &self.identity.uuid), Ok)
+            .and_then(|manifest| Snapshot::after(&current, manifest, &self.pages));
         let snapshot = match found {
             Ok(snapshot) => Arc::new(snapshot),
             Err(e) if e.kind() == ErrorKind::NotFound => self.newest()?.0, // it has expired

@@ -51,13 +51,33 @@ impl Snapshot {
 
     /// Loads what the manifest names directly: schema and steps.
     pub(crate) fn load(manifest: Manifest, pages: &PageLoader) -> Result<Self> {
-        let key = keys::manifest(manifest.version);
-        let broken = |part: &str, c: &Corrupt| Error::corrupt(format!("{part} of {key} is damaged: {c}"));
-        let schema =
-            Schema::decode(&pages.section(&manifest.schema)?).map_err(|c| broken("the schema", &c))?;
-        let steps =
-            Steps::decode(&pages.section(&manifest.steps)?).map_err(|c| broken("the step list", &c))?;
-        Ok(Snapshot::of(manifest, Arc::new(schema), Arc::new(steps)))
+        let schema = Self::load_schema(&manifest, pages)?;
+        Self::with_schema(manifest, schema, pages)
+    }
+
+    /// The same, with the schema of an earlier snapshot if it is still that.
+    pub(crate) fn after(earlier: &Self, manifest: Manifest, pages: &PageLoader) -> Result<Self> {
+        let schema = if manifest.schema == earlier.manifest.schema {
+            earlier.schema.clone()
+        } else {
+            Self::load_schema(&manifest, pages)?
+        };
+        Self::with_schema(manifest, schema, pages)
+    }
+
+    fn load_schema(manifest: &Manifest, pages: &PageLoader) -> Result<Arc<Schema>> {
+        let schema = Schema::decode(&pages.section(&manifest.schema)?);
+        schema.map(Arc::new).map_err(|c| Self::broken("the schema", manifest, &c))
+    }
+
+    fn with_schema(manifest: Manifest, schema: Arc<Schema>, pages: &PageLoader) -> Result<Self> {
+        let steps = Steps::decode(&pages.section(&manifest.steps)?)
+            .map_err(|c| Self::broken("the step list", &manifest, &c))?;
+        Ok(Snapshot::of(manifest, schema, Arc::new(steps)))
+    }
+
+    fn broken(part: &str, manifest: &Manifest, found: &Corrupt) -> Error {
+        Error::corrupt(format!("{part} of {} is damaged: {found}", keys::manifest(manifest.version)))
     }
 
     /// Of a manifest and its sections.

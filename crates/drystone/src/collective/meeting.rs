@@ -75,9 +75,15 @@ const KINDS: [ErrorKind; 8] = [
     ErrorKind::Cancelled,
 ];
 
-/// Bytes that each rank says: act, kind of error (0: none), length of the message, four numbers, the message.
-const WORDS: usize = 512;
-const TEXT: usize = 36;
+/// Bytes that each rank says: act, kind of error (0: none), length of what follows, four numbers. Few: every rank hears those of all.
+const WORDS: usize = 36;
+/// Bytes of an error's message, which follow in a round of their own.
+const TEXT: usize = 476;
+/// Bytes that rank 0 tells the others: words, and a message or what else belongs to them.
+const TOLD: usize = 2048;
+
+/// What a rank has said in its words.
+type Said = (Act, [u64; 4], Option<ErrorKind>, usize);
 
 /// Runs what must not leave a collective call: a panic becomes an error, which the next meeting tells.
 pub(super) fn attempt<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
@@ -109,75 +115,132 @@ impl Meeting {
 
     /// Holds a meeting: the numbers that all ranks said, in their order, or the error of the first that failed.
     pub(super) fn hold(&self, act: Act, values: [u64; 4], local: Result<()>) -> Result<Vec<[u64; 4]>> {
-        let said = encode(act, values, &local);
-        let mut heard = vec![0; WORDS * self.size() as usize];
-        self.communicator.all_gather(&said, &mut heard)?;
-        let mut out = Vec::with_capacity(self.size() as usize);
-        let mut failed = None;
-        for (rank, words) in heard.chunks_exact(WORDS).enumerate() {
-            let (theirs, values, result) = decode(words).ok_or_else(|| {
-                Error::corrupt(format!("rank {rank} said what no rank says: is the communicator right?"))
-            })?;
-            if theirs != act && failed.is_none() {
-                failed = Some(Error::invalid(format!(
-                    "rank {rank} calls to {}, rank {} to {}: collective calls are made by all ranks in one order",
-                    name(theirs),
-                    self.rank(),
-                    name(act)
-                )));
-            }
-            if let (Err(e), None) = (result, &failed) {
-                failed = Some(e.while_doing(format!("on rank {rank} of {}", self.size())));
-            }
-            out.push(values);
+        let size = self.size() as usize;
+        let text = local.as_ref().err().map(text_of).unwrap_or_default();
+        let mut heard = vec![0; WORDS * size];
+        let words = encode(act, values, local.as_ref().err().map(Error::kind), text.len());
+        self.communicator.all_gather(&words, &mut heard)?;
+        // All have heard the same, so all know whether there is more to hear.
+        let said: Vec<Said> =
+            heard.chunks_exact(WORDS).map(decode).collect::<Option<_>>().ok_or_else(strange)?;
+        let mut texts =
+            vec![0; if said.iter().any(|(_, _, kind, _)| kind.is_some()) { TEXT * size } else { 0 }];
+        if !texts.is_empty() {
+            let mut mine = text.into_bytes();
+            mine.resize(TEXT, 0);
+            self.communicator.all_gather(&mine, &mut texts)?;
         }
-        match (failed, local) {
-            (None, _) => Ok(out),
-            // Its own failure is told in full, where it happened.
-            (Some(_), Err(own)) => Err(own),
-            (Some(failed), Ok(())) => Err(failed),
+        for (rank, (theirs, _, kind, len)) in said.iter().enumerate() {
+            let failed = if theirs != &act {
+                Some(self.other_call(rank, *theirs, act))
+            } else {
+                let text = texts.get(TEXT * rank..).and_then(|texts| texts.get(..*len)).unwrap_or_default();
+                kind.map(|kind| self.failed_on(rank, kind, text))
+            };
+            if let Some(failed) = failed {
+                // Its own failure is told in full, where it happened.
+                return Err(local.err().unwrap_or(failed));
+            }
+        }
+        Ok(said.into_iter().map(|(_, values, ..)| values).collect())
+    }
+
+    /// Rank 0 tells the others how it has fared, and numbers and bytes where it has done well; what the others give is not told.
+    /// Bytes that are too long for it are not told either.
+    pub(super) fn tell(&self, act: Act, own: Result<([u64; 4], Vec<u8>)>) -> Result<([u64; 4], Vec<u8>)> {
+        let others = self.size() as usize - 1;
+        let (first, share) = (self.rank() == 0, TOLD as u64);
+        let mut sizes = vec![0; others + 1];
+        if first {
+            let said = match &own {
+                Ok((values, more)) => told(act, *values, None, more),
+                Err(e) => told(act, [0; 4], Some(e.kind()), text_of(e).as_bytes()),
+            };
+            sizes[1..].fill(share);
+            self.communicator.exchange(&said.repeat(others), &sizes, &mut [], &vec![0; others + 1])?;
+            return own;
+        }
+        let mut heard = [0; TOLD];
+        sizes[0] = share;
+        self.communicator.exchange(&[], &vec![0; others + 1], &mut heard, &sizes)?;
+        let (words, rest) = heard.split_at(WORDS);
+        let (theirs, values, kind, len) = decode(words).ok_or_else(strange)?;
+        let more = rest.get(..len).ok_or_else(strange)?;
+        match kind {
+            _ if theirs != act => Err(self.other_call(0, theirs, act)),
+            Some(kind) => Err(self.failed_on(0, kind, more)),
+            None => Ok((values, more.to_vec())),
         }
     }
+
+    fn other_call(&self, rank: usize, theirs: Act, own: Act) -> Error {
+        Error::invalid(format!(
+            "rank {rank} calls to {}, rank {} to {}: collective calls are made by all ranks in one order",
+            name(theirs),
+            self.rank(),
+            name(own)
+        ))
+    }
+
+    fn failed_on(&self, rank: usize, kind: ErrorKind, text: &[u8]) -> Error {
+        let error = Error::new(kind, String::from_utf8_lossy(text).into_owned());
+        error.while_doing(format!("on rank {rank} of {}", self.size()))
+    }
+}
+
+fn strange() -> Error {
+    Error::corrupt("a rank said what no rank says: is the communicator right?")
 }
 
 fn name(act: Act) -> &'static str {
     ACTS.iter().find(|(a, _)| *a == act).map_or("", |(_, name)| name)
 }
 
-fn encode(act: Act, values: [u64; 4], local: &Result<()>) -> Vec<u8> {
-    let mut out = vec![0; WORDS];
-    out[0] = ACTS.iter().position(|(a, _)| *a == act).map_or(u8::MAX, |at| at as u8);
-    for (to, value) in out[4..TEXT].chunks_exact_mut(8).zip(values) {
-        to.copy_from_slice(&value.to_le_bytes());
+/// The message of an error, as far as it is told.
+fn text_of(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut len = text.len().min(TEXT);
+    while !text.is_char_boundary(len) {
+        len -= 1;
     }
-    if let Err(e) = local {
-        out[1] = KINDS.iter().position(|kind| *kind == e.kind()).map_or(0, |at| at as u8) + 1;
-        let text = e.to_string();
-        let mut len = text.len().min(WORDS - TEXT);
-        while !text.is_char_boundary(len) {
-            len -= 1;
-        }
-        out[2..4].copy_from_slice(&(len as u16).to_le_bytes());
-        out[TEXT..TEXT + len].copy_from_slice(&text.as_bytes()[..len]);
+    text.truncate(len);
+    text
+}
+
+fn encode(act: Act, values: [u64; 4], kind: Option<ErrorKind>, len: usize) -> [u8; WORDS] {
+    let mut out = [0; WORDS];
+    out[0] = ACTS.iter().position(|(a, _)| *a == act).map_or(u8::MAX, |at| at as u8);
+    if let Some(kind) = kind {
+        out[1] = KINDS.iter().position(|known| *known == kind).map_or(0, |at| at as u8) + 1;
+    }
+    out[2..4].copy_from_slice(&(len as u16).to_le_bytes());
+    for (to, value) in out[4..].chunks_exact_mut(8).zip(values) {
+        to.copy_from_slice(&value.to_le_bytes());
     }
     out
 }
 
-pub(super) fn decode(words: &[u8]) -> Option<(Act, [u64; 4], Result<()>)> {
+/// What rank 0 tells one of the others.
+fn told(act: Act, values: [u64; 4], kind: Option<ErrorKind>, more: &[u8]) -> Vec<u8> {
+    let more = if more.len() > TOLD - WORDS { &[] } else { more };
+    let mut out = encode(act, values, kind, more.len()).to_vec();
+    out.extend_from_slice(more);
+    out.resize(TOLD, 0);
+    out
+}
+
+pub(super) fn decode(words: &[u8]) -> Option<Said> {
     let (act, _) = ACTS.get(usize::from(*words.first()?))?;
     let mut values = [0; 4];
-    for (value, from) in values.iter_mut().zip(words.get(4..TEXT)?.chunks_exact(8)) {
+    for (value, from) in values.iter_mut().zip(words.get(4..WORDS)?.chunks_exact(8)) {
         *value = u64::from_le_bytes(from.try_into().ok()?);
     }
-    let result = match words.get(1)?.checked_sub(1) {
-        None => Ok(()),
-        Some(kind) => {
-            let len = u16::from_le_bytes(words.get(2..4)?.try_into().ok()?);
-            let text = String::from_utf8_lossy(words.get(TEXT..TEXT + usize::from(len))?);
-            Err(Error::new(*KINDS.get(usize::from(kind))?, text.into_owned()))
-        }
+    let kind = match words.get(1)?.checked_sub(1) {
+        None => None,
+        Some(kind) => Some(*KINDS.get(usize::from(kind))?),
     };
-    Some((*act, values, result))
+    let len = u16::from_le_bytes(words.get(2..4)?.try_into().ok()?);
+    Some((*act, values, kind, usize::from(len)))
 }
 
 #[cfg(test)]
@@ -186,14 +249,15 @@ mod tests {
 
     #[test]
     fn what_is_said_is_heard() {
-        let long = "ä".repeat(400);
-        for local in [Ok(()), Err(Error::conflict("no")), Err(Error::new(ErrorKind::Cancelled, long))] {
-            let (act, values, heard) = decode(&encode(Act::Close, [1, 2, u64::MAX, 4], &local)).unwrap();
-            assert_eq!((act, values), (Act::Close, [1, 2, u64::MAX, 4]));
-            assert_eq!(heard.as_ref().map_err(Error::kind), local.as_ref().map_err(Error::kind));
+        for kind in [None, Some(ErrorKind::Conflict), Some(ErrorKind::Cancelled)] {
+            let said = (Act::Close, [1, 2, u64::MAX, 4], kind, 7);
+            assert_eq!(decode(&encode(said.0, said.1, kind, 7)), Some(said));
         }
-        assert!(decode(&[0xff; WORDS]).is_none());
-        assert!(decode(&[]).is_none());
+        let long = text_of(&Error::new(ErrorKind::Cancelled, "a".to_string() + &"ä".repeat(400)));
+        assert_eq!((long.len(), long.ends_with('ä')), (TEXT - 1, true));
+        assert_eq!(told(Act::Close, [0; 4], None, &[1; TOLD])[..WORDS], encode(Act::Close, [0; 4], None, 0));
+        assert_eq!(decode(&[0xff; WORDS]), None);
+        assert_eq!(decode(&[]), None);
     }
 
     #[test]

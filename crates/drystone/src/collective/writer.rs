@@ -4,7 +4,7 @@
 //!
 //! Invariant: the writers of a step are `0..n` of `n`, whoever they are, so a commit takes the step only when all have ended it.
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use drystone_format::dtype::DType;
 use drystone_format::identity::Durability;
@@ -17,6 +17,7 @@ use crate::array::Source;
 use crate::container::{Container, lock};
 use crate::member::Column;
 use crate::processors::available;
+use crate::snapshot::Snapshot;
 use crate::writer::accept::{check_box, members, require_settled};
 use crate::writer::{BlockSink, Promise, Writer, WriterOptions};
 use crate::{Error, ErrorKind, Result};
@@ -318,14 +319,15 @@ impl TeamWriter {
         } else {
             self.write_for_others(&mut state, &plan, &said)
         };
-        // One writer, on rank 0, has committed already.
-        let committed = written.as_ref().map_or(0, |version| version.unwrap_or(0));
-        let outcome = match self.meeting.hold(Act::Written, [committed, 0, 0, 0], written.map(|_| ())) {
-            Err(e) => Err(e),
-            Ok(said) => match said.first().map_or(0, |values| values[0]) {
-                0 => self.commit(),
-                version => self.see(version),
-            },
+        let writers = if any_direct { said.len() } else { plan.groups.len() };
+        let outcome = if writers == 1 {
+            self.written_by_one(&mut state, written)
+        } else {
+            self.meeting.hold(Act::Written, [0; 4], written.map(|_| ())).and_then(|_| {
+                let done =
+                    if self.meeting.rank() == 0 { attempt(|| self.commit().map(Some)) } else { Ok(None) };
+                self.committed(done)
+            })
         };
         state.step = None;
         state.staged.clear();
@@ -348,27 +350,39 @@ impl TeamWriter {
         }
     }
 
-    fn commit(&self) -> Result<u64> {
-        let done = if self.meeting.rank() == 0 {
-            attempt(|| {
-                let done = self.container.commit()?;
-                match done.incomplete.first() {
-                    Some(step) => Err(Error::conflict(step.to_string())),
-                    None => Ok(done.snapshot.version()),
-                }
-            })
-        } else {
-            Ok(0)
-        };
-        let version = *done.as_ref().unwrap_or(&0);
-        let said = self.meeting.hold(Act::Committed, [version, 0, 0, 0], done.map(|_| ()))?;
-        self.see(said.first().map_or(0, |values| values[0]))
+    /// The end of a step of one writer: it is rank 0 and has committed. All the others can have failed in is to close what they wrote
+    /// of earlier steps; that does not concern this one, and waits for the next meeting.
+    fn written_by_one(&self, state: &mut State, written: Result<Option<Arc<Snapshot>>>) -> Result<u64> {
+        if self.meeting.rank() == 0 {
+            return self.committed(written);
+        }
+        let version = self.committed(Ok(None))?;
+        state.failed = written.err();
+        Ok(version)
     }
 
-    /// This rank's handle moves to what rank 0 has committed.
-    fn see(&self, version: u64) -> Result<u64> {
+    /// Commits what all have written.
+    fn commit(&self) -> Result<Arc<Snapshot>> {
+        let done = self.container.commit()?;
+        match done.incomplete.first() {
+            Some(step) => Err(Error::conflict(step.to_string())),
+            None => Ok(done.snapshot),
+        }
+    }
+
+    /// All hear what rank 0 has committed, and their handles move there. The manifest comes with it: else all would open its file.
+    fn committed(&self, done: Result<Option<Arc<Snapshot>>>) -> Result<u64> {
+        let done = done.and_then(|snapshot| match snapshot {
+            Some(snapshot) => {
+                Ok(([snapshot.version(), 0, 0, 0], snapshot.manifest.encode().unwrap_or_default()))
+            }
+            None if self.meeting.rank() > 0 => Ok(Default::default()),
+            None => Err(Error::invalid("the writer of a step has not committed it")),
+        });
+        let (values, manifest) = self.meeting.tell(Act::Committed, done)?;
+        let version = values[0];
         if !self.container.is_closed() {
-            self.container.inner.move_to(version)?;
+            self.container.inner.move_to(version, &manifest)?;
         }
         Ok(version)
     }
@@ -407,12 +421,12 @@ impl TeamWriter {
         }
     }
 
-    /// Ends the step of this rank's writer; the version if that was the only one and has committed.
-    fn end_own(&self, state: &mut State) -> Result<Option<u64>> {
+    /// Ends the step of this rank's writer; the snapshot if that was the only one and has committed.
+    fn end_own(&self, state: &mut State) -> Result<Option<Arc<Snapshot>>> {
         let Some(own) = state.own.as_mut() else { return Ok(None) };
         let committed = own.writer.end_step()?;
         own.begun = false;
-        Ok(committed.map(|done| done.snapshot.version()))
+        Ok(committed.map(|done| done.snapshot))
     }
 
     /// Sends what waits to the rank that writes it; writes what others sent, if this is such a rank.
@@ -421,7 +435,7 @@ impl TeamWriter {
         state: &mut State,
         plan: &Aggregation,
         said: &[[u64; 4]],
-    ) -> Result<Option<u64>> {
+    ) -> Result<Option<Arc<Snapshot>>> {
         let me = self.meeting.rank() as usize;
         let number = plan.group_of(me);
         let group = plan.groups.get(number).cloned().unwrap_or(me..me + 1);
