@@ -1,6 +1,7 @@
 //! Blocks that wait for the end of a step: kept, sent to the rank that writes them, joined where they lie side by side, written.
+//!
+//! They are kept as they are sent, so that a message is what was kept.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use drystone_format::MAX_NDIM;
@@ -27,21 +28,35 @@ pub(super) struct Staged<'a> {
     pub(super) offset: Vec<u64>,
     pub(super) count: Vec<u64>,
     pub(super) item: u32,
-    pub(super) data: Cow<'a, [u8]>,
+    pub(super) data: &'a [u8],
 }
 
 fn broken() -> Error {
     Error::corrupt("a rank sent what is no block: is the communicator right?")
 }
 
-/// The elements of an array, one after the other.
-pub(super) fn dense(data: &Source<'_>) -> Result<Vec<u8>> {
+/// Appends the elements of an array, one after the other.
+pub(super) fn append(data: &Source<'_>, out: &mut Vec<u8>) -> Result<()> {
     let item = data.item();
     let strides = dense_strides(data.shape(), item as u64)?;
-    let cells = data.shape().iter().product::<u64>() as usize; // as many as are in memory
-    let mut out = vec![0; cells * item];
-    copy(data.bytes(), data.start() as u64, data.strides(), &mut out, 0, &strides, data.shape(), item)?;
-    Ok(out)
+    let len = data.shape().iter().product::<u64>() as usize * item; // as many as are in memory
+    if strides == data.strides() {
+        let elements = data.bytes().get(data.start()..).and_then(|bytes| bytes.get(..len));
+        out.extend_from_slice(elements.ok_or_else(|| Error::invalid("the array reaches beyond its memory"))?);
+        return Ok(());
+    }
+    let start = out.len();
+    out.resize(start + len, 0);
+    copy(
+        data.bytes(),
+        data.start() as u64,
+        data.strides(),
+        &mut out[start..],
+        0,
+        &strides,
+        data.shape(),
+        item,
+    )
 }
 
 #[expect(clippy::too_many_arguments, reason = "two arrays, each with its memory, first element and strides")]
@@ -64,26 +79,33 @@ fn copy(
 }
 
 impl<'a> Staged<'a> {
-    /// Bytes of it on the way.
-    pub(super) fn sent_len(&self) -> u64 {
-        let names = self.path.len() + 16 * self.columns.len();
-        (16 + names + 16 * self.offset.len() + 8 + self.data.len()) as u64
-    }
-
-    /// Appends it as bytes.
-    pub(super) fn send(&self, out: &mut Vec<u8>) {
-        for n in [self.path.len() as u32, self.columns.len() as u32, self.offset.len() as u32, self.item] {
+    /// Appends it as bytes: `data` appends what it holds. Nothing is appended if that fails.
+    pub(super) fn keep(
+        (path, columns, item): Array<'_>,
+        (offset, count): (&[u64], &[u64]),
+        data: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let from = out.len();
+        for n in [path.len() as u32, columns.len() as u32, offset.len() as u32, item] {
             out.extend_from_slice(&n.to_le_bytes());
         }
-        out.extend_from_slice(self.path.as_bytes());
-        for n in self.columns.iter().flatten() {
+        out.extend_from_slice(path.as_bytes());
+        for n in columns.iter().flatten() {
             out.extend_from_slice(&n.to_le_bytes());
         }
-        for n in self.offset.iter().chain(&self.count) {
+        for n in offset.iter().chain(count) {
             out.extend_from_slice(&n.to_le_bytes());
         }
-        out.extend_from_slice(&(self.data.len() as u64).to_le_bytes());
-        out.extend_from_slice(&self.data);
+        let head = out.len();
+        out.extend_from_slice(&[0; 8]);
+        if let Err(e) = data(out) {
+            out.truncate(from);
+            return Err(e);
+        }
+        let len = (out.len() - head - 8) as u64;
+        out[head..head + 8].copy_from_slice(&len.to_le_bytes());
+        Ok(())
     }
 
     /// Blocks from the bytes of several.
@@ -118,7 +140,7 @@ impl<'a> Staged<'a> {
                     return Err(broken());
                 }
             }
-            out.push(Staged { path, columns, offset: places, count, item, data: data.into() });
+            out.push(Staged { path, columns, offset: places, count, item, data });
         }
         Ok(out)
     }
@@ -128,16 +150,15 @@ impl<'a> Staged<'a> {
     }
 }
 
-/// Texts as the data of a block.
-pub(super) fn together(texts: &[&[u8]]) -> Result<Vec<u8>> {
-    let mut out = Vec::with_capacity(texts.iter().map(|text| 4 + text.len()).sum());
+/// Appends texts as the data of a block.
+pub(super) fn together(texts: &[&[u8]], out: &mut Vec<u8>) -> Result<()> {
     for text in texts {
         let len = u32::try_from(text.len())
             .map_err(|_| Error::unsupported("a string of more than 4 GiB; at most 4 GiB are supported"))?;
         out.extend_from_slice(&len.to_le_bytes());
         out.extend_from_slice(text);
     }
-    Ok(out)
+    Ok(())
 }
 
 /// The texts again.
@@ -180,8 +201,13 @@ fn columns(container: &Container, block: &Staged<'_>) -> Result<Vec<Column>> {
 /// What blocks have in common that may be joined: path, columns, bytes per element.
 type Array<'a> = (&'a str, &'a [[u32; 4]], u32);
 
-/// Puts the blocks of one or several ranks, given in the order of ranks and puts.
-pub(super) fn put_all(container: &Container, writer: &Writer, blocks: &[Staged<'_>]) -> Result<()> {
+/// Puts the blocks of one or several ranks, given in the order of ranks and puts; `buffer` is room that is kept.
+pub(super) fn put_all(
+    container: &Container,
+    writer: &Writer,
+    blocks: &[Staged<'_>],
+    buffer: &mut Vec<u8>,
+) -> Result<()> {
     let mut arrays: BTreeMap<Array<'_>, Vec<usize>> = BTreeMap::new();
     for (i, block) in blocks.iter().enumerate() {
         arrays.entry((&block.path, &block.columns, block.item)).or_default().push(i);
@@ -200,46 +226,48 @@ pub(super) fn put_all(container: &Container, writer: &Writer, blocks: &[Staged<'
         }
     }
     jobs.sort_by_key(|(first, _, _)| *first);
-    let mut buffer = Vec::new();
     for (first, joined, parts) in jobs {
         let block = &blocks[first];
         if block.item == 0 {
-            writer.put_strings(&block.path, &block.count, &separate(&block.data)?, Some(&block.offset))?;
+            writer.put_strings(&block.path, &block.count, &separate(block.data)?, Some(&block.offset))?;
             continue;
         }
         let columns = columns(container, block)?;
         let item = block.item as usize;
-        let data = if parts.len() == 1 {
-            &*block.data
-        } else {
-            gather(blocks, &joined, &parts, item, &mut buffer)?;
-            &buffer[..]
-        };
+        let data = if parts.len() == 1 { block.data } else { gather(blocks, &joined, &parts, item, buffer)? };
         let source = Source::dense(data, &joined.count, item)?;
         writer.put_columns(&block.path, &columns, &source, Some(&joined.offset))?;
     }
     Ok(())
 }
 
-/// Lays the parts of a joined box where they belong in it.
-fn gather(
+/// Lays the parts of a joined box where they belong in it; they cover it.
+fn gather<'b>(
     blocks: &[Staged<'_>],
     joined: &Joined,
     parts: &[usize],
     item: usize,
-    out: &mut Vec<u8>,
-) -> Result<()> {
+    buffer: &'b mut Vec<u8>,
+) -> Result<&'b [u8]> {
     let strides = dense_strides(&joined.count, item as u64)?;
-    out.resize(joined.count.iter().product::<u64>() as usize * item, 0); // all of them are in memory
+    let out = room(buffer, joined.count.iter().product::<u64>() as usize * item); // all of them are in memory
     for part in parts {
         let block = &blocks[*part];
         let mut start = 0u64;
         for ((at, from), stride) in block.offset.iter().zip(&joined.offset).zip(&strides) {
             start += (at - from) * stride.unsigned_abs();
         }
-        copy(&block.data, 0, &block.strides()?, out, start, &strides, &block.count, item)?;
+        copy(block.data, 0, &block.strides()?, out, start, &strides, &block.count, item)?;
     }
-    Ok(())
+    Ok(out)
+}
+
+/// So many bytes of what is kept, which hold anything.
+pub(super) fn room(kept: &mut Vec<u8>, len: usize) -> &mut [u8] {
+    if kept.len() < len {
+        kept.resize(len, 0);
+    }
+    &mut kept[..len]
 }
 
 #[cfg(test)]
@@ -247,33 +275,57 @@ mod tests {
     use super::*;
 
     #[test]
+    fn elements_that_lie_apart_are_kept_side_by_side() {
+        let memory: Vec<u8> = (0..24).collect();
+        let (mut dense, mut apart) = (vec![9], vec![9]);
+        append(&Source::dense(&memory, &[2, 6], 2).unwrap(), &mut dense).unwrap();
+        assert_eq!(dense[1..], memory);
+        // SAFETY: the elements lie in `memory`.
+        let every_second = unsafe { Source::new(memory[2..].as_ptr(), &[2, 2], &[12, 4], 2) };
+        append(&every_second.unwrap(), &mut apart).unwrap();
+        assert_eq!(apart, [9, 2, 3, 6, 7, 14, 15, 18, 19]);
+    }
+
+    #[test]
     fn blocks_survive_the_way_and_other_bytes_are_refused() {
-        let block = Staged {
-            path: "a/b".into(),
-            columns: vec![[1, 0, 2, 0]],
-            offset: vec![7, 0],
-            count: vec![1, 3],
-            item: 2,
-            data: vec![1, 2, 3, 4, 5, 6].into(),
+        let (columns, place) = ([[1, 0, 2, 0]], ([7, 0], [1, 3]));
+        let values = [1u8, 2, 3, 4, 5, 6];
+        let keep = |columns: &[[u32; 4]], item, count: &[u64], data: &[u8], out: &mut Vec<u8>| {
+            let data = |out: &mut Vec<u8>| {
+                out.extend_from_slice(data);
+                Ok(())
+            };
+            Staged::keep(("a/b", columns, item), (&place.0, count), data, out).unwrap();
         };
         let mut sent = Vec::new();
-        block.send(&mut sent);
-        assert_eq!(sent.len() as u64, block.sent_len());
-        Staged { columns: Vec::new(), ..block.clone() }.send(&mut sent);
+        keep(&columns, 2, &place.1, &values, &mut sent);
+        let first = sent.len();
+        let failing = |_: &mut Vec<u8>| Err(Error::invalid("no"));
+        assert!(Staged::keep(("a/b", &columns, 2), (&place.0, &place.1), failing, &mut sent).is_err());
+        assert_eq!(sent.len(), first);
+        keep(&[], 2, &place.1, &values, &mut sent);
         let texts: [&[u8]; 3] = [b"a", b"", b"longer"];
-        let data = together(&texts).unwrap();
-        Staged { columns: Vec::new(), item: 0, data: data.clone().into(), ..block.clone() }.send(&mut sent);
+        let mut data = Vec::new();
+        together(&texts, &mut data).unwrap();
+        keep(&[], 0, &place.1, &data, &mut sent);
         let received = Staged::receive(&sent).unwrap();
+        let block = Staged {
+            path: "a/b".into(),
+            columns: columns.to_vec(),
+            offset: place.0.to_vec(),
+            count: place.1.to_vec(),
+            item: 2,
+            data: &values,
+        };
         assert_eq!(received[0], block);
         assert!(received[1].columns.is_empty());
-        assert_eq!(separate(&received[2].data).unwrap(), texts);
+        assert_eq!(separate(received[2].data).unwrap(), texts);
         let mut one_less = Vec::new();
-        Staged { item: 0, count: vec![1, 2], data: data.into(), ..block.clone() }.send(&mut one_less);
+        keep(&[], 0, &[1, 2], &data, &mut one_less);
         assert!(Staged::receive(&one_less).is_err());
         for len in 1..sent.len() {
             let cut = Staged::receive(&sent[..len]);
-            let ends = [block.sent_len(), 2 * block.sent_len() - 16];
-            assert!(cut.is_err() || ends.contains(&(len as u64)), "{len}");
+            assert!(cut.is_err() || [first, 2 * first - 16].contains(&len), "{len}");
         }
         for bit in 0..sent.len() * 8 {
             let mut bent = sent.clone();

@@ -12,7 +12,7 @@ use drystone_format::schema::Variable;
 use drystone_plan::aggregation::{Aggregation, Costs};
 
 use super::meeting::{Act, Meeting, attempt};
-use super::staged::{Staged, dense, put_all, together};
+use super::staged::{Staged, append, put_all, room, together};
 use crate::array::Source;
 use crate::container::{Container, lock};
 use crate::member::Column;
@@ -48,7 +48,12 @@ struct State {
     /// The open step, and whether it replaces.
     step: Option<(u64, bool)>,
     last: Option<u64>,
-    staged: Vec<Staged<'static>>,
+    /// Blocks that wait, as they are sent.
+    staged: Vec<u8>,
+    /// Room for what others send, and for blocks that are joined. Kept from step to step, as that of `staged`: memory that is new
+    /// costs more than to copy into it.
+    received: Vec<u8>,
+    joined: Vec<u8>,
     bytes: u64,
     /// This step cannot be written by others: something is written already, or belongs to its rank.
     direct: bool,
@@ -60,6 +65,19 @@ struct State {
     loose: Option<Writer>,
     failed: Option<Error>,
     closed: bool,
+}
+
+impl State {
+    /// Drops what waits, and room of which steps like the last will make no use or too much to keep.
+    fn forget(&mut self) {
+        self.staged.clear();
+        let large = self.large;
+        for kept in [&mut self.staged, &mut self.received, &mut self.joined] {
+            if large || kept.capacity() as u64 > 2 * STAGE {
+                *kept = Vec::new();
+            }
+        }
+    }
 }
 
 struct Own {
@@ -109,16 +127,10 @@ impl BlockSink for TeamWriter {
             &variable,
             bytes,
             |writer| writer.put_columns(path, columns, data, offset),
-            || {
-                let (path, columns) = (path.to_string(), columns.iter().map(Column::numbers).collect());
-                Ok(Staged {
-                    path,
-                    columns,
-                    offset: place,
-                    count: data.shape().to_vec(),
-                    item,
-                    data: dense(data)?.into(),
-                })
+            |kept| {
+                let columns: Vec<_> = columns.iter().map(Column::numbers).collect();
+                let elements = |out: &mut Vec<u8>| append(data, out);
+                Staged::keep((path, &columns, item), (&place, data.shape()), elements, kept)
             },
         )
     }
@@ -228,17 +240,7 @@ impl TeamWriter {
             &variable,
             bytes,
             |writer| writer.put_strings(path, shape, values, offset),
-            || {
-                let (path, count) = (path.to_string(), shape.to_vec());
-                Ok(Staged {
-                    path,
-                    columns: Vec::new(),
-                    offset: place,
-                    count,
-                    item: 0,
-                    data: together(values)?.into(),
-                })
-            },
+            |kept| Staged::keep((path, &[], 0), (&place, shape), |out| together(values, out), kept),
         )
     }
 
@@ -261,7 +263,7 @@ impl TeamWriter {
         variable: &Variable,
         bytes: u64,
         put: impl Fn(&Writer) -> Result<()>,
-        stage: impl FnOnce() -> Result<Staged<'static>>,
+        keep: impl FnOnce(&mut Vec<u8>) -> Result<()>,
     ) -> Result<()> {
         let mut state = self.state()?;
         if !variable.steps {
@@ -281,8 +283,7 @@ impl TeamWriter {
         if let (true, Some(own)) = (state.direct, &state.own) {
             return put(&own.writer);
         }
-        state.staged.push(stage()?);
-        Ok(())
+        keep(&mut state.staged)
     }
 
     /// Takes part in a collective call of this writer that this rank cannot make ([`Team::decline`](super::Team::decline)).
@@ -297,8 +298,7 @@ impl TeamWriter {
         let state = self.state();
         let checked = state.as_ref().map_err(Clone::clone).and_then(|state| {
             let step = state.step.ok_or_else(|| Error::invalid("no step is open in this writer"))?;
-            let sent = state.staged.iter().fold(0u64, |n, block| n + block.sent_len());
-            Ok((step, state.bytes, sent, state.direct))
+            Ok((step, state.bytes, state.staged.len() as u64, state.direct))
         });
         let (bytes, sent, direct) = checked.as_ref().map_or((0, 0, false), |(_, b, s, d)| (*b, *s, *d));
         let node = self.meeting.communicator.node();
@@ -330,7 +330,7 @@ impl TeamWriter {
             })
         };
         state.step = None;
-        state.staged.clear();
+        state.forget();
         if let Err(e) = &outcome {
             if let Some(own) = state.own.as_mut().filter(|own| own.begun) {
                 let _ = own.writer.abort_step(); // it may have ended already; then it waits for a recovery
@@ -416,7 +416,7 @@ impl TeamWriter {
         state.direct = true;
         let staged = std::mem::take(&mut state.staged);
         match &state.own {
-            Some(own) => put_all(&self.container, &own.writer, &staged),
+            Some(own) => put_all(&self.container, &own.writer, &Staged::receive(&staged)?, &mut Vec::new()),
             None => Ok(()),
         }
     }
@@ -440,28 +440,24 @@ impl TeamWriter {
         let number = plan.group_of(me);
         let group = plan.groups.get(number).cloned().unwrap_or(me..me + 1);
         let writes = group.start == me;
-        let mut bytes = Vec::new();
-        if !writes {
-            bytes.reserve_exact(said[me][1] as usize); // as much as this rank has said of its own
-            state.staged.drain(..).for_each(|block| block.send(&mut bytes));
-        }
         let mut send_sizes = vec![0; said.len()];
         let mut receive_sizes = vec![0; said.len()];
-        send_sizes[group.start] = bytes.len() as u64;
+        let mut own_blocks = std::mem::take(&mut state.staged);
+        let mut received = std::mem::take(&mut state.received);
         if writes {
             for rank in group.start + 1..group.end {
                 receive_sizes[rank] = said[rank][1];
             }
+        } else {
+            send_sizes[group.start] = own_blocks.len() as u64;
         }
-        let room = receive_sizes.iter().fold(0u64, |sum, n| sum.saturating_add(*n));
-        let room = usize::try_from(room)
-            .map_err(|_| Error::corrupt("ranks say they send more than memory holds"))?;
-        let mut received = vec![0; room];
-        self.meeting.communicator.exchange(&bytes, &send_sizes, &mut received, &receive_sizes)?;
-        drop(bytes);
-        // This rank is the first of those it writes for, so its blocks come first.
-        let own_blocks = std::mem::take(&mut state.staged);
-        attempt(|| {
+        let all = receive_sizes.iter().fold(0u64, |sum, n| sum.saturating_add(*n));
+        let all =
+            usize::try_from(all).map_err(|_| Error::corrupt("ranks say they send more than memory holds"))?;
+        let sent = if writes { &[][..] } else { &own_blocks[..] };
+        let others = room(&mut received, all);
+        self.meeting.communicator.exchange(sent, &send_sizes, others, &receive_sizes)?;
+        let written = attempt(|| {
             if !writes {
                 return match state.own.take() {
                     Some(own) => own.writer.close().map(|()| None),
@@ -469,19 +465,24 @@ impl TeamWriter {
                 };
             }
             self.own(state, number as u32, plan.groups.len() as u32)?;
-            let mut blocks: Vec<Staged<'_>> = own_blocks;
-            blocks.extend(Staged::receive(&received)?);
-            if let Some(own) = &state.own {
-                put_all(&self.container, &own.writer, &blocks)?;
+            // This rank is the first of those it writes for, so its blocks come first.
+            let mut blocks = Staged::receive(&own_blocks)?;
+            blocks.extend(Staged::receive(others)?);
+            let State { own, joined, .. } = state;
+            if let Some(own) = own {
+                put_all(&self.container, &own.writer, &blocks, joined)?;
             }
             self.end_own(state)
-        })
+        });
+        own_blocks.clear();
+        (state.staged, state.received) = (own_blocks, received);
+        written
     }
 
     /// Drops the open step on all ranks.
     pub fn abort_step(&self) -> Result<()> {
         let mut state = lock(&self.state);
-        state.staged.clear();
+        state.forget();
         let dropped = match state.own.as_mut().filter(|own| own.begun) {
             Some(own) => {
                 own.begun = false;
