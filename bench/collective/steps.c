@@ -135,6 +135,7 @@ int main(int argc, char **argv) {
     uint64_t cells;
     double *block;
     int steps, durable;
+    setvbuf(stdout, NULL, _IOFBF, 1 << 16); /* else a step waits for the printing of the one before */
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -4,7 +4,8 @@
 //! copy. The cheapest number of writers is found by trying the powers of two per node.
 //!
 //! Groups work at once, but no more of them than a node has processors; who sends and who receives take one each. Where ranks outnumber
-//! processors, what is sent is therefore sent one after the other, and few writers gain less than they seem to.
+//! processors, those that wait take turns with those that write, for they ask again and again; so writers have no more of the
+//! processors than is their share of the ranks, and few of them gain less than they seem to.
 //!
 //! Invariant: the groups are ranges of ranks, in order, so what a later rank lays over an earlier one stays on top.
 
@@ -41,8 +42,25 @@ impl Bytes {
     }
 
     /// Seconds that they take, so many groups at once.
-    fn seconds(&self, at_once: usize, rate: f64) -> f64 {
-        (self.largest as f64).max(self.all as f64 / at_once.max(1) as f64) / rate
+    fn seconds(&self, at_once: f64, rate: f64) -> f64 {
+        (self.largest as f64).max(self.all as f64 / at_once.max(1.0)) / rate
+    }
+}
+
+/// What a node has to do.
+#[derive(Debug, Clone, Copy, Default)]
+struct Node {
+    ranks: usize,
+    writers: usize,
+    moved: Bytes,
+    written: Bytes,
+}
+
+impl Node {
+    fn seconds(&self, costs: &Costs) -> f64 {
+        let (processors, ranks) = (costs.processors as f64, self.ranks as f64);
+        let writing = if ranks > processors { processors * self.writers as f64 / ranks } else { processors };
+        self.moved.seconds(processors / 2.0, costs.copy) + self.written.seconds(writing, costs.write)
     }
 }
 
@@ -103,19 +121,18 @@ impl Aggregation {
 
     /// Seconds that a step takes. A group counts for the node of its writer.
     pub fn cost(&self, loads: &[u64], nodes: &[u64], costs: &Costs) -> f64 {
-        let mut by_node: BTreeMap<u64, (Bytes, Bytes)> = BTreeMap::new();
+        let mut by_node: BTreeMap<u64, Node> = BTreeMap::new();
+        nodes.iter().for_each(|node| by_node.entry(*node).or_default().ranks += 1);
         for group in &self.groups {
             let bytes = |range: Range<usize>| {
                 loads.get(range).map_or(0, |loads| loads.iter().fold(0u64, |sum, n| sum.saturating_add(*n)))
             };
-            let node = nodes.get(group.start).copied().unwrap_or_default();
-            let (moved, written) = by_node.entry(node).or_default();
-            moved.add(bytes(group.start + 1..group.end));
-            written.add(bytes(group.clone()));
+            let node = by_node.entry(nodes.get(group.start).copied().unwrap_or_default()).or_default();
+            node.writers += 1;
+            node.moved.add(bytes(group.start + 1..group.end));
+            node.written.add(bytes(group.clone()));
         }
-        let slowest = by_node.values().map(|(moved, written)| {
-            moved.seconds(costs.processors / 2, costs.copy) + written.seconds(costs.processors, costs.write)
-        });
+        let slowest = by_node.values().map(|node| node.seconds(costs));
         let together = if self.groups.len() > 1 { costs.together } else { 0.0 };
         self.groups.len() as f64 * costs.per_writer + together + slowest.fold(0.0, f64::max)
     }
@@ -158,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn where_ranks_outnumber_processors_sending_gains_less() {
+    fn where_ranks_outnumber_processors_few_writers_gain_less() {
         let costs =
             |processors| Costs { per_writer: 6e-5, together: 2e-4, copy: 1e9, write: 1e9, processors };
         let writers = |load: u64, processors| {
@@ -166,6 +183,13 @@ mod tests {
         };
         assert_eq!((writers(64 << 10, 8), writers(64 << 10, 2)), (4, 8));
         assert_eq!((writers(1 << 10, 8), writers(1 << 10, 2)), (1, 1));
+        let cost = |writers, processors| {
+            let only_written = Costs { per_writer: 0.0, together: 0.0, copy: 1e30, ..costs(processors) };
+            Aggregation::of_writers(8, writers).cost(&[1 << 20; 8], &[0; 8], &only_written) * 1e9
+                / f64::from(1 << 20)
+        };
+        assert_eq!([1, 2, 4, 8].map(|writers| cost(writers, 8).round()), [8.0, 4.0, 2.0, 1.0]);
+        assert_eq!([1, 2, 4, 8].map(|writers| cost(writers, 2).round()), [8.0, 8.0, 8.0, 4.0]);
         let two_nodes = [0, 0, 0, 0, 1, 1, 1, 1];
         let alone = Aggregation::none(8).cost(&[1 << 20; 8], &[0; 8], &costs(2));
         assert!(Aggregation::none(8).cost(&[1 << 20; 8], &two_nodes, &costs(2)) < alone);
