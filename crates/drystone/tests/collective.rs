@@ -68,6 +68,48 @@ impl Communicator for Rank {
     }
 }
 
+/// Counts the rounds of another, of one rank. Where rank 0 tells of a commit, in the second exchange of a step, it hides the manifest
+/// until all ranks have gone on.
+struct Counting {
+    inner: Arc<dyn Communicator>,
+    container: std::path::PathBuf,
+    /// Bytes that each rank said in rounds of all to all, and the number of exchanges.
+    rounds: Mutex<(Vec<usize>, usize)>,
+    hidden: Mutex<Option<std::path::PathBuf>>,
+}
+
+impl Communicator for Counting {
+    fn rank(&self) -> u32 {
+        self.inner.rank()
+    }
+    fn size(&self) -> u32 {
+        self.inner.size()
+    }
+    fn node(&self) -> u64 {
+        self.inner.node()
+    }
+    fn all_gather(&self, send: &[u8], receive: &mut [u8]) -> Result<()> {
+        self.rounds.lock().unwrap().0.push(send.len());
+        self.inner.all_gather(send, receive)?;
+        if let Some(manifest) = self.hidden.lock().unwrap().take() {
+            std::fs::rename(manifest.with_extension("hidden"), manifest).unwrap();
+        }
+        Ok(())
+    }
+    fn exchange(&self, send: &[u8], to: &[u64], receive: &mut [u8], from: &[u64]) -> Result<()> {
+        let exchanges = &mut self.rounds.lock().unwrap().1;
+        *exchanges += 1;
+        if self.rank() == 0 && *exchanges == 2 {
+            let files = std::fs::read_dir(self.container.join("manifest")).unwrap();
+            let manifests = files.map(|file| file.unwrap().path());
+            let newest = manifests.filter(|file| file.extension().is_some_and(|e| e == "dsm")).max().unwrap();
+            std::fs::rename(&newest, newest.with_extension("hidden")).unwrap();
+            *self.hidden.lock().unwrap() = Some(newest);
+        }
+        self.inner.exchange(send, to, receive, from)
+    }
+}
+
 /// Runs a program on so many ranks; what each returns.
 fn program<T: Send>(size: usize, run: impl Fn(Arc<dyn Communicator>) -> T + Sync) -> Vec<T> {
     let slots = Mutex::new(vec![Default::default(); size]);
@@ -176,6 +218,64 @@ fn small_blocks_of_many_ranks_are_written_by_few_and_read_as_they_were_put() {
         // Columns side by side were joined: one block per rank that wrote.
         assert_eq!(container.reading("u", None).unwrap().blocks(Some(2)).unwrap().len(), files);
     }
+}
+
+/// What a step of small blocks costs is mostly rounds of messages and requests to the file system. So rounds are counted: two of all to
+/// all, of 36 bytes per rank, and two exchanges where one rank writes; one more where several do. And the manifest is hidden when rank 0
+/// tells of it: the others do not open it.
+#[test]
+fn a_step_takes_few_rounds_and_brings_its_manifest() {
+    let folder = tempfile::tempdir().unwrap();
+    for (writers, expected) in [(1, (vec![36; 2], 2)), (3, (vec![36; 3], 2))] {
+        let path = folder.path().join(format!("{writers}.dry"));
+        program(4, |inner| {
+            let (rounds, hidden) = Default::default();
+            let counting = Arc::new(Counting { inner, container: path.clone(), rounds, hidden });
+            let team = begin(&path, counting.clone(), 4);
+            let writer = team.writer(TeamWriterOptions { writers: Some(writers) }).unwrap();
+            for step in 0..6 {
+                *counting.rounds.lock().unwrap() = Default::default();
+                writer.begin_step(None, false).unwrap();
+                let data = column(step, team.rank());
+                let source = Source::dense(&data, &[4, 1], 8).unwrap();
+                writer.put("u", &F64, &source, Some(&[0, team.rank().into()]), None).unwrap();
+                let version = writer.end_step().unwrap();
+                assert_eq!(*counting.rounds.lock().unwrap(), expected);
+                let snapshot = team.container().snapshot();
+                assert_eq!((snapshot.version(), snapshot.steps.last()), (version, Some(step)));
+            }
+            writer.close().unwrap();
+        });
+        assert_eq!(read(&Container::open_local(&path, Mode::Read).unwrap(), 5, 4)[..2], [5000.0, 5001.0]);
+    }
+}
+
+/// A schema that lies in the manifest makes it longer than what rank 0 tells: the others read it.
+#[test]
+fn a_manifest_too_long_to_be_told_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long.dry");
+    program(3, |communicator| {
+        let team = begin(&path, communicator, 3);
+        let many = (0..50)
+            .map(|i| SchemaOp::CreateVariable(format!("{i:090}"), Box::new(variable(&[], true, false))));
+        let made = if team.rank() == 0 { team.container().apply(many.collect()).map(|_| ()) } else { Ok(()) };
+        team.agree(made).unwrap();
+        let writer = team.writer(TeamWriterOptions::default()).unwrap();
+        for step in 0..3 {
+            writer.begin_step(Some(step), false).unwrap();
+            let data = column(step, team.rank());
+            let source = Source::dense(&data, &[4, 1], 8).unwrap();
+            writer.put("u", &F64, &source, Some(&[0, team.rank().into()]), None).unwrap();
+            let version = writer.end_step().unwrap();
+            let snapshot = team.container().snapshot();
+            assert_eq!((snapshot.version(), snapshot.steps.last()), (version, Some(step)));
+        }
+        writer.close().unwrap();
+        let manifest = path.join(format!("manifest/{:012}.dsm", team.container().snapshot().version()));
+        let long = std::fs::metadata(manifest).unwrap().len();
+        assert!((5000..9000).contains(&long), "{long}");
+    });
 }
 
 #[test]

@@ -79,8 +79,9 @@ const KINDS: [ErrorKind; 8] = [
 const WORDS: usize = 36;
 /// Bytes of an error's message, which follow in a round of their own.
 const TEXT: usize = 476;
-/// Bytes that rank 0 tells the others: words, and a message or what else belongs to them.
-const TOLD: usize = 2048;
+/// Bytes that rank 0 tells the others: words, and a message or what else belongs to them. Messages of up to 4 KiB with their envelope
+/// are usually sent without asking first.
+const TOLD: usize = 4000;
 
 /// What a rank has said in its words.
 type Said = (Act, [u64; 4], Option<ErrorKind>, usize);
