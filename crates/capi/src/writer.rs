@@ -31,7 +31,7 @@ pub(crate) struct OpenWriter {
 /// Whose writer it is: C has one kind of handle for both, so a program of many ranks puts as one of a single rank does.
 enum Kind {
     Alone(Writer),
-    Together(TeamWriter),
+    Together(Box<TeamWriter>),
 }
 
 impl Handled for OpenWriter {
@@ -84,14 +84,14 @@ impl dry_writer_options {
 impl OpenWriter {
     /// The writer of a team's rank.
     pub(crate) fn together(writer: TeamWriter, container: Container) -> Self {
-        OpenWriter { kind: Kind::Together(writer), container }
+        OpenWriter { kind: Kind::Together(Box::new(writer)), container }
     }
 
     /// Puts the memory of a fragment.
     pub(crate) fn put_fragment(&self, fragment: &FragmentHandle, data: &[u8]) -> Result<()> {
         match &self.kind {
             Kind::Alone(writer) => fragment.write(writer, data)?,
-            Kind::Together(writer) => fragment.write(writer, data)?,
+            Kind::Together(writer) => fragment.write(&**writer, data)?,
         }
         Ok(())
     }
