@@ -400,3 +400,45 @@ with dry.open(sys.argv[1], "r+") as c:
         )
         assert int(told.stdout) << 10 < 128 << 20
         same(by_zarr(c, "T")[31, 5], c["T"][31, 5])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fill", "masked"),
+    [
+        ("i2", 1.5, False),
+        ("i2", 1, True),
+        ("u1", -255, False),
+        ("i4", [1, 2], False),
+        ("i4", [1], True),
+        ("bool", 7, False),
+        ("f4", "none", False),
+        ("f4", 1e300, False),
+        ("f8", [1.0], True),
+    ],
+)
+def test_a_fill_value_that_the_dtype_does_not_hold_masks_nothing(path, dtype, fill, masked):
+    """Readers made the nearest value of it, and values that are that one were missing; of others the hierarchy did not open."""
+    xarray = pytest.importorskip("xarray")
+    with dry.create(path) as c:
+        c.create_variable("v", dtype, (3,), attrs={"_FillValue": fill, "units": "K"})
+        c["v"][...] = np.array([1, 0, 1]).astype(dtype)
+        c.publish()
+        with xarray.open_zarr(Path(path) / "zarr") as found:
+            assert found["v"].attrs["units"] == "K"
+            values = found["v"].values
+        stored = by_zarr(c, "v")
+    same(np.asarray(stored[...]), np.array([1, 0, 1]).astype(dtype))
+    assert np.isnan(values[[0, 2]].astype("f8")).all() == masked
+    if not masked:
+        same(values, np.array([1, 0, 1]).astype(dtype))
+
+
+@pytest.mark.parametrize(("dtype", "text"), [("S3", b"ab"), ("U3", "\xe4b")])
+def test_a_text_of_fixed_length_alone_is_published(path, dtype, text):
+    """It has no axes and more than one byte: "'zarr/s/.drystone/statistics/' is not a valid key"."""
+    with dry.create(path) as c:
+        c.create_variable("s", dtype, ())
+        c["s"][...] = text
+        c.publish()
+        stored = np.asarray(by_zarr(c, "s")[...])
+    same(stored.view(dtype).reshape(()), np.array(text, dtype))

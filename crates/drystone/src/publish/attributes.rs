@@ -10,8 +10,9 @@ use super::view::DECLARED;
 
 /// The key under which we say what a node is.
 pub(super) const OURS: &str = "drystone";
-/// The attribute by which the CF conventions mask.
+/// The attributes by which the CF conventions mask.
 const FILL: &str = "_FillValue";
+pub(super) const MASKS: [&str; 2] = [FILL, "missing_value"];
 
 /// All attributes of a node. One of the user's that has our key gets an underscore.
 pub(super) fn object(attrs: &Attrs) -> Map<String, Json> {
@@ -20,21 +21,75 @@ pub(super) fn object(attrs: &Attrs) -> Map<String, Json> {
     shown.map(|(key, value)| (name(key), json(value))).collect()
 }
 
-/// Those of an array with elements of `dtype`. xarray masks by `_FillValue`, which for floats it takes in base64 of a float64.
+/// Those of an array with elements of `dtype`. xarray masks by `_FillValue`, which for floats it takes in base64 of a float64. What masks
+/// and is no value of the type is left out: readers make the nearest one of it, and mask that.
 pub(super) fn of_array(attrs: &Attrs, dtype: &DType) -> Map<String, Json> {
     let mut all = object(attrs);
-    let floats = matches!(dtype, DType::Scalar(Scalar::F16 | Scalar::F32 | Scalar::F64));
-    if floats && let Some(fill) = attrs.get(FILL).and_then(as_float) {
+    all.retain(|name, value| masks_rightly(name, value, dtype));
+    let DType::Scalar(scalar) = dtype else { return all };
+    if let Some(Json::Array(items)) = all.get_mut(FILL) {
+        let one = if items.len() == 1 { items.pop() } else { None };
+        match one {
+            Some(one) => all.insert(FILL.into(), one),
+            None => all.remove(FILL), // xarray takes one, and opens nothing of a hierarchy where it finds more
+        };
+    }
+    let is_float = matches!(scalar, Scalar::F16 | Scalar::F32 | Scalar::F64);
+    if is_float
+        && all.contains_key(FILL)
+        && let Some(fill) = attrs.get(FILL).and_then(as_float)
+    {
         all.insert(FILL.into(), json!(base64(&fill.to_le_bytes())));
     }
     all
 }
 
-/// A number, also one that stands in an array alone.
+/// Whether an attribute does not mask, or what is a value of the type.
+pub(super) fn masks_rightly(name: &str, value: &Json, dtype: &DType) -> bool {
+    match dtype {
+        DType::Scalar(scalar) if MASKS.contains(&name) => holds(*scalar, value),
+        _ => true,
+    }
+}
+
+/// Whether each number that an attribute says is a value of the type, but for rounding. Of bfloat16 readers see the bits.
+fn holds(scalar: Scalar, value: &Json) -> bool {
+    let bits = 8 * scalar.size();
+    match (scalar, value) {
+        (_, Json::Array(items)) => items.iter().all(|item| holds(scalar, item)),
+        (Scalar::BF16, _) => false,
+        (Scalar::Bool, Json::Bool(_)) => true,
+        (Scalar::Bool, Json::Number(n)) => n.as_u64().is_some_and(|n| n < 2),
+        (Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64, Json::Number(n)) => {
+            whole(n).is_some_and(|n| (-(1i128 << (bits - 1))..1i128 << (bits - 1)).contains(&n))
+        }
+        (Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64, Json::Number(n)) => {
+            whole(n).is_some_and(|n| (0..1i128 << bits).contains(&n))
+        }
+        (_, Json::Number(n)) => n.as_f64().is_some_and(|x| match scalar {
+            Scalar::F16 => half::f16::from_f64(x).is_finite(),
+            Scalar::F32 | Scalar::C64 => (x as f32).is_finite(),
+            _ => true,
+        }),
+        (Scalar::F16 | Scalar::F32 | Scalar::F64, Json::String(text)) => {
+            ["NaN", "Infinity", "-Infinity"].contains(&text.as_str())
+        }
+        _ => false,
+    }
+}
+
+fn whole(number: &serde_json::Number) -> Option<i128> {
+    number
+        .as_i128()
+        .or_else(|| number.as_f64().filter(|x| x.fract() == 0.0 && x.abs() < 9e15).map(|x| x as i128))
+}
+
+/// A number, also one that stands in an array or a list alone.
 pub(super) fn as_float(value: &Value) -> Option<f64> {
     match value {
         Value::Float(x) => Some(*x),
         Value::Int(i) => Some(*i as f64),
+        Value::List(items) if items.len() == 1 => as_float(&items[0]),
         Value::Array(array) if array.data.len() == array.dtype.item_size() as usize => {
             let (DType::Scalar(scalar), Ok(bytes)) = (&array.dtype, <[u8; 8]>::try_from(padded(&array.data)))
             else {
@@ -172,5 +227,48 @@ mod tests {
             json!({"units": "K", "drystone_": u64::MAX, "scalar": 0.5, "matrix": [[1.0, 2.0], ["NaN", "Infinity"]],
                    "empty": [], "list": [null, true, [7]]})
         );
+    }
+
+    #[test]
+    fn what_masks_is_a_value_of_the_type() {
+        let number = |x: f64| json!(x);
+        for (scalar, held, others) in [
+            (
+                Scalar::I16,
+                vec![json!(-32768), number(7.0)],
+                vec![json!(32768), number(1.5), json!("NaN"), json!(null), json!(true)],
+            ),
+            (
+                Scalar::U8,
+                vec![json!(255), json!([0, 1])],
+                vec![json!(-1), json!([0, 256]), json!("x"), number(1e300)],
+            ),
+            (Scalar::U64, vec![json!(u64::MAX)], vec![json!(-1), number(1e19)]),
+            (Scalar::I64, vec![json!(i64::MIN)], vec![json!(u64::MAX)]),
+            (Scalar::Bool, vec![json!(true), json!(0)], vec![json!(7), number(0.5)]),
+            (
+                Scalar::F32,
+                vec![number(0.1), json!("-Infinity"), json!([1, "NaN"])],
+                vec![number(1e300), json!("none"), json!({})],
+            ),
+            (Scalar::F64, vec![number(1e300), json!(3)], vec![json!(false)]),
+            (Scalar::BF16, vec![], vec![json!(3)]),
+        ] {
+            held.iter().for_each(|value| assert!(holds(scalar, value), "{scalar:?} {value}"));
+            others.iter().for_each(|value| assert!(!holds(scalar, value), "{scalar:?} {value}"));
+        }
+        let attrs =
+            |value| Attrs::from([("_FillValue".to_string(), value), ("units".to_string(), Value::Int(1))]);
+        let of = |value, scalar| of_array(&attrs(value), &DType::Scalar(scalar)).contains_key("_FillValue");
+        assert!(of(Value::Int(1), Scalar::I16) && !of(Value::Float(1.5), Scalar::I16));
+        let two = Value::List(vec![Value::Int(1), Value::Int(2)]);
+        assert!(!of(two.clone(), Scalar::I16) && !of(two, Scalar::F64));
+        let one = attrs(Value::List(vec![Value::Int(1)]));
+        assert_eq!(of_array(&one, &DType::Scalar(Scalar::I16)).get("_FillValue"), Some(&json!(1)));
+        assert_eq!(
+            of_array(&one, &DType::Scalar(Scalar::F64)).get("_FillValue"),
+            Some(&json!(base64(&1f64.to_le_bytes())))
+        );
+        assert!(of(Value::Float(1.5), Scalar::F32) && !of(Value::Text("no".into()), Scalar::F32));
     }
 }

@@ -367,7 +367,7 @@ impl Target {
     /// The key of a shard's statistics; `None` where there are none: of an array without axes, of a shard of too many chunks.
     pub(super) fn sidecar(&self, shard: u64) -> Option<String> {
         let few = self.grid.chunks().iter().try_fold(1u64, |n, c| n.checked_mul(*c));
-        let counted = document::is_sharded(&self.array) && few.is_some_and(|n| n <= MAX_CHUNKS as u64);
+        let counted = !self.array.shape.is_empty() && few.is_some_and(|n| n <= MAX_CHUNKS as u64);
         counted.then(|| sidecar::key(&self.array.node, &self.grid.index_of(shard)))
     }
 

@@ -59,7 +59,7 @@ impl Description {
         let name = array.node.rsplit('/').next().unwrap_or_default().to_owned();
         let mut attributes = Vec::new();
         if let Some(variable) = variable {
-            attributes = typed(&variable.attrs, Some(array.element.scalar));
+            attributes = of_variable(variable, array.element.scalar);
         }
         if array.dtype == "bool" {
             attributes.push(("dtype".into(), Attribute::Text("bool".into())));
@@ -205,7 +205,7 @@ fn coordinate(
         let mut values = vec![0; (length * u64::from(scalar.size())) as usize];
         let memory = Memory::dense(&mut values, &[length], scalar.size() as usize)?;
         container.reading(&path, None)?.read(&Selection::boxed(&[0], &[length]), &memory)?;
-        return Ok(Some(Coordinate { scalar, values, attributes: typed(&found.attrs, Some(scalar)) }));
+        return Ok(Some(Coordinate { scalar, values, attributes: of_variable(found, scalar) }));
     }
     Ok(None)
 }
@@ -231,6 +231,15 @@ pub(super) fn datatype(file: &mut File, group: Id, scalar: Scalar) -> Datatype {
     Datatype::Named(file.datatype(group, name, complex), size)
 }
 
+/// Attributes of a variable whose elements are stored as `scalar`.
+fn of_variable(variable: &Variable, scalar: Scalar) -> Vec<(String, Attribute)> {
+    let held = |name: &str, value: &Value| {
+        attributes::masks_rightly(name, &attributes::json(value), &variable.dtype)
+    };
+    let attrs = variable.attrs.iter().filter(|(name, value)| held(name, value));
+    typed(&attrs.map(|(name, value)| (name.clone(), value.clone())).collect(), Some(scalar))
+}
+
 /// Attributes with their types. `like` is the type of the array that they are about.
 pub(super) fn typed(attrs: &Attrs, like: Option<Scalar>) -> Vec<(String, Attribute)> {
     let reserved = ["CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", DECLARED];
@@ -239,7 +248,7 @@ pub(super) fn typed(attrs: &Attrs, like: Option<Scalar>) -> Vec<(String, Attribu
 }
 
 fn attribute(name: &str, value: &Value, like: Option<Scalar>) -> Option<Attribute> {
-    let same_type = matches!(name, "_FillValue" | "missing_value");
+    let same_type = attributes::MASKS.contains(&name);
     if same_type
         && let Some(scalar) = like
         && let Some(bytes) = attributes::as_float(value).and_then(|x| as_scalar(scalar, x, value))
