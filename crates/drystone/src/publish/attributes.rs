@@ -27,7 +27,9 @@ pub(super) fn of_array(attrs: &Attrs, dtype: &DType) -> Map<String, Json> {
     let mut all = object(attrs);
     all.retain(|name, value| masks_rightly(name, value, dtype));
     let DType::Scalar(scalar) = dtype else { return all };
-    if let Some(Json::Array(items)) = all.get_mut(FILL) {
+    if !matches!(scalar, Scalar::C64 | Scalar::C128)
+        && let Some(Json::Array(items)) = all.get_mut(FILL)
+    {
         let one = if items.len() == 1 { items.pop() } else { None };
         match one {
             Some(one) => all.insert(FILL.into(), one),
@@ -47,6 +49,7 @@ pub(super) fn of_array(attrs: &Attrs, dtype: &DType) -> Map<String, Json> {
 /// Whether an attribute does not mask, or what is a value of the type.
 pub(super) fn masks_rightly(name: &str, value: &Json, dtype: &DType) -> bool {
     match dtype {
+        DType::Scalar(Scalar::C64 | Scalar::C128) => true, // of which xarray gives the parts
         DType::Scalar(scalar) if MASKS.contains(&name) => holds(*scalar, value),
         _ => true,
     }
@@ -68,11 +71,11 @@ fn holds(scalar: Scalar, value: &Json) -> bool {
         }
         (_, Json::Number(n)) => n.as_f64().is_some_and(|x| match scalar {
             Scalar::F16 => half::f16::from_f64(x).is_finite(),
-            Scalar::F32 | Scalar::C64 => (x as f32).is_finite(),
+            Scalar::F32 => (x as f32).is_finite(),
             _ => true,
         }),
         (Scalar::F16 | Scalar::F32 | Scalar::F64, Json::String(text)) => {
-            ["NaN", "Infinity", "-Infinity"].contains(&text.as_str())
+            ["NaN", "Infinity", "-Infinity"].contains(&text.as_str()) || from_base64(text).is_some()
         }
         _ => false,
     }
@@ -84,12 +87,13 @@ fn whole(number: &serde_json::Number) -> Option<i128> {
         .or_else(|| number.as_f64().filter(|x| x.fract() == 0.0 && x.abs() < 9e15).map(|x| x as i128))
 }
 
-/// A number, also one that stands in an array or a list alone.
+/// A number, also one that stands in an array or a list alone, or in base64 as xarray gives it to Zarr.
 pub(super) fn as_float(value: &Value) -> Option<f64> {
     match value {
         Value::Float(x) => Some(*x),
         Value::Int(i) => Some(*i as f64),
         Value::List(items) if items.len() == 1 => as_float(&items[0]),
+        Value::Text(text) => from_base64(text),
         Value::Array(array) if array.data.len() == array.dtype.item_size() as usize => {
             let (DType::Scalar(scalar), Ok(bytes)) = (&array.dtype, <[u8; 8]>::try_from(padded(&array.data)))
             else {
@@ -113,8 +117,17 @@ fn padded(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// What [`base64`] makes of a float64.
+fn from_base64(text: &str) -> Option<f64> {
+    let digits = text.strip_suffix('=').filter(|digits| digits.len() == 11)?;
+    let mut sixes = digits.bytes().map(|byte| DIGITS.iter().position(|digit| *digit == byte));
+    let bits = sixes.try_fold(0u128, |bits, six| Some(bits << 6 | six? as u128))?;
+    Some(f64::from_le_bytes(((bits >> 2) as u64).to_be_bytes()))
+}
+
 fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::new();
     for group in bytes.chunks(3) {
         let bits = group.iter().enumerate().fold(0u32, |n, (i, &b)| n | u32::from(b) << (16 - 8 * i));
@@ -261,6 +274,14 @@ mod tests {
             |value| Attrs::from([("_FillValue".to_string(), value), ("units".to_string(), Value::Int(1))]);
         let of = |value, scalar| of_array(&attrs(value), &DType::Scalar(scalar)).contains_key("_FillValue");
         assert!(of(Value::Int(1), Scalar::I16) && !of(Value::Float(1.5), Scalar::I16));
+        for x in [1.5, -0.0, f64::NAN, 1e300, f64::NEG_INFINITY] {
+            let text = base64(&x.to_le_bytes());
+            assert_eq!(from_base64(&text).map(f64::to_bits), Some(x.to_bits()));
+            assert!(of(Value::Text(text.clone()), Scalar::F32) && !of(Value::Text(text), Scalar::I16));
+        }
+        assert!(
+            ["", "=", "none", "AAAAAAAAAA=", "AAAAAAAA-H8="].iter().all(|text| from_base64(text).is_none())
+        );
         let two = Value::List(vec![Value::Int(1), Value::Int(2)]);
         assert!(!of(two.clone(), Scalar::I16) && !of(two, Scalar::F64));
         let one = attrs(Value::List(vec![Value::Int(1)]));
