@@ -167,6 +167,36 @@ def test_an_export_to_a_full_disk_is_one_line_and_leaves_nothing(disk, tmp_path,
     assert sorted(file.name for file in disk.iterdir()) == ["ballast", "filling"]
 
 
+@pytest.mark.parametrize("kind", ["raw", "netcdf"])
+def test_what_a_command_writes_to_a_full_disk_leaves_what_was_there(disk, tmp_path, kind):
+    with dry.create(tmp_path / "run.dry") as c:
+        c.create_variable("whole", "i8", (4, *BIG.shape))[...] = BIG
+    out = disk / "out"
+    out.write_bytes(b"before")
+    fill_up(disk)
+    words = {
+        "raw": ["dump", tmp_path / "run.dry", "whole", "--raw", "-o", out],
+        "netcdf": ["publish", tmp_path / "run.dry", "--format", "netcdf", "--output", out],
+    }[kind]
+    words = [sys.executable, "-m", "drystone", *words]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 6, done.stderr
+    assert f"{out}: " in done.stderr
+    assert out.read_bytes() == b"before"
+    assert sorted(file.name for file in disk.iterdir()) == ["ballast", "filling", "out"]
+
+
+def test_a_container_that_finds_no_room_leaves_no_folder(disk):
+    fill_up(disk)
+    with pytest.raises(dry.IoError, match="free space"):
+        dry.create(disk / "run.dry")
+    (disk / "own").mkdir()
+    with pytest.raises(dry.IoError, match="free space"):
+        dry.create(disk / "own")
+    assert (disk / "own").is_dir(), "it was there before"
+    assert not (disk / "run.dry").exists()
+
+
 def close(w, c):
     """Close what the full disk has left; that it cannot write any more is no news."""
     for each in (w, c):

@@ -1,9 +1,11 @@
 """Shards that are Zarr and HDF5 at once: zarr-python, TensorStore, h5py, netCDF4 and ncdump read one file, value for value."""
 
 import shutil
+import signal
 import subprocess
 import sys
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import drystone as dry
@@ -313,6 +315,31 @@ def test_one_netcdf_file_holds_the_container(container, tmp_path):
     same(by_netcdf(elsewhere.path, "g/T"), T)
     with pytest.raises(dry.InvalidArgumentError, match="path"):
         publish(container, path=tmp_path / "c.nc")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc, and files without a name are Linux's")
+def test_a_killed_publication_leaves_no_file(path, tmp_path):
+    with dry.create(path) as c:
+        values = np.random.default_rng(0).random((1 << 22,))
+        c.create_variable("v", "f8", values.shape, chunks=(1 << 16,))[...] = values
+    out = tmp_path / "out"
+    out.mkdir()
+    words = ["publish", path, "--format", "netcdf", "--compressor", "zlib:9", "--output", out / "v.nc"]
+    with subprocess.Popen([sys.executable, "-m", "drystone", *words], stderr=subprocess.DEVNULL) as going:
+        while not has_open(going.pid, out):
+            assert going.poll() is None, "it was to be killed while it writes"
+        going.send_signal(signal.SIGINT)
+    assert going.returncode != 0
+    assert list(out.iterdir()) == []
+
+
+def has_open(pid, folder):
+    """Whether a process has a file open in a folder, with a name or without."""
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            if str(folder) in str(file.readlink()):
+                return True
+    return False
 
 
 def test_a_netcdf_file_takes_the_chunks_that_were_published(container):

@@ -1,20 +1,22 @@
 //! Where output goes: standard output or a file, buffered.
 //!
 //! Invariants
+//! - a file is there when all of it is, and what was there before stays until then;
 //! - a reader that went away (`| head`) ends the output, it is no error;
 //! - other failures are kept and reported once, by `finish`.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+
+use drystone::store::WholeFile;
 
 use crate::failure::{Failure, IO, Result};
 use crate::json::Json;
 
 /// See the module.
 pub(crate) struct Output {
-    sink: Box<dyn Write>,
+    sink: BufWriter<Sink>,
     file: Option<PathBuf>,
     terminal: bool,
     failed: Option<io::Error>,
@@ -25,15 +27,14 @@ impl Output {
     pub(crate) fn standard() -> Self {
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
-        let sink = Box::new(BufWriter::with_capacity(64 << 10, stdout));
+        let sink = BufWriter::with_capacity(64 << 10, Sink::Standard(stdout));
         Output { sink, file: None, terminal, failed: None }
     }
 
     /// A file, or standard output. The file is made when there is something to write, so a command that fails leaves what was there.
     pub(crate) fn to(file: Option<&Path>) -> Self {
         let Some(path) = file else { return Self::standard() };
-        let made = LateFile { path: path.to_path_buf(), file: None };
-        let sink = Box::new(BufWriter::with_capacity(1 << 20, made));
+        let sink = BufWriter::with_capacity(1 << 20, Sink::File { path: path.to_path_buf(), file: None });
         Output { sink, file: Some(path.to_path_buf()), terminal: false, failed: None }
     }
 
@@ -78,49 +79,80 @@ impl Output {
     }
 
     /// Hands everything on and says what failed.
-    pub(crate) fn finish(mut self) -> Result<()> {
-        if self.failed.is_none() {
-            self.failed = self.sink.flush().err();
-        }
-        match self.failed {
+    pub(crate) fn finish(self) -> Result<()> {
+        let Output { sink, file, failed, .. } = self;
+        let failed = match failed {
+            Some(failed) => {
+                drop(sink.into_parts()); // what waits in the buffer is not written any more
+                Some(failed)
+            }
+            None => sink.into_inner().map_err(io::IntoInnerError::into_error).and_then(Sink::finish).err(),
+        };
+        match failed {
             None => Ok(()),
             Some(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
             Some(e) => {
-                let place = self.file.map_or("standard output".into(), |f| f.display().to_string());
+                let place = file.map_or("standard output".into(), |f| f.display().to_string());
                 Err(Failure::new(IO, format!("cannot write {place}: {e}")))
             }
         }
     }
 }
 
-/// A file that is created by the first write or flush.
-struct LateFile {
-    path: PathBuf,
-    file: Option<File>,
+enum Sink {
+    Standard(io::Stdout),
+    /// Begun by the first write, so that a command that fails leaves nothing.
+    File {
+        path: PathBuf,
+        file: Option<WholeFile>,
+    },
 }
 
-impl LateFile {
-    fn made(&mut self) -> io::Result<&mut File> {
-        let made = match self.file.take() {
-            Some(file) => file,
-            None => File::create(&self.path)?,
+impl Sink {
+    fn begun<'a>(path: &Path, file: &'a mut Option<WholeFile>) -> io::Result<&'a mut WholeFile> {
+        let begun = match file.take() {
+            Some(begun) => begun,
+            None => WholeFile::create(path)?,
         };
-        Ok(self.file.insert(made))
+        Ok(file.insert(begun))
+    }
+
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Sink::Standard(mut stdout) => stdout.flush(),
+            Sink::File { path, mut file } => {
+                Self::begun(&path, &mut file)?;
+                file.map_or(Ok(()), |file| file.finish(false))
+            }
+        }
     }
 }
 
-impl Write for LateFile {
+impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.made()?.write(bytes)
+        match self {
+            Sink::Standard(stdout) => stdout.write(bytes),
+            Sink::File { path, file } => Self::begun(path, file)?.write(bytes),
+        }
     }
     fn flush(&mut self) -> io::Result<()> {
-        self.made()?.flush()
+        match self {
+            Sink::Standard(stdout) => stdout.flush(),
+            Sink::File { path, file } => Self::begun(path, file)?.flush(),
+        }
     }
+}
+
+/// Whether a character would command a terminal, or have what follows shown in another order or place than it stands in.
+fn commands(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns
 }
 
 /// Text without characters that would command a terminal.
 pub(crate) fn plain(text: &str) -> String {
-    if !text.contains(char::is_control) {
+    if !text.contains(commands) {
         return text.to_string();
     }
     let mut out = String::with_capacity(text.len() + 8);
@@ -129,7 +161,7 @@ pub(crate) fn plain(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
             '\r' => out.push_str("\\r"),
-            c if c.is_control() => _ = write!(out, "\\u{{{:x}}}", u32::from(c)),
+            c if commands(c) => _ = write!(out, "\\u{{{:x}}}", u32::from(c)),
             c => out.push(c),
         }
     }
@@ -144,5 +176,6 @@ mod tests {
     fn names_cannot_command_a_terminal() {
         assert_eq!(plain("a\x1b[31mb\nc\u{9b}"), "a\\u{1b}[31mb\\nc\\u{9b}");
         assert_eq!(plain("Größe"), "Größe");
+        assert_eq!(plain("a\u{202e}b\u{2069}"), "a\\u{202e}b\\u{2069}");
     }
 }

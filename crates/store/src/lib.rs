@@ -29,7 +29,7 @@ pub use error::{Result, StoreError};
 pub use fault::{Fault, FaultStore, Script};
 pub use key::{MAX_COMPONENT_LEN, MAX_KEY_LEN, validate_key, validate_prefix};
 #[cfg(unix)]
-pub use local::{Lending, LocalStore, Mapped, find_room};
+pub use local::{Lending, LocalStore, Mapped, WholeFile, find_room};
 
 /// Where there is no local store, nothing is lent.
 #[cfg(not(unix))]

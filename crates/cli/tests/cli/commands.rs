@@ -155,6 +155,13 @@ fn dump_writes_bytes_to_standard_output_or_a_file() {
     assert!(std::fs::read_to_string(&file).unwrap().contains("\"values\": [0.0, 1.0]"));
     let nowhere = s.run("dump", &["big", "--raw", "-o", "/nowhere/x.bin"]);
     assert_eq!(nowhere.code, 6, "{}", nowhere.err);
+    s.damage();
+    let failed = s.run("dump", &["big", "--json", "-o", file.to_str().unwrap()]);
+    assert_eq!(failed.code, 4, "{}", failed.err);
+    assert!(
+        std::fs::read_to_string(&file).unwrap().contains("\"values\": [0.0, 1.0]"),
+        "nor does what fails halfway"
+    );
 }
 
 #[test]

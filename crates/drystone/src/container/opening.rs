@@ -88,8 +88,14 @@ impl Container {
         let config = Config::find(Some(path))?;
         let durable = configured(options, &config).durability == Durability::Durable;
         let lending = Config::lending(config.as_ref())?;
+        let is_new = !path.exists();
         let store = LocalStore::create(path)?.with_early_writeback(durable || early).with_lending(lending);
-        let created = Self::create_configured(Arc::new(store), options, config)?;
+        let created = Self::create_configured(Arc::new(store), options, config).inspect_err(|e| {
+            if is_new && e.kind() == ErrorKind::Io {
+                // Of a full disk an empty folder would be left. If somebody else has put something there it stays.
+                let _ = std::fs::remove_dir(path);
+            }
+        })?;
         match targets {
             None => Ok(created),
             Some(targets) => {

@@ -10,7 +10,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use drystone_format::dtype::Scalar;
-use drystone_store::StoreExt;
+use drystone_store::{StoreExt, WholeFile};
 
 use super::convert::{Run, encode, read, stamp_of};
 use super::grid::Box;
@@ -101,22 +101,11 @@ enum Laid {
     Value(Vec<u8>),
 }
 
-/// The file under way, under another name.
+/// The file under way.
 struct Output<'a> {
     path: &'a Path,
-    partial: PathBuf,
-    file: std::io::BufWriter<fs::File>,
+    file: std::io::BufWriter<WholeFile>,
     at: u64,
-    done: bool,
-}
-
-impl Drop for Output<'_> {
-    fn drop(&mut self) {
-        if !self.done {
-            // What is left of a failure is of no use; that it cannot be removed either changes nothing.
-            let _ = fs::remove_file(&self.partial);
-        }
-    }
 }
 
 fn io(path: &Path, error: std::io::Error) -> Error {
@@ -125,21 +114,20 @@ fn io(path: &Path, error: std::io::Error) -> Error {
 
 impl<'a> Output<'a> {
     fn create(path: &'a Path) -> Result<Self> {
-        let mut name =
-            path.file_name().ok_or_else(|| Error::invalid("the path of a file is needed"))?.to_owned();
-        name.push(format!(".{}~", std::process::id()));
-        let partial = path.with_file_name(name);
+        if path.file_name().is_none() {
+            return Err(Error::invalid("the path of a file is needed"));
+        }
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder).map_err(|e| io(folder, e))?;
         }
-        let file = fs::File::create(&partial).map_err(|e| io(&partial, e))?;
-        let mut out = Output { path, partial, file: std::io::BufWriter::new(file), at: 0, done: false };
+        let file = WholeFile::create(path).map_err(|e| io(path, e))?;
+        let mut out = Output { path, file: std::io::BufWriter::new(file), at: 0 };
         out.write(&[0; hdf5::SUPERBLOCK as usize])?;
         Ok(out)
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(|e| io(&self.partial, e))?;
+        self.file.write_all(bytes).map_err(|e| io(self.path, e))?;
         self.at += bytes.len() as u64;
         Ok(())
     }
@@ -202,10 +190,8 @@ impl<'a> Output<'a> {
         self.write(&metadata.bytes)?;
         let superblock = hdf5::superblock(0, metadata.root, self.at);
         let written = self.file.seek(SeekFrom::Start(0)).and_then(|_| self.file.write_all(&superblock));
-        let synced = written.and_then(|()| self.file.flush()).and_then(|()| self.file.get_ref().sync_all());
-        synced.map_err(|e| io(&self.partial, e))?;
-        fs::rename(&self.partial, self.path).map_err(|e| io(self.path, e))?;
-        self.done = true;
+        let flushed = written.and_then(|()| self.file.into_inner().map_err(|e| e.into_error()));
+        flushed.and_then(|file| file.finish(true)).map_err(|e| io(self.path, e))?;
         Ok(())
     }
 }

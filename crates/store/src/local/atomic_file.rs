@@ -115,7 +115,7 @@ fn write_nameless(
 
 /// Gives a file without a name this one, if nobody has it.
 #[cfg(target_os = "linux")]
-fn name(file: &File, path: &Path) -> io::Result<Placed> {
+pub(super) fn name(file: &File, path: &Path) -> io::Result<Placed> {
     use rustix::fs::{AtFlags, CWD, linkat};
     use rustix::io::Errno;
     use std::os::fd::AsRawFd;
@@ -137,7 +137,7 @@ fn name(file: &File, path: &Path) -> io::Result<Placed> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn name(_file: &File, _path: &Path) -> io::Result<Placed> {
+pub(super) fn name(_file: &File, _path: &Path) -> io::Result<Placed> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

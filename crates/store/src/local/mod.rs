@@ -28,6 +28,7 @@ mod room;
 mod targets;
 mod transfer;
 mod tree;
+mod whole_file;
 
 use std::cell::RefCell;
 use std::io;
@@ -45,6 +46,7 @@ use per_process::PerProcess;
 use pool::Pool;
 pub use room::find_room;
 use targets::Targets;
+pub use whole_file::WholeFile;
 
 /// What is in memory is there by pages, of so many bytes at least.
 const PAGE: u64 = 4 << 10;
