@@ -195,7 +195,7 @@ class Fragment:
                 f'the fragment "{self.name}" is written from arrays {", ".join(arrays)}, not {given}'
             )
         for name, array in arrays.items():
-            if np.ma.is_masked(data[name]):
+            if values.is_masked(data[name]):
                 raise InvalidArgumentError(f'the array for "{name}" is masked: write array.filled(value)')
             elements = values.as_elements(data[name], array.dtype, f'"{name}"')
             if elements.dtype.newbyteorder("=") != array.dtype:

@@ -6,6 +6,7 @@ They are converted if nothing is lost but the last digits of a float. Which arra
 from __future__ import annotations
 
 import array
+import sys
 from typing import Any, Literal
 
 import numpy as np
@@ -35,9 +36,17 @@ def is_array(value: object) -> bool:
     )
 
 
+def is_masked(value: object) -> bool:
+    """Whether it is a masked array that hides a cell."""
+    # Where nobody has imported `numpy.ma` there are none, and to import it takes longer than to write a small array.
+    if type(value) is np.ndarray or "numpy.ma" not in sys.modules:
+        return False
+    return bool(np.ma.is_masked(value))
+
+
 def as_array(value: Any) -> npt.NDArray[Any]:
     """An array, of whatever library, as NumPy's: its own memory where that can be. What a mask hides would show."""
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+    if is_masked(value):
         raise InvalidArgumentError("the array is masked: give array.filled(value)")
     if not _by_dlpack_alone(value):
         return np.asarray(value)

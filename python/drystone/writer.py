@@ -51,7 +51,7 @@ class Writer:
         loss. `offset` has an entry per dimension, without the step axis, and is zero if left out. The array may be changed
         again when this returns.
         """
-        if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        if values.is_masked(array):
             raise InvalidArgumentError(f'the array for "{name}" is masked: put array.filled(value)')
         if isinstance(array, np.ndarray) and array.dtype.kind not in "OTU":
             self._handle.put(name, array, offset, field)

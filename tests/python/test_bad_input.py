@@ -1,6 +1,7 @@
 """Each mistake gets an error that says what to do, and nothing is lost."""
 
 import os
+import subprocess
 import sys
 
 import drystone as dry
@@ -237,6 +238,28 @@ def test_a_masked_array_is_refused_because_its_mask_would_be_lost(container):
             w.put("v", np.ma.array(np.ones(2, "f4"), mask=[0, 1]))
         w.put("v", np.ma.array(np.ones(2, "f4")))
     same(V[...], np.ones(2, "f4"))
+
+
+def test_who_writes_does_not_wait_for_masked_arrays_to_be_imported(path):
+    """A program of its own: this one may have imported them."""
+    code = """if True:
+        import sys
+        import drystone as dry, numpy as np
+        with dry.create(sys.argv[1]) as c:
+            v = c.create_variable("v", "f4", (2,))
+            v[...] = np.ones(2, "f4")
+            with c.writer() as w:
+                w.put("v", np.ones(2, "f4"))
+        assert "numpy.ma" not in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", code, path], check=True)
+
+
+def test_a_closed_container_is_not_entered_again(container):
+    container.close()
+    container.close()
+    with pytest.raises(dry.InvalidArgumentError, match="is closed"), container:
+        pass
 
 
 def test_a_container_open_for_reading_cannot_be_changed(path):

@@ -421,3 +421,10 @@ def test_many_connections_at_once_do_not_wait_for_each_other(served, ask):
         for one in held:
             one.close()
     assert time.monotonic() - began < 15
+
+
+def test_a_closed_container_is_not_served(tmp_path):
+    c = dry.create(tmp_path / "run.dry")
+    c.close()
+    with pytest.raises(dry.InvalidArgumentError, match=r"run\.dry is closed"):
+        Server(c)

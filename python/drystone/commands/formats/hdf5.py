@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ _HIDDEN = {
     "CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "DIMENSION_LABELS",
     "_Netcdf4Dimid", "_Netcdf4Coordinates", "_NCProperties", "_nc3_strict",
 }  # fmt: skip
+_SAYS_DIMS = {"DIMENSION_LABELS", "DIMENSION_LIST", "CLASS"}
 
 
 @contextmanager
@@ -38,11 +39,11 @@ def opened(path: Path) -> Iterator[Contents]:
             if isinstance(item, h5py.Dataset):
                 _dataset(name, item, contents, ways)
             elif isinstance(item, h5py.Group):
-                contents.groups[name] = attributes(_shown(item.attrs), name, contents)
+                contents.groups[name] = attributes(_shown(item.attrs, item.attrs), name, contents)
             else:
                 contents.lost.append(f"{name} (a named type)")
 
-        contents.groups[""] = attributes(_shown(file.attrs), "", contents)
+        contents.groups[""] = attributes(_shown(file.attrs, file.attrs), "", contents)
         file.visititems(visit)
 
         def visit_link(name: str, link: Any) -> None:
@@ -57,8 +58,8 @@ def opened(path: Path) -> Iterator[Contents]:
         yield contents
 
 
-def _shown(attrs: Any) -> Iterator[tuple[str, Any]]:
-    for name in attrs:
+def _shown(attrs: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    for name in names:
         if name not in _HIDDEN:
             try:
                 yield name, attrs[name]
@@ -150,8 +151,9 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
             return times.numbers(np.asarray(values))
         return np.asarray(values).astype(native(dtype), copy=False)
 
-    is_described = h5py.h5a.get_num_attrs(dataset.id) > 0
-    attrs = attributes(_shown(dataset.attrs), name, contents) if is_described else {}
+    said = dataset.attrs
+    names = list(said) if h5py.h5a.get_num_attrs(dataset.id) > 0 else []
+    attrs = attributes(_shown(said, names), name, contents)
     stored = np.dtype(object) if texts else native(dtype)
     if times.is_time(dtype):
         attrs |= times.attributes(name, dtype, contents)
@@ -163,7 +165,7 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
             stored,
             shape,
             way.read if way else read,
-            dims=_dims(dataset) if is_described else None,
+            dims=_dims(dataset) if not _SAYS_DIMS.isdisjoint(names) else None,
             attrs=attrs,
             fill=fill if fill is not None and not _is_zero(fill) else None,
             chunks=dataset.chunks,
@@ -183,8 +185,6 @@ def _is_zero(fill: Any) -> bool:
 
 def _dims(dataset: Any) -> tuple[str, ...] | None:
     """The names of its dimensions; where only some have one, the others are named by their number."""
-    if not any(name in dataset.attrs for name in ("DIMENSION_LABELS", "DIMENSION_LIST", "CLASS")):
-        return None
     names = []
     for n, dim in enumerate(dataset.dims):
         label = dim.label
