@@ -45,7 +45,7 @@ def run(given: argparse.Namespace) -> Outcome:
         if kind in ("npy", "csv"):
             if len(names) != 1:
                 raise InvalidArgumentError(f".{kind} takes one variable; name it: {', '.join(names[:20])}")
-            rows = [single.write(kind, variable(c, names[0]), parse(given.select), file)]
+            rows = [single.write(kind, variable(c, names[0]), parse(given.select), file, lost)]
         elif given.select is not None:
             raise InvalidArgumentError("--select is for .npy and .csv")
         else:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from drystone import _core
 from drystone.commands import formats
 from drystone.commands.exports import cells, placed
+from drystone.commands.formats import bfloat16
 from drystone.commands.progress import Progress
 from drystone.container import Container
 from drystone.variable import Variable
@@ -26,6 +27,8 @@ _LEAST_CHUNK = 16 << 10
 
 def write(c: Container, variables: list[Variable], path: Path, lost: list[str]) -> list[cells.Row]:
     """Write variables, their groups and attributes; what is lost is named."""
+    import h5py
+
     rows: list[cells.Row] = []
     total = cells.total(c, variables)
     with _written(path) as file, Progress(total) as progress:
@@ -40,6 +43,10 @@ def write(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
                 continue
             name, shape = v.name if v.member is None else f"{v.name}.{v.member}", cells.shape_of(c, v)
             kind = _of_h5py(v.dtype)
+            if v.dtype.names is not None and (widened := _widened(v.dtype)):
+                lost.append(
+                    f"{name}: the type bfloat16 of {', '.join(widened)} (the values are kept as float32)"
+                )
             texts = kind.hasobject
             cut = _chunk(v)
             grows = cells.grows(v, steps=False)
@@ -49,6 +56,9 @@ def write(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
             elif any(grows):
                 chunks = True
             fill = None if texts or v.dtype.names else v.fill_value
+            is_bfloat16 = bfloat16.is_bfloat16(kind)
+            if is_bfloat16:
+                fill = np.float32(fill)
             is_plain = chunks is None and fill is not None and kind.kind in "iuf" and 0 not in shape
             if is_plain:
                 target = plain.create(name, shape, kind, fill)
@@ -56,7 +66,7 @@ def write(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
                 target = file.create_dataset(
                     name,
                     shape,
-                    kind,
+                    h5py.Datatype(bfloat16.in_hdf5()) if is_bfloat16 else kind,
                     chunks=chunks,
                     maxshape=tuple(None if g else n for g, n in zip(grows, shape, strict=True))
                     if any(grows)
@@ -70,9 +80,11 @@ def write(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
             cells.set_attrs(target.attrs, cells.attrs_of(v), name, lost)
             differs = v.dtype.names and kind != v.dtype
             if differs:
-                into: Any = cells.Converted(target, partial(_with_texts_as_bytes, dtype=kind))
+                into: Any = cells.Converted(target, partial(_as_hdf5_takes, dtype=kind))
             elif texts:
                 into = cells.Converted(target, room.taken)
+            elif is_bfloat16:
+                into = _OfBfloat16(target)
             else:
                 into = target if v.dtype.names else _Whole(target, shape)
             begin = begin_of(target, v.dtype) if is_plain else None
@@ -201,7 +213,7 @@ def _of_h5py(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.kind in "OU":
         text: np.dtype[Any] = h5py.string_dtype()
         return text
-    return _of_h5py_member(dtype)
+    return dtype if bfloat16.is_bfloat16(dtype) else _of_h5py_member(dtype)
 
 
 def _of_h5py_member(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -216,16 +228,27 @@ def _of_h5py_member(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.kind == "U":
         text: np.dtype[Any] = h5py.string_dtype("utf-8", dtype.itemsize)  # four bytes a character are enough
         return text
-    return dtype
+    # h5py cannot read records with members that it shows as longer than they are.
+    return np.dtype(np.float32) if bfloat16.is_bfloat16(dtype) else dtype
 
 
-def _with_texts_as_bytes(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Records as HDF5 takes them: where theirs is another type, texts as bytes of UTF-8."""
+def _widened(dtype: np.dtype[Any]) -> list[str]:
+    """The members of bfloat16."""
+    out = []
+    for name in dtype.names or ():
+        member = dtype[name].base
+        out += [f"{name}.{inner}" for inner in _widened(member)]
+        out += [name] if bfloat16.is_bfloat16(member) else []
+    return out
+
+
+def _as_hdf5_takes(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Records as HDF5 takes them: where theirs is another type, texts as bytes of UTF-8, bfloat16 as float32."""
     if values.dtype.names is None:
         return np.strings.encode(values, "utf-8").astype(dtype) if values.dtype.kind == "U" else values
     out = np.empty(values.shape, dtype)
     for name in values.dtype.names:
-        out[name] = _with_texts_as_bytes(values[name], dtype[name].base)
+        out[name] = _as_hdf5_takes(values[name], dtype[name].base)
     return out
 
 
@@ -243,3 +266,13 @@ class _Whole:
             self._target.id.write(h5py.h5s.ALL, h5py.h5s.ALL, piece)
         else:
             self._target[box] = piece
+
+
+class _OfBfloat16:
+    """A dataset of bfloat16, which h5py would make of float32."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def __setitem__(self, box: Any, piece: npt.NDArray[Any]) -> None:
+        bfloat16.write(self._target, () if box is ... else box, np.asarray(piece))

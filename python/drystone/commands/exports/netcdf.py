@@ -143,7 +143,9 @@ def _netcdf_fill(v: Variable, kind: Any, given: Any, name: str, lost: list[str])
     if given is not None:
         lost.append(f"attribute _FillValue of {name} ({given!r:.80} is no value of its type)")
     has_own = v._reading().fill is not None and kind is not str and kind != "S1"
-    return v.fill_value if has_own else None
+    if not has_own:
+        return None
+    return v.fill_value if v.dtype == kind else np.asarray(v.fill_value).astype(kind)[()]
 
 
 def _axes(c: Container, v: Variable, variable: str, lost: list[str]) -> list[Axis]:
@@ -216,8 +218,8 @@ def _of_netcdf(v: Variable, name: str, lost: list[str]) -> Any:
         return "S1"
     if (kind in "iu" and itemsize <= 8) or (kind == "f" and itemsize in (4, 8)):
         return v.dtype
-    if kind == "f" and itemsize == 2:
-        lost.append(f"{name}: its type float16 (the values are kept as float32)")
+    if v.dtype.name in ("float16", "bfloat16"):
+        lost.append(f"{name}: its type {v.dtype} (the values are kept as float32)")
         return "f4"
     lost.append(f"{name} (netCDF-4 has no {v.dtype})")
     return None

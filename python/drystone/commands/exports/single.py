@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from drystone import _core
 from drystone.commands.exports import cells, placed
+from drystone.commands.formats import bfloat16
 from drystone.commands.progress import Progress
 from drystone.errors import InvalidArgumentError
 from drystone.selection import select
@@ -23,7 +24,7 @@ _LINES = 1 << 14
 """Lines of CSV that are objects of Python at a time."""
 
 
-def write(kind: str, v: Variable, key: Any, path: Path) -> cells.Row:
+def write(kind: str, v: Variable, key: Any, path: Path, lost: list[str]) -> cells.Row:
     """Write what a selection gives; of CSV a line is a cell."""
     view = v.lazy[key]
     if kind == "npy":
@@ -31,6 +32,8 @@ def write(kind: str, v: Variable, key: Any, path: Path) -> cells.Row:
             raise InvalidArgumentError(
                 f'"{v.name}" holds texts of any length, which .npy cannot: take .csv, .h5 or .nc'
             )
+        if bfloat16.is_bfloat16(view.dtype):
+            lost.append(f"{v.name}: its type bfloat16 (the cells are of two bytes, as NumPy has them)")
         with path.open("wb") as file, Progress(view.nbytes) as progress:
             header = {
                 "descr": np.lib.format.dtype_to_descr(view.dtype),

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drystone.commands import formats
-from drystone.commands.formats import Array, Box, Contents, attributes, chunks, native, times
+from drystone.commands.formats import Array, Box, Contents, attributes, bfloat16, chunks, native, times
 
 # How HDF5 says what dimension scales are, and netCDF-4 what it is.
 _HIDDEN = {
@@ -131,12 +131,17 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
         contents.lost.append(f"{name}: the names of its enumeration (the numbers are kept)")
         dtype = np.dtype(dtype.str)
 
+    shown = dtype
+    if dtype == np.float32:
+        dtype = bfloat16.stored(dataset.id.get_type(), dtype)
     shape = dataset.shape
     is_small = dataset.size * dtype.itemsize <= formats.SMALL
-    way = None if texts or is_small else ways.of(dataset)
+    way = None if texts or is_small or dtype is not shown else ways.of(dataset)
     is_plain = dtype.kind in "iuf" and not enum and dataset.size > 0 and len(shape) > 0
 
     def read(box: Box) -> Any:
+        if dtype is not shown:
+            return bfloat16.read(dataset, box)
         if is_plain and all(part == slice(0, n) for part, n in zip(box, shape, strict=True)):
             # All of it: h5py takes longer to learn what part is meant than HDF5 to read little.
             out = np.empty(shape, native(dtype))
@@ -158,7 +163,7 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
     if times.is_time(dtype):
         attrs |= times.attributes(name, dtype, contents)
         stored = np.dtype("i8")
-    fill = dataset.fillvalue if dtype.kind in "biufc" else None
+    fill = dataset.fillvalue if shown.kind in "biufc" else None
     contents.arrays.append(
         Array(
             name,

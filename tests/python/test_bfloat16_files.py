@@ -1,0 +1,124 @@
+"""bfloat16 on its way into files and back: HDF5 has it, netCDF and .npy have not, and say so."""
+
+import argparse
+
+import drystone as dry
+import h5py
+import netCDF4
+import numpy as np
+import pytest
+from drystone.commands import comparing, exporting, importing
+from same_bits import commits_by_itself, same
+
+bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1 / 3, 1e-40, 3.3e38]
+
+
+def run(module, *words):
+    parser = argparse.ArgumentParser()
+    module.arguments(parser)
+    return module.run(parser.parse_args([str(word) for word in words]))
+
+
+@pytest.fixture
+def stored(path):
+    """A container with every way of keeping them, and their values by name."""
+    rng = np.random.default_rng(8)
+    values = {
+        "rows": rng.normal(0, 1e5, (200, 700)).astype(bfloat16),  # more than is written at once
+        "cut": rng.normal(0, 1, (50, 40)).astype(bfloat16),
+        "one": np.asarray(np.pi, bfloat16),
+        "special": np.array(SPECIAL, bfloat16),
+        "steps": rng.normal(0, 1, (3, 5)).astype(bfloat16),
+        "none": np.empty((0, 3), bfloat16),
+    }
+    with dry.create(path) as c:
+        for name in ("rows", "one", "special", "none"):
+            c.create_variable(name, "bfloat16", values[name].shape)[...] = values[name]
+        c.create_variable("cut", "bfloat16", (50, 40), chunks=(7, 40), dims=("y", "x"))[...] = values["cut"]
+        c.create_variable("never", "bfloat16", (4,), fill_value=1.5)
+        values["never"] = np.full(4, 1.5, bfloat16)
+        c.create_variable("steps", "bfloat16", (5,), steps=True, dims=("n",))
+        with commits_by_itself(c) as w:
+            for step in range(3):
+                with w.step(step):
+                    w.put("steps", values["steps"][step])
+    return values
+
+
+def test_hdf5_holds_them_as_floats_that_h5py_reads_and_import_takes_back(stored, path, tmp_path):
+    out = run(exporting, path, tmp_path / "out.h5")
+    assert out.notes == []
+    with h5py.File(tmp_path / "out.h5") as f:
+        for name, values in stored.items():
+            assert f[name].dtype == np.float32
+            assert f[name].id.get_type().get_size() == 2
+            np.testing.assert_array_equal(f[name][...], values.astype("f4"))
+        assert f["cut"].chunks == (7, 40)
+        assert f["cut"].dims[0].label == "y"
+    run(importing, tmp_path / "out.h5", tmp_path / "back.dry", "--steps", "step")
+    assert run(comparing, path, tmp_path / "back.dry").code == 0
+    with dry.open(tmp_path / "back.dry") as c:
+        for name, values in stored.items():
+            same(c[name][...], values)
+        assert c["never"].fill_value == 1.5
+
+
+def test_the_type_is_that_of_hdf5(stored, path, tmp_path):
+    """HDF5 2.0 has a name for it: what others write by that is bfloat16 here."""
+    predefined = getattr(h5py.h5t, "BFLOAT16LE", None)
+    run(exporting, path, tmp_path / "out.h5", "one")
+    with h5py.File(tmp_path / "out.h5") as f:
+        kind = f["one"].id.get_type()
+        assert predefined is None or kind.equal(predefined)
+        assert (kind.get_fields(), kind.get_ebias(), kind.get_norm()) == (
+            (15, 7, 8, 0, 7),
+            127,
+            h5py.h5t.NORM_IMPLIED,
+        )
+
+
+def test_halves_and_other_short_floats_stay_what_they_are(path, tmp_path):
+    short = (
+        h5py.h5t.IEEE_F32LE.copy()
+    )  # three bits of exponent more for as many of the mantissa less than bfloat16 has
+    short.set_fields(15, 5, 10, 0, 5)
+    short.set_size(2)
+    short.set_ebias(511)
+    with h5py.File(tmp_path / "in.h5", "w") as f:
+        f["half"] = np.array([1 / 3, 2], "f2")
+        made = h5py.h5d.create(f.id, b"short", short, h5py.h5s.create_simple((2,)))
+        made.write(h5py.h5s.ALL, h5py.h5s.ALL, np.array([0.5, 3], "f4"))
+    run(importing, tmp_path / "in.h5", path)
+    with dry.open(path) as c:
+        same(c["half"][...], np.array([1 / 3, 2], "f2"))
+        same(c["short"][...], np.array([0.5, 3], c["short"].dtype))
+        assert c["short"].dtype in (np.float32, np.float64)
+
+
+def test_records_widen_them_and_say_so(path, tmp_path):
+    pairs = np.array(
+        [(1, 0.5, [1, 2]), (2, 3, [4, 5])], [("n", "i4"), ("x", bfloat16), ("v", bfloat16, (2,))]
+    )
+    with dry.create(path) as c:
+        c.create_variable("p", pairs.dtype, (2,))[...] = pairs
+    out = run(exporting, path, tmp_path / "out.h5")
+    assert len(out.notes) == 1
+    assert "bfloat16 of x, v" in out.notes[0]
+    with h5py.File(tmp_path / "out.h5") as f:
+        for name in pairs.dtype.names:
+            np.testing.assert_array_equal(f["p"][name], pairs[name].astype(f["p"].dtype[name].base))
+
+
+def test_netcdf_has_them_as_float32_and_npy_as_bytes_of_which_both_say_so(stored, path, tmp_path):
+    out = run(exporting, path, tmp_path / "out.nc")
+    assert len(out.notes) == len(stored)
+    assert all("bfloat16 (the values are kept as float32)" in note for note in out.notes)
+    with netCDF4.Dataset(tmp_path / "out.nc") as f:
+        f.set_auto_maskandscale(False)
+        for name, values in stored.items():
+            same(np.asarray(f[name][...]), values.astype("f4"))
+        assert f["never"]._FillValue == np.float32(1.5)
+    out = run(exporting, path, tmp_path / "out.npy", "special")
+    assert "special: its type bfloat16" in out.notes[0]
+    same(np.load(tmp_path / "out.npy").view(bfloat16), stored["special"])
