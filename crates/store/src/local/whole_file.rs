@@ -30,10 +30,14 @@ enum Waits {
 impl WholeFile {
     /// Begins a file at `path`, whose folder exists. An error if what is there may not be written to.
     pub fn create(path: &Path) -> io::Result<Self> {
-        // Behind links: the file is replaced, not the link to it.
-        let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         let at_once =
             |place: PathBuf| Ok(WholeFile { file: File::create(&place)?, place, waits: Waits::Not });
+        // Behind links: the file is replaced, not the link to it.
+        let place = match fs::canonicalize(path) {
+            Ok(place) => place,
+            Err(_) if path.is_symlink() => return at_once(path.to_path_buf()), // to a pipe, or to what is not there
+            Err(_) => path.to_path_buf(),
+        };
         let permissions = match fs::metadata(&place) {
             Ok(found) if found.is_file() => {
                 OpenOptions::new().write(true).open(&place)?;
@@ -58,7 +62,7 @@ impl WholeFile {
 
     /// Gives the file its name; with `sync` when its bytes are on stable storage.
     pub fn finish(mut self, sync: bool) -> io::Result<()> {
-        if sync {
+        if sync && self.file.metadata()?.is_file() {
             self.file.sync_all()?;
         }
         if self.waits == Waits::Unnamed {
@@ -211,9 +215,11 @@ mod tests {
         new.finish(false).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"2");
         assert!(link.symlink_metadata().unwrap().is_symlink());
+        symlink("nowhere/file", dir.path().join("dangling")).unwrap();
+        assert!(WholeFile::create(&dir.path().join("dangling")).is_err());
         let mut null = WholeFile::create(Path::new("/dev/null")).unwrap();
         null.write_all(b"3").unwrap();
-        null.finish(false).unwrap();
+        null.finish(true).unwrap();
         assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
     }
 
