@@ -157,7 +157,7 @@ class Container(Group):
             self._handle.close()
 
     def __enter__(self) -> Self:
-        self._handle.snapshot()  # InvalidArgumentError if it is closed
+        _ = self.snapshot  # InvalidArgumentError if it is closed
         return self
 
     def __exit__(

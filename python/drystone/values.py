@@ -41,7 +41,7 @@ def is_masked(value: object) -> bool:
     # Where nobody has imported `numpy.ma` there are none, and to import it takes longer than to write a small array.
     if type(value) is np.ndarray or "numpy.ma" not in sys.modules:
         return False
-    return bool(np.ma.is_masked(value))
+    return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
 
 
 def as_array(value: Any) -> npt.NDArray[Any]:

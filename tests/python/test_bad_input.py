@@ -240,6 +240,19 @@ def test_a_masked_array_is_refused_because_its_mask_would_be_lost(container):
     same(V[...], np.ones(2, "f4"))
 
 
+def test_an_array_of_another_library_may_call_something_its_mask(container):
+    class Array:
+        _mask = np.array([True, False])
+
+        def __array__(self, dtype=None, copy=None):
+            return np.arange(2, dtype="f4")
+
+    V = container.create_variable("v", "f4", shape=(2,))
+    with container.writer() as w:
+        w.put("v", Array())
+    same(V[...], np.arange(2, dtype="f4"))
+
+
 def test_who_writes_does_not_wait_for_masked_arrays_to_be_imported(path):
     """A program of its own: this one may have imported them."""
     code = """if True:

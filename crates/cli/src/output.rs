@@ -81,13 +81,9 @@ impl Output {
     /// Hands everything on and says what failed.
     pub(crate) fn finish(self) -> Result<()> {
         let Output { sink, file, failed, .. } = self;
-        let failed = match failed {
-            Some(failed) => {
-                drop(sink.into_parts()); // what waits in the buffer is not written any more
-                Some(failed)
-            }
-            None => sink.into_inner().map_err(io::IntoInnerError::into_error).and_then(Sink::finish).err(),
-        };
+        let handed_on =
+            || sink.into_inner().map_err(io::IntoInnerError::into_error).and_then(Sink::finish).err();
+        let failed = failed.or_else(handed_on);
         match failed {
             None => Ok(()),
             Some(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),

@@ -63,8 +63,7 @@ class Server:
     """
 
     def __init__(self, container: Container, port: int = 0) -> None:
-        if container.closed:
-            raise errors.InvalidArgumentError(f"the container {container.path} is closed")
+        _ = container.snapshot  # InvalidArgumentError if it is closed
         self.key = secrets.token_urlsafe(18)
         self._questions = Questions(container)
         self._slots = threading.BoundedSemaphore(_AT_A_TIME)

@@ -176,15 +176,9 @@ fn rename_if_absent(_temporary: &Path, _path: &Path, no_links: io::Error) -> io:
     Err(no_links)
 }
 
-fn create_temporary(path: &Path, opening: Opening<'_>) -> io::Result<(File, PathBuf)> {
-    static SERIAL: AtomicU64 = AtomicU64::new(0);
-    let folder = path.parent().unwrap_or(Path::new(""));
-    // The time keeps apart processes of the same number on other nodes or in other containers; should names meet
-    // all the same, the file system tells, and the next one is tried.
-    let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+pub(super) fn create_temporary(path: &Path, opening: Opening<'_>) -> io::Result<(File, PathBuf)> {
     for _ in 0..1000 {
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let temporary = folder.join(format!("{}{}-{serial}-{time:x}", tree::TEMPORARY, std::process::id()));
+        let temporary = temporary_name(path);
         match opening(&|| tree::create_new(&temporary)) {
             Ok(file) => return Ok((file, temporary)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -192,6 +186,16 @@ fn create_temporary(path: &Path, opening: Opening<'_>) -> io::Result<(File, Path
         }
     }
     Err(io::Error::other("a thousand temporary names are taken; clear away the files that begin with '~'"))
+}
+
+/// A name in the folder of `path` that most likely nobody has.
+pub(super) fn temporary_name(path: &Path) -> PathBuf {
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    // The time keeps apart processes of the same number on other nodes or in other containers; should names meet
+    // all the same, the file system tells, and the next one is tried.
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    path.with_file_name(format!("{}{}-{serial}-{time:x}", tree::TEMPORARY, std::process::id()))
 }
 
 #[cfg(test)]

@@ -80,23 +80,17 @@ impl WholeFile {
 
     /// Gives a file without a name one beside its place; a copy of it, where that is not possible.
     fn name_beside(&mut self, sync: bool) -> io::Result<()> {
-        let name = beside(&self.place)?;
-        match fs::remove_file(&name) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
+        let name = atomic_file::temporary_name(&self.place);
+        if let Ok(Placed::Yes) = atomic_file::name(&self.file, &name) {
+            self.waits = Waits::Under(name);
+            return Ok(());
         }
-        let named = atomic_file::name(&self.file, &name);
-        self.waits = Waits::Under(name.clone());
-        if named.is_err() {
-            let mut copy = File::create(&name)?;
-            self.file.seek(SeekFrom::Start(0))?;
-            io::copy(&mut self.file, &mut copy)?;
-            copy.set_permissions(self.file.metadata()?.permissions())?;
-            if sync {
-                copy.sync_all()?;
-            }
-        }
-        Ok(())
+        let (mut copy, name) = atomic_file::create_temporary(&self.place, &|open| open())?;
+        self.waits = Waits::Under(name);
+        self.file.seek(SeekFrom::Start(0))?;
+        io::copy(&mut self.file, &mut copy)?;
+        copy.set_permissions(self.file.metadata()?.permissions())?;
+        if sync { copy.sync_all() } else { Ok(()) }
     }
 }
 
@@ -130,20 +124,10 @@ fn begin(place: &Path) -> io::Result<(File, Waits)> {
         Ok(file) => Ok((file, Waits::Unnamed)),
         // All else that a named file meets too is found there, and said as files with a name have it.
         Err(_) => {
-            let name = beside(place)?;
-            Ok((
-                OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&name)?,
-                Waits::Under(name),
-            ))
+            let (file, name) = atomic_file::create_temporary(place, &|open| open())?;
+            Ok((file, Waits::Under(name)))
         }
     }
-}
-
-/// The name of a file under way.
-fn beside(place: &Path) -> io::Result<PathBuf> {
-    let mut name = place.file_name().ok_or(ErrorKind::IsADirectory)?.to_owned();
-    name.push(format!(".{}~", std::process::id()));
-    Ok(place.with_file_name(name))
 }
 
 #[cfg(test)]

@@ -143,9 +143,7 @@ def _netcdf_fill(v: Variable, kind: Any, given: Any, name: str, lost: list[str])
     if given is not None:
         lost.append(f"attribute _FillValue of {name} ({given!r:.80} is no value of its type)")
     has_own = v._reading().fill is not None and kind is not str and kind != "S1"
-    if not has_own:
-        return None
-    return v.fill_value if v.dtype == kind else np.asarray(v.fill_value).astype(kind)[()]
+    return np.asarray(v.fill_value).astype(kind)[()] if has_own else None
 
 
 def _axes(c: Container, v: Variable, variable: str, lost: list[str]) -> list[Axis]:

@@ -28,16 +28,15 @@ def in_hdf5() -> Any:
     return kind
 
 
-def stored(kind: Any, shown: np.dtype[Any]) -> np.dtype[Any]:
-    """What a dataset holds that h5py shows as a type: bfloat16 for float32. Without `ml_dtypes` as it is shown, which loses nothing."""
-    if shown != np.float32 or kind.get_size() != 2:
-        return shown
-    if kind.get_fields() != _FIELDS or kind.get_ebias() != _BIAS:
-        return shown
+def stored(dataset: Any) -> np.dtype[Any] | None:
+    """bfloat16, if that is what a dataset of floats holds; else, and without `ml_dtypes`, None: it is then read as float32, which loses nothing."""
+    kind = dataset.id.get_type()
+    if kind.get_size() != 2 or kind.get_fields() != _FIELDS or kind.get_ebias() != _BIAS:
+        return None
     try:
         import ml_dtypes
     except ImportError:
-        return shown
+        return None
     found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
     return found
 

@@ -132,15 +132,16 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
         dtype = np.dtype(dtype.str)
 
     shown = dtype
-    if dtype == np.float32:
-        dtype = bfloat16.stored(dataset.id.get_type(), dtype)
+    own = bfloat16.stored(dataset) if dtype.kind == "f" else None
+    if own is not None:
+        dtype = own
     shape = dataset.shape
     is_small = dataset.size * dtype.itemsize <= formats.SMALL
-    way = None if texts or is_small or dtype is not shown else ways.of(dataset)
+    way = None if texts or is_small or own is not None else ways.of(dataset)
     is_plain = dtype.kind in "iuf" and not enum and dataset.size > 0 and len(shape) > 0
 
     def read(box: Box) -> Any:
-        if dtype is not shown:
+        if own is not None:
             return bfloat16.read(dataset, box)
         if is_plain and all(part == slice(0, n) for part, n in zip(box, shape, strict=True)):
             # All of it: h5py takes longer to learn what part is meant than HDF5 to read little.
