@@ -333,7 +333,12 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let in_memory = rustix::fs::statfs(dir.path()).unwrap().f_type == 0x0102_1994; // tmpfs has no medium
-        assert!(in_memory || forget() != Some(false), "a synced file can be forgotten");
+        // The system is asked, not told: it may leave a page that is in use just then.
+        let forgotten = || {
+            std::thread::sleep(Duration::from_millis(5));
+            forget() != Some(false)
+        };
+        assert!(in_memory || (0..20).any(|_| forgotten()), "a synced file can be forgotten");
         assert_eq!(store.read_vec("k", 9, 3).unwrap(), [7; 3]);
         let tell = |key: &str| {
             let request = Request::Expect { key: key.into(), ranges: vec![(9, 3)] };
