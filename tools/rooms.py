@@ -1,19 +1,19 @@
 """Draws which modules use which, and fails where the drawing has a circle or an arrow upward.
 
-`python tools/rooms.py` checks `crates/*` and `connectors/*` against `tools/rooms.toml`. `--draw` prints the rooms of each
-crate with their arrows; `--draw NAME` does so for one crate. Standard library only, about a second.
+`python tools/rooms.py` checks `crates/*` and `connectors/*` against `tools/rooms.toml`. `--draw` prints the rooms of
+each crate with their arrows; `--draw NAME` does so for one crate. Standard library only, about a second.
 
 The rule. The modules that lie side by side in one folder (or in `lib.rs`) are that folder's *rooms*. A room includes
-everything below it: `read/execute/ways.rs` stands in the room `read` of its crate and in the room `execute` of `read`. An
-arrow leads from one room to another if a file of the first names something that is defined in the second. A name that
-`pub use` passes on counts where it is defined. Rooms of one folder have no circle, at any depth. A room and the file that
-declares it (`mod.rs`, `lib.rs`) may use each other: the parent holds what its rooms share and calls them, so the two are
-read as one.
+everything below it: `read/execute/ways.rs` stands in the room `read` of its crate and in the room `execute` of
+`read`. An arrow leads from one room to another if a file of the first names something that is defined in the second.
+A name that `pub use` passes on counts where it is defined. Rooms of one folder have no circle, at any depth. A room
+and the file that declares it (`mod.rs`, `lib.rs`) may use each other: the parent holds what its rooms share and calls
+them, so the two are read as one.
 
 Where the table orders the rooms of a crate, a room uses only rooms below it. Crates are ordered likewise.
 
-Not seen: methods that another room adds to a type (`impl Container` in several files), what macros expand to, and tests
-(`#[cfg(test)]`, `tests/`), which may use anything.
+Not seen: methods that another room adds to a type (`impl Container` in several files), what macros expand to, and
+tests (`#[cfg(test)]`, `tests/`), which may use anything.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 TABLE = "tools/rooms.toml"
 Names = tuple[str, ...]
@@ -325,7 +326,7 @@ def place(root: Path, arrow: Arrow) -> str:
     return f"{arrow.file.relative_to(root)}:{arrow.line}"
 
 
-def faults(root: Path, crates: list[Crate], table: dict) -> list[str]:
+def faults(root: Path, crates: list[Crate], table: dict[str, Any]) -> list[str]:
     """What is wrong with the tree, one message each."""
     found = []
     order = table.get("crates", [])
@@ -390,7 +391,7 @@ def order_faults(
     return found
 
 
-def drawing(crate: Crate, table: dict) -> str:
+def drawing(crate: Crate, table: dict[str, Any]) -> str:
     """The rooms of a crate from top to bottom with what each uses, and its circles."""
     out = []
     for parent in crate.folders():
