@@ -25,7 +25,6 @@ mod fragment;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gc;
-mod hdf5;
 mod head;
 mod layout;
 mod learn;

@@ -1,8 +1,8 @@
 //! HDF5 files, written: the metadata that makes bytes which are laid down already an HDF5 (and netCDF-4) file.
 //!
-//! Whoever writes a file lays the chunks down himself, wherever he wants, then asks for the metadata ([`File::metadata`]), which
-//! goes behind them, and for the superblock ([`superblock`]), which goes in front. Only structures that every reader since HDF5 1.8
-//! knows are used: superblock 2, object headers 2, links and attributes inside of them, version 1 B-trees for chunks, global heaps.
+//! The caller lays the chunks down, wherever it wants. Then it asks for the metadata ([`File::metadata`]), which goes behind
+//! them, and for the superblock ([`superblock`]), which goes in front. Only structures that every reader since HDF5 1.8 knows
+//! are used: superblock 2, object headers 2, links and attributes inside of them, version 1 B-trees for chunks, global heaps.
 //!
 //! Invariants
 //! - addresses are relative to the superblock, sizes and addresses have 8 bytes;
@@ -11,18 +11,21 @@
 
 mod checksum;
 mod datatype;
+mod error;
 mod heap;
 mod message;
+mod number;
 mod object;
 mod tree;
 
-pub(crate) use datatype::{Datatype, Member};
+pub use datatype::{Datatype, Member};
+pub use error::{Error, Result};
+pub use number::Number;
 
-use crate::{Error, Result};
 use heap::Heap;
 
 /// Bytes of the superblock.
-pub(crate) const SUPERBLOCK: u64 = 48;
+pub const SUPERBLOCK: u64 = 48;
 /// The address that means none.
 const UNDEFINED: u64 = u64::MAX;
 /// What a message of an object header may hold.
@@ -30,11 +33,11 @@ const MOST_MESSAGE: usize = 65_000;
 
 /// Number of an object in its file; the root group is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Id(usize);
+pub struct Id(usize);
 
 /// The objects of a file, in the order in which they are added.
 #[derive(Debug, Default)]
-pub(crate) struct File {
+pub struct File {
     objects: Vec<Object>,
 }
 
@@ -53,49 +56,69 @@ enum Kind {
 
 /// An array.
 #[derive(Debug, Clone)]
-pub(crate) struct Dataset {
-    pub(crate) datatype: Datatype,
-    pub(crate) shape: Vec<u64>,
+pub struct Dataset {
+    /// Of its elements.
+    pub datatype: Datatype,
+    /// Its extents.
+    pub shape: Vec<u64>,
     /// What cells without storage read as, as one element's bytes.
-    pub(crate) fill: Option<Vec<u8>>,
-    pub(crate) storage: Storage,
+    pub fill: Option<Vec<u8>>,
+    /// Where its values are.
+    pub storage: Storage,
 }
 
 /// Where the values of an array are.
 #[derive(Debug, Clone)]
-pub(crate) enum Storage {
+pub enum Storage {
     /// Nowhere: all cells are the fill value.
     Nothing,
     /// In the metadata, dense in row-major order.
     Inline(Vec<u8>),
     /// In chunks that are laid down already.
-    Chunked { chunk: Vec<u64>, filters: Vec<Filter>, chunks: Vec<Chunk> },
+    Chunked {
+        /// Extents of a chunk.
+        chunk: Vec<u64>,
+        /// What encoded them, in the order of encoding.
+        filters: Vec<Filter>,
+        /// Those that are there, in any order.
+        chunks: Vec<Chunk>,
+    },
 }
 
 /// One chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Chunk {
+pub struct Chunk {
     /// Its first cell.
-    pub(crate) offset: Vec<u64>,
+    pub offset: Vec<u64>,
     /// Relative to the superblock.
-    pub(crate) address: u64,
-    pub(crate) len: u64,
+    pub address: u64,
+    /// Bytes as stored.
+    pub len: u64,
 }
 
 /// A registered filter with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Filter {
-    pub(crate) id: u16,
+pub struct Filter {
+    /// Its registered number.
+    pub id: u16,
     /// For those that are not HDF5's own.
-    pub(crate) name: &'static str,
-    pub(crate) values: Vec<u32>,
+    pub name: &'static str,
+    /// Its parameters.
+    pub values: Vec<u32>,
 }
 
 /// A value beside an object.
 #[derive(Debug, Clone)]
-pub(crate) enum Attribute {
+pub enum Attribute {
     /// Dense elements; without a shape one value.
-    Values { datatype: Datatype, shape: Option<Vec<u64>>, bytes: Vec<u8> },
+    Values {
+        /// Of its elements.
+        datatype: Datatype,
+        /// Its extents.
+        shape: Option<Vec<u64>>,
+        /// Its elements, dense in row-major order.
+        bytes: Vec<u8>,
+    },
     /// One text of fixed length, as netCDF writes its characters.
     Text(String),
     /// Texts of any length.
@@ -107,10 +130,12 @@ pub(crate) enum Attribute {
 }
 
 /// Metadata of a file, ready to be laid down.
-pub(crate) struct Metadata {
-    pub(crate) bytes: Vec<u8>,
-    /// Relative to the superblock.
-    pub(crate) root: u64,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metadata {
+    /// Laid down at the address that was given.
+    pub bytes: Vec<u8>,
+    /// Where the root group is, relative to the superblock.
+    pub root: u64,
 }
 
 /// Where the parts of one object are; zero until known.
@@ -123,14 +148,14 @@ struct Place {
 
 impl File {
     /// A file with an empty root.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let mut file = File::default();
         file.add(Kind::Group(Vec::new()));
         file
     }
 
     /// The root group.
-    pub(crate) fn root(&self) -> Id {
+    pub fn root(&self) -> Id {
         Id(0)
     }
 
@@ -146,40 +171,40 @@ impl File {
     }
 
     /// A group in a group.
-    pub(crate) fn group(&mut self, inside: Id, name: &str) -> Id {
+    pub fn group(&mut self, inside: Id, name: &str) -> Id {
         let id = self.add(Kind::Group(Vec::new()));
         self.link(inside, name, id);
         id
     }
 
     /// A datatype with a name, which datasets refer to by [`Datatype::Named`]: netCDF knows compounds only so.
-    pub(crate) fn datatype(&mut self, inside: Id, name: &str, datatype: Datatype) -> Id {
+    pub fn datatype(&mut self, inside: Id, name: &str, datatype: Datatype) -> Id {
         let id = self.add(Kind::Type(datatype));
         self.link(inside, name, id);
         id
     }
 
     /// An array in a group.
-    pub(crate) fn dataset(&mut self, inside: Id, name: &str, dataset: Dataset) -> Id {
+    pub fn dataset(&mut self, inside: Id, name: &str, dataset: Dataset) -> Id {
         let id = self.add(Kind::Dataset(dataset));
         self.link(inside, name, id);
         id
     }
 
     /// Sets an attribute; a former one of the name is replaced.
-    pub(crate) fn attribute(&mut self, of: Id, name: &str, value: Attribute) {
+    pub fn attribute(&mut self, of: Id, name: &str, value: Attribute) {
         let all = &mut self.objects[of.0].attributes;
         all.retain(|(known, _)| known != name);
         all.push((name.to_owned(), value));
     }
 
     /// Whether an object has an attribute of that name.
-    pub(crate) fn has_attribute(&self, of: Id, name: &str) -> bool {
+    pub fn has_attribute(&self, of: Id, name: &str) -> bool {
         self.objects[of.0].attributes.iter().any(|(known, _)| known == name)
     }
 
-    /// The metadata, which will begin at an address, a multiple of 8. `Unsupported` if an attribute is too large.
-    pub(crate) fn metadata(&self, address: u64) -> Result<Metadata> {
+    /// The metadata, which will begin at an address, a multiple of 8. An error if an attribute or a chunk is too large.
+    pub fn metadata(&self, address: u64) -> Result<Metadata> {
         let mut places = vec![Place::default(); self.objects.len()];
         let mut heap = Heap::new();
         let mut at = address;
@@ -228,10 +253,7 @@ impl File {
         for (name, value) in &object.attributes {
             let body = message::attribute(name, value, places, heap);
             if body.body.len() > MOST_MESSAGE {
-                return Err(Error::unsupported(format!(
-                    "the attribute \"{name}\" has {} bytes, more than an HDF5 file takes",
-                    body.body.len()
-                )));
+                return Err(Error::AttributeTooLarge { name: name.clone(), len: body.body.len() });
             }
             messages.push(body);
         }
@@ -240,12 +262,12 @@ impl File {
 }
 
 /// Up to a multiple of 8.
-pub(crate) fn padded(len: u64) -> u64 {
+pub fn padded(len: u64) -> u64 {
     len.div_ceil(8) * 8
 }
 
 /// The superblock at `base` of a file of `len` bytes in all.
-pub(crate) fn superblock(base: u64, root: u64, len: u64) -> [u8; SUPERBLOCK as usize] {
+pub fn superblock(base: u64, root: u64, len: u64) -> [u8; SUPERBLOCK as usize] {
     let mut out = Vec::with_capacity(SUPERBLOCK as usize);
     out.extend_from_slice(b"\x89HDF\r\n\x1a\n");
     out.extend_from_slice(&[2, 8, 8, 0]);

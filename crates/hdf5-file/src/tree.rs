@@ -1,7 +1,7 @@
 //! The version 1 B-tree of chunks: where each chunk is, by its first cell.
 
-use super::{Chunk, UNDEFINED};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
+use crate::{Chunk, UNDEFINED};
 
 /// Children of a node, at most: what a file without other words has.
 const MOST: usize = 64;
@@ -18,7 +18,7 @@ struct Child<'a> {
 pub(super) fn encode(extents: &[u64], chunks: &[Chunk], address: u64) -> Result<Vec<u8>> {
     let too_large = |n: &u64| u32::try_from(*n).is_err();
     if extents.iter().any(too_large) || chunks.iter().any(|c| too_large(&c.len)) {
-        return Err(Error::unsupported("a chunk of 4 GiB or more in an HDF5 file".to_owned()));
+        return Err(Error::ChunkTooLarge);
     }
     let mut sorted: Vec<&Chunk> = chunks.iter().collect();
     sorted.sort_by(|a, b| a.offset.cmp(&b.offset));

@@ -2,7 +2,7 @@
 //!
 //! It is filled twice, the same way: once to learn how long it gets, and once, begun at its address, for good.
 
-use super::padded;
+use crate::padded;
 
 /// Bytes of collections but the last, about.
 const COLLECTION: usize = 64 << 10;

@@ -1,6 +1,9 @@
 //! Object headers of version 2: messages behind each other, and a checksum.
 
-use super::checksum::lookup3;
+use crate::checksum::lookup3;
+
+/// The kind of messages that hold an attribute; they are counted.
+pub(super) const ATTRIBUTE: u8 = 0x0c;
 
 /// One message.
 pub(super) struct Message {
@@ -26,7 +29,7 @@ pub(super) fn header(messages: &[Message]) -> Vec<u8> {
         out.push(message.kind);
         out.extend_from_slice(&(message.body.len() as u16).to_le_bytes());
         out.push(message.flags);
-        let is_attribute = message.kind == super::message::ATTRIBUTE;
+        let is_attribute = message.kind == ATTRIBUTE;
         out.extend_from_slice(&(if is_attribute { attributes } else { 0 }).to_le_bytes());
         attributes += u16::from(is_attribute);
         out.extend_from_slice(&message.body);

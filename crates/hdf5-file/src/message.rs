@@ -1,8 +1,9 @@
 //! The messages of object headers: what an object is, and its attributes.
 
-use super::heap::Heap;
-use super::object::Message;
-use super::{Attribute, Dataset, Datatype, Filter, Member, Place, Storage, UNDEFINED};
+use crate::heap::Heap;
+use crate::number::Number;
+use crate::object::{ATTRIBUTE, Message};
+use crate::{Attribute, Dataset, Datatype, Filter, Member, Place, Storage, UNDEFINED};
 
 const DATASPACE: u8 = 0x01;
 const LINK_INFO: u8 = 0x02;
@@ -12,7 +13,6 @@ const LINK: u8 = 0x06;
 const LAYOUT: u8 = 0x08;
 const GROUP_INFO: u8 = 0x0a;
 const FILTERS: u8 = 0x0b;
-pub(super) const ATTRIBUTE: u8 = 0x0c;
 const ATTRIBUTE_INFO: u8 = 0x15;
 
 const CONSTANT: u8 = 0x01;
@@ -164,7 +164,7 @@ pub(super) fn attribute(name: &str, value: &Attribute, places: &[Place], heap: &
         }
         Attribute::References(all) => {
             let member = |name: &str, offset, datatype| Member { name: name.into(), offset, datatype };
-            let number = Datatype::Number(drystone_format::dtype::Scalar::I32);
+            let number = Datatype::Number(Number::I32);
             let members = vec![member("dataset", 0, Datatype::Reference), member("dimension", 8, number)];
             let bytes = all.iter().flat_map(|(id, axis)| {
                 let mut one = address(id).to_vec();

@@ -1,14 +1,13 @@
 //! Element types, as HDF5 writes them.
 
-use drystone_format::dtype::Scalar;
-
-use super::{Id, Place};
+use crate::number::Number;
+use crate::{Id, Place};
 
 /// The type of an element.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Datatype {
-    /// A number; a `bool` is a byte without sign, as CF wants it.
-    Number(Scalar),
+pub enum Datatype {
+    /// A number.
+    Number(Number),
     /// Bytes of text; it ends before them where a zero is.
     Text(u32),
     /// Text of any length.
@@ -18,17 +17,25 @@ pub(crate) enum Datatype {
     /// A list of any length of places of objects.
     ReferenceList,
     /// Several values beside each other.
-    Compound { size: u32, members: Vec<Member> },
+    Compound {
+        /// Bytes of the whole.
+        size: u32,
+        /// In the order of their offsets.
+        members: Vec<Member>,
+    },
     /// A type that has a name in the file, and how large it is.
     Named(Id, u32),
 }
 
 /// A member of a compound.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Member {
-    pub(crate) name: String,
-    pub(crate) offset: u32,
-    pub(crate) datatype: Datatype,
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// Bytes from the beginning of the compound.
+    pub offset: u32,
+    /// Its type.
+    pub datatype: Datatype,
 }
 
 const TEXT: u8 = 3;
@@ -39,9 +46,9 @@ const UTF8: u8 = 1;
 
 impl Datatype {
     /// Bytes of an element.
-    pub(crate) fn size(&self) -> u32 {
+    pub fn size(&self) -> u32 {
         match self {
-            Datatype::Number(scalar) => scalar.size(),
+            Datatype::Number(number) => number.size(),
             Datatype::Text(len) => *len,
             Datatype::AnyText | Datatype::ReferenceList => 16,
             Datatype::Reference => 8,
@@ -50,7 +57,7 @@ impl Datatype {
     }
 
     /// The two parts of a complex number, under the names that h5py gives them.
-    pub(crate) fn complex(part: Scalar) -> Self {
+    pub fn complex(part: Number) -> Self {
         let member =
             |name: &str, offset| Member { name: name.into(), offset, datatype: Datatype::Number(part) };
         Datatype::Compound { size: 2 * part.size(), members: vec![member("r", 0), member("i", part.size())] }
@@ -65,11 +72,11 @@ impl Datatype {
 
     fn write(&self, places: &[Place], out: &mut Vec<u8>) {
         match self {
-            Datatype::Number(scalar) => number(*scalar, out),
+            Datatype::Number(number) => write_number(*number, out),
             Datatype::Text(len) => head(1, TEXT, [UTF8 << 4, 0, 0], *len, out),
             Datatype::AnyText => {
                 head(1, VARIABLE, [1, UTF8, 0], 16, out);
-                number(Scalar::U8, out);
+                write_number(Number::U8, out);
             }
             Datatype::Reference => head(1, REFERENCE, [0; 3], 8, out),
             Datatype::ReferenceList => {
@@ -101,8 +108,8 @@ fn head(version: u8, class: u8, bits: [u8; 3], size: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(&size.to_le_bytes());
 }
 
-fn number(scalar: Scalar, out: &mut Vec<u8>) {
-    let size = scalar.size();
+fn write_number(number: Number, out: &mut Vec<u8>) {
+    let size = number.size();
     let bits = (8 * size) as u16;
     // Of floats: bits of the exponent and of the mantissa.
     let float = |exponent: u8, mantissa: u8, out: &mut Vec<u8>| {
@@ -112,14 +119,12 @@ fn number(scalar: Scalar, out: &mut Vec<u8>) {
         out.extend_from_slice(&[mantissa, exponent, 0, mantissa]);
         out.extend_from_slice(&((1u32 << (exponent - 1)) - 1).to_le_bytes());
     };
-    match scalar {
-        Scalar::F16 => float(5, 10, out),
-        Scalar::F32 => float(8, 23, out),
-        Scalar::F64 => float(11, 52, out),
-        Scalar::C64 => Datatype::complex(Scalar::F32).write(&[], out),
-        Scalar::C128 => Datatype::complex(Scalar::F64).write(&[], out),
+    match number {
+        Number::F16 => float(5, 10, out),
+        Number::F32 => float(8, 23, out),
+        Number::F64 => float(11, 52, out),
         _ => {
-            let signed = matches!(scalar, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64);
+            let signed = matches!(number, Number::I8 | Number::I16 | Number::I32 | Number::I64);
             head(1, 0, [if signed { 8 } else { 0 }, 0, 0], size, out);
             out.extend_from_slice(&[0, 0]);
             out.extend_from_slice(&bits.to_le_bytes());
