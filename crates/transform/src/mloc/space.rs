@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use drystone_rules::curve::{Curve, ranks};
+use drystone_curve::{Curve, ranks};
 
 use crate::TransformError;
 use crate::head::Head;

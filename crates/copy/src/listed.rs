@@ -5,8 +5,9 @@
 //!
 //! Invariant: offsets are checked against both buffers before the first byte moves, for all combinations at once.
 
-use crate::copy::{Dim, StridedCopy};
-use crate::error::{RuleError, Side};
+use crate::copy::StridedCopy;
+use crate::dim::Dim;
+use crate::error::{CopyError, Side};
 
 /// A copy of `elem_bytes` from `src + Σ source` to `dst + Σ destination` for every combination of one pair per list, and within
 /// each for every step of the loops.
@@ -31,8 +32,8 @@ impl ListedCopy {
         elem_bytes: usize,
         mut lists: Vec<Vec<(i64, i64)>>,
         dims: Vec<Dim>,
-    ) -> Result<Self, RuleError> {
-        let overflow = || RuleError::Overflow { what: "the offsets of listed elements" };
+    ) -> Result<Self, CopyError> {
+        let overflow = || CopyError::Overflow { what: "the offsets of listed elements" };
         let add = |a: i64, b: i64| a.checked_add(b).ok_or_else(overflow);
         // Bytes before the first element that loops with negative strides visit.
         let mut below = (0i64, 0i64);
@@ -78,7 +79,7 @@ impl ListedCopy {
         src_len: usize,
         dst: *mut u8,
         dst_len: usize,
-    ) -> Result<(), RuleError> {
+    ) -> Result<(), CopyError> {
         if self.is_empty() {
             return Ok(());
         }
@@ -86,7 +87,7 @@ impl ListedCopy {
         for ((side, len), (low, high)) in sides.into_iter().zip(self.touched) {
             if low < 0 || high > i64::try_from(len).unwrap_or(i64::MAX) {
                 let touched = u64::try_from(low).unwrap_or(0)..u64::try_from(high).unwrap_or(u64::MAX);
-                return Err(RuleError::OutOfBounds { side, touched, len: len as u64 });
+                return Err(CopyError::OutOfBounds { side, touched, len: len as u64 });
             }
         }
         let (last, outer) = match self.lists.split_last() {
@@ -116,7 +117,7 @@ impl ListedCopy {
         (src, src_len): (*const u8, usize),
         (dst, dst_len): (*mut u8, usize),
         (from, to): (i64, i64),
-    ) -> Result<(), RuleError> {
+    ) -> Result<(), CopyError> {
         if !self.inner.dims().is_empty() {
             for &(more_from, more_to) in list {
                 let (s, d) = ((from + more_from) as usize, (to + more_to) as usize);
@@ -154,7 +155,7 @@ impl ListedCopy {
 mod tests {
     use super::*;
 
-    fn run(copy: &ListedCopy, src: &[u8], dst: &mut [u8]) -> Result<(), RuleError> {
+    fn run(copy: &ListedCopy, src: &[u8], dst: &mut [u8]) -> Result<(), CopyError> {
         // SAFETY: both come from live slices; `dst` is exclusive.
         unsafe { copy.run_raw(src.as_ptr(), src.len(), dst.as_mut_ptr(), dst.len()) }
     }
@@ -194,7 +195,7 @@ mod tests {
         ] {
             let copy = ListedCopy::new(0, 0, 1, vec![list], dims).unwrap();
             let mut dst = [0u8; 4];
-            assert!(matches!(run(&copy, &src, &mut dst), Err(RuleError::OutOfBounds { .. })));
+            assert!(matches!(run(&copy, &src, &mut dst), Err(CopyError::OutOfBounds { .. })));
             assert_eq!(dst, [0; 4]);
         }
         assert!(ListedCopy::new(i64::MAX, 0, 1, vec![vec![(1, 0)]], vec![]).is_err());

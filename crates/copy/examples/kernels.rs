@@ -2,7 +2,7 @@
 //!
 //! Bars: 80 % of memcpy for runs of 512 bytes (aim: 90 % from 256 bytes) and 50 % (aim: 60 %) for an
 //! 8-byte transpose of 4096 x 4096. Each case alternates with a memcpy of as many bytes between the
-//! same buffers; the table shows medians, and last the ratio of the best times, for machines that are busy. `cargo run --release -p drystone-rules --example kernels --
+//! same buffers; the table shows medians, and last the ratio of the best times, for machines that are busy. `cargo run --release -p drystone-copy --example kernels --
 //! [MIB] [plain] [FILTER]`: MIB moved per case (default 64); `plain` leaves out huge pages and alignment.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
@@ -10,7 +10,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::hint::black_box;
 use std::time::Instant;
 
-use drystone_rules::{Dim, StridedCopy};
+use drystone_copy::{Dim, StridedCopy};
 
 /// Pages that are touched before the clock runs, huge ones where the system gives them.
 struct Buffer {

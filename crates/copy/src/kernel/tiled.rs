@@ -5,10 +5,12 @@
 //! few members need no tiles: one walk visits each once. On the way to a large buffer a tile, or as many
 //! records, is built in a stage, whose rows then go to memory as whole lines.
 
+use super::plane::{Kernel, Plane};
+use super::processor::permutes;
 use super::records::Records;
 use super::stream::{self, Stage};
-use super::strided::{self, Kernel, Plane};
-use crate::copy::Dim;
+use super::strided;
+use crate::dim::Dim;
 
 /// Elements per side of a square tile.
 const SIDE: usize = 32;
@@ -73,7 +75,7 @@ impl Tiled {
         // Members of 4 bytes are split one by one where registers take up many of them, and do not take up whole records.
         let filled = Records::fill(elem, members) && inner.src_stride == (members * elem) as i64;
         let splits = near.count <= inner.count;
-        let registers = super::wide_available() && bytes >= REGISTERS_FROM && splits && !filled;
+        let registers = permutes() && bytes >= REGISTERS_FROM && splits && !filled;
         if dense && (joins || elem == 4 && !registers || !tile.narrow(members)) {
             tile.records = Records::of(elem, near, inner, square.map(|(side, _)| side), far);
         }

@@ -4,7 +4,7 @@
 //! do one thing, so that the middle one, over plain arrays, is vectorised for every pair of types.
 
 use super::each;
-use crate::copy::Dim;
+use crate::dim::Dim;
 use crate::dtype::{Dtype, Kind, Narrowing};
 use crate::number::{Bf16, Complex, F16, traced};
 

@@ -5,9 +5,9 @@
 
 use std::ops::Range;
 
-use crate::copy::{Dim, canonical_loops, span};
+use crate::dim::{Dim, canonical_loops, span};
 use crate::dtype::{Dtype, Narrowing};
-use crate::error::{RuleError, Side};
+use crate::error::{CopyError, Side};
 use crate::kernel;
 
 /// A strided copy with a conversion of every element.
@@ -34,20 +34,20 @@ impl ConvertCopy {
         (from, to): (Dtype, Dtype),
         narrowing: Narrowing,
         dims: Vec<Dim>,
-    ) -> Result<Self, RuleError> {
+    ) -> Result<Self, CopyError> {
         if narrowing == Narrowing::Refuse && !from.kind.widens_to(to.kind) {
-            return Err(RuleError::Incompatible { source: from.to_string(), destination: to.to_string() });
+            return Err(CopyError::Incompatible { source: from.to_string(), destination: to.to_string() });
         }
         if dims.iter().any(|dim| dim.count == 0) {
-            return Err(RuleError::EmptyElement);
+            return Err(CopyError::EmptyElement);
         }
         let (src_offset, dst_offset, dims) =
             canonical_loops(src_offset, dst_offset, (from.kind.bytes(), to.kind.bytes()), dims)?;
         Ok(ConvertCopy { src_offset, dst_offset, from, to, narrowing, dims })
     }
 
-    /// The parts a rule is encoded from: offsets, types, policy, loops.
-    pub(crate) fn parts(&self) -> (u64, u64, (Dtype, Dtype), Narrowing, &[Dim]) {
+    /// What it is made of: offsets, types, policy, loops.
+    pub fn parts(&self) -> (u64, u64, (Dtype, Dtype), Narrowing, &[Dim]) {
         (self.src_offset, self.dst_offset, (self.from, self.to), self.narrowing, &self.dims)
     }
 
@@ -74,19 +74,19 @@ impl ConvertCopy {
     }
 
     /// Whether buffers of these sizes hold everything that is touched.
-    pub fn check(&self, src_len: u64, dst_len: u64) -> Result<(), RuleError> {
+    pub fn check(&self, src_len: u64, dst_len: u64) -> Result<(), CopyError> {
         for (side, touched, len) in
             [(Side::Source, self.src_span(), src_len), (Side::Destination, self.dst_span(), dst_len)]
         {
             if touched.end > len {
-                return Err(RuleError::OutOfBounds { side, touched, len });
+                return Err(CopyError::OutOfBounds { side, touched, len });
             }
         }
         Ok(())
     }
 
     /// Checks both buffers, then converts.
-    pub fn run(&self, src: &[u8], dst: &mut [u8]) -> Result<(), RuleError> {
+    pub fn run(&self, src: &[u8], dst: &mut [u8]) -> Result<(), CopyError> {
         self.check(src.len() as u64, dst.len() as u64)?;
         // SAFETY: both spans lie inside the two slices, which do not overlap.
         unsafe {

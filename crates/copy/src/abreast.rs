@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use crate::copy::StridedCopy;
-use crate::error::{RuleError, Side};
+use crate::error::{CopyError, Side};
 use crate::kernel::stream::{self, Lines};
 
 /// A longer row of a single source is cut into rows of so many bytes.
@@ -132,10 +132,10 @@ impl Abreast {
         dst: *mut u8,
         dst_len: usize,
         ahead: usize,
-    ) -> Result<(), RuleError> {
+    ) -> Result<(), CopyError> {
         if self.dst_end > dst_len as u64 {
             let touched = self.dst..self.dst_end;
-            return Err(RuleError::OutOfBounds { side: Side::Destination, touched, len: dst_len as u64 });
+            return Err(CopyError::OutOfBounds { side: Side::Destination, touched, len: dst_len as u64 });
         }
         let rows = rows.start..rows.end.min(self.rows());
         if rows.is_empty() {
@@ -145,7 +145,7 @@ impl Abreast {
             let touched = self.reach(n, &rows);
             let (start, len) = sources.get(n).map_or((0, 0), |lane| (lane.start, lane.len));
             if touched.start < start || touched.end > start.saturating_add(len) {
-                return Err(RuleError::OutOfBounds {
+                return Err(CopyError::OutOfBounds {
                     side: Side::Source,
                     touched,
                     len: start.saturating_add(len),
@@ -235,7 +235,7 @@ const ROWS_AHEAD: u64 = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::copy::Dim;
+    use crate::dim::Dim;
 
     struct Dice(u64);
 

@@ -15,6 +15,7 @@ mod element;
 mod foretold;
 #[cfg(target_arch = "x86_64")]
 mod interleave;
+mod plane;
 mod processor;
 mod records;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -28,32 +29,32 @@ mod wide;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use crate::copy::{Dim, StridedCopy};
+use crate::dim::Dim;
 use choice::{Choice, Places, Shape, Target};
 use processor::Processor;
 use stream::LINE;
 
 pub(crate) use convert::convert;
-use strided::Plane;
+use plane::{Kernel, Plane};
 use tiled::Tiled;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use wide::available as wide_available;
 
-/// Runs a copy.
+/// Runs a copy of elements of `elem` bytes, the first of which lie at the two pointers.
 ///
 /// # Safety
-/// `src` is readable over the copy's source span and `dst` writable over its destination span, counted
+/// `src` is readable over the source span of the loops and `dst` writable over their destination span, counted
 /// from the two pointers; the cells of the two do not overlap. `dst_len`, the size of the whole
 /// destination buffer, only decides whether its lines are worth caching, and `src_len`, that of the source, whether its lines are
 /// cached.
-pub(crate) unsafe fn run(copy: &StridedCopy, src: *const u8, src_len: usize, dst: *mut u8, dst_len: usize) {
+pub(crate) unsafe fn run(
+    elem: usize,
+    dims: &[Dim],
+    (src, src_len): (*const u8, usize),
+    (dst, dst_len): (*mut u8, usize),
+) {
     let processor = Processor::this();
-    let target = Target::of(copy.bytes(), dst_len, processor);
+    let bytes = dims.iter().map(|dim| dim.count).product::<u64>() * elem as u64;
+    let target = Target::of(bytes, dst_len, processor);
     let far = target.is_far();
-    let src = src.wrapping_add(copy.src_offset() as usize);
-    let dst = dst.wrapping_add(copy.dst_offset() as usize);
-    let elem = copy.elem_bytes();
-    let dims = copy.dims();
     let Some((inner, outer)) = dims.split_last() else {
         // SAFETY: one element of `elem` bytes is the whole span on both sides.
         return unsafe { std::ptr::copy_nonoverlapping(src, dst, elem) };
@@ -112,7 +113,7 @@ fn places(elem: usize, dims: &[Dim], dst: *mut u8) -> Places {
 
 /// The loop by registers for short elements that lie apart on one side, in the cache, if there is one that pays.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-fn wide_kernel(elem: usize, plane: &Plane) -> Option<strided::Kernel> {
+fn wide_kernel(elem: usize, plane: &Plane) -> Option<Kernel> {
     let distance = wide::Distance { near: false, far: false };
     wide::windowed(elem, plane, distance, Processor::this()).map(wide::Windowed::kernel)
 }
@@ -132,13 +133,8 @@ fn choice(shape: &Shape, _plane: &Plane, processor: &Processor) -> Choice {
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-fn wide_kernel(_elem: usize, _plane: &Plane) -> Option<strided::Kernel> {
+fn wide_kernel(_elem: usize, _plane: &Plane) -> Option<Kernel> {
     None
-}
-
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-fn wide_available() -> bool {
-    false
 }
 
 /// The loop whose source elements are neighbours, if that is not the innermost one and elements share

@@ -11,7 +11,7 @@ use super::element::exactly;
 #[cfg(target_arch = "x86_64")]
 use super::interleave;
 use super::stream;
-use crate::copy::Dim;
+use crate::dim::Dim;
 
 /// The most members of a record whose columns are walked side by side: each takes up a register and a stream of lines.
 const MOST: usize = 8;

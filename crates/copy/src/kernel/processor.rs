@@ -126,12 +126,25 @@ impl Processor {
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn found() -> Processor {
     let amd = matches!(&asked::maker(), b"AuthenticAMD" | b"HygonGenuine");
-    Processor::new(amd, asked::shared_cache(amd), super::wide::available())
+    Processor::new(amd, asked::shared_cache(amd), permutes())
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 fn found() -> Processor {
     Processor::new(false, 0, false)
+}
+
+/// Whether the processor permutes bytes across a register.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(super) fn permutes() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vbmi")
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub(super) fn permutes() -> bool {
+    false
 }
 
 /// What the processor says of itself.

@@ -4,12 +4,12 @@
 //! smallest enclosing cube of a power-of-two side visits them, without gaps for the cells of the
 //! cube outside the array. Such an array has no strides; it is addressed through a table of ranks.
 //!
-//! The Hilbert key follows J. Skilling, "Programming the Hilbert curve" (AIP Conf. Proc. 707, 2004).
+//! No I/O, no dependencies. The Hilbert key follows J. Skilling, "Programming the Hilbert curve" (AIP Conf. Proc. 707, 2004).
 
-use crate::error::RuleError;
+use std::fmt;
 
 /// Most elements that an array in curve order may have.
-pub(crate) const MOST_CELLS: u64 = 1 << 22;
+pub const MOST_CELLS: u64 = 1 << 22;
 
 /// Which curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,11 +20,23 @@ pub enum Curve {
     Hilbert,
 }
 
+/// An array with more cells than [`MOST_CELLS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooManyCells;
+
+impl fmt::Display for TooManyCells {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the rule would need more than {MOST_CELLS} elements in curve order")
+    }
+}
+
+impl std::error::Error for TooManyCells {}
+
 /// For every cell of an array in row-major order, its place along the curve. At most 2^22 cells.
-pub fn ranks(curve: Curve, counts: &[u64]) -> Result<Vec<u32>, RuleError> {
+pub fn ranks(curve: Curve, counts: &[u64]) -> Result<Vec<u32>, TooManyCells> {
     let cells = counts.iter().try_fold(1u64, |product, &count| product.checked_mul(count));
-    let too_large = RuleError::TooLarge { what: "elements in curve order", most: MOST_CELLS };
-    let cells = cells.filter(|&cells| cells <= MOST_CELLS).ok_or(too_large.clone())? as usize;
+    let too_large = TooManyCells;
+    let cells = cells.filter(|&cells| cells <= MOST_CELLS).ok_or(too_large)? as usize;
     let longest = counts.iter().copied().max().unwrap_or(1).max(1);
     let bits = u64::BITS - (longest - 1).leading_zeros();
     if bits as usize * counts.len() > 128 {
@@ -135,6 +147,6 @@ mod tests {
             table.sort_unstable();
             assert!(table.iter().enumerate().all(|(k, &rank)| k as u32 == rank));
         }
-        assert!(matches!(ranks(Curve::Morton, &[1 << 40, 1 << 40]), Err(RuleError::TooLarge { .. })));
+        assert!(matches!(ranks(Curve::Morton, &[1 << 40, 1 << 40]), Err(TooManyCells)));
     }
 }

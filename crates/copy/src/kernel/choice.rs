@@ -5,19 +5,12 @@
 
 use super::element::Lines;
 use super::foretold;
+use super::plane::{Asked, Kernel};
 use super::processor::{Processor, Sharing};
 use super::stream::{self, LINE};
-use super::strided::{self, Kernel, LONGEST_ASKED};
+use super::strided::{self, LONGEST_ASKED};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::{rows, wide};
-
-/// Whether rows by registers of 64 bytes are asked for before their turn, and on the way to where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    Not,
-    IntoCache,
-    IntoMemory,
-}
 
 /// Where elements of the innermost loop lie in the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

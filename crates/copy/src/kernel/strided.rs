@@ -1,45 +1,9 @@
 //! Two nested loops over one element: gather, scatter, and runs.
 
 use super::element::{Fixed, Halves, Lines, Long, Mover};
-use super::foretold::step;
+use super::plane::{Kernel, Loop, Plane, step};
 use super::processor::Processor;
 use super::stream;
-use crate::copy::Dim;
-
-/// The two innermost loops of a copy, as the processor counts.
-#[derive(Clone, Copy)]
-pub(super) struct Plane {
-    pub(super) outer: Loop,
-    pub(super) inner: Loop,
-}
-
-/// One loop: how often, and bytes from one element to the next on either side.
-#[derive(Clone, Copy)]
-pub(super) struct Loop {
-    pub(super) count: usize,
-    pub(super) src: isize,
-    pub(super) dst: isize,
-}
-
-impl From<Dim> for Loop {
-    fn from(dim: Dim) -> Self {
-        Loop { count: dim.count as usize, src: dim.src_stride as isize, dst: dim.dst_stride as isize }
-    }
-}
-
-impl Plane {
-    /// Walks `outer` slowly and `inner` fast.
-    pub(super) fn new(outer: Dim, inner: Dim) -> Self {
-        Plane { outer: outer.into(), inner: inner.into() }
-    }
-}
-
-/// Copies every element of a plane; the first argument is the element's size.
-///
-/// # Safety
-/// The element size is the one the kernel was chosen for, every element of the plane is readable from
-/// the source and writable from the destination pointer, and the two do not overlap.
-pub(super) type Kernel = unsafe fn(usize, Plane, *const u8, *mut u8);
 
 /// A loop over elements of `elem` bytes, at least 1, with the mover for that width.
 macro_rules! with_mover {

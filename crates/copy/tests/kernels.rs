@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use drystone_rules::{Dim, RuleError, Side, StridedCopy, fill};
+use drystone_copy::{CopyError, Dim, Side, StridedCopy, fill};
 use proptest::prelude::*;
 
 /// Copies one element after the other, as the definition says. Not canonical, not fast.
@@ -84,9 +84,9 @@ fn check(case: &Case, run: impl Fn(&StridedCopy, &[u8], &mut [u8])) {
     assert_eq!(copy.bytes(), product * case.elem as u64);
 }
 
-fn refused_side(result: Result<(), RuleError>) -> Option<Side> {
+fn refused_side(result: Result<(), CopyError>) -> Option<Side> {
     match result {
-        Err(RuleError::OutOfBounds { side, .. }) => Some(side),
+        Err(CopyError::OutOfBounds { side, .. }) => Some(side),
         _ => None,
     }
 }
@@ -463,7 +463,7 @@ fn overlapping_destinations_are_refused() {
     ];
     for dims in overlapping {
         let refused = StridedCopy::new(100, 100, 8, dims.clone());
-        assert_eq!(refused, Err(RuleError::OverlappingDestination), "{dims:?}");
+        assert_eq!(refused, Err(CopyError::OverlappingDestination), "{dims:?}");
     }
 }
 
@@ -485,11 +485,11 @@ fn numbers_that_overflow_are_refused() {
     for (src, dst, elem, dims) in outrageous {
         let refused = StridedCopy::new(src, dst, elem, dims.clone());
         assert!(
-            matches!(refused, Err(RuleError::Overflow { .. })),
+            matches!(refused, Err(CopyError::Overflow { .. })),
             "{src} {dst} {elem} {dims:?}: {refused:?}"
         );
     }
-    assert_eq!(StridedCopy::new(0, 0, 0, vec![]), Err(RuleError::EmptyElement));
+    assert_eq!(StridedCopy::new(0, 0, 0, vec![]), Err(CopyError::EmptyElement));
 }
 
 #[test]
@@ -516,4 +516,13 @@ fn the_cells_of_a_copy_can_be_filled_instead() {
     let ones: Vec<_> = (0..40).filter(|&k| dst[k] == 1).collect();
     assert_eq!(ones, [2, 4, 6, 8, 10, 12, 22, 24, 26, 28, 30, 32]);
     assert_eq!(dst.iter().filter(|&&byte| byte == 2).count(), 12);
+}
+
+#[test]
+fn a_part_beyond_a_loop_is_left_out() {
+    let copy = StridedCopy::new(0, 0, 1, vec![Dim::new(10, 2, 2)]).unwrap();
+    assert_eq!(copy.restricted(0, 8..u64::MAX), copy.restricted(0, 8..10));
+    assert_eq!(copy.restricted(0, 8..10).bytes(), 2);
+    assert!(copy.restricted(0, u64::MAX - 1..u64::MAX).is_empty());
+    assert_eq!(copy.restricted(5, 0..1), copy);
 }

@@ -1,14 +1,13 @@
 //! From what a variable's `access` declares to the mix that the model weighs.
 
 use drystone_dataset::{Access, Read};
-
-use super::{Pattern, standard_mix};
+use drystone_plan::layout::{Pattern, standard_mix};
 
 /// The declared reads of an array of this shape, the step axis first if there is one. The weights sum to 1.
 ///
 /// The axes that a declaration speaks of are the first ones behind the steps; along further ones (those of an array element
 /// type) reads take all. What it leaves to the standard mix is divided equally among the reads of that.
-pub fn declared_mix(access: &Access, shape: &[u64], steps: bool) -> Vec<Pattern> {
+pub(crate) fn declared_mix(access: &Access, shape: &[u64], steps: bool) -> Vec<Pattern> {
     let first = usize::from(steps);
     let mut mix = Vec::new();
     for expected in &access.reads {
@@ -47,7 +46,7 @@ mod tests {
     use drystone_dataset::Axes;
 
     use super::*;
-    use crate::layout::{Array, Bounds, Device, choose};
+    use drystone_plan::layout::{Array, Bounds, Device, choose};
 
     fn access(text: &str, steps: bool) -> Access {
         Access::parse(text, &Axes { count: 3, names: &["z", "y", "x"], steps }).unwrap()

@@ -9,9 +9,9 @@
 
 use std::arch::x86_64::*;
 
-use super::choice::Asked;
+use super::plane::{Asked, Kernel, Loop, Plane};
 use super::stream::{self, LINE};
-use super::strided::{ASKED_AHEAD, Kernel, Loop, Plane, runs_ahead};
+use super::strided::{ASKED_AHEAD, runs_ahead};
 
 /// Rows between one that is copied and the one whose lines are asked for, into a cache and into memory, at most: no more than
 /// [`ASKED_AHEAD`] bytes of them.
@@ -256,7 +256,7 @@ mod tests {
     /// The processor that runs the tests may choose other loops, so these are called by themselves.
     #[test]
     fn rows_of_every_length_move_exactly_wherever_they_begin() {
-        if !super::super::wide::available() {
+        if !super::super::processor::permutes() {
             return;
         }
         let source: Vec<u8> = (0..8192_u32).map(|k| (k.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
@@ -286,7 +286,7 @@ mod tests {
     }
     #[test]
     fn rows_that_move_abreast_move_exactly_whatever_is_left_of_halves() {
-        if !super::super::wide::available() {
+        if !super::super::processor::permutes() {
             return;
         }
         let byte = |k: usize| ((k as u32).wrapping_mul(2_654_435_761) >> 13) as u8;

@@ -12,32 +12,9 @@
 
 use std::ops::Range;
 
-use crate::error::{RuleError, Side};
+use crate::dim::{Dim, canonical_loops, join_loops, span};
+use crate::error::{CopyError, Side};
 use crate::kernel;
-
-/// One loop of a strided copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Dim {
-    /// How often the loop runs.
-    pub count: u64,
-    /// Bytes from one element to the next in the source; negative walks backwards, 0 repeats one element.
-    pub src_stride: i64,
-    /// Bytes from one element to the next in the destination; negative walks backwards.
-    pub dst_stride: i64,
-}
-
-impl Dim {
-    /// A loop of `count` steps with these strides in bytes.
-    pub const fn new(count: u64, src_stride: i64, dst_stride: i64) -> Self {
-        Dim { count, src_stride, dst_stride }
-    }
-
-    /// Distance from the first to the last element on each side. Exact for canonical loops.
-    fn reach(&self) -> (i64, i64) {
-        let steps = self.count.saturating_sub(1) as i64;
-        (steps * self.src_stride, steps * self.dst_stride)
-    }
-}
 
 /// A strided n-dimensional copy in canonical form: the fewest loops around the longest runs, slowest first in
 /// the destination.
@@ -63,9 +40,9 @@ impl StridedCopy {
         dst_offset: u64,
         elem_bytes: usize,
         dims: Vec<Dim>,
-    ) -> Result<Self, RuleError> {
+    ) -> Result<Self, CopyError> {
         if elem_bytes == 0 {
-            return Err(RuleError::EmptyElement);
+            return Err(CopyError::EmptyElement);
         }
         if dims.iter().any(|dim| dim.count == 0) {
             return Ok(StridedCopy { src_offset: 0, dst_offset: 0, elem_bytes: 0, dims: Vec::new() });
@@ -78,8 +55,8 @@ impl StridedCopy {
     }
 
     /// A plain copy of `len` bytes; empty if `len` is 0.
-    pub fn contiguous(src_offset: u64, dst_offset: u64, len: u64) -> Result<Self, RuleError> {
-        let len = i64::try_from(len).map_err(|_| RuleError::Overflow { what: "the length of a copy" })?;
+    pub fn contiguous(src_offset: u64, dst_offset: u64, len: u64) -> Result<Self, CopyError> {
+        let len = i64::try_from(len).map_err(|_| CopyError::Overflow { what: "the length of a copy" })?;
         StridedCopy::new(src_offset, dst_offset, 1, vec![Dim::new(len as u64, 1, 1)])
     }
 
@@ -135,18 +112,18 @@ impl StridedCopy {
     }
 
     /// Whether buffers of these sizes hold everything that the copy touches.
-    pub fn check(&self, src_len: u64, dst_len: u64) -> Result<(), RuleError> {
+    pub fn check(&self, src_len: u64, dst_len: u64) -> Result<(), CopyError> {
         let sides = [(Side::Source, self.src_span(), src_len), (Side::Destination, self.dst_span(), dst_len)];
         for (side, touched, len) in sides {
             if touched.end > len {
-                return Err(RuleError::OutOfBounds { side, touched, len });
+                return Err(CopyError::OutOfBounds { side, touched, len });
             }
         }
         Ok(())
     }
 
     /// Checks the copy against both buffers, then runs it on this thread.
-    pub fn run(&self, src: &[u8], dst: &mut [u8]) -> Result<(), RuleError> {
+    pub fn run(&self, src: &[u8], dst: &mut [u8]) -> Result<(), CopyError> {
         // SAFETY: both ranges come from live slices; `dst` is exclusive, so they do not overlap.
         unsafe { self.run_raw(src.as_ptr(), src.len(), dst.as_mut_ptr(), dst.len()) }
     }
@@ -163,11 +140,15 @@ impl StridedCopy {
         src_len: usize,
         dst: *mut u8,
         dst_len: usize,
-    ) -> Result<(), RuleError> {
+    ) -> Result<(), CopyError> {
         self.check(src_len as u64, dst_len as u64)?;
         if !self.is_empty() {
             // SAFETY: the check above puts both spans inside buffers that the caller vouches for.
-            unsafe { kernel::run(self, src, src_len, dst, dst_len) }
+            unsafe {
+                let src = src.wrapping_add(self.src_offset as usize);
+                let dst = dst.wrapping_add(self.dst_offset as usize);
+                kernel::run(self.elem_bytes, &self.dims, (src, src_len), (dst, dst_len));
+            }
         }
         Ok(())
     }
@@ -200,16 +181,22 @@ impl StridedCopy {
         }
     }
 
-    /// The same copy with loop `k` limited to `range`, which is not empty.
-    pub(crate) fn restricted(&self, k: usize, range: Range<u64>) -> StridedCopy {
+    /// The same copy with loop `k` limited to a part of its range; what lies beyond the loop is left out.
+    pub fn restricted(&self, k: usize, range: Range<u64>) -> StridedCopy {
+        let Some(&dim) = self.dims.get(k) else { return self.clone() };
+        let range = range.start..range.end.min(dim.count);
+        if range.is_empty() {
+            return StridedCopy { src_offset: 0, dst_offset: 0, elem_bytes: 0, dims: Vec::new() };
+        }
         let mut piece = self.clone();
-        let dim = &mut piece.dims[k];
         let start = range.start as i64;
         piece.src_offset = piece.src_offset.wrapping_add_signed(start * dim.src_stride);
         piece.dst_offset = piece.dst_offset.wrapping_add_signed(start * dim.dst_stride);
-        dim.count = range.end - range.start;
-        if dim.count == 1 {
+        let count = range.end - range.start;
+        if count == 1 {
             piece.dims.remove(k);
+        } else if let Some(dim) = piece.dims.get_mut(k) {
+            dim.count = count;
         }
         join_loops(&mut piece.dims);
         piece.absorb();
@@ -217,78 +204,9 @@ impl StridedCopy {
     }
 }
 
-/// Brings loops around elements of the given sizes (source, destination) into canonical form, but leaves
-/// a dense innermost loop in place. No count is 0.
-pub(crate) fn canonical_loops(
-    mut src_offset: u64,
-    mut dst_offset: u64,
-    (src_elem, dst_elem): (usize, usize),
-    mut dims: Vec<Dim>,
-) -> Result<(u64, u64, Vec<Dim>), RuleError> {
-    dims.retain(|dim| dim.count > 1);
-    // From here on no sum over counts and strides can overflow.
-    span(src_offset, src_elem, dims.iter().map(|dim| (dim.count, dim.src_stride)))
-        .ok_or(RuleError::Overflow { what: "the span of the source" })?;
-    span(dst_offset, dst_elem, dims.iter().map(|dim| (dim.count, dim.dst_stride)))
-        .ok_or(RuleError::Overflow { what: "the span of the destination" })?;
-    for dim in dims.iter_mut().filter(|dim| dim.dst_stride < 0) {
-        let (src_reach, dst_reach) = dim.reach();
-        src_offset = src_offset.wrapping_add_signed(src_reach);
-        dst_offset = dst_offset.wrapping_add_signed(dst_reach);
-        (dim.src_stride, dim.dst_stride) = (-dim.src_stride, -dim.dst_stride);
-    }
-    dims.sort_by_key(|dim| std::cmp::Reverse(dim.dst_stride));
-    let mut inner_span = dst_elem as i64;
-    for dim in dims.iter().rev() {
-        if dim.dst_stride < inner_span {
-            return Err(RuleError::OverlappingDestination);
-        }
-        inner_span += dim.reach().1;
-    }
-    join_loops(&mut dims);
-    Ok((src_offset, dst_offset, dims))
-}
-
-/// Joins neighbouring loops that continue each other on both sides.
-fn join_loops(dims: &mut Vec<Dim>) {
-    let mut joined: Vec<Dim> = Vec::with_capacity(dims.len());
-    for outer in dims.drain(..).rev() {
-        match joined.last_mut() {
-            Some(inner) if continues(&outer, inner) => inner.count *= outer.count,
-            _ => joined.push(outer),
-        }
-    }
-    joined.reverse();
-    *dims = joined;
-}
-
-/// Whether the outer loop goes on where the inner one ends, on both sides.
-fn continues(outer: &Dim, inner: &Dim) -> bool {
-    let reaches = |outer: i64, stride: i64| i128::from(outer) == i128::from(stride) * i128::from(inner.count);
-    reaches(outer.src_stride, inner.src_stride) && reaches(outer.dst_stride, inner.dst_stride)
-}
-
 /// Cuts `0..len` into at most `parts` ranges that begin at multiples of `unit`.
 fn even_ranges(len: u64, parts: u64, unit: u64) -> impl Iterator<Item = Range<u64>> {
     let units = len.div_ceil(unit);
     let step = units.div_ceil(parts).max(1) * unit;
     (0..len.div_ceil(step)).map(move |k| k * step..len.min((k + 1) * step))
-}
-
-/// Bytes from the lowest to one past the highest that the loops touch, if all of them lie in
-/// `0..=isize::MAX`.
-pub(crate) fn span(
-    offset: u64,
-    elem_bytes: usize,
-    strides: impl Iterator<Item = (u64, i64)>,
-) -> Option<Range<u64>> {
-    let first = i64::try_from(offset).ok()?;
-    let (mut low, mut high) = (first, first);
-    for (count, stride) in strides {
-        let reach = i64::try_from(count.saturating_sub(1)).ok()?.checked_mul(stride)?;
-        let end = if reach < 0 { &mut low } else { &mut high };
-        *end = end.checked_add(reach)?;
-    }
-    let end = high.checked_add(i64::try_from(elem_bytes).ok()?)?;
-    (low >= 0 && end <= isize::MAX as i64).then_some(low as u64..end as u64)
 }

@@ -4,8 +4,9 @@
 //! of eight loads in a loop each goes eight times as far as one alone. In a cache that decides; out of memory on some makers' processors.
 
 use super::element::exactly;
+use super::plane::{Kernel, Loop, Plane, step};
 use super::stream::{self, LINE};
-use super::strided::{CACHED, Kernel, Loop, Plane, SHARED_AHEAD};
+use super::strided::{CACHED, SHARED_AHEAD};
 
 /// The kernel for elements of 16 bytes that lie two lines apart and more in memory, by a loop that has one load.
 ///
@@ -69,24 +70,6 @@ pub(super) unsafe fn run_stepping(_elem: usize, plane: Plane, src: *const u8, ds
         // SAFETY: by the caller, for this row of the plane.
         unsafe { rows(plane.inner, src.wrapping_offset(from), dst.wrapping_offset(to)) }
     }
-}
-
-/// The place `by` bytes on, found by one addition: compilers would rather share additions between elements, at the price of addresses
-/// that are sums, and repeat a loop's body, at the price of loads that each go several times as far.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[expect(clippy::pointers_in_nomem_asm_block, reason = "nothing is read or written through it")]
-#[inline(always)]
-pub(super) fn step(at: *const u8, by: isize) -> *const u8 {
-    let mut at = at.wrapping_offset(by);
-    // SAFETY: no instruction at all; the compiler only no longer knows where the place came from.
-    unsafe { std::arch::asm!("/* {at} */", at = inout(reg) at, options(nomem, nostack, preserves_flags)) };
-    at
-}
-
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-#[inline(always)]
-pub(super) fn step(at: *const u8, by: isize) -> *const u8 {
-    at.wrapping_offset(by)
 }
 
 /// [`step`] in a destination.

@@ -1,7 +1,7 @@
 //! Running one copy on several threads.
 
 use crate::copy::StridedCopy;
-use crate::error::RuleError;
+use crate::error::CopyError;
 
 /// Copies of fewer bytes run on one thread: below this, starting threads costs more than it saves.
 pub const THREAD_THRESHOLD: u64 = if cfg!(miri) { 4 << 10 } else { 4 << 20 };
@@ -16,7 +16,7 @@ unsafe impl Send for SharedDst {}
 impl StridedCopy {
     /// [`run`](Self::run) on up to `threads` threads of its own, which end before it returns. Copies
     /// below [`THREAD_THRESHOLD`] bytes, and all copies if `threads` is 0 or 1, stay on this thread.
-    pub fn run_threaded(&self, src: &[u8], dst: &mut [u8], threads: usize) -> Result<(), RuleError> {
+    pub fn run_threaded(&self, src: &[u8], dst: &mut [u8], threads: usize) -> Result<(), CopyError> {
         if threads <= 1 || self.bytes() < THREAD_THRESHOLD {
             return self.run(src, dst);
         }

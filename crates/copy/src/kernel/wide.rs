@@ -11,9 +11,10 @@
 
 use std::arch::x86_64::*;
 
+use super::plane::{Kernel, Loop, Plane};
 use super::processor::Processor;
 use super::stream::{self, LINE};
-use super::strided::{Kernel, Loop, Plane, plain_kernel};
+use super::strided::plain_kernel;
 
 /// Planes of fewer bytes are left to loops over elements: describing the windows takes as long as moving some KiB.
 const SHORTEST: usize = 4 << 10;
@@ -93,13 +94,6 @@ impl Windows {
     }
 }
 
-/// Whether the processor permutes bytes across a register.
-pub(super) fn available() -> bool {
-    is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512vbmi")
-}
-
 /// How elements that lie apart on one side and follow each other on the other move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Windowed {
@@ -150,7 +144,7 @@ pub(super) fn windowed(
     let suits = matches!(elem, 1 | 2 | 4 | 8 | 16)
         && bytes >= FEWEST * LINE
         && bytes * plane.outer.count >= SHORTEST
-        && available();
+        && super::processor::permutes();
     let within = |stride: isize, times: usize| (elem + 1..=times * elem).contains(&stride.unsigned_abs());
     let gathers = dst == elem as isize;
     let widest = match processor.scatters_widely {
@@ -392,7 +386,7 @@ mod tests {
 
     #[test]
     fn registers_are_for_what_they_move_faster_on_each_maker_s_processors() {
-        if !available() {
+        if !super::super::processor::permutes() {
             return;
         }
         let one = Loop { count: 1, src: 0, dst: 0 };

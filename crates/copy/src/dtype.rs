@@ -99,15 +99,17 @@ impl Dtype {
     }
 
     /// Whether the two types give every value the same bytes.
-    pub(crate) fn same_bytes(self, other: Dtype) -> bool {
+    pub fn same_bytes(self, other: Dtype) -> bool {
         self.kind == other.kind && (self.big_endian == other.big_endian || self.kind.bytes() == 1)
     }
 
-    pub(crate) fn to_byte(self) -> u8 {
+    /// One byte that [`from_byte`](Self::from_byte) takes back.
+    pub fn to_byte(self) -> u8 {
         self.kind as u8 | u8::from(self.big_endian) << 7
     }
 
-    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+    /// The type of a byte; `None` if there is none.
+    pub fn from_byte(byte: u8) -> Option<Self> {
         let kind = *Kind::ALL.get(usize::from(byte & 0x7F))?;
         Some(Dtype { kind, big_endian: byte & 0x80 != 0 })
     }
