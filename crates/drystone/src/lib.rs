@@ -22,6 +22,7 @@ mod container;
 mod describe;
 mod error;
 mod fragment;
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod gc;

@@ -32,4 +32,6 @@ pub use error::RuleError;
 pub use fragment::{Axis, Fragment, IndexMap, Step, View};
 pub use rule::{Halves, Pack, Rule};
 pub use term::Term;
-pub use wire::{WIRE_VERSION, fuzz_decode};
+pub use wire::WIRE_VERSION;
+#[cfg(feature = "fuzzing")]
+pub use wire::fuzz_decode;

@@ -280,6 +280,7 @@ impl Input<'_> {
 
 /// Body of the fuzz target: whatever `data` is, decoding refuses it or gives a rule that runs inside its
 /// buffers and encodes to the same bytes.
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub fn fuzz_decode(data: &[u8]) {
     const SRC_LEN: usize = 4096;

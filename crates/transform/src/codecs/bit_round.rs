@@ -6,9 +6,9 @@
 //! Infinities, zeros with their sign and NaNs with all their bits are kept.
 //! The bits that remain zero are what a compressor after it saves.
 
+use crate::codecs::same_length::{self, SameLength};
 use crate::number;
 use crate::params::Params;
-use crate::same_length::{self, SameLength};
 use crate::stats::ScalarKind;
 use crate::{
     Bound, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError, Transparent,

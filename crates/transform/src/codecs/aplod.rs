@@ -14,12 +14,12 @@ pub(crate) mod level;
 
 use std::ops::Range;
 
-use crate::class::Class;
-use crate::columns::{Runs, gather};
+use crate::codecs::columns::{Runs, gather};
+use crate::codecs::section::{self, Method};
+use crate::codecs::shuffle::kernel;
 use crate::ranges::join;
 use crate::scratch::set_len_reusing;
-use crate::section::{self, Method};
-use crate::shuffle::kernel;
+use crate::stats::class::Class;
 use crate::{
     Codec, CodecSpec, Fetched, Front, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
     Transparent, Want, Zstd,

@@ -12,8 +12,9 @@ use std::ops::Range;
 
 use frame::{Compressor, Filter, Frame, HEADER_LEN};
 
-use crate::bit_shuffle::{bit_shuffle, bit_unshuffle};
-use crate::deflate::Zlib;
+use crate::codecs::bit_shuffle::{bit_shuffle, bit_unshuffle};
+use crate::codecs::deflate::Zlib;
+use crate::codecs::{lz4, shuffle};
 use crate::params::{Params, named_int};
 use crate::ranges::join;
 use crate::scratch::set_len_reusing;
@@ -21,7 +22,6 @@ use crate::{
     Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
     Transparent, Want, Zstd,
 };
-use crate::{lz4, shuffle};
 
 const NAMES: [&str; 5] = ["cname", "clevel", "shuffle", "typesize", "blocksize"];
 const COMPRESSORS: [&str; 6] = ["lz4", "zstd", "zlib", "lz4hc", "blosclz", "snappy"];

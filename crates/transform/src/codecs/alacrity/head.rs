@@ -3,8 +3,8 @@
 use std::ops::{Range, RangeInclusive};
 
 use crate::TransformError;
-use crate::class::Class;
 use crate::head::Head;
+use crate::stats::class::Class;
 
 pub(super) const VERSION: u8 = 1;
 /// Most bins, so that the head fits into metadata.

@@ -5,8 +5,8 @@
 //! bits and nothing else. Errors are measured on the data at every level; where a level would make a number of what is none, or
 //! none of a number, it is marked by an infinite error and never used.
 
-use crate::class::Class;
 use crate::head::Head;
+use crate::stats::class::Class;
 use crate::stats::{Bf16, F16, vectorised};
 use crate::{Bound, Precision, TransformError};
 

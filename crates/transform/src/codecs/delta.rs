@@ -3,8 +3,8 @@
 //! Both wrap around in unsigned integers of the width at hand, floats by their
 //! bits, so they are exact for every value. The length does not change.
 
+use crate::codecs::same_length::SameLength;
 use crate::params::Params;
-use crate::same_length::SameLength;
 use crate::{CodecSpec, Logical, Param, Scratch, TransformError};
 
 /// Each scalar minus the one an element before it.

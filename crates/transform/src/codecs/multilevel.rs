@@ -16,11 +16,11 @@ mod planes;
 
 use std::ops::Range;
 
-use crate::alacrity::lists;
-use crate::class::Class;
+use crate::codecs::alacrity::lists;
+use crate::codecs::section::{self, Method};
+use crate::codecs::shuffle::kernel;
 use crate::ranges::join;
-use crate::section::{self, Method};
-use crate::shuffle::kernel;
+use crate::stats::class::Class;
 use crate::{
     Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
     Transparent, Want, Zstd,

@@ -1,10 +1,10 @@
 //! The head of MLOC bytes: levels and their order, bins, boxes, and a directory of all cells (docs/transforms.md).
 
 use crate::TransformError;
-use crate::aplod::level::Level as Exactness;
-use crate::class::Class;
+use crate::codecs::aplod::level::Level as Exactness;
+use crate::codecs::section::Method;
 use crate::head::Head;
-use crate::section::Method;
+use crate::stats::class::Class;
 
 use super::order::{Level, MAX_BINS};
 use super::space::{MAX_VOLUME, Space};

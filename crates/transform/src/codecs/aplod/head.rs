@@ -1,8 +1,8 @@
 //! The head of APLOD bytes: components, how each is stored, and what each level is good for (docs/transforms.md).
 
-use crate::class::Class;
+use crate::codecs::section::Method;
 use crate::head::Head;
-use crate::section::Method;
+use crate::stats::class::Class;
 use crate::{Bound, Front, Precision, TransformError};
 
 use super::level::{self, Level};

@@ -11,14 +11,14 @@
 
 use std::ops::Range;
 
-use crate::columns::{Runs, gather};
-use crate::deflate::Zlib;
+use crate::codecs::columns::{Runs, gather};
+use crate::codecs::deflate::Zlib;
+use crate::codecs::section::{self, Method};
+use crate::codecs::shuffle::kernel;
 use crate::head::Head;
 use crate::params::{Params, named_text};
 use crate::ranges::join;
 use crate::scratch::set_len_reusing;
-use crate::section::{self, Method};
-use crate::shuffle::kernel;
 use crate::{
     Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
     Transparent, Want, Zstd,

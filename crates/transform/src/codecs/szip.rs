@@ -13,8 +13,9 @@ use std::ops::Range;
 use entropy::Coding;
 use tensogram_szip::{AEC_DATA_PREPROCESS, AEC_NOT_ENFORCE, AecParams, aec_compress_no_offsets};
 
+use crate::codecs::shuffle;
 use crate::params::Params;
-use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent, shuffle};
+use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent};
 
 const HEADER_LEN: usize = 4;
 /// HDF5 cuts scanlines at this many blocks.

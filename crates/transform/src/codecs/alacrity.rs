@@ -13,7 +13,7 @@ pub(crate) mod lists;
 
 use std::ops::{Range, RangeInclusive};
 
-use crate::class::Class;
+use crate::stats::class::Class;
 use crate::{
     Bound, Codec, CodecSpec, Fetched, Found, Indexed, Logical, Param, Pieces, Planned, Scratch, Stored,
     TransformError, Transparent, Want,

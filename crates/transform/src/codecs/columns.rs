@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use crate::codecs::shuffle::kernel;
 use crate::ranges::join;
 use crate::scratch::set_len_reusing;
-use crate::shuffle::kernel;
 use crate::{Pieces, TransformError};
 
 /// Elements beside what is wanted that cost as much as one more run of them.

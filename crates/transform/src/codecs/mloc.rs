@@ -14,15 +14,15 @@ mod space;
 
 use std::ops::{Range, RangeInclusive};
 
-use crate::alacrity::lists;
-use crate::aplod::level;
-use crate::class::Class;
-use crate::columns::Runs;
+use crate::codecs::alacrity::lists;
+use crate::codecs::aplod::level;
+use crate::codecs::columns::Runs;
+use crate::codecs::section::{self, Method};
+use crate::codecs::shuffle::kernel;
 use crate::params::{Params, named_text};
 use crate::ranges::join;
 use crate::scratch::set_len_reusing;
-use crate::section::{self, Method};
-use crate::shuffle::kernel;
+use crate::stats::class::Class;
 use crate::{
     Codec, CodecSpec, Fetched, Found, Indexed, Logical, MAX_META_LEN, Param, Pieces, Planned, Scratch,
     Stored, TransformError, Transparent, Want, Zstd,

@@ -10,9 +10,9 @@ pub(crate) use kernel::{shuffle as byte_shuffle, unshuffle as byte_unshuffle};
 
 use std::ops::Range;
 
+use crate::codecs::same_length::{self, SameLength};
 use crate::params::Params;
 use crate::ranges::join;
-use crate::same_length::{self, SameLength};
 use crate::{
     Bound, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError, Transparent,
     Want,

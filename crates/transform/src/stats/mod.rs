@@ -9,6 +9,8 @@
 //! - -0.0 lies below +0.0, so equal data gives equal bits in whatever order it is scanned;
 //! - merging the parts' statistics gives the whole's.
 
+pub(crate) mod class;
+pub mod histogram;
 mod scalar;
 mod scan;
 

@@ -9,11 +9,11 @@ mod kernel;
 
 use std::ops::Range;
 
+use crate::codecs::same_length::{self, SameLength};
+use crate::codecs::shuffle;
 use crate::params::Params;
 use crate::ranges::join;
-use crate::same_length::{self, SameLength};
 use crate::scratch::set_len_reusing;
-use crate::shuffle;
 use crate::{
     Bound, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError, Transparent,
     Want,

@@ -8,8 +8,8 @@
 
 mod sums;
 
+use crate::codecs::same_length::SameLength;
 use crate::params::Params;
-use crate::same_length::SameLength;
 use crate::stats::Domain;
 use crate::{CodecSpec, Logical, Param, Scratch, TransformError};
 

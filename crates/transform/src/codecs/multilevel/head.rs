@@ -1,8 +1,8 @@
 //! The head of multilevel bytes (docs/transforms.md).
 
-use crate::class::Class;
+use crate::codecs::section::Method;
 use crate::head::Head;
-use crate::section::Method;
+use crate::stats::class::Class;
 use crate::{Bound, Precision, TransformError};
 
 use super::planes::plane_len;

@@ -10,7 +10,7 @@ mod parts;
 
 use std::sync::Arc;
 
-use crate::codec;
+use crate::builtin;
 use crate::scratch::set_len_reusing;
 use crate::text::{CodecSpec, ListItem};
 use crate::{Codec, Front, Logical, MAX_DECODED_LEN, MAX_META_LEN, Scratch, TransformError};
@@ -74,7 +74,7 @@ impl Chain {
     fn from_specs(specs: &[CodecSpec]) -> Result<Chain, TransformError> {
         let mut codecs = Vec::new();
         for spec in specs {
-            codecs.extend(codec::find(spec)?);
+            codecs.extend(builtin::find(spec)?);
         }
         Chain::from_codecs(codecs)
     }
