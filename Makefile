@@ -88,6 +88,8 @@ lints:
 	@echo "==> lint: Rust"
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --quiet -- -D warnings
+	@echo "==> lint: what uses what"
+	@$(BIN)/python tools/rooms.py
 	@echo "==> lint: Python"
 	@$(BIN)/ruff format --check
 	@$(BIN)/ruff check

@@ -2,9 +2,10 @@
 
 use drystone_dataset::{Access, Axes};
 use drystone_format::schema::Variable;
-use drystone_plan::layout::{Pattern, declared_mix, learnt_mix, standard_mix};
+use drystone_plan::layout::{Pattern, learnt_mix, standard_mix};
 
 use crate::container::Inner;
+use crate::layout::declared_mix;
 use crate::schema_op::expected_reads;
 use crate::{Error, Result};
 

@@ -85,6 +85,12 @@ impl From<StoreError> for Error {
     }
 }
 
+impl From<drystone_hdf5_file::Error> for Error {
+    fn from(error: drystone_hdf5_file::Error) -> Self {
+        Self::unsupported(error.to_string())
+    }
+}
+
 /// A stored object that must be there is missing or short: that is damage, not "not found".
 pub(crate) fn must_exist(error: StoreError) -> Error {
     match error {

@@ -22,10 +22,10 @@ mod container;
 mod describe;
 mod error;
 mod fragment;
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod gc;
-mod hdf5;
 mod head;
 mod layout;
 mod learn;

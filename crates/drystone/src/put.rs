@@ -5,13 +5,13 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
 
+use drystone_copy::{Dim, StridedCopy};
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::{DType, Leaf, Scalar};
 use drystone_format::entry::{Encoding, Entry, Piece, Stats as EntryStats};
 use drystone_format::table::{self, Subchunk};
 use drystone_plan::form::Form;
 use drystone_plan::layout::{self as plan_layout, chunk_order};
-use drystone_rules::{Dim, StridedCopy};
 use drystone_transform::histogram::Histogram;
 use drystone_transform::stats::{ScalarKind, Stats};
 use drystone_transform::{Chain, Front, Logical, Scratch};
@@ -586,6 +586,6 @@ fn merged(kind: ScalarKind, subchunks: &[Subchunk]) -> EntryStats {
     entry_stats(&all)
 }
 
-pub(crate) fn rule_error(error: drystone_rules::RuleError) -> Error {
-    Error::invalid(format!("copying: {error}"))
+pub(crate) fn rule_error(error: impl Into<drystone_rules::RuleError>) -> Error {
+    Error::invalid(format!("copying: {}", error.into()))
 }

@@ -3,10 +3,10 @@
 //! Other readers of a hierarchy never look there. One is put before its shard and names it by its fingerprint, so that it is
 //! believed beside that shard alone; it is a hint that can be made again, never the place of a value.
 
+use drystone_copy::{Dim, StridedCopy};
 use drystone_format::entry::Stats as Extremes;
 use drystone_format::published::{Array, Shard};
 use drystone_format::statistics::{Chunk, Statistics};
-use drystone_rules::{Dim, StridedCopy};
 use drystone_store::{Store, StoreError, StoreExt};
 use drystone_transform::stats::{ScalarKind, Stats};
 

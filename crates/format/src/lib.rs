@@ -13,6 +13,7 @@ pub mod cursor;
 pub mod dtype;
 pub mod entry;
 pub mod frame;
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod hint;

@@ -6,10 +6,10 @@
 //!
 //! Invariant: `bytes` of a block is the room it takes, so elements of an array lie that far apart.
 
-use crate::copy::span;
-use crate::curve;
-use crate::dtype::Dtype;
 use crate::error::RuleError;
+use drystone_copy::Dtype;
+use drystone_copy::span;
+use drystone_curve as curve;
 
 /// A node of a block tree.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,14 +7,15 @@
 
 use std::collections::HashMap;
 
-use crate::convert::ConvertCopy;
-use crate::copy::{Dim, StridedCopy};
-use crate::dtype::Narrowing;
 use crate::error::RuleError;
 use crate::fragment::{Fragment, Leaf, LeafAxis, Place};
 use crate::optimise::optimise;
 use crate::progression::{Joined, join};
-use crate::rule::{Rule, Term};
+use crate::rule::Rule;
+use crate::term::Term;
+use drystone_copy::ConvertCopy;
+use drystone_copy::Narrowing;
+use drystone_copy::{Dim, StridedCopy};
 
 /// Most copies that a rule may consist of before the optimiser.
 const MOST_COPIES: usize = 1 << 20;

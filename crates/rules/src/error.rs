@@ -5,23 +5,8 @@
 use std::fmt;
 use std::ops::Range;
 
-/// Which of the two buffers of a copy an error speaks of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// The buffer that is read.
-    Source,
-    /// The buffer that is written.
-    Destination,
-}
-
-impl fmt::Display for Side {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Side::Source => "source",
-            Side::Destination => "destination",
-        })
-    }
-}
+use drystone_copy::{CopyError, Side};
+use drystone_curve::TooManyCells;
 
 /// Why a rule was refused. Nothing was copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,3 +91,23 @@ impl fmt::Display for RuleError {
 }
 
 impl std::error::Error for RuleError {}
+
+impl From<CopyError> for RuleError {
+    fn from(error: CopyError) -> Self {
+        match error {
+            CopyError::Overflow { what } => RuleError::Overflow { what },
+            CopyError::OutOfBounds { side, touched, len } => RuleError::OutOfBounds { side, touched, len },
+            CopyError::OverlappingDestination => RuleError::OverlappingDestination,
+            CopyError::EmptyElement => RuleError::EmptyElement,
+            CopyError::Incompatible { source, destination } => {
+                RuleError::Incompatible { source, destination }
+            }
+        }
+    }
+}
+
+impl From<TooManyCells> for RuleError {
+    fn from(_: TooManyCells) -> Self {
+        RuleError::TooLarge { what: "elements in curve order", most: drystone_curve::MOST_CELLS }
+    }
+}

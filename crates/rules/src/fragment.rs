@@ -12,9 +12,9 @@
 use std::ops::Range;
 
 use crate::block::{ABlock, Block, Order, Places, end_of};
-use crate::dtype::Dtype;
 use crate::error::RuleError;
 use crate::progression::{Coefficients, Progression};
+use drystone_copy::Dtype;
 
 /// Most leaves (primitive members) of a fragment.
 const MOST_LEAVES: usize = 1 << 16;

@@ -7,8 +7,8 @@
 //!
 //! A rule means the same before and after: no byte is written that was not written before.
 
-use crate::copy::{Dim, StridedCopy};
-use crate::rule::Term;
+use crate::term::Term;
+use drystone_copy::{Dim, StridedCopy};
 
 /// The shortest equivalent list of terms that the two rewrites reach.
 pub(crate) fn optimise(terms: Vec<Term>) -> Vec<Term> {

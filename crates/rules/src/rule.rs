@@ -7,57 +7,13 @@
 //! Invariant: every term lies inside the two declared lengths.
 
 use std::fmt;
-use std::ops::Range;
 
-use crate::convert::ConvertCopy;
-use crate::copy::{Dim, StridedCopy};
-use crate::error::{RuleError, Side};
+use drystone_copy::{ConvertCopy, Dim, Side, StridedCopy};
+
+use crate::error::RuleError;
 use crate::optimise::optimise;
+use crate::term::Term;
 use crate::together;
-
-/// One part of a rule.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Term {
-    /// Bytes move as they are.
-    Copy(StridedCopy),
-    /// Numbers change their type or byte order on the way.
-    Convert(ConvertCopy),
-}
-
-impl Term {
-    /// Bytes written.
-    pub fn bytes(&self) -> u64 {
-        match self {
-            Term::Copy(copy) => copy.bytes(),
-            Term::Convert(convert) => convert.bytes(),
-        }
-    }
-
-    /// From the lowest to one past the highest byte that is read.
-    pub fn src_span(&self) -> Range<u64> {
-        match self {
-            Term::Copy(copy) => copy.src_span(),
-            Term::Convert(convert) => convert.src_span(),
-        }
-    }
-
-    /// From the lowest to one past the highest byte that is written.
-    pub fn dst_span(&self) -> Range<u64> {
-        match self {
-            Term::Copy(copy) => copy.dst_span(),
-            Term::Convert(convert) => convert.dst_span(),
-        }
-    }
-
-    /// Whether buffers of these sizes hold everything that is touched.
-    pub fn check(&self, src_len: u64, dst_len: u64) -> Result<(), RuleError> {
-        match self {
-            Term::Copy(copy) => copy.check(src_len, dst_len),
-            Term::Convert(convert) => convert.check(src_len, dst_len),
-        }
-    }
-}
 
 /// In which order a gather packs its elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -227,38 +183,4 @@ impl fmt::Display for Rule {
         write!(f, "{} bytes of {} -> {}", self.bytes(), self.src_len, self.dst_len)?;
         self.terms.iter().try_for_each(|term| write!(f, "\n  {term}"))
     }
-}
-
-impl fmt::Display for Term {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Term::Copy(copy) => copy.fmt(f),
-            Term::Convert(convert) => {
-                let (src, dst, (from, to), _, dims) = convert.parts();
-                write_loops(f, &format!("{from} as {to}"), src, dst, dims)
-            }
-        }
-    }
-}
-
-impl fmt::Display for StridedCopy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = format!("{} B", self.elem_bytes());
-        write_loops(f, &what, self.src_offset(), self.dst_offset(), self.dims())
-    }
-}
-
-/// `500 x 5600 B from 0 (+48000) to 4002400 (+8000)`
-fn write_loops(f: &mut fmt::Formatter<'_>, what: &str, src: u64, dst: u64, dims: &[Dim]) -> fmt::Result {
-    for dim in dims {
-        write!(f, "{} x ", dim.count)?;
-    }
-    let strides = |f: &mut fmt::Formatter<'_>, of: fn(&Dim) -> i64| {
-        let list: Vec<String> = dims.iter().map(|dim| format!("{:+}", of(dim))).collect();
-        if list.is_empty() { Ok(()) } else { write!(f, " ({})", list.join(", ")) }
-    };
-    write!(f, "{what} from {src}")?;
-    strides(f, |dim| dim.src_stride)?;
-    write!(f, " to {dst}")?;
-    strides(f, |dim| dim.dst_stride)
 }

@@ -4,9 +4,8 @@
 //! every record again. Copies whose loops over records agree are walked together, a block of records at
 //! a time, so that a block is in the cache when its next member is copied.
 
-use crate::copy::StridedCopy;
-use crate::error::RuleError;
-use crate::rule::Term;
+use crate::term::Term;
+use drystone_copy::{CopyError, StridedCopy};
 
 /// Bytes of records per block. (Miri takes smaller ones, so that walks are reached in little time.)
 const BLOCK: u64 = if cfg!(miri) { 4 << 10 } else { 256 << 10 };
@@ -68,7 +67,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Runs all copies, block by block.
-    pub(crate) fn run(&self, src: &[u8], dst: &mut [u8], threads: usize) -> Result<(), RuleError> {
+    pub(crate) fn run(&self, src: &[u8], dst: &mut [u8], threads: usize) -> Result<(), CopyError> {
         if threads > 1 {
             return self.copies.iter().try_for_each(|(copy, _)| copy.run_threaded(src, dst, threads));
         }

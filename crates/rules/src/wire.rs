@@ -4,12 +4,13 @@
 //! proportion to its input, and hands out a rule only if every term lies inside the buffers
 //! that the caller has.
 
-use crate::convert::ConvertCopy;
-use crate::copy::{Dim, StridedCopy};
-use crate::dtype::{Dtype, Narrowing};
 use crate::error::RuleError;
 use crate::hash::siphash128;
-use crate::rule::{Rule, Term};
+use crate::rule::Rule;
+use crate::term::Term;
+use drystone_copy::ConvertCopy;
+use drystone_copy::{Dim, StridedCopy};
+use drystone_copy::{Dtype, Narrowing};
 
 /// The version that this library writes, and the only one that it reads.
 pub const WIRE_VERSION: u8 = 1;
@@ -279,6 +280,7 @@ impl Input<'_> {
 
 /// Body of the fuzz target: whatever `data` is, decoding refuses it or gives a rule that runs inside its
 /// buffers and encodes to the same bytes.
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub fn fuzz_decode(data: &[u8]) {
     const SRC_LEN: usize = 4096;

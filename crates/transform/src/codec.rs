@@ -1,29 +1,16 @@
-//! What a codec is, and which ones are built in.
+//! What a codec is.
 //!
 //! A codec turns the bytes of one subchunk into other bytes and back. It
 //! splits nothing, starts no threads and keeps no checksums: the engine does.
 //! An *opaque* codec needs all its bytes to give any back; a *transparent*
 //! one also answers for a part ([`Codec::transparent`]).
 
-use std::sync::Arc;
-
-use crate::bit_round::BitRound;
-use crate::bit_shuffle::BitShuffle;
-use crate::blosc::Blosc;
-use crate::bzip2::Bzip2;
-use crate::deflate::{Gzip, Zlib};
-use crate::delta::{ByteDelta, Delta};
-use crate::lorenzo::Lorenzo;
-use crate::lz4::Lz4;
-use crate::mloc::Mloc;
-use crate::pcodec::Pcodec;
-use crate::registry;
-use crate::szip::Szip;
-use crate::text::{CodecSpec, nearest};
-use crate::{
-    Alacrity, Aplod, Fetched, Front, Indexed, Isobar, Logical, Multilevel, Pieces, Planned, Scratch, Shuffle,
-    Stored, TransformError, Want, Zstd,
-};
+use crate::error::TransformError;
+use crate::logical::Logical;
+use crate::part::{Fetched, Front, Pieces, Planned, Stored, Want};
+use crate::scratch::Scratch;
+use crate::search::Indexed;
+use crate::text::CodecSpec;
 
 /// One reversible encoding of a subchunk's bytes.
 ///
@@ -125,84 +112,4 @@ pub trait Transparent {
         pieces: &mut Pieces<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), TransformError>;
-}
-
-const KNOWN: [&str; 21] = [
-    "identity",
-    "shuffle",
-    "bitshuffle",
-    "delta",
-    "bytedelta",
-    "lorenzo",
-    "bitround",
-    "zstd",
-    "lz4",
-    "zlib",
-    "gzip",
-    "bzip2",
-    "szip",
-    "pcodec",
-    "blosc",
-    "aplod",
-    "isobar",
-    "alacrity",
-    "multilevel",
-    "mloc",
-    "zfp",
-];
-
-pub(crate) fn is_built_in(name: &str) -> bool {
-    KNOWN.contains(&name)
-}
-
-/// Finds a codec, built in or registered, and checks its parameters. `None` is identity: it does nothing.
-pub(crate) fn find(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, TransformError> {
-    match spec.name.as_str() {
-        "identity" | "none" => match spec.params.first() {
-            None => Ok(None),
-            Some(param) => {
-                Err(TransformError::bad_parameter(&spec.name, format!("takes no parameters, found {param}")))
-            }
-        },
-        "aplod" => Ok(Some(Arc::new(Aplod::from_params(&spec.params)?))),
-        "alacrity" => Ok(Some(Arc::new(Alacrity::from_params(&spec.params)?))),
-        "multilevel" => Ok(Some(Arc::new(Multilevel::from_params(&spec.params)?))),
-        "mloc" => Ok(Some(Arc::new(Mloc::from_params(&spec.params)?))),
-        "isobar" => Ok(Some(Arc::new(Isobar::from_params(&spec.params)?))),
-        "shuffle" => Ok(Some(Arc::new(Shuffle::from_params(&spec.params)?))),
-        "bitshuffle" => Ok(Some(Arc::new(BitShuffle::from_params(&spec.params)?))),
-        "delta" => Ok(Some(Arc::new(Delta::from_params(&spec.params)?))),
-        "bytedelta" => Ok(Some(Arc::new(ByteDelta::from_params(&spec.params)?))),
-        "lorenzo" => Ok(Some(Arc::new(Lorenzo::from_params(&spec.params)?))),
-        "bitround" => Ok(Some(Arc::new(BitRound::from_params(&spec.params)?))),
-        "zstd" => Ok(Some(Arc::new(Zstd::from_params(&spec.params)?))),
-        "lz4" => Ok(Some(Arc::new(Lz4::from_params(&spec.params)?))),
-        "zlib" => Ok(Some(Arc::new(Zlib::from_params(&spec.params)?))),
-        "gzip" => Ok(Some(Arc::new(Gzip::from_params(&spec.params)?))),
-        "bzip2" => Ok(Some(Arc::new(Bzip2::from_params(&spec.params)?))),
-        "szip" => Ok(Some(Arc::new(Szip::from_params(&spec.params)?))),
-        "pcodec" => Ok(Some(Arc::new(Pcodec::from_params(&spec.params)?))),
-        "blosc" => Ok(Some(Arc::new(Blosc::from_params(&spec.params)?))),
-        #[cfg(feature = "zfp")]
-        "zfp" => Ok(Some(Arc::new(crate::zfp::Zfp::from_params(&spec.params)?))),
-        #[cfg(not(feature = "zfp"))]
-        "zfp" => {
-            let problem =
-                "is not part of this build; build with the cargo feature \"zfp\" of the crate drystone";
-            Err(TransformError::bad_parameter("zfp", problem))
-        }
-        other => match registry::make(spec) {
-            Some(made) => made.map(Some),
-            None => Err(TransformError::UnknownCodec {
-                name: other.into(),
-                suggestion: nearest(other, &KNOWN),
-                known: KNOWN
-                    .map(String::from)
-                    .into_iter()
-                    .chain(registry::registered())
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            }),
-        },
-    }
 }

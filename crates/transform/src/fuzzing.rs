@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::histogram::Histogram;
 use crate::stats::ScalarKind;
+use crate::stats::histogram::Histogram;
 use crate::{Chain, Fetched, Found, Limit, Logical, Precision, Scratch, Stored, Want, key_of, keys_between};
 
 const CHAINS: [&str; 14] = [
@@ -188,13 +188,13 @@ pub fn fuzz_lz4(data: &[u8]) -> bool {
     let data = body.repeat(1 + usize::from(room) % 8);
     let most = data.len() * (1 + usize::from(room) / 8) / 16 + 16;
     let mut out = vec![room];
-    let taken = crate::lz4::encode_block(&data, acceleration, most, &mut out);
+    let taken = crate::codecs::lz4::encode_block(&data, acceleration, most, &mut out);
     assert_eq!(out.first(), Some(&room));
     assert!(if taken { out.len() <= 1 + most } else { out.len() == 1 });
     if taken {
         let mut back = vec![0; data.len()];
         let block = out.get(1..).unwrap_or_default();
-        assert_eq!(crate::lz4::decode_block(block, &mut back, 0), Ok(()));
+        assert_eq!(crate::codecs::lz4::decode_block(block, &mut back, 0), Ok(()));
         assert!(back == data);
     }
     taken

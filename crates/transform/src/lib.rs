@@ -17,65 +17,48 @@
     reason = "lists of one byte range are what reading parts is about"
 )]
 
-mod alacrity;
-mod aplod;
 mod auto;
-mod bit_round;
-mod bit_shuffle;
-mod blosc;
-mod bzip2;
+mod builtin;
 mod chain;
 pub mod checks;
-mod class;
 mod codec;
-mod columns;
-mod deflate;
-mod delta;
+mod codecs;
 mod error;
+#[cfg(feature = "fuzzing")]
 mod fuzzing;
 mod head;
-pub mod histogram;
-mod isobar;
+mod limits;
 mod logical;
-mod lorenzo;
-mod lz4;
-mod mloc;
-mod multilevel;
 mod number;
 mod params;
 mod part;
-mod pcodec;
 pub mod ranges;
 mod registry;
-mod same_length;
 mod scratch;
 mod search;
-mod section;
-mod shuffle;
 pub mod stats;
-mod szip;
 mod text;
 mod zarr;
-#[cfg(feature = "zfp")]
-mod zfp;
-mod zstandard;
 
-pub use alacrity::Alacrity;
-pub use aplod::Aplod;
 pub use auto::{Auto, Choice, Goal, Sample, Transform, Trial};
 pub use chain::Chain;
-pub use class::{Limit, key_of, keys_between, meets};
 pub use codec::{Codec, Transparent};
-pub use deflate::Zlib;
+pub use codecs::alacrity::Alacrity;
+pub use codecs::aplod::Aplod;
+pub use codecs::deflate::Zlib;
+pub use codecs::isobar::Isobar;
+pub use codecs::multilevel::Multilevel;
+pub use codecs::shuffle::Shuffle;
+pub use codecs::zstandard::Zstd;
 pub use error::TransformError;
+#[cfg(feature = "fuzzing")]
 pub use fuzzing::{FUZZED_CODECS, fuzz_codec, fuzz_decode, fuzz_lz4};
-pub use isobar::Isobar;
-pub use logical::{Logical, MAX_DECODED_LEN};
-pub use multilevel::Multilevel;
+pub use limits::MAX_DECODED_LEN;
+pub use logical::Logical;
 pub use part::{Bound, Fetched, Front, MAX_META_LEN, Pieces, Planned, Precision, Stored, Want};
 pub use registry::{Maker, register, registered};
 pub use scratch::Scratch;
 pub use search::{Found, Indexed};
-pub use shuffle::Shuffle;
+pub use stats::class::{Limit, key_of, keys_between, meets};
+pub use stats::histogram;
 pub use text::{CodecSpec, ConfigValue, ListItem, Param};
-pub use zstandard::Zstd;

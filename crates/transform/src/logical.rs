@@ -3,9 +3,6 @@
 
 use crate::stats::ScalarKind;
 
-/// Longest subchunk, in decoded bytes, that any chain encodes or decodes.
-pub const MAX_DECODED_LEN: usize = 16 << 20;
-
 /// What one subchunk is, logically.
 ///
 /// It is not stored with the subchunk: the index knows it, and encoding and

@@ -6,9 +6,37 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::codec::is_built_in;
 use crate::text::is_codec_name;
 use crate::{Codec, CodecSpec, TransformError};
+
+/// Names of the codecs that are built in; no other codec takes one of them.
+pub(crate) const BUILT_IN: [&str; 21] = [
+    "identity",
+    "shuffle",
+    "bitshuffle",
+    "delta",
+    "bytedelta",
+    "lorenzo",
+    "bitround",
+    "zstd",
+    "lz4",
+    "zlib",
+    "gzip",
+    "bzip2",
+    "szip",
+    "pcodec",
+    "blosc",
+    "aplod",
+    "isobar",
+    "alacrity",
+    "multilevel",
+    "mloc",
+    "zfp",
+];
+
+fn is_built_in(name: &str) -> bool {
+    BUILT_IN.contains(&name)
+}
 
 /// Makes codecs of one name.
 pub trait Maker: Send + Sync {

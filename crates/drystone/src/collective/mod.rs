@@ -170,6 +170,7 @@ impl Team {
 }
 
 /// Takes apart what another rank is said to have sent: words of a meeting, blocks, wishes. The body of a fuzz target.
+#[cfg(feature = "fuzzing")]
 pub(crate) fn fuzz_sent(data: &[u8]) {
     let _ = meeting::decode(data);
     let _ = staged::Staged::receive(data);

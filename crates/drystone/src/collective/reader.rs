@@ -7,10 +7,10 @@
 
 use std::ops::Range;
 
+use drystone_copy::{Dim, StridedCopy};
 use drystone_format::MAX_NDIM;
 use drystone_plan::joint_read::{Alone, JointRead, Part, ReadCosts};
 use drystone_plan::selection::{Axis, Selection};
-use drystone_rules::{Dim, StridedCopy};
 
 use super::Team;
 use super::meeting::{Act, attempt};

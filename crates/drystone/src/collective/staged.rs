@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use drystone_copy::{Dim, StridedCopy};
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::Leaf;
 use drystone_plan::joining::{self, Joined};
-use drystone_rules::{Dim, StridedCopy};
 
 use crate::array::{Source, dense_strides};
 use crate::container::Container;

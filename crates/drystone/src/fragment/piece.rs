@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 
+use drystone_copy::{Dim, Narrowing, StridedCopy};
 use drystone_dataset::{Fragment, Leaf, Order, Source};
 use drystone_plan::selection::Axis;
-use drystone_rules::{self as rules, Block, Dim, Narrowing, Rule, Step, StridedCopy, View};
+use drystone_rules::{self as rules, Block, Rule, Step, View};
 
 use super::Shown;
 use super::pairs::{Pairs, pairs};

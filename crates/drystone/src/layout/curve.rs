@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use drystone_curve::{self as curve, ranks};
 use drystone_plan::form::{Curve, Form};
-use drystone_rules::curve::{self, ranks};
 
 use crate::container::lock;
 use crate::{Error, Result};

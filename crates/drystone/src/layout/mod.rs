@@ -10,12 +10,14 @@
 //! - the parts of a replica are inside of what is put, and disjoint.
 
 mod curve;
+mod declared;
 mod derive;
 
 use drystone_format::dtype::Leaf;
 use drystone_format::layout::{Layout, Order};
 
 pub(crate) use curve::{MOST_CELLS, Table};
+pub(crate) use declared::declared_mix;
 pub(crate) use derive::{Layouts, check};
 
 use crate::fragment::{Region, subtract};

@@ -10,6 +10,7 @@
 
 mod abi;
 mod foreign;
+#[cfg(feature = "fuzzing")]
 mod fuzzing;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use crate::container::lock;
 use crate::{Error, Result};
 use foreign::Foreign;
+#[cfg(feature = "fuzzing")]
 pub(crate) use fuzzing::fuzz_plugin;
 
 /// Codecs of one library at most.

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
+use drystone_copy::{Dim, StridedCopy};
 use drystone_format::published::Shard;
 use drystone_format::statistics::{Chunk, MAX_CHUNKS, Statistics};
 use drystone_plan::layout::{Order, chunk_order};
 use drystone_plan::selection::Selection;
-use drystone_rules::{Dim, StridedCopy};
 use drystone_store::{PutMode, Store, StoreError, StoreExt};
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Chain, Codec, Logical, Scratch};

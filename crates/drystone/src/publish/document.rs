@@ -12,8 +12,8 @@ use super::ROOT;
 use super::attributes::OURS;
 use super::grid::Grid;
 use super::nodes::Array;
-use crate::hdf5::Filter;
 use crate::{Error, ErrorKind, Result};
+use drystone_hdf5_file::Filter;
 
 const NAME: &str = "zarr.json";
 

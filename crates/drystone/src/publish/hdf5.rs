@@ -16,8 +16,8 @@ use super::nodes::Array;
 use super::view::DECLARED;
 use crate::array::Target as Memory;
 use crate::container::Container;
-use crate::hdf5::{Attribute, Chunk, Dataset, Datatype, File, Id, Storage};
 use crate::{Error, Result};
+use drystone_hdf5_file::{Attribute, Chunk, Dataset, Datatype, File, Id, Number, Storage};
 
 /// Coordinates that are longer than this, in bytes, are not repeated in every shard.
 const MOST_COORDINATES: u64 = 4 << 20;
@@ -130,7 +130,7 @@ impl Description {
         if start.iter().any(|&n| n > 0) {
             // Where in the whole array this part begins.
             let bytes = start.iter().flat_map(|n| n.to_le_bytes()).collect();
-            let datatype = Datatype::Number(Scalar::I64);
+            let datatype = Datatype::Number(Number::I64);
             let value = Attribute::Values { datatype, shape: Some(vec![start.len() as u64]), bytes };
             file.attribute(id, "drystone_offset", value);
         }
@@ -150,7 +150,7 @@ impl Axis {
             scale(file, id, &self.name, number);
             return id;
         };
-        let datatype = Datatype::Number(coordinate.scalar);
+        let datatype = number_type(coordinate.scalar);
         let dataset = Dataset { datatype, shape: vec![length], fill: None, storage: Storage::Inline(values) };
         let id = file.dataset(root, &self.name, dataset);
         scale(file, id, &self.name, number);
@@ -163,7 +163,7 @@ impl Axis {
 
 /// A dimension that no variable gives values to.
 pub(super) fn dimension(file: &mut File, group: Id, name: &str, length: u64) -> Id {
-    let datatype = Datatype::Number(Scalar::F32);
+    let datatype = Datatype::Number(Number::F32);
     let id = file.dataset(
         group,
         name,
@@ -180,7 +180,7 @@ pub(super) fn scale(file: &mut File, id: Id, name: &str, number: usize) {
         file.attribute(id, "NAME", Attribute::Text(format!("{name}\0")));
     }
     let bytes = (number as i32).to_le_bytes().to_vec();
-    let datatype = Datatype::Number(Scalar::I32);
+    let datatype = Datatype::Number(Number::I32);
     file.attribute(id, "_Netcdf4Dimid", Attribute::Values { datatype, shape: None, bytes });
 }
 
@@ -222,13 +222,32 @@ fn serves(variable: &Variable, length: u64) -> Option<Scalar> {
 /// The type of an array's elements; netCDF knows compounds only by a name, and these are the names that it uses.
 pub(super) fn datatype(file: &mut File, group: Id, scalar: Scalar) -> Datatype {
     let (name, part) = match scalar {
-        Scalar::C64 => ("_PFNC_FLOAT_COMPLEX_TYPE", Scalar::F32),
-        Scalar::C128 => ("_PFNC_DOUBLE_COMPLEX_TYPE", Scalar::F64),
-        _ => return Datatype::Number(scalar),
+        Scalar::C64 => ("_PFNC_FLOAT_COMPLEX_TYPE", Number::F32),
+        Scalar::C128 => ("_PFNC_DOUBLE_COMPLEX_TYPE", Number::F64),
+        _ => return number_type(scalar),
     };
     let complex = Datatype::complex(part);
     let size = complex.size();
     Datatype::Named(file.datatype(group, name, complex), size)
+}
+
+/// The type of numbers; a `bool` is a byte without sign, as CF wants it, and a `bfloat16` its bits.
+pub(super) fn number_type(scalar: Scalar) -> Datatype {
+    Datatype::Number(match scalar {
+        Scalar::I8 => Number::I8,
+        Scalar::I16 => Number::I16,
+        Scalar::I32 => Number::I32,
+        Scalar::I64 => Number::I64,
+        Scalar::Bool | Scalar::U8 => Number::U8,
+        Scalar::U16 | Scalar::BF16 => Number::U16,
+        Scalar::U32 => Number::U32,
+        Scalar::U64 => Number::U64,
+        Scalar::F16 => Number::F16,
+        Scalar::F32 => Number::F32,
+        Scalar::F64 => Number::F64,
+        Scalar::C64 => return Datatype::complex(Number::F32),
+        Scalar::C128 => return Datatype::complex(Number::F64),
+    })
 }
 
 /// Attributes of a variable whose elements are stored as `scalar`.
@@ -253,10 +272,10 @@ fn attribute(name: &str, value: &Value, like: Option<Scalar>) -> Option<Attribut
         && let Some(scalar) = like
         && let Some(bytes) = attributes::as_float(value).and_then(|x| as_scalar(scalar, x, value))
     {
-        return Some(Attribute::Values { datatype: Datatype::Number(scalar), shape: None, bytes });
+        return Some(Attribute::Values { datatype: number_type(scalar), shape: None, bytes });
     }
     let one = |scalar: Scalar, bytes: Vec<u8>| Attribute::Values {
-        datatype: Datatype::Number(scalar),
+        datatype: number_type(scalar),
         shape: None,
         bytes,
     };
@@ -279,7 +298,7 @@ fn attribute(name: &str, value: &Value, like: Option<Scalar>) -> Option<Attribut
 
 fn many(scalar: Scalar, bytes: Vec<u8>) -> Attribute {
     let count = bytes.len() as u64 / u64::from(scalar.size().max(1));
-    Attribute::Values { datatype: Datatype::Number(scalar), shape: Some(vec![count]), bytes }
+    Attribute::Values { datatype: number_type(scalar), shape: Some(vec![count]), bytes }
 }
 
 /// A number in the type of the array, if it has it.
@@ -369,7 +388,7 @@ fn elements(array: &TypedArray) -> Attribute {
         }
     };
     match array.shape.is_empty() {
-        true => Attribute::Values { datatype: Datatype::Number(scalar), shape: None, bytes },
+        true => Attribute::Values { datatype: number_type(scalar), shape: None, bytes },
         false => many(scalar, bytes),
     }
 }

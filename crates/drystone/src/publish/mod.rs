@@ -101,7 +101,7 @@ impl Container {
         let axes = Axes { count: cells.len(), names: &names, steps: array.steps };
         let configured = self.inner.configured_access(&array.variable, &axes)?;
         Ok(match configured.as_ref().or(array.access.as_ref()) {
-            Some(access) => layout::declared_mix(access, &array.shape, array.steps),
+            Some(access) => crate::layout::declared_mix(access, &array.shape, array.steps),
             None => match layout::learnt_mix(&self.inner.learnt(array.uid), &array.shape, array.steps) {
                 Some((mix, _)) => mix,
                 None => layout::standard_mix(&array.shape, array.steps),

@@ -14,14 +14,14 @@ use drystone_store::{StoreExt, WholeFile};
 
 use super::convert::{Run, encode, read, stamp_of};
 use super::grid::Box;
-use super::hdf5::{self as said, Description, datatype, offset_of, typed};
+use super::hdf5::{self as said, Description, datatype, number_type, offset_of, typed};
 use super::nodes::Nodes;
 use super::options::{Format, PublishOptions, PublishReport};
 use super::{Published, Target, changes, convert, decide, document};
 use crate::container::Container;
-use crate::hdf5::{self, Attribute, Chunk, Dataset, File, Id, Storage};
 use crate::segment::crc32;
 use crate::{Error, ErrorKind, Result};
+use drystone_hdf5_file::{self as hdf5, Attribute, Chunk, Dataset, File, Id, Storage};
 
 /// A shard object is not longer than this.
 const MOST_SHARD: u64 = 1 << 31;
@@ -351,7 +351,7 @@ fn datatype_once<'n>(
     let mark = match scalar {
         Scalar::C64 => "\0c64",
         Scalar::C128 => "\0c128",
-        _ => return hdf5::Datatype::Number(scalar),
+        _ => return number_type(scalar),
     };
     if let Some(&id) = groups.get(mark) {
         return hdf5::Datatype::Named(id, scalar.size());

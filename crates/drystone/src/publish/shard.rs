@@ -3,9 +3,9 @@
 //! To Zarr the stamp is a gap before the first chunk. It says what the shard was made of, so whether it still holds what it
 //! should is known from its first 40 bytes.
 
-use crate::hdf5::{self, Chunk, File};
 use crate::segment::crc32;
 use crate::{Error, Result};
+use drystone_hdf5_file::{self as hdf5, Chunk, File};
 
 /// Bytes in front of the first chunk.
 pub(crate) const STAMP: usize = 40;

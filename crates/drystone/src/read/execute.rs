@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use drystone_copy::{Dim, StridedCopy};
 use drystone_format::dtype::Leaf;
 use drystone_format::entry::{Encoding, Entry, Piece};
 use drystone_format::layout::Order;
@@ -26,7 +27,6 @@ use drystone_plan::form::Form;
 use drystone_plan::layout;
 use drystone_plan::parts::Part;
 use drystone_plan::read_plan::{ReadPlan, Work};
-use drystone_rules::{Dim, StridedCopy};
 use drystone_store::{Reply, Request};
 use drystone_transform::checks::crc_units;
 use drystone_transform::{Chain, Logical, Scratch};

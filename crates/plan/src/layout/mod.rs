@@ -11,7 +11,6 @@
 
 mod block;
 mod cost;
-mod declared;
 mod device;
 mod even;
 mod learnt;
@@ -26,14 +25,13 @@ pub use block::{
     read_or_decoded, under_way,
 };
 pub use cost::{Cost, Pattern, predict, standard_mix};
-pub use declared::declared_mix;
 pub use device::Device;
 pub use learnt::{PRIOR, kind_of, learnt_mix};
 pub use order::{Order, chunk_order};
 pub use placement::{Placement, Spread};
-pub use profile::{AtDepth, Profile};
+pub use profile::Profile;
 pub use search::{Array, Bounds, choose, choose_as_stored, shard_of};
-pub use settle::{Doubt, LARGE, SMALL, Turns, misfit, settle};
+pub use settle::{AtDepth, Doubt, LARGE, SMALL, Turns, misfit, settle};
 
 use std::fmt;
 

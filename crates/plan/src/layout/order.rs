@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use drystone_rules::RuleError;
-use drystone_rules::curve::{Curve, ranks};
+use drystone_curve::{Curve, TooManyCells, ranks};
 
 /// An order of the cells of a grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,7 +27,7 @@ impl fmt::Display for Order {
 ///
 /// The first `slow` axes go slowest: what is added along them later stands behind what was there before. `TooLarge` for more
 /// than 2^22 chunks.
-pub fn chunk_order(grid: &[u64], slow: usize, order: Order) -> Result<Vec<u32>, RuleError> {
+pub fn chunk_order(grid: &[u64], slow: usize, order: Order) -> Result<Vec<u32>, TooManyCells> {
     let all = ranks(Curve::Hilbert, grid)?;
     let (slow, fast) = grid.split_at(slow.min(grid.len()));
     if order == Order::RowMajor || all.is_empty() {

@@ -9,8 +9,7 @@
 
 use std::fmt;
 
-use drystone_rules::RuleError;
-use drystone_rules::curve::{Curve, ranks};
+use drystone_curve::{Curve, TooManyCells, ranks};
 
 /// How cells are spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,7 +45,7 @@ const BUDGET: u64 = 40_000_000;
 
 impl Placement {
     /// Spreads a grid over so many targets (at least one). `TooLarge` for a curve through more than 2^22 cells.
-    pub fn new(grid: &[u64], targets: u64, spread: Spread) -> Result<Placement, RuleError> {
+    pub fn new(grid: &[u64], targets: u64, spread: Spread) -> Result<Placement, TooManyCells> {
         let (grid, targets) = (grid.iter().map(|&n| n.max(1)).collect::<Vec<u64>>(), targets.max(1));
         let rule = match spread {
             Spread::Hilbert => Rule::Ranks(ranks(Curve::Hilbert, &grid)?),

@@ -2,18 +2,7 @@
 
 use std::fmt;
 
-use super::{Device, Doubt, bytes, misfit};
-
-/// Reads with so many requests under way, as a line: a time per request, and its bytes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct AtDepth {
-    /// Requests under way at a time.
-    pub depth: u32,
-    /// Bytes per second of all requests together, as they grow.
-    pub bandwidth: f64,
-    /// Seconds per request besides its bytes: what one takes, divided by how many are under way.
-    pub request: f64,
-}
+use super::{AtDepth, Device, Doubt, bytes, misfit};
 
 /// What calibration found of a store.
 #[derive(Debug, Clone, PartialEq)]

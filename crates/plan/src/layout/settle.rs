@@ -10,8 +10,6 @@
 
 use std::fmt;
 
-use super::AtDepth;
-
 /// What repeated reads took with so many requests under way: seconds of the wall clock per request, for each turn.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Turns {
@@ -21,6 +19,17 @@ pub struct Turns {
     pub small: Vec<f64>,
     /// Turns of reads of [`LARGE`] bytes.
     pub large: Vec<f64>,
+}
+
+/// Reads with so many requests under way, as a line: a time per request, and its bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AtDepth {
+    /// Requests under way at a time.
+    pub depth: u32,
+    /// Bytes per second of all requests together, as they grow.
+    pub bandwidth: f64,
+    /// Seconds per request besides its bytes: what one takes, divided by how many are under way.
+    pub request: f64,
 }
 
 /// Bytes of the smaller reads.

@@ -1,9 +1,9 @@
 //! Placing listed cells: what a listing takes from a subchunk, and fill values where no block holds a cell.
 
+use drystone_copy::{Dim, ListedCopy};
 use drystone_plan::form::Form;
 use drystone_plan::listing::{Leg, Listing};
 use drystone_plan::read_plan::{Cells, Picks, Work};
-use drystone_rules::{Dim, ListedCopy};
 
 use super::Job;
 use crate::put::rule_error;

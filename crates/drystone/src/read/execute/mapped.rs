@@ -9,8 +9,8 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use drystone_copy::{Abreast, LaneBytes};
 use drystone_plan::read_plan::{ReadPlan, Work};
-use drystone_rules::{Abreast, LaneBytes};
 use drystone_store::Mapped;
 use drystone_transform::checks::crc32c;
 
@@ -201,7 +201,7 @@ impl Job<'_> {
     fn strips(
         &self,
         source: u32,
-        copies: &[(usize, u32, drystone_rules::StridedCopy, usize)],
+        copies: &[(usize, u32, drystone_copy::StridedCopy, usize)],
         window: u64,
         out: &mut Vec<(u32, Strip)>,
     ) {

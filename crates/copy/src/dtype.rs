@@ -1,0 +1,136 @@
+//! Element types, as far as a copy must know them: to convert one into another.
+
+use std::fmt;
+
+/// A kind of number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are those of the Rust types")]
+#[repr(u8)]
+pub enum Kind {
+    U8 = 0,
+    U16 = 1,
+    U32 = 2,
+    U64 = 3,
+    I8 = 4,
+    I16 = 5,
+    I32 = 6,
+    I64 = 7,
+    F32 = 8,
+    F64 = 9,
+    /// IEEE 754 binary16.
+    F16 = 10,
+    /// The upper half of a binary32.
+    BF16 = 11,
+    /// Two `F32`: real and imaginary part.
+    C64 = 12,
+    /// Two `F64`.
+    C128 = 13,
+}
+
+impl Kind {
+    /// Every kind, in the order of its number on the wire.
+    pub const ALL: [Kind; 14] = [
+        Kind::U8,
+        Kind::U16,
+        Kind::U32,
+        Kind::U64,
+        Kind::I8,
+        Kind::I16,
+        Kind::I32,
+        Kind::I64,
+        Kind::F32,
+        Kind::F64,
+        Kind::F16,
+        Kind::BF16,
+        Kind::C64,
+        Kind::C128,
+    ];
+
+    /// Size of one number in bytes.
+    pub fn bytes(self) -> usize {
+        match self {
+            Kind::U8 | Kind::I8 => 1,
+            Kind::U16 | Kind::I16 | Kind::F16 | Kind::BF16 => 2,
+            Kind::U32 | Kind::I32 | Kind::F32 => 4,
+            Kind::U64 | Kind::I64 | Kind::F64 | Kind::C64 => 8,
+            Kind::C128 => 16,
+        }
+    }
+
+    /// Whether every value of this kind has an equal value in `to`.
+    pub fn widens_to(self, to: Kind) -> bool {
+        /// (bits of magnitude, bits of exponent, signed, complex)
+        fn reach(kind: Kind) -> (usize, usize, bool, bool) {
+            match kind {
+                Kind::F16 => (11, 5, true, false),
+                Kind::BF16 => (8, 8, true, false),
+                Kind::F32 => (24, 8, true, false),
+                Kind::F64 => (53, 11, true, false),
+                Kind::C64 => (24, 8, true, true),
+                Kind::C128 => (53, 11, true, true),
+                Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 => (8 * kind.bytes(), 0, false, false),
+                Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => (8 * kind.bytes() - 1, 0, true, false),
+            }
+        }
+        let ((bits, exponent, signed, complex), (to_bits, to_exponent, to_signed, to_complex)) =
+            (reach(self), reach(to));
+        bits <= to_bits && exponent <= to_exponent && (to_signed || !signed) && (to_complex || !complex)
+    }
+}
+
+/// A number as it lies in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Dtype {
+    /// What number it is.
+    pub kind: Kind,
+    /// Whether its most significant byte comes first.
+    pub big_endian: bool,
+}
+
+impl Dtype {
+    /// A number with its least significant byte first.
+    pub const fn little(kind: Kind) -> Self {
+        Dtype { kind, big_endian: false }
+    }
+
+    /// A number with its most significant byte first.
+    pub const fn big(kind: Kind) -> Self {
+        Dtype { kind, big_endian: true }
+    }
+
+    /// Whether the two types give every value the same bytes.
+    pub fn same_bytes(self, other: Dtype) -> bool {
+        self.kind == other.kind && (self.big_endian == other.big_endian || self.kind.bytes() == 1)
+    }
+
+    /// One byte that [`from_byte`](Self::from_byte) takes back.
+    pub fn to_byte(self) -> u8 {
+        self.kind as u8 | u8::from(self.big_endian) << 7
+    }
+
+    /// The type of a byte; `None` if there is none.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        let kind = *Kind::ALL.get(usize::from(byte & 0x7F))?;
+        Some(Dtype { kind, big_endian: byte & 0x80 != 0 })
+    }
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}{}", self.kind, if self.big_endian { " big-endian" } else { "" })
+    }
+}
+
+/// What to do with a value that the destination's type cannot hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Narrowing {
+    /// Refuse, when the rule is compiled, every conversion that could lose something.
+    #[default]
+    Refuse,
+    /// The nearest value that fits: integers stop at their limits, floats round to nearest and
+    /// overflow to infinity, fractions are cut towards zero, NaN becomes the integer 0. Of a complex
+    /// number that becomes a real one, the imaginary part is dropped.
+    Saturate,
+    /// Integers keep their low bits; everything else as [`Saturate`](Narrowing::Saturate).
+    Wrap,
+}

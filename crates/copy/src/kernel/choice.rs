@@ -1,0 +1,316 @@
+//! Which loop suits which copy: decided once per copy, from values alone, so that it can be printed and tested.
+//!
+//! Invariant: every choice is right for every shape that it is made for; [`Choice::of`] decides only how fast a copy is. What was measured
+//! stands beside the loops.
+
+use super::element::Lines;
+use super::foretold;
+use super::plane::{Asked, Kernel};
+use super::processor::{Processor, Sharing};
+use super::stream::{self, LINE};
+use super::strided::{self, LONGEST_ASKED};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::{rows, wide};
+
+/// Where elements of the innermost loop lie in the destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Places {
+    /// One behind the other, every row from a multiple of 16 bytes on.
+    Packed,
+    /// In any other order of which nothing is made use of, mostly one behind the other.
+    Dense,
+    /// With gaps, several in a line.
+    Sharing,
+    /// With gaps, none in a line with a short other; `whole`: each is so many whole lines.
+    Apart { whole: bool },
+}
+
+/// How large a destination is, if the copy is long enough to make use of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Target {
+    /// In a processor's own caches.
+    Cached,
+    /// In the cache that processors share.
+    Shared,
+    /// Larger than is worth caching.
+    Far,
+    /// Larger than the cache that processors share.
+    Memory,
+}
+
+impl Target {
+    /// That of a copy of so many bytes into a buffer of so many.
+    pub(super) fn of(copied: u64, buffer: usize, processor: &Processor) -> Target {
+        let long = stream::AVAILABLE && copied >= stream::FAR_COPY;
+        match long {
+            true if buffer >= stream::FAR_BUFFER.max(processor.uncached) => Target::Memory,
+            true if buffer >= stream::FAR_BUFFER => Target::Far,
+            true if buffer >= stream::UNCACHED_BUFFER => Target::Shared,
+            _ => Target::Cached,
+        }
+    }
+
+    /// Whether stores may go past the caches.
+    pub(super) fn is_far(self) -> bool {
+        self >= Target::Far
+    }
+}
+
+/// Rows of more bytes than this that follow each other go past the caches two at a time.
+const SHORT_ROW: usize = 4 * LINE;
+
+/// What a choice depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// Bytes of an element, at least 1.
+    pub(super) elem: usize,
+    /// Bytes from one element of the innermost loop to the next in the source, in either direction.
+    pub(super) reach: usize,
+    /// The same in the destination.
+    pub(super) apart: usize,
+    pub(super) places: Places,
+    /// Whether the source is likely to be in a processor's own cache.
+    pub(super) near: bool,
+    pub(super) target: Target,
+}
+
+/// A loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// Short elements by registers of 64 bytes.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Windows(wide::Windowed),
+    /// Rows of some lines by such registers.
+    Rows(Asked),
+    /// The same where they follow each other, past the caches, two abreast.
+    RowsPast,
+    /// One element after the other.
+    Plain,
+    /// Rows of some lines by moves of 16 bytes, asked for ahead.
+    Lines { near: bool },
+    /// Elements of 16 bytes by a loop with one load.
+    OneLoad,
+    /// The same to where they follow each other in a cache, by a loop with one load or two that asks for their lines.
+    Stepping,
+    /// Lines that elements share asked for ahead.
+    Sharing,
+    /// All lines to be written asked for ahead.
+    Owning,
+    /// Whole lines past the caches, those that runs begin and end inside of asked for ahead.
+    Ending,
+    /// Past the caches, runs of the source asked for ahead.
+    Asking { packed: bool },
+    /// Past the caches, 4 or 8 bytes gathered into 16.
+    PackedElements,
+    /// Past the caches, multiples of 16 bytes.
+    Packed,
+    /// Past the caches, whole lines of each run.
+    Streamed,
+}
+
+impl Choice {
+    /// The loop for a shape that registers of 64 bytes with windows do not suit.
+    pub(super) fn of(shape: &Shape, processor: &Processor) -> Choice {
+        let Shape { places, target, .. } = *shape;
+        match places {
+            Places::Apart { whole: true } if target.is_far() => Choice::Streamed,
+            Places::Apart { .. } if target.is_far() => shape.apart(target, processor),
+            _ if shape.suits_rows_past(processor) => Choice::RowsPast,
+            _ if shape.suits_rows(processor) => shape.rows(),
+            _ if target.is_far() && shape.suits_one_load(processor) => Choice::OneLoad,
+            _ if !target.is_far() && shape.suits_stepping(processor) => Choice::Stepping,
+            Places::Sharing if target.is_far() && shape.shares(processor) => Choice::Sharing,
+            _ if target.is_far() => shape.past(),
+            Places::Apart { .. } if target == Target::Shared && shape.owns(processor) => Choice::Owning,
+            _ => shape.plain(),
+        }
+    }
+
+    /// The loop itself, for elements of `elem` bytes.
+    pub(super) fn kernel(self, elem: usize) -> Kernel {
+        match self {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Choice::Windows(windowed) => windowed.kernel(),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Choice::Rows(asked) => rows::kernel(asked),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Choice::RowsPast => rows::past_kernel(),
+            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+            Choice::Rows(_) | Choice::RowsPast => strided::plain_kernel(elem),
+            Choice::Plain => strided::plain_kernel(elem),
+            Choice::Lines { near } => strided::lines_kernel(near),
+            Choice::OneLoad => foretold::rolled_kernel(),
+            Choice::Stepping => foretold::run_stepping,
+            Choice::Sharing => strided::sharing_kernel(elem),
+            Choice::Owning => strided::owning_kernel(elem),
+            Choice::Ending => strided::run_ending,
+            Choice::Asking { packed } => strided::asking_kernel(packed),
+            Choice::PackedElements => strided::packed_elements_kernel(elem),
+            Choice::Packed => strided::packed_kernel(),
+            Choice::Streamed => strided::streamed_kernel(),
+        }
+    }
+}
+
+impl Shape {
+    /// Elements that lie apart in a far destination.
+    fn apart(&self, target: Target, processor: &Processor) -> Choice {
+        match self.elem {
+            _ if self.elem <= 16 && !processor.asks_owned => Choice::Plain,
+            ..=LONGEST_ASKED if target == Target::Far => Choice::Owning,
+            long if long >= processor.ends_from => Choice::Ending,
+            _ => Choice::Owning,
+        }
+    }
+
+    /// Whether rows move by registers of 64 bytes on processors that move rows so: in the cache unless they are short and near; out of
+    /// memory where what the processor fetches in vain weighs more than what stores past the caches save.
+    fn suits_rows(&self, processor: &Processor) -> bool {
+        let far = self.target.is_far();
+        let shortest = if self.near && !far { 3 * LINE } else { 2 * LINE };
+        let wasteful = self.elem <= SHORT_ROW && self.dense() && self.reach >= 3 * self.elem;
+        processor.rows_in_registers && self.elem >= shortest && (!far || wasteful)
+    }
+
+    /// Whether rows of some lines that follow each other move past the caches, two and two of them abreast.
+    fn suits_rows_past(&self, processor: &Processor) -> bool {
+        processor.rows_in_registers
+            && self.target.is_far()
+            && self.dense()
+            && (SHORT_ROW + 1..=LONGEST_ASKED).contains(&self.elem)
+    }
+
+    /// Rows by registers, or by `memcpy` if they are long.
+    fn rows(&self) -> Choice {
+        match self.target.is_far() {
+            true => Choice::Rows(Asked::IntoMemory),
+            false if self.elem > Lines::LONGEST => Choice::Plain,
+            false if self.near => Choice::Rows(Asked::Not),
+            false => Choice::Rows(Asked::IntoCache),
+        }
+    }
+
+    /// Elements that do not lie apart in a far destination.
+    fn past(&self) -> Choice {
+        let Shape { elem, reach, .. } = *self;
+        let packed = self.places == Places::Packed;
+        let sixteens = elem.is_multiple_of(16);
+        let asks = reach >= elem + LINE && (2 * LINE..=LONGEST_ASKED).contains(&elem);
+        match elem {
+            // Reading is most of the work, and stores past the caches hold it up: plain ones are 1.1 to 1.4 times as fast with elements
+            // of 16 to 256 bytes at 5 to 8 times as many.
+            ..=256 if self.sparse() => self.plain(),
+            _ if asks => Choice::Asking { packed: packed && sixteens },
+            4 | 8 if packed => Choice::PackedElements,
+            _ if packed && sixteens => Choice::Packed,
+            _ if elem >= 2 * LINE => Choice::Streamed,
+            _ => self.plain(),
+        }
+    }
+
+    /// Elements of whose destination nothing is made use of.
+    fn plain(&self) -> Choice {
+        match self.elem {
+            128..=Lines::LONGEST => Choice::Lines { near: self.near },
+            _ => Choice::Plain,
+        }
+    }
+
+    fn dense(&self) -> bool {
+        matches!(self.places, Places::Packed | Places::Dense)
+    }
+
+    /// Whether elements come one by one from lines of which the processor foretells those of one load best.
+    fn suits_one_load(&self, processor: &Processor) -> bool {
+        self.elem == 16 && self.reach >= 2 * LINE && processor.foretells_one_load
+    }
+
+    /// Whether elements that come from two lines apart and more follow each other in the destination, by a loop of few loads.
+    fn suits_stepping(&self, processor: &Processor) -> bool {
+        self.elem == 16 && self.dense() && self.reach >= 2 * LINE && processor.gathers_stepping
+    }
+
+    /// Whether the lines of elements that lie apart are asked for in a cache that processors share.
+    fn owns(&self, processor: &Processor) -> bool {
+        self.elem <= LONGEST_ASKED && (self.elem > 16 || processor.owns(self.elem, self.apart))
+    }
+
+    /// Whether elements that share lines are of those of which these are asked for.
+    fn shares(&self, processor: &Processor) -> bool {
+        let Sharing { elements, apart, in_cache, .. } = processor.sharing;
+        let far = in_cache || self.target == Target::Memory;
+        far && (elements.0..=elements.1).contains(&self.elem) && self.apart <= apart
+    }
+
+    /// Whether most of what is read besides elements is in vain: at most one byte of five is wanted, or one short element of two lines.
+    fn sparse(&self) -> bool {
+        self.reach >= 5 * self.elem || self.elem < LINE && self.reach >= 2 * LINE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(amd: bool, shape: &Shape) -> String {
+        format!("{:?}", Choice::of(shape, &Processor::new(amd, 32 << 20, true)))
+    }
+
+    #[test]
+    fn the_loop_follows_from_the_shape_and_the_processor() {
+        use Places::{Dense, Packed, Sharing};
+        use Target::{Cached, Far, Memory, Shared};
+        let apart = Places::Apart { whole: false };
+        let whole = Places::Apart { whole: true };
+        for ((elem, reach, apart), places, near, target, amd, other) in [
+            ((8, 64, 8), Dense, true, Cached, "Plain", "Plain"),
+            ((8, 8, 128), apart, true, Shared, "Owning", "Owning"),
+            ((8, 8, 256), apart, true, Shared, "Plain", "Owning"),
+            ((16, 16, 128), apart, true, Shared, "Plain", "Owning"),
+            ((8, 8, 64), apart, false, Far, "Plain", "Owning"),
+            ((16, 16, 512), apart, false, Memory, "Plain", "Owning"),
+            ((8, 8, 16), Sharing, false, Far, "Plain", "Sharing"),
+            ((4, 4, 24), Sharing, false, Far, "Plain", "Sharing"),
+            ((4, 4, 24), Sharing, false, Memory, "Sharing", "Sharing"),
+            ((2, 2, 16), Sharing, false, Memory, "Sharing", "Plain"),
+            ((4, 4, 32), Sharing, false, Memory, "Plain", "Sharing"),
+            ((4, 4, 32), Sharing, false, Shared, "Plain", "Plain"),
+            ((8, 24, 8), Packed, false, Far, "PackedElements", "PackedElements"),
+            ((16, 112, 16), Dense, true, Cached, "Plain", "Plain"),
+            ((16, 128, 16), Dense, true, Cached, "Stepping", "Plain"),
+            ((16, 4096, 16), Packed, false, Shared, "Stepping", "Plain"),
+            ((16, 128, 16), Dense, false, Far, "Plain", "OneLoad"),
+            ((48, 96, 48), Packed, false, Memory, "Packed", "Packed"),
+            ((128, 256, 128), Dense, true, Cached, "Lines { near: true }", "Lines { near: true }"),
+            ((256, 512, 256), Dense, true, Cached, "Rows(Not)", "Lines { near: true }"),
+            ((256, 512, 256), Dense, false, Cached, "Rows(IntoCache)", "Lines { near: false }"),
+            ((256, 512, 256), Packed, false, Far, "Asking { packed: true }", "Asking { packed: true }"),
+            ((256, 768, 256), Packed, false, Far, "Rows(IntoMemory)", "Asking { packed: true }"),
+            ((256, 2048, 256), Dense, false, Far, "Rows(IntoMemory)", "Lines { near: false }"),
+            ((272, 544, 272), Dense, false, Far, "RowsPast", "Asking { packed: false }"),
+            ((1024, 2048, 1024), Packed, false, Far, "RowsPast", "Asking { packed: true }"),
+            ((4096, 8192, 4096), Dense, false, Memory, "RowsPast", "Asking { packed: false }"),
+            ((8192, 16384, 8192), Packed, false, Far, "Packed", "Packed"),
+            ((256, 256, 256), Dense, false, Far, "Streamed", "Streamed"),
+            ((256, 256, 512), apart, false, Far, "Owning", "Owning"),
+            ((128, 128, 256), apart, false, Memory, "Ending", "Owning"),
+            ((256, 256, 512), apart, false, Memory, "Ending", "Ending"),
+            ((256, 256, 512), whole, false, Far, "Streamed", "Streamed"),
+            ((4096, 4096, 8192), apart, true, Shared, "Plain", "Owning"),
+            ((4096, 4096, 8192), apart, true, Cached, "Plain", "Plain"),
+            ((8192, 8192, 16384), apart, false, Far, "Ending", "Ending"),
+        ] {
+            let shape = Shape { elem, reach, apart, places, near, target };
+            let found = [true, false].map(|maker| chosen(maker, &shape));
+            assert_eq!(found, [amd, other], "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn a_target_is_as_far_as_its_size_and_that_of_the_copy() {
+        let processor = Processor::new(false, 32 << 20, false);
+        let targets = [1 << 10, 1 << 20, 4 << 20, 16 << 20].map(|len| Target::of(1 << 20, len, &processor));
+        assert_eq!(targets, [Target::Cached, Target::Shared, Target::Far, Target::Memory]);
+        assert_eq!(Target::of(1 << 10, 1 << 30, &processor), Target::Cached);
+    }
+}

@@ -1,0 +1,282 @@
+//! HDF5 files, written: the metadata that makes bytes which are laid down already an HDF5 (and netCDF-4) file.
+//!
+//! The caller lays the chunks down, wherever it wants. Then it asks for the metadata ([`File::metadata`]), which goes behind
+//! them, and for the superblock ([`superblock`]), which goes in front. Only structures that every reader since HDF5 1.8 knows
+//! are used: superblock 2, object headers 2, links and attributes inside of them, version 1 B-trees for chunks, global heaps.
+//!
+//! Invariants
+//! - addresses are relative to the superblock, sizes and addresses have 8 bytes;
+//! - how long a structure is does not depend on the addresses in it: places are given first, then all is written;
+//! - nothing here reads a file.
+
+mod checksum;
+mod datatype;
+mod error;
+mod heap;
+mod message;
+mod number;
+mod object;
+mod tree;
+
+pub use datatype::{Datatype, Member};
+pub use error::{Error, Result};
+pub use number::Number;
+
+use heap::Heap;
+
+/// Bytes of the superblock.
+pub const SUPERBLOCK: u64 = 48;
+/// The address that means none.
+const UNDEFINED: u64 = u64::MAX;
+/// What a message of an object header may hold.
+const MOST_MESSAGE: usize = 65_000;
+
+/// Number of an object in its file; the root group is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Id(usize);
+
+/// The objects of a file, in the order in which they are added.
+#[derive(Debug, Default)]
+pub struct File {
+    objects: Vec<Object>,
+}
+
+#[derive(Debug)]
+struct Object {
+    kind: Kind,
+    attributes: Vec<(String, Attribute)>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Group(Vec<(String, Id)>),
+    Type(Datatype),
+    Dataset(Dataset),
+}
+
+/// An array.
+#[derive(Debug, Clone)]
+pub struct Dataset {
+    /// Of its elements.
+    pub datatype: Datatype,
+    /// Its extents.
+    pub shape: Vec<u64>,
+    /// What cells without storage read as, as one element's bytes.
+    pub fill: Option<Vec<u8>>,
+    /// Where its values are.
+    pub storage: Storage,
+}
+
+/// Where the values of an array are.
+#[derive(Debug, Clone)]
+pub enum Storage {
+    /// Nowhere: all cells are the fill value.
+    Nothing,
+    /// In the metadata, dense in row-major order.
+    Inline(Vec<u8>),
+    /// In chunks that are laid down already.
+    Chunked {
+        /// Extents of a chunk.
+        chunk: Vec<u64>,
+        /// What encoded them, in the order of encoding.
+        filters: Vec<Filter>,
+        /// Those that are there, in any order.
+        chunks: Vec<Chunk>,
+    },
+}
+
+/// One chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// Its first cell.
+    pub offset: Vec<u64>,
+    /// Relative to the superblock.
+    pub address: u64,
+    /// Bytes as stored.
+    pub len: u64,
+}
+
+/// A registered filter with its parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filter {
+    /// Its registered number.
+    pub id: u16,
+    /// For those that are not HDF5's own.
+    pub name: &'static str,
+    /// Its parameters.
+    pub values: Vec<u32>,
+}
+
+/// A value beside an object.
+#[derive(Debug, Clone)]
+pub enum Attribute {
+    /// Dense elements; without a shape one value.
+    Values {
+        /// Of its elements.
+        datatype: Datatype,
+        /// Its extents.
+        shape: Option<Vec<u64>>,
+        /// Its elements, dense in row-major order.
+        bytes: Vec<u8>,
+    },
+    /// One text of fixed length, as netCDF writes its characters.
+    Text(String),
+    /// Texts of any length.
+    Texts(Vec<String>),
+    /// Per axis the objects that say what it is: `DIMENSION_LIST`.
+    Axes(Vec<Vec<Id>>),
+    /// Who refers to this axis, and with which of his axes: `REFERENCE_LIST`.
+    References(Vec<(Id, u32)>),
+}
+
+/// Metadata of a file, ready to be laid down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metadata {
+    /// Laid down at the address that was given.
+    pub bytes: Vec<u8>,
+    /// Where the root group is, relative to the superblock.
+    pub root: u64,
+}
+
+/// Where the parts of one object are; zero until known.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    header: u64,
+    /// Of the inline values, or of the chunk tree.
+    data: u64,
+}
+
+impl File {
+    /// A file with an empty root.
+    pub fn new() -> Self {
+        let mut file = File::default();
+        file.add(Kind::Group(Vec::new()));
+        file
+    }
+
+    /// The root group.
+    pub fn root(&self) -> Id {
+        Id(0)
+    }
+
+    fn add(&mut self, kind: Kind) -> Id {
+        self.objects.push(Object { kind, attributes: Vec::new() });
+        Id(self.objects.len() - 1)
+    }
+
+    fn link(&mut self, group: Id, name: &str, id: Id) {
+        if let Kind::Group(links) = &mut self.objects[group.0].kind {
+            links.push((name.to_owned(), id));
+        }
+    }
+
+    /// A group in a group.
+    pub fn group(&mut self, inside: Id, name: &str) -> Id {
+        let id = self.add(Kind::Group(Vec::new()));
+        self.link(inside, name, id);
+        id
+    }
+
+    /// A datatype with a name, which datasets refer to by [`Datatype::Named`]: netCDF knows compounds only so.
+    pub fn datatype(&mut self, inside: Id, name: &str, datatype: Datatype) -> Id {
+        let id = self.add(Kind::Type(datatype));
+        self.link(inside, name, id);
+        id
+    }
+
+    /// An array in a group.
+    pub fn dataset(&mut self, inside: Id, name: &str, dataset: Dataset) -> Id {
+        let id = self.add(Kind::Dataset(dataset));
+        self.link(inside, name, id);
+        id
+    }
+
+    /// Sets an attribute; a former one of the name is replaced.
+    pub fn attribute(&mut self, of: Id, name: &str, value: Attribute) {
+        let all = &mut self.objects[of.0].attributes;
+        all.retain(|(known, _)| known != name);
+        all.push((name.to_owned(), value));
+    }
+
+    /// Whether an object has an attribute of that name.
+    pub fn has_attribute(&self, of: Id, name: &str) -> bool {
+        self.objects[of.0].attributes.iter().any(|(known, _)| known == name)
+    }
+
+    /// The metadata, which will begin at an address, a multiple of 8. An error if an attribute or a chunk is too large.
+    pub fn metadata(&self, address: u64) -> Result<Metadata> {
+        let mut places = vec![Place::default(); self.objects.len()];
+        let mut heap = Heap::new();
+        let mut at = address;
+        for (number, object) in self.objects.iter().enumerate() {
+            places[number].data = at;
+            at += padded(self.data(object, at)?.len() as u64);
+            places[number].header = at;
+            at += padded(self.header(object, Place::default(), &places, &mut heap)?.len() as u64);
+        }
+        heap.begin(at);
+        let mut bytes = Vec::with_capacity((at - address) as usize);
+        for (object, place) in self.objects.iter().zip(&places) {
+            for part in [self.data(object, place.data)?, self.header(object, *place, &places, &mut heap)?] {
+                bytes.extend_from_slice(&part);
+                bytes.resize(padded(bytes.len() as u64) as usize, 0);
+            }
+        }
+        bytes.extend_from_slice(&heap.bytes());
+        Ok(Metadata { bytes, root: places[0].header })
+    }
+
+    /// Inline values or the chunk tree, at an address.
+    fn data(&self, object: &Object, address: u64) -> Result<Vec<u8>> {
+        match &object.kind {
+            Kind::Dataset(Dataset { storage: Storage::Inline(bytes), .. }) => Ok(bytes.clone()),
+            Kind::Dataset(Dataset { storage: Storage::Chunked { chunk, chunks, .. }, .. }) => {
+                tree::encode(chunk, chunks, address)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn header(&self, object: &Object, own: Place, places: &[Place], heap: &mut Heap) -> Result<Vec<u8>> {
+        let mut messages = Vec::new();
+        match &object.kind {
+            Kind::Group(links) => {
+                message::group(links.len(), &mut messages);
+                for (order, (name, id)) in links.iter().enumerate() {
+                    messages.push(message::link(name, order as u64, places[id.0].header));
+                }
+            }
+            Kind::Type(datatype) => messages.push(message::datatype(datatype, places)),
+            Kind::Dataset(dataset) => message::dataset(dataset, own.data, places, &mut messages),
+        }
+        message::attribute_info(object.attributes.len(), &mut messages);
+        for (name, value) in &object.attributes {
+            let body = message::attribute(name, value, places, heap);
+            if body.body.len() > MOST_MESSAGE {
+                return Err(Error::AttributeTooLarge { name: name.clone(), len: body.body.len() });
+            }
+            messages.push(body);
+        }
+        Ok(object::header(&messages))
+    }
+}
+
+/// Up to a multiple of 8.
+pub fn padded(len: u64) -> u64 {
+    len.div_ceil(8) * 8
+}
+
+/// The superblock at `base` of a file of `len` bytes in all.
+pub fn superblock(base: u64, root: u64, len: u64) -> [u8; SUPERBLOCK as usize] {
+    let mut out = Vec::with_capacity(SUPERBLOCK as usize);
+    out.extend_from_slice(b"\x89HDF\r\n\x1a\n");
+    out.extend_from_slice(&[2, 8, 8, 0]);
+    for address in [base, UNDEFINED, len, root] {
+        out.extend_from_slice(&address.to_le_bytes());
+    }
+    let check = checksum::lookup3(&out);
+    out.extend_from_slice(&check.to_le_bytes());
+    let mut whole = [0; SUPERBLOCK as usize];
+    whole.copy_from_slice(&out);
+    whole
+}

@@ -1,0 +1,333 @@
+//! A chain of codecs, and the stored form of a subchunk (docs/transforms.md).
+//!
+//! An empty chain is identity: the stored bytes are the data, nothing more.
+//! Any other chain puts one byte in front: format version and mode. Data that
+//! the codecs would enlarge is stored raw behind that byte, so a stored
+//! subchunk is never more than one byte longer than its data, and its parts
+//! stay readable by themselves; unless the codec is one that may grow.
+
+mod parts;
+
+use std::sync::Arc;
+
+use crate::builtin;
+use crate::scratch::set_len_reusing;
+use crate::text::{CodecSpec, ListItem};
+use crate::{Codec, Front, Logical, MAX_DECODED_LEN, MAX_META_LEN, Scratch, TransformError};
+
+const MAX_CODECS: usize = 8;
+const VERSION: u8 = 1;
+/// First byte of a subchunk whose data follows as it is.
+const RAW: u8 = VERSION << 4;
+/// First byte of a subchunk that every codec of the chain encoded; no single flipped bit makes it [`RAW`].
+const CODED: u8 = VERSION << 4 | 0xF;
+const HEADER_LEN: u64 = 1;
+/// Shorter data is read whole anyway: a form that is longer than it is of no use.
+const MAY_GROW: usize = 4 << 10;
+
+/// Codecs applied one after the other when encoding, and backwards when decoding.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    codecs: Vec<Arc<dyn Codec>>,
+}
+
+impl Chain {
+    /// Of what a chain that is not identity stored, the bytes that its codecs made; `None` if the data was stored as it is, because they
+    /// would have made it longer.
+    pub fn coded_bytes(stored: &[u8]) -> Option<&[u8]> {
+        stored.split_first().filter(|(head, _)| **head == CODED).map(|(_, bytes)| bytes)
+    }
+
+    /// The chain that stores data as it is.
+    pub fn identity() -> Chain {
+        Chain { codecs: Vec::new() }
+    }
+
+    /// Reads transform text, such as `zstd:3` or `shuffle,zstd:1`. Empty text, `none` and `identity` are identity.
+    pub fn parse(text: &str) -> Result<Chain, TransformError> {
+        Chain::from_specs(&CodecSpec::parse_all(text)?)
+    }
+
+    /// Reads a transform given as a list of texts and Zarr codec objects.
+    pub fn parse_list(items: &[ListItem]) -> Result<Chain, TransformError> {
+        let mut specs = Vec::new();
+        for item in items {
+            match item {
+                ListItem::Text(text) => specs.extend(CodecSpec::parse_all(text)?),
+                ListItem::Object { name, configuration } => {
+                    specs.push(CodecSpec::from_zarr(name, configuration)?)
+                }
+            }
+        }
+        Chain::from_specs(&specs)
+    }
+
+    /// A chain of codecs that need not be built in; at most eight.
+    pub fn from_codecs(codecs: Vec<Arc<dyn Codec>>) -> Result<Chain, TransformError> {
+        if codecs.len() > MAX_CODECS {
+            let problem = format!("a chain of {} codecs, at most {MAX_CODECS} are allowed", codecs.len());
+            return Err(TransformError::InvalidArgument(problem));
+        }
+        Ok(Chain { codecs })
+    }
+
+    fn from_specs(specs: &[CodecSpec]) -> Result<Chain, TransformError> {
+        let mut codecs = Vec::new();
+        for spec in specs {
+            codecs.extend(builtin::find(spec)?);
+        }
+        Chain::from_codecs(codecs)
+    }
+
+    /// The text to record with the data: [`Chain::parse`] makes the same chain of it.
+    pub fn canonical(&self) -> String {
+        if self.is_identity() {
+            return "identity".into();
+        }
+        self.codecs.iter().map(|codec| codec.spec().to_string()).collect::<Vec<_>>().join(",")
+    }
+
+    /// The codecs as text has them, in order; nothing for identity.
+    pub(crate) fn specs(&self) -> impl Iterator<Item = CodecSpec> {
+        self.codecs.iter().map(|codec| codec.spec())
+    }
+
+    /// Whether the stored bytes are the data, so that a caller may pass them on without a copy.
+    pub fn is_identity(&self) -> bool {
+        self.codecs.is_empty()
+    }
+
+    /// Whether what is read back may differ from what was written, within the bound of a codec that rounds.
+    pub fn is_lossy(&self) -> bool {
+        self.codecs.iter().any(|codec| codec.is_lossy())
+    }
+
+    /// Whether every codec takes data of this kind; the error names the one that does not, and what to use.
+    pub fn check_takes(&self, logical: &Logical) -> Result<(), TransformError> {
+        self.encode(&[], logical, &mut Vec::new(), &mut Scratch::new())
+    }
+
+    /// Longest stored form of `len` bytes.
+    pub fn max_encoded_len(&self, len: usize) -> usize {
+        let body = if len >= MAY_GROW && self.may_grow() {
+            let lengths = 4 * (self.codecs.len() - 1);
+            let all = self.codecs.iter().fold(len, |len, codec| codec.max_encoded_len(len));
+            all.saturating_add(lengths).max(len)
+        } else {
+            len
+        };
+        body.saturating_add(if self.is_identity() { 0 } else { HEADER_LEN as usize })
+    }
+
+    /// Whether what is longer than the data is kept: every codec reads parts, and one of them is worth it.
+    fn may_grow(&self) -> bool {
+        let growing = |codec: &Arc<dyn Codec>| codec.transparent().is_some_and(|parts| parts.may_grow());
+        self.all_read_parts() && self.codecs.iter().filter(|codec| growing(codec)).count() == 1
+    }
+
+    /// Whether a part, or less than full precision, of some subchunks can be read without the whole.
+    pub fn reads_parts(&self) -> bool {
+        self.is_identity() || self.all_read_parts()
+    }
+
+    fn all_read_parts(&self) -> bool {
+        !self.is_identity() && self.codecs.iter().all(|codec| codec.transparent().is_some())
+    }
+
+    /// The metadata that stands at the head of a stored subchunk itself: of one codec, and of data stored raw. That of several
+    /// codecs only [`Chain::encode_keeping`] can give; here it is empty, as for what can only be read whole.
+    pub fn meta<'a>(&self, stored: &'a [u8]) -> &'a [u8] {
+        let len = match (stored.split_first(), self.codecs.as_slice()) {
+            (Some((&RAW, _)), [_, ..]) => HEADER_LEN as usize,
+            (Some((&CODED, encoded)), [only]) => only
+                .transparent()
+                .map_or(0, |parts| parts.meta_len(encoded).saturating_add(HEADER_LEN as usize)),
+            _ => 0,
+        };
+        if len > MAX_META_LEN { &[] } else { stored.get(..len).unwrap_or_default() }
+    }
+
+    /// The beginning of a stored subchunk of `decoded_len` bytes that gives all of it to less than full precision, if a chain of one
+    /// codec has one. It begins with what [`Chain::meta`] gives, and may stand for it.
+    pub fn front(&self, stored: &[u8], decoded_len: usize) -> Option<Front> {
+        let (Some((&CODED, encoded)), [only]) = (stored.split_first(), self.codecs.as_slice()) else {
+            return None;
+        };
+        let front = only.transparent()?.front(encoded, decoded_len)?;
+        Some(Front { len: front.len.saturating_add(HEADER_LEN as usize), ..front })
+    }
+
+    /// Appends the stored form of one subchunk to `out`; on an error `out` is as it was.
+    pub fn encode(
+        &self,
+        data: &[u8],
+        logical: &Logical,
+        out: &mut Vec<u8>,
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        self.encode_keeping(data, logical, out, &mut Vec::new(), scratch)
+    }
+
+    /// The same; `meta` becomes the metadata of the subchunk: what is worth keeping beside it, since it lets
+    /// [`Chain::plan_read`] ask for a part. It is empty where only the whole can be read, and for identity, which needs none.
+    pub fn encode_keeping(
+        &self,
+        data: &[u8],
+        logical: &Logical,
+        out: &mut Vec<u8>,
+        meta: &mut Vec<u8>,
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        check_len(data.len())?;
+        meta.clear();
+        if self.is_identity() {
+            out.extend_from_slice(data);
+            return Ok(());
+        }
+        let start = out.len();
+        let mut stages = std::mem::take(&mut scratch.stages);
+        let result = self.encode_stages(data, logical, (&mut *out, &mut *meta), &mut stages, scratch);
+        scratch.stages = stages;
+        if result.is_err() || out.len() - start > self.max_encoded_len(data.len()) {
+            out.truncate(start);
+        }
+        result?;
+        if out.len() == start {
+            out.push(RAW);
+            out.extend_from_slice(data);
+            meta.clear();
+            meta.push(RAW);
+        } else if meta.len() > MAX_META_LEN {
+            meta.clear();
+        }
+        Ok(())
+    }
+
+    fn encode_stages(
+        &self,
+        data: &[u8],
+        logical: &Logical,
+        (out, meta): (&mut Vec<u8>, &mut Vec<u8>),
+        stages: &mut [Vec<u8>; 2],
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        let [from, to] = stages;
+        let Some((last, before)) = self.codecs.split_last() else { return Ok(()) };
+        let mut heads = self.all_read_parts().then(|| parts::Heads::new(before.len()));
+        out.push(CODED);
+        scratch.alike = None;
+        for (i, codec) in before.iter().enumerate() {
+            to.clear();
+            codec.encode(if i == 0 { data } else { from }, logical, to, scratch)?;
+            scratch.alike = codec.alike(to.len(), logical);
+            let len = u32::try_from(to.len()).map_err(|_| TransformError::TooLarge { len: to.len() })?;
+            out.extend_from_slice(&len.to_le_bytes());
+            if let Some(heads) = &mut heads {
+                heads.stage(codec.as_ref(), to, meta);
+            }
+            std::mem::swap(from, to);
+        }
+        let start = out.len();
+        let encoded = last.encode(if before.is_empty() { data } else { from }, logical, out, scratch);
+        scratch.alike = None;
+        encoded?;
+        if let Some(heads) = heads {
+            heads.last(last.as_ref(), out, start, meta);
+        }
+        Ok(())
+    }
+
+    /// Decodes one whole stored subchunk into `out`, whose length is the exact decoded size.
+    ///
+    /// On an error the content of `out` is unspecified.
+    pub fn decode(
+        &self,
+        stored: &[u8],
+        logical: &Logical,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        check_len(out.len())?;
+        if self.is_identity() {
+            return copy_exact(stored, out, 0);
+        }
+        if stored.len() > self.max_encoded_len(out.len()) {
+            let what = format!("{} bytes stored for {} decoded ones", stored.len(), out.len());
+            return Err(TransformError::corrupt(what, 0));
+        }
+        let Some((&mode, body)) = stored.split_first() else {
+            return Err(TransformError::corrupt("nothing stored, expected at least the mode byte", 0));
+        };
+        match mode {
+            RAW => copy_exact(body, out, HEADER_LEN),
+            CODED => {
+                let mut stages = std::mem::take(&mut scratch.stages);
+                let result = self.decode_stages(body, logical, out, &mut stages, scratch);
+                scratch.stages = stages;
+                result
+            }
+            _ if mode >> 4 > VERSION => {
+                Err(TransformError::Unsupported { what: format!("subchunk version {}", mode >> 4) })
+            }
+            _ => Err(TransformError::corrupt(format!("unknown mode byte {mode:#04x}"), 0)),
+        }
+    }
+
+    fn decode_stages(
+        &self,
+        body: &[u8],
+        logical: &Logical,
+        out: &mut [u8],
+        stages: &mut [Vec<u8>; 2],
+        scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        let [from, to] = stages;
+        let Some((first, after)) = self.codecs.split_first() else { return Ok(()) };
+        // lens[i] is the length after codec i; each is bounded by what codec i can make of the one before.
+        let mut lens = [0usize; MAX_CODECS];
+        let mut rest = body;
+        let mut bound = out.len();
+        for (i, codec) in self.codecs.iter().enumerate() {
+            let at = HEADER_LEN + 4 * i as u64;
+            bound = codec.max_encoded_len(bound);
+            let len = if i == after.len() {
+                rest.len()
+            } else {
+                let (head, tail) = rest
+                    .split_first_chunk::<4>()
+                    .ok_or_else(|| TransformError::corrupt("ends within the stage lengths", at))?;
+                rest = tail;
+                u32::from_le_bytes(*head) as usize
+            };
+            if len > bound {
+                let what = format!("{len} bytes after codec {i}, at most {bound} are possible");
+                return Err(TransformError::corrupt(what, at));
+            }
+            if let Some(kept) = lens.get_mut(i) {
+                *kept = len;
+            }
+            bound = len;
+        }
+        let mut encoded = rest;
+        for (codec, &len) in after.iter().zip(&lens).rev() {
+            set_len_reusing(to, len);
+            codec.decode(encoded, logical, to, scratch)?;
+            std::mem::swap(from, to);
+            encoded = from;
+        }
+        first.decode(encoded, logical, out, scratch)
+    }
+}
+
+fn check_len(len: usize) -> Result<(), TransformError> {
+    if len > MAX_DECODED_LEN { Err(TransformError::TooLarge { len }) } else { Ok(()) }
+}
+
+fn copy_exact(from: &[u8], out: &mut [u8], at: u64) -> Result<(), TransformError> {
+    if from.len() != out.len() {
+        let what = format!("{} raw bytes, expected {}", from.len(), out.len());
+        return Err(TransformError::corrupt(what, at));
+    }
+    out.copy_from_slice(from);
+    Ok(())
+}

@@ -1,0 +1,302 @@
+//! ALACRITY: elements sorted into bins by their leading bits, so that those of a range of values are found without a scan.
+//!
+//! A bin holds the elements whose keys begin with the same bits; keys are integers in the order of the values. Per bin there
+//! is the list of positions, and the rest of each key in the same order. The elements between two values are in neighbouring
+//! bins: one range of lists and one of low bytes. Lists and low bytes together are the data, without anything stored twice;
+//! with `data=1` the elements are kept as they are besides, so that boxes are read directly.
+//!
+//! Method: Jenkins et al., "Analytics-driven lossless data compression for rapid in-situ indexing, storing, and querying",
+//! DEXA 2012.
+
+mod head;
+pub(crate) mod lists;
+
+use std::ops::{Range, RangeInclusive};
+
+use crate::stats::class::Class;
+use crate::{
+    Bound, Codec, CodecSpec, Fetched, Found, Indexed, Logical, Param, Pieces, Planned, Scratch, Stored,
+    TransformError, Transparent, Want,
+};
+use head::{Bin, FIXED, Layout, MAX_BINS, MAX_BITS, PER_BIN};
+
+/// The indexing codec.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Alacrity {
+    bits: Option<u32>,
+    data: bool,
+}
+
+impl Alacrity {
+    pub(crate) fn from_params(params: &[Param]) -> Result<Alacrity, TransformError> {
+        let mut codec = Alacrity::default();
+        for param in params {
+            match param.key_and_value() {
+                (None | Some("bits"), Param::Int(bits @ 1..=16)) if codec.bits.is_none() => {
+                    codec.bits = Some(*bits as u32);
+                }
+                (Some("data"), Param::Int(data @ 0..=1)) => codec.data = *data == 1,
+                _ => {
+                    let problem = format!("expected bits, 1 to {MAX_BITS}, and data=0 or 1, found {param}");
+                    return Err(TransformError::bad_parameter("alacrity", problem));
+                }
+            }
+        }
+        Ok(codec)
+    }
+}
+
+#[inline(always)]
+fn load(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte))
+}
+
+impl Codec for Alacrity {
+    fn spec(&self) -> CodecSpec {
+        let named = |key: &str, value: i64| Param::Named(key.into(), Box::new(Param::Int(value)));
+        let mut params: Vec<Param> = self.bits.iter().map(|&bits| named("bits", bits.into())).collect();
+        params.extend(self.data.then(|| named("data", 1)));
+        CodecSpec { name: "alacrity".into(), params }
+    }
+
+    fn max_encoded_len(&self, decoded_len: usize) -> usize {
+        decoded_len.saturating_mul(3).saturating_sub(1)
+    }
+
+    fn encode(
+        &self,
+        data: &[u8],
+        logical: &Logical,
+        out: &mut Vec<u8>,
+        _scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        let width = if matches!(logical.scalar, 1 | 2 | 4 | 8) { logical.scalar } else { 1 };
+        let class = Class::of(logical.kind, width);
+        let (elements, tail) = data.split_at(data.len() / width * width);
+        let count = elements.len() / width;
+        let whole = 8 * width as u32;
+        let most = MAX_BITS.min(whole);
+        let mut counts = vec![0u32; 1 << most];
+        for element in elements.chunks_exact(width) {
+            counts[(class.key(load(element), width) >> (whole - most)) as usize] += 1;
+        }
+        // The most bits that make few enough bins; for few elements fewer, since each bin costs some bytes.
+        let most_bins = (count / 8).clamp(16, MAX_BINS);
+        let mut bits = most;
+        let wished = self.bits.unwrap_or(MAX_BITS).min(most);
+        while bits > wished || counts.iter().filter(|&&n| n > 0).count() > most_bins {
+            counts = counts.chunks_exact(2).map(|pair| pair[0] + pair[1]).collect();
+            bits -= 1;
+        }
+        let mut layout = Layout {
+            width,
+            class,
+            data: self.data,
+            bits,
+            bins: Vec::new(),
+            count: count as u64,
+            tail: tail.len() as u64,
+            lists: 0,
+        };
+        // Where each bin's elements begin among all, in the order of bins.
+        let mut starts = vec![0u32; counts.len()];
+        let mut at = 0;
+        for (number, (&n, start)) in counts.iter().zip(&mut starts).enumerate() {
+            *start = at;
+            at += n;
+            if n > 0 {
+                layout.bins.push(Bin { number: number as u32, count: n, list: 0 });
+            }
+        }
+        let low = layout.low();
+        let mut positions = vec![0u32; count];
+        let mut lows = vec![0u8; count * low];
+        for (i, element) in elements.chunks_exact(width).enumerate() {
+            let key = class.key(load(element), width);
+            let place = &mut starts[(key >> layout.below()) as usize];
+            let to = *place as usize;
+            *place += 1;
+            positions[to] = i as u32;
+            lows[to * low..(to + 1) * low].copy_from_slice(&key.to_le_bytes()[..low]);
+        }
+        let mut lists = Vec::new();
+        let mut rest = positions.as_slice();
+        for bin in &mut layout.bins {
+            let (own, after) = rest.split_at(bin.count as usize);
+            let before = lists.len();
+            lists::pack(own, &mut lists);
+            bin.list = (lists.len() - before) as u32;
+            rest = after;
+        }
+        layout.write(out);
+        out.extend_from_slice(&lists);
+        out.extend_from_slice(&lows);
+        if self.data {
+            out.extend_from_slice(elements);
+        }
+        out.extend_from_slice(tail);
+        Ok(())
+    }
+
+    fn decode(
+        &self,
+        encoded: &[u8],
+        _logical: &Logical,
+        out: &mut [u8],
+        _scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        let layout = Layout::read(encoded, encoded.len() as u64, out.len() as u64)?;
+        let fetched = Fetched::new(vec![(0, encoded)]);
+        if layout.data {
+            out.copy_from_slice(fetched.get(layout.rest()..encoded.len() as u64)?);
+            return Ok(());
+        }
+        rebuild(&layout, &fetched, out)
+    }
+
+    fn transparent(&self) -> Option<&dyn Transparent> {
+        Some(self)
+    }
+}
+
+/// The data from lists and low bytes.
+fn rebuild(layout: &Layout, fetched: &Fetched<'_>, out: &mut [u8]) -> Result<(), TransformError> {
+    let width = layout.width;
+    let (elements, tail) = out.split_at_mut(layout.count as usize * width);
+    // Every position once: as many distinct ones as there are elements.
+    let mut seen = vec![0u64; (layout.count as usize).div_ceil(64)];
+    let mut distinct = 0;
+    visit(layout, fetched, &(0..=u64::MAX >> (64 - 8 * width)), |position, key, _| {
+        let at = position as usize;
+        let (word, bit) = (&mut seen[at / 64], 1u64 << (at % 64));
+        distinct += u64::from(*word & bit == 0);
+        *word |= bit;
+        let bits = layout.class.bits(key, width);
+        elements[at * width..(at + 1) * width].copy_from_slice(&bits.to_le_bytes()[..width]);
+    })?;
+    if distinct != layout.count {
+        return Err(TransformError::corrupt("lists that name a position twice", layout.lists));
+    }
+    tail.copy_from_slice(fetched.get(layout.rest()..layout.rest() + layout.tail)?);
+    Ok(())
+}
+
+/// Gives position and key of every element in the bins that may hold the keys, and whether its bin is inside.
+fn visit(
+    layout: &Layout,
+    fetched: &Fetched<'_>,
+    keys: &RangeInclusive<u64>,
+    mut give: impl FnMut(u32, u64, bool),
+) -> Result<(), TransformError> {
+    let meeting = layout.meeting(keys);
+    let (mut lists, mut lows) = (fetched.get(meeting.lists)?, fetched.get(meeting.lows)?);
+    let (low, below) = (layout.low(), layout.below());
+    let mask = (1u64 << below).wrapping_sub(1);
+    for bin in meeting.bins {
+        let short = || TransformError::corrupt("a bin is longer than its bytes", 0);
+        let (list, after) = lists.split_at_checked(bin.list as usize).ok_or_else(short)?;
+        let (own, rest) = lows.split_at_checked(bin.count as usize * low).ok_or_else(short)?;
+        (lists, lows) = (after, rest);
+        let first = u64::from(bin.number) << below;
+        let inside = keys.contains(&first) && keys.contains(&(first | mask));
+        let mut at = 0;
+        lists::unpack(list, bin.count as usize, layout.count, |position| {
+            let rest = own.get(at..at + low).map_or(0, load) & mask;
+            at += low;
+            give(position, first | rest, inside);
+        })?;
+    }
+    Ok(())
+}
+
+impl Transparent for Alacrity {
+    fn meta_len(&self, encoded: &[u8]) -> usize {
+        let bins = encoded.get(8..FIXED).map_or(0, load) as usize;
+        FIXED.saturating_add(bins.saturating_mul(PER_BIN))
+    }
+
+    fn may_grow(&self) -> bool {
+        true
+    }
+
+    fn indexed(&self) -> Option<&dyn Indexed> {
+        Some(self)
+    }
+
+    fn plan_read(
+        &self,
+        stored: &Stored<'_>,
+        _logical: &Logical,
+        want: &Want<'_>,
+    ) -> Result<Planned, TransformError> {
+        let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
+        let ranges = if layout.data {
+            let at = layout.rest();
+            want.ranges.iter().filter(|r| !r.is_empty()).map(|r| at + r.start..at + r.end).collect()
+        } else {
+            vec![layout.lists..stored.len]
+        };
+        Ok(Planned { ranges, bound: Bound::EXACT })
+    }
+
+    fn decode_part(
+        &self,
+        stored: &Stored<'_>,
+        fetched: &Fetched<'_>,
+        _logical: &Logical,
+        want: &Want<'_>,
+        pieces: &mut Pieces<'_>,
+        _scratch: &mut Scratch,
+    ) -> Result<(), TransformError> {
+        let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
+        if !layout.data {
+            return rebuild(&layout, fetched, pieces.place(0..stored.decoded_len as u64)?);
+        }
+        for range in want.ranges {
+            let bytes = fetched.get(layout.rest() + range.start..layout.rest() + range.end)?;
+            pieces.place(range.clone())?.copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+}
+
+impl Indexed for Alacrity {
+    fn plan_search(
+        &self,
+        stored: &Stored<'_>,
+        logical: &Logical,
+        keys: &RangeInclusive<u64>,
+    ) -> Result<Vec<Range<u64>>, TransformError> {
+        let layout = self.layout_for(stored, logical)?;
+        let meeting = layout.meeting(keys);
+        Ok([meeting.lists, meeting.lows].into_iter().filter(|range| !range.is_empty()).collect())
+    }
+
+    fn search(
+        &self,
+        stored: &Stored<'_>,
+        fetched: &Fetched<'_>,
+        logical: &Logical,
+        keys: &RangeInclusive<u64>,
+        found: &mut Found,
+    ) -> Result<(), TransformError> {
+        let layout = self.layout_for(stored, logical)?;
+        visit(&layout, fetched, keys, |position, key, inside| {
+            if inside || keys.contains(&key) {
+                let bits = layout.class.bits(key, layout.width);
+                found.push(position, &bits.to_le_bytes()[..layout.width]);
+            }
+        })
+    }
+}
+
+impl Alacrity {
+    /// The layout, if the index is of the values that are asked for.
+    fn layout_for(&self, stored: &Stored<'_>, logical: &Logical) -> Result<Layout, TransformError> {
+        let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
+        if layout.width != logical.scalar || layout.class != Class::of(logical.kind, logical.scalar) {
+            return Err(TransformError::corrupt("an index of another kind of number", 1));
+        }
+        Ok(layout)
+    }
+}

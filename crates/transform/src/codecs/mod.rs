@@ -1,0 +1,27 @@
+//! The codecs, one module each, and what several of them share.
+//!
+//! Shared: `columns` (bytes of equal rank side by side), `same_length` (codecs whose output is as long as their input) and
+//! `section` (lists of bytes compressed behind a head).
+
+pub(crate) mod alacrity;
+pub(crate) mod aplod;
+pub(crate) mod bit_round;
+pub(crate) mod bit_shuffle;
+pub(crate) mod blosc;
+pub(crate) mod bzip2;
+pub(crate) mod columns;
+pub(crate) mod deflate;
+pub(crate) mod delta;
+pub(crate) mod isobar;
+pub(crate) mod lorenzo;
+pub(crate) mod lz4;
+pub(crate) mod mloc;
+pub(crate) mod multilevel;
+pub(crate) mod pcodec;
+pub(crate) mod same_length;
+pub(crate) mod section;
+pub(crate) mod shuffle;
+pub(crate) mod szip;
+#[cfg(feature = "zfp")]
+pub(crate) mod zfp;
+pub(crate) mod zstandard;
