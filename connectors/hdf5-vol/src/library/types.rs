@@ -4,10 +4,10 @@
 //! length as (length, place in the heap). `H5Tconvert` does the work. References of the old kind are 8 or 12 bytes on both
 //! sides; the library would cast our file to a struct of its own for them, so for conversion they are opaque.
 
-use crate::abi::{Hid, P_DEFAULT, Void};
-use crate::element::{self, class};
-use crate::failure::{Failure, Result};
-use crate::host::{Host, quietly};
+use crate::library::abi::{Hid, P_DEFAULT, Void};
+use crate::library::failure::{Failure, Result};
+use crate::library::host::{Host, quietly};
+use crate::model::encoded::{class, is_big_endian};
 
 /// A type id that is closed when it is dropped.
 pub struct Type {
@@ -224,7 +224,7 @@ pub fn disk(host: &'static Host, file: Void, connector: Hid, id: Hid, encoded: &
             class::STRING | class::COMPOUND | class::VLEN | class::ARRAY | class::REFERENCE => {
                 Type::own(host, (host.api.H5VLget_file_type)(file, connector, plain.id))
             }
-            class::INTEGER | class::FLOAT if element::is_big_endian(encoded, plain.size() as u32) => {
+            class::INTEGER | class::FLOAT if is_big_endian(encoded, plain.size() as u32) => {
                 (host.api.H5Tset_order)(plain.id, 0);
                 Ok(plain)
             }

@@ -13,9 +13,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::catalogue::Catalogue;
-use crate::failure::{Failure, Result};
-use crate::tree::{Body, Object, ROOT, Target, Tree};
+use crate::library::failure::{Failure, Result};
+use crate::model::catalogue::Catalogue;
+use crate::model::tree::{Body, Object, ROOT, Target, Tree};
 
 /// How ranks reach each other. All make the same calls in the same order.
 pub trait Ranks: Send + Sync {
@@ -341,7 +341,7 @@ fn differs(a: &Object, b: &Object) -> Option<String> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
     use super::*;
-    use crate::tree::{Group, Times};
+    use crate::model::tree::{Group, Times};
 
     #[test]
     fn what_is_said_is_heard() {

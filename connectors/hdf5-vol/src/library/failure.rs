@@ -1,6 +1,6 @@
 //! Errors of callbacks: what the library is told, and the way from the engine's errors to its codes.
 
-use crate::host::Host;
+use crate::library::host::Host;
 
 /// An error for the library's stack. The names are those of its id variables, with a NUL.
 #[derive(Debug, Clone)]

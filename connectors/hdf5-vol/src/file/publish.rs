@@ -15,24 +15,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::failure::{Failure, Result, system};
-use crate::handle::Context;
-use crate::host::quietly;
-use crate::props::List;
-use crate::stub::{Found, Stub};
-use crate::team::{Act, attempt};
+use crate::file::opening::Opening;
+use crate::file::stub::{Found, Stub};
+use crate::library::abi::Hid;
+use crate::library::failure::{Failure, Result, system};
+use crate::library::host::{Host, quietly};
+use crate::library::props::List;
+use crate::ranks::team::{Act, attempt};
 
 /// Replaces the stub, if that is configured and this is the last opening of a file that was opened for writing. Of several ranks
 /// the first does, and the others wait.
-pub fn at_the_end(context: &Context) -> Result<()> {
-    let opening = &context.opening;
+pub fn at_the_end(host: &'static Host, connector: Hid, opening: &Arc<Opening>) -> Result<()> {
     let last = Arc::strong_count(opening) == 1 && opening.shared.opens.load(Ordering::SeqCst) == 1;
     if !opening.writable() || !opening.shared.config.publish {
         return Ok(());
     }
     let Some(team) = opening.team() else {
         return match last && !opening.shared.settled.swap(true, Ordering::SeqCst) {
-            true => publish(context),
+            true => publish(host, connector, opening),
             false => Ok(()),
         };
     };
@@ -44,12 +44,11 @@ pub fn at_the_end(context: &Context) -> Result<()> {
         return Ok(());
     }
     opening.shared.settled.store(true, Ordering::SeqCst);
-    let done = if team.is_first() { attempt(|| publish(context)) } else { Ok(()) };
+    let done = if team.is_first() { attempt(|| publish(host, connector, opening)) } else { Ok(()) };
     team.meet(Act::Published, [0; 3], done).map(drop)
 }
 
-fn publish(context: &Context) -> Result<()> {
-    let opening = &context.opening;
+fn publish(host: &'static Host, connector: Hid, opening: &Opening) -> Result<()> {
     if opening.team().is_none() {
         opening.flush()?; // ranks have flushed together, before
     }
@@ -57,7 +56,7 @@ fn publish(context: &Context) -> Result<()> {
     let failed = |e: &std::io::Error| system(path, "unable to publish file", e);
     let Found::Stub(stub) = Stub::read(path).map_err(|e| failed(&e))? else { return Ok(()) };
     let temporary = temporary(path);
-    let result = copy(context, path, &temporary).and_then(|()| {
+    let result = copy(host, connector, opening, path, &temporary).and_then(|()| {
         let file = File::open(&temporary).map_err(|e| failed(&e))?;
         file.sync_all().map_err(|e| failed(&e))?;
         std::fs::rename(&temporary, path).map_err(|e| failed(&e))?;
@@ -81,11 +80,11 @@ fn temporary(path: &Path) -> PathBuf {
 }
 
 /// Whether the library is closing itself down.
-fn is_ending(context: &Context) -> bool {
+fn is_ending(host: &Host) -> bool {
     let mut ending = false;
     // SAFETY: the function has this signature where there is one.
     unsafe {
-        let found = libc::dlsym(context.host.library(), c"H5is_library_terminating".as_ptr());
+        let found = libc::dlsym(host.library(), c"H5is_library_terminating".as_ptr());
         if !found.is_null() {
             let ask: unsafe extern "C" fn(*mut bool) -> i32 = std::mem::transmute(found);
             ask(&mut ending);
@@ -94,17 +93,16 @@ fn is_ending(context: &Context) -> bool {
     ending
 }
 
-fn copy(context: &Context, path: &Path, temporary: &Path) -> Result<()> {
-    let host = context.host;
+fn copy(host: &'static Host, connector: Hid, opening: &Opening, path: &Path, temporary: &Path) -> Result<()> {
     let name = |path: &Path| {
         CString::new(path.as_os_str().as_bytes()).map_err(|_| Failure::invalid("a path with NUL"))
     };
-    if is_ending(context) {
+    if is_ending(host) {
         let why = "the program ended without closing it";
         eprintln!("drystone: {} was not published: {why}; drystone publish --hdf5 does it", path.display());
         return Err(Failure::write(format!("{} was not published: {why}", path.display())));
     }
-    let objects = context.opening.shared.lock().tree.objects.len() as u64;
+    let objects = opening.shared.lock().tree.objects.len() as u64;
     let (from, to) = (name(path)?, name(temporary)?);
     let access = List::new(host, "H5P_CLS_FILE_ACCESS_ID_g\0")?;
     // SAFETY: the host's library is never closed; names end with NUL; plain calls with ids of this library. That the file is opened
@@ -112,7 +110,7 @@ fn copy(context: &Context, path: &Path, temporary: &Path) -> Result<()> {
     unsafe {
         let hdf5 =
             drystone_hdf5_copy::Hdf5::of(host.library()).map_err(|e| Failure::library(e.to_string()))?;
-        if (host.api.H5Pset_vol)(access.id, context.connector, std::ptr::null()) < 0 {
+        if (host.api.H5Pset_vol)(access.id, connector, std::ptr::null()) < 0 {
             return Err(Failure::library("this connector cannot be chosen for reading"));
         }
         let source = (host.api.H5Fopen)(from.as_ptr(), 0, access.id);

@@ -9,9 +9,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::abi::Hid;
-use crate::failure::{Failure, Result, system};
-use crate::host::{Host, quietly};
+use crate::library::abi::Hid;
+use crate::library::failure::{Failure, Result, system};
+use crate::library::host::{Host, quietly};
 
 /// `H5FD_FEAT_DEFAULT_VFD_COMPATIBLE`: the driver's files are those of the default one.
 const LIKE_THE_DEFAULT: std::ffi::c_ulong = 0x8000;

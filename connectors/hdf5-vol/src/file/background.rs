@@ -17,12 +17,12 @@ use drystone::format::dtype::{DType, Scalar};
 use drystone::format::schema::Variable;
 use drystone::{Writer, WriterOptions};
 
-use crate::catalogue::Catalogue;
-use crate::element;
-use crate::failure::{Failure, Result};
-use crate::file::{Block, CATALOGUE, HEAP, Shared, State};
-use crate::team::{self, Act, Team, attempt};
-use crate::tree::Id;
+use crate::file::state::{Block, CATALOGUE, HEAP, Shared, State};
+use crate::library::failure::{Failure, Result};
+use crate::model::catalogue::Catalogue;
+use crate::model::element;
+use crate::model::tree::Id;
+use crate::ranks::team::{self, Act, Team, attempt};
 
 /// The thread begins to put when so many bytes wait.
 const BEGIN: usize = 4 << 20;

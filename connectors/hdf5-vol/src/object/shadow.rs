@@ -6,10 +6,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::abi::{Hid, P_DEFAULT, Void, access};
-use crate::handle::Kind;
-use crate::host::{Host, MAX_HOSTS, quietly};
-use crate::props::List;
+use crate::library::abi::{Hid, P_DEFAULT, Void, access};
+use crate::library::host::{Host, MAX_HOSTS, quietly};
+use crate::library::props::List;
+use crate::object::kind::Kind;
 
 /// Pointers to the native objects: file, group, dataset, datatype, attribute.
 #[derive(Clone, Copy)]

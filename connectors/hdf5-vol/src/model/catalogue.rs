@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::tree::{
+use crate::model::tree::{
     Attribute, Body, Dataset, Filter, Group, Id, Link, Object, Properties, ROOT, Space, StoredType, Target,
     Times, Tree,
 };

@@ -11,10 +11,10 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::abi::{Hid, Void};
-use crate::failure::{Failure, Result};
-use crate::host::{Host, quietly};
-use crate::team::Ranks;
+use crate::library::abi::{Hid, Void};
+use crate::library::failure::{Failure, Result};
+use crate::library::host::{Host, quietly};
+use crate::ranks::team::Ranks;
 
 /// `MPI_BYTE` of the MPICH family (MPICH, Intel MPI, Cray MPICH, MVAPICH), which have one binary interface.
 const MPICH_BYTE: usize = 0x4c00_010d;

@@ -1,5 +1,5 @@
 //! The variables of a file: one per dataset, and those for catalogue and heap. Made, in a commit of their own, where values must be put
-//! before a flush or by a program of one process; those of several ranks come to be in a flush ([`crate::promise`]).
+//! before a flush or by a program of one process; those of several ranks come to be in a flush ([`crate::file::promise`]).
 //!
 //! Invariant: a variable carries for which object of which opening it was made where several ranks may make it.
 
@@ -10,10 +10,10 @@ use drystone::format::schema::{Attrs, Schema, Variable, check_path};
 use drystone::format::value::Value;
 use drystone::{NewVariable, SchemaOp};
 
-use crate::element;
-use crate::failure::{Failure, Result};
-use crate::file::{CATALOGUE, HEAP, State};
-use crate::tree::Body;
+use crate::file::state::{CATALOGUE, HEAP, State};
+use crate::library::failure::{Failure, Result};
+use crate::model::element;
+use crate::model::tree::Body;
 
 /// Attribute of a variable of several ranks: which object of which opening it was made for.
 pub(crate) const OBJECT: &str = "hdf5_object";

@@ -1,6 +1,6 @@
 //! The configuration string: what follows the connector's name in `HDF5_VOL_CONNECTOR`.
 
-use crate::memory;
+use crate::file::memory;
 
 /// Whether to claim to be native, for programs that call functions the library keeps for its own files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -94,6 +94,9 @@ impl Config {
         )
     }
 }
+
+/// A configuration as the library holds it; an error in the string is kept until a file is opened.
+pub(crate) type Info = std::result::Result<Config, String>;
 
 #[cfg(test)]
 mod tests {

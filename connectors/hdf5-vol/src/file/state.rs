@@ -14,17 +14,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
+use drystone::format::schema::Schema;
 use drystone::plan::selection::Selection;
 use drystone::{Container, Writer};
 
-use crate::catalogue::{self, Catalogue};
-use crate::config::Config;
-use crate::failure::{Failure, Result};
-use crate::patches::Patch;
-use crate::promise::Promise;
-use crate::spare::Spare;
-use crate::team::Team;
-use crate::tree::{Id, Tree};
+use crate::file::config::Config;
+use crate::file::patch::Patch;
+use crate::file::spare::Spare;
+use crate::library::failure::{Failure, Result};
+use crate::model::catalogue::{self, Catalogue};
+use crate::model::tree::{Id, Tree};
+use crate::ranks::team::Team;
 
 /// Variable that holds the catalogue.
 pub const CATALOGUE: &str = ".hdf5/catalogue";
@@ -43,6 +43,14 @@ pub struct Block {
 pub struct Resident {
     pub(crate) data: Vec<u8>,
     pub(crate) dirty: bool,
+}
+
+/// What the commit of a flush will create.
+pub(crate) struct Promise {
+    /// Ids from this one on are promised.
+    pub(super) from: u32,
+    /// Of the rank that commits: the schema before, and as it will be.
+    pub(super) schemas: Option<(Arc<Schema>, Schema)>,
 }
 
 /// Values of variable length: what is committed, and what came since.

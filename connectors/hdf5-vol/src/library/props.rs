@@ -1,10 +1,10 @@
 //! Property lists of the library: what is kept of those with which objects are created, and lists made from that.
 
-use crate::abi::{Hid, P_DEFAULT};
-use crate::element;
-use crate::failure::{Failure, Result};
-use crate::host::{Host, quietly};
-use crate::tree::{Filter, Properties, Space};
+use crate::library::abi::{Hid, P_DEFAULT};
+use crate::library::failure::{Failure, Result};
+use crate::library::host::{Host, quietly};
+use crate::model::element;
+use crate::model::tree::{Filter, Properties, Space};
 
 /// A property list id that is closed when it is dropped.
 pub struct List {

@@ -10,8 +10,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::abi::{Herr, Hid, Void};
-use crate::classes;
+use crate::library::abi::{Herr, Hid, Void};
 
 /// Most HDF5 libraries that one process can have.
 pub const MAX_HOSTS: usize = 8;
@@ -277,11 +276,6 @@ impl Host {
         matches!(self.version, (1, 14, 6) | (2, 0, 0))
     }
 
-    /// The class that is handed to this library.
-    pub fn class(&self) -> *const c_void {
-        classes::class(self.index).cast()
-    }
-
     /// Pushes an error on the library's stack.
     pub fn push_error(&self, major: &'static str, minor: &'static str, message: &str) {
         let message = CString::new(message.replace('\0', " ").replace('%', "%%")).unwrap_or_default();
@@ -289,7 +283,7 @@ impl Host {
         // SAFETY: all strings end with NUL and are copied by the library; no further arguments follow, percent signs are doubled.
         unsafe {
             (self.api.H5Epush2)(
-                crate::abi::E_DEFAULT,
+                crate::library::abi::E_DEFAULT,
                 place.as_ptr(),
                 c"drystone".as_ptr(),
                 0,
@@ -308,12 +302,12 @@ pub fn quietly<T>(host: &Host, body: impl FnOnce() -> T) -> T {
     let mut data = std::ptr::null_mut();
     // SAFETY: reads and later restores the handler of this thread's error stack.
     unsafe {
-        (host.api.H5Eget_auto2)(crate::abi::E_DEFAULT, &mut f, &mut data);
-        (host.api.H5Eset_auto2)(crate::abi::E_DEFAULT, std::ptr::null(), std::ptr::null_mut());
+        (host.api.H5Eget_auto2)(crate::library::abi::E_DEFAULT, &mut f, &mut data);
+        (host.api.H5Eset_auto2)(crate::library::abi::E_DEFAULT, std::ptr::null(), std::ptr::null_mut());
     }
     let result = body();
     // SAFETY: as above.
-    unsafe { (host.api.H5Eset_auto2)(crate::abi::E_DEFAULT, f, data) };
+    unsafe { (host.api.H5Eset_auto2)(crate::library::abi::E_DEFAULT, f, data) };
     result
 }
 

@@ -8,7 +8,7 @@
 
 use drystone::format::dtype::{DType, Member, Record, limit};
 
-use crate::element::{class, plain_number};
+use crate::model::encoded::{class, plain_number};
 
 /// Types inside types; as deep as the engine's records go.
 const DEEPEST: usize = limit::NESTING + 4;

@@ -10,25 +10,15 @@
 //! - uids are made of the opening and the object, so what a killed program has left is nobody's: without the commit that creates
 //!   them, blocks of promised variables are taken by none.
 
-use std::sync::Arc;
-
 use drystone::format::schema::{Schema, Variable};
 use drystone::format::value::Value;
 use drystone::{Error, ErrorKind, NewVariable, SchemaOp};
 
-use crate::element;
-use crate::failure::{Failure, Result};
-use crate::file::{CATALOGUE, HEAP, State};
-use crate::tree::{Body, Id, Object, Space};
-use crate::variables::{OBJECT, bytes_variable};
-
-/// What the commit of a flush will create.
-pub(crate) struct Promise {
-    /// Ids from this one on are promised.
-    from: u32,
-    /// Of the rank that commits: the schema before, and as it will be.
-    schemas: Option<(Arc<Schema>, Schema)>,
-}
+use crate::file::state::{CATALOGUE, HEAP, Promise, State};
+use crate::file::variables::{OBJECT, bytes_variable};
+use crate::library::failure::{Failure, Result};
+use crate::model::element;
+use crate::model::tree::{Body, Id, Object, Space};
 
 /// The uid of the variable of an object: another for each opening, and never 0.
 fn uid(session: u64, id: Id) -> u64 {

@@ -8,14 +8,14 @@ use std::sync::{Arc, MutexGuard};
 use drystone::array::Target;
 use drystone::plan::selection::Selection;
 
-use crate::background;
-use crate::boxes::{self, Dense};
-use crate::failure::{Failure, Result};
-use crate::file::{Block, HEAP, Resident, Shared, State};
-use crate::patches;
-use crate::space::Cells;
-use crate::team::Team;
-use crate::tree::{Id, Space};
+use crate::file::background;
+use crate::file::patches;
+use crate::file::state::{Block, HEAP, Resident, Shared, State};
+use crate::library::failure::{Failure, Result};
+use crate::library::space::Cells;
+use crate::model::boxes::{self, Dense};
+use crate::model::tree::{Id, Space};
+use crate::ranks::team::Team;
 
 /// Datasets of at most so many bytes are kept as a whole.
 const SMALL: u64 = 128 << 10;
@@ -420,7 +420,7 @@ impl State {
         if reading.variable().uid != uid {
             return Err(Failure::damaged(format!("{path} is not the variable that the catalogue means")));
         }
-        let element = crate::element::Element::of(&reading.variable().dtype, dataset.dtype.size);
+        let element = crate::model::element::Element::of(&reading.variable().dtype, dataset.dtype.size);
         let there = reading.shape();
         if there.len() != element.count(count).len() || reading.item() as usize > item {
             return Err(Failure::damaged(format!("{path} has not the shape that the catalogue says")));

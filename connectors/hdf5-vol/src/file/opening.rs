@@ -11,15 +11,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use drystone::{Container, CreateOptions, Mode};
 
-use crate::abi::access;
-use crate::catalogue::Catalogue;
-use crate::config::Config;
-use crate::driver;
-use crate::failure::{Failure, Result, system};
-use crate::file::{Shared, load};
-use crate::stub::{Found, Stub};
-use crate::team::{self, Act, Ranks, Team, attempt};
-use crate::tree::Tree;
+use crate::file::config::Config;
+use crate::file::state::{Shared, load};
+use crate::file::stub::{Found, Stub};
+use crate::library::abi::access;
+use crate::library::driver;
+use crate::library::failure::{Failure, Result, system};
+use crate::model::catalogue::Catalogue;
+use crate::model::tree::Tree;
+use crate::ranks::team::{self, Act, Ranks, Team, attempt};
 
 /// A file of this process; ranks that are threads have one each.
 type Key = (PathBuf, u32);

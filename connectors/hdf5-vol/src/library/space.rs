@@ -3,10 +3,10 @@
 //! A run is a stretch of elements that follow each other in row-major order of the whole extent. The library's own iterator
 //! gives them, in the order in which elements are transferred, so points, strided and combined selections are all one thing.
 
-use crate::abi::{Hid, S_ALL, S_BLOCK};
-use crate::failure::{Failure, Result};
-use crate::host::Host;
-use crate::tree::Space;
+use crate::library::abi::{Hid, S_ALL, S_BLOCK};
+use crate::library::failure::{Failure, Result};
+use crate::library::host::Host;
+use crate::model::tree::Space;
 
 /// What is selected of an extent.
 #[derive(Debug, Clone, PartialEq, Eq)]
