@@ -14,12 +14,15 @@
 //!
 //! - `NoAppendStore` takes append away, as object stores do.
 //! - `CountingStore` counts requests and bytes.
+//! - `DelayStore` is far away: latency, bandwidth, and a count of round trips.
 //! - `FaultStore` kills processes, cuts the power, tears writes and loses replies, on purpose.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 #[cfg(any(test, feature = "testing"))]
 mod counting;
+#[cfg(any(test, feature = "testing"))]
+mod delay;
 mod error;
 #[cfg(any(test, feature = "testing"))]
 mod fault;
@@ -37,6 +40,8 @@ mod store;
 
 #[cfg(any(test, feature = "testing"))]
 pub use counting::{Counters, CountingStore};
+#[cfg(any(test, feature = "testing"))]
+pub use delay::{Asked, DelayStore};
 pub use error::{Result, StoreError};
 #[cfg(any(test, feature = "testing"))]
 pub use fault::{Fault, FaultStore, Script};
@@ -49,5 +54,5 @@ pub use memory::MemoryStore;
 #[cfg(any(test, feature = "testing"))]
 pub use no_append::NoAppendStore;
 pub use process::process_id;
-pub use request::{Completer, Pending, Reply, Request};
+pub use request::{Arrivals, Completer, Pending, Reply, Request};
 pub use store::{Far, Features, ListEntry, PutMode, SEEN_LOG2, Store, StoreExt};
