@@ -21,8 +21,8 @@ use crate::registry;
 use crate::szip::Szip;
 use crate::text::{CodecSpec, nearest};
 use crate::{
-    Alacrity, Aplod, Fetched, Front, Indexed, Isobar, Logical, Multilevel, Pieces, Planned, Scratch, Shuffle,
-    Stored, TransformError, Want, Zstd,
+    Alacrity, Aplod, Bound, Fetched, Front, Indexed, Isobar, Logical, Multilevel, Pieces, Planned, Scratch,
+    Shuffle, Stored, TransformError, Want, Zstd,
 };
 
 /// One reversible encoding of a subchunk's bytes.
@@ -65,6 +65,13 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
     /// Whether decoding gives back something else than what was encoded, within a bound that the codec states.
     fn is_lossy(&self) -> bool {
         false
+    }
+
+    /// How far decoded numbers may be off those that were encoded, where no finite decoded one exceeds `greatest` in magnitude
+    /// (infinite if that is not known). A lossy codec that does not say promises nothing.
+    fn loss(&self, logical: &Logical, greatest: f64) -> Bound {
+        let _ = (logical, greatest);
+        if self.is_lossy() { Bound::UNKNOWN } else { Bound::EXACT }
     }
 
     /// The partial read side, or `None` for an opaque codec.
