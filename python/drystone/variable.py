@@ -437,4 +437,3 @@ class Variable:
                 return f", at precision {level}"
             case (error, relative, _):
                 return f", within {error}{' of each magnitude' if relative else ''}"
-        return ""
