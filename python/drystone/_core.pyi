@@ -348,7 +348,7 @@ class Plan:
 
     @property
     def max_errors(self) -> tuple[float, float]:
-        """Largest absolute and relative error of the values; 0 where they are exact."""
+        """Largest absolute and relative error of the values, with what was lost at writing; 0 where they are exact."""
 
     @property
     def blocks(self) -> int:
@@ -361,6 +361,10 @@ class Plan:
     @property
     def predicted(self) -> float | None:
         """Seconds that it is expected to take on the store as calibrated, or as assumed. None for fragments."""
+
+    @property
+    def every_bit(self) -> tuple[int, float] | None:
+        """Where less than every bit is read: bytes and predicted seconds of the read of all that is stored."""
 
     @property
     def measured(self) -> float | None:

@@ -127,6 +127,7 @@ pub(super) fn run(
     out: &Target<'_>,
     sources: &Sources<'_>,
 ) -> Result<()> {
+    reading.require_precision(&prepared.plan.bound)?;
     let Some(shelf) = reading.shelf.as_deref().filter(|_| published::is_used(prepared)) else {
         return attempt(reading, prepared, first_step, out, sources);
     };
