@@ -1,6 +1,6 @@
 # Everything a developer runs. Each target may be repeated: what is done and unchanged is not done again.
 # Variables: PYTHON (interpreter for .venv), CARGO_TARGET_DIR, PYTEST (more arguments for pytest), DEMO (for the demo), PEERS (for the comparison),
-# PREFIX (where `make install` puts the C library).
+# PREFIX (where `make install` puts the C library), INSTALL=apt (as root: install missing compilers and Python with apt-get; `make test` does).
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -21,7 +21,7 @@ export OMPI_MCA_io := romio341
 
 RUST_SOURCES := $(shell find crates connectors -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup wheel test lint check bench peers demo install clean
+.PHONY: help setup dev plugin wheel test lint lints check bench peers demo install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -32,7 +32,7 @@ setup: $(STAMPS)/extension ## make .venv with every tool and the built extension
 $(STAMPS)/python: tools/prerequisites.sh
 	@mkdir -p $(STAMPS)
 	@echo "==> setup: prerequisites"
-	@PYTHON="$(PYTHON)" tools/prerequisites.sh > $@
+	@PYTHON="$(PYTHON)" INSTALL="$(INSTALL)" tools/prerequisites.sh > $@
 	@echo "    $$(cat $@), $$(rustc --version), $$(cc --version | head -n 1)"
 
 # The stamp lies inside .venv, so that removing .venv is enough to have it made again.
@@ -45,11 +45,26 @@ $(STAMPS)/python: tools/prerequisites.sh
 $(STAMPS)/extension: $(RUST_SOURCES) pyproject.toml .venv/.tools
 	@echo "==> setup: the extension module (the first build compiles every dependency: minutes)"
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/maturin develop --release
-	@echo "==> setup: the plug-in for HDF5"
+	@rm -f $(STAMPS)/extension-dev
+	@touch $@
+
+dev: $(STAMPS)/extension-dev ## the extension without optimisation, in seconds after a change; `make setup` brings the fast one back
+
+$(STAMPS)/extension-dev: $(RUST_SOURCES) pyproject.toml .venv/.tools
+	@echo "==> dev: the extension module, development build"
+	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/maturin develop
+	@rm -f $(STAMPS)/extension
+	@touch $@
+
+plugin: $(STAMPS)/plugin ## the plug-in for HDF5, in the Python package
+
+$(STAMPS)/plugin: $(RUST_SOURCES) tools/hdf5_plugin.sh | $(STAMPS)/python
+	@mkdir -p $(STAMPS)
+	@echo "==> plugin: the plug-in for HDF5"
 	@tools/hdf5_plugin.sh --release
 	@touch $@
 
-wheel: setup ## a wheel with the plug-in for HDF5 in it, in build/wheels
+wheel: setup plugin ## a wheel with the plug-in for HDF5 in it, in build/wheels
 	@echo "==> wheel"
 	@$(BIN)/maturin build --release --interpreter $(BIN)/python --out build/wheels
 
@@ -59,13 +74,17 @@ $(STAMPS)/test_programs: tools/test_programs.sh
 	@echo "==> test: programs that only tests run"
 	@if tools/test_programs.sh; then touch $@; fi
 
-test: setup $(STAMPS)/test_programs ## run every test: Rust, Python, examples, README
+test: export INSTALL = apt
+test: setup plugin $(STAMPS)/test_programs ## run every test: Rust, Python, examples, README
 	@echo "==> test: Rust"
 	@cargo test --workspace
 	@echo "==> test: Python, examples, documents"
 	@$(BIN)/python -m pytest $(PYTEST)
 
 lint: setup ## formatters, lints and types
+	@$(MAKE) --no-print-directory lints
+
+lints:
 	@echo "==> lint: Rust"
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --quiet -- -D warnings
@@ -77,16 +96,21 @@ lint: setup ## formatters, lints and types
 	@$(BIN)/mypy
 	@$(BIN)/stubtest drystone --mypy-config-file pyproject.toml
 
-check: lint ## lint and the quick tests: under 5 minutes when warm
+# One build, unoptimised: clippy, the unit tests and the extension share it.
+check: dev ## lint and the quick tests: under 5 minutes when warm
+	@$(MAKE) --no-print-directory lints
 	@echo "==> check: quick tests"
 	@cargo test --workspace --lib --quiet
 	@$(BIN)/python -m pytest --quiet -m "not slow" $(PYTEST)
 
-demo: setup ## kill a simulation, restart it on other ranks, compare bit for bit, draw it; then real data (about a minute)
+demo: setup ## kill a simulation, restart it on other ranks, compare bit for bit, draw it; then real data (a minute after the first build)
 	@echo "==> demo: examples/gray_scott"
 	@$(BIN)/python examples/gray_scott/demo.py --folder build/demo $(DEMO)
-	@echo "==> demo: examples/ocean, a real climatology"
+	@echo "==> demo: examples/ocean, real data"
 	@$(BIN)/python examples/ocean/climatology.py --folder build/ocean
+	@echo "==> demo: done. Look at the pictures in build/demo and build/ocean, at the run itself with"
+	@echo "      $(BIN)/drystone view build/demo/restarted.dry"
+	@echo "    and go on with docs/tutorial.md"
 
 bench: setup ## measure, against raw files and h5py
 	@echo "==> bench"

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Make sure that what cannot live in .venv is there: git, make, a C compiler, Python >= 3.11 with venv, Rust >= 1.95.
 #
-# As root where apt-get exists, what is missing is installed (Rust is not: its version matters). Otherwise says what is
-# missing and how to get it. Prints the Python interpreter to use, as its only line on standard output.
+# Says what is missing and how to get it. With INSTALL=apt, as root, it is installed with apt-get (Rust is not: its version matters). Prints the Python interpreter to use, as its only line on standard output.
 # PYTHON=... chooses the interpreter.
 set -euo pipefail
 
@@ -35,7 +34,7 @@ missing_packages() {
 }
 
 packages=$(missing_packages | tr '\n' ' ')
-if [ -n "$packages" ] && [ "$(id -u)" = 0 ] && has apt-get; then
+if [ -n "$packages" ] && [ "${INSTALL:-}" = apt ] && [ "$(id -u)" = 0 ] && has apt-get; then
     say "==> installing with apt-get: $packages"
     export DEBIAN_FRONTEND=noninteractive
     apt-get -qq update >&2

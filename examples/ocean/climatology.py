@@ -1,14 +1,12 @@
 """Real data: a climatology of the ocean goes into a container, is listed, read, drawn, and comes out as it was.
 
-The file is the COADS climatology, twelve months of the sea's surface, of Debian's package `ferret-datasets`. As root it is
-installed with apt-get if it is missing. Where that cannot be, the floor of the ocean takes its place: the relief of the
-earth that comes with matplotlib, written as netCDF here.
+The file is the COADS climatology, twelve months of the sea's surface, of Debian's package `ferret-datasets`. Where it is missing, the
+floor of the ocean takes its place: the relief of the earth that comes with matplotlib, written as netCDF here.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import subprocess
 import sys
@@ -52,16 +50,12 @@ def main() -> int:
 
 
 def find(source: Path) -> bool:
-    """Install the file if it is missing and that is possible; False if there is only the other one."""
-    if not source.exists() and source == SOURCE and os.geteuid() == 0 and shutil.which("apt-get"):
-        print(f"Installing {PACKAGE} with apt-get ...", flush=True)
-        for command in (["update"], ["install", "-y", "--no-install-recommends", PACKAGE]):
-            subprocess.run(["apt-get", "-qq", *command], check=False, stdout=subprocess.DEVNULL)
+    """Whether the climatology is there; False if the relief takes its place."""
     missing = f"{source} is missing; on Debian and Ubuntu: apt-get install {PACKAGE}"
     if not source.exists() and source != SOURCE:
         raise Failure(missing)
     if not source.exists():
-        print(f"{missing}\nUntil then the floor of the ocean:")
+        print(f"{missing}\nThe floor of the ocean takes its place:")
     return source.exists()
 
 
@@ -128,7 +122,7 @@ def tell(source: Path, folder: Path, show: Callable[[Path, Path], None]) -> None
     import netCDF4
 
     ocean, back = folder / "ocean.dry", folder / "back.nc"
-    with stage(f"Import {source.name}, {source.stat().st_size / 1e6:.1f} MB"):
+    with stage(f"Import {source.name}, {source.stat().st_size / 1e3:.0f} kB"):
         drystone("import", source, ocean, "--transform", "shuffle,zstd:1")
     print(drystone("ls", ocean, "-l"))
     with (
@@ -144,7 +138,7 @@ def tell(source: Path, folder: Path, show: Callable[[Path, Path], None]) -> None
         stored, decoded = (
             sum(getattr(u, what) for u in c.usage().values()) for what in ("stored", "decoded")
         )
-    print(f"{decoded / 1e6:.1f} MB take {stored / 1e6:.1f} MB: {decoded / stored:.1f} times smaller")
+    print(f"{decoded / 1e3:.0f} kB take {stored / 1e3:.0f} kB")
     show(ocean, folder)
     with stage("Export to netCDF, import that, and compare the two containers"):
         drystone("export", ocean, back)

@@ -22,7 +22,6 @@ from drystone import selection, values
 from drystone.errors import ConflictError, InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
-    from drystone._core import ReadingHandle
     from drystone.container import Container
     from drystone.writer import Writer
 
@@ -133,7 +132,7 @@ def assign(container: Container, path: str, member: str | None, key: Any, value:
         start.append(leg.start - (leg.count - 1 if back else 0))
         count.append(leg.count)
         flip.append(back)
-    array = _fitting(reading, value, name)
+    array = values.as_stored(value, reading.element, name)
     try:
         array = np.broadcast_to(array, wanted.shape).reshape(count)
     except ValueError:
@@ -168,15 +167,6 @@ def assign_box(
         for step, block in enumerate(array, start[0]):
             with writer.step(step):
                 writer.put(path, block, offset=start[1:outer], field=member)
-
-
-def _fitting(reading: ReadingHandle, value: Any, name: str) -> npt.NDArray[Any]:
-    if reading.strings:
-        return values.as_texts(value, name)
-    if not values.is_array(value):
-        return values.as_elements(value, reading.element, name)
-    array = values.as_array(value)
-    return array if array.dtype == reading.element else values.as_same_kind(array, reading.element, name)
 
 
 def _room(key: Any, shape: Sequence[int], growing: Sequence[bool]) -> tuple[int, ...]:

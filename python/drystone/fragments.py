@@ -197,12 +197,8 @@ class Fragment:
         for name, array in arrays.items():
             if values.is_masked(data[name]):
                 raise InvalidArgumentError(f'the array for "{name}" is masked: write array.filled(value)')
-            elements = values.as_elements(data[name], array.dtype, f'"{name}"')
-            if elements.dtype.newbyteorder("=") != array.dtype:
-                raise InvalidArgumentError(
-                    f'"{name}" of the fragment "{self.name}" has dtype {array.dtype}, the array {elements.dtype}; '
-                    "convert it first (numpy: .astype)"
-                )
+            what = f'"{name}" of the fragment "{self.name}"'
+            elements = values.as_stored(data[name], array.dtype, what)
             if elements.shape != array.shape:
                 raise InvalidArgumentError(
                     f'"{name}" of the fragment "{self.name}" has shape {array.shape}, the array {elements.shape}'

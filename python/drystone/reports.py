@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -55,20 +56,26 @@ def in_words(incomplete: Iterable[IncompleteStep]) -> list[str]:
 
 
 class ErrorBound(NamedTuple):
-    """Guaranteed largest error of values that were read, against those that were stored.
+    """Guaranteed largest error of values that were read, against those that were written.
 
-    NaN and infinities always read as such. Infinite means that nothing is known.
+    It counts what a lossy transform lost when they were written and what a read of less than full precision left out. NaN and
+    infinities always read as such. Infinite means that no such error is guaranteed.
     """
 
     absolute: float
     """Largest difference."""
     relative: float
-    """Largest difference, as a part of the magnitude of the stored value."""
+    """Largest difference, as a part of the magnitude of the written value; subnormal ones count as the least normal number."""
 
     @property
     def exact(self) -> bool:
-        """Whether every bit is as it was stored."""
+        """Whether every bit is as it was written."""
         return self == (0.0, 0.0)
+
+    @property
+    def known(self) -> bool:
+        """Whether anything is guaranteed: some transforms (`zfp` with a rate) promise no error."""
+        return self != (math.inf, math.inf)
 
 
 class Found(NamedTuple):

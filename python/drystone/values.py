@@ -1,6 +1,7 @@
-"""Values that are not arrays of exactly the stored type yet: scalars, lists, strings, arrays of other types.
+"""The one casting rule: what becomes of values that are not arrays of exactly the stored type.
 
-They are converted if nothing is lost but the last digits of a float. Which arrays of other types are, is a decision of the caller's.
+`as_stored` applies it for every way to write (docs/reading.md states it): an array is converted within its kind (NumPy's
+`same_kind`), a scalar or list by its value, and a value that would change by more than the last digits of a float is refused.
 """
 
 from __future__ import annotations
@@ -64,8 +65,21 @@ def _by_dlpack_alone(value: object) -> bool:
     )
 
 
-def as_elements(value: Any, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
-    """The value as an array of `dtype`; an array as it is."""
+def as_stored(value: Any, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
+    """What is written, as an array of the type that a variable holds (`object` for strings): the casting rule of all writes.
+
+    `what` names the variable in errors, with quotes.
+    """
+    if dtype.kind == "O":
+        return as_texts(value, what)
+    if not is_array(value):
+        return as_elements(value, dtype, what, whole=True)
+    array = as_array(value)
+    return array if array.dtype == dtype else _as_same_kind(array, dtype, what)
+
+
+def as_elements(value: Any, dtype: np.dtype[Any], what: str, *, whole: bool = False) -> npt.NDArray[Any]:
+    """The value as an array of `dtype`; an array as it is. `whole` refuses integers that a float type rounds."""
     if is_array(value):
         return as_array(value)
     if isinstance(value, np.generic):
@@ -77,30 +91,55 @@ def as_elements(value: Any, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]
         with np.errstate(all="ignore"):
             if dtype.names is not None:
                 return np.asarray(value, dtype)
-            return _converted(np.asarray(value), value, dtype)
+            return _converted(np.asarray(value), value, dtype, whole)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidArgumentError(
             f"{what} takes {dtype}, which {_shown(value)} does not fit: {error}"
         ) from None
 
 
-def as_same_kind(array: npt.NDArray[Any], dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
-    """The array as one of `dtype`, of the same kind (NumPy's `same_kind`)."""
+def _as_same_kind(array: npt.NDArray[Any], dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
+    """The array as one of `dtype`, of the same kind (NumPy's `same_kind`; records only where NumPy calls it safe)."""
     casting: Literal["same_kind", "safe"] = "same_kind" if dtype.names is None else "safe"
-    if not np.can_cast(array.dtype, dtype, casting):
+    cure = f'array.astype("{dtype}")' if dtype.names is None else "array.astype"
+    texts = (array.dtype.kind in "SU") != (dtype.kind in "SU")  # NumPy calls a number as a text safe.
+    if texts or not np.can_cast(array.dtype, dtype, casting):
         raise InvalidArgumentError(
-            f"{what} holds {dtype}, the array {array.dtype}: convert it first (.astype)"
+            f"{what} holds {dtype}, the array {array.dtype}, which is of another kind: convert it first ({cure})"
         )
-    if np.can_cast(array.dtype, dtype, "safe"):
-        return array.astype(dtype)
-    wrong = changed(array, dtype)
-    if wrong.any():
-        lost = array[wrong].ravel()[0].item()
-        raise InvalidArgumentError(
-            f"{what} holds {dtype}, which {_shown(lost)} does not fit: the value would change"
-        )
+    if dtype.names is None:
+        wrong = changed(array, dtype) | _rounded(array, dtype)
+        if wrong.any():
+            lost = _shown(array[wrong].ravel()[0].item())
+            raise InvalidArgumentError(
+                f"{what} holds {dtype}, which {lost} of the {array.dtype} array does not fit: the value would change; "
+                f"convert it first if it may ({cure})"
+            )
     with np.errstate(all="ignore"):
         return array.astype(dtype)
+
+
+_DIGITS = {("f", 2): 11, ("V", 2): 8, ("f", 4): 24, ("c", 8): 24}
+"""Bits of the integers that a float type holds all of; 53 for the others."""
+
+
+def _rounded(plain: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.bool_]:
+    """Which integers are no number of a float or complex type, and would be the nearest one instead."""
+    bits = 8 * plain.dtype.itemsize - (plain.dtype.kind == "i")
+    if (
+        plain.dtype.kind not in "iu"
+        or dtype.kind not in "fcV"
+        or bits <= _DIGITS.get((dtype.kind, dtype.itemsize), 53)
+    ):
+        return np.zeros(plain.shape, bool)
+    limits = np.iinfo(plain.dtype)
+    with np.errstate(all="ignore"):
+        nearest = plain.astype(dtype)
+        back = (nearest.real if dtype.kind == "c" else nearest).astype("f8")
+        # The first float above the largest integer: what it becomes is another on each processor.
+        beyond: npt.NDArray[np.bool_] = (back < float(limits.min)) | (back >= float(limits.max) + 1)
+        other: npt.NDArray[np.bool_] = np.where(beyond, 0, back).astype(plain.dtype) != plain
+        return beyond | other
 
 
 def changed(plain: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.bool_]:
@@ -124,7 +163,7 @@ def changed(plain: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.boo
     return differs
 
 
-def _converted(plain: npt.NDArray[Any], value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def _converted(plain: npt.NDArray[Any], value: Any, dtype: np.dtype[Any], whole: bool) -> npt.NDArray[Any]:
     if plain.size == 0:
         return plain.astype(dtype)
     match plain.dtype.kind, "f" if dtype.kind == "V" else dtype.kind:
@@ -143,7 +182,7 @@ def _converted(plain: npt.NDArray[Any], value: Any, dtype: np.dtype[Any]) -> npt
             pass
         case _:
             raise TypeError(f"{plain.dtype} is of another kind")
-    if plain.dtype.kind == "O" or changed(plain, dtype).any():
+    if plain.dtype.kind == "O" or changed(plain, dtype).any() or (whole and _rounded(plain, dtype).any()):
         raise ValueError("the value would change")
     return plain.astype(dtype)
 

@@ -195,10 +195,14 @@ class Variable:
     ) -> Variable:
         """The same variable, read only as exactly as asked, by every way of reading it.
 
-        Where its transform can (`aplod`, `multilevel`), that takes fewer bytes; elsewhere reads are exact.
+        Where its transform can (`aplod`, `multilevel`), that takes fewer bytes; elsewhere what is stored is read. Fewer bytes are
+        faster where the storage is the slow part; on a local disk they often are not.
+
+        Reading values that a lossy transform keeps less exactly than `max_error`, or by a transform that promises no error, is
+        an `InvalidArgumentError`.
 
         Args:
-            max_error: No finite value is off by more.
+            max_error: No finite value is off by more from what was written.
             relative: `max_error` is a part of the magnitude of each value, not a difference.
             precision: Instead of an error, the number of components to read, from 1.
 
@@ -225,7 +229,8 @@ class Variable:
         that follows. `out` may be any writable array of the right shape and dtype, of NumPy or in memory that DLPack shows;
         it is filled and returned.
         `max_error`, `relative` and `precision` are as in `within`. With `return_bound` the result is the array and the
-        `ErrorBound` that holds for it, which may be closer than what was asked.
+        `ErrorBound` that holds for it, which may be closer than what was asked. It counts from what was written: after a lossy
+        transform it is not 0.
         """
         given = out
         if out is not None and not isinstance(out, np.ndarray):
@@ -420,4 +425,15 @@ class Variable:
             return f"<drystone variable {name}: {error}>"
         kind = "str" if reading.strings else str(reading.element)
         what = "local, " if reading.local else ""
-        return f"<drystone variable {name}: {what}{kind} {reading.shape}{', steps' if reading.has_steps else ''}>"
+        steps = ", steps" if reading.has_steps else ""
+        return f"<drystone variable {name}: {what}{kind} {reading.shape}{steps}{self._exactness()}>"
+
+    def _exactness(self) -> str:
+        """How `within` made it be read, in words."""
+        match self._precision:
+            case (None, False, None) | None:
+                return ""
+            case (None, _, level):
+                return f", at precision {level}"
+            case (error, relative, _):
+                return f", within {error}{' of each magnitude' if relative else ''}"

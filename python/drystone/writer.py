@@ -47,21 +47,23 @@ class Writer:
     ) -> None:
         """Write a block of a variable, or of one member of a record (`field`), with its first cell at `offset`.
 
-        Takes an array of the variable's dtype in any memory layout, or a scalar, list or text that converts without
-        loss. `offset` has an entry per dimension, without the step axis, and is zero if left out. The array may be changed
+        Takes an array in any memory layout, a scalar, a list or a text. What is not of the variable's dtype is converted by the
+        casting rule (docs/reading.md): within its kind, and only if no value changes by more than the last digits of a float.
+        `offset` has an entry per dimension, without the step axis, and is zero if left out. The array may be changed
         again when this returns.
         """
         if values.is_masked(array):
             raise InvalidArgumentError(f'the array for "{name}" is masked: put array.filled(value)')
-        if isinstance(array, np.ndarray) and array.dtype.kind not in "OTU":
-            self._handle.put(name, array, offset, field)
+        own = isinstance(array, np.ndarray) and array.dtype.kind not in "OTU"
+        if own and self._handle.put(name, array, offset, field):
             return
         dtype, strings, _ = self._handle.target(name, field)
+        what = f'"{name}"' if field is None else f'"{name}" member "{field}"'
+        stored = values.as_stored(array, dtype, what)
         if strings:
-            texts = values.as_texts(array, f'"{name}"')
-            self._handle.put_strings(name, texts.shape, texts.ravel().tolist(), offset)
-        else:
-            self._handle.put(name, values.as_elements(array, dtype, f'"{name}"'), offset, field)
+            self._handle.put_strings(name, stored.shape, stored.ravel().tolist(), offset)
+        elif not self._handle.put(name, stored, offset, field):
+            raise InvalidArgumentError(f"{what} holds {dtype}, the array {stored.dtype}: convert it first")
 
     def put_fragment(self, fragment: Fragment, data: Any) -> None:
         """Write a declared fragment: its array, its arrays by name, or its memory as bytes."""

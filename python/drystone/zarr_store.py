@@ -6,7 +6,9 @@ writable store makes containers of what others write to Zarr: groups become grou
 Invariants
 - a store that is read-only shows one snapshot for ever; one that is writable shows the newest;
 - when `set` and `delete` return, what they did is committed;
-- a key that stands for no node and no chunk is kept as an object, as it is.
+- a key that stands for no node and no chunk is kept as an object, as it is;
+- a chunk that was deleted holds the fill value for every reader. Which commit deleted it stands in an attribute of the group of
+  objects: the chunk is a key again when a later commit writes to it, through whatever.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import quote, unquote
@@ -33,7 +35,7 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from drystone.assigning import assign_box
 from drystone.container import Container, _reopen
 from drystone.container import open as open_container
-from drystone.errors import ConflictError, UnsupportedError
+from drystone.errors import ConflictError, NotFoundError, UnsupportedError
 from drystone.zarr_declared import Chunks, create_arguments, layout_of
 
 if TYPE_CHECKING:
@@ -189,13 +191,13 @@ class DrystoneStore(Store):
             await self.set(key, value)
 
     async def delete(self, key: str) -> None:
-        """Remove a key. A chunk is overwritten with the fill value."""
+        """Remove a key. The cells of a chunk read as the fill value then."""
         self._check_writable()
         await self._ready()
         await _in_thread(lambda: self._delete(key))
 
     async def delete_dir(self, prefix: str) -> None:
-        """Remove a node and all below it."""
+        """Remove a node and all below it, or the chunks below a prefix."""
         self._check_writable()
         await self._ready()
         await _in_thread(lambda: self._delete_below(prefix.strip("/")))
@@ -305,17 +307,24 @@ class DrystoneStore(Store):
             place = seen.chunk(key)
             if place is None or not seen.has(key):
                 return
-        array, index = place
-        self._put(array, index, array.chunks.empty())
+        self._delete_chunks([place])
+
+    def _delete_chunks(self, places: Sequence[tuple[_Array, tuple[int, ...]]]) -> None:
+        self._write([_Write(array, index, array.chunks.empty(), deletes=True) for array, index in places])
 
     def _delete_below(self, prefix: str) -> None:
         below = f"{prefix}/" if prefix else ""
         with self._lock:
             seen = self._view()
+            gone = list(seen.chunks_below(below))
+        if gone:
+            self._delete_chunks(gone)
+        with self._lock:
+            seen = self._view()
             container = self._container
             with container.batch():
                 for key in seen.objects:
-                    if key.startswith(below):
+                    if prefix and key.startswith(below):
                         container.delete(_object_path(key))
                 if prefix and prefix in seen.documents:
                     container.delete(prefix)
@@ -330,45 +339,79 @@ class DrystoneStore(Store):
                 else:
                     for top in {node.split("/")[0] for node in seen.documents if node}:
                         container.delete(top)
+                    if container._handle.kind(OBJECTS) == "group":
+                        container.delete(OBJECTS)
                     if container.attrs:
                         container.attrs.clear()
 
     def _put(self, array: _Array, index: tuple[int, ...], values: Any) -> None:
         """Write a chunk, and return when it is committed. Those that wait at once are committed together."""
-        write = _Write(array, index, values)
+        self._write([_Write(array, index, values)])
+
+    def _write(self, writes: Sequence[_Write]) -> None:
         with self._lock:
-            self._waiting.append(write)
+            self._waiting.extend(writes)
         with self._writing:
-            if not write.done:
+            if not all(write.done for write in writes):
                 with self._lock:
                     batch, self._waiting = self._waiting, []
                 for one in batch:
                     one.put(self._container)
+                deletions = [one for one in batch if one.deletes and one.error is None]
                 try:
-                    self._container._settle()
+                    if deletions:
+                        # A refresh meanwhile would show a later commit than that of the batch.
+                        with self._lock:
+                            self._container._settle()
+                            self._mark(deletions)
+                    else:
+                        self._container._settle()
                 except BaseException as error:
                     for one in batch:
                         one.error = one.error or error
-        if write.error is not None:
-            raise write.error
+        for write in writes:
+            if write.error is not None:
+                raise write.error
+
+    def _mark(self, deletions: Sequence[_Write]) -> None:
+        """Note of chunks, which hold fill values since the commit that the container shows, that they are deleted."""
+        container, commit = self._container, int(self._container.snapshot)
+        container.create_group(OBJECTS)
+        noted = False
+        while not noted:
+            known = _marks(container)
+            marks = {one.array.path: known.get(one.array.path, {}) for one in deletions}
+            for one in deletions:
+                marks[one.array.path][one.index] = commit
+            # Each under a name of its own, which holds those before: of two stores at once neither loses what the other notes.
+            changes = {f"{commit} {path}": _as_rows(found) for path, found in marks.items()}
+            before = [name for name in _mark_names(container) if name.partition(" ")[2] in marks]
+            try:
+                container._handle.change_attrs(
+                    OBJECTS, changes, [name for name in before if name not in changes]
+                )
+                noted = True
+            except NotFoundError:  # Another store has joined the same ones.
+                container.refresh()
 
 
 class _Write:
     """A chunk that is to be put."""
 
-    def __init__(self, array: _Array, index: tuple[int, ...], values: Any) -> None:
-        self._array, self._index, self._values = array, index, values
+    def __init__(self, array: _Array, index: tuple[int, ...], values: Any, *, deletes: bool = False) -> None:
+        self.array, self.index, self._values = array, index, values
+        self.deletes = deletes
         self.done = False
         self.error: BaseException | None = None
 
     def put(self, container: Container) -> None:
         try:
-            start, count = self._array.box(self._index)
+            start, count = self.array.box(self.index)
             if 0 not in count:
                 part = self._values[tuple(slice(n) for n in count)]
-                if self._array.element is not None and part.dtype != self._array.element:
-                    part = part.view(self._array.element)
-                assign_box(container, self._array.path, None, start, part)
+                if self.array.element is not None and part.dtype != self.array.element:
+                    part = part.view(self.array.element)
+                assign_box(container, self.array.path, None, start, part)
         except BaseException as error:
             self.error = error
         self.done = True
@@ -399,9 +442,18 @@ class _Array:
         count = [max(0, min(n, m - o)) for o, n, m in zip(start, self.chunks.shape, shape, strict=True)]
         return start, count
 
+    def has(self, index: tuple[int, ...]) -> bool:
+        """Whether something was written to a chunk, and it was not deleted since."""
+        handle, deleted = self._seen.handle, self._seen.deleted.get(self.path, {}).get(index)
+        if deleted is not None:
+            return handle.has_chunk_since(self._node, list(index), deleted)
+        return handle.has_chunk(self._node, list(index))
+
     def encoded(self, index: tuple[int, ...]) -> bytes | None:
-        """The bytes of a chunk; None if nothing was written to it."""
+        """The bytes of a chunk; None if it is not there."""
         handle = self._seen.handle
+        if index in self._seen.deleted.get(self.path, {}) and not self.has(index):
+            return None
         if not self.declared:
             return handle.chunk(self._node, list(index))
         if not handle.has_chunk(self._node, list(index)):
@@ -427,6 +479,7 @@ class _Seen:
             for name in container._handle.names(OBJECTS)[0]:
                 length = container._handle.reading(f"{OBJECTS}/{name}", None).shape[0]
                 self.objects[unquote(name[1:])] = length
+        self.deleted = _marks(container)
         self._arrays: dict[str, _Array | None] = {}
 
     def array(self, node: str) -> _Array | None:
@@ -461,13 +514,26 @@ class _Seen:
         if key in self.objects or (name == DOCUMENT and node in self._texts):
             return True
         place = self.chunk(key)
-        return place is not None and self.handle.has_chunk(place[0]._node, list(place[1]))
+        return place is not None and place[0].has(place[1])
 
-    def _chunk_keys(self, node: str) -> Iterator[str]:
+    def chunks_below(self, below: str) -> Iterator[tuple[_Array, tuple[int, ...]]]:
+        """The chunks whose keys begin with a prefix that goes on behind the path of their array."""
+        for node in self.documents:
+            if node and below.startswith(f"{node}/") and below != f"{node}/":
+                for key, index in self._chunk_keys(node):
+                    if key.startswith(below):
+                        array = self.array(node)
+                        assert array is not None
+                        yield array, index
+
+    def _chunk_keys(self, node: str) -> Iterator[tuple[str, tuple[int, ...]]]:
         array = self.array(node)
         if array is not None:
-            for index in self.handle.chunks(node):
-                yield f"{node}/{array.chunks.key(tuple(index))}"
+            deleted = self.deleted.get(array.path, {})
+            for found in self.handle.chunks(node):
+                index = tuple(found)
+                if index not in deleted or array.has(index):
+                    yield f"{node}/{array.chunks.key(index)}", index
 
     def keys(self, prefix: str) -> Iterator[str]:
         yield from (key for key in self.objects if key.startswith(prefix))
@@ -476,14 +542,14 @@ class _Seen:
             if f"{base}{DOCUMENT}".startswith(prefix):
                 yield f"{base}{DOCUMENT}"
             if base.startswith(prefix) or prefix.startswith(base):
-                yield from (key for key in self._chunk_keys(node) if key.startswith(prefix))
+                yield from (key for key, _ in self._chunk_keys(node) if key.startswith(prefix))
 
     def names(self, prefix: str) -> list[str]:
         below = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         keys = [*self.objects, *(f"{node}/{DOCUMENT}" if node else DOCUMENT for node in self.documents)]
         for node in self.documents:
             if node and below.startswith(f"{node}/"):
-                keys.extend(self._chunk_keys(node))
+                keys.extend(key for key, _ in self._chunk_keys(node))
         return sorted({key[len(below) :].split("/")[0] for key in keys if key.startswith(below)})
 
 
@@ -512,6 +578,30 @@ def _split(key: str) -> tuple[str, str]:
 
 def _object_path(key: str) -> str:
     return f"{OBJECTS}/={quote(key, safe='')}"
+
+
+def _marks(container: Container) -> dict[str, dict[tuple[int, ...], int]]:
+    """By path of a variable and index of a chunk, the commit that deleted it."""
+    marks: dict[str, dict[tuple[int, ...], int]] = {}
+    for name, rows in _mark_names(container).items():
+        found = marks.setdefault(name.partition(" ")[2], {})
+        for commit, *index in np.asarray(rows).tolist():
+            found[tuple(index)] = max(commit, found.get(tuple(index), 0))
+    return marks
+
+
+def _mark_names(container: Container) -> dict[str, Any]:
+    """The attributes that say which chunks of a variable were deleted: a commit and the variable's path, and rows of marks."""
+    if container._handle.kind(OBJECTS) != "group":
+        return {}
+    stored = container._handle.attrs(OBJECTS)
+    return {name: rows for name, rows in stored.items() if np.ndim(rows) == 2 and " " in name}
+
+
+def _as_rows(marks: dict[tuple[int, ...], int]) -> Any:
+    """Marks as an array of rows (commit, index ...), of the shortest integers that hold them."""
+    rows = np.array([(commit, *index) for index, commit in marks.items()], np.uint64)
+    return rows.astype(np.min_scalar_type(rows.max()))
 
 
 def _document(data: bytes) -> dict[str, Any] | None:

@@ -50,7 +50,7 @@ def connector_environment(native_environment):
     from drystone import hdf5
 
     if not hdf5.plugin().exists():
-        pytest.skip("the plug-in for HDF5 is not built: make setup")
+        pytest.skip("the plug-in for HDF5 is not built: make plugin")
     return native_environment | hdf5.environment(base=native_environment)
 
 

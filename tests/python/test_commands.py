@@ -329,7 +329,7 @@ def test_csv_has_a_row_per_cell(run, tmp_path):
     drystone("export", run, tmp_path / "T.csv", "T", "--select", "-1, 9:11, 0")
     with (tmp_path / "p.csv").open() as file:
         assert list(csv.reader(file))[:2] == [["dim_0", "id", "w"], ["0", "1", "0.5"]]
-    assert (tmp_path / "T.csv").read_text().split() == ["axis_0,T", "0,4.0", "1,4.5"]
+    assert (tmp_path / "T.csv").read_text().split() == ["y,T", "9,4.0", "10,4.5"]
 
 
 def test_selections_with_lists_are_exported(run, tmp_path):
@@ -585,6 +585,67 @@ def test_a_fill_value_that_netcdf_cannot_have_is_named(tmp_path, path, given):
     with netCDF4.Dataset(out) as f:
         assert f["g/n"][:].tolist() == [1, 2, 3]
         assert f["g/n"].getncattr("_FillValue") == 7
+
+
+@pytest.fixture
+def globe(path):
+    """Values that grow northwards, with coordinates; the first cell lies in the south."""
+    with dry.create(path) as c:
+        for name, units, values in (
+            ("lat", "degrees_north", np.linspace(-75, 75, 6)),
+            ("lon", "degrees_east", np.arange(0, 360, 60.0)),
+            ("time", "days since 2000-01-01", np.array([0, 31.0])),
+            ("depth", "m", np.array([0, 10, 50.0])),
+        ):
+            c.create_variable(name, dtype="f8", shape=values.shape, dims=(name,), attrs={"units": units})
+            c[name][...] = values
+        c.create_variable("T", dtype="f4", shape=(2, 6, 6), dims=("time", "lat", "lon"), attrs={"units": "K"})
+        c["T"][...] = np.broadcast_to(np.linspace(-75, 75, 6, dtype="f4")[:, None], (2, 6, 6))
+        c.create_variable("S", dtype="f4", shape=(3, 6), dims=("depth", "lat"))
+        c["S"][...] = np.repeat(np.arange(3, dtype="f4"), 6).reshape(3, 6)
+    return path
+
+
+def _shades(picture, column=0.4):
+    """Brightness down a column of a picture, where it is drawn on."""
+    from matplotlib.image import imread
+
+    pixels = imread(picture)[:, :, :3].sum(axis=2)
+    return pixels[pixels.shape[0] // 5 : -pixels.shape[0] // 5, int(pixels.shape[1] * column)]
+
+
+def test_maps_are_drawn_with_north_at_the_top(globe, tmp_path):
+    """A map whose latitudes ascend was drawn upside down, since row 0 was always at the top; depths belong there."""
+    drystone("plot", globe, "T", "[0]", "-o", tmp_path / "map.png", "--colours", "gray")
+    drystone("plot", globe, "S", "-o", tmp_path / "section.png", "--colours", "gray")
+    shades, depths = _shades(tmp_path / "map.png"), _shades(tmp_path / "section.png")
+    assert shades[0] > shades[-1] + 1
+    assert depths[0] < depths[-1] - 1
+
+
+def test_axes_of_plots_have_names_units_and_times(globe, tmp_path, monkeypatch):
+    import matplotlib as mpl
+
+    monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")
+    drystone("plot", globe, "T", "[0]", "-o", tmp_path / "map.svg")
+    drystone("plot", globe, "T", "[:, 2, 3]", "-o", tmp_path / "series.svg")
+    drystone("plot", globe, "S", "-o", tmp_path / "uneven.svg")
+    drystone("plot", globe, "T", "--layout", "-o", tmp_path / "layout.svg")
+    said = {kind: (tmp_path / f"{kind}.svg").read_text() for kind in ("map", "series", "uneven", "layout")}
+    assert "lat [degrees_north]" in said["map"]
+    assert "lon [degrees_east]" in said["map"]
+    assert "2000-02-01" in said["series"]
+    assert "depth [m]" in said["uneven"]
+    assert "lat (cell)" in said["layout"]
+
+
+def test_csv_has_coordinates_where_axes_have_them(globe, tmp_path):
+    """The header was `axis_0,T` and the cells were counted, though the dimension has a name and values."""
+    drystone("export", globe, tmp_path / "a.csv", "T", "--select", "[0, 2, 1:3]")
+    drystone("export", globe, tmp_path / "b.csv", "T", "--select", "[:, 5, 0]")
+    assert (tmp_path / "a.csv").read_text().split() == ["lon,T", "60.0,-15.0", "120.0,-15.0"]
+    lines = (tmp_path / "b.csv").read_text().splitlines()
+    assert lines == ["time,T", "2000-01-01 00:00:00,75.0", "2000-02-01 00:00:00,75.0"]
 
 
 def test_plot_of_no_cells_is_a_message(tmp_path, path):

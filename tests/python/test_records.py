@@ -202,8 +202,8 @@ def test_unknown_members_are_key_errors_that_name_the_known(container):
     with container.writer() as w:
         with pytest.raises(dry.NotFoundError, match="x, y, n"):
             w.put("p", np.zeros(2, "f4"), field="w")
-        with pytest.raises(dry.InvalidArgumentError, match=r"float32.*float64"):
-            w.put("p", np.zeros(2), field="x")
+        with pytest.raises(dry.InvalidArgumentError, match=r"float32.*complex128"):
+            w.put("p", np.zeros(2, "c16"), field="x")
 
 
 def test_a_member_of_another_shape_is_refused(container):

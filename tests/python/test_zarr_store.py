@@ -252,3 +252,110 @@ def test_what_is_written_through_the_store_can_be_published(path):
     published = zarr.open_group(report.path, mode="r")
     same(published["v"][...], values)
     assert set(published["v"].attrs) == {"drystone"}
+
+
+def erase(store, key):
+    asyncio.run(store.delete(key))
+
+
+def erase_below(store, prefix):
+    asyncio.run(store.delete_dir(prefix))
+
+
+@pytest.fixture(params=["declared by Zarr", "of the container", "of another fill value"])
+def chunked(request, container):
+    """A store with `v`, 4 x 3 chunks of 5 x 10, all of them written."""
+    if request.param == "declared by Zarr":
+        root = zarr.open_group(container.zarr_store(read_only=False), mode="a")
+        root.create_array("v", shape=(20, 30), chunks=(5, 10), dtype="f4", fill_value=7)
+    else:
+        attrs = {"_FillValue": np.float32(9)} if request.param == "of another fill value" else {}
+        container.create_variable("v", "f4", shape=(20, 30), chunks=(5, 10), fill_value=7, attrs=attrs)
+    store = container.zarr_store(read_only=False)
+    zarr.open_group(store, mode="r+")["v"][...] = 1
+    return store
+
+
+def test_a_deleted_chunk_is_no_key_and_its_cells_are_the_fill_value(chunked):
+    """Symptom: a chunk key that was deleted existed and was listed, with fill values. Cause: to delete was to put fill values, and what is
+    written to is a key. This looks at the key by every call that knows of keys, and at the values by two readers."""
+    fill = zarr.open_group(chunked, mode="r")["v"].fill_value
+    erase(chunked, "v/c/1/2")
+    expected = np.ones((20, 30), "f4")
+    expected[5:10, 20:30] = fill
+    for store in (chunked, chunked.with_read_only(True), pickle.loads(pickle.dumps(chunked))):
+        assert fetch(store, "v/c/1/2") is None
+        assert not asyncio.run(store.exists("v/c/1/2"))
+        assert "v/c/1/2" not in keys(store)
+        assert len(keys(store, "v/c/")) == 11
+        array = zarr.open_group(store, mode="r")["v"]
+        assert array.nchunks_initialized == 11
+        same(array[...], expected)
+    with dry.open(chunked.container.path) as c:
+        same(c["v"][...], expected)
+    erase(chunked, "v/c/1/2")
+
+
+def test_a_chunk_is_there_again_when_something_writes_to_it(chunked):
+    for index in ("0/0", "0/1", "3/2"):
+        erase(chunked, f"v/c/{index}")
+    zarr.open_group(chunked, mode="r+")["v"][:5, :10] = 4
+    with dry.open(chunked.container.path, "r+") as c:
+        c["v"][0, 12] = 5
+    assert "v/c/0/0" in keys(chunked)
+    assert "v/c/0/1" in keys(chunked)
+    assert "v/c/3/2" not in keys(chunked)
+    assert (zarr.open_group(chunked, mode="r")["v"][0, [0, 12]] == [4, 5]).all()
+
+
+def test_all_chunks_below_a_prefix_are_deleted(chunked):
+    fill = zarr.open_group(chunked, mode="r")["v"].fill_value
+    before = dry.open(chunked.container.path)
+    erase_below(chunked, "v/c/2")
+    assert sorted(keys(chunked, "v/c/2")) == []
+    assert len(keys(chunked, "v/c/")) == 9
+    erase_below(chunked, "v/c")
+    assert keys(chunked, "v/") == ["v/zarr.json"]
+    assert (zarr.open_group(chunked, mode="r")["v"][...] == fill).all()
+    assert (before["v"][...] == 1).all(), "a snapshot does not change"
+    with dry.open(chunked.container.path) as c:
+        assert (c["v"][...] == fill).all()
+    erase_below(chunked, "v")
+    assert keys(chunked, "v") == []
+    erase_below(chunked, "")
+    assert keys(chunked) == []
+
+
+def test_an_array_of_the_same_name_knows_nothing_of_chunks_that_were_deleted(chunked):
+    erase(chunked, "v/c/0/0")
+    root = zarr.open_group(chunked, mode="r+")
+    del root["v"]
+    root.create_array("v", shape=(20, 30), chunks=(5, 10), dtype="f4")[...] = 3
+    assert len(keys(chunked, "v/c/")) == 12
+
+
+def test_two_stores_that_delete_chunks_at_once_lose_neither(chunked):
+    others = [chunked, *(pickle.loads(pickle.dumps(chunked)) for _ in range(2))]
+    gone = [f"v/c/{i}/{j}" for i in range(4) for j in range(3) if (i, j) != (2, 1)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda n: erase(others[n % 3], gone[n]), range(len(gone))))
+    assert keys(chunked, "v/c/") == ["v/c/2/1"]
+    assert zarr.open_group(chunked, mode="r")["v"][10, 10] == 1
+
+
+def test_chunks_of_steps_and_of_no_axes_are_deleted_too(container):
+    container.create_variable("one", "i8")
+    container.create_variable("T", "i4", shape=(6,), chunks=(3,), steps=True)
+    with commits_by_itself(container) as w:
+        w.put("one", 5)
+        for _ in range(2):
+            with w.step():
+                w.put("T", np.full(6, 2, "i4"))
+    store = container.zarr_store(read_only=False)
+    erase(store, "one/c")
+    erase(store, "T/c/1/0")
+    assert sorted(keys(store, "T/c")) == ["T/c/0/0", "T/c/0/1", "T/c/1/1"]
+    assert keys(store, "one/") == ["one/zarr.json"]
+    root = zarr.open_group(store, mode="r")
+    assert root["one"][...] == 0
+    assert root["T"][...].tolist() == [[2] * 6, [0, 0, 0, 2, 2, 2]]

@@ -1,16 +1,17 @@
 //! The tables of callbacks that libraries are given: one per host, because some callbacks come without an object that would
 //! say whose they are.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 
-use crate::abi::{
-    AttrClass, BlobClass, Class, DatasetClass, DatatypeClass, FileClass, GroupClass, InfoClass,
-    IntrospectClass, LinkClass, ObjectClass, RequestClass, TokenClass, VERSION, WrapClass,
-};
 use crate::calls::{
-    attribute, blob, dataset, datatype, file, group, introspect, link, object, refuse, token,
+    attribute, blob, dataset, datatype, done, file, group, introspect, link, object, refuse, token,
 };
-use crate::host::MAX_HOSTS;
+use crate::file::config::Info;
+use crate::library::abi::{
+    AttrClass, BlobClass, Class, DatasetClass, DatatypeClass, FileClass, GroupClass, Herr, InfoClass,
+    IntrospectClass, LinkClass, ObjectClass, RequestClass, TokenClass, VERSION, Void, WrapClass,
+};
+use crate::library::host::MAX_HOSTS;
 
 /// The connector's number among connectors.
 pub const VALUE: c_int = 5251;
@@ -59,6 +60,25 @@ static NATIVE: Class = {
     class
 };
 
+/// The class of the connector; where we claim to be native, one that compares equal to the native one.
+unsafe extern "C" fn get_conn_cls(at: Void, level: c_int, out: *mut *const Class) -> Herr {
+    done(at, |h| {
+        let class = match level == 1 && h.context.mimic {
+            true => native(),
+            false => class(h.context.host.index),
+        };
+        // SAFETY: the library's argument.
+        unsafe { *out = class };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn get_cap_flags(_info: *const c_void, flags: *mut u64) -> Herr {
+    // SAFETY: the library's argument.
+    unsafe { *flags = CAPABILITIES };
+    0
+}
+
 /// The class for a host.
 pub fn class(index: usize) -> *const Class {
     &CLASSES[index.min(MAX_HOSTS - 1)]
@@ -79,7 +99,7 @@ const fn make<const H: usize>() -> Class {
         initialize: Some(introspect::initialize),
         terminate: Some(introspect::terminate),
         info: InfoClass {
-            size: size_of::<file::Info>(),
+            size: size_of::<Info>(),
             copy: Some(introspect::info_copy),
             cmp: Some(introspect::info_cmp),
             free: Some(introspect::info_free),
@@ -153,8 +173,8 @@ const fn make<const H: usize>() -> Class {
             optional: Some(object::optional),
         },
         introspect: IntrospectClass {
-            get_conn_cls: Some(introspect::get_conn_cls),
-            get_cap_flags: Some(introspect::get_cap_flags),
+            get_conn_cls: Some(get_conn_cls),
+            get_cap_flags: Some(get_cap_flags),
             opt_query: Some(introspect::opt_query),
         },
         request: RequestClass { none: [0; 6] },

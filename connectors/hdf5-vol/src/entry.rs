@@ -3,7 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::panic::catch_unwind;
 
-use crate::host::Host;
+use crate::classes;
+use crate::library::host::Host;
 
 /// A VOL connector (`H5PL_TYPE_VOL`).
 #[unsafe(no_mangle)]
@@ -30,6 +31,8 @@ pub extern "C" fn H5PLget_plugin_info() -> *const c_void {
 }
 
 extern "C" fn plugin_info(caller: *const c_void) -> *const c_void {
-    catch_unwind(|| Host::containing(caller).map_or(std::ptr::null(), Host::class))
-        .unwrap_or(std::ptr::null())
+    catch_unwind(|| {
+        Host::containing(caller).map_or(std::ptr::null(), |host| classes::class(host.index).cast())
+    })
+    .unwrap_or(std::ptr::null())
 }

@@ -1,7 +1,7 @@
 //! Bodies of the fuzz targets: bytes from anywhere must give a value or an error, and a value must come back the same.
 
-use crate::catalogue::Catalogue;
-use crate::stub::{Found, Stub};
+use crate::file::stub::{Found, Stub};
+use crate::model::catalogue::Catalogue;
 
 /// A stub.
 pub fn fuzz_stub(data: &[u8]) {
@@ -18,7 +18,7 @@ pub fn fuzz_catalogue(data: &[u8]) {
     bytes.extend_from_slice(&(data.len() as u64).to_le_bytes());
     bytes.extend_from_slice(data);
     let size = data.get(6..10).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes);
-    let _ = crate::record::record(data, size); // types lie in the catalogue
+    let _ = crate::model::record::record(data, size); // types lie in the catalogue
     if let Ok(found) = Catalogue::decode(&bytes) {
         let again = Catalogue::encode(&found.tree, found.heap);
         assert_eq!(Catalogue::decode(&again).as_ref(), Ok(&found), "a catalogue does not come back");

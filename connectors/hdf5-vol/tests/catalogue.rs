@@ -1,9 +1,9 @@
 //! The catalogue comes back as it was put, and bytes that were changed are refused.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-use drystone_hdf5_vol::catalogue::{Catalogue, HEADER};
 use drystone_hdf5_vol::fuzzing;
-use drystone_hdf5_vol::tree::{
+use drystone_hdf5_vol::model::catalogue::{Catalogue, HEADER};
+use drystone_hdf5_vol::model::tree::{
     Attribute, Body, Dataset, Filter, Group, Object, Properties, ROOT, Space, StoredType, Target, Times, Tree,
 };
 use proptest::prelude::*;

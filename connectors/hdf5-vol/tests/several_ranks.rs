@@ -4,15 +4,15 @@
 use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};
 
-use drystone_hdf5_vol::abi::access::{RDWR, TRUNC};
-use drystone_hdf5_vol::config::Config;
-use drystone_hdf5_vol::failure::Result;
-use drystone_hdf5_vol::opening::Opening;
-use drystone_hdf5_vol::space::Cells;
-use drystone_hdf5_vol::team::Ranks;
-use drystone_hdf5_vol::tree::{
+use drystone_hdf5_vol::file::config::Config;
+use drystone_hdf5_vol::file::opening::Opening;
+use drystone_hdf5_vol::library::abi::access::{RDWR, TRUNC};
+use drystone_hdf5_vol::library::failure::Result;
+use drystone_hdf5_vol::library::space::Cells;
+use drystone_hdf5_vol::model::tree::{
     Attribute, Body, Dataset, Id, Object, Properties, ROOT, Space, StoredType, Target, Times, Tree,
 };
+use drystone_hdf5_vol::ranks::team::Ranks;
 
 /// Threads that put what they send on one board.
 struct Threads {

@@ -459,15 +459,15 @@ typedef struct dry_read_report {
     uint64_t read_bytes;   /* from storage */
     uint64_t requests;     /* to storage */
     uint64_t blocks;       /* that show */
-    double max_error;      /* guaranteed; 0 unless less than exact was asked for */
+    double max_error;      /* guaranteed, with what a lossy transform lost at writing; infinite: none is guaranteed */
     double max_relative_error;
 } dry_read_report;
 
 /** How close to what was written; less may need fewer bytes, where the transform has levels (docs/transforms.md). */
 enum {
     DRY_EXACT = 0,
-    DRY_WITHIN = 1,          /* no value further from the exact one than max_error */
-    DRY_WITHIN_RELATIVE = 2, /* the same times the magnitude of the exact value */
+    DRY_WITHIN = 1,          /* no value further from the one written than max_error; DRY_INVALID_ARGUMENT where it may be */
+    DRY_WITHIN_RELATIVE = 2, /* the same times the magnitude of the value written */
     DRY_LEVEL = 3            /* the levels 1 to `level` of the transform */
 };
 

@@ -54,7 +54,7 @@ enum {
 
 /** dry_codec.flags. */
 enum {
-    DRY_CODEC_LOSSY = 1,       /* decoding gives back something else, within a bound that the codec states */
+    DRY_CODEC_LOSSY = 1,       /* decoding gives back something else; readers are told that the error is not known */
     DRY_CODEC_MAY_GROW = 2,    /* worth keeping though longer than the data, for what can be read of it */
     DRY_CODEC_KEEPS_VALUES = 4 /* the encoded bytes hold every value in its place */
 };
@@ -114,7 +114,7 @@ typedef struct dry_codec_plan {
     void *context;
     /** Asks for encoded bytes; ranges ascend. Not DRY_CODEC_OK: give up with that. */
     int32_t (*read)(void *context, uint64_t start, uint64_t end);
-    /** Tells the largest error that the values will have. Without it they are exact. */
+    /** Tells the largest error that the values will have, against those that were encoded. Without it they are exact. */
     void (*bound)(void *context, double absolute, double relative);
 } dry_codec_plan;
 

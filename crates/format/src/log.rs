@@ -197,16 +197,78 @@ impl GroupHead {
 
 /// The payload of a GROUP frame: head, then the entries in blocks.
 pub fn encode_group(head: &GroupHead, entries: &[Entry]) -> Vec<u8> {
-    let bytes = head.encode();
     let mut out = Vec::new();
-    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-    out.extend_from_slice(&bytes);
-    for block in entries.chunks(MAX_BLOCK_ENTRIES) {
-        let bytes = encode_block(block);
-        out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-        out.extend_from_slice(&bytes);
-    }
+    push_with_length(&mut out, &head.encode());
+    entries.chunks(MAX_BLOCK_ENTRIES).for_each(|block| push_with_length(&mut out, &encode_block(block)));
     out
+}
+
+fn push_with_length(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// The entries of a group that is being written. All but the last few are kept as the blocks of the GROUP frame to come, which takes
+/// some 30 bytes for one, in place of several hundred.
+#[derive(Debug, Default)]
+pub struct GroupEntries {
+    /// Whole blocks, as they stand in a frame, and how many entries they hold.
+    blocks: Vec<u8>,
+    encoded: u64,
+    /// Fewer than a block holds.
+    last: Vec<Entry>,
+}
+
+impl GroupEntries {
+    /// Adds an entry.
+    pub fn push(&mut self, entry: Entry) {
+        self.last.push(entry);
+        if self.last.len() >= MAX_BLOCK_ENTRIES {
+            push_with_length(&mut self.blocks, &encode_block(&self.last));
+            self.encoded += self.last.len() as u64;
+            self.last.clear();
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> u64 {
+        self.encoded + self.last.len() as u64
+    }
+
+    #[allow(missing_docs)]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets them, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.blocks.clear();
+        self.last.clear();
+        self.encoded = 0;
+    }
+
+    /// What [`encode_group`] would give.
+    pub fn encode(&self, head: &GroupHead) -> Vec<u8> {
+        let last = encode_block(&self.last);
+        let mut out = Vec::with_capacity(self.blocks.len() + last.len() + 256);
+        push_with_length(&mut out, &head.encode());
+        out.extend_from_slice(&self.blocks);
+        if !self.last.is_empty() {
+            push_with_length(&mut out, &last);
+        }
+        out
+    }
+
+    /// The entries, if they are too few to have been encoded.
+    pub fn into_few(self) -> Option<Vec<Entry>> {
+        (self.encoded == 0).then_some(self.last)
+    }
+}
+
+impl Extend<Entry> for GroupEntries {
+    fn extend<T: IntoIterator<Item = Entry>>(&mut self, entries: T) {
+        entries.into_iter().for_each(|entry| self.push(entry));
+    }
 }
 
 /// Reads the payload of a GROUP frame; every entry is of the group's step.

@@ -1,13 +1,14 @@
 //! Element types: whatever `numpy.dtype` accepts, and back.
 //!
 //! Stored types are little-endian. A big-endian NumPy type names the same element type; arrays of it are converted when they
-//! are put. Variable-length strings are `str`, `"str"`, `StringDType` or `object` here, and read as arrays of `str` objects.
+//! are put. Variable-length strings are `str`, `"str"`, `StringDType` or h5py's `string_dtype()` here, and read as arrays of `str`
+//! objects. Other objects are no type of elements, and enumerations are not stored as the integers below them: both are refused.
 
 use drystone::format::dtype::{DType, Member, Record, Scalar};
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
 
 use crate::error::{Failure, Result, invalid, unsupported};
 
@@ -34,7 +35,41 @@ pub(crate) fn parse(given: &Bound<'_, PyAny>) -> Result<DType> {
             Failure::Python(e)
         }
     })?;
+    require_plain(&descr)?;
     from_numpy(&descr)
+}
+
+/// Refuses a type that would silently be stored as another: objects that nothing calls texts, and h5py's enumerations.
+fn require_plain(descr: &Bound<'_, PyAny>) -> Result<()> {
+    let py = descr.py();
+    let metadata = descr.getattr("metadata")?;
+    let said = |name: &str| -> Result<Option<Bound<'_, PyAny>>> {
+        if metadata.is_none() { Ok(None) } else { Ok(Some(metadata.call_method1("get", (name,))?)) }
+    };
+    if said("enum")?.is_some_and(|members| !members.is_none()) {
+        return Err(unsupported(format!(
+            "dtype {descr} is an enumeration of h5py, which is not stored; take {descr} without it \
+             (numpy.dtype(\"{descr}\")) and keep the names in an attribute"
+        )));
+    }
+    if descr.getattr("kind")?.extract::<char>()? == 'O' {
+        // h5py says `vlen`, xarray `element_type`.
+        let (text, bytes) = (py.get_type::<PyString>(), py.get_type::<PyBytes>());
+        let of = said("vlen")?.filter(|of| !of.is_none()).or(said("element_type")?);
+        if !of.is_some_and(|of| of.is(&text) || of.is(&bytes)) {
+            return Err(invalid(
+                "dtype object says nothing about its elements; take dtype=str for strings of any length, or the dtype of the numbers",
+            ));
+        }
+    }
+    let names = descr.getattr("names")?;
+    if !names.is_none() {
+        let fields = descr.getattr("fields")?;
+        for name in names.cast_into::<PyTuple>()? {
+            require_plain(&fields.get_item(&name)?.get_item(0)?.getattr("base")?)?;
+        }
+    }
+    Ok(())
 }
 
 /// The element type of a NumPy dtype.

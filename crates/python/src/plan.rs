@@ -67,6 +67,12 @@ impl Plan {
         self.plan.predicted
     }
 
+    /// Where less than every bit is read: bytes and predicted seconds of the read of all that is stored.
+    #[getter]
+    fn every_bit(&self) -> Option<(u64, f64)> {
+        self.plan.every_bit
+    }
+
     /// Seconds that it took, if it was measured.
     #[getter]
     fn measured(&self) -> Option<f64> {

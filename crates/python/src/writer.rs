@@ -2,7 +2,7 @@
 
 use drystone::format::dtype::DType;
 use drystone::member::member;
-use drystone::{Container, Writer};
+use drystone::{Container, ErrorKind, Writer};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
@@ -92,6 +92,7 @@ impl WriterHandle {
         Ok((dtype::to_numpy(py, &dtype)?, dtype == DType::String, PyTuple::new(py, shape)?))
     }
 
+    /// False, with nothing put, if the elements of the array are not of the variable's type.
     #[pyo3(signature = (name, array, offset, field))]
     fn put<'py>(
         &self,
@@ -100,10 +101,10 @@ impl WriterHandle {
         array: Bound<'py, PyUntypedArray>,
         offset: Option<&Bound<'py, PyAny>>,
         field: Option<&str>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let offset = offset.map(|o| key::extents(o, "offset")).transpose()?;
         let descr = array.dtype();
-        let dtype = dtype::from_numpy(&descr)?;
+        let Ok(dtype) = dtype::from_numpy(&descr) else { return Ok(false) };
         let mut array = array;
         if !dtype::is_native(&descr)? {
             let converted = array.call_method1("astype", (dtype::to_numpy(py, &dtype)?,))?;
@@ -132,8 +133,14 @@ impl WriterHandle {
         }
         // SAFETY: `array` is referenced until this returns; that nobody changes it meanwhile is the contract of put().
         let source = unsafe { view.source()? };
-        py.detach(|| self.writer.put(name, &dtype, &source, offset.as_deref(), field))?;
-        Ok(())
+        let put = py.detach(|| self.writer.put(name, &dtype, &source, offset.as_deref(), field));
+        match put {
+            Err(e) if e.kind() == ErrorKind::InvalidArgument => {
+                let other = py.detach(|| self.element(name, field)).is_ok_and(|(stored, _)| stored != dtype);
+                if other { Ok(false) } else { Err(e.into()) }
+            }
+            done => Ok(done.map(|()| true)?),
+        }
     }
 
     /// `values` in row-major order of `shape`.

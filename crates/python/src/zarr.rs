@@ -48,6 +48,11 @@ impl ZarrHandle {
         Ok(py.detach(|| self.view.has_chunk(node, &index))?)
     }
 
+    /// Whether commits after a given one wrote to a chunk.
+    fn has_chunk_since(&self, py: Python<'_>, node: &str, index: Vec<u64>, deleted: u64) -> Result<bool> {
+        Ok(py.detach(|| self.view.has_chunk_since(node, &index, deleted))?)
+    }
+
     fn chunks(&self, py: Python<'_>, node: &str) -> Result<Vec<Vec<u64>>> {
         Ok(py.detach(|| self.view.chunks(node))?)
     }

@@ -7,9 +7,10 @@
 //! A `Pending` that is dropped does not cancel its request. One that was carried over a fork fails with
 //! [`StoreError::Closed`] in the child: the threads that would complete it stayed in the parent.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::{PutMode, Result, Store, StoreError, StoreExt, process_id};
+use crate::{ListEntry, PutMode, Result, Store, StoreError, StoreExt, process_id};
 
 /// An operation with all it needs.
 #[derive(Debug)]
@@ -39,9 +40,26 @@ pub enum Request {
         /// Number of the target, below [`Features::targets`](crate::Features).
         target: u32,
     },
-    /// The object's bytes need not stay in memory: what is read next shall come from the medium. For measurements.
-    Forget {
-        /// The object; what of it was not synced may stay.
+    /// See [`Store::len`].
+    Len {
+        /// The object.
+        key: String,
+    },
+    /// See [`Store::read_whole`].
+    ReadWhole {
+        /// The object.
+        key: String,
+        /// The longest object that is read, in bytes.
+        limit: u64,
+    },
+    /// See [`Store::list`].
+    List {
+        /// What the keys begin with.
+        prefix: String,
+    },
+    /// See [`Store::delete`].
+    Delete {
+        /// The object.
         key: String,
     },
     /// See [`Store::append`].
@@ -87,11 +105,23 @@ pub enum Reply {
     },
     /// To [`Request::Place`].
     Placed,
-    /// To [`Request::Forget`].
-    Forgotten {
-        /// Whether nothing of it was left in this machine's memory: looked at, not assumed. `None`: the store cannot tell.
-        cold: Option<bool>,
+    /// To [`Request::Len`].
+    Len {
+        /// Length in bytes.
+        len: u64,
     },
+    /// To [`Request::ReadWhole`].
+    Whole {
+        /// The object, or its length where that is over the limit.
+        bytes: std::result::Result<Vec<u8>, u64>,
+    },
+    /// To [`Request::List`].
+    Listed {
+        /// The objects, sorted by key.
+        entries: Vec<ListEntry>,
+    },
+    /// To [`Request::Delete`].
+    Deleted,
     /// To [`Request::Append`].
     Append {
         /// The caller's buffer.
@@ -115,9 +145,14 @@ impl Reply {
         match self {
             Reply::Read { buffers } => buffers,
             Reply::Append { data } | Reply::Put { data } => vec![data],
-            Reply::Expected { .. } | Reply::Placed | Reply::Forgotten { .. } | Reply::Sync { .. } => {
-                Vec::new()
-            }
+            Reply::Whole { bytes: Ok(data) } => vec![data],
+            Reply::Expected { .. }
+            | Reply::Placed
+            | Reply::Len { .. }
+            | Reply::Whole { .. }
+            | Reply::Listed { .. }
+            | Reply::Deleted
+            | Reply::Sync { .. } => Vec::new(),
         }
     }
 }
@@ -133,9 +168,13 @@ impl Request {
         match self {
             Request::ReadMany { .. }
             | Request::Expect { .. }
-            | Request::Forget { .. }
-            | Request::Place { .. } => &[],
-            Request::Append { key, .. } | Request::Put { key, .. } => std::slice::from_ref(key),
+            | Request::Place { .. }
+            | Request::Len { .. }
+            | Request::ReadWhole { .. }
+            | Request::List { .. } => &[],
+            Request::Append { key, .. } | Request::Put { key, .. } | Request::Delete { key } => {
+                std::slice::from_ref(key)
+            }
             Request::Sync { keys } => keys,
         }
     }
@@ -150,13 +189,16 @@ impl Request {
             }
             Request::Expect { .. } => Ok(Reply::Expected { needless: true }),
             Request::Place { .. } => Ok(Reply::Placed),
-            Request::Forget { .. } => Ok(Reply::Forgotten { cold: None }),
+            Request::Len { key } => Ok(Reply::Len { len: store.len(&key)? }),
+            Request::ReadWhole { key, limit } => Ok(Reply::Whole { bytes: store.read_whole(&key, limit)? }),
+            Request::List { prefix } => Ok(Reply::Listed { entries: store.list(&prefix)? }),
+            Request::Delete { key } => store.delete(&key).map(|()| Reply::Deleted),
             Request::Append { key, at, data } => {
                 store.append(&key, at, &[&data])?;
                 Ok(Reply::Append { data })
             }
             Request::Put { key, data, mode, sync } => {
-                store.put(&key, &data, mode, sync)?;
+                store.put(&key, &[&data], mode, sync)?;
                 Ok(Reply::Put { data })
             }
             Request::Sync { keys } => {
@@ -223,8 +265,56 @@ enum State {
 
 #[derive(Debug, Default)]
 struct Slot {
-    outcome: Mutex<Option<Result<Reply>>>,
+    content: Mutex<Content>,
     arrived: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Content {
+    outcome: Option<Result<Reply>>,
+    /// Where the outcome goes instead, and under which number.
+    forwarded: Option<(usize, Arc<Arrivals>)>,
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Outcomes of many requests in the order in which they arrive: whoever has a window of them under way waits for the next one, whichever it
+/// is. Any number of threads may wait.
+#[derive(Debug, Default)]
+pub struct Arrivals {
+    queue: Mutex<VecDeque<(usize, Result<Reply>)>>,
+    arrived: Condvar,
+}
+
+impl Arrivals {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(usize, Result<Reply>)>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number and outcome that arrived first, once there is one.
+    pub fn next(&self) -> (usize, Result<Reply>) {
+        let mut queue = self.lock();
+        loop {
+            if let Some(first) = queue.pop_front() {
+                return first;
+            }
+            queue = self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The same, if there is one already.
+    pub fn try_next(&self) -> Option<(usize, Result<Reply>)> {
+        self.lock().pop_front()
+    }
+
+    fn push(&self, number: usize, outcome: Result<Reply>) {
+        self.lock().push_back((number, outcome));
+        self.arrived.notify_one();
+    }
 }
 
 impl Pending {
@@ -244,9 +334,7 @@ impl Pending {
         match &self.0 {
             State::Done(_) => true,
             State::Waiting { process, .. } if *process != process_id() => true,
-            State::Waiting { slot, .. } => {
-                slot.outcome.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-            }
+            State::Waiting { slot, .. } => slot.lock().outcome.is_some(),
         }
     }
 
@@ -257,18 +345,41 @@ impl Pending {
             State::Waiting { slot, process } => (slot, process),
         };
         if process != process_id() {
-            return Err(StoreError::Closed {
-                store: "the submitting process".into(),
-                reason: "the request was submitted before a fork; only the parent can wait for it",
-            });
+            return Err(forked());
         }
-        let mut outcome = slot.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut content = slot.lock();
         loop {
-            if let Some(outcome) = outcome.take() {
+            if let Some(outcome) = content.outcome.take() {
                 return outcome;
             }
-            outcome = slot.arrived.wait(outcome).unwrap_or_else(PoisonError::into_inner);
+            content = slot.arrived.wait(content).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Delivers the outcome to `arrivals` under this number, when it is there: now, if it is there already.
+    pub fn deliver_to(self, arrivals: &Arc<Arrivals>, number: usize) {
+        let outcome = match self.0 {
+            State::Done(outcome) => outcome,
+            State::Waiting { process, .. } if process != process_id() => Err(forked()),
+            State::Waiting { slot, .. } => {
+                let mut content = slot.lock();
+                match content.outcome.take() {
+                    Some(outcome) => outcome,
+                    None => {
+                        content.forwarded = Some((number, Arc::clone(arrivals)));
+                        return;
+                    }
+                }
+            }
+        };
+        arrivals.push(number, outcome);
+    }
+}
+
+fn forked() -> StoreError {
+    StoreError::Closed {
+        store: "the submitting process".into(),
+        reason: "the request was submitted before a fork; only the parent can wait for it",
     }
 }
 
@@ -286,7 +397,14 @@ impl Completer {
 
     fn deliver(&mut self, outcome: Result<Reply>) {
         if let Some(slot) = self.slot.take() {
-            *slot.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+            let mut content = slot.lock();
+            if let Some((number, arrivals)) = content.forwarded.take() {
+                drop(content);
+                arrivals.push(number, outcome);
+                return;
+            }
+            content.outcome = Some(outcome);
+            drop(content);
             slot.arrived.notify_all();
         }
     }
@@ -315,7 +433,7 @@ mod tests {
     #[test]
     fn buffers_given_with_a_read_are_the_ones_that_come_back() {
         let store = MemoryStore::new();
-        store.put("k", b"0123456789", PutMode::IfAbsent, false).unwrap();
+        store.put("k", &[b"0123456789"], PutMode::IfAbsent, false).unwrap();
         let given = vec![Vec::with_capacity(64), vec![9; 3], Vec::with_capacity(7)];
         let addresses: Vec<_> = given.iter().map(Vec::as_ptr).collect();
         let request = Request::ReadMany { key: "k".into(), ranges: vec![(2, 4), (9, 1)], buffers: given };
@@ -327,7 +445,7 @@ mod tests {
     #[test]
     fn a_length_that_no_object_has_is_refused_before_memory_is_spent() {
         let store = MemoryStore::new();
-        store.put("k", b"short", PutMode::IfAbsent, false).unwrap();
+        store.put("k", &[b"short"], PutMode::IfAbsent, false).unwrap();
         let absurd = isize::MAX as usize;
         assert!(matches!(store.read_vec("k", 0, absurd), Err(StoreError::ShortRead { got: 5, .. })));
         let outcome = store.submit(Request::read_many("k", vec![(0, 1), (1, absurd)])).wait();
@@ -350,6 +468,29 @@ mod tests {
         let (completer, pending) = Pending::waiting();
         let thread = std::thread::spawn(move || completer.complete(Ok(Reply::Put { data: vec![1] })));
         assert_eq!(pending.wait().unwrap(), Reply::Put { data: vec![1] });
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn outcomes_are_delivered_in_the_order_in_which_they_arrive() {
+        let arrivals = Arc::default();
+        let (first, later) = Pending::waiting();
+        let (dropped, lost) = Pending::waiting();
+        later.deliver_to(&arrivals, 1);
+        lost.deliver_to(&arrivals, 2);
+        Pending::completed(Ok(Reply::Placed)).deliver_to(&arrivals, 3);
+        let (done, before) = Pending::waiting();
+        done.complete(Ok(Reply::Deleted));
+        before.deliver_to(&arrivals, 4);
+        assert!(matches!(arrivals.try_next(), Some((3, Ok(Reply::Placed)))));
+        assert!(matches!(arrivals.next(), (4, Ok(Reply::Deleted))));
+        assert!(arrivals.try_next().is_none());
+        let thread = std::thread::spawn(move || {
+            drop(dropped);
+            first.complete(Ok(Reply::Len { len: 5 }));
+        });
+        assert!(matches!(arrivals.next(), (2, Err(StoreError::Closed { .. }))));
+        assert!(matches!(arrivals.next(), (1, Ok(Reply::Len { len: 5 }))));
         thread.join().unwrap();
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::error::TransformError;
 use crate::logical::Logical;
-use crate::part::{Fetched, Front, Pieces, Planned, Stored, Want};
+use crate::part::{Bound, Fetched, Front, Pieces, Planned, Stored, Want};
 use crate::scratch::Scratch;
 use crate::search::Indexed;
 use crate::text::CodecSpec;
@@ -52,6 +52,13 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
     /// Whether decoding gives back something else than what was encoded, within a bound that the codec states.
     fn is_lossy(&self) -> bool {
         false
+    }
+
+    /// How far decoded numbers may be off those that were encoded, where no finite decoded one exceeds `greatest` in magnitude
+    /// (infinite if that is not known). A lossy codec that does not say promises nothing.
+    fn loss(&self, logical: &Logical, greatest: f64) -> Bound {
+        let _ = (logical, greatest);
+        if self.is_lossy() { Bound::UNKNOWN } else { Bound::EXACT }
     }
 
     /// The partial read side, or `None` for an opaque codec.

@@ -8,6 +8,7 @@
 //! - a codec sees only bytes that were fetched, and writes only inside the decoded subchunk;
 //! - a read is complete only when the pieces hold every wanted byte: what a codec forgot is an error, never stale memory.
 
+use std::fmt;
 use std::ops::Range;
 
 use crate::TransformError;
@@ -32,9 +33,10 @@ pub enum Precision {
 /// Guaranteed largest error of what a read gives. NaN and infinities are always given as such, with error 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bound {
-    /// Largest difference to the encoded value; infinite if nothing is known.
+    /// Largest difference to the original value; infinite if nothing is known.
     pub absolute: f64,
-    /// Largest difference divided by the magnitude of the encoded value; infinite if nothing is known.
+    /// Largest difference divided by the magnitude of the original value, which for a subnormal number counts as that of the
+    /// least normal one; infinite if nothing is known.
     pub relative: f64,
 }
 
@@ -102,15 +104,68 @@ impl Precision {
             Precision::Level(_) => true,
         }
     }
+
+    /// What remains to be allowed to a read of values that lost so much when they were written: nothing, if they lost more.
+    pub fn beside(&self, lost: &Bound) -> Precision {
+        // A little less, so that the sum is not rounded above what was asked.
+        let rest = |most: f64| (most * BELOW_ONE).max(0.0);
+        match *self {
+            _ if *lost == Bound::EXACT => *self,
+            Precision::Absolute(most) => Precision::Absolute(rest(most - lost.absolute)),
+            Precision::Relative(most) => {
+                Precision::Relative(rest((most - lost.relative) / (1.0 + lost.relative)))
+            }
+            other => other,
+        }
+    }
 }
+
+/// More than a double's rounding away from 1.
+const BELOW_ONE: f64 = 1.0 - 4.0 * f64::EPSILON;
 
 impl Bound {
     /// No error.
     pub const EXACT: Bound = Bound { absolute: 0.0, relative: 0.0 };
 
+    /// Nothing is known of the error.
+    pub const UNKNOWN: Bound = Bound { absolute: f64::INFINITY, relative: f64::INFINITY };
+
+    /// Whether anything is guaranteed.
+    pub fn is_known(&self) -> bool {
+        self.absolute.is_finite() || self.relative.is_finite()
+    }
+
+    /// The bound of values that were changed within `before`, and then within this one.
+    #[must_use]
+    pub fn after(self, before: Bound) -> Bound {
+        if self == Bound::EXACT || before == Bound::EXACT {
+            return if self == Bound::EXACT { before } else { self };
+        }
+        let relative = before.relative + self.relative * (1.0 + before.relative);
+        // Infinity times 0 is no number.
+        let relative = if relative.is_nan() { f64::INFINITY } else { relative };
+        Bound { absolute: self.absolute + before.absolute, relative }
+    }
+
     /// The bound that holds for the values of both.
     pub fn max(self, other: Bound) -> Bound {
         Bound { absolute: self.absolute.max(other.absolute), relative: self.relative.max(other.relative) }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.absolute.is_finite(), self.relative.is_finite()) {
+            _ if *self == Bound::EXACT => f.write_str("values as they were written"),
+            (false, false) => f.write_str("values off by an unknown error: their transform promises none"),
+            (true, false) => write!(f, "values within {:e} of those written", self.absolute),
+            (false, true) => write!(f, "values within {:e} of the magnitude of those written", self.relative),
+            (true, true) => write!(
+                f,
+                "values within {:e} of those written, and within {:e} of their magnitude",
+                self.absolute, self.relative
+            ),
+        }
     }
 }
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from drystone.commands.outcome import Outcome, size
 from drystone.commands.selected import opened, parse, place, variable
 from drystone.commands.target import appearing
+from drystone.coordinates import axis_names, coordinate, selected_axes
 from drystone.errors import InvalidArgumentError
+from drystone.selection import select
 from drystone.variable import Variable
 from drystone.view.pictures import missing
 
@@ -94,22 +98,89 @@ def _values(v: Variable, given: argparse.Namespace, figure: Any, axes: Any) -> s
     values[missing(stored, v)] = np.nan
     units = v.attrs.get("units")
     label = f"{given.variable} [{units}]" if units else given.variable
+    selected = selected_axes(select(parse(given.selection), v.shape))
+    along = [_Axis.of(v, one, length) for one, length in zip(selected, view.shape, strict=True)]
     if view.ndim == 1:
-        axes.plot(values)
+        axes.plot(along[0].values, values)
+        along[0].mark(axes.xaxis)
         axes.set_ylabel(label)
         if given.range:
             axes.set_ylim(*given.range)
     else:
         low, high = given.range or (None, None)
-        image = axes.imshow(
-            values, cmap=given.colours, vmin=low, vmax=high, aspect="auto", interpolation="nearest"
-        )
+        down, across = along
+        colours = {"cmap": given.colours, "vmin": low, "vmax": high}
+        if across.edges is not None and down.edges is not None:
+            extent = (*across.edges, *reversed(down.edges))
+            image = axes.imshow(values, **colours, aspect="auto", interpolation="nearest", extent=extent)
+        else:
+            image = axes.pcolormesh(across.values, down.values, values, **colours, shading="nearest")
+            axes.set_ylim(*reversed(axes.get_ylim()))
+        if down.is_northward:
+            axes.set_ylim(*sorted(axes.get_ylim()))
+        across.mark(axes.xaxis)
+        down.mark(axes.yaxis)
         figure.colorbar(image, label=label)
     axes.set_title(f"{given.variable} {given.selection or ''}".strip())
     with np.errstate(all="ignore"):
         finite = values[np.isfinite(values)]
     span = f"from {finite.min():g} to {finite.max():g}" if finite.size else "nothing but missing values"
     return f"{' x '.join(map(str, view.shape))} values, {span}"
+
+
+def _runs_north(v: Variable, axis: str) -> bool:
+    found = coordinate(v.container, v.name, axis, _MOST_CELLS)
+    return found is not None and found.is_northward and bool(found.values[-1] > found.values[0])
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One axis of a picture: the place of each cell along it, and how it is labelled."""
+
+    values: npt.NDArray[Any]
+    label: str
+    is_northward: bool = False
+    moments: tuple[str, ...] = ()
+    """Labels of the cells, where the values are cell numbers and the coordinate is of times."""
+
+    @classmethod
+    def of(cls, v: Variable, selected: tuple[int, npt.NDArray[np.int64]] | None, length: int) -> _Axis:
+        """By the coordinate, if it has a finite value for each cell and they go one way; else by cell numbers."""
+        names = axis_names(v)
+        if selected is None or selected[0] >= len(names):
+            return cls(np.arange(length), "cell")
+        axis, cells = selected
+        found = coordinate(v.container, v.name, names[axis], _MOST_CELLS)
+        if found is None or cells.size == 0 or cells.max() >= found.values.size:
+            steps = axis == 0 and v.has_steps
+            return cls(cells, names[axis] if steps else f"{names[axis]} (cell)")
+        if (moments := found.moments) is not None:
+            return cls(np.arange(length), names[axis], moments=tuple(moments[cell] for cell in cells))
+        values = found.values[cells].astype("f8")
+        away = np.diff(values)
+        if not np.isfinite(values).all() or not ((away > 0).all() or (away < 0).all()):
+            return cls(cells, f"{names[axis]} (cell)")
+        return cls(values, found.label, found.is_northward)
+
+    @property
+    def edges(self) -> tuple[float, float] | None:
+        """Where the first cell begins and the last one ends, if cells lie at even distances."""
+        values = self.values.astype("f8")
+        if len(values) == 1:
+            return float(values[0]) - 0.5, float(values[0]) + 0.5
+        away = (values[-1] - values[0]) / (len(values) - 1)
+        even = away != 0 and np.abs(np.diff(values) - away).max() <= 1e-3 * abs(away)
+        return (float(values[0] - away / 2), float(values[-1] + away / 2)) if even else None
+
+    def mark(self, axis: Any) -> None:
+        """Label an axis of matplotlib's."""
+        axis.set_label_text(self.label)
+        if self.moments:
+            times = [moment.removesuffix(" 00:00:00") for moment in self.moments]
+            from matplotlib.ticker import MaxNLocator
+
+            axis.set_major_locator(MaxNLocator(6, integer=True))
+            axis.set_major_formatter(lambda at, _: times[int(at)] if 0 <= at < len(times) else "")
 
 
 def _layout(v: Variable, given: argparse.Namespace, figure: Any, axes: Any) -> str:
@@ -146,9 +217,11 @@ def _layout(v: Variable, given: argparse.Namespace, figure: Any, axes: Any) -> s
             axes.text(x, y, size(block.nbytes), ha="center", va="center", fontsize=7)
     axes.set_xlim(0, max(1, shape[across]))
     axes.set_ylim(1 if flat else max(1, shape[down]), 0)
-    names = v.dims or tuple(f"axis {d}" for d in range(len(shape)))
-    axes.set_xlabel(names[across])
-    axes.set_ylabel("" if flat else names[down])
+    names = axis_names(v)[v.has_steps :]
+    axes.set_xlabel(f"{names[across]} (cell)")
+    axes.set_ylabel("" if flat else f"{names[down]} (cell)")
+    if not flat and _runs_north(v, names[down]):
+        axes.set_ylim(0, max(1, shape[down]))
     if writers:
         bar = figure.colorbar(drawn, ticks=range(len(writers)) if len(writers) <= 12 else None)
         bar.set_label("writer (rank or number)")

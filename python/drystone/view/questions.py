@@ -13,6 +13,7 @@ import numpy as np
 
 from drystone import errors
 from drystone.container import Container
+from drystone.coordinates import axis_names, coordinate
 from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.variable import Variable
 from drystone.view import pictures
@@ -383,44 +384,20 @@ def _fill(v: Variable) -> str | None:
 
 def _axes(v: Variable, seen: Source) -> list[str]:
     """A name for each axis of what is looked at."""
-    dims = list(v.dims or ())
-    if v.has_steps and not v.local:
-        dims = [str(v.attrs.get("_step_dim", "step")), *dims] if dims else ["step"]
-    return [dims[axis] if axis < len(dims) else f"axis {axis}" for axis in range(len(seen.shape))]
+    names = axis_names(v) if v.dims or (v.has_steps and not v.local) else []
+    return [names[axis] if axis < len(names) else f"axis {axis}" for axis in range(len(seen.shape))]
 
 
 def _coordinate(c: Container, name: str, axis: str) -> dict[str, Any] | None:
-    """The values along an axis: of a variable that is named like it, in the same group or one above."""
-    group = name.rpartition("/")[0]
-    while True:
-        path = f"{group}/{axis}" if group else axis
-        if path in c.variables:
-            v = c.variables[path]
-            if v.ndim == 1 and not v.local and v.dtype.kind in "biuf" and 0 < v.size <= _MOST_COORDINATES:
-                values = np.asarray(v[...])
-                units = str(v.attrs.get("units", ""))
-                return {
-                    "values": [number(value) for value in values],
-                    "units": units,
-                    "texts": _times(values, units, str(v.attrs.get("calendar", "standard"))),
-                }
-            return None
-        if not group:
-            return None
-        group = group.rpartition("/")[0]
-
-
-def _times(values: Any, units: str, calendar: str) -> list[str] | None:
-    """Times as texts, where units say since when and `cftime` is there to count."""
-    if " since " not in units:
+    """The values along an axis."""
+    found = coordinate(c, name, axis, _MOST_COORDINATES)
+    if found is None:
         return None
-    try:
-        import cftime  # type: ignore[import-untyped]
-
-        found = cftime.num2date(values.astype("f8"), units, calendar.lower())
-    except (ImportError, ValueError, OverflowError, TypeError):
-        return None
-    return [str(moment) for moment in np.ravel(found)]
+    return {
+        "values": [number(value) for value in found.values],
+        "units": found.units,
+        "texts": found.moments,
+    }
 
 
 def _local_blocks(v: Variable, query: Query) -> list[dict[str, Any]]:

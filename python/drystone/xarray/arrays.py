@@ -95,9 +95,7 @@ class Target:
     def __setitem__(self, key: Any, value: Any) -> None:
         wanted = selection.select(key, self.shape)
         runs = [leg for leg in wanted.legs if isinstance(leg, Run)]
-        array = np.asarray(value)
-        if self.dtype.kind != "O" and array.dtype != self.dtype:
-            array = values.as_same_kind(array, self.dtype, f'"{self._path}"')
+        array = values.as_stored(np.asarray(value), self.dtype, f'"{self._path}"')
         start = [run.start + first for run, first in zip(runs, self._start, strict=True)]
         box = np.broadcast_to(array, wanted.shape).reshape([run.count for run in runs])
         if self._steps is None:

@@ -2,15 +2,18 @@
 
 use std::ffi::{CString, c_char, c_void};
 
-use crate::abi::{AttrGet, AttrInfo, AttrSpecific, Herr, Hid, Loc, P_DEFAULT, Req, Void};
-use crate::calls::{args, bytes, dataset, done, give_text, loc, made, with_id};
-use crate::failure::{Failure, Result};
-use crate::handle::{Handle, Kind, Place, locate, text};
-use crate::host::quietly;
-use crate::props::List;
-use crate::space;
-use crate::tree::{Attribute, Order, StoredType, TRACKED};
-use crate::types::{self, Type};
+use crate::calls::{args, bytes, done, give_text, loc, made, stored, with_id};
+use crate::library::abi::{AttrGet, AttrInfo, AttrSpecific, Herr, Hid, Loc, P_DEFAULT, Req, Void};
+use crate::library::failure::{Failure, Result};
+use crate::library::host::quietly;
+use crate::library::props::List;
+use crate::library::space;
+use crate::library::types::{self, Type};
+use crate::model::tree::{Attribute, Order, StoredType, TRACKED};
+use crate::object::handle::Handle;
+use crate::object::kind::Kind;
+use crate::object::place::Place;
+use crate::object::walk::{locate, text};
 
 fn missing(name: &[u8]) -> Failure {
     Failure::no_attribute(format!("can't locate attribute: '{}'", String::from_utf8_lossy(name)))
@@ -26,7 +29,7 @@ fn of(h: &Handle) -> Result<Attribute> {
 
 fn types_of(h: &Handle) -> Result<&(Type, Type)> {
     if h.types.get().is_none() {
-        let made = dataset::both(h, &of(h)?.dtype)?;
+        let made = stored::both(h, &of(h)?.dtype)?;
         let _ = h.types.set(made);
     }
     h.types.get().ok_or_else(|| Failure::library("no datatype"))
@@ -58,7 +61,7 @@ pub(crate) unsafe extern "C" fn create(
         let encoded = types::encode(host, type_id)?;
         let disk = types::disk(host, h.void(), h.context.connector, type_id, &encoded)?;
         let size = u32::try_from(disk.size()).map_err(|_| Failure::unsupported("elements of over 4 GiB"))?;
-        let committed = dataset::committed(host, type_id, &place.context.opening);
+        let committed = stored::committed(host, type_id, &place.context.opening);
         let mut cset = 0;
         if acpl != P_DEFAULT {
             // SAFETY: writes one number.
@@ -106,7 +109,7 @@ pub(crate) unsafe extern "C" fn open(
                 let by = unsafe { loc.data.by_idx };
                 let mut to = *loc;
                 to.kind = 1;
-                to.data.by_name = crate::abi::LocByName { name: by.name, lapl_id: by.lapl_id };
+                to.data.by_name = crate::library::abi::LocByName { name: by.name, lapl_id: by.lapl_id };
                 let place = locate(h, &to)?;
                 name = nth(&place, Order::of(by.idx_type, by.order), by.n)?;
                 place
@@ -205,7 +208,7 @@ fn find(h: &Handle, loc: &Loc, name: *const c_char) -> Result<(Vec<u8>, AttrInfo
             let by = unsafe { loc.data.by_idx };
             let mut to = *loc;
             to.kind = 1;
-            to.data.by_name = crate::abi::LocByName { name: by.name, lapl_id: by.lapl_id };
+            to.data.by_name = crate::library::abi::LocByName { name: by.name, lapl_id: by.lapl_id };
             let place = locate(h, &to)?;
             wanted = nth(&place, Order::of(by.idx_type, by.order), by.n)?;
             place
@@ -244,7 +247,7 @@ pub(crate) unsafe extern "C" fn get(at: Void, args_at: *mut AttrGet, _dxpl: Hid,
                 4 => *args.args.size = info(&of(h)?, false).data_size,
                 5 => {
                     args.args.id = match of(h)?.dtype.committed {
-                        Some(id) => dataset::committed_id(h, id)?,
+                        Some(id) => stored::committed_id(h, id)?,
                         None => Type::copy(host, types_of(h)?.0.id)?.give(),
                     }
                 }

@@ -4,9 +4,9 @@
 
 use std::ffi::c_void;
 
-use crate::abi::{BlobSpecific, Herr, Void};
 use crate::calls::{args, bytes, done};
-use crate::failure::Failure;
+use crate::library::abi::{BlobSpecific, Herr, Void};
+use crate::library::failure::Failure;
 
 const NULL: [u8; 16] = [0xff; 16];
 

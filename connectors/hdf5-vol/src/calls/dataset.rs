@@ -2,48 +2,24 @@
 
 use std::ffi::{c_char, c_void};
 
-use crate::abi::{
+use crate::calls::{args, bytes, creation, done, loc, made, stored};
+use crate::library::abi::{
     DatasetGet, DatasetSpecific, Herr, Hid, Loc, OptionalArgs, P_DEFAULT, Req, S_PLIST, VlenBufSize, Void,
 };
-use crate::calls::{args, bytes, done, group, loc, made};
-use crate::element;
-use crate::failure::{Failure, Result};
-use crate::handle::{Handle, Kind, Walk, behind, locate, text, walk};
-use crate::host::{Host, quietly};
-use crate::opening::Opening;
-use crate::props::{self, List};
-use crate::space::{self, Cells};
-use crate::tree::{Body, Dataset, Id, Object, Space, StoredType, Times};
-use crate::types::{self, Type};
+use crate::library::failure::{Failure, Result};
+use crate::library::host::{Host, quietly};
+use crate::library::props::{self, List};
+use crate::library::space::{self, Cells};
+use crate::library::types::{self, Type};
+use crate::model::element;
+use crate::model::encoded::class;
+use crate::model::tree::{Body, Dataset, Object, Space, StoredType, Times};
+use crate::object::handle::Handle;
+use crate::object::kind::Kind;
+use crate::object::walk::{Walk, locate, text, walk};
 
 /// Pieces of large transfers from dense memory have about so many bytes.
 const PIECE: u64 = 8 << 20;
-
-/// The committed type behind a type id, if it is one of the same file.
-pub(crate) fn committed(host: &Host, id: Hid, opening: &Opening) -> Option<Id> {
-    // SAFETY: any id may be given.
-    if unsafe { (host.api.H5Tcommitted)(id) } <= 0 {
-        return None;
-    }
-    let handle = behind(host, id)?;
-    let same = std::ptr::eq(&*handle.context.opening.shared, &*opening.shared);
-    (same && handle.kind == Kind::Datatype).then_some(handle.id)
-}
-
-/// The type as programs see it and as it lies in the file.
-pub(crate) fn both(h: &Handle, stored: &StoredType) -> Result<(Type, Type)> {
-    let host = h.context.host;
-    let seen = types::decode(host, &stored.encoded)?;
-    let disk = types::disk(host, h.void(), h.context.connector, seen.id, &stored.encoded)?;
-    if disk.size() != stored.size as usize {
-        return Err(Failure::damaged(format!(
-            "an element has {} bytes in the file, {} by its type",
-            stored.size,
-            disk.size()
-        )));
-    }
-    Ok((seen, disk))
-}
 
 fn stored_type(h: &Handle) -> Result<StoredType> {
     let state = h.context.opening.shared.lock();
@@ -53,7 +29,7 @@ fn stored_type(h: &Handle) -> Result<StoredType> {
 
 pub(crate) fn types_of(h: &Handle) -> Result<&(Type, Type)> {
     if h.types.get().is_none() {
-        let made = both(h, &stored_type(h)?)?;
+        let made = stored::both(h, &stored_type(h)?)?;
         let _ = h.types.set(made);
     }
     h.types.get().ok_or_else(|| Failure::library("no datatype"))
@@ -89,12 +65,12 @@ pub(crate) unsafe extern "C" fn create(
         let disk = types::disk(host, h.void(), h.context.connector, type_id, &encoded)?;
         let checked = properties.filters.iter().any(|filter| filter.id == 3); // H5Z_FILTER_FLETCHER32
         // HDF5 refuses it for such values themselves, and takes it where they are members.
-        let whole = matches!(disk.class(), element::class::VLEN | element::class::STRING);
+        let whole = matches!(disk.class(), class::VLEN | class::STRING);
         if checked && whole && disk.is_variable() {
             return Err(Failure::unsupported("checksums (fletcher32) of values of variable length"));
         }
         let size = u32::try_from(disk.size()).map_err(|_| Failure::unsupported("elements of over 4 GiB"))?;
-        let committed = committed(host, type_id, &from.context.opening);
+        let committed = stored::committed(host, type_id, &from.context.opening);
         let dtype = StoredType { encoded, size, committed };
         let elsewhere = !std::sync::Arc::ptr_eq(&from.context.opening.shared, &h.context.opening.shared);
         if elsewhere && disk.is_variable() && properties.fill_defined == 2 {
@@ -115,7 +91,7 @@ pub(crate) unsafe extern "C" fn create(
         let mut object = Object::new(Body::Dataset(Box::new(dataset)), Times::now(times));
         object.attribute_order = order;
         object.phase = phase;
-        let place = group::add(&from, text(name), lcpl, dapl, object)?;
+        let place = creation::add(&from, text(name), lcpl, dapl, object)?;
         let (handle, _) = Handle::object(place)?;
         remember(handle, dapl)?;
         if dcpl != P_DEFAULT
@@ -315,7 +291,7 @@ impl Transfer {
 /// Runs of one extent as runs of another, for a dataspace that is not the dataset's own.
 fn translate(runs: &[(u64, u64)], from: &[u64], to: &[u64]) -> Result<Vec<(u64, u64)>> {
     let mut out = Vec::new();
-    for group in crate::boxes::groups(from, runs, 1) {
+    for group in crate::model::boxes::groups(from, runs, 1) {
         for piece in group.pieces {
             let mut at = 0u64;
             for d in 0..to.len() {
@@ -527,25 +503,11 @@ fn stored_bytes(h: &Handle) -> Result<u64> {
 /// The type as programs see it: the committed one itself, if it is one.
 fn type_id(h: &Handle) -> Result<Hid> {
     let host = h.context.host;
-    let stored = stored_type(h)?;
-    if let Some(id) = stored.committed {
-        return committed_id(h, id);
+    let dtype = stored_type(h)?;
+    if let Some(id) = dtype.committed {
+        return stored::committed_id(h, id);
     }
     Ok(Type::copy(host, types_of(h)?.0.id)?.give())
-}
-
-/// An id of a committed type of the same file.
-pub(crate) fn committed_id(h: &Handle, id: Id) -> Result<Hid> {
-    let host = h.context.host;
-    let name = h.context.opening.shared.lock().tree.path_of(id).unwrap_or_default();
-    let handle = Handle::hold(h.context.clone(), Kind::Datatype, id, name);
-    // SAFETY: a handle of ours and its kind.
-    let found = unsafe { (host.api.H5VLwrap_register)(handle, crate::abi::id::DATATYPE) };
-    if found < 0 {
-        let _ = Handle::close(handle);
-        return Err(Failure::library("cannot open a committed datatype"));
-    }
-    Ok(found)
 }
 
 fn dcpl(h: &Handle) -> Result<List> {
@@ -622,7 +584,7 @@ pub(crate) unsafe extern "C" fn optional(at: Void, args_at: *mut OptionalArgs, d
             }
             let asked = super::args(args.args.cast::<VlenBufSize>())?;
             let host = h.context.host;
-            let transfer = Transfer::new(h, asked.type_id, crate::abi::S_BLOCK, asked.space_id)?;
+            let transfer = Transfer::new(h, asked.type_id, crate::library::abi::S_BLOCK, asked.space_id)?;
             let data = h.context.opening.shared.read(h.id, &transfer.cells)?;
             let (_, disk) = types_of(h)?;
             // The length of a value, then its place in the heap.

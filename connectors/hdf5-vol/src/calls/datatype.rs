@@ -2,13 +2,15 @@
 
 use std::ffi::c_char;
 
-use crate::abi::{DatatypeGet, Herr, Hid, IdSpecific, Loc, Req, Void};
-use crate::calls::{args, done, group, loc, made};
-use crate::failure::{Failure, Result};
-use crate::handle::{Handle, Kind, Walk, locate, text, walk};
-use crate::props::{self, List};
-use crate::tree::{Body, Object, StoredType, Times};
-use crate::types;
+use crate::calls::{args, creation, done, loc, made};
+use crate::library::abi::{DatatypeGet, Herr, Hid, IdSpecific, Loc, Req, Void};
+use crate::library::failure::{Failure, Result};
+use crate::library::props::{self, List};
+use crate::library::types;
+use crate::model::tree::{Body, Object, StoredType, Times};
+use crate::object::handle::Handle;
+use crate::object::kind::Kind;
+use crate::object::walk::{Walk, locate, text, walk};
 
 pub(crate) unsafe extern "C" fn commit(
     at: Void,
@@ -33,7 +35,7 @@ pub(crate) unsafe extern "C" fn commit(
         let mut object = Object::new(body, Times::now(times));
         object.attribute_order = order;
         object.phase = phase;
-        let place = group::add(&from, text(name), lcpl, tapl, object)?;
+        let place = creation::add(&from, text(name), lcpl, tapl, object)?;
         Ok(Handle::object(place)?.0)
     })
 }

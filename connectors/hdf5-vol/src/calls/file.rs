@@ -3,19 +3,21 @@
 use std::ffi::{c_char, c_uint, c_void};
 use std::sync::Arc;
 
-use crate::abi::{FileGet, FileSpecific, Herr, Hid, OptionalArgs, Req, Void, access, id};
-use crate::calls::{args, done, give_text, guard, made};
-use crate::config::Config;
-use crate::driver::{self, Place};
-use crate::failure::{Failure, Result};
-use crate::handle::{Context, Handle, Kind, behind, text};
-use crate::host::{Host, quietly};
-use crate::mpi;
-use crate::opening::Opening;
-use crate::props::{self, List};
-use crate::publish;
-use crate::shadow;
-use crate::tree::{ROOT, Tree};
+use crate::calls::{args, done, give_text, guard};
+use crate::file::config::{Config, Info};
+use crate::file::opening::Opening;
+use crate::library::abi::{FileGet, FileSpecific, Herr, Hid, OptionalArgs, Req, Void, access, id};
+use crate::library::driver::{self, Place};
+use crate::library::failure::{Failure, Result};
+use crate::library::host::{Host, quietly};
+use crate::library::props::{self, List};
+use crate::model::tree::{ROOT, Tree};
+use crate::object::context::Context;
+use crate::object::handle::{Handle, behind};
+use crate::object::kind::Kind;
+use crate::object::shadow;
+use crate::object::walk::text;
+use crate::ranks::mpi;
 
 /// What an access list configures for us.
 fn config(host: &Host, fapl: Hid) -> Result<Config> {
@@ -317,7 +319,7 @@ pub(crate) unsafe extern "C" fn optional(
 /// Bytes of the container, as far as they are committed.
 fn size_of_file(h: &Handle) -> u64 {
     let path = &h.context.opening.shared.path;
-    let Ok(crate::stub::Found::Stub(stub)) = crate::stub::Stub::read(path) else { return 0 };
+    let Ok(crate::file::stub::Found::Stub(stub)) = crate::file::stub::Stub::read(path) else { return 0 };
     fn sum(folder: &std::path::Path) -> u64 {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         entries
@@ -334,7 +336,7 @@ fn size_of_file(h: &Handle) -> u64 {
 pub(crate) unsafe extern "C" fn close(at: Void, _dxpl: Hid, _req: Req) -> Herr {
     done(at, |h| {
         let flushed = h.context.opening.flush().and_then(|()| match Arc::strong_count(&h.context) {
-            1 => publish::at_the_end(&h.context),
+            1 => h.context.publish(),
             _ => Ok(()),
         });
         // The library keeps what could not be closed: the program can make room and try again, or end.
@@ -344,11 +346,3 @@ pub(crate) unsafe extern "C" fn close(at: Void, _dxpl: Hid, _req: Req) -> Herr {
         Handle::close(at)
     })
 }
-
-/// The handle of the file that an object is in, as a new one.
-pub(crate) fn of(h: &Handle) -> Void {
-    made(h.void(), |h| Ok(Handle::hold(h.context.clone(), Kind::File, ROOT, b"/".to_vec())))
-}
-
-/// The C string of the configuration, for the library's info functions.
-pub(crate) type Info = std::result::Result<Config, String>;

@@ -2,46 +2,14 @@
 
 use std::ffi::c_char;
 
-use crate::abi::{GetObjInfo, GroupGet, GroupSpecific, Herr, Hid, Loc, OptionalArgs, Req, Void};
-use crate::calls::{args, done, loc, made};
-use crate::failure::{Failure, Result};
-use crate::handle::{Handle, Kind, Place, Walk, join, last_for_new, locate, step, text, walk};
-use crate::props::{self, List};
-use crate::tree::{Body, Group, Id, Object, Target, Times};
-
-/// Adds a new object and, if it gets a name, the link to it.
-pub(crate) fn add(from: &Place, name: &[u8], lcpl: Hid, lapl: Hid, object: Object) -> Result<Place> {
-    from.context.writable()?;
-    let (make, cset) = props::of_link(from.context.host, lcpl);
-    let shared = &from.context.opening.shared;
-    if name.is_empty() {
-        let mut state = shared.lock();
-        let id = state.tree.add(object);
-        state.dirty = true;
-        return Ok(Place { id, name: Vec::new(), ..from.clone() });
-    }
-    let at = last_for_new(from, name, make, lapl)?;
-    at.group.context.writable()?;
-    let mut state = at.group.context.opening.shared.lock();
-    let Some(group) = state.tree.group(at.group.id) else {
-        return Err(Failure::wrong_kind("cannot create an object in what is no group"));
-    };
-    if group.links.contains_key(&at.name) {
-        return Err(Failure::exists(format!(
-            "unable to create: name already exists: '{}'",
-            String::from_utf8_lossy(&at.name)
-        )));
-    }
-    let id = state.tree.add(object);
-    state.tree.link(at.group.id, &at.name, cset, Target::Hard(id));
-    state.dirty = true;
-    let path = join(&at.group.name, &at.name);
-    if let Ok(text) = std::str::from_utf8(&path) {
-        state.named.insert(id, text.to_string());
-    }
-    drop(state);
-    Ok(Place { context: at.group.context, id, name: path })
-}
+use crate::calls::{args, creation, done, loc, made};
+use crate::library::abi::{GetObjInfo, GroupGet, GroupSpecific, Herr, Hid, Loc, OptionalArgs, Req, Void};
+use crate::library::failure::{Failure, Result};
+use crate::library::props::{self, List};
+use crate::model::tree::{Body, Group, Id, Object, Target, Times};
+use crate::object::handle::Handle;
+use crate::object::kind::Kind;
+use crate::object::walk::{Walk, locate, step, text, walk};
 
 pub(crate) unsafe extern "C" fn create(
     at: Void,
@@ -61,7 +29,7 @@ pub(crate) unsafe extern "C" fn create(
         let mut object = Object::new(body, Times::now(times));
         object.attribute_order = attributes;
         object.phase = phase;
-        let place = add(&from, text(name), lcpl, gapl, object)?;
+        let place = creation::add(&from, text(name), lcpl, gapl, object)?;
         Ok(Handle::object(place)?.0)
     })
 }
@@ -163,7 +131,7 @@ pub(crate) unsafe extern "C" fn optional(
             let mut kind = 3; // a soft link
             if asked.loc.kind == 1 && !asked.follow {
                 let by = asked.loc.data.by_name;
-                if let Ok(at) = crate::handle::last(&h.place(), text(by.name), &mut walking) {
+                if let Ok(at) = crate::object::walk::last(&h.place(), text(by.name), &mut walking) {
                     let state = at.group.context.opening.shared.lock();
                     let link = state.tree.group(at.group.id).and_then(|g| g.links.get(&at.name));
                     let link = link.ok_or_else(|| Failure::not_found("no such link"))?.clone();
@@ -180,7 +148,7 @@ pub(crate) unsafe extern "C" fn optional(
                 place = Some(locate(h, &asked.loc)?);
             }
             let Some(stat) = asked.stat.as_mut() else { return Ok(()) };
-            *stat = crate::abi::GroupStat { kind, linklen, ..Default::default() };
+            *stat = crate::library::abi::GroupStat { kind, linklen, ..Default::default() };
             if let Some(place) = place {
                 stat.kind = match place.kind()? {
                     Kind::Dataset => 1,

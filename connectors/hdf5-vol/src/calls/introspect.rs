@@ -1,32 +1,12 @@
-//! What the connector says of itself, the way the library holds its configuration, and what it is shown behind ids.
+//! The way in which the library holds its configuration, and what it is shown behind ids.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 
-use crate::abi::{Class, Herr, Void};
-use crate::calls::file::Info;
-use crate::calls::{done, guard};
-use crate::classes;
-use crate::config::Config;
-use crate::handle::{self, Handle};
-
-/// The class of the connector; where we claim to be native, one that compares equal to the native one.
-pub(crate) unsafe extern "C" fn get_conn_cls(at: Void, level: c_int, out: *mut *const Class) -> Herr {
-    done(at, |h| {
-        let class = match level == 1 && h.context.mimic {
-            true => classes::native(),
-            false => classes::class(h.context.host.index),
-        };
-        // SAFETY: the library's argument.
-        unsafe { *out = class };
-        Ok(())
-    })
-}
-
-pub(crate) unsafe extern "C" fn get_cap_flags(_info: *const c_void, flags: *mut u64) -> Herr {
-    // SAFETY: the library's argument.
-    unsafe { *flags = classes::CAPABILITIES };
-    0
-}
+use crate::calls::guard;
+use crate::file::config::{Config, Info};
+use crate::library::abi::{Herr, Void};
+use crate::object::handle::{Handle, shown};
+use crate::object::walk;
 
 /// Which optional operations there are.
 pub(crate) unsafe extern "C" fn opt_query(at: Void, class: c_int, op: c_int, flags: *mut u64) -> Herr {
@@ -76,7 +56,7 @@ pub(crate) unsafe extern "C" fn info_to_str(info: *const c_void, out: *mut *mut 
 /// An error in the string is kept, and said when a file is opened: here the library would only say that there is one.
 pub(crate) unsafe extern "C" fn info_from_str(text: *const c_char, out: *mut Void) -> Herr {
     guard(None, -1, || {
-        let text = String::from_utf8_lossy(handle::text(text)).into_owned();
+        let text = String::from_utf8_lossy(walk::text(text)).into_owned();
         // SAFETY: the library's argument.
         unsafe { *out = Box::into_raw(Box::<Info>::new(Config::parse(&text))).cast() };
         Ok(0)
@@ -84,7 +64,7 @@ pub(crate) unsafe extern "C" fn info_from_str(text: *const c_char, out: *mut Voi
 }
 
 pub(crate) unsafe extern "C" fn get_object(at: *const c_void) -> Void {
-    guard(None, at.cast_mut(), || Ok(handle::shown(at.cast_mut())))
+    guard(None, at.cast_mut(), || Ok(shown(at.cast_mut())))
 }
 
 pub(crate) unsafe extern "C" fn get_wrap_ctx(_at: *const c_void, out: *mut Void) -> Herr {

@@ -3,17 +3,17 @@
 use std::ffi::{CString, c_int};
 use std::sync::Arc;
 
-use crate::abi::{
+use crate::calls::{args, bytes, done, give_text, loc, with_id};
+use crate::library::abi::{
     Herr, Hid, LinkCreate, LinkGet, LinkInfo, LinkInfoUnion, LinkSpecific, Loc, OptionalArgs, Req, Void,
     link_type,
 };
-use crate::calls::{args, bytes, done, give_text, loc, with_id};
-use crate::failure::{Failure, Result};
-use crate::handle::{
-    Handle, LinkPlace, Place, Walk, last, last_for_new, locate, nth_link, text, token_of, walk,
-};
-use crate::props;
-use crate::tree::{Link, Order, TRACKED, Target};
+use crate::library::failure::{Failure, Result};
+use crate::library::props;
+use crate::model::tree::{Link, Order, TRACKED, Target};
+use crate::object::handle::Handle;
+use crate::object::place::Place;
+use crate::object::walk::{LinkPlace, Walk, last, last_for_new, locate, nth_link, text, token_of, walk};
 
 /// The link that a location means.
 fn find(h: &Handle, loc: &Loc) -> Result<LinkPlace> {
@@ -187,7 +187,7 @@ pub(crate) unsafe extern "C" fn relocate(
 }
 
 /// Is one object below another by hard links?
-fn leads_to(tree: &crate::tree::Tree, from: u64, to: u64) -> bool {
+fn leads_to(tree: &crate::model::tree::Tree, from: u64, to: u64) -> bool {
     let mut seen = std::collections::BTreeSet::new();
     let mut look = vec![from];
     while let Some(id) = look.pop() {

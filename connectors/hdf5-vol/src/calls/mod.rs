@@ -4,16 +4,18 @@
 //! - no panic leaves a callback; every failure is on the library's error stack;
 //! - the file's lock is not held while the library or the program is called.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::abi::{Herr, Hid, OptionalArgs, Req, Void};
-use crate::failure::{Failure, Result};
-use crate::handle::{Handle, Place};
-use crate::host::{Host, MAX_HOSTS};
+use crate::library::abi::{Herr, Hid, OptionalArgs, Req, Void};
+use crate::library::failure::{Failure, Result};
+use crate::library::host::{Host, MAX_HOSTS};
+use crate::object::handle::Handle;
+use crate::object::place::Place;
 
 pub(crate) mod attribute;
 pub(crate) mod blob;
+mod creation;
 pub(crate) mod dataset;
 pub(crate) mod datatype;
 pub(crate) mod file;
@@ -21,6 +23,7 @@ pub(crate) mod group;
 pub(crate) mod introspect;
 pub(crate) mod link;
 pub(crate) mod object;
+mod stored;
 pub(crate) mod token;
 
 /// Runs a callback's body; what goes wrong is pushed for the library.
@@ -92,7 +95,7 @@ pub(crate) fn with_id(place: Place, body: impl FnOnce(Hid) -> Herr) -> Result<He
     let host = place.context.host;
     let (handle, kind) = Handle::object(place)?;
     // SAFETY: a handle of ours and its kind.
-    let id = unsafe { (host.api.H5VLwrap_register)(handle, id_type(&kind)) };
+    let id = unsafe { (host.api.H5VLwrap_register)(handle, kind.id_type()) };
     if id < 0 {
         let _ = Handle::close(handle);
         return Err(Failure::library("cannot register an object"));
@@ -101,19 +104,6 @@ pub(crate) fn with_id(place: Place, body: impl FnOnce(Hid) -> Herr) -> Result<He
     // SAFETY: the id that was registered.
     unsafe { (host.api.H5Idec_ref)(id) };
     Ok(result)
-}
-
-/// The library's number for a kind of handle.
-pub(crate) fn id_type(kind: &crate::handle::Kind) -> c_int {
-    use crate::abi::id;
-    use crate::handle::Kind;
-    match kind {
-        Kind::File => id::FILE,
-        Kind::Group => id::GROUP,
-        Kind::Dataset => id::DATASET,
-        Kind::Datatype => id::DATATYPE,
-        Kind::Attribute(_) => id::ATTR,
-    }
 }
 
 /// A reference to a callback's argument struct.
@@ -129,7 +119,7 @@ pub(crate) unsafe fn args<'a, T>(at: *mut T) -> Result<&'a mut T> {
 ///
 /// # Safety
 /// As for [`args`].
-pub(crate) unsafe fn loc<'a>(at: *const crate::abi::Loc) -> Result<&'a crate::abi::Loc> {
+pub(crate) unsafe fn loc<'a>(at: *const crate::library::abi::Loc) -> Result<&'a crate::library::abi::Loc> {
     // SAFETY: the caller's promise.
     unsafe { at.as_ref() }.ok_or_else(|| Failure::invalid("no location"))
 }

@@ -4,17 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, c_char, c_int};
 use std::sync::Arc;
 
-use crate::abi::{
+use crate::calls::{args, done, give_text, loc, made, with_id};
+use crate::library::abi::{
     GetNativeInfo, Herr, Hid, Loc, NativeInfo, ObjectGet, ObjectInfo, ObjectSpecific, OptionalArgs,
     P_DEFAULT, Req, Void, object_type,
 };
-use crate::calls::{args, done, file, give_text, id_type, loc, made, with_id};
-use crate::failure::{Failure, Result};
-use crate::handle::{Handle, Kind, Place, Walk, join, last_for_new, locate, text, token_of, walk};
-use crate::host::quietly;
-use crate::props;
-use crate::space::Cells;
-use crate::tree::{Body, Id, Object, Order, Space, Target};
+use crate::library::failure::{Failure, Result};
+use crate::library::host::quietly;
+use crate::library::props;
+use crate::library::space::Cells;
+use crate::model::tree::{Body, Id, Object, Order, Space, Target};
+use crate::object::handle::Handle;
+use crate::object::kind::Kind;
+use crate::object::place::{Place, join};
+use crate::object::walk::{Walk, last_for_new, locate, text, token_of, walk};
 
 pub(crate) unsafe extern "C" fn open(
     at: Void,
@@ -28,7 +31,7 @@ pub(crate) unsafe extern "C" fn open(
         let place = locate(h, unsafe { loc(loc_at) }?)?;
         let (handle, kind) = Handle::object(place)?;
         // SAFETY: as above.
-        unsafe { *opened = id_type(&kind) };
+        unsafe { *opened = kind.id_type() };
         Ok(handle)
     })
 }
@@ -45,7 +48,7 @@ pub(crate) unsafe extern "C" fn get(
         unsafe {
             let (loc, args) = (loc(loc_at)?, args(args_at)?);
             match args.op {
-                0 => *args.args.file = file::of(h),
+                0 => *args.args.file = h.file(),
                 1 => {
                     let asked = args.args.name;
                     give_text(&name(&locate(h, loc)?), asked.buf, asked.size, asked.len);
@@ -72,8 +75,8 @@ fn name(place: &Place) -> Vec<u8> {
 }
 
 /// Does a path go by a link that is not hard?
-fn has_soft(tree: &crate::tree::Tree, path: &[u8]) -> bool {
-    let mut at = crate::tree::ROOT;
+fn has_soft(tree: &crate::model::tree::Tree, path: &[u8]) -> bool {
+    let mut at = crate::model::tree::ROOT;
     for name in path.split(|b| *b == b'/').filter(|n| !n.is_empty()) {
         match tree.group(at).and_then(|g| g.links.get(name)).map(|l| &l.target) {
             Some(Target::Hard(id)) => at = *id,
@@ -153,7 +156,7 @@ fn exists(h: &Handle, loc: &Loc) -> Result<bool> {
         return Ok(true);
     }
     // The last link must be there; what it leads to need not.
-    let at = crate::handle::last(&h.place(), name, &mut walking)?;
+    let at = crate::object::walk::last(&h.place(), name, &mut walking)?;
     let there = {
         let state = at.group.context.opening.shared.lock();
         state.tree.group(at.group.id).is_some_and(|g| g.links.contains_key(&at.name))
@@ -161,7 +164,7 @@ fn exists(h: &Handle, loc: &Loc) -> Result<bool> {
     if !there {
         return Err(Failure::not_found("component not found"));
     }
-    Ok(crate::handle::step(&at.group, &at.name, &mut walking).is_ok())
+    Ok(crate::object::walk::step(&at.group, &at.name, &mut walking).is_ok())
 }
 
 /// Objects below a group, each once, by the first path that leads there, groups before what is in them.
@@ -403,7 +406,7 @@ fn copy_object(from: &Place, to: &Place, path: &[u8], depth: u32, copying: &mut 
 fn copy_links(
     from: &Place,
     to: &Place,
-    group: &crate::tree::Group,
+    group: &crate::model::tree::Group,
     depth: u32,
     copying: &mut Copying,
 ) -> Result<()> {
@@ -420,7 +423,7 @@ fn copy_links(
             Target::Custom(..) => copying.external,
         };
         let found = match expand {
-            true => crate::handle::step(from, name, &mut Walk::by(from.context.host, P_DEFAULT)).ok(),
+            true => crate::object::walk::step(from, name, &mut Walk::by(from.context.host, P_DEFAULT)).ok(),
             false => None,
         };
         let target = match found {
@@ -486,19 +489,19 @@ fn copy_values(from: &Place, to: &Place, id: Id, space: &Space, encoded: &[u8]) 
 
 /// Elements of one file as elements of another: values of variable length are read from the one heap and kept in the other.
 fn carry(
-    host: &'static crate::host::Host,
+    host: &'static crate::library::host::Host,
     from: &Place,
     to: &Place,
     encoded: &[u8],
     data: Vec<u8>,
 ) -> Result<Vec<u8>> {
-    use crate::types;
+    use crate::library::types;
     let seen = types::decode(host, encoded)?;
     if !seen.is_variable() || data.is_empty() {
         return Ok(data);
     }
-    let (a, _) = Handle::object(Place { id: crate::tree::ROOT, ..from.clone() })?;
-    let (b, _) = Handle::object(Place { id: crate::tree::ROOT, ..to.clone() })?;
+    let (a, _) = Handle::object(Place { id: crate::model::tree::ROOT, ..from.clone() })?;
+    let (b, _) = Handle::object(Place { id: crate::model::tree::ROOT, ..to.clone() })?;
     let result = (|| {
         let plain = types::plain(host, seen.id)?;
         let there = types::disk(host, a, from.context.connector, seen.id, encoded)?;

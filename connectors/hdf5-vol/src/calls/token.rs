@@ -3,10 +3,11 @@
 use std::cmp::Ordering;
 use std::ffi::{c_char, c_int};
 
-use crate::abi::{Herr, Token, Void};
 use crate::calls::{done, guard};
-use crate::failure::Failure;
-use crate::handle::{Handle, id_of, text, token_of};
+use crate::library::abi::{Herr, Token, Void};
+use crate::library::failure::Failure;
+use crate::object::handle::Handle;
+use crate::object::walk::{id_of, text, token_of};
 
 pub(crate) unsafe extern "C" fn cmp(_at: Void, a: *const Token, b: *const Token, result: *mut c_int) -> Herr {
     guard(None, -1, || {

@@ -68,6 +68,8 @@ fn plan_json(plan: &ReadPlan, shape: &[u64]) -> Vec<(&'static str, Json)> {
         ("wanted_bytes", plan.wanted_bytes.into()),
         ("read_bytes", plan.read_bytes.into()),
         ("requests", plan.requests.into()),
+        ("max_error", plan.bound.absolute.into()),
+        ("max_relative_error", plan.bound.relative.into()),
         ("slots", plan.fill.len().into()),
         ("slots_with_fill", plan.fill.iter().filter(|f| **f).count().into()),
         ("checksum_requests", requests(&plan.trailers)),

@@ -122,14 +122,22 @@ fn find_in(inner: &Inner, snapshot: &Snapshot, id: u32, targets: &mut [Target]) 
     Ok(())
 }
 
-/// Whether anything was written to these cells of an array, steps first.
-pub(super) fn any(inner: &Inner, snapshot: &Snapshot, target: &Target, cells: &Box) -> Result<bool> {
+/// Whether anything was written to these cells of an array, steps first, by commits after a given one (0: by any).
+pub(super) fn any(
+    inner: &Inner,
+    snapshot: &Snapshot,
+    target: &Target,
+    cells: &Box,
+    after: u64,
+) -> Result<bool> {
     let array = &target.array;
     if cells.is_empty() {
         return Ok(false);
     }
-    let Some(root) = snapshot.manifest.root.as_ref().filter(|_| array.fill == array.missing) else {
-        return Ok(array.fill != array.missing);
+    // Missing chunks would not read as its fill value, so every chunk is there until it is deleted.
+    let always = after == 0 && array.fill != array.missing;
+    let Some(root) = snapshot.manifest.root.as_ref().filter(|_| !always) else {
+        return Ok(always);
     };
     let first = usize::from(array.steps);
     let steps = match array.steps {
@@ -144,8 +152,10 @@ pub(super) fn any(inner: &Inner, snapshot: &Snapshot, target: &Target, cells: &B
     let mut found = false;
     tree::find(&inner.pages, root, &query, &mut |entry| {
         let hidden = entry.step > 0 && entry.commit < snapshot.steps.hidden_below(entry.step - 1);
-        found |=
-            !hidden && entry.encoding.replica == 0 && visible(&entry, target).is_some_and(|v| v.meets(cells));
+        found |= !hidden
+            && entry.commit > after
+            && entry.encoding.replica == 0
+            && visible(&entry, target).is_some_and(|v| v.meets(cells));
     })?;
     Ok(found)
 }

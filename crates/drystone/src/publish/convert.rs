@@ -13,7 +13,7 @@ use drystone_format::published::Shard;
 use drystone_format::statistics::{Chunk, MAX_CHUNKS, Statistics};
 use drystone_plan::layout::{Order, chunk_order};
 use drystone_plan::selection::Selection;
-use drystone_store::{PutMode, Store, StoreError, StoreExt};
+use drystone_store::{PutMode, Store, StoreExt};
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Chain, Codec, Logical, Scratch};
 
@@ -320,7 +320,7 @@ impl Run<'_> {
             let cell = target.grid.index_of(task.shard);
             placing.place(self.store, &key, placing.target(self.store, &target.grid.shards(), &cell));
         }
-        self.store.put(&key, &object, PutMode::Replace, self.sync).map_err(|e| doing(e.into()))?;
+        self.store.put(&key, &[&object], PutMode::Replace, self.sync).map_err(|e| doing(e.into()))?;
         let record = match object.last_chunk::<4>() {
             Some(check) if prepared.sharded && target.is_recorded() => {
                 Some(record::of(task.shard, stamp, object.len() as u64, *check))
@@ -356,7 +356,7 @@ impl Run<'_> {
         let Stamp { fingerprint, version } = stamp;
         let extents = target.grid.cells_of(shard).counts();
         let object = Statistics { fingerprint, version, extents, chunks }.encode();
-        Ok(self.store.put(&key, &object, PutMode::Replace, self.sync)?)
+        Ok(self.store.put(&key, &[&object], PutMode::Replace, self.sync)?)
     }
 }
 
@@ -398,12 +398,9 @@ impl Target {
     }
 }
 
-/// Deletes an object; that it is gone already is as well.
+/// Deletes an object, if it is there.
 pub(super) fn remove(store: &dyn Store, key: &str) -> Result<()> {
-    match store.delete(key) {
-        Ok(()) | Err(StoreError::NotFound { .. }) => Ok(()),
-        Err(e) => Err(e.into()),
-    }
+    Ok(store.delete(key)?)
 }
 
 /// The encoded chunks of a shard, and what they hold.

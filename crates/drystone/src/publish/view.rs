@@ -227,7 +227,14 @@ impl ZarrView {
     pub fn has_chunk(&self, node: &str, index: &[u64]) -> Result<bool> {
         let shown = self.shown(node)?;
         let Some(cells) = Self::cells(shown, index) else { return Ok(false) };
-        changes::any(&self.container.inner, &self.container.snapshot(), &shown.target, &cells)
+        changes::any(&self.container.inner, &self.container.snapshot(), &shown.target, &cells, 0)
+    }
+
+    /// Whether commits after a given one wrote to a chunk, which was deleted in that.
+    pub fn has_chunk_since(&self, node: &str, index: &[u64], deleted: u64) -> Result<bool> {
+        let shown = self.shown(node)?;
+        let Some(cells) = Self::cells(shown, index) else { return Ok(false) };
+        changes::any(&self.container.inner, &self.container.snapshot(), &shown.target, &cells, deleted)
     }
 
     /// Indices of the chunks that were written to, in row-major order.
@@ -258,7 +265,7 @@ impl ZarrView {
             return Err(Error::unsupported(format!("the chunks of {node} are encoded by who declared it")));
         }
         let Some(cells) = Self::cells(shown, index) else { return Ok(None) };
-        if !changes::any(&self.container.inner, &self.container.snapshot(), target, &cells)? {
+        if !changes::any(&self.container.inner, &self.container.snapshot(), target, &cells, 0)? {
             return Ok(None);
         }
         let array = &target.array;

@@ -29,7 +29,7 @@ use drystone_plan::form::Form;
 use drystone_plan::layout;
 use drystone_plan::parts::Part;
 use drystone_plan::read_plan::{ReadPlan, Work};
-use drystone_store::{Reply, Request};
+use drystone_store::{Reply, Request, StoreExt};
 use drystone_transform::checks::crc_units;
 use drystone_transform::{Chain, Logical, Scratch};
 
@@ -130,6 +130,7 @@ pub(super) fn run(
     out: &Target<'_>,
     sources: &Sources<'_>,
 ) -> Result<()> {
+    reading.require_precision(&prepared.plan.bound)?;
     let Some(shelf) = reading.shelf.as_deref().filter(|_| published::is_used(prepared)) else {
         return attempt(reading, prepared, first_step, out, sources);
     };
@@ -173,7 +174,7 @@ fn attempt(
         _ => threads().min(most),
     };
     let began = Instant::now();
-    let (open, turn) = job.take_lent(plan, threads)?;
+    let (open, turn) = job.take_mapped(plan, threads)?;
     let is_open = |fetch: &&Asked| fetch.items.iter().any(|(_, (number, _))| open[*number]);
     let fetches: Vec<&Asked> = plan.fetches.iter().filter(is_open).collect();
     let groups = groups(&fetches);

@@ -65,7 +65,7 @@ impl Reading {
         self.check_listing(listing)?;
         let mut plan = ReadPlan::default();
         if !listing.is_empty() {
-            plan = self.explained(self.prepare_listed(self.at_steps(listing))?);
+            plan = self.explained(&|reading| reading.prepare_listed(reading.at_steps(listing)))?;
         }
         let legs: Vec<String> = listing.shape().iter().map(u64::to_string).collect();
         plan.title = format!("{} {{{} cells}}", self.path, legs.join(" x "));

@@ -76,7 +76,7 @@ pub struct ReadReport {
     pub requests: u64,
     /// Blocks that show.
     pub blocks: u64,
-    /// Guaranteed largest error of the values; none unless less than exact was asked for.
+    /// Guaranteed largest error of the values against those that were put: what a lossy transform lost, and what was not read.
     pub bound: Bound,
 }
 
@@ -154,7 +154,8 @@ impl Reading {
     }
 
     /// The same, to be read only as exactly as this asks for: where a transform can, it reads fewer bytes. What was guaranteed is
-    /// in the report. Errors: `InvalidArgument` for a negative or undefined error and for level 0.
+    /// in the report. Errors: `InvalidArgument` for a negative or undefined error and for level 0; and from reads of values that lost
+    /// more than the error when they were written.
     pub fn with_precision(mut self, precision: Precision) -> Result<Reading> {
         match precision {
             Precision::Absolute(most) | Precision::Relative(most) if most.is_nan() || most < 0.0 => {
@@ -164,6 +165,23 @@ impl Reading {
             _ => self.precision = precision,
         }
         Ok(self)
+    }
+
+    /// Refuses what would be less exact than was asked for: bytes that were not written cannot be read.
+    fn require_precision(&self, bound: &Bound) -> Result<()> {
+        let (what, most) = match self.precision {
+            Precision::Absolute(most) => ("", most),
+            Precision::Relative(most) => (" of their magnitude", most),
+            Precision::Exact | Precision::Level(_) => return Ok(()),
+        };
+        if self.precision.allows(bound) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "\"{}\" cannot be read within {most:e}{what}: its transform lost more when it was written ({bound}); ask for that much, or \
+             read without an error, which gives what is stored",
+            self.path
+        )))
     }
 
     /// The same, to be read from the log alone, whatever was published.
@@ -303,7 +321,7 @@ impl Reading {
             let range = Axis { start: steps.cell(from), step: steps.step, count: many };
             let sought = self.sought(&range, &cells)?;
             let found = sought.candidates();
-            self.bring(&sought.slots, &sources);
+            self.prefetch_blocks(&sought.slots, &sources);
             let prepared = self.plan(sought)?;
             execute::run(self, &prepared, from, out, &sources)?;
             report.add(&prepared.plan);
@@ -318,9 +336,10 @@ impl Reading {
         Ok(report)
     }
 
-    /// Has blocks brought with their tables, where these are not known: those that are wanted whole, and others if somebody wants the
-    /// rest. What is wrong with them is said when they are read.
-    fn bring(&self, slots: &[Slot], sources: &Sources<'_>) {
+    /// Prefetches blocks together with subchunk tables that are not cached: blocks read whole, and others while a concurrent reader wants
+    /// the rest. Errors show when the blocks are read.
+    fn prefetch_blocks(&self, slots: &[Slot], sources: &Sources<'_>) {
+        let Some(files) = self.inner.store.local() else { return };
         // Members of a record stand side by side: a table is not behind its own subchunks.
         if self.shelf.is_some() || !matches!(self.variable.dtype, DType::Scalar(_)) {
             return;
@@ -333,9 +352,9 @@ impl Reading {
                 continue;
             }
             if block.whole {
-                self.inner.store.bring(&key, block.bytes);
+                files.prefetch(&key, block.bytes);
             } else {
-                self.inner.store.bring_for_all(&key, block.bytes);
+                files.prefetch_shared(&key, block.bytes);
             }
         }
     }
@@ -370,7 +389,8 @@ impl Reading {
         let mut plan = ReadPlan::default();
         if !selection.is_empty() {
             let (steps, cells) = self.split(selection);
-            plan = self.explained(self.plan(self.sought(&steps, &cells)?)?);
+            let one = |reading: &Reading| reading.plan(reading.sought(&steps, &cells)?);
+            plan = self.explained(&one)?;
         }
         let axes: Vec<String> = selection
             .axes
@@ -385,10 +405,18 @@ impl Reading {
         Ok(plan)
     }
 
-    /// A plan with what it is expected to take.
-    fn explained(&self, prepared: Prepared) -> ReadPlan {
-        let predicted = predicted(&prepared, self.inner.profile().as_ref(), Device::ASSUMED);
-        ReadPlan { predicted: Some(predicted), ..prepared.plan }
+    /// A plan with what it is expected to take, and where less than every bit is read, what that would take.
+    fn explained(&self, plan: &dyn Fn(&Reading) -> Result<Prepared>) -> Result<ReadPlan> {
+        let profile = self.inner.profile();
+        let time = |prepared: &Prepared| predicted(prepared, profile.as_ref(), Device::ASSUMED);
+        let prepared = plan(self)?;
+        let predicted = Some(time(&prepared));
+        let mut every_bit = None;
+        if self.precision != Precision::Exact {
+            let exact = plan(&Reading { precision: Precision::Exact, ..self.clone() })?;
+            every_bit = Some((exact.plan.read_bytes, time(&exact)));
+        }
+        Ok(ReadPlan { predicted, every_bit, ..prepared.plan })
     }
 
     fn check_target(&self, shape: &[u64], out: &Target<'_>) -> Result<()> {

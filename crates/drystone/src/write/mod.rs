@@ -17,11 +17,10 @@ use crate::layout::BlockLayout;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
-use drystone_format::entry::Entry;
 use drystone_format::frame::Kind;
 use drystone_format::identity::Durability;
 use drystone_format::keys;
-use drystone_format::log::{self, GroupHead, Rank};
+use drystone_format::log::{GroupEntries, GroupHead, Rank};
 use drystone_format::schema::{Schema, Variable};
 use drystone_transform::Choice;
 
@@ -73,7 +72,7 @@ struct OpenStep {
     group: Option<u64>,
     frames: u64,
     written: u64,
-    entries: Vec<Entry>,
+    entries: GroupEntries,
 }
 
 struct State {
@@ -81,7 +80,7 @@ struct State {
     done: Vec<PartFrom>,
     unsynced: BTreeSet<String>,
     open: Option<OpenStep>,
-    loose: Vec<Entry>,
+    loose: GroupEntries,
     loose_variables: BTreeMap<u32, u64>,
     groups: u64,
     puts: u64,
@@ -165,7 +164,7 @@ impl Writer {
             done: Vec::new(),
             unsynced: BTreeSet::new(),
             open: None,
-            loose: Vec::new(),
+            loose: GroupEntries::default(),
             loose_variables: BTreeMap::new(),
             groups: 0,
             puts: 0,
@@ -238,7 +237,7 @@ impl Writer {
             group: None,
             frames: 0,
             written: 0,
-            entries: Vec::new(),
+            entries: GroupEntries::default(),
         });
         state.generation += 1;
         Ok(step)
@@ -393,9 +392,9 @@ impl Writer {
             entries: 0,
             variables: Vec::new(),
         };
-        let payload = log::encode_group(&head, &open.entries);
+        let payload = open.entries.encode(&head);
         open.frames += 1;
-        open.written += open.entries.len() as u64;
+        open.written += open.entries.len();
         open.entries.clear();
         state.part.idx_push(Kind::Group, &payload);
         Ok(())

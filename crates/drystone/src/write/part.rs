@@ -1,10 +1,9 @@
 //! One part of a writer's log: its segment, and the index file that is filled beside it.
 
-use drystone_format::entry::Entry;
 use drystone_format::frame::{self, Kind};
 use drystone_format::identity::Durability;
 use drystone_format::keys;
-use drystone_format::log::{self, FileHeader, FileKind, GroupHead, Rank};
+use drystone_format::log::{FileHeader, FileKind, GroupEntries, GroupHead, Rank};
 use drystone_store::PutMode;
 
 use crate::Result;
@@ -65,10 +64,10 @@ impl Part {
     }
 
     /// Adds the final frame of a group, which a commit that follows at once need not decode again.
-    pub(super) fn idx_push_last(&mut self, head: &GroupHead, entries: Vec<Entry>) {
+    pub(super) fn idx_push_last(&mut self, head: &GroupHead, entries: GroupEntries) {
         let alone = self.idx_pending.is_empty() && head.part == 0;
-        self.idx_push(Kind::Group, &log::encode_group(head, &entries));
-        self.group_pending = alone.then(|| Group {
+        self.idx_push(Kind::Group, &entries.encode(head));
+        self.group_pending = entries.into_few().filter(|_| alone).map(|entries| Group {
             number: head.group,
             step: head.step,
             replace: head.replace,
@@ -87,7 +86,7 @@ impl Part {
             inner.store.append(&key, self.idx_len, &[&self.idx_pending])?;
         } else {
             let sync = inner.identity.durability == Durability::Durable;
-            inner.store.put(&key, &self.idx_pending, PutMode::IfAbsent, sync)?;
+            inner.store.put(&key, &[&self.idx_pending], PutMode::IfAbsent, sync)?;
         }
         self.idx_len += self.idx_pending.len() as u64;
         std::mem::swap(&mut self.idx_last, &mut self.idx_pending);

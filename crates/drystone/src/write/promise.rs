@@ -7,10 +7,9 @@
 
 use std::collections::BTreeSet;
 
-use drystone_format::entry::Entry;
 use drystone_format::frame::Kind;
 use drystone_format::keys;
-use drystone_format::log::GroupHead;
+use drystone_format::log::{GroupEntries, GroupHead};
 
 use super::{State, Writer};
 use crate::base::sync::lock;
@@ -163,7 +162,7 @@ impl Writer {
             replace: open.replace,
             group,
             part: open.frames,
-            entries: open.written + open.entries.len() as u64,
+            entries: open.written + open.entries.len(),
             variables: std::mem::take(&mut open.variables).into_iter().collect(),
         };
         self.promise(state, &head, open.entries)
@@ -174,7 +173,7 @@ impl Writer {
         &self,
         state: &mut State,
         head: &GroupHead,
-        entries: Vec<Entry>,
+        entries: GroupEntries,
     ) -> Result<Option<(u64, Tail)>> {
         let s = &self.shared;
         state.part.idx_push_last(head, entries);
@@ -215,7 +214,7 @@ impl Writer {
                 replace: false,
                 group: state.groups,
                 part: 0,
-                entries: entries.len() as u64,
+                entries: entries.len(),
                 variables: std::mem::take(&mut state.loose_variables).into_iter().collect(),
             };
             state.groups += 1;

@@ -25,7 +25,7 @@ const ENCODE_BATCH: u64 = 8 << 20;
 /// A block of fewer bytes is encoded before any of it is stored.
 const FEW_TO_ENCODE: u64 = 2 << 20;
 /// Entries of an open group kept in memory before a part of the group is written.
-const SPILL: usize = 8192;
+const SPILL: u64 = 8192;
 
 /// What takes blocks: a writer, or one of a team.
 pub trait BlockSink {

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use drystone_format::branch::{Branch, Child, PageRef};
 use drystone_format::cursor::Reader;
 use drystone_format::dtype::DType;
-use drystone_format::entry::{decode_block, encode_block};
+use drystone_format::entry::{Entry, MAX_BLOCK_ENTRIES, decode_block, encode_block};
 use drystone_format::identity::{self, Durability, Identity};
-use drystone_format::log::{FileHeader, decode_group, encode_group};
+use drystone_format::log::{FileHeader, GroupEntries, GroupHead, decode_group, encode_group};
 use drystone_format::manifest::Manifest;
 use drystone_format::published;
 use drystone_format::schema::Schema;
@@ -216,4 +216,31 @@ fn a_branch_over_branches_covers_them() {
     assert_eq!((above.entries, above.commit), (64, 9));
     assert_eq!((&above.lo[..3], &above.hi[..3]), (&[0u64, 0, 0][..], &[40u64, 40, 40][..]));
     assert_eq!(above.first, (4, 1, 0));
+}
+
+#[test]
+fn entries_that_were_packed_on_the_way_make_the_same_group() {
+    for count in
+        [0, 1, MAX_BLOCK_ENTRIES - 1, MAX_BLOCK_ENTRIES, MAX_BLOCK_ENTRIES + 1, 3 * MAX_BLOCK_ENTRIES]
+    {
+        let head = GroupHead {
+            step: Some(7),
+            last: true,
+            replace: false,
+            group: 3,
+            part: 0,
+            entries: count as u64,
+            variables: vec![(1, 9)],
+        };
+        let one = |n: usize| Entry { step: 8, variable: 1, put: n as u64, ..Entry::default() };
+        let entries: Vec<Entry> = (0..count).map(one).collect();
+        let mut packed = GroupEntries::default();
+        packed.push(Entry::default());
+        packed.clear();
+        packed.extend(entries.iter().cloned());
+        assert_eq!((packed.len(), packed.is_empty()), (count as u64, count == 0));
+        assert_eq!(packed.encode(&head), encode_group(&head, &entries));
+        let few = packed.into_few();
+        assert_eq!(few, (count < MAX_BLOCK_ENTRIES).then_some(entries));
+    }
 }

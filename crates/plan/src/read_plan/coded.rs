@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use drystone_format::entry::{Entry, Piece};
+use drystone_format::entry::{Entry, Piece, Stats};
+use drystone_transform::stats::Magnitudes;
 use drystone_transform::{Bound, Chain, Logical, MAX_DECODED_LEN, Precision, Stored, TransformError, Want};
 
 use super::cells::Cells;
 use super::piece::{Place, Unfit};
-use super::{Options, Slot};
+use super::{Options, PUBLISHED, Slot};
 use crate::form::Form;
 use crate::parts::Part;
 use crate::ranges::{at_units, decoded_len};
@@ -27,9 +28,9 @@ pub(super) fn pays(
     part: &Part,
     cells: Option<&Cells>,
     alone: bool,
-    options: &Options,
+    (options, precision): (&Options, Precision),
 ) -> bool {
-    match options.precision {
+    match precision {
         Precision::Exact if is_all(part, cells) => false,
         Precision::Exact if !alone => place.payload_len() > options.gap.saturating_mul(2),
         _ => place.payload_len() > options.gap,
@@ -54,6 +55,8 @@ pub(super) fn wanted(part: &Part, cells: Option<&Cells>, form: &Form) -> Vec<Ran
 #[derive(Default)]
 pub(super) struct Chains {
     last: Option<(String, Result<Chain, TransformError>)>,
+    /// What the blocks of the slot last looked at lost, from which it was published.
+    published: Option<(usize, Bound)>,
 }
 
 impl Chains {
@@ -64,6 +67,44 @@ impl Chains {
         }
     }
 
+    /// How far the values of a block, or of one subchunk of it, may be off those that were put. `shape` is that of what is decoded at
+    /// once, if it is known.
+    pub(super) fn loss(
+        &mut self,
+        entry: &Entry,
+        (number, slot): (usize, &Slot),
+        shape: &[u64],
+        stats: &Stats,
+    ) -> Bound {
+        if entry.encoding.replica == PUBLISHED {
+            return self.published_loss(number, slot);
+        }
+        if entry.encoding.chain.is_empty() {
+            return Bound::EXACT;
+        }
+        let Ok(chain) = self.get(&entry.encoding.chain) else { return Bound::UNKNOWN };
+        if !chain.is_lossy() {
+            return Bound::EXACT;
+        }
+        let Some(form) = slot.form(entry) else { return Bound::UNKNOWN };
+        let logical = form.logical(&slot.logical(shape));
+        let magnitudes = Magnitudes::between(slot.kind, stats.min_max, stats.nans);
+        let shape = if shape.is_empty() { Vec::new() } else { logical.shape };
+        chain.loss(&Logical { shape, ..logical }, magnitudes)
+    }
+
+    /// What was published was read from the blocks that were put, which lost what they lost.
+    fn published_loss(&mut self, number: usize, slot: &Slot) -> Bound {
+        if let Some((_, bound)) = self.published.filter(|(known, _)| *known == number) {
+            return bound;
+        }
+        let put = slot.candidates.iter().map(|c| &c.entry).filter(|e| e.encoding.replica == 0);
+        let lost = |all: Bound, entry: &Entry| all.max(self.loss(entry, (number, slot), &[], &entry.stats));
+        let bound = put.fold(Bound::EXACT, lost);
+        self.published = Some((number, bound));
+        bound
+    }
+
     /// Asks the transform of an encoded piece which bytes a part needs.
     pub(super) fn ask(
         &mut self,
@@ -72,7 +113,7 @@ impl Chains {
         (part, cells): (&Part, Option<&Cells>),
         place: &Place,
         meta: &[u8],
-        options: &Options,
+        (options, precision): (&Options, Precision),
     ) -> Result<Coded, Unfit> {
         let (piece, before, payload_len) = (&place.piece, place.front_len(), place.payload_len());
         let apart = |ranges: &[Range<u64>]| in_two(ranges, before, piece, options.gap);
@@ -86,14 +127,9 @@ impl Chains {
         if len > MAX_DECODED_LEN as u64 {
             return Err(Unfit::Corrupt(format!("subchunk {}: {len} bytes when decoded", part.subchunk)));
         }
-        let logical = form.logical(&Logical {
-            item: slot.item as usize,
-            scalar: slot.scalar as usize,
-            kind: slot.kind,
-            shape: shape.to_vec(),
-        });
+        let logical = form.logical(&slot.logical(shape));
         let stored = Stored { len: payload_len, meta, decoded_len: len as usize };
-        let want = Want { ranges: &wanted(part, cells, &form), precision: options.precision };
+        let want = Want { ranges: &wanted(part, cells, &form), precision };
         let planned = chain.plan_read(&stored, &logical, &want).map_err(|error| match error {
             TransformError::Unsupported { .. } => Unfit::Unsupported(error.to_string()),
             _ => Unfit::Corrupt(format!("subchunk {}: {error}", part.subchunk)),

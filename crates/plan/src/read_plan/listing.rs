@@ -144,12 +144,17 @@ pub fn plan_listings<'t, 'm>(
                 let stored = listed.map_or(Place::whole(entry.piece), Place::of);
                 block.stored.check_place(&stored, &part).map_err(fail)?;
                 let again = before.replace(part.subchunk) == Some(part.subchunk);
-                if let Some(front) = stored.enough(options.precision) {
+                let stats = listed.map_or(&entry.stats, |listed| &listed.stats);
+                let shape = part.chunk_shape.get(..usize::from(entry.ndim)).unwrap_or_default();
+                planner.lost = chains.loss(entry, (number, slot), shape, stats);
+                let precision = options.precision.beside(&planner.lost);
+                planner.precision = precision;
+                if let Some(front) = stored.enough(precision) {
                     planner.add_front(&block, (part, Some(Box::new(cells))), stored, front);
                     continue;
                 }
                 let unit = block.stored.coded_unit(&stored.piece);
-                if unit == 0 || !coded::pays(&stored, &part, Some(&cells), alone, options) {
+                if unit == 0 || !coded::pays(&stored, &part, Some(&cells), alone, (options, precision)) {
                     planner.add_cells(&block, part, cells, stored, again);
                     continue;
                 }
@@ -157,7 +162,9 @@ pub fn plan_listings<'t, 'm>(
                     None => planner.add_unknown(&block, part, Some(Box::new(cells)), stored),
                     Some(meta) => {
                         let what = (&part, Some(&cells));
-                        let asked = chains.ask(entry, slot, what, &stored, meta, options).map_err(fail)?;
+                        let asked = chains
+                            .ask(entry, slot, what, &stored, meta, (options, precision))
+                            .map_err(fail)?;
                         planner.add_coded(&block, (part, Some(Box::new(cells))), stored, again, asked);
                     }
                 }

@@ -26,7 +26,7 @@ use drystone_format::MAX_NDIM;
 use drystone_format::entry::{Entry, Piece};
 use drystone_format::table::{Front, Subchunk};
 use drystone_transform::stats::ScalarKind;
-use drystone_transform::{Bound, Precision};
+use drystone_transform::{Bound, Logical, Precision};
 
 use crate::ahead::ahead;
 use crate::coalesce::{Fetch, coalesce};
@@ -68,6 +68,12 @@ impl Slot {
         let from = self.from.checked_sub(entry.encoding.part.unwrap_or(0).into())?;
         Form::of(entry)?.within(from, self.item)
     }
+
+    /// What a codec is told of a box of elements.
+    fn logical(&self, shape: &[u64]) -> Logical {
+        let (item, scalar, kind) = (self.item as usize, self.scalar as usize, self.kind);
+        Logical { item, scalar, kind, shape: shape.to_vec() }
+    }
 }
 
 /// When to read what was not asked for, how large a request may be, and how exact the values have to be.
@@ -89,7 +95,7 @@ impl Default for Options {
 }
 
 /// One part of one stored subchunk: read, verify, decode, scatter.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Work {
     /// Which slot it fills.
     pub slot: usize,
@@ -110,6 +116,8 @@ pub struct Work {
     pub whole: bool,
     /// Unless `whole`, or the front is all: the number of the trailer that verifies the ranges. Works on the same piece share it.
     pub trailer: Option<usize>,
+    /// How exact the transform is asked to be: beside what it lost when the values were written.
+    pub precision: Precision,
 }
 
 impl ReadPlan {
@@ -166,7 +174,9 @@ pub struct ReadPlan {
     pub predicted: Option<f64>,
     /// Seconds that it took, if it was carried out to find that out.
     pub measured: Option<f64>,
-    /// Guaranteed largest error of all values.
+    /// Where less than every bit is read: bytes and predicted seconds of the read of all that is stored.
+    pub every_bit: Option<(u64, f64)>,
+    /// Guaranteed largest error of all values, with what transforms lost when they were written.
     pub bound: Bound,
     /// Encoded pieces, with their source, of which the metadata was not given though it could make the read smaller. They are
     /// planned to be read whole.
@@ -253,12 +263,17 @@ pub fn plan<'t, 'm>(
                 let stored = listed.map_or(Place::whole(entry.piece), Place::of);
                 block.stored.check_place(&stored, &part).map_err(fail)?;
                 let again = before.replace(part.subchunk) == Some(part.subchunk);
-                if let Some(front) = stored.enough(options.precision) {
+                let stats = listed.map_or(&entry.stats, |listed| &listed.stats);
+                let shape = part.chunk_shape.get(..usize::from(entry.ndim)).unwrap_or_default();
+                planner.lost = chains.loss(entry, (number, slot), shape, stats);
+                let precision = options.precision.beside(&planner.lost);
+                planner.precision = precision;
+                if let Some(front) = stored.enough(precision) {
                     planner.add_front(&block, (part, None), stored, front);
                     continue;
                 }
                 let unit = block.stored.coded_unit(&stored.piece);
-                if unit == 0 || !coded::pays(&stored, &part, None, alone, options) {
+                if unit == 0 || !coded::pays(&stored, &part, None, alone, (options, precision)) {
                     planner.add(&block, part, stored, again);
                     continue;
                 }
@@ -266,7 +281,9 @@ pub fn plan<'t, 'm>(
                     None => planner.add_unknown(&block, part, None, stored),
                     Some(meta) => {
                         let what = (&part, None);
-                        let asked = chains.ask(entry, slot, what, &stored, meta, options).map_err(fail)?;
+                        let asked = chains
+                            .ask(entry, slot, what, &stored, meta, (options, precision))
+                            .map_err(fail)?;
                         planner.add_coded(&block, (part, None), stored, again, asked);
                     }
                 }
@@ -287,13 +304,28 @@ struct Block<'a> {
 struct Planner<'a> {
     options: &'a Options,
     plan: ReadPlan,
+    /// What the values of the part at hand lost when they were written, and how exact they are therefore read.
+    lost: Bound,
+    precision: Precision,
     trailers: Vec<(u32, Range<u64>, usize)>,
     payloads: Vec<(u32, Range<u64>, Payload)>,
 }
 
 impl<'a> Planner<'a> {
     fn new(options: &'a Options) -> Self {
-        Planner { options, plan: ReadPlan::default(), trailers: Vec::new(), payloads: Vec::new() }
+        Planner {
+            options,
+            plan: ReadPlan::default(),
+            lost: Bound::EXACT,
+            precision: options.precision,
+            trailers: Vec::new(),
+            payloads: Vec::new(),
+        }
+    }
+
+    /// Takes note of how exact a part will be read.
+    fn see(&mut self, read: Bound) {
+        self.plan.bound = self.plan.bound.max(read.after(self.lost));
     }
 
     /// Room for a number of works.
@@ -338,7 +370,7 @@ impl<'a> Planner<'a> {
 
     /// An encoded piece of which the front suffices.
     fn add_front(&mut self, block: &Block<'_>, what: (Part, Option<Box<Cells>>), place: Place, front: Front) {
-        self.plan.bound = self.plan.bound.max(bound(&front));
+        self.see(bound(&front));
         self.add_ranges(block, what, place, vec![0..front.length], None);
     }
 
@@ -357,7 +389,7 @@ impl<'a> Planner<'a> {
         if whole.saturating_add(self.options.gap) <= cost {
             return self.add_whole(block, what.0, what.1, place);
         }
-        self.plan.bound = self.plan.bound.max(asked.bound);
+        self.see(asked.bound);
         self.add_ranges(block, what, place, asked.ranges, trailer);
     }
 
@@ -410,7 +442,20 @@ impl<'a> Planner<'a> {
         trailer: Option<usize>,
     ) {
         let (slot, entry) = (block.slot, block.candidate);
-        self.plan.works.push(Work { slot, entry, part, cells, piece, front, ranges, whole, trailer });
+        self.see(Bound::EXACT);
+        let precision = self.precision;
+        self.plan.works.push(Work {
+            slot,
+            entry,
+            part,
+            cells,
+            piece,
+            front,
+            ranges,
+            whole,
+            trailer,
+            precision,
+        });
     }
 
     /// The number of a piece's trailer: a new one, unless the work before reads it too.

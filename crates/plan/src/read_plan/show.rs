@@ -27,6 +27,12 @@ impl Display for ReadPlan {
         if let Some(seconds) = self.predicted {
             write!(f, "\npredicted: {:.3} ms", seconds * 1e3)?;
         }
+        if let Some((bytes, seconds)) = self.every_bit {
+            write!(f, "\nevery bit: {bytes} bytes read, predicted: {:.3} ms", seconds * 1e3)?;
+            if self.predicted.is_some_and(|predicted| predicted >= seconds) {
+                f.write_str("; reading less is not expected to be faster here")?;
+            }
+        }
         if let Some(seconds) = self.measured {
             write!(f, "\nmeasured: {:.3} ms", seconds * 1e3)?;
         }
@@ -34,11 +40,7 @@ impl Display for ReadPlan {
             write!(f, "\n  {choice}")?;
         }
         if self.bound != Bound::EXACT {
-            let Bound { absolute, relative } = self.bound;
-            write!(
-                f,
-                "\nvalues within {absolute:e} of the stored ones, and within {relative:e} of their magnitude"
-            )?;
+            write!(f, "\n{}", self.bound)?;
         }
         let trailers = self.trailers.iter().map(|t| (t.source, &t.range, t.items.len(), "trailer"));
         let payloads = self.fetches.iter().map(|p| (p.source, &p.range, p.items.len(), "range"));

@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use crate::builtin;
 use crate::scratch::set_len_reusing;
+use crate::stats::Magnitudes;
 use crate::text::{CodecSpec, ListItem};
-use crate::{Codec, Front, Logical, MAX_DECODED_LEN, MAX_META_LEN, Scratch, TransformError};
+use crate::{Bound, Codec, Front, Logical, MAX_DECODED_LEN, MAX_META_LEN, Scratch, TransformError};
 
 const MAX_CODECS: usize = 8;
 const VERSION: u8 = 1;
@@ -100,6 +101,27 @@ impl Chain {
     /// Whether what is read back may differ from what was written, within the bound of a codec that rounds.
     pub fn is_lossy(&self) -> bool {
         self.codecs.iter().any(|codec| codec.is_lossy())
+    }
+
+    /// How far what a subchunk decodes to may be off what was written, by what its codecs promise. `magnitudes` are those of the
+    /// decoded numbers.
+    pub fn loss(&self, logical: &Logical, magnitudes: Magnitudes) -> Bound {
+        let Magnitudes { least, mut greatest } = magnitudes;
+        let mut all = Bound::EXACT;
+        for (i, codec) in self.codecs.iter().enumerate().rev().filter(|(_, codec)| codec.is_lossy()) {
+            let keeps =
+                |codec: &Arc<dyn Codec>| codec.transparent().is_some_and(|parts| parts.keeps_values());
+            // Bytes that were moved about are other numbers than those that are meant.
+            let sees_values = self.codecs.iter().take(i).all(keeps);
+            let own = if sees_values { codec.loss(logical, greatest) } else { Bound::UNKNOWN };
+            greatest += own.absolute;
+            all = all.after(own);
+        }
+        let smallest = (least - all.absolute).max(logical.kind.least_normal());
+        if all != Bound::EXACT && least > all.absolute && smallest > 0.0 {
+            all.relative = all.relative.min(all.absolute / smallest);
+        }
+        all
     }
 
     /// Whether every codec takes data of this kind; the error names the one that does not, and what to use.

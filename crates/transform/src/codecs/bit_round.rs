@@ -125,6 +125,22 @@ impl SameLength for BitRound {
         true
     }
 
+    fn loss(&self, logical: &Logical, greatest: f64) -> Bound {
+        let kind = self.kind.unwrap_or(logical.kind);
+        match mantissa_bits(kind) {
+            // Bits of numbers that are taken for others may mean anything.
+            Ok(_) if kind != logical.kind => Bound::UNKNOWN,
+            Err(_) => Bound::UNKNOWN,
+            Ok(mantissa) if mantissa <= self.keep_bits => Bound::EXACT,
+            Ok(_) => {
+                let relative = 2f64.powi(-(self.keep_bits as i32) - 1);
+                // A number that was rounded down was the greater one.
+                let most = (greatest / (1.0 - relative)).max(kind.least_normal());
+                Bound { absolute: relative * most, relative }
+            }
+        }
+    }
+
     fn transparent(&self) -> Option<&dyn Transparent> {
         Some(self)
     }

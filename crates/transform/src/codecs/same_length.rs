@@ -1,6 +1,6 @@
 //! Codecs whose encoded form is as long as the data: they put bytes elsewhere, or take differences.
 
-use crate::{Codec, CodecSpec, Logical, Scratch, TransformError, Transparent};
+use crate::{Bound, Codec, CodecSpec, Logical, Scratch, TransformError, Transparent};
 
 /// What such a codec has to say; [`Codec`] follows.
 pub(crate) trait SameLength: Send + Sync + std::fmt::Debug {
@@ -28,6 +28,12 @@ pub(crate) trait SameLength: Send + Sync + std::fmt::Debug {
     /// As [`Codec::is_lossy`].
     fn is_lossy(&self) -> bool {
         false
+    }
+
+    /// As [`Codec::loss`].
+    fn loss(&self, logical: &Logical, greatest: f64) -> Bound {
+        let _ = (logical, greatest);
+        if self.is_lossy() { Bound::UNKNOWN } else { Bound::EXACT }
     }
 
     /// As [`Codec::transparent`].
@@ -82,6 +88,10 @@ impl<T: SameLength> Codec for T {
 
     fn is_lossy(&self) -> bool {
         SameLength::is_lossy(self)
+    }
+
+    fn loss(&self, logical: &Logical, greatest: f64) -> Bound {
+        SameLength::loss(self, logical, greatest)
     }
 
     fn transparent(&self) -> Option<&dyn Transparent> {

@@ -17,7 +17,7 @@ use block::{Block, Format, MOST, Mode};
 use crate::number;
 use crate::params::{Params, named_int, named_number};
 use crate::stats::ScalarKind;
-use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent};
+use crate::{Bound, Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent};
 
 /// `zfp`, and the version of its codec.
 const MAGIC: u64 = 0x05_70_66_7A;
@@ -351,6 +351,31 @@ impl Codec for Zfp {
 
     fn is_lossy(&self) -> bool {
         self.kept != Kept::All
+    }
+
+    fn loss(&self, logical: &Logical, greatest: f64) -> Bound {
+        let kind = self.kind.unwrap_or(logical.kind);
+        let Ok(width) = width(kind) else { return Bound::UNKNOWN };
+        let absolute = match self.kept {
+            Kept::All => return Bound::EXACT,
+            Kept::Rate(_) => return Bound::UNKNOWN,
+            _ if kind != logical.kind => return Bound::UNKNOWN,
+            Kept::Tolerance(most) => most,
+            Kept::Precision(planes) => {
+                let cells = logical.shape.iter().fold(1u64, |cells, extent| cells.saturating_mul(*extent));
+                let format = Format { width };
+                // Without a shape, as of most axes.
+                let axes =
+                    if logical.shape.is_empty() { 3 } else { axes(&logical.shape, cells as usize).len() };
+                let promise = format.promise(planes.min(8 * width as u32), axes);
+                if promise >= 1.0 {
+                    return Bound::UNKNOWN;
+                }
+                // The greatest of a block may have become less by that part of itself.
+                promise * (greatest / (1.0 - promise)).max(kind.least_normal())
+            }
+        };
+        Bound { absolute, relative: f64::INFINITY }
     }
 
     fn transparent(&self) -> Option<&dyn Transparent> {

@@ -64,6 +64,17 @@ impl ScalarKind {
         }
     }
 
+    /// The least normal number of a float; 0 of other kinds.
+    pub fn least_normal(self) -> f64 {
+        let exponent = match self {
+            ScalarKind::F16 => -14,
+            ScalarKind::BF16 | ScalarKind::F32 => -126,
+            ScalarKind::F64 => -1022,
+            _ => return 0.0,
+        };
+        2f64.powi(exponent)
+    }
+
     /// How [`Stats::min`] and [`Stats::max`] are read; `None` where there are none.
     pub fn domain(self) -> Option<Domain> {
         use ScalarKind::*;
@@ -85,6 +96,35 @@ impl Domain {
             Domain::Signed => bits ^ SIGN,
             Domain::Float if bits & SIGN != 0 => !bits,
             Domain::Float => bits ^ SIGN,
+        }
+    }
+}
+
+/// Least and greatest magnitude of the numbers that a subchunk decodes to, as far as they are known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Magnitudes {
+    pub least: f64,
+    pub greatest: f64,
+}
+
+impl Magnitudes {
+    /// Of numbers of which nothing is known.
+    pub const ANY: Magnitudes = Magnitudes { least: 0.0, greatest: f64::INFINITY };
+
+    /// Those between two extremes, which are patterns of a kind. Without extremes there are none but NaNs, if there is one.
+    pub fn between(kind: ScalarKind, min_max: Option<(u64, u64)>, nans: u64) -> Magnitudes {
+        let number = |bits: u64| match kind.domain() {
+            Some(Domain::Float) => f64::from_bits(bits),
+            _ => f64::NAN,
+        };
+        match min_max.map(|(min, max)| (number(min), number(max))) {
+            Some((min, max)) if min <= max => Magnitudes {
+                least: if min > 0.0 || max < 0.0 { min.abs().min(max.abs()) } else { 0.0 },
+                greatest: min.abs().max(max.abs()),
+            },
+            None if nans > 0 => Magnitudes { least: 0.0, greatest: 0.0 },
+            _ => Magnitudes::ANY,
         }
     }
 }

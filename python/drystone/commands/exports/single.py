@@ -16,16 +16,21 @@ from drystone import _core
 from drystone.commands.exports import cells, placed
 from drystone.commands.formats import bfloat16
 from drystone.commands.progress import Progress
+from drystone.coordinates import axis_names, coordinate, selected_axes
 from drystone.errors import InvalidArgumentError
 from drystone.selection import select
 from drystone.variable import Variable
+
+Selected = tuple[int, npt.NDArray[np.int64]]
+
+_MOST_COORDINATES = 1 << 24
 
 _LINES = 1 << 14
 """Lines of CSV that are objects of Python at a time."""
 
 
 def write(kind: str, v: Variable, key: Any, path: Path, lost: list[str]) -> cells.Row:
-    """Write what a selection gives; of CSV a line is a cell."""
+    """Write what a selection gives; of CSV a line is a cell, with its coordinates."""
     view = v.lazy[key]
     if kind == "npy":
         if view.dtype.hasobject:
@@ -52,22 +57,19 @@ def write(kind: str, v: Variable, key: Any, path: Path, lost: list[str]) -> cell
     else:
         with Progress(view.nbytes) as progress, path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            names = v.dims or tuple(f"dim_{d}" for d in range(v.ndim - v.has_steps))
-            names = ("step", *names) if v.has_steps else names
-            numbers = _cells(v, key) if v.ndim == len(names) else None
-            axes = names if numbers is not None else tuple(f"axis_{d}" for d in range(len(view.shape)))
-            numbers = numbers or [np.arange(n) for n in view.shape]
+            columns = [_column(v, d, leg, n) for d, (leg, n) in enumerate(_axes(v, key, view.shape))]
+            axes, places = [name for name, _ in columns], [values for _, values in columns]
             members = view.dtype.names or (v.name.rsplit("/", 1)[-1],)
             writer.writerow([*axes, *members])
             for box, piece in cells.pieces(v, key, progress):
                 with cells.named(v.name):
                     writer.writerows(
-                        _lines([along[part] for along, part in zip(numbers, box, strict=True)], piece)
+                        _lines([along[part] for along, part in zip(places, box, strict=True)], piece)
                     )
     return v.name, view.shape, view.nbytes
 
 
-def _lines(cells: list[npt.NDArray[np.int64]], piece: npt.NDArray[Any]) -> Iterator[tuple[Any, ...]]:
+def _lines(cells: list[npt.NDArray[Any]], piece: npt.NDArray[Any]) -> Iterator[tuple[Any, ...]]:
     """A line of each cell: where it is along each axis, and its value or those of its members."""
     flat = piece.reshape(-1)
     for begin in range(0, flat.size, _LINES):
@@ -81,11 +83,19 @@ def _lines(cells: list[npt.NDArray[np.int64]], piece: npt.NDArray[Any]) -> Itera
         yield from map(add, places, values if piece.dtype.names else zip(values))
 
 
-def _cells(v: Variable, key: Any) -> list[npt.NDArray[np.int64]] | None:
-    """The variable's cells along each axis of a selection, if that has the axes of the variable."""
-    if any(item is None or isinstance(item, int) for item in (key if isinstance(key, tuple) else (key,))):
-        return None
-    wanted = select(key, v.shape)
-    if [leg.axes for leg in wanted.legs] != [(axis,) for axis in range(v.ndim)]:
-        return None
-    return [leg.along(axis) for axis, leg in enumerate(wanted.legs)]
+def _axes(v: Variable, key: Any, shape: tuple[int, ...]) -> list[tuple[Selected | None, int]]:
+    """For each axis of what is selected: where it lies in the variable, if it is an axis of that, and its length."""
+    return list(zip(selected_axes(select(key, v.shape)), shape, strict=True))
+
+
+def _column(v: Variable, d: int, selected: Selected | None, length: int) -> tuple[str, npt.NDArray[Any]]:
+    """Name and content of the column of an axis: its coordinate, or where there is none the cells of the variable."""
+    names = axis_names(v)
+    if selected is None or selected[0] >= len(names):
+        return f"axis_{d}", np.arange(length)
+    axis, cells = selected
+    found = coordinate(v.container, v.name, names[axis], _MOST_COORDINATES)
+    if found is None or (cells.size and cells.max() >= found.values.size):
+        return names[axis], cells
+    moments = found.moments
+    return names[axis], (found.values if moments is None else np.asarray(moments, object))[cells]

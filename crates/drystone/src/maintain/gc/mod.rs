@@ -25,7 +25,7 @@ use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::manifest::Manifest;
 use drystone_format::source::{Source, SourceState};
-use drystone_store::{PutMode, Store, StoreError};
+use drystone_store::{PutMode, Store};
 
 use crate::base::random;
 use crate::commit::transaction::{Change, Decision, transact};
@@ -191,7 +191,7 @@ impl Container {
             }
         };
         for (key, len, rest) in expiring {
-            store.put(&key, &rest, PutMode::Replace, sync)?;
+            store.put(&key, &[&rest], PutMode::Replace, sync)?;
             tell(&mut report, key, len.saturating_sub(rest.len() as u64))?;
         }
         for mark in store.list("manifest/")? {
@@ -310,8 +310,5 @@ fn garbage(
 }
 
 fn remove(store: &dyn Store, key: &str) -> Result<()> {
-    match store.delete(key) {
-        Ok(()) | Err(StoreError::NotFound { .. }) => Ok(()),
-        Err(e) => Err(e.into()),
-    }
+    Ok(store.delete(key)?)
 }

@@ -76,7 +76,7 @@ impl Job<'_> {
         let entry = self.entry(work);
         let logical = self.logical(work)?;
         let ranges = work.wanted(&self.form(work)?);
-        let want = Want { ranges: &ranges, precision: self.reading.precision };
+        let want = Want { ranges: &ranges, precision: work.precision };
         // A front begins with what the transform wants to know.
         let before = work.front.map_or(0, |front| front.length);
         let meta = match self.trailer(work) {

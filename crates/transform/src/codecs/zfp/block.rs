@@ -194,7 +194,10 @@ fn encode_reversibly(format: Format, axes: usize, block: &[u64], out: &mut Write
         block.iter().all(|&bits| bits == 0)
     } else {
         integers = format.integers(block, exponent);
-        let same = |(&bits, &integer): (&u64, &i64)| format.number(integer, exponent) == bits;
+        // The integer of an infinity is cut short, and may be as great as to become one again.
+        let same = |(&bits, &integer): (&u64, &i64)| {
+            format.value(bits).is_finite() && format.number(integer, exponent) == bits
+        };
         format.scales(exponent) && block.iter().zip(&integers).all(same)
     };
     if exact && exponent == -format.bias() {

@@ -1,0 +1,42 @@
+//! New objects under new names: what the creation of groups, datasets and committed types have in common.
+
+use crate::library::abi::Hid;
+use crate::library::failure::{Failure, Result};
+use crate::library::props;
+use crate::model::tree::{Object, Target};
+use crate::object::place::{Place, join};
+use crate::object::walk::last_for_new;
+
+/// Adds a new object and, if it gets a name, the link to it.
+pub(crate) fn add(from: &Place, name: &[u8], lcpl: Hid, lapl: Hid, object: Object) -> Result<Place> {
+    from.context.writable()?;
+    let (make, cset) = props::of_link(from.context.host, lcpl);
+    let shared = &from.context.opening.shared;
+    if name.is_empty() {
+        let mut state = shared.lock();
+        let id = state.tree.add(object);
+        state.dirty = true;
+        return Ok(Place { id, name: Vec::new(), ..from.clone() });
+    }
+    let at = last_for_new(from, name, make, lapl)?;
+    at.group.context.writable()?;
+    let mut state = at.group.context.opening.shared.lock();
+    let Some(group) = state.tree.group(at.group.id) else {
+        return Err(Failure::wrong_kind("cannot create an object in what is no group"));
+    };
+    if group.links.contains_key(&at.name) {
+        return Err(Failure::exists(format!(
+            "unable to create: name already exists: '{}'",
+            String::from_utf8_lossy(&at.name)
+        )));
+    }
+    let id = state.tree.add(object);
+    state.tree.link(at.group.id, &at.name, cset, Target::Hard(id));
+    state.dirty = true;
+    let path = join(&at.group.name, &at.name);
+    if let Ok(text) = std::str::from_utf8(&path) {
+        state.named.insert(id, text.to_string());
+    }
+    drop(state);
+    Ok(Place { context: at.group.context, id, name: path })
+}

@@ -1,0 +1,526 @@
+//! The way of values into the container: a thread that puts what waits, and the commit that makes it visible.
+//!
+//! A write leaves its cells in memory and returns. Beyond a few MiB the thread puts them, in a rank of several once the program has
+//! ceased to write and so computes; beyond the configured buffer a write waits. Flush and close wait for all of it, put heap and
+//! catalogue, and commit: values and the tree that speaks of them become visible together or not at all.
+//!
+//! Invariants
+//! - blocks are put in the order in which they were written;
+//! - after a failure nothing is committed any more, and every later write, flush and close says so.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use drystone::array::Source;
+use drystone::format::dtype::{DType, Scalar};
+use drystone::format::schema::Variable;
+use drystone::{Writer, WriterOptions};
+
+use crate::file::state::{Block, CATALOGUE, HEAP, Shared, State};
+use crate::library::failure::{Failure, Result};
+use crate::model::catalogue::Catalogue;
+use crate::model::element;
+use crate::model::tree::Id;
+use crate::ranks::team::{self, Act, Team, attempt};
+
+/// The thread begins to put when so many bytes wait.
+const BEGIN: usize = 4 << 20;
+/// Of several ranks, whose cores are taken, only when nothing was written for so long, or half of the buffer is taken. Ranks that
+/// share cores are off them for some 10 ms at a time.
+const LULL: Duration = Duration::from_millis(50);
+/// Cells of small datasets are put when they take so many bytes together.
+pub const RESIDENT: usize = 32 << 20;
+/// Values of variable length are committed when so many bytes of them wait.
+pub const HEAP_LIMIT: usize = 32 << 20;
+
+impl Shared {
+    /// Lets a block wait, and wakes the thread if enough waits; waits itself if too much does.
+    pub(crate) fn enqueue<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        block: Block,
+    ) -> Result<MutexGuard<'a, State>> {
+        let bytes = block.data.len();
+        while state.pending_bytes > 0 && (state.pending_bytes + bytes) as u64 > self.config.buffer {
+            state.check()?;
+            state.pressed = true;
+            state = self.wait_for_thread(state);
+        }
+        state.check()?;
+        state.dirty = true;
+        state.pressed = false;
+        state.written = Instant::now();
+        state.pending_bytes += bytes;
+        if let Some(block) = state.append(block) {
+            state.pending.push_back(Arc::new(block));
+        }
+        if state.pending_bytes >= BEGIN {
+            self.start(&mut state);
+            self.wake.notify_all();
+        }
+        Ok(state)
+    }
+
+    /// Waits until the thread has done something.
+    fn wait_for_thread<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.start(&mut state);
+        self.wake.notify_all();
+        self.done.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(self: &Arc<Self>, state: &mut State) {
+        if state.thread.is_none() && !state.stop {
+            let shared = self.clone();
+            let thread = std::thread::Builder::new().name("drystone-hdf5".into());
+            match thread.spawn(move || shared.work()) {
+                Ok(handle) => state.thread = Some(handle),
+                Err(e) => state.failed = Some(Failure::write(format!("cannot start a thread: {e}"))),
+            }
+        }
+    }
+
+    /// The thread: puts one block after the other.
+    fn work(self: Arc<Self>) {
+        let mut state = self.lock();
+        loop {
+            let many = state.pending_bytes >= BEGIN && state.failed.is_none();
+            let lull = || {
+                self.team.is_none()
+                    || state.pending_bytes as u64 >= self.config.buffer / 2
+                    || state.written.elapsed() >= LULL
+            };
+            // While the ranks agree on variables none is made; and a flush puts what waits by itself.
+            let stuck = || {
+                let first = state.pending.front().and_then(|block| state.tree.dataset(block.dataset));
+                state.meeting && first.is_some_and(|dataset| dataset.variable.is_none())
+            };
+            let wanted = (state.pressed || many && lull()) && !state.busy && state.failed.is_none();
+            if !wanted || state.pending.is_empty() || stuck() {
+                self.done.notify_all();
+                if state.stop {
+                    return;
+                }
+                state = match many {
+                    true => self.wake.wait_timeout(state, LULL).unwrap_or_else(PoisonError::into_inner).0,
+                    false => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+                };
+                continue;
+            }
+            state = self.put_first(state);
+            self.done.notify_all();
+        }
+    }
+
+    /// Puts the first block that waits; nobody else is putting it. What goes wrong is the file's failure.
+    fn put_first<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let Some(block) = state.pending.front().cloned() else { return state };
+        state.busy = true;
+        let target = state.target(block.dataset);
+        drop(state);
+        let result = match target {
+            Ok(Some(target)) => {
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| put(&target, &block)))
+                    .unwrap_or_else(|_| Err(Failure::write("a bug: putting values panicked")))
+            }
+            Ok(None) => Ok(()), // the dataset is gone
+            Err(e) => Err(e),
+        };
+        let mut state = self.lock();
+        state.busy = false;
+        match result {
+            Ok(()) => {
+                state.pending.pop_front();
+                state.pending_bytes -= block.data.len();
+                state.uncommitted.insert(block.dataset);
+                if let Ok(block) = Arc::try_unwrap(block) {
+                    state.spare.give(block.data, self.config.buffer);
+                }
+            }
+            Err(e) => state.failed = Some(e),
+        }
+        state
+    }
+
+    /// Makes everything written so far visible to others, and lets it reach the device if that is configured.
+    pub fn flush(self: &Arc<Self>) -> Result<()> {
+        if !self.writable {
+            return Ok(());
+        }
+        if let Some(team) = &self.team {
+            return self.flush_together(team);
+        }
+        let state = self.lock();
+        let state = self.commit(state)?;
+        if self.config.sync {
+            state.container.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Commits everything: the tree with all values written before. A rank of several by itself commits its values only.
+    pub(crate) fn commit<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+    ) -> Result<MutexGuard<'a, State>> {
+        state.check()?;
+        if !state.dirty && state.pending.is_empty() && state.uncommitted.is_empty() {
+            return Ok(state);
+        }
+        let small: Vec<Id> = state.resident.iter().filter(|(_, r)| r.dirty).map(|(id, _)| *id).collect();
+        state.make_variables()?;
+        state = self.drain(state)?;
+        let result = match self.team {
+            Some(_) => state.finish_own(),
+            None => state.finish(&small),
+        };
+        if let Err(e) = &result {
+            state.failed = Some(e.clone());
+        }
+        result.map(|()| state)
+    }
+
+    /// Puts everything that waits: here, for handing each block to the thread would cost as much as putting a small one.
+    fn drain<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>> {
+        while !state.pending.is_empty() || state.busy {
+            state.check()?;
+            state = if state.busy { self.wait_for_thread(state) } else { self.put_first(state) };
+        }
+        state.check()?;
+        Ok(state)
+    }
+
+    /// The flush of all ranks: each puts its own values, and the first makes them visible in one commit with the tree, which must
+    /// be the same on all.
+    fn flush_together(self: &Arc<Self>, team: &Team) -> Result<()> {
+        let done = self.agree_and_commit(team);
+        let mut state = self.lock();
+        state.meeting = false;
+        state.end_promise();
+        drop(state);
+        self.wake.notify_all();
+        done
+    }
+
+    fn agree_and_commit(self: &Arc<Self>, team: &Team) -> Result<()> {
+        let mut state = self.lock();
+        state.meeting = true;
+        let digest = state.digest(team);
+        let kept = team::kept(digest, &state.heap.pending);
+        let changed = digest != team.agreed.load(Ordering::SeqCst);
+        let dirty = state.dirty || changed || !state.pending.is_empty() || !state.uncommitted.is_empty();
+        let sound = state.check();
+        let crumbs = state.patched_bytes as u64;
+        let missing = state.misses_variables() || team.is_first() && !state.has_books();
+        let version = state.container.snapshot().version();
+        drop(state);
+        let flags = u64::from(dirty) | u64::from(missing) << 1 | version << 2;
+        let said = team.meet(Act::Flush, [digest, flags, crumbs], sound)?;
+        if said.iter().any(|numbers| numbers[0] != digest) {
+            let tree = self.lock().tree.clone();
+            return Err(team.disagreement(&tree));
+        }
+        if said.iter().all(|numbers| numbers[1] & 1 == 0) {
+            return Ok(());
+        }
+        let crumbs = said.iter().any(|numbers| numbers[2] != 0);
+        let missing = said.iter().any(|numbers| numbers[1] & 2 != 0);
+        // A rank that knows an older schema than another would promise other ids.
+        let differ = said.iter().any(|numbers| numbers[1] >> 2 != version);
+        let result = self.commit_together(team, missing.then_some(differ), crumbs);
+        match &result {
+            Ok(()) => team.agreed.store(kept, Ordering::SeqCst),
+            Err(e) => self.lock().failed = Some(e.clone()),
+        }
+        result
+    }
+
+    /// `missing`: datasets have no variables; and whether the ranks know different versions of the container.
+    fn commit_together(self: &Arc<Self>, team: &Team, missing: Option<bool>, crumbs: bool) -> Result<()> {
+        let mut ready = attempt(|| match missing {
+            None => Ok(()),
+            Some(differ) => {
+                let mut state = self.lock();
+                state.outdated |= differ;
+                state.catch_up()?;
+                state.adopt_variables();
+                state.promise(team.session.load(Ordering::SeqCst), team.is_first())
+            }
+        });
+        if crumbs {
+            ready = ready.and(attempt(|| self.exchange_crumbs(team)));
+        }
+        let laid = attempt(|| {
+            ready?;
+            let mut state = self.drain(self.lock())?;
+            if team.is_first() {
+                state.put_catalogue()?;
+            }
+            let writer = state.writer.take();
+            let places = team::places(&state.tree);
+            drop(state);
+            let Some(writer) = writer else { return Ok((places, 0, false)) };
+            writer.seal()?;
+            if self.config.sync {
+                writer.sync()?; // all ranks at once, and nothing is left to the first
+            }
+            Ok((places, writer.id(), self.config.sync))
+        });
+        let (places, sealed, synced) = laid.as_ref().copied().unwrap_or_default();
+        let said = team.meet(Act::Lay, [places, sealed, synced.into()], laid.map(drop))?;
+        let agreed = said.iter().all(|numbers| numbers[0] == places);
+        let committed = attempt(|| {
+            let mut state = self.lock();
+            if !agreed {
+                return Err(Failure::damaged(
+                    "the ranks keep values in different variables: please report it",
+                ));
+            }
+            if team.is_first() {
+                let writers: Vec<u64> = said.iter().map(|numbers| numbers[1]).filter(|id| *id != 0).collect();
+                let heap = state.heap.stored + state.heap.pending.len() as u64;
+                let lengths = [(CATALOGUE, state.catalogue), (HEAP, heap)];
+                state.commit_promised(&writers, lengths)?;
+                if self.config.sync {
+                    let synced = said.iter().filter(|numbers| numbers[2] != 0).map(|numbers| numbers[1]);
+                    state.container.flush_after(&synced.collect::<Vec<_>>())?;
+                }
+                state.settle()?;
+            }
+            Ok(())
+        });
+        team.meet(Act::Commit, [0; 3], committed)?;
+        if team.is_first() {
+            return Ok(());
+        }
+        let mut state = self.lock();
+        state.promised = None; // it was kept
+        state.outdated = true;
+        state.removed = false; // the first rank has deleted what went
+        state.settle()
+    }
+
+    /// Ends the file of several ranks: what each wrote after the last flush is kept, and if objects changed since, all meet.
+    fn shut_together(self: &Arc<Self>, team: &Team) -> Result<()> {
+        if !self.writable {
+            return Ok(());
+        }
+        let state = self.lock();
+        state.check()?;
+        if state.digest(team) != team.agreed.load(Ordering::SeqCst) {
+            drop(state);
+            return self.flush_together(team);
+        }
+        let state = self.spill_all_crumbs(state)?;
+        self.commit(state).map(drop)
+    }
+
+    /// Ends with the last opening: commits, and stops the thread. What went wrong here has been said by the close before it.
+    pub(crate) fn shut(self: &Arc<Self>) {
+        let _ = match &self.team {
+            Some(team) => self.shut_together(team),
+            None => self.flush(),
+        };
+        let mut state = self.lock();
+        state.stop = true;
+        if let Some(writer) = state.writer.take() {
+            let _ = writer.close();
+        }
+        let thread = state.thread.take();
+        drop(state);
+        self.wake.notify_all();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Where a block goes.
+pub(crate) struct Target {
+    writer: Writer,
+    path: String,
+    variable: Variable,
+    element: element::Element,
+}
+
+/// Puts a block.
+fn put(target: &Target, block: &Block) -> Result<()> {
+    put_cells(target, &block.first, &block.count, &block.data)
+}
+
+fn put_cells(target: &Target, first: &[u64], count: &[u64], data: &[u8]) -> Result<()> {
+    if data.is_empty() {
+        return Ok(());
+    }
+    let element = &target.element;
+    let (first, count) = (element.first(first), element.count(count));
+    let source = Source::dense(data, &count, element.dtype.item_size() as usize)?;
+    Ok(target.writer.put_to((&target.path, &target.variable), &element.dtype, &source, Some(&first))?)
+}
+
+impl State {
+    /// The failure of the background, if there is one.
+    pub(crate) fn check(&self) -> Result<()> {
+        match &self.failed {
+            None => Ok(()),
+            Some(f) => Err(Failure {
+                message: format!("{}; nothing written since the last flush is kept", f.message),
+                ..f.clone()
+            }),
+        }
+    }
+
+    /// Joins a block to the last one that waits, if it goes on where that ends; gives it back otherwise.
+    fn append(&mut self, block: Block) -> Option<Block> {
+        const LARGE: usize = 4 << 20;
+        let first_is_busy = self.busy && self.pending.len() == 1;
+        let Some(last) = self.pending.back_mut().filter(|_| !first_is_busy) else { return Some(block) };
+        let joins = last.dataset == block.dataset
+            && !block.first.is_empty()
+            && last.data.len() + block.data.len() <= LARGE
+            && last.first[1..] == block.first[1..]
+            && last.count[1..] == block.count[1..]
+            && last.first[0] + last.count[0] == block.first[0];
+        match Arc::get_mut(last).filter(|_| joins) {
+            None => Some(block),
+            Some(last) => {
+                last.count[0] += block.count[0];
+                last.data.extend_from_slice(&block.data);
+                None
+            }
+        }
+    }
+
+    /// Where values of a dataset are put; `None` if it is gone.
+    fn target(&mut self, dataset: Id) -> Result<Option<Target>> {
+        if self.tree.dataset(dataset).is_some_and(|d| d.variable.is_none()) {
+            self.make_variables()?;
+        }
+        let Some((id, size)) = self.tree.dataset(dataset).map(|d| (d.variable, d.dtype.size)) else {
+            return Ok(None);
+        };
+        let found = match id {
+            Some((id, _)) => self.place(id, Some(dataset))?,
+            None => None,
+        };
+        let Some((path, variable)) = found else {
+            return Err(Failure::damaged(format!("dataset {dataset} has no variable in the container")));
+        };
+        let element = element::Element::of(&variable.dtype, size);
+        Ok(Some(Target { writer: self.writer()?, path, variable, element }))
+    }
+
+    /// A variable that is there or promised, and its path.
+    fn place(&mut self, id: u32, dataset: Option<Id>) -> Result<Option<(String, Variable)>> {
+        if let Some(promised) = self.promised_variable(id, dataset)? {
+            return Ok(Some(promised));
+        }
+        let schema = self.container.schema();
+        if let (Some(path), Some(variable)) = (self.variables.get(&id), schema.variables.get(&id)) {
+            return Ok(Some((path.clone(), variable.clone())));
+        }
+        self.outdated |= self.session.is_some();
+        self.catch_up()?;
+        let schema = self.container.schema();
+        Ok(self.variables.get(&id).cloned().zip(schema.variables.get(&id).cloned()))
+    }
+
+    /// Looks at what the first rank has committed since this one looked.
+    pub(crate) fn catch_up(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.outdated) {
+            self.container.refresh()?;
+            self.learn_variables();
+        }
+        Ok(())
+    }
+
+    /// A number that is the same on ranks with the same tree.
+    pub(crate) fn digest(&self, team: &Team) -> u64 {
+        // What was not touched since all agreed is what they agreed on.
+        let touched = self.dirty || !self.heap.pending.is_empty();
+        match team.agreed.load(Ordering::SeqCst) {
+            agreed if !touched && agreed != 0 => agreed,
+            _ => team::digest(&self.tree, &self.heap.pending),
+        }
+    }
+
+    pub(crate) fn writer(&mut self) -> Result<Writer> {
+        if self.writer.is_none() {
+            self.writer = Some(self.container.writer(WriterOptions::default())?);
+        }
+        self.writer.clone().ok_or_else(|| Failure::write("no writer"))
+    }
+
+    /// Puts what is left and the catalogue, and commits.
+    fn finish(&mut self, small: &[Id]) -> Result<()> {
+        for id in small {
+            let Some(target) = self.target(*id)? else { continue };
+            let Some(dataset) = self.tree.dataset(*id) else { continue };
+            let dims = dataset.space.dims();
+            if let Some(resident) = self.resident.get(id) {
+                put_cells(&target, &vec![0; dims.len()], dims, &resident.data)?;
+            }
+        }
+        self.put_catalogue()?;
+        if let Some(writer) = self.writer.take() {
+            writer.close()?;
+        }
+        self.settle()
+    }
+
+    /// Makes the values that a rank has put visible; the tree waits for all ranks.
+    fn finish_own(&mut self) -> Result<()> {
+        if let Some(writer) = self.writer.take() {
+            writer.close()?;
+        }
+        self.uncommitted.clear();
+        Ok(())
+    }
+
+    /// Puts the tree, and what it speaks of on the heap.
+    fn put_catalogue(&mut self) -> Result<()> {
+        let writer = self.writer()?;
+        let schema = self.container.schema();
+        let append = |path: &str, at: u64, bytes: &[u8]| -> Result<()> {
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            let variable =
+                self.promised_schema().and_then(|schema| schema.resolve(path)).or(schema.resolve(path));
+            let Some(variable) = variable else {
+                return Err(Failure::damaged(format!("there is no variable {path} in the container")));
+            };
+            let source = Source::dense(bytes, &[bytes.len() as u64], 1)?;
+            Ok(writer.put_to((path, variable), &DType::Scalar(Scalar::U8), &source, Some(&[at]))?)
+        };
+        append(HEAP, self.heap.stored, &self.heap.pending)?;
+        let heap = self.heap.stored + self.heap.pending.len() as u64;
+        let catalogue = Catalogue::encode(&self.tree, heap);
+        append(CATALOGUE, 0, &catalogue)?;
+        self.catalogue = catalogue.len() as u64;
+        Ok(())
+    }
+
+    /// Notes that everything is committed.
+    fn settle(&mut self) -> Result<()> {
+        let pages = &mut self.heap.pages;
+        if !self.heap.pending.is_empty() {
+            pages.pop_last(); // it may end within the page that grew
+        }
+        self.heap.stored += self.heap.pending.len() as u64;
+        self.heap.pending = Vec::new();
+        self.uncommitted.clear();
+        for resident in self.resident.values_mut() {
+            resident.dirty = false;
+        }
+        if self.resident_bytes > RESIDENT {
+            self.resident.clear();
+            self.resident_bytes = 0;
+        }
+        self.dirty = false;
+        if std::mem::take(&mut self.removed) {
+            self.drop_variables()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,8 @@
+//! What a file is, without the library and without a container: the tree of objects, its encoding, elements, boxes of cells.
+
+pub mod boxes;
+pub mod catalogue;
+pub mod element;
+pub mod encoded;
+pub mod record;
+pub mod tree;

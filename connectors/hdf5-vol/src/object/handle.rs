@@ -1,0 +1,132 @@
+//! What the library holds of us: one handle per open file, object or attribute.
+//!
+//! Invariants
+//! - a pointer that comes back is used only if it is in the set of live handles;
+//! - a handle keeps its object from being removed, and its file from being closed.
+
+use std::cell::{Cell, OnceCell};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::library::abi::{Hid, Void};
+use crate::library::failure::{Failure, Result};
+use crate::library::host::{Host, quietly};
+use crate::library::props::List;
+use crate::library::types::Type;
+use crate::model::tree::{Id, ROOT};
+use crate::object::context::Context;
+use crate::object::kind::Kind;
+use crate::object::place::Place;
+use crate::object::shadow;
+
+/// Something open.
+pub struct Handle {
+    /// Its opening.
+    pub context: Arc<Context>,
+    /// What it is.
+    pub kind: Kind,
+    /// The object; of an attribute that which has it.
+    pub id: Id,
+    /// The path by which it was reached.
+    pub name: Vec<u8>,
+    /// The type as programs see it and as it lies in the file, once they are needed.
+    pub types: OnceCell<(Type, Type)>,
+    /// The list it was created with, in this session.
+    pub created: OnceCell<Arc<List>>,
+    /// The list it was opened with.
+    pub accessed: OnceCell<List>,
+    /// Of a file: was the program told that closing failed? The library then keeps the handle, and closes it once more.
+    pub told: Cell<bool>,
+}
+
+static LIVE: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+thread_local! {
+    static RAW: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Is a lookup of our own under way, which wants handles and not what programs are shown?
+pub fn is_raw() -> bool {
+    RAW.get()
+}
+
+/// Our handle behind an id of the library, if it is one.
+pub fn behind(host: &Host, id: Hid) -> Option<&'static Handle> {
+    RAW.set(true);
+    // SAFETY: any id may be given; what comes back is checked before it is used.
+    let found = quietly(host, || unsafe { (host.api.H5VLobject)(id) });
+    RAW.set(false);
+    Handle::from_void(found).ok()
+}
+
+impl Handle {
+    /// Puts a handle where the library can hold it.
+    pub fn hold(context: Arc<Context>, kind: Kind, id: Id, name: Vec<u8>) -> Void {
+        context.opening.shared.lock().hold(id);
+        let handle = Handle {
+            context,
+            kind,
+            id,
+            name,
+            types: OnceCell::new(),
+            created: OnceCell::new(),
+            told: Cell::new(false),
+            accessed: OnceCell::new(),
+        };
+        let at = Box::into_raw(Box::new(handle));
+        LIVE.lock().unwrap_or_else(PoisonError::into_inner).insert(at as usize);
+        at.cast()
+    }
+
+    /// A handle for an object.
+    pub fn object(place: Place) -> Result<(Void, Kind)> {
+        let kind = place.kind()?;
+        Ok((Handle::hold(place.context, kind.clone(), place.id, place.name), kind))
+    }
+
+    /// A new handle for the file.
+    pub fn file(&self) -> Void {
+        Handle::hold(self.context.clone(), Kind::File, ROOT, b"/".to_vec())
+    }
+
+    /// The handle that the library holds.
+    pub fn from_void<'a>(at: Void) -> Result<&'a Handle> {
+        if LIVE.lock().unwrap_or_else(PoisonError::into_inner).contains(&(at as usize)) {
+            // SAFETY: it is live, and only `close`, called once by the library for each, ends that.
+            return Ok(unsafe { &*at.cast::<Handle>() });
+        }
+        Err(Failure::wrong_kind("not an object of this connector"))
+    }
+
+    /// Ends a handle.
+    pub fn close(at: Void) -> Result<()> {
+        Handle::from_void(at)?;
+        LIVE.lock().unwrap_or_else(PoisonError::into_inner).remove(&(at as usize));
+        // SAFETY: it was live, and is so no longer.
+        let handle = unsafe { Box::from_raw(at.cast::<Handle>()) };
+        handle.context.opening.shared.lock().release(handle.id);
+        drop(handle);
+        Ok(())
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> Place {
+        Place { context: self.context.clone(), id: self.id, name: self.name.clone() }
+    }
+
+    /// As the library holds it.
+    pub fn void(&self) -> Void {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+}
+
+/// What the library is shown for a handle when it looks behind an id.
+pub fn shown(at: Void) -> Void {
+    if is_raw() {
+        return at;
+    }
+    match Handle::from_void(at) {
+        Ok(handle) if handle.context.mimic => shadow::object(handle.context.host, &handle.kind).unwrap_or(at),
+        _ => at,
+    }
+}
