@@ -328,6 +328,7 @@ impl PageFile {
             time: random::now(),
             origin: random::origin(),
             process: String::new(),
+            base: 0,
         };
         let mut bytes = Vec::new();
         frame::push(&mut bytes, Kind::File, 0, &header.encode());
