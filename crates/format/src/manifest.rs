@@ -148,7 +148,11 @@ impl Manifest {
 
     fn payload(&self) -> Vec<u8> {
         let mut out = Sink::new();
-        out.map(14 + usize::from(self.published.is_some()) + usize::from(self.boot.is_some())).u64(0).u64(self.version).u64(1).u64(self.parent);
+        out.map(14 + usize::from(self.published.is_some()) + usize::from(self.boot.is_some()))
+            .u64(0)
+            .u64(self.version)
+            .u64(1)
+            .u64(self.parent);
         out.u64(2).bytes(&self.write_id).u64(3).bytes(&self.uuid).u64(4).u64(self.time);
         out.u64(5).bool(self.marked).u64(6).u64(self.last_marked).u64(7).u64(self.fence);
         self.schema.write(out.u64(8));

@@ -67,6 +67,18 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// where that is not known, or nothing lies anywhere.
     fn device(&self) -> Option<String>;
 
+    /// From now on the store is the one that has this object: [`unchanged`](Store::unchanged) fails where it was removed or replaced by
+    /// another, and so does every change, before it does anything. `false`: this store does not look, the caller compares the object itself.
+    fn watch(&self, key: &str) -> Result<bool> {
+        let _ = key;
+        Ok(false)
+    }
+
+    /// Whether what is watched is still there: else [`StoreError::Removed`] or [`StoreError::Replaced`].
+    fn unchanged(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Length of the object in bytes, or [`StoreError::NotFound`].
     fn len(&self, key: &str) -> Result<u64>;
 
@@ -277,6 +289,12 @@ macro_rules! forward_to_pointee {
             }
             fn device(&self) -> Option<String> {
                 (**self).device()
+            }
+            fn watch(&self, key: &str) -> Result<bool> {
+                (**self).watch(key)
+            }
+            fn unchanged(&self) -> Result<()> {
+                (**self).unchanged()
             }
             fn len(&self, key: &str) -> Result<u64> {
                 (**self).len(key)

@@ -258,6 +258,14 @@ impl<S: Store> Store for FaultStore<S> {
         self.inner.device()
     }
 
+    fn watch(&self, key: &str) -> Result<bool> {
+        self.inner.watch(key)
+    }
+
+    fn unchanged(&self) -> Result<()> {
+        self.inner.unchanged()
+    }
+
     fn len(&self, key: &str) -> Result<u64> {
         add(&self.tally.lens, 1);
         let _state = self.admit()?;

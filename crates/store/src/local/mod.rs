@@ -28,6 +28,7 @@ mod room;
 mod targets;
 mod transfer;
 mod tree;
+mod watched;
 mod whole_file;
 
 use std::cell::RefCell;
@@ -144,6 +145,14 @@ impl Store for LocalStore {
 
     fn device(&self) -> Option<String> {
         self.folder.device()
+    }
+
+    fn watch(&self, key: &str) -> Result<bool> {
+        self.folder.watch(key)
+    }
+
+    fn unchanged(&self) -> Result<()> {
+        self.folder.unchanged()
     }
 
     fn len(&self, key: &str) -> Result<u64> {
