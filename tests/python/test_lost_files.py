@@ -158,7 +158,7 @@ def test_in_this_boot_what_is_left_is_read_and_what_is_lost_is_an_error(path):
             expected = np.arange(8) if name == "a" else np.array([[1] * 4, [2] * 4])
             np.testing.assert_array_equal(found, expected)
     with dry.open(path) as c:
-        assert not c.lost() and c.verify().sound
+        assert not c.lost() and c.verify().damage == []
 
 
 def test_nothing_is_committed_over_snapshots_that_were_passed_over(path):
@@ -188,7 +188,7 @@ def test_nothing_is_committed_over_snapshots_that_were_passed_over(path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with dry.open(path) as c:
-            assert c.attrs["x"] == 1 and not c.lost() and c.verify().sound
+            assert c.attrs["x"] == 1 and not c.lost() and c.verify().damage == []
     assert command("verify", path).returncode == 0
 
 
@@ -272,7 +272,7 @@ def test_what_was_made_in_one_go_is_flushed(tmp_path):
     assert command("verify", path).returncode == 1
     np.save(tmp_path / "a.npy", np.arange(4.0))
     assert command("import", tmp_path / "a.npy", tmp_path / "i.dry").returncode == 0
-    assert     newest = max(int(p.stem) for p in (tmp_path / "i.dry" / "manifest").glob("*.dsm"))
+    newest = max(int(p.stem) for p in (tmp_path / "i.dry" / "manifest").glob("*.dsm"))
     assert (tmp_path / "i.dry" / "manifest" / f"{newest:012}.mark").exists()
 
 
@@ -331,7 +331,7 @@ def test_a_container_that_was_replaced_or_removed_is_noticed(tmp_path, what, how
     if how == "replaced":
         assert files(path) == before
         with dry.open(path) as c:
-            assert (c["a"][...] == 7).all() and c.verify().sound
+            assert (c["a"][...] == 7).all() and c.verify().damage == []
     elif how == "removed":
         assert not path.exists()
 

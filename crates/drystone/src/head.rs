@@ -288,17 +288,19 @@ fn find_once(
     let mut version = top;
     loop {
         let failure = match load(store, pages, identity, version) {
-            Ok((snapshot, None)) => return Ok(way.end(snapshot, passed, top, gaps)),
-            Ok((_, Some(_))) if is_gone(store.as_ref(), version) => {
+            Ok((snapshot, missing)) if missing.is_empty() => return Ok(way.end(snapshot, passed, top, gaps)),
+            Ok(_) if is_gone(store.as_ref(), version) => {
                 return Err(Error::not_found(format!("snapshot {version} has expired")));
             }
-            Ok((snapshot, Some(missing))) if way.stays(&snapshot)? => {
-                way.is_not_whole(&snapshot, &missing);
+            Ok((snapshot, missing)) if way.stays(&snapshot)? => {
+                way.is_not_whole(&snapshot, missing);
                 return Ok(way.end(snapshot, passed, top, gaps));
             }
-            Ok((snapshot, Some(missing))) => {
+            Ok((snapshot, missing)) => {
                 passed.push(snapshot);
-                missing.error
+                way.pass_over(version, missing);
+                version = way.before(version)?;
+                continue;
             }
             // A collection was faster; there is a newer one.
             Err(_) if is_gone(store.as_ref(), version) => {
@@ -310,17 +312,12 @@ fn find_once(
             }
             Err(e) => return Err(e),
         };
-        way.pass_over(version, &failure);
-        version = match read_manifest(store.as_ref(), version, &identity.uuid) {
-            Ok(manifest) if manifest.parent == 0 || store.exists(&keys::manifest(manifest.parent))? => {
-                manifest.parent
-            }
-            _ => below(store.as_ref(), version)?,
-        };
+        way.pass_over(version, vec![Missing { key: keys::manifest(version), error: failure }]);
+        version = way.before(version)?;
     }
 }
 
-/// Objects that a snapshot needs and that are not there whole.
+/// An object that a snapshot needs and that is not there whole.
 struct Missing {
     key: String,
     error: Error,
@@ -400,11 +397,28 @@ impl Way<'_> {
         Ok(this_boot || newest_mark(self.store.as_ref())? >= snapshot.version())
     }
 
-    fn is_not_whole(&mut self, snapshot: &Snapshot, missing: &Missing) {
-        let (version, why) = (snapshot.version(), &missing.error);
-        let message = format!("snapshot {version} is not whole, and no power cut did that: {why}");
-        self.warnings.push(format!("{message}; what needs it cannot be read, see verify()"));
-        self.losses.add(missing.key.clone(), message, false);
+    fn is_not_whole(&mut self, snapshot: &Snapshot, missing: Vec<Missing>) {
+        let (version, count) = (snapshot.version(), missing.len());
+        let more = if count > 1 { format!(" (and {} more files)", count - 1) } else { String::new() };
+        for (number, Missing { key, error }) in missing.into_iter().enumerate() {
+            let message = format!("snapshot {version} is not whole, and no power cut did that: {error}");
+            if number == 0 {
+                self.warnings.push(format!("{message}{more}; what needs it cannot be read, see verify()"));
+            }
+            self.losses.add(key, message, false);
+        }
+    }
+
+    /// The version to try next.
+    fn before(&self, version: u64) -> Result<u64> {
+        Ok(match read_manifest(self.store.as_ref(), version, &self.identity.uuid) {
+            Ok(manifest)
+                if manifest.parent == 0 || self.store.exists(&keys::manifest(manifest.parent))? =>
+            {
+                manifest.parent
+            }
+            _ => below(self.store.as_ref(), version)?,
+        })
     }
 
     /// What is left of a version names nothing.
@@ -443,12 +457,17 @@ impl Way<'_> {
         )))
     }
 
-    fn pass_over(&mut self, version: u64, failure: &Error) {
-        let message =
-            format!("snapshot {version} is passed over, it was not flushed before a crash: {failure}");
-        self.warnings.push(format!("{message}; see recover()"));
-        if !is_void(self.store.as_ref(), version) {
-            self.losses.add(keys::manifest(version), message, true);
+    fn pass_over(&mut self, version: u64, missing: Vec<Missing>) {
+        let is_void = is_void(self.store.as_ref(), version);
+        for (number, Missing { key, error }) in missing.into_iter().enumerate() {
+            let message =
+                format!("snapshot {version} is passed over, it was not flushed before a crash: {error}");
+            if number == 0 {
+                self.warnings.push(format!("{message}; see recover()"));
+            }
+            if !is_void && !self.losses.found.iter().any(|loss| loss.key == key) {
+                self.losses.add(key, message, true);
+            }
         }
     }
 
@@ -476,36 +495,40 @@ fn load(
     pages: &PageLoader,
     identity: &Identity,
     version: u64,
-) -> Result<(Snapshot, Option<Missing>)> {
+) -> Result<(Snapshot, Vec<Missing>)> {
     if version == 0 {
-        return Ok((Snapshot::empty(identity.uuid), None));
+        return Ok((Snapshot::empty(identity.uuid), Vec::new()));
     }
     let (manifest, file) = manifest_file(store.as_ref(), version, &identity.uuid)?;
     pages.hold(version, file);
     let snapshot = Snapshot::load(manifest, pages)?;
     let checked = !snapshot.manifest.marked && identity.durability == Durability::Async;
-    let missing = if checked { missing(store, pages, &snapshot)? } else { None };
+    let missing = if checked { missing(store, pages, &snapshot)? } else { Vec::new() };
     Ok((snapshot, missing))
 }
 
-/// The first object that a snapshot needs and that is not there whole: names and lengths are looked at, and the root page is read.
-fn missing(store: &Arc<dyn Store>, pages: &PageLoader, snapshot: &Snapshot) -> Result<Option<Missing>> {
+/// Objects that a snapshot needs and that are not there whole: names and lengths are looked at, and the root page is read.
+fn missing(store: &Arc<dyn Store>, pages: &PageLoader, snapshot: &Snapshot) -> Result<Vec<Missing>> {
     let lost = |key: String, error: Error| match error.kind() {
-        ErrorKind::Corrupt => Ok(Some(Missing { key, error })),
+        ErrorKind::Corrupt => Ok(Missing { key, error }),
         _ => Err(error),
     };
+    let mut out = Vec::new();
     if let Some(root) = &snapshot.manifest.root {
         let page = match root.height {
             0 => pages.leaf(&root.page).map(|_| ()),
             _ => pages.branch(&root.page).map(|_| ()),
         };
         if let Err(error) = page {
-            return lost(keys::page_file(root.page.file), error);
+            out.push(lost(keys::page_file(root.page.file), error)?);
         }
     }
     let sources = match snapshot.sources(pages) {
         Ok(sources) => sources,
-        Err(error) => return lost("the source table".into(), error),
+        Err(error) => {
+            out.push(lost("the source table".into(), error)?);
+            return Ok(out);
+        }
     };
     for source in sources.iter().filter(|s| s.kind == 0 && s.seg_length > 0) {
         let key = keys::segment(source.writer, source.part);
@@ -513,11 +536,11 @@ fn missing(store: &Arc<dyn Store>, pages: &PageLoader, snapshot: &Snapshot) -> R
             Ok(len) if len < source.seg_length => {
                 let error =
                     Error::corrupt(format!("{key} ends at byte {len}, {} are needed", source.seg_length));
-                return Ok(Some(Missing { key, error }));
+                out.push(Missing { key, error });
             }
             Ok(_) => {}
-            Err(error) => return lost(key, error),
+            Err(error) => out.push(lost(key, error)?),
         }
     }
-    Ok(None)
+    Ok(out)
 }

@@ -252,7 +252,13 @@ fn lost_bases(inner: &Inner, snapshot: &Snapshot) -> Result<BTreeMap<String, Str
     let mut out = BTreeMap::new();
     for (file, header) in loss::headers(inner.store.as_ref(), &inner.identity.uuid, usize::MAX)? {
         let key = keys::manifest(header.base);
-        if header.base > snapshot.version() && !out.contains_key(&key) && !inner.store.exists(&key)? {
+        // A manifest that was made later, by a recovery, has settled that.
+        let later = snapshot.manifest.time > header.time;
+        if header.base > snapshot.version()
+            && !later
+            && !out.contains_key(&key)
+            && !inner.store.exists(&key)?
+        {
             out.insert(key, file);
         }
     }
