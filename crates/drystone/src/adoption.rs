@@ -48,6 +48,13 @@ pub struct Incomplete {
 
 impl std::fmt::Display for Incomplete {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.missing.is_empty() {
+            return write!(
+                f,
+                "step {} of run {} is not visible: two writers closed one of its ranks, or they disagree on the number of ranks",
+                self.at.step, self.at.run
+            );
+        }
         let shown: Vec<String> = self.missing.iter().take(16).map(u32::to_string).collect();
         let more = if self.missing.len() > 16 { ", …" } else { "" };
         write!(
@@ -551,6 +558,9 @@ pub(crate) fn plan(
         }
         if anything || given_up || fencing {
             books.update(log, &take[i], shut);
+        }
+        if !take[i].is_empty() {
+            change.writers.insert(log.header.process.clone());
         }
     }
     if anything || given_up || fencing {

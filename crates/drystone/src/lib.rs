@@ -31,6 +31,7 @@ mod layout;
 mod learn;
 mod lent;
 mod log_scan;
+mod loss;
 pub mod member;
 mod pages;
 mod pieces;

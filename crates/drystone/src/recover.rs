@@ -12,11 +12,12 @@ use drystone_format::identity::Durability;
 use drystone_plan::tree;
 
 use crate::adoption::{self, Damaged, Incomplete, Scope, Verdict};
-use crate::container::{Container, Inner};
+use crate::container::{Container, Inner, lock};
 use crate::log_scan::{Group, WriterLog};
+use crate::loss::Losses;
 use crate::snapshot::Snapshot;
 use crate::verify::Checker;
-use crate::{Error, ErrorKind, Result, head, transaction};
+use crate::{Error, ErrorKind, Result, head, loss, transaction};
 
 /// What to do with complete but uncommitted steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,9 +75,13 @@ impl Container {
     /// fences its writers, so that nothing they still do becomes visible. A new run begins.
     pub fn recover(&self, adopt: &Adopt) -> Result<RecoverReport> {
         let inner = &self.inner;
-        inner.require_writable()?;
+        inner.require_open()?;
+        inner.require_unpinned()?;
         loop {
             let (newest, top) = inner.newest()?;
+            let losses = lock(&inner.losses).clone();
+            let mut seen = losses.steps.clone();
+            seen.extend(newest.steps.iter());
             let (base, mut notes) = sound_base(inner, newest)?;
             let (logs, strange) = adoption::gather(inner, &base, Damaged::GiveUp, None)?;
             notes.extend(strange);
@@ -92,9 +97,21 @@ impl Container {
             report.discarded.retain(|s| !report.adopted.contains(s));
             report.incomplete = change.incomplete.clone();
             notes.extend(change.notes.iter().cloned());
+            let after = change.steps.as_ref().unwrap_or(&base.steps);
+            seen.retain(|step| !after.contains(*step) && !report.discarded.contains(step));
+            if !seen.is_empty() {
+                notes.push(format!(
+                    "{} were committed and are given up: their bytes are not there",
+                    loss::in_words(&seen)
+                ));
+            }
             report.notes = notes;
             if let Some(snapshot) = transaction::attempt(inner, &base, version, change)? {
                 inner.adopt_snapshot(Arc::new(snapshot));
+                inner.set_losses(Losses::default());
+                if !losses.found.is_empty() {
+                    inner.hint.renew(inner.store.as_ref(), version, inner.identity.durability);
+                }
                 // A fence that a power cut could take would let the dead run mix with the next.
                 inner
                     .flush()

@@ -474,6 +474,7 @@ mod tests {
             time: 0,
             origin: String::new(),
             process: String::new(),
+            base: 0,
         }
     }
 

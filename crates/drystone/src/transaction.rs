@@ -5,6 +5,7 @@
 //! - a lost reply is settled by reading back: the write id tells whose manifest it is;
 //! - a commit that loses the race leaves nothing that anyone refers to.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -27,7 +28,7 @@ use crate::container::Inner;
 use crate::gc::Dead;
 use crate::pages::Page;
 use crate::snapshot::Snapshot;
-use crate::{Error, ErrorKind, Result, head, random};
+use crate::{Error, ErrorKind, Result, head, process, random};
 
 /// Sections up to this size stay in the manifest.
 const INLINE_SECTION: usize = 8 << 10;
@@ -49,6 +50,8 @@ pub(crate) struct Change {
     pub(crate) dead: Option<Dead>,
     /// All that is published now: arrays without pages, each with its shards.
     pub(crate) published: Option<Vec<(published::Array, Vec<published::Shard>)>>,
+    /// The processes that wrote what it takes from logs.
+    pub(crate) writers: BTreeSet<String>,
     /// Objects it names that are not yet known to be on stable storage (`durable`).
     pub(crate) unsynced: Vec<String>,
     /// Reported to the caller of the commit.
@@ -104,6 +107,7 @@ fn transact_from(
     mut decide: impl FnMut(&Arc<Snapshot>, u64) -> Result<Decision>,
 ) -> Result<Committed> {
     inner.require_unpinned()?;
+    inner.require_whole()?;
     for tries in 0..MAX_TRIES {
         let looked = tries > 0 || !at_once;
         let (mut base, known) = inner.newest_known();
@@ -111,6 +115,7 @@ fn transact_from(
         if looked {
             (base, top) = inner.newest()?;
             inner.others_commit.store(tries > 0 || top > known, Ordering::Relaxed);
+            inner.require_whole()?;
         }
         let version = top + 1;
         let expired = |e: &Error| {
@@ -152,6 +157,7 @@ pub(crate) fn attempt(
     version: u64,
     change: Change,
 ) -> Result<Option<Snapshot>> {
+    inner.require_same()?;
     let store = inner.store.as_ref();
     let durable = inner.identity.durability == Durability::Durable;
     let encoded = |schema: &Schema| {
@@ -265,9 +271,21 @@ impl Draft {
             root,
             ahead: change.ahead.clone().unwrap_or_else(|| old.ahead.clone()),
             published,
+            boot: boot(inner, base, change),
         };
         Ok(Draft { pages, manifest })
     }
+}
+
+/// The boot that a manifest may name: all that it needs and that was not flushed was written within it.
+fn boot(inner: &Inner, base: &Snapshot, change: &Change) -> Option<String> {
+    if inner.identity.durability == Durability::Durable {
+        return None; // nothing is ever passed over
+    }
+    let boot = inner.boot()?;
+    let same = base.version() <= inner.last_marked(base) || base.manifest.boot.as_deref() == Some(boot);
+    let all = same && change.writers.iter().all(|process| process::is_of_boot(process, boot));
+    all.then(|| boot.to_owned())
 }
 
 /// After a failed put: is our manifest there (true), another's (false), or none (the error)?
@@ -328,6 +346,7 @@ impl PageFile {
             time: random::now(),
             origin: random::origin(),
             process: String::new(),
+            base: 0,
         };
         let mut bytes = Vec::new();
         frame::push(&mut bytes, Kind::File, 0, &header.encode());
