@@ -22,8 +22,8 @@ use drystone_plan::listing::Listing;
 use drystone_plan::selection::Selection;
 use drystone_store::{MemoryStore, PutMode, Store, StoreExt};
 
-use crate::array::{Source as Memory, Target};
-use crate::segment::crc32;
+use crate::base::array::{Source as Memory, Target};
+use crate::base::checksum::crc32;
 use crate::{
     Adopt, Container, CreateOptions, Limit, Mode, NewVariable, Precision, Result, SchemaOp, Snapshot,
     WriterOptions,

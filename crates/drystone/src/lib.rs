@@ -1,65 +1,45 @@
 //! The engine: containers, writers, the read executor, commits. It does what plans say.
 //!
 //! ```text
-//! container ── snapshot (one manifest, its schema, its index)      head: finding the newest
-//!     │            └─ read: index -> plan -> fetch, verify, decode, scatter
-//!     ├─ schema_op: create, rename, … as commits                   transaction: one manifest, put if absent
-//!     └─ writer ── put: cut, encode ── segment: append, checksum
-//!                     └─ step record in the log ─► adoption ─► transaction
+//! maintain                     looking into a container, verifying it, recovering it, collecting garbage
+//! fragment  collective  publish    declared memory layouts; ranks together; replicas in other formats
+//! write     put: cut, encode, append to the log          read   index -> plan -> fetch, verify, decode, scatter
+//! commit    closed steps become one manifest, put if absent
+//! container the handle: store, snapshot, caches, configuration
+//! schema_op, layout, history, published, log, plugin, schema, base
 //! ```
+//!
+//! A folder uses only what stands below it (`tools/rooms.toml` has the order, `make lint` checks it).
 //!
 //! Everything here may be called from several threads at once. Errors are [`Error`]; nothing panics on what a store holds.
 
-mod access;
-mod adoption;
-pub mod array;
-mod cache;
-pub mod calibrate;
-mod choose;
+mod base;
 pub mod collective;
-mod config;
+mod commit;
 mod container;
-mod describe;
-mod error;
 mod fragment;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod gc;
-mod head;
+mod history;
 mod layout;
-mod learn;
-mod lent;
-mod log_scan;
-mod loss;
-pub mod member;
-mod pages;
-mod pieces;
+mod log;
+mod maintain;
 mod plugin;
-mod process;
-mod processors;
 mod publish;
-mod put;
-mod random;
+mod published;
 mod read;
-mod recover;
-mod runs;
+mod schema;
 mod schema_op;
-mod segment;
-mod shards;
-mod sidecar;
-mod snapshot;
-mod targets;
-mod transaction;
-mod verify;
-mod verify_published;
-mod writer;
+mod write;
 
-pub use adoption::{Incomplete, RunStep};
-pub use calibrate::{Calibration, Limits};
-pub use config::{Config, Rule};
-pub use container::{Container, CreateOptions, Mode};
-pub use describe::{Description, FileCount, Pending, VariableUsage, WriterInfo, WriterState};
+pub use base::array;
+pub use base::error::{Error, ErrorKind, Result};
+pub use commit::transaction::{Committed, Incomplete, RunStep};
+pub use container::calibrate;
+pub use container::calibrate::{Calibration, Limits};
+pub use container::targets::Targets;
+pub use container::{Config, Container, CreateOptions, Mode, Rule};
 pub use drystone_dataset as dataset;
 pub use drystone_format as format;
 pub use drystone_format::identity::Durability;
@@ -68,21 +48,21 @@ pub use drystone_rules as rules;
 pub use drystone_store as store;
 pub use drystone_transform as transform;
 pub use drystone_transform::{Bound, Limit, Precision};
-pub use error::{Error, ErrorKind, Result};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
-pub use gc::{GcOptions, GcReport};
+pub use history::snapshot::Snapshot;
+pub use layout::BlockLayout;
+pub use maintain::describe::{Description, FileCount, Pending, VariableUsage, WriterInfo, WriterState};
+pub use maintain::gc::{GcOptions, GcReport};
+pub use maintain::recover::{Adopt, RecoverReport};
+pub use maintain::verify::{Damage, VerifyReport};
 pub use plugin::plugins;
 pub use publish::{
     Compressor, Format, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView, netcdf_path,
 };
-pub use put::logical_of;
 pub use read::{
     BlockInfo, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted, Written,
 };
-pub use recover::{Adopt, RecoverReport};
+pub use schema::element_type::logical_of;
+pub use schema::member;
 pub use schema_op::{NewVariable, SchemaOp};
-pub use snapshot::Snapshot;
-pub use targets::Targets;
-pub use transaction::Committed;
-pub use verify::{Damage, VerifyReport};
-pub use writer::{BlockLayout, BlockSink, Writer, WriterOptions};
+pub use write::{BlockSink, Writer, WriterOptions};

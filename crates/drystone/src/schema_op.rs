@@ -1,5 +1,8 @@
 //! Schema operations: pure functions on a schema, so that a commit can replay them on a newer one.
 
+use crate::layout;
+use crate::schema::declared::parsed;
+use drystone_format::schema::{MAX_DECLARATIONS, MAX_DECLARED, MAX_VALUES};
 use std::collections::{BTreeMap, HashSet};
 
 use drystone_dataset::{Access, Axes, Diagnostic, Diagnostics};
@@ -9,10 +12,11 @@ use drystone_format::schema::{Attrs, Declaration, MAX_ACCESS, Name, Schema, Vari
 use drystone_format::value::Value;
 use drystone_transform::Transform;
 
-use crate::put::logical;
+use crate::schema::element_type::logical;
 
-use crate::container::no_such;
-use crate::{Error, Result, fragment, random};
+use crate::base::random;
+use crate::schema::near_miss::no_such;
+use crate::{Error, Result};
 
 /// What `create_variable` is told.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,7 +121,7 @@ impl SchemaOp {
             SchemaOp::Rename(from, to) => rename(schema, from, to),
             SchemaOp::Delete(path) => delete(schema, path),
             SchemaOp::Link(path, target) => link(schema, path, target),
-            SchemaOp::Declare(declaration) => fragment::keep(schema, declaration),
+            SchemaOp::Declare(declaration) => keep(schema, declaration),
         }
     }
 }
@@ -435,5 +439,36 @@ fn link(schema: &mut Schema, path: &str, target: &str) -> Result<bool> {
     }
     make_parents(schema, path)?;
     schema.names.insert(path.to_string(), Name::Link(target.to_string()));
+    Ok(true)
+}
+
+/// Keeps a text in the schema. `false` if it is there.
+fn keep(schema: &mut Schema, new: &Declaration) -> Result<bool> {
+    if schema.declarations.contains(new) {
+        return Ok(false);
+    }
+    let bytes: usize = schema.declarations.iter().map(|d| d.text.len()).sum();
+    if schema.declarations.len() >= MAX_DECLARATIONS
+        || bytes + new.text.len() > MAX_DECLARED
+        || new.values.len() > MAX_VALUES
+    {
+        return Err(Error::unsupported(format!(
+            "{} texts of {bytes} bytes are declared; {MAX_DECLARATIONS} of {MAX_DECLARED} bytes together are possible",
+            schema.declarations.len()
+        )));
+    }
+    let program = parsed(new)?;
+    for old in &schema.declarations {
+        let old = parsed(old)?;
+        let twice = program.fragments().find(|f| old.fragments().any(|o| o.name == f.name));
+        if let Some(fragment) = twice {
+            return Err(Error::conflict(format!(
+                "a fragment \"{}\" is declared by another text, or with other values of parameters; choose another name",
+                fragment.name
+            )));
+        }
+    }
+    layout::check(schema, new, &program)?;
+    schema.declarations.push(new.clone());
     Ok(true)
 }

@@ -9,6 +9,8 @@
 //! - what a rank does between two meetings cannot leave the call: failures, panics too, wait for the next meeting;
 //! - a step that failed on any rank is not committed.
 
+#[cfg(feature = "fuzzing")]
+mod fuzzing;
 mod meeting;
 mod reader;
 mod staged;
@@ -17,11 +19,11 @@ mod writer;
 use std::path::Path;
 use std::sync::Arc;
 
-use drystone_plan::joint_read::{JointRead, Part};
-
 use crate::container::{Container, CreateOptions, Mode};
 use crate::{Error, Result};
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use fuzzing::fuzz_sent;
 pub use meeting::Call;
 use meeting::{Act, Meeting, attempt};
 pub use reader::{Readers, TeamReadReport};
@@ -166,25 +168,5 @@ impl Team {
     /// `Conflict` if a dead run left steps that nobody has decided about; recover on one rank, and [`agree`](Self::agree).
     pub fn writer(&self, options: TeamWriterOptions) -> Result<TeamWriter> {
         TeamWriter::open(self.container.clone(), self.meeting.clone(), options)
-    }
-}
-
-/// Takes apart what another rank is said to have sent: words of a meeting, blocks, wishes. The body of a fuzz target.
-#[cfg(feature = "fuzzing")]
-pub(crate) fn fuzz_sent(data: &[u8]) {
-    let _ = meeting::decode(data);
-    let _ = staged::Staged::receive(data);
-    let Some((ndim, rest)) = data.split_first() else { return };
-    let ndim = usize::from(ndim % 11);
-    let wishes: Vec<_> =
-        rest.chunks(reader::WISH).filter_map(|bytes| reader::decode_wish(bytes, ndim)).collect();
-    let nodes: Vec<u64> = (0..wishes.len() as u64).map(|rank| rank / 3).collect();
-    for readers in [None, Some(2)] {
-        let Some(plan) = JointRead::new(&wishes, &nodes, 8, readers) else { continue };
-        // Boxes lie apart, so no cell is served twice.
-        for wish in &wishes {
-            let parts = plan.rounds.iter().flatten().flatten().filter_map(|cube| Part::of(wish, cube));
-            assert_eq!(Some(parts.map(|part| part.cells()).sum()), wish.cells());
-        }
     }
 }

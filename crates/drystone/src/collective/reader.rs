@@ -14,8 +14,8 @@ use drystone_plan::selection::{Axis, Selection};
 
 use super::Team;
 use super::meeting::{Act, attempt};
-use crate::array::{Target, dense_strides};
-use crate::put::rule_error;
+use crate::base::array::{Target, dense_strides};
+use crate::base::error::rule_error;
 use crate::read::{Planned, ReadReport, Reading, Wanted};
 use crate::{Error, Result};
 

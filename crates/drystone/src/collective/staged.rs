@@ -9,10 +9,10 @@ use drystone_format::MAX_NDIM;
 use drystone_format::dtype::Leaf;
 use drystone_plan::joining::{self, Joined};
 
-use crate::array::{Source, dense_strides};
+use crate::base::array::{Source, dense_strides};
 use crate::container::Container;
-use crate::member::Column;
-use crate::writer::{BlockSink, Writer};
+use crate::schema::member::Column;
+use crate::write::{BlockSink, Writer};
 use crate::{Error, Result};
 
 /// Joined blocks have at most this many bytes.

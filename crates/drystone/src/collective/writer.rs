@@ -13,13 +13,14 @@ use drystone_plan::aggregation::{Aggregation, Costs};
 
 use super::meeting::{Act, Meeting, attempt};
 use super::staged::{Staged, append, put_all, room, together};
-use crate::array::Source;
-use crate::container::{Container, lock};
-use crate::member::Column;
-use crate::processors::available;
-use crate::snapshot::Snapshot;
-use crate::writer::accept::{check_box, members, require_settled};
-use crate::writer::{BlockSink, Promise, Writer, WriterOptions};
+use crate::base::array::Source;
+use crate::base::cpus::available;
+use crate::base::sync::lock;
+use crate::container::Container;
+use crate::history::snapshot::Snapshot;
+use crate::schema::member::Column;
+use crate::write::accept::{check_box, members, require_settled};
+use crate::write::{BlockSink, Promise, Writer, WriterOptions};
 use crate::{Error, ErrorKind, Result};
 
 /// Bytes of a step that wait on one rank.

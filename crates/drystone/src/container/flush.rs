@@ -10,9 +10,11 @@ use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_store::{PutMode, StoreError, StoreExt};
 
-use super::{Inner, lock};
-use crate::error::must_exist;
-use crate::{Result, head};
+use super::Inner;
+use crate::Result;
+use crate::base::error::must_exist;
+use crate::base::sync::lock;
+use crate::history::head;
 
 /// So many manifests are synced by their numbers; of more a list is asked for.
 const MANY_COMMITS: u64 = 1 << 14;

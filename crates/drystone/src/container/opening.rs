@@ -8,18 +8,21 @@ use drystone_format::identity::{Durability, Identity};
 use drystone_format::keys;
 use drystone_store::{LocalStore, PutMode, Store, StoreError, StoreExt};
 
+use super::calibrate::Known;
+use super::config::Config;
+use super::learn::Seen;
+use super::targets;
+use super::targets::{Placing, Targets};
 use super::{Container, Inner, TABLE_CACHE};
-use crate::cache::Cache;
-use crate::calibrate::Known;
-use crate::config::Config;
-use crate::error::must_exist;
-use crate::head::Look;
-use crate::learn::Seen;
-use crate::loss::Trust;
-use crate::pages::PageLoader;
-use crate::shards::Shards;
-use crate::targets::{self, Placing, Targets};
-use crate::{Error, ErrorKind, Result, head, random};
+use crate::base::cache::Cache;
+use crate::base::error::must_exist;
+use crate::base::random;
+use crate::history::head;
+use crate::history::head::Look;
+use crate::history::loss::Trust;
+use crate::history::pages::PageLoader;
+use crate::published::shards::Shards;
+use crate::{Error, ErrorKind, Result};
 
 /// How to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -307,7 +310,7 @@ impl Container {
     ) -> Result<Self> {
         let How { mode, trust, .. } = how;
         if let Some(threads) = config.as_ref().and_then(|config| config.threads) {
-            crate::processors::set_threads(threads);
+            crate::base::cpus::set_threads(threads);
         }
         let pages = PageLoader::new(store.clone());
         let writable = mode != Mode::Read;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use drystone_dataset::{Diagnostics, Fill, Prim, Program, Type, Variable};
-use drystone_format::schema::{Declaration, MAX_DECLARATIONS, MAX_DECLARED, MAX_VALUES, Schema};
+use drystone_dataset::{Diagnostics, Fill, Prim, Type, Variable};
+use drystone_format::schema::Declaration;
 
-use super::column;
-use crate::{Container, Error, NewVariable, Result, SchemaOp, layout};
+use crate::schema::column;
+use crate::{Container, Error, NewVariable, Result, SchemaOp};
 
 impl Container {
     /// Declares a text in the dataset language: creates the variables of its datasets and keeps the text for
@@ -37,47 +37,6 @@ impl Container {
 /// The mistakes of a text as an error.
 pub(crate) fn invalid(diagnostics: &Diagnostics, text: &str) -> Error {
     Error::invalid(format!("the text is not sound:\n{}", diagnostics.render("text", text, false).trim_end()))
-}
-
-/// Keeps a text in the schema. `false` if it is there.
-pub(crate) fn keep(schema: &mut Schema, new: &Declaration) -> Result<bool> {
-    if schema.declarations.contains(new) {
-        return Ok(false);
-    }
-    let bytes: usize = schema.declarations.iter().map(|d| d.text.len()).sum();
-    if schema.declarations.len() >= MAX_DECLARATIONS
-        || bytes + new.text.len() > MAX_DECLARED
-        || new.values.len() > MAX_VALUES
-    {
-        return Err(Error::unsupported(format!(
-            "{} texts of {bytes} bytes are declared; {MAX_DECLARATIONS} of {MAX_DECLARED} bytes together are possible",
-            schema.declarations.len()
-        )));
-    }
-    let program = parsed(new)?;
-    for old in &schema.declarations {
-        let old = parsed(old)?;
-        let twice = program.fragments().find(|f| old.fragments().any(|o| o.name == f.name));
-        if let Some(fragment) = twice {
-            return Err(Error::conflict(format!(
-                "a fragment \"{}\" is declared by another text, or with other values of parameters; choose another name",
-                fragment.name
-            )));
-        }
-    }
-    layout::check(schema, new, &program)?;
-    schema.declarations.push(new.clone());
-    Ok(true)
-}
-
-/// A text that was declared. It was sound then; a newer program may have written what this one does not know.
-pub(crate) fn parsed(declaration: &Declaration) -> Result<Program> {
-    drystone_dataset::check(&declaration.text).map_err(|diagnostics| {
-        Error::unsupported(format!(
-            "a declared text cannot be read by this program:\n{}",
-            diagnostics.render("text", &declaration.text, false).trim_end()
-        ))
-    })
 }
 
 fn new_variable(variable: &Variable) -> Result<NewVariable> {

@@ -11,13 +11,15 @@
 //! - bytes of a fragment that stand for nothing in the dataset are neither read nor written;
 //! - a write has checked everything that can be wrong with it before its first put.
 
-pub(crate) mod column;
 mod coverage;
 mod declare;
 mod pairs;
 mod piece;
 mod write;
 
+use crate::schema::column;
+use crate::schema::column::Column;
+use crate::schema::declared::{parsed, said};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -28,14 +30,11 @@ use drystone_plan::read_plan::ReadPlan;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_transform::Precision;
 
-use crate::array::Target;
+use crate::base::array::Target;
 use crate::read::{ReadReport, Reading};
 use crate::{Container, Error, Result};
 
-use column::Column;
 pub use coverage::{Coverage, Missing};
-pub(crate) use coverage::{Region, subtract};
-pub(crate) use declare::{keep, parsed};
 use piece::Piece;
 
 /// A dense buffer between a member and a fragment's memory is at most this large.
@@ -48,7 +47,7 @@ pub(crate) struct Shown {
     path: Arc<str>,
     column: Column,
     /// The leaves of the member, with their places in an element of it.
-    stored: Vec<crate::member::Column>,
+    stored: Vec<crate::schema::member::Column>,
 }
 
 impl Shown {
@@ -110,7 +109,7 @@ impl Container {
     pub fn fragment(&self, name: &str, params: &[(&str, i64)]) -> Result<FragmentHandle> {
         let (mut names, mut known) = (Vec::new(), Vec::new());
         for declaration in self.declarations()? {
-            let program = declare::parsed(&declaration)?;
+            let program = parsed(&declaration)?;
             let Some(info) = program.fragments().find(|f| f.name == name) else {
                 names.extend(program.fragments().map(|f| f.name.to_string()));
                 known.extend(program.fragments().map(|f| format!("{}({})", f.name, f.params.join(", "))));
@@ -145,15 +144,6 @@ impl Container {
     }
 }
 
-/// Messages and advice of diagnostics without places, which are in a text that the caller does not see.
-pub(crate) fn said(diagnostics: &drystone_dataset::Diagnostics) -> String {
-    let one = |d: &drystone_dataset::Diagnostic| match &d.help {
-        Some(help) => format!("{} ({help})", d.message),
-        None => d.message.clone(),
-    };
-    diagnostics.iter().map(one).collect::<Vec<_>>().join("; ")
-}
-
 impl FragmentHandle {
     fn new(container: Container, layout: Fragment) -> Result<Self> {
         let leaves = layout.lower().map_err(|e| Error::unsupported(e.to_string()))?;
@@ -167,10 +157,10 @@ impl FragmentHandle {
             })?;
             let whole = column::dtype(&leaf.variable.ty)?;
             let stored = match &column.field {
-                None => crate::member::Column::all(&whole),
-                Some(field) => {
-                    crate::member::member(&whole, field).map(|found| found.columns).unwrap_or_default()
-                }
+                None => crate::schema::member::Column::all(&whole),
+                Some(field) => crate::schema::member::member(&whole, field)
+                    .map(|found| found.columns)
+                    .unwrap_or_default(),
             };
             columns.push(Shown {
                 declared: leaf.variable.clone(),

@@ -12,7 +12,7 @@ use drystone_rules::{self as rules, Block, Rule, Step, View};
 
 use super::Shown;
 use super::pairs::{Pairs, pairs};
-use crate::put::rule_error;
+use crate::base::error::rule_error;
 use crate::{Error, Result};
 
 /// Pieces of one fragment at most.

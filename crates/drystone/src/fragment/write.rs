@@ -6,8 +6,8 @@ use drystone_dataset::Writable;
 
 use super::piece::{Part, Piece, Places};
 use super::{FragmentHandle, Shown, bounded, check_span, piece, resize};
-use crate::array::Source;
-use crate::member::Column;
+use crate::base::array::Source;
+use crate::schema::member::Column;
 use crate::{BlockSink, Error, Result};
 
 /// Blocks that one piece of a fragment with steps between its indices may become.
@@ -39,7 +39,7 @@ impl FragmentHandle {
                 for part in &piece.parts {
                     part.gather(&shape, item, data, &mut buffer)?;
                 }
-                let strides = crate::array::dense_strides(&shape, item)?;
+                let strides = crate::base::array::dense_strides(&shape, item)?;
                 put(writer, shown, &columns, &piece, &buffer, 0, &strides)?;
             }
         }

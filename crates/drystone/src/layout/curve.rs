@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use drystone_curve::{self as curve, ranks};
 use drystone_plan::form::{Curve, Form};
 
-use crate::container::lock;
+use crate::base::sync::lock;
 use crate::{Error, Result};
 
 /// Cells of a subchunk along a curve, at most (docs/format/index.md).

@@ -11,8 +11,10 @@ use drystone_format::dtype::DType;
 use drystone_format::layout::{MAX_ROOM, Order};
 use drystone_format::schema::{Declaration, Schema, Variable};
 
+use super::region::Region;
 use super::{Form, Set};
-use crate::fragment::{Region, column, parsed, said};
+use crate::schema::column;
+use crate::schema::declared::{parsed, said};
 use crate::{Error, Result};
 
 /// Instances of stored fragments that are looked at, at most; what lies in later ones is stored as without them.

@@ -12,6 +12,7 @@
 mod curve;
 mod declared;
 mod derive;
+pub(crate) mod region;
 
 use drystone_format::dtype::Leaf;
 use drystone_format::layout::{Layout, Order};
@@ -20,8 +21,29 @@ pub(crate) use curve::{MOST_CELLS, Table};
 pub(crate) use declared::declared_mix;
 pub(crate) use derive::{Layouts, check};
 
-use crate::fragment::{Region, subtract};
-use crate::member::Column;
+use crate::schema::member::Column;
+use region::{Region, subtract};
+
+/// How blocks are laid down, where no `chunks` say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BlockLayout {
+    /// Cut into subchunks as the cost model says, in Hilbert order.
+    #[default]
+    Model,
+    /// Whole, up to the largest subchunk.
+    Log,
+}
+
+impl BlockLayout {
+    /// `model` or `log`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "model" => Some(BlockLayout::Model),
+            "log" => Some(BlockLayout::Log),
+            _ => None,
+        }
+    }
+}
 
 /// Members side by side in cells of an order of their own, in a box of the variable.
 #[derive(Debug, Clone, PartialEq)]

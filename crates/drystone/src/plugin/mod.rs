@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use drystone_transform::{CodecSpec, Maker, TransformError, register};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-use crate::container::lock;
+use crate::base::sync::lock;
 use crate::{Error, Result};
 use foreign::Foreign;
 #[cfg(feature = "fuzzing")]

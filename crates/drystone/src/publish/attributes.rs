@@ -6,7 +6,9 @@ use drystone_format::value::{TypedArray, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::element::{float, number};
-use super::view::DECLARED;
+
+/// The attribute that holds the `zarr.json` a client of Zarr declared, as text without shape and attributes. Not shown in Zarr.
+pub(super) const DECLARED: &str = "drystone.zarr";
 
 /// The key under which we say what a node is.
 pub(super) const OURS: &str = "drystone";

@@ -9,10 +9,10 @@ use drystone_format::MAX_NDIM;
 use drystone_format::entry::Entry;
 use drystone_plan::tree::{self, Query, StepSet};
 
-use super::grid::Box;
 use super::{Target, document};
 use crate::container::Inner;
-use crate::snapshot::Snapshot;
+use crate::history::snapshot::Snapshot;
+use crate::published::grid::Box;
 use crate::{Error, Result};
 
 /// Shards of one array, at most.

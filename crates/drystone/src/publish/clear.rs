@@ -7,12 +7,15 @@ use std::collections::BTreeSet;
 
 use drystone_store::{PutMode, Store};
 
-use super::convert::{remove, stamp_of};
+use super::Published;
+use super::convert::remove;
 use super::document;
 use super::nodes::Nodes;
-use super::shard::STAMP;
-use super::{Published, ROOT};
-use crate::{Error, Result, sidecar};
+use crate::published::ROOT;
+use crate::published::sidecar;
+use crate::published::stamp::STAMP;
+use crate::published::stamp::stamp_of;
+use crate::{Error, Result};
 
 /// Removes arrays that will be published anew in another layout, or whose place a group takes.
 pub(super) fn replaced(store: &dyn Store, there: &Published, nodes: &[String], sync: bool) -> Result<()> {

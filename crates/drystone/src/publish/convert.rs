@@ -3,6 +3,7 @@
 //! A shard is read in slabs, so that decoded bytes never stand beside more than a slab of themselves; encoded chunks wait until
 //! the shard is whole, which then is one put.
 
+use crate::published::stamp::{STAMP, Stamp, stamp_of};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -12,22 +13,23 @@ use drystone_format::published::Shard;
 use drystone_format::statistics::{Chunk, MAX_CHUNKS, Statistics};
 use drystone_plan::layout::{Order, chunk_order};
 use drystone_plan::selection::Selection;
-use drystone_store::{PutMode, Store, StoreError, StoreExt};
+use drystone_store::{PutMode, Store, StoreExt};
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Chain, Codec, Logical, Scratch};
 
-use super::grid::{Box, place};
 use super::hdf5::offset_of;
 use super::nodes::Array;
-use super::shard::{STAMP, Stamp, assemble, assemble_dual, user_block};
+use super::shard::{assemble, assemble_dual, user_block};
 use super::{Target, document, record};
-use crate::array::{Target as Memory, dense_strides};
+use crate::base::array::{Target as Memory, dense_strides};
+use crate::base::checksum::crc32;
+use crate::base::cpus::threads;
+use crate::base::error::rule_error;
 use crate::container::Container;
-use crate::processors::threads;
-use crate::put::{kind_of, rule_error};
+use crate::published::grid::{Box, place};
+use crate::published::sidecar;
 use crate::read::Reading;
-use crate::segment::crc32;
-use crate::sidecar;
+use crate::schema::element_type::kind_of;
 use crate::{Error, ErrorKind, Result};
 
 /// A slab is read at a time; at least one layer of chunks.
@@ -393,16 +395,6 @@ impl Target {
         let place = |number| offset_of(&self.grid, tail.len(), number);
         let file = |chunks| description.file(&self.grid, tail, &self.codec, &cells, chunks);
         assemble_dual(stamp, chunks, order, &place, &file)
-    }
-}
-
-/// The stamp of an object, if it has one there.
-pub(crate) fn stamp_of(store: &dyn Store, key: &str, at: u64) -> Result<Option<Stamp>> {
-    let mut bytes = [0; STAMP];
-    match store.read(key, at, &mut bytes) {
-        Ok(()) => Ok(Stamp::decode(&bytes)),
-        Err(StoreError::ShortRead { .. } | StoreError::NotFound { .. }) => Ok(None),
-        Err(e) => Err(e.into()),
     }
 }
 

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use drystone_transform::{Shuffle, Zlib, Zstd};
 use serde_json::{Map, Value as Json, json};
 
-use super::ROOT;
 use super::attributes::OURS;
-use super::grid::Grid;
 use super::nodes::Array;
+use crate::published::ROOT;
+use crate::published::grid::Grid;
 use crate::{Error, ErrorKind, Result};
 use drystone_hdf5_file::Filter;
 

@@ -10,12 +10,12 @@ use drystone_format::value::{TypedArray, Value};
 use drystone_plan::selection::Selection;
 
 use super::attributes;
+use super::attributes::DECLARED;
 use super::document::Codec;
-use super::grid::{Box, Grid, place};
 use super::nodes::Array;
-use super::view::DECLARED;
-use crate::array::Target as Memory;
+use crate::base::array::Target as Memory;
 use crate::container::Container;
+use crate::published::grid::{Box, Grid, place};
 use crate::{Error, Result};
 use drystone_hdf5_file::{Attribute, Chunk, Dataset, Datatype, File, Id, Number, Storage};
 

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
+use crate::base::random;
+use crate::base::writer_process::Process;
 use crate::container::Inner;
-use crate::process::Process;
-use crate::{Error, Result, random};
+use crate::{Error, Result};
 
 const PREFIX: &str = "publish/";
 

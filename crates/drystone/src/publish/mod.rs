@@ -20,7 +20,6 @@ mod clear;
 mod convert;
 mod document;
 mod element;
-pub(crate) mod grid;
 mod hdf5;
 pub(crate) mod lock;
 mod netcdf;
@@ -30,6 +29,7 @@ pub(crate) mod record;
 mod shard;
 mod view;
 
+use crate::published::ROOT;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -41,21 +41,17 @@ use drystone_store::{PutMode, Store, StoreExt};
 use serde_json::Value as Json;
 
 use crate::container::Container;
+use crate::published::grid::Grid;
 use crate::{Error, ErrorKind, Result};
 use changes::Changes;
 use convert::Task;
 use document::{Codec, Document};
-use grid::Grid;
 use nodes::{Array, Nodes};
 
-pub(crate) use convert::stamp_of;
 pub use netcdf::netcdf_path;
-pub use options::{Compressor, Format, PublishOptions, PublishReport, PublishedArray, Skipped};
-pub(crate) use shard::{STAMP, Stamp};
+pub use nodes::Skipped;
+pub use options::{Compressor, Format, PublishOptions, PublishReport, PublishedArray};
 pub use view::ZarrView;
-
-/// Where the hierarchy lies.
-pub(crate) const ROOT: &str = "zarr/";
 /// A metadata document is not longer than this.
 const MOST_JSON: u64 = 256 << 20;
 

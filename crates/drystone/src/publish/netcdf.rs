@@ -12,14 +12,15 @@ use std::path::{Path, PathBuf};
 use drystone_format::dtype::Scalar;
 use drystone_store::{StoreExt, WholeFile};
 
-use super::convert::{Run, encode, read, stamp_of};
-use super::grid::Box;
+use super::convert::{Run, encode, read};
 use super::hdf5::{self as said, Description, datatype, number_type, offset_of, typed};
 use super::nodes::Nodes;
 use super::options::{Format, PublishOptions, PublishReport};
 use super::{Published, Target, changes, convert, decide, document};
+use crate::base::checksum::crc32;
 use crate::container::Container;
-use crate::segment::crc32;
+use crate::published::grid::Box;
+use crate::published::stamp::stamp_of;
 use crate::{Error, ErrorKind, Result};
 use drystone_hdf5_file::{self as hdf5, Attribute, Chunk, Dataset, File, Id, Storage};
 

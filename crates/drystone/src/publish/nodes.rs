@@ -9,13 +9,23 @@ use serde_json::{Map, Value as Json};
 
 use super::attributes;
 use super::element::Element;
-use super::options::Skipped;
-use super::view::OBJECTS;
-use crate::container::no_such;
+use crate::base::checksum::crc32;
+use crate::history::snapshot::Snapshot;
+use crate::schema::near_miss::no_such;
 use crate::schema_op::expected_reads;
-use crate::segment::crc32;
-use crate::snapshot::Snapshot;
 use crate::{Container, Error, Result};
+
+/// The group of objects that are no part of a hierarchy, which a Zarr store keeps as they are.
+pub(super) const OBJECTS: &str = ".zarr-objects";
+
+/// A variable that was not published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// Its path.
+    pub variable: String,
+    /// Why.
+    pub reason: String,
+}
 
 /// Name of the step axis.
 const STEP: &str = "step";

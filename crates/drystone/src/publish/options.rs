@@ -1,5 +1,6 @@
 //! What can be chosen about publishing, and what it reports.
 
+use super::nodes::Skipped;
 use std::collections::BTreeMap;
 
 use drystone_plan::layout::{Device, Layout};
@@ -197,13 +198,4 @@ pub struct PublishedArray {
     pub stored_bytes: u64,
     /// What the model weighed; `None` where the layout was fixed by an earlier publication.
     pub layout: Option<Layout>,
-}
-
-/// A variable that was not published.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skipped {
-    /// Its path.
-    pub variable: String,
-    /// Why.
-    pub reason: String,
 }

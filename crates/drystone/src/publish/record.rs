@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use drystone_format::published::{Array, Shard};
 use drystone_store::Store;
 
-use super::shard::Stamp;
 use super::{Target, document};
+use crate::commit::transaction::{Change, Decision, transact};
 use crate::container::Inner;
-use crate::snapshot::Snapshot;
-use crate::transaction::{Change, Decision, transact};
+use crate::history::snapshot::Snapshot;
+use crate::published::stamp::Stamp;
 use crate::{Error, Result};
 
 /// The record of a shard object that is there with this stamp.

@@ -3,48 +3,11 @@
 //! To Zarr the stamp is a gap before the first chunk. It says what the shard was made of, so whether it still holds what it
 //! should is known from its first 40 bytes.
 
-use crate::segment::crc32;
+use crate::base::checksum::crc32;
+use crate::published::stamp::{STAMP, Stamp};
 use crate::{Error, Result};
 use drystone_hdf5_file::{self as hdf5, Chunk, File};
-
-/// Bytes in front of the first chunk.
-pub(crate) const STAMP: usize = 40;
-const MAGIC: &[u8; 8] = b"DRYSHARD";
 const MISSING: u64 = u64::MAX;
-
-/// What a shard was made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    /// Over everything that decides its content.
-    pub(crate) fingerprint: u128,
-    /// The commit it was published from.
-    pub(crate) version: u64,
-}
-
-impl Stamp {
-    pub(super) fn encode(&self) -> [u8; STAMP] {
-        let mut out = [0; STAMP];
-        out[..8].copy_from_slice(MAGIC);
-        out[8..24].copy_from_slice(&self.fingerprint.to_le_bytes());
-        out[24..32].copy_from_slice(&self.version.to_le_bytes());
-        let check = crc32(&out[..STAMP - 4]);
-        out[STAMP - 4..].copy_from_slice(&check.to_le_bytes());
-        out
-    }
-
-    /// `None` for anything that is not a stamp.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (body, check) = bytes.get(..STAMP)?.split_last_chunk::<4>()?;
-        let rest = body.strip_prefix(MAGIC)?;
-        let (fingerprint, rest) = rest.split_first_chunk::<16>()?;
-        let (version, reserved) = rest.split_first_chunk::<8>()?;
-        let sound = reserved == [0; 4] && u32::from_le_bytes(*check) == crc32(body);
-        sound.then(|| Stamp {
-            fingerprint: u128::from_le_bytes(*fingerprint),
-            version: u64::from_le_bytes(*version),
-        })
-    }
-}
 
 /// The whole object: `chunks` by their number in the grid, laid down in `order`. Chunks that are `None` read as fill.
 pub(super) fn assemble(stamp: Stamp, mut chunks: Vec<Option<Vec<u8>>>, order: &[u32]) -> Vec<u8> {

@@ -8,6 +8,7 @@
 //! - a view never changes: it is pinned to one snapshot;
 //! - a chunk is there if anything was ever written to one of its cells, else it reads as the document's fill value.
 
+use super::attributes::DECLARED;
 use std::collections::BTreeMap;
 
 use drystone_format::MAX_NDIM;
@@ -18,19 +19,15 @@ use drystone_plan::selection::Selection;
 use drystone_plan::tree::{self, Query, StepSet};
 use serde_json::{Map, Value as Json, json};
 
+use super::Target;
 use super::changes::{self, Changes};
 use super::convert::{cut, read};
 use super::document::{self, Codec};
-use super::grid::{Box, Grid};
+use super::nodes::Skipped;
 use super::nodes::{Array, Nodes};
-use super::{Skipped, Target};
 use crate::container::Container;
+use crate::published::grid::{Box, Grid};
 use crate::{Error, Result};
-
-/// The attribute that holds the `zarr.json` a client of Zarr declared, as text without shape and attributes. Not shown in Zarr.
-pub(super) const DECLARED: &str = "drystone.zarr";
-/// The group of objects that are no part of a hierarchy, which a Zarr store keeps as they are.
-pub(super) const OBJECTS: &str = ".zarr-objects";
 /// Chunks as stored are at least so large, in bytes; smaller ones would cost more requests than they save bytes.
 const LEAST_CHUNK: u64 = 128 << 10;
 /// Cells of a chunk of strings.
@@ -296,7 +293,7 @@ impl ZarrView {
         let many: u64 = grid.iter().product();
         let mut out = long(many as usize)?.to_le_bytes().to_vec();
         for number in 0..many {
-            let index = super::grid::place(number, grid);
+            let index = crate::published::grid::place(number, grid);
             let inside = index.iter().zip(&counts).all(|(i, n)| i < n);
             let at = index.iter().zip(&counts).fold(0, |at, (i, n)| at * n + i);
             let text = inside.then(|| texts.get(at as usize)).flatten().map_or(&[][..], Vec::as_slice);

@@ -6,12 +6,12 @@ use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tree;
 
+use super::checker::Checker;
 use super::execute::{self, Sources};
 use super::strings::empty_strings;
 use super::{Prepared, ReadReport, Reading, segment_key};
-use crate::array::Target;
-use crate::member::Column;
-use crate::verify::Checker;
+use crate::base::array::Target;
+use crate::schema::member::Column;
 use crate::{Error, Result};
 
 /// One written block.

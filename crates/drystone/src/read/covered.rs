@@ -6,7 +6,7 @@ use drystone_plan::selection::Axis;
 
 use super::{Reading, holds};
 use crate::Result;
-use crate::member::Column;
+use crate::schema::member::Column;
 
 /// First cells and extents of a box.
 pub(crate) type Region = (Vec<u64>, Vec<u64>);

@@ -4,9 +4,11 @@
 //! because visible boxes are.
 
 mod apart;
+mod coded;
 mod listed;
 mod mapped;
 mod sources;
+pub(crate) mod trailers;
 mod verified;
 mod ways;
 
@@ -31,19 +33,20 @@ use drystone_store::{Reply, Request, StoreExt};
 use drystone_transform::checks::crc_units;
 use drystone_transform::{Chain, Logical, Scratch};
 
-use super::coded::Waiting;
+use self::trailers::Needed;
 use super::published;
-use super::trailers::{self, Needed};
 use super::{Prepared, Reading, segment_key};
-use crate::array::Target;
-use crate::container::lock;
-use crate::error::must_exist;
+use crate::base::array::Target;
+use crate::base::buffer_pool::{Kept, Lent};
+use crate::base::cpus::{idle, threads};
+use crate::base::error::must_exist;
+use crate::base::error::rule_error;
+use crate::base::sync::lock;
 use crate::layout::Table;
-use crate::lent::{Kept, Lent};
-use crate::member::Column;
-use crate::processors::{idle, threads};
-use crate::put::{MAX_SUBCHUNK, logical, rule_error};
+use crate::schema::element_type::{MAX_SUBCHUNK, logical};
+use crate::schema::member::Column;
 use crate::{Error, ErrorKind, Result};
+use coded::Waiting;
 
 /// Memory all threads of one read may use for buffers.
 const BUFFERS: u64 = 28 << 20;

@@ -13,11 +13,11 @@ use drystone_plan::read_plan::{self, Options, ReadPlan, Slot};
 use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tiles::{Grain, Tiles, planes_together};
 
+use super::execute::trailers;
 use super::execute::{self, Sources};
-use super::trailers;
 use super::{BATCH, OPTIONS, Prepared, ReadReport, Reading, Sought};
-use crate::array::Target;
-use crate::member::Column;
+use crate::base::array::Target;
+use crate::schema::member::Column;
 use crate::{Error, Result};
 
 /// Listed cells planned at a time: about 16 MiB of plan where each lies in a subchunk of its own.

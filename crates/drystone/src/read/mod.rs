@@ -6,7 +6,7 @@
 //! - a failed read is an error that names file, offset and variable.
 
 mod blocks;
-mod coded;
+pub(crate) mod checker;
 mod covered;
 mod execute;
 mod listing;
@@ -19,7 +19,6 @@ mod sidecars;
 mod statistics;
 mod stored;
 mod strings;
-mod trailers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -41,13 +40,13 @@ use drystone_plan::tree::{self, Query, StepSet};
 use drystone_store::StoreExt;
 use drystone_transform::{Bound, Logical, Precision};
 
-use crate::array::Target;
+use crate::base::array::Target;
+use crate::base::checksum::crc32;
+use crate::base::error::must_exist;
 use crate::container::{Container, Inner};
-use crate::error::must_exist;
-use crate::member::{Column, member, no_member};
-use crate::put::logical;
-use crate::segment::crc32;
-use crate::snapshot::Snapshot;
+use crate::history::snapshot::Snapshot;
+use crate::schema::element_type::logical;
+use crate::schema::member::{Column, member, no_member};
 use crate::{Error, Result};
 
 pub(crate) use blocks::share;
@@ -299,7 +298,9 @@ impl Reading {
     fn or_expired(&self, error: Error) -> Error {
         let version = self.snapshot.version();
         match error.kind() {
-            crate::ErrorKind::Corrupt if crate::head::is_gone(self.inner.store.as_ref(), version) => {
+            crate::ErrorKind::Corrupt
+                if crate::history::head::is_gone(self.inner.store.as_ref(), version) =>
+            {
                 Error::not_found(format!("snapshot {version} has expired: garbage collection removed it"))
             }
             _ => error,

@@ -11,8 +11,8 @@ use drystone_plan::selection::{Axis, Selection};
 
 use super::execute::{self, Sources};
 use super::{ReadReport, Reading};
-use crate::container::lock;
-use crate::member::Column;
+use crate::base::sync::lock;
+use crate::schema::member::Column;
 
 /// A read that takes longer than this, and than [`PACE`] for its bytes, waited for the medium: nothing in memory is as slow, encoded bytes excepted.
 const WAIT: Duration = Duration::from_micros(60);

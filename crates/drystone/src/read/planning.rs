@@ -6,10 +6,11 @@ use drystone_plan::layout::{Device, Profile, predict_read, under_way};
 use drystone_plan::read_plan::{self, Choice, Options, PlanError, Slot};
 use drystone_plan::resolve::Resolved;
 
+use super::execute::trailers;
 use super::execute::{self, Sources};
-use super::{OPTIONS, Prepared, Reading, Sought, Tables, published, trailers};
-use crate::member::Column;
-use crate::processors::threads;
+use super::{OPTIONS, Prepared, Reading, Sought, Tables, published};
+use crate::base::cpus::threads;
+use crate::schema::member::Column;
 use crate::{Error, Result};
 
 /// What a store is taken to cost when replicas are compared and nobody has measured it: requests that go out together.

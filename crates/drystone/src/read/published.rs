@@ -18,13 +18,14 @@ use drystone_plan::selection::Selection;
 use drystone_transform::Scratch;
 
 use super::{Prepared, Reading};
-use crate::container::{Inner, lock};
-use crate::member::Column;
-use crate::publish::STAMP;
-use crate::publish::grid::{Box, Grid};
-use crate::put::MAX_SUBCHUNK;
-use crate::shards;
-use crate::snapshot::Snapshot;
+use crate::base::sync::lock;
+use crate::container::Inner;
+use crate::history::snapshot::Snapshot;
+use crate::published::grid::{Box, Grid};
+use crate::published::shards;
+use crate::published::stamp::STAMP;
+use crate::schema::element_type::MAX_SUBCHUNK;
+use crate::schema::member::Column;
 use crate::{Error, ErrorKind, Result};
 
 /// Source numbers from here on are shards. A snapshot with as many log parts does not use its shards.

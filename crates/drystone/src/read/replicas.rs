@@ -10,8 +10,8 @@ use drystone_plan::selection::{Axis, Selection};
 
 use super::execute::{self, Sources};
 use super::{Reading, slot};
-use crate::array::Target;
-use crate::put::MAX_SUBCHUNK;
+use crate::base::array::Target;
+use crate::schema::element_type::MAX_SUBCHUNK;
 use crate::{Error, ErrorKind, Result};
 
 /// Member, commit, rank or writer, put: what a replica shares with what it is one of.

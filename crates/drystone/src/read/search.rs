@@ -19,10 +19,11 @@ use drystone_transform::{
 };
 
 use super::execute::Sources;
-use super::{OPTIONS, ReadReport, Reading, trailers};
-use crate::array::Target;
-use crate::member::Column;
-use crate::put::{kind_of, logical};
+use super::execute::trailers;
+use super::{OPTIONS, ReadReport, Reading};
+use crate::base::array::Target;
+use crate::schema::element_type::{kind_of, logical};
+use crate::schema::member::Column;
 use crate::{Error, Result};
 
 /// Cells that hold values of a range, in row-major order.

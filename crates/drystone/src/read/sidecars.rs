@@ -11,10 +11,11 @@ use drystone_transform::{Limit, meets};
 
 use super::Reading;
 use super::published::record;
-use crate::member::Column;
-use crate::publish::grid::{Box, Grid};
-use crate::put::kind_of;
-use crate::{Error, Result, sidecar};
+use crate::published::grid::{Box, Grid};
+use crate::published::sidecar;
+use crate::schema::element_type::kind_of;
+use crate::schema::member::Column;
+use crate::{Error, Result};
 
 /// Shards of a step whose statistics are looked at; of a step with more there are none.
 const MOST_SHARDS: u64 = 1024;

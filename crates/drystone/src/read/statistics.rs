@@ -9,9 +9,10 @@ use drystone_transform::histogram::Histogram;
 use drystone_transform::stats::{ScalarKind, Stats};
 
 use super::execute::Sources;
-use super::{OPTIONS, Reading, trailers};
-use crate::member::Column;
-use crate::put::kind_of;
+use super::execute::trailers;
+use super::{OPTIONS, Reading};
+use crate::schema::element_type::kind_of;
+use crate::schema::member::Column;
 use crate::{Error, Result};
 
 /// Sums over the blocks of a step.

@@ -17,9 +17,10 @@ use drystone_plan::selection::{Axis, Selection};
 use drystone_transform::checks::verify_units;
 
 use super::execute::Sources;
-use super::{OPTIONS, Reading, Sought, trailers};
+use super::execute::trailers;
+use super::{OPTIONS, Reading, Sought};
 use crate::Result;
-use crate::segment::crc32;
+use crate::base::checksum::crc32;
 
 /// A subchunk of which every cell shows: dense, row-major, one member.
 #[derive(Debug, Clone, PartialEq, Eq)]

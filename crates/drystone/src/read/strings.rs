@@ -8,9 +8,9 @@ use drystone_plan::selection::{Axis, Selection};
 
 use super::execute::{self, Sources};
 use super::{Prepared, ReadReport, Reading, segment_key};
-use crate::array::Target;
-use crate::error::must_exist;
-use crate::segment::crc32;
+use crate::base::array::Target;
+use crate::base::checksum::crc32;
+use crate::base::error::must_exist;
 use crate::{Error, Result};
 
 /// Holes up to this size between blobs are read over.

@@ -8,8 +8,8 @@ use drystone_store::StoreExt;
 
 use super::{Asked, Buffers, Job};
 use crate::Result;
-use crate::error::must_exist;
-use crate::put::rule_error;
+use crate::base::error::must_exist;
+use crate::base::error::rule_error;
 
 /// At least so many bytes of a piece are worth a buffer of their own.
 const SHORTEST: u64 = 4 << 10;

@@ -6,7 +6,7 @@ use drystone_plan::listing::{Leg, Listing};
 use drystone_plan::read_plan::{Cells, Picks, Work};
 
 use super::Job;
-use crate::put::rule_error;
+use crate::base::error::rule_error;
 use crate::{Error, Result};
 
 impl Job<'_> {

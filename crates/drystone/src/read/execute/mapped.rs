@@ -17,7 +17,7 @@ use drystone_transform::checks::crc32c;
 use super::ways::{Turn, Way, Ways};
 use super::{Job, each_on, trailers};
 use crate::Result;
-use crate::put::rule_error;
+use crate::base::error::rule_error;
 
 /// What was seen of reads that could be mapped, in this process.
 static WAYS: Ways = Ways::new();

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use drystone_format::source::Source;
 
-use crate::container::{Inner, lock};
+use crate::base::sync::lock;
+use crate::container::Inner;
+use crate::history::snapshot::Snapshot;
 use crate::read::published::{Shelf, Shelved};
 use crate::read::{Reading, segment_key};
-use crate::snapshot::Snapshot;
 use crate::{Error, Result};
 
 /// Sources by number, looked up once per read.

@@ -9,8 +9,8 @@ use drystone_transform::TransformError;
 use drystone_transform::checks::{crc_units, verify_units};
 
 use super::Job;
-use crate::read::trailers;
-use crate::segment::crc32;
+use super::trailers;
+use crate::base::checksum::crc32;
 use crate::{Error, Result};
 
 impl Job<'_> {

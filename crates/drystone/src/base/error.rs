@@ -1,0 +1,108 @@
+//! One error for the person who must act: a kind that maps to C codes and Python exceptions, and a message that says what was
+//! attempted, what was found and what to do.
+
+use drystone_format::Corrupt;
+use drystone_store::StoreError;
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What kind of failure it is; one-to-one with C codes and Python exceptions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// A container, variable, step, block or snapshot that is not there.
+    NotFound,
+    /// Stored bytes that are not what was written.
+    Corrupt,
+    /// Somebody else did something that excludes this.
+    Conflict,
+    /// A feature this version does not have, or this store cannot do.
+    Unsupported,
+    /// The caller's arguments are wrong.
+    InvalidArgument,
+    /// An index outside the array.
+    OutOfRange,
+    /// The medium failed.
+    Io,
+    /// The caller asked to stop.
+    Cancelled,
+}
+
+/// An error with its kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+}
+
+impl Error {
+    /// Makes an error; `message` is what a person reads.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Error { kind, message: message.into() }
+    }
+    /// Its kind.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotFound, message)
+    }
+    pub(crate) fn corrupt(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Corrupt, message)
+    }
+    pub(crate) fn conflict(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Conflict, message)
+    }
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unsupported, message)
+    }
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidArgument, message)
+    }
+    /// The same error with what was being done put in front.
+    pub(crate) fn while_doing(mut self, what: impl std::fmt::Display) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+    /// Damage found in a stored object: names the object and the offset in it.
+    pub(crate) fn damaged(key: &str, base: u64, found: &Corrupt) -> Self {
+        Self::corrupt(format!("{key} is damaged at byte {}: {}", base + found.at, found.what))
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        let kind = match &error {
+            StoreError::NotFound { .. } | StoreError::Removed { .. } => ErrorKind::NotFound,
+            StoreError::Replaced { .. } => ErrorKind::Conflict,
+            StoreError::AlreadyExists { .. } | StoreError::Conflict { .. } => ErrorKind::Conflict,
+            StoreError::ShortRead { .. } => ErrorKind::Corrupt,
+            StoreError::Unsupported { .. } => ErrorKind::Unsupported,
+            StoreError::InvalidKey { .. } => ErrorKind::InvalidArgument,
+            _ => ErrorKind::Io,
+        };
+        Error { kind, message: error.to_string() }
+    }
+}
+
+impl From<drystone_hdf5_file::Error> for Error {
+    fn from(error: drystone_hdf5_file::Error) -> Self {
+        Self::unsupported(error.to_string())
+    }
+}
+
+/// A stored object that must be there is missing or short: that is damage, not "not found".
+pub(crate) fn must_exist(error: StoreError) -> Error {
+    match error {
+        StoreError::NotFound { .. } | StoreError::ShortRead { .. } => {
+            Error::corrupt(format!("{error}; the container refers to it"))
+        }
+        other => other.into(),
+    }
+}
+
+/// A copy that was refused.
+pub(crate) fn rule_error(error: impl Into<drystone_rules::RuleError>) -> Error {
+    Error::invalid(format!("copying: {}", error.into()))
+}

@@ -1,0 +1,11 @@
+//! What every room needs: errors, memory, processors, clocks and locks. Knows nothing of containers.
+
+pub mod array;
+pub(crate) mod buffer_pool;
+pub(crate) mod cache;
+pub(crate) mod checksum;
+pub(crate) mod cpus;
+pub(crate) mod error;
+pub(crate) mod random;
+pub(crate) mod sync;
+pub(crate) mod writer_process;

@@ -1,0 +1,140 @@
+//! Which process writes or publishes, so that another on the same machine can tell whether it still lives.
+
+use std::sync::{Mutex, OnceLock};
+
+use drystone_format::manifest::MAX_BOOT;
+use serde_json::{Value as Json, json};
+
+use super::sync::lock;
+
+/// A process, so that another on the same machine can tell whether it lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) host: String,
+    /// Changes when the machine starts.
+    boot: String,
+    /// Numbers of processes mean something within it only.
+    namespace: String,
+    pub(crate) pid: u32,
+    /// When it started: numbers are used again.
+    start: String,
+}
+
+/// Always there. Whoever may not see it may not see others either.
+const FIRST: u32 = 1;
+
+impl Process {
+    /// This one. Found out once: only a fork changes it.
+    pub(crate) fn current() -> Self {
+        static KNOWN: Mutex<Option<Process>> = Mutex::new(None);
+        let mut known = lock(&KNOWN);
+        match &*known {
+            Some(me) if me.pid == std::process::id() => me.clone(),
+            _ => known.insert(Process::look()).clone(),
+        }
+    }
+
+    fn look() -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let pid = std::process::id();
+        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        Process {
+            host: read("/proc/sys/kernel/hostname"),
+            boot: read("/proc/sys/kernel/random/boot_id"),
+            namespace: namespace.to_string_lossy().into_owned(),
+            pid,
+            start: started(pid).unwrap_or_default(),
+        }
+    }
+
+    /// As it is written down: JSON.
+    pub(crate) fn text(&self) -> String {
+        json!({"host": self.host, "boot": self.boot, "namespace": self.namespace, "pid": self.pid, "start": self.start})
+            .to_string()
+    }
+
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let json: Json = serde_json::from_slice(bytes).ok()?;
+        let text = |name: &str| json[name].as_str().map(str::to_owned);
+        Some(Process {
+            host: text("host")?,
+            boot: text("boot")?,
+            namespace: text("namespace")?,
+            pid: u32::try_from(json["pid"].as_u64()?).ok()?,
+            start: text("start")?,
+        })
+    }
+
+    /// Surely dead: the machine has started since, or the process is not among those of our machine.
+    pub(crate) fn is_dead(&self, me: &Process) -> bool {
+        let here = !self.boot.is_empty() && self.boot == me.boot;
+        if here { self.has_ended(me) } else { !self.host.is_empty() && self.host == me.host }
+    }
+
+    /// Not among the processes of this machine any more, since it started last. What ran before, or elsewhere under the same name,
+    /// is not judged.
+    pub(crate) fn has_ended(&self, me: &Process) -> bool {
+        let here = !self.boot.is_empty() && self.boot == me.boot;
+        here && !self.namespace.is_empty()
+            && self.namespace == me.namespace
+            && !self.start.is_empty()
+            && started(FIRST).is_some()
+            && started(self.pid).is_none_or(|start| start != self.start)
+    }
+}
+
+/// The name that the kernel drew for this boot of the machine; `None` where it has none.
+pub(crate) fn boot() -> Option<&'static str> {
+    static KNOWN: OnceLock<Option<String>> = OnceLock::new();
+    let read = || {
+        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let boot = text.trim();
+        (boot.len() >= LEAST_BOOT && boot.len() <= MAX_BOOT).then(|| boot.to_owned())
+    };
+    KNOWN.get_or_init(read).as_deref()
+}
+
+/// A shorter name is no random one.
+const LEAST_BOOT: usize = 16;
+
+/// Did the process of this text run within this boot?
+pub(crate) fn is_of_boot(process: &str, boot: &str) -> bool {
+    // The text of this very process needs no parsing; names of boots are random.
+    process.contains(boot)
+}
+
+/// When a process started, in ticks of its machine; `None` if there is none, or it has ended and only waits to be noticed.
+fn started(pid: u32) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name is in parentheses and may hold anything.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace();
+    let state = fields.next()?;
+    let start = fields.nth(18)?;
+    (!matches!(state, "Z" | "X" | "x")).then(|| start.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_dead_only_if_that_is_sure() {
+        let me = Process::current();
+        assert!(!me.is_dead(&me));
+        let other = |change: fn(&mut Process)| {
+            let mut process = me.clone();
+            change(&mut process);
+            assert_eq!(Process::parse(process.text().as_bytes()), Some(process.clone()));
+            process.is_dead(&me)
+        };
+        assert!(other(|p| p.start = "1".into()), "the number is used again");
+        assert!(other(|p| p.pid = u32::MAX), "no such process");
+        assert!(other(|p| p.boot = "before".into()), "the machine has started since");
+        assert!(!Process { boot: "before".into(), ..me.clone() }.has_ended(&me));
+        assert!(Process { pid: u32::MAX, ..me.clone() }.has_ended(&me) && !me.has_ended(&me));
+        assert!(!other(|p| (p.boot, p.host) = ("x".into(), "elsewhere".into())), "another machine");
+        assert!(!other(|p| (p.namespace, p.pid) = ("pid:[1]".into(), u32::MAX)), "another name space");
+        assert!(Process::parse(b"{}").is_none() && Process::parse(b"\xff").is_none());
+    }
+}

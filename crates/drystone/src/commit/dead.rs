@@ -1,0 +1,131 @@
+//! Entries of a snapshot that show nowhere and never will: of deleted variables, of replaced steps, overwritten whole, cut away.
+//!
+//! Local variables and empty blocks are left as they are. A replica goes with the last block that it is a copy of.
+
+use std::collections::{BTreeSet, HashSet};
+
+use drystone_format::MAX_NDIM;
+use drystone_format::entry::Entry;
+use drystone_format::source::{Source, SourceState};
+use drystone_plan::resolve::{Candidate, resolve};
+use drystone_plan::selection::Selection;
+use drystone_plan::tree;
+
+use crate::Result;
+use crate::container::Inner;
+use crate::history::snapshot::Snapshot;
+
+/// What tells one entry from all others.
+type Name = (u64, u32, u32, u64, u64, u64, u32, [u64; MAX_NDIM]);
+
+/// The dead entries, and the sources of the others.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Dead {
+    names: HashSet<Name>,
+    live: BTreeSet<u32>,
+    known: bool,
+}
+
+fn name(e: &Entry) -> Name {
+    (e.step, e.variable, e.member, e.commit, e.order, e.put, e.encoding.replica, e.offset)
+}
+
+impl Dead {
+    /// Of a snapshot. Memory: the entries of one member of a variable at one step, and a name per dead one.
+    pub(crate) fn find(inner: &Inner, snapshot: &Snapshot) -> Result<Dead> {
+        let mut dead = Dead { known: true, ..Dead::default() };
+        let Some(root) = &snapshot.manifest.root else { return Ok(dead) };
+        let mut group: Vec<Entry> = Vec::new();
+        tree::entries(&inner.pages, root, &mut |entry| {
+            let key = |e: &Entry| (e.step, e.variable, e.member);
+            if group.first().is_some_and(|first| key(first) != key(entry)) {
+                dead.settle(snapshot, &mut group);
+            }
+            group.push(entry.clone());
+        })?;
+        dead.settle(snapshot, &mut group);
+        Ok(dead)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.names.len() as u64
+    }
+
+    /// Whether an entry is one of them.
+    pub(crate) fn has(&self, entry: &Entry) -> bool {
+        self.names.contains(&name(entry))
+    }
+
+    /// The source table in which settled parts need no bytes if no live entry is in them.
+    pub(crate) fn sources(&self, mut sources: Vec<Source>) -> Vec<Source> {
+        if self.known {
+            for (number, source) in sources.iter_mut().enumerate() {
+                let live = u32::try_from(number).is_ok_and(|n| self.live.contains(&n));
+                if source.kind == 0 && source.state != SourceState::Open && !live {
+                    source.seg_length = 0;
+                }
+            }
+        }
+        sources
+    }
+
+    /// One member of one variable at one step.
+    fn settle(&mut self, snapshot: &Snapshot, group: &mut Vec<Entry>) {
+        let shown = shown(snapshot, group);
+        for (entry, shown) in group.drain(..).zip(shown) {
+            if shown {
+                self.live.insert(entry.source);
+            } else {
+                self.names.insert(name(&entry));
+            }
+        }
+    }
+}
+
+fn shown(snapshot: &Snapshot, group: &[Entry]) -> Vec<bool> {
+    let Some(first) = group.first() else { return Vec::new() };
+    let Some(variable) = snapshot.schema.variables.get(&first.variable) else {
+        return vec![false; group.len()];
+    };
+    let hidden = match first.step.checked_sub(1) {
+        Some(step) => snapshot.steps.hidden_below(step),
+        None => 0,
+    };
+    let mut shown: Vec<bool> = group.iter().map(|e| e.commit >= hidden).collect();
+    let ndim = variable.shape.len();
+    if variable.local || group.iter().any(|e| usize::from(e.ndim) != ndim) {
+        return shown;
+    }
+    let limit = |entry: &Entry| {
+        let mut limit = [u64::MAX; MAX_NDIM];
+        for (commit, shape) in variable.clips.iter().filter(|(commit, _)| entry.commit <= *commit) {
+            let _ = commit;
+            limit.iter_mut().zip(shape).for_each(|(l, n)| *l = (*l).min(*n));
+        }
+        limit
+    };
+    let put: Vec<usize> = (0..group.len()).filter(|i| shown[*i] && group[*i].encoding.replica == 0).collect();
+    let candidates: Vec<Candidate> =
+        put.iter().map(|i| Candidate { entry: group[*i].clone(), limit: limit(&group[*i]) }).collect();
+    let mut extents = vec![0u64; ndim];
+    for candidate in &candidates {
+        extents.iter_mut().zip(candidate.entry.end()).for_each(|(n, end)| *n = (*n).max(end));
+    }
+    let visible: BTreeSet<usize> =
+        resolve(&candidates, &Selection::all(&extents)).visible.iter().map(|v| v.candidate).collect();
+    for (number, i) in put.into_iter().enumerate() {
+        shown[i] = visible.contains(&number) || group[i].cells() == Some(0);
+    }
+    let age = |e: &Entry| (e.commit, e.order, e.put);
+    let ages: HashSet<_> = group
+        .iter()
+        .zip(&shown)
+        .filter(|(e, s)| **s && e.encoding.replica == 0)
+        .map(|(e, _)| age(e))
+        .collect();
+    for (entry, shown) in group.iter().zip(&mut shown).filter(|(e, _)| e.encoding.replica > 0) {
+        *shown = ages.contains(&age(entry));
+    }
+    shown
+}

@@ -1,0 +1,61 @@
+//! Schema operations as commits of their own.
+
+use super::transaction::{Change, Decision, transact};
+use crate::base::sync::lock;
+use crate::container::Container;
+use crate::container::batch::{Batch, apply_all};
+use crate::schema_op::SchemaOp;
+use crate::{Error, Result};
+
+impl Container {
+    /// Applies schema operations as one commit (or adds them to the open batch). `true` if anything changed.
+    pub fn apply(&self, ops: Vec<SchemaOp>) -> Result<bool> {
+        self.inner.require_writable()?;
+        let mut batch = lock(&self.inner.batch);
+        if let Some(batch) = batch.as_mut() {
+            return batch.extend(ops, self.snapshot().version() + 1);
+        }
+        drop(batch);
+        self.commit_ops(&ops)
+    }
+
+    fn commit_ops(&self, ops: &[SchemaOp]) -> Result<bool> {
+        let done = transact(&self.inner, |base, version| {
+            let mut schema = (*base.schema).clone();
+            let changed = apply_all(ops, &mut schema, version)?;
+            Ok(if changed {
+                Decision::Apply(Box::new(Change { schema: Some(schema), ..Change::default() }))
+            } else {
+                Decision::Keep { incomplete: Vec::new(), notes: Vec::new() }
+            })
+        })?;
+        if !done.changed {
+            self.inner.adopt_snapshot(done.snapshot);
+        }
+        Ok(done.changed)
+    }
+
+    /// Begins a batch: schema operations are collected until `end_batch`.
+    pub fn begin_batch(&self) -> Result<()> {
+        self.inner.require_writable()?;
+        let (newest, _) = self.inner.newest()?;
+        self.inner.adopt_snapshot(newest);
+        let preview = self.inner.snapshot().schema.clone();
+        let mut batch = lock(&self.inner.batch);
+        if batch.is_some() {
+            return Err(Error::invalid("a batch is open already; batches do not nest"));
+        }
+        *batch = Some(Batch { ops: Vec::new(), base: preview.clone(), preview });
+        Ok(())
+    }
+
+    /// Ends the batch: commits what it collected, or (`commit` false) forgets it.
+    pub fn end_batch(&self, commit: bool) -> Result<()> {
+        let batch = lock(&self.inner.batch).take();
+        match batch {
+            None => Err(Error::invalid("no batch is open")),
+            Some(batch) if commit && !batch.ops.is_empty() => self.commit_ops(&batch.ops).map(|_| ()),
+            Some(_) => Ok(()),
+        }
+    }
+}

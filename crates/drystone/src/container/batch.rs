@@ -1,0 +1,58 @@
+//! Schema operations that are collected, to be one commit.
+
+use std::sync::Arc;
+
+use drystone_format::schema::{Schema, Variable};
+
+use crate::Result;
+use crate::schema_op::SchemaOp;
+
+/// The operations so far, and the schema with them.
+pub(crate) struct Batch {
+    pub(crate) ops: Vec<SchemaOp>,
+    pub(crate) preview: Arc<Schema>,
+    /// The schema on which it began.
+    pub(crate) base: Arc<Schema>,
+}
+
+impl Batch {
+    /// Adds operations, all or none; `version` is the commit that will hold them. `true` if anything changed.
+    ///
+    /// The preview is changed in place: a copy for every operation would make n of them cost n times n. What a failed one left half done
+    /// goes by applying those before it again.
+    pub(crate) fn extend(&mut self, ops: Vec<SchemaOp>, version: u64) -> Result<bool> {
+        match apply_all(&ops, Arc::make_mut(&mut self.preview), version) {
+            Ok(changed) => {
+                self.ops.extend(ops);
+                Ok(changed)
+            }
+            Err(failure) => {
+                let mut preview = (*self.base).clone();
+                apply_all(&self.ops, &mut preview, version)?;
+                self.preview = Arc::new(preview);
+                Err(failure)
+            }
+        }
+    }
+
+    /// What the batch does to the variable at a path, if it stands for another one, or for none, once the batch has ended.
+    pub(crate) fn what_becomes_of(&self, path: &str) -> Option<&'static str> {
+        let one = |v: &Variable| (v.id, v.uid);
+        let (before, after) = (self.base.resolve(path).map(one), self.preview.resolve(path).map(one));
+        match (before, after) {
+            _ if before == after => None,
+            (None, _) => Some("makes"),
+            (_, None) => Some("takes away"),
+            _ => Some("replaces"),
+        }
+    }
+}
+
+/// Applies operations to a schema; `true` if anything changed.
+pub(crate) fn apply_all(ops: &[SchemaOp], schema: &mut Schema, version: u64) -> Result<bool> {
+    let mut changed = false;
+    for op in ops {
+        changed |= op.apply(schema, version)?;
+    }
+    Ok(changed)
+}

@@ -1,0 +1,304 @@
+//! The measurement: a probe is written, synced, forgotten, and read at random places in two sizes, ever more at a time.
+//!
+//! Two sizes give the two numbers of a line: what a request costs by itself, and what its bytes cost. All depths are measured in turns,
+//! before each of which the probe is forgotten: a moment at which somebody else has the machine spoils one turn of some depths, and not
+//! all turns of one. In a turn no place is read twice, and small reads lie apart, so that nothing is read ahead for another.
+//! What is believed of the times is [`settle`]'s.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+use drystone_plan::layout::{Doubt, LARGE, Profile, SMALL, Turns, settle};
+use drystone_store::{PutMode, Store, StoreError};
+
+use crate::base::cpus;
+use crate::base::random::{id64, now};
+use crate::base::sync::lock;
+use crate::{Error, Result};
+
+/// What a calibration may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// About so long it takes; a request that is under way is waited for.
+    pub time: Duration,
+    /// So many bytes are written at most; at least 16 MiB.
+    pub bytes: u64,
+}
+
+impl Default for Limits {
+    /// 3 seconds, 256 MiB.
+    fn default() -> Self {
+        Limits { time: Duration::from_secs(3), bytes: 256 << 20 }
+    }
+}
+
+/// The probe is written in pieces of this size.
+const PIECE: u64 = 4 << 20;
+/// With so many there are places for reads of both sizes at all depths.
+const FEWEST: u64 = 4;
+/// Small reads lie so far apart.
+const APART: u64 = 128 << 10;
+/// Turns of all measurements.
+const TURNS: u32 = 5;
+/// So many requests under way.
+const DEPTHS: [u32; 5] = [1, 2, 4, 8, 16];
+const SYNCS: usize = 16;
+const PREFIX: &str = "drystone-probe-";
+/// A probe that is older was left by a process that was killed.
+const STALE: u64 = 3600 * 1_000_000_000;
+
+pub(super) fn measure(store: &dyn Store, limits: &Limits) -> Result<Profile> {
+    if limits.bytes < FEWEST * PIECE || limits.time.is_zero() {
+        return Err(Error::invalid("a calibration needs at least 16 MiB and some time"));
+    }
+    remove_stale(store)?;
+    let load = cpus::load();
+    let mut probe =
+        Probe { store, prefix: format!("{PREFIX}{:016x}-{:016x}", now(), id64()), pieces: Vec::new() };
+    let write = probe.write(limits)?;
+    let sync = probe.syncs(limits.time / 6)?;
+    let (turns, cold) = probe.reads(limits.time / 2)?;
+    let (reads, doubt) = settle(&turns);
+    if reads.is_empty() {
+        return Err(Error::invalid("there was no time to read anything; allow more"));
+    }
+    let probed = probe.pieces.len() as u64 * PIECE;
+    Ok(Profile { reads, write, sync, cold, probed, time: now(), doubt: Doubt { load, ..doubt } })
+}
+
+fn remove_stale(store: &dyn Store) -> Result<()> {
+    let now = now();
+    for entry in store.list(PREFIX)? {
+        let born =
+            entry.key.get(PREFIX.len()..PREFIX.len() + 16).and_then(|hex| u64::from_str_radix(hex, 16).ok());
+        if born.is_some_and(|born| now.saturating_sub(born) > STALE) {
+            store.delete(&entry.key)?;
+        }
+    }
+    Ok(())
+}
+
+/// What was written: one object in a store that appends, else one per piece.
+struct Probe<'a> {
+    store: &'a dyn Store,
+    prefix: String,
+    /// Key and offset of each piece.
+    pieces: Vec<(String, u64)>,
+}
+
+impl Drop for Probe<'_> {
+    fn drop(&mut self) {
+        if let Ok(entries) = self.store.list(&self.prefix) {
+            for entry in entries {
+                // What stays is removed by the next calibration.
+                let _ = self.store.delete(&entry.key);
+            }
+        }
+    }
+}
+
+impl Probe<'_> {
+    /// Writes as much as the limits allow; bytes per second, the sync at the end included.
+    fn write(&mut self, limits: &Limits) -> Result<f64> {
+        let mut data = vec![0u8; PIECE as usize];
+        let (mut spent, append) = (Duration::ZERO, self.store.features().append);
+        let most = limits.bytes / PIECE;
+        while (self.pieces.len() as u64) < most
+            && ((self.pieces.len() as u64) < FEWEST || spent < limits.time / 4)
+        {
+            fill(&mut data, id64());
+            let n = self.pieces.len() as u64;
+            let begun = Instant::now();
+            let piece =
+                if append { (self.prefix.clone(), n * PIECE) } else { (format!("{}-{n}", self.prefix), 0) };
+            let done = match append {
+                true => self.store.append(&piece.0, piece.1, &[&data]),
+                false => self.store.put(&piece.0, &[&data], PutMode::IfAbsent, false),
+            };
+            match done {
+                Ok(()) => self.pieces.push(piece),
+                // A nearly full disk can still be measured with what went onto it.
+                Err(StoreError::NoSpace { .. }) if n >= FEWEST => break,
+                Err(e) => return Err(e.into()),
+            }
+            spent += begun.elapsed();
+        }
+        let begun = Instant::now();
+        self.sync()?;
+        spent += begun.elapsed();
+        Ok((self.pieces.len() as u64 * PIECE) as f64 / spent.as_secs_f64().max(1e-9))
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        let mut keys: Vec<&str> = self.pieces.iter().map(|(key, _)| key.as_str()).collect();
+        keys.dedup();
+        keys
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(self.store.sync(&self.keys())?)
+    }
+
+    /// Seconds of a sync behind a small write; the median.
+    fn syncs(&self, time: Duration) -> Result<f64> {
+        let key = format!("{}-sync", self.prefix);
+        let (mut at, data) = (0, [0x5a; 4096]);
+        let (mut times, begun) = (Vec::new(), Instant::now());
+        while times.len() < SYNCS && (times.is_empty() || begun.elapsed() < time) {
+            let one = Instant::now();
+            if self.store.features().append {
+                self.store.append(&key, at, &[&data])?;
+                at += data.len() as u64;
+                self.store.sync(&[&key])?;
+            } else {
+                self.store.put(&key, &[&data], PutMode::Replace, true)?;
+            }
+            times.push(one.elapsed().as_secs_f64());
+        }
+        times.sort_by(f64::total_cmp);
+        Ok(times.get(times.len() / 2).copied().unwrap_or_default().max(1e-9))
+    }
+
+    fn forget(&self) -> Result<Option<bool>> {
+        let mut cold = Some(true);
+        for key in self.keys() {
+            let one = match self.store.local() {
+                Some(files) => files.evict(key)?,
+                None => None,
+            };
+            cold = match (cold, one) {
+                (Some(a), Some(b)) => Some(a && b),
+                _ => None,
+            };
+        }
+        Ok(cold)
+    }
+
+    /// What reads took, in turns of all depths, and whether all came from the medium.
+    fn reads(&self, time: Duration) -> Result<(Vec<Turns>, Option<bool>)> {
+        // A third of the pieces for small reads, at least one; in no order, in each turn each place once.
+        let few = (self.pieces.len() / 3).max(1);
+        let places = |from: usize, to: usize, apart: u64| {
+            let mut all: Vec<(usize, u64)> =
+                (from..to).flat_map(|piece| (0..PIECE / apart).map(move |n| (piece, n * apart))).collect();
+            all.sort_by_cached_key(|_| id64());
+            all
+        };
+        let share = |places: &[(usize, u64)], n: usize| {
+            let many = places.len() / DEPTHS.len();
+            places.get(n * many..(n + 1) * many).unwrap_or_default().to_vec()
+        };
+        let each = time / (2 * TURNS * DEPTHS.len() as u32);
+        let mut out = DEPTHS.map(|depth| Turns { depth, ..Turns::default() }).to_vec();
+        let mut cold = Some(true);
+        for _ in 0..TURNS {
+            cold = match (cold, self.forget()?) {
+                (Some(a), Some(b)) => Some(a && b),
+                _ => None,
+            };
+            let small = places(0, few, APART);
+            let large = places(few, self.pieces.len(), LARGE);
+            for (n, turns) in out.iter_mut().enumerate() {
+                turns.small.extend(self.turn(&share(&small, n), SMALL, turns.depth, each)?);
+                turns.large.extend(self.turn(&share(&large, n), LARGE, turns.depth, each)?);
+            }
+        }
+        Ok((out, cold))
+    }
+
+    /// Wall-clock seconds per request of one turn.
+    fn turn(&self, places: &[(usize, u64)], len: u64, depth: u32, time: Duration) -> Result<Option<f64>> {
+        let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(None));
+        // Threads and their memory are there before the clock begins.
+        let ready = Barrier::new((depth as usize).min(places.len()) + 1);
+        let mut spent = Duration::ZERO;
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..(depth as usize).min(places.len()))
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut out = vec![1; len as usize];
+                        ready.wait();
+                        let begun = Instant::now();
+                        while let Some(&(piece, at)) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
+                            let enough = begun.elapsed() > time && done.load(Ordering::Relaxed) > 0;
+                            let Some((key, offset)) = self.pieces.get(piece).filter(|_| !enough) else {
+                                return;
+                            };
+                            if let Err(e) = self.store.read(key, offset + at, &mut out) {
+                                lock(&failed).get_or_insert(e);
+                                return;
+                            }
+                            done.fetch_add(1, Ordering::Relaxed);
+                        }
+                    })
+                })
+                .collect();
+            ready.wait();
+            let begun = Instant::now();
+            for thread in threads {
+                // A thread that panics is reported by the scope.
+                let _ = thread.join();
+            }
+            spent = begun.elapsed();
+        });
+        if let Some(error) = lock(&failed).take() {
+            return Err(error.into());
+        }
+        let done = done.into_inner();
+        Ok((done > 0).then(|| spent.as_secs_f64().max(1e-9) / done as f64))
+    }
+}
+
+/// Bytes that no device stores shorter.
+fn fill(data: &mut [u8], seed: u64) {
+    let mut state = seed | 1;
+    for word in data.chunks_exact_mut(8) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        word.copy_from_slice(&state.to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drystone_store::{LocalStore, MemoryStore, NoAppendStore};
+
+    const LITTLE: Limits = Limits { time: Duration::from_millis(200), bytes: 24 << 20 };
+
+    #[test]
+    fn a_calibration_measures_every_store_and_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let local = LocalStore::create(folder.path()).unwrap();
+        let stores: [&dyn Store; 3] = [&local, &MemoryStore::new(), &NoAppendStore::new(MemoryStore::new())];
+        for store in stores {
+            let profile = measure(store, &LITTLE).unwrap();
+            assert!(profile.is_sound(), "{profile}");
+            assert_eq!(profile.reads.len(), DEPTHS.len(), "{profile}");
+            assert!(profile.is_plausible(), "{profile}");
+            assert!(profile.probed <= LITTLE.bytes && profile.probed >= FEWEST * PIECE);
+            assert_eq!(store.list("").unwrap(), [], "{}", store.describe());
+        }
+    }
+
+    #[test]
+    fn what_a_killed_calibration_left_is_removed_by_a_later_one() {
+        let store = MemoryStore::new();
+        let old = format!("{PREFIX}{:016x}-{:016x}", now() - 2 * STALE, 1);
+        let young = format!("{PREFIX}{:016x}-{:016x}", now(), 1);
+        for key in [&old, &young] {
+            store.put(key, &[b"x"], PutMode::IfAbsent, false).unwrap();
+        }
+        measure(&store, &LITTLE).unwrap();
+        let left: Vec<String> = store.list("").unwrap().into_iter().map(|entry| entry.key).collect();
+        assert_eq!(left, [young], "another process may be at it");
+    }
+
+    #[test]
+    fn a_calibration_needs_some_bytes_and_some_time() {
+        assert!(measure(&MemoryStore::new(), &Limits { bytes: 1, ..LITTLE }).is_err());
+        assert!(measure(&MemoryStore::new(), &Limits { time: Duration::ZERO, ..LITTLE }).is_err());
+    }
+}

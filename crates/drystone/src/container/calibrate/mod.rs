@@ -1,0 +1,101 @@
+//! Calibration: what the store costs, measured once per device and kept, so that layouts and predictions fit it.
+//!
+//! ```text
+//! measure: a probe is written, synced, forgotten, read     kept: one file per device in the user's cache folder
+//! ```
+//!
+//! Invariants
+//! - nothing is measured but on demand, within the given time and bytes; the probe is removed whatever happens;
+//! - what is kept is a hint: a file that is missing, old or damaged is as if nobody had measured;
+//! - a failure to keep a profile fails nothing.
+
+mod kept;
+mod measure;
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use drystone_plan::layout::{AHEAD, Device, Profile};
+use drystone_store::Store;
+
+use crate::base::cpus::threads;
+use crate::base::sync::lock;
+use crate::container::Container;
+use crate::{Error, Result};
+
+pub use measure::Limits;
+
+/// A calibration: what was measured, and where it is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calibration {
+    /// What the store costs.
+    pub profile: Profile,
+    /// What the store lies on, if it says so.
+    pub device: Option<String>,
+    /// The file it is kept in.
+    pub kept: Option<PathBuf>,
+    /// Why it is not kept.
+    pub not_kept: Option<String>,
+}
+
+/// Measures what a store costs and keeps the result for its device: for 30 days, for one if it is noisy and no better one is there.
+///
+/// `limits` bounds time and bytes. Objects named `drystone-probe-…` are made and removed. Errors are the store's, when it cannot be
+/// written to; that the result cannot be kept is none.
+pub fn calibrate(store: &dyn Store, limits: &Limits) -> Result<Calibration> {
+    let failed = |e: Error| e.while_doing(format!("calibrating {}", store.describe()));
+    let profile = measure::measure(store, limits).map_err(failed)?;
+    let device = store.device();
+    let done = match &device {
+        Some(device) => kept::keep(device, &profile),
+        None => Err("the store has no device to keep it for".into()),
+    };
+    let (kept, not_kept) = match done {
+        Ok(path) => (Some(path), None),
+        Err(why) => (None, Some(why)),
+    };
+    Ok(Calibration { profile, device, kept, not_kept })
+}
+
+/// What is known of a store's device; `None` if it was not measured in the last 30 days.
+pub fn profile_of(store: &dyn Store) -> Option<Profile> {
+    store.device().and_then(|device| kept::find(&device, crate::base::random::now()))
+}
+
+/// What is known of a container's device, looked up once.
+#[derive(Debug, Default)]
+pub(crate) struct Known(Mutex<Option<Option<Profile>>>);
+
+impl Container {
+    /// Measures what this container's store costs; see [`calibrate`]. The handle uses the result from then on, others find it; unless it
+    /// is noisy and there is one that is not.
+    pub fn calibrate(&self, limits: &Limits) -> Result<Calibration> {
+        self.inner.require_writable()?;
+        let done = calibrate(self.inner.store.as_ref(), limits)?;
+        // A noisy one does not take the place of a better one.
+        let better = || profile_of(self.inner.store.as_ref()).filter(|kept| !kept.doubt.is_noisy());
+        let known = if done.profile.doubt.is_noisy() { better() } else { None };
+        *lock(&self.inner.known.0) = Some(Some(known.unwrap_or_else(|| done.profile.clone())));
+        Ok(done)
+    }
+
+    /// What was measured of this container's store; `None` if nobody did so in the last 30 days.
+    pub fn profile(&self) -> Option<Profile> {
+        self.inner.profile()
+    }
+
+    /// What a reader has to reckon with that tells the store ahead of what it will ask for: as measured, else [`Device::ASSUMED`].
+    pub fn device(&self) -> Device {
+        self.inner.device()
+    }
+}
+
+impl crate::container::Inner {
+    pub(crate) fn profile(&self) -> Option<Profile> {
+        lock(&self.known.0).get_or_insert_with(|| profile_of(self.store.as_ref())).clone()
+    }
+
+    pub(crate) fn device(&self) -> Device {
+        self.profile().map_or(Device::ASSUMED, |profile| profile.device(threads().max(AHEAD)))
+    }
+}

@@ -1,0 +1,181 @@
+//! Learning how variables are read: extents are counted as reads are made, and kept in a small object of the container.
+//!
+//! Layouts that nobody declared reads for are shaped by it (`access`). Only handles that may write keep what they saw, when they end;
+//! `learn = false` in the configuration keeps nothing.
+//!
+//! Invariants
+//! - a read never fails, and hardly waits, for what is learnt from it;
+//! - what is kept is a hint: missing, damaged and lost is all the same;
+//! - memory and the object are bounded, whatever is read.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Mutex;
+
+use drystone_format::keys;
+use drystone_format::reads::{self, Kind, Reads};
+use drystone_plan::layout::{PRIOR, kind_of};
+use drystone_plan::listing::{Leg, Listing};
+use drystone_plan::selection::Selection;
+use drystone_store::{PutMode, Store, StoreExt};
+
+use crate::base::sync::lock;
+use crate::container::{Container, Inner};
+
+/// Kinds that one handle counts of a variable; of further ones it takes no notice.
+const MOST_KINDS: usize = 64;
+/// Cells of one listing count as so many reads at most.
+const MOST_CELLS: u64 = 1 << 12;
+/// When a variable's weights sum up to more, all are halved: what was long ago counts less.
+const FADING: u64 = 1 << 14;
+
+/// What one handle has seen.
+#[derive(Debug, Default)]
+pub(crate) struct Seen(Mutex<HashMap<u64, BTreeMap<Vec<u64>, u64>>>);
+
+impl Seen {
+    fn add(&self, uid: u64, extents: Vec<u64>, weight: u64) {
+        let mut all = lock(&self.0);
+        if all.len() >= reads::MOST_VARIABLES && !all.contains_key(&uid) {
+            return;
+        }
+        let kinds = all.entry(uid).or_default();
+        if kinds.len() < MOST_KINDS || kinds.contains_key(&extents) {
+            let sum = kinds.entry(extents).or_default();
+            *sum = sum.saturating_add(weight);
+        }
+    }
+
+    /// Takes note of a box.
+    pub(crate) fn note_box(&self, uid: u64, selection: &Selection, shape: &[u64], steps: bool) {
+        let reach = |a: &drystone_plan::selection::Axis| {
+            a.count.saturating_sub(1).saturating_mul(a.step.unsigned_abs()).saturating_add(1)
+        };
+        let count: Vec<u64> = selection.axes.iter().map(reach).collect();
+        self.add(uid, kind_of(&count, shape, steps), 1);
+    }
+
+    /// Takes note of listed cells: each is a read of one cell along the axes of its list.
+    pub(crate) fn note_listing(&self, uid: u64, listing: &Listing, shape: &[u64], steps: bool) {
+        let mut count = vec![1; shape.len()];
+        let mut cells = 1u64;
+        for leg in &listing.legs {
+            match &**leg {
+                Leg::Axis { axis, cells } => {
+                    if let Some(n) = count.get_mut(*axis) {
+                        *n = cells.count;
+                    }
+                }
+                Leg::List { .. } => cells = cells.saturating_mul(leg.count()),
+            }
+        }
+        self.add(uid, kind_of(&count, shape, steps), cells.clamp(1, MOST_CELLS));
+    }
+
+    /// Adds what was seen to what is kept; nothing where that was too little, or cannot be.
+    pub(crate) fn keep(&self, store: &dyn Store) {
+        let seen = std::mem::take(&mut *lock(&self.0));
+        let many = seen.values().flat_map(BTreeMap::values).fold(0u64, |sum, n| sum.saturating_add(*n));
+        if many < PRIOR {
+            return;
+        }
+        let kept = merged(load(store), seen);
+        // A hint: that it cannot be kept is no error.
+        let _ = store.put(keys::READS, &[&reads::encode(&kept)], PutMode::Replace, false);
+    }
+}
+
+fn load(store: &dyn Store) -> Vec<Reads> {
+    store.read_all(keys::READS, reads::MOST_LEN).ok().and_then(|b| reads::decode(&b).ok()).unwrap_or_default()
+}
+
+/// What is kept of both: the variables that were read most, their most frequent kinds.
+fn merged(before: Vec<Reads>, seen: HashMap<u64, BTreeMap<Vec<u64>, u64>>) -> Vec<Reads> {
+    let mut all: BTreeMap<u64, BTreeMap<Vec<u64>, u64>> = BTreeMap::new();
+    let old = before
+        .into_iter()
+        .flat_map(|reads| reads.kinds.into_iter().map(move |kind| (reads.uid, kind.extents, kind.weight)));
+    let new = seen
+        .into_iter()
+        .flat_map(|(uid, kinds)| kinds.into_iter().map(move |(extents, weight)| (uid, extents, weight)));
+    for (uid, extents, weight) in old.chain(new) {
+        let sum = all.entry(uid).or_default().entry(extents).or_default();
+        *sum = sum.saturating_add(weight).min(reads::MOST_WEIGHT);
+    }
+    let mut out: Vec<(u64, Reads)> = all
+        .into_iter()
+        .map(|(uid, kinds)| {
+            let mut kinds: Vec<Kind> =
+                kinds.into_iter().map(|(extents, weight)| Kind { weight, extents }).collect();
+            let sum = |kinds: &[Kind]| kinds.iter().fold(0u64, |sum, kind| sum.saturating_add(kind.weight));
+            while sum(&kinds) > FADING {
+                kinds.iter_mut().for_each(|kind| kind.weight /= 2);
+                kinds.retain(|kind| kind.weight > 0);
+            }
+            kinds.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| a.extents.cmp(&b.extents)));
+            kinds.truncate(reads::MOST_KINDS);
+            (sum(&kinds), Reads { uid, kinds })
+        })
+        .collect();
+    out.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.uid.cmp(&b.1.uid)));
+    out.truncate(reads::MOST_VARIABLES);
+    out.into_iter().map(|(_, reads)| reads).collect()
+}
+
+impl Inner {
+    /// Whether reads through this handle are taken note of.
+    pub(crate) fn learns(&self) -> bool {
+        self.is_unpinned() && self.config.as_ref().is_none_or(|config| config.learn)
+    }
+
+    /// The kinds of reads that were seen of a variable, by weight; none where nothing may be learnt.
+    pub(crate) fn learnt(&self, uid: u64) -> Vec<(u64, Vec<u64>)> {
+        if self.config.as_ref().is_some_and(|config| !config.learn) {
+            return Vec::new();
+        }
+        let found = load(self.store.as_ref()).into_iter().find(|reads| reads.uid == uid);
+        let kinds = found.map(|reads| reads.kinds).unwrap_or_default();
+        kinds.into_iter().map(|kind| (kind.weight, kind.extents)).collect()
+    }
+}
+
+impl Container {
+    /// The reads that are remembered of a variable: (how many, extents with the step axis first, 0 being a whole axis), the most
+    /// frequent first. What this handle has seen itself is added when it is closed.
+    pub fn learnt_reads(&self, path: &str) -> crate::Result<Vec<(u64, Vec<u64>)>> {
+        Ok(self.inner.learnt(self.variable(path)?.uid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(reads: &[(u64, &[u64], u64)]) -> HashMap<u64, BTreeMap<Vec<u64>, u64>> {
+        let seen = Seen::default();
+        reads.iter().for_each(|(uid, extents, weight)| seen.add(*uid, extents.to_vec(), *weight));
+        seen.0.into_inner().unwrap()
+    }
+
+    #[test]
+    fn what_is_read_most_is_kept_and_what_was_long_ago_fades() {
+        let before = merged(Vec::new(), seen(&[(1, &[1, 0], 100), (2, &[0], 3)]));
+        let after = merged(before, seen(&[(1, &[0, 1], 20_000)]));
+        let weights: Vec<u64> = after[0].kinds.iter().map(|kind| kind.weight).collect();
+        assert_eq!((after[0].uid, weights), (1, vec![10_000, 50]));
+        assert_eq!(after[1].kinds, [Kind { weight: 3, extents: vec![0] }]);
+    }
+
+    #[test]
+    fn nothing_grows_without_bound() {
+        let seen = Seen::default();
+        for n in 0..5000u64 {
+            seen.add(n % 700, vec![n], 1);
+        }
+        let all = seen.0.into_inner().unwrap();
+        assert!(all.len() == reads::MOST_VARIABLES && all.values().all(|kinds| kinds.len() <= MOST_KINDS));
+        let kept = merged(Vec::new(), all);
+        assert!(
+            kept.len() <= reads::MOST_VARIABLES && kept.iter().all(|r| r.kinds.len() <= reads::MOST_KINDS)
+        );
+    }
+}

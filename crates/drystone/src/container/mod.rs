@@ -1,0 +1,485 @@
+//! A container: the thin conductor that joins store, snapshot, caches and the current batch.
+//!
+//! Invariants
+//! - the handle's snapshot changes only by `refresh`, or by a commit made through this handle;
+//! - a handle pinned by `at` never changes and never writes.
+
+mod access;
+pub(crate) mod batch;
+pub mod calibrate;
+mod config;
+mod flush;
+mod learn;
+mod opening;
+pub(crate) mod targets;
+
+use crate::base::sync::lock;
+use crate::schema::near_miss::no_such;
+use batch::Batch;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use drystone_format::identity::{Durability, Identity};
+use drystone_format::keys;
+use drystone_format::manifest::Manifest;
+use drystone_format::piece::Trailer;
+use drystone_format::schema::{Schema, Variable};
+use drystone_format::table::Subchunk;
+use drystone_plan::following::Following;
+use drystone_store::{Store, StoreError, StoreExt};
+
+use self::calibrate::Known;
+use self::learn::Seen;
+use self::targets::Placing;
+use crate::base::cache::Cache;
+use crate::history::head::{self, Look};
+use crate::history::loss::{self, Losses, Trust};
+use crate::history::pages::PageLoader;
+use crate::history::snapshot::Snapshot;
+use crate::published::shards::Shards;
+use crate::{Error, ErrorKind, Result};
+
+pub use config::{Config, Rule};
+pub use opening::{CreateOptions, Mode};
+
+/// Bytes of subchunk tables and of trailers kept per container.
+const TABLE_CACHE: usize = 8 << 20;
+
+pub(crate) struct Inner {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) identity: Identity,
+    pub(crate) pages: PageLoader,
+    /// Subchunk tables by (source, position), trailers by (source, position of the piece).
+    pub(crate) tables: Cache<(u64, u32, u64), Vec<Subchunk>>,
+    pub(crate) trailers: Cache<(u64, u32, u64), Trailer>,
+    pub(crate) shards: Shards,
+    writable: bool,
+    pinned: bool,
+    closed: AtomicBool,
+    current: RwLock<Arc<Snapshot>>,
+    /// Newest version this handle has flushed or seen flushed.
+    flushed: AtomicU64,
+    /// How much of each key this handle has synced.
+    synced: Mutex<HashMap<String, u64>>,
+    /// The newest snapshot that was found, and the highest manifest number seen then, which is above it if newer ones had to be
+    /// passed over. They change together: a commit on a snapshot that is older than what is below `top` would undo what lies between.
+    found: Mutex<(Arc<Snapshot>, u64)>,
+    /// Missing manifest numbers below `top`, to be closed before anything is committed or marked.
+    gaps: Mutex<Vec<u64>>,
+    pub(crate) hint: head::Hint,
+    /// What of newer snapshots, or of the one shown, is not there.
+    pub(crate) losses: Mutex<Losses>,
+    trust: Trust,
+    /// The store sees for itself whether it is still this container's.
+    watched: bool,
+    /// The boot of this machine, if the store keeps its bytes here; once it was asked for.
+    boot: OnceLock<Option<&'static str>>,
+    /// This handle made the container, in this process.
+    created_by: Option<u32>,
+    /// Another commit was found where this handle's own should have come next.
+    pub(crate) others_commit: AtomicBool,
+    warnings: Mutex<Vec<String>>,
+    pub(crate) batch: Mutex<Option<Batch>>,
+    /// The run-time configuration that was found when it was opened.
+    pub(crate) config: Option<Arc<Config>>,
+    /// What was measured of the store.
+    pub(crate) known: Known,
+    /// The reads that were made.
+    pub(crate) seen: Seen,
+    /// What is read next, as far as they tell.
+    pub(crate) following: Mutex<Following>,
+    /// How objects are spread over storage targets, if there are several.
+    pub(crate) placing: Option<Arc<Placing>>,
+}
+
+/// An open container. Cheap to clone; clones share the snapshot.
+#[derive(Clone)]
+pub struct Container {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl Container {
+    /// A read-only handle on an earlier (or the current) snapshot.
+    pub fn at(&self, version: u64) -> Result<Self> {
+        self.inner.require_open()?;
+        let inner = &self.inner;
+        let snapshot = if version == 0 {
+            Snapshot::empty(inner.identity.uuid)
+        } else {
+            let manifest = head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid)?;
+            Snapshot::load(manifest, &inner.pages)?
+        };
+        let snapshot = Arc::new(snapshot);
+        let pinned = Inner {
+            store: inner.store.clone(),
+            identity: inner.identity.clone(),
+            pages: PageLoader::new(inner.store.clone()),
+            tables: Cache::new(TABLE_CACHE),
+            trailers: Cache::new(TABLE_CACHE),
+            shards: Shards::default(),
+            writable: false,
+            pinned: true,
+            closed: AtomicBool::new(false),
+            flushed: AtomicU64::new(0),
+            synced: Mutex::default(),
+            found: Mutex::new((snapshot.clone(), snapshot.version())),
+            gaps: Mutex::new(Vec::new()),
+            hint: head::Hint::default(),
+            losses: Mutex::default(),
+            trust: inner.trust,
+            watched: inner.watched,
+            boot: OnceLock::new(),
+            created_by: None,
+            others_commit: AtomicBool::new(false),
+            current: RwLock::new(snapshot),
+            warnings: Mutex::new(Vec::new()),
+            config: inner.config.clone(),
+            known: Known::default(),
+            seen: Seen::default(),
+            following: Mutex::default(),
+            placing: inner.placing.clone(),
+            batch: Mutex::new(None),
+        };
+        Ok(Container { inner: Arc::new(pinned) })
+    }
+
+    /// Numbers of the snapshots that can be read, ascending: the chain of parents of the current one.
+    pub fn snapshots(&self) -> Result<Vec<u64>> {
+        Ok(self.history()?.into_iter().map(|(version, _)| version).collect())
+    }
+
+    /// The snapshots that can be read, ascending, each with the nanoseconds since 1970 at which it was committed.
+    pub fn history(&self) -> Result<Vec<(u64, u64)>> {
+        self.inner.require_open()?;
+        let mut out = Vec::new();
+        let mut version = self.snapshot().version();
+        while version > 0 {
+            version = match head::read_manifest(self.inner.store.as_ref(), version, &self.inner.identity.uuid)
+            {
+                Ok(manifest) => {
+                    out.push((version, manifest.time));
+                    manifest.parent // below its own version, or it is not decoded
+                }
+                Err(e) => {
+                    let lost = e.kind() == ErrorKind::Corrupt
+                        && self.inner.identity.durability != Durability::Durable
+                        || head::is_void(self.inner.store.as_ref(), version);
+                    match e.kind() {
+                        _ if lost => head::below(self.inner.store.as_ref(), version)?, // in a power cut
+                        ErrorKind::NotFound => break,
+                        _ => return Err(e),
+                    }
+                }
+            };
+        }
+        out.reverse();
+        Ok(out)
+    }
+
+    /// Moves to the newest snapshot; `true` if it is another one.
+    pub fn refresh(&self) -> Result<bool> {
+        self.inner.require_open()?;
+        if self.inner.pinned {
+            return Ok(false);
+        }
+        let before = self.snapshot().version();
+        let (newest, _) = self.inner.newest()?;
+        let changed = newest.version() != before;
+        self.inner.adopt_snapshot(newest);
+        Ok(changed)
+    }
+
+    /// The handle's snapshot.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.inner.snapshot()
+    }
+
+    /// The schema: of the open batch if there is one, else of the snapshot.
+    pub fn schema(&self) -> Arc<Schema> {
+        let batch = lock(&self.inner.batch);
+        batch.as_ref().map_or_else(|| self.inner.snapshot().schema.clone(), |b| b.preview.clone())
+    }
+
+    /// The variable at a path (links followed); `NotFound` names near misses.
+    pub fn variable(&self, path: &str) -> Result<Variable> {
+        self.inner.require_open()?;
+        let schema = self.schema();
+        schema.resolve(path).cloned().ok_or_else(|| no_such(&schema, path))
+    }
+
+    /// A path as the schema keeps it: without leading or trailing slashes.
+    pub fn normal_path(path: &str) -> &str {
+        path.trim_matches('/')
+    }
+
+    /// The run-time configuration that acts on what is written through this handle.
+    pub fn config(&self) -> Option<&Config> {
+        self.inner.config.as_deref()
+    }
+
+    /// Makes everything committed so far survive a power cut; returns the version.
+    pub fn flush(&self) -> Result<u64> {
+        self.inner.flush()
+    }
+
+    /// [`Container::flush`] that does not sync the logs of these writers again: each was sealed, and [`Writer::sync`] brought it to stable
+    /// storage, in whichever process.
+    pub fn flush_after(&self, synced: &[u64]) -> Result<u64> {
+        self.inner.flush_after(synced)
+    }
+
+    /// Warnings since the last call (what opening had to pass over, for one).
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.inner.warnings))
+    }
+
+    /// Where it is, for messages.
+    pub fn location(&self) -> String {
+        self.inner.store.describe()
+    }
+
+    /// Its identity.
+    pub fn identity(&self) -> &Identity {
+        &self.inner.identity
+    }
+
+    /// May this handle write?
+    pub fn is_writable(&self) -> bool {
+        self.inner.writable
+    }
+
+    /// Closes the handle: later calls are `InvalidArgument`. Writers opened from it go on until they are closed.
+    pub fn close(&self) {
+        self.inner.closed.store(true, Ordering::SeqCst);
+        self.inner.settle();
+    }
+
+    /// [`close`](Self::close), after a [`flush`](Self::flush) where this handle made the container, in this process, and commits are
+    /// promised without being synced (`async`): what was made in one go survives a power cut. The handle is closed also where that fails.
+    pub fn finish(&self) -> Result<()> {
+        if self.is_closed() {
+            return Ok(());
+        }
+        let flushed = self.flush_made();
+        self.close();
+        flushed
+    }
+
+    /// The flush of [`finish`](Self::finish), for a handle whose clones and writers go on.
+    pub fn flush_made(&self) -> Result<()> {
+        let inner = &self.inner;
+        let made_here = inner.created_by == Some(drystone_store::process_id());
+        let promised = inner.identity.durability == Durability::Async && inner.newest_known().1 > 0;
+        if !made_here || !promised || inner.require_same().is_err() || inner.require_whole().is_err() {
+            return Ok(());
+        }
+        inner
+            .flush()
+            .map(|_| ())
+            .map_err(|e| e.while_doing("what was committed could not be flushed at the end"))
+    }
+
+    /// Writes down what helps who comes next, as closing does; the handle and its clones go on.
+    pub fn settle(&self) {
+        self.inner.settle();
+    }
+
+    /// Has `close` been called?
+    pub fn is_closed(&self) -> bool {
+        self.inner.closed.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
+impl Inner {
+    /// Writes down what helps who comes next.
+    fn settle(&self) {
+        if self.require_same().is_err() {
+            return; // nothing of this handle belongs into what is there now
+        }
+        self.hint.settle(self.store.as_ref(), self.identity.durability);
+        if self.learns() {
+            self.seen.keep(self.store.as_ref());
+        }
+    }
+
+    /// Whether there is a newer snapshot than the handle's.
+    pub(crate) fn is_outdated(&self) -> Result<bool> {
+        head::has_newer(self.store.as_ref(), self.snapshot().version())
+    }
+
+    /// Refuses what is put to a variable that is there only when the open batch has ended, or is another one then.
+    pub(crate) fn require_settled(&self, path: &str) -> Result<()> {
+        let batch = lock(&self.batch);
+        let Some(what) = batch.as_ref().and_then(|batch| batch.what_becomes_of(path)) else { return Ok(()) };
+        Err(Error::invalid(format!(
+            "the batch that is open {what} the variable \"{path}\", which is done when it ends: put to it then"
+        )))
+    }
+
+    pub(crate) fn require_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(Error::invalid(format!("the container {} is closed", self.store.describe())));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn require_writable(&self) -> Result<()> {
+        self.require_open()?;
+        self.require_unpinned()?;
+        self.require_whole()
+    }
+
+    /// Whether it is the newest snapshot, open for writing.
+    pub(crate) fn is_unpinned(&self) -> bool {
+        self.writable && !self.pinned
+    }
+
+    /// Refuses what would look into, or write to, another container: `NotFound` where it was removed, `Conflict` where it was replaced.
+    pub(crate) fn require_same(&self) -> Result<()> {
+        if self.watched {
+            return Ok(self.store.unchanged()?);
+        }
+        let bytes = match self.store.read_all(keys::IDENTITY, 64 << 10) {
+            Err(StoreError::NotFound { .. }) => {
+                let (key, store) = (keys::IDENTITY.into(), self.store.describe());
+                return Err(StoreError::Removed { key, store }.into());
+            }
+            other => other?,
+        };
+        match Identity::decode(&bytes) {
+            Ok(found) if found.uuid == self.identity.uuid => Ok(()),
+            Ok(_) => {
+                let (key, store) = (keys::IDENTITY.into(), self.store.describe());
+                Err(StoreError::Replaced { key, store }.into())
+            }
+            Err(found) => Err(Error::damaged(keys::IDENTITY, 0, &found)),
+        }
+    }
+
+    /// Writers go on after the container's handle was closed: for them only the way it was opened counts.
+    pub(crate) fn require_unpinned(&self) -> Result<()> {
+        if self.pinned {
+            return Err(Error::invalid(
+                "this is an earlier snapshot: it can only be read; open the container to write",
+            ));
+        }
+        if !self.writable {
+            return Err(Error::invalid(format!(
+                "{} is open for reading only; open it with mode \"r+\"",
+                self.store.describe()
+            )));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The newest snapshot in the store and the highest manifest number there.
+    pub(crate) fn newest(&self) -> Result<(Arc<Snapshot>, u64)> {
+        self.require_same()?;
+        let known = self.newest_known();
+        if !head::has_newer(self.store.as_ref(), known.1)? {
+            return Ok(known);
+        }
+        let head = head::find(&self.store, &self.pages, &self.identity, Look::From(known.1), self.trust)?;
+        self.set_losses(head.losses);
+        if !head.warnings.is_empty() {
+            lock(&self.warnings).extend(head.warnings);
+        }
+        let newer = (Arc::new(head.snapshot), head.top);
+        let mut found = lock(&self.found);
+        if newer.1 > found.1 {
+            *found = newer.clone();
+        }
+        Ok(newer)
+    }
+
+    /// The newest snapshot that this handle has come across, and the highest manifest number.
+    pub(crate) fn newest_known(&self) -> (Arc<Snapshot>, u64) {
+        let current = self.snapshot();
+        let mut found = lock(&self.found);
+        if current.version() > found.1 {
+            *found = (current.clone(), current.version());
+        }
+        found.clone()
+    }
+
+    /// Moves to a version that somebody has just committed, without looking for it, or beyond. `manifest` is what that has told of
+    /// it, if anything; what is none is read.
+    pub(crate) fn move_to(&self, version: u64, manifest: &[u8]) -> Result<()> {
+        let current = self.snapshot();
+        if current.version() >= version {
+            return Ok(());
+        }
+        let told = Manifest::decode(manifest).ok();
+        let told = told.filter(|m| m.version == version && m.uuid == self.identity.uuid);
+        let found = told
+            .map_or_else(|| head::read_manifest(self.store.as_ref(), version, &self.identity.uuid), Ok)
+            .and_then(|manifest| Snapshot::after(&current, manifest, &self.pages));
+        let snapshot = match found {
+            Ok(snapshot) => Arc::new(snapshot),
+            Err(e) if e.kind() == ErrorKind::NotFound => self.newest()?.0, // it has expired
+            Err(e) => return Err(e),
+        };
+        self.adopt_snapshot(snapshot);
+        Ok(())
+    }
+
+    /// Makes `snapshot` the handle's, unless that would go back.
+    pub(crate) fn adopt_snapshot(&self, snapshot: Arc<Snapshot>) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        if snapshot.version() >= current.version() {
+            *current = snapshot;
+        }
+    }
+
+    /// Closes the gaps that a power cut left among the manifests.
+    pub(crate) fn close_gaps(&self) -> Result<()> {
+        let mut gaps = lock(&self.gaps);
+        while let Some(&gap) = gaps.last() {
+            head::put_void(self.store.as_ref(), gap, false)?;
+            gaps.pop();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn last_marked(&self, base: &Snapshot) -> u64 {
+        base.manifest.last_marked.max(self.flushed.load(Ordering::SeqCst))
+    }
+
+    /// The boot within which this process writes; `None` where that is not known, or the bytes lie elsewhere.
+    pub(crate) fn boot(&self) -> Option<&'static str> {
+        *self.boot.get_or_init(|| loss::boot_of(self.store.as_ref()))
+    }
+
+    pub(crate) fn warn(&self, warning: String) {
+        lock(&self.warnings).push(warning);
+    }
+}
+
+impl Inner {
+    /// Takes note of what a look for the newest snapshot found lost.
+    pub(crate) fn set_losses(&self, losses: Losses) {
+        *lock(&self.losses) = losses;
+    }
+
+    /// Refuses what would be committed over snapshots that were passed over.
+    pub(crate) fn require_whole(&self) -> Result<()> {
+        match lock(&self.losses).passed_over() {
+            None => Ok(()),
+            Some(why) => Err(Error::corrupt(format!(
+                "{} is not changed: {why}; restore the files, or call recover() (drystone recover), which says what is given up",
+                self.store.describe()
+            ))),
+        }
+    }
+}

@@ -1,0 +1,566 @@
+//! Finding the newest manifest (docs/format/manifest.md, "Marks, hint, and finding the newest").
+//!
+//! A power cut may take any manifest that was not flushed, also one below others: a gap, at which probing forward would end.
+//! So a handle that may write looks for the highest number in a list, once, and closes gaps with *voids* before it commits or
+//! marks anything.
+//!
+//! Invariants
+//! - opening never falls back past a manifest known to be on stable storage, and never without a warning;
+//! - under `durable` it never falls back at all;
+//! - below a flush mark there are no gaps, so every hint leads beyond every mark.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use drystone_format::frame::{self, Kind, Next};
+use drystone_format::identity::{self, Durability, Identity};
+use drystone_format::keys;
+use drystone_format::manifest::{MAX_MANIFEST, MAX_PAGES, Manifest};
+use drystone_plan::tree::Pages;
+use drystone_store::{PutMode, Request, Store, StoreError, StoreExt};
+
+use super::loss::{self, Losses, Trust};
+use super::pages::PageLoader;
+use super::snapshot::Snapshot;
+use crate::base::error::must_exist;
+use crate::base::writer_process;
+use crate::{Error, ErrorKind, Result};
+
+/// A manifest object that stands for an expired snapshot ends with this; in front of it stand the pages that others need.
+pub(crate) const GONE: &[u8; 4] = b"gone";
+
+/// A power cut takes no more manifests than were made since the last flush; a list with larger holes is not of our making.
+const MANY_GAPS: usize = 1 << 20;
+/// Manifests with their pages are at most this long.
+const MANIFEST_LIMIT: u64 = (MAX_PAGES + MAX_MANIFEST + 4096) as u64;
+
+/// The content of a void: it stands for a manifest that a power cut took, or whose bytes it took.
+const VOID: &[u8] = b"void";
+
+/// The newest usable snapshot, and what had to be passed over to reach it.
+pub(crate) struct Head {
+    pub(crate) snapshot: Snapshot,
+    /// Highest manifest number in the store, sound or not: the next commit goes above it.
+    pub(crate) top: u64,
+    /// Numbers below `top` and above every mark that are missing (known only if all were listed).
+    pub(crate) gaps: Vec<u64>,
+    pub(crate) warnings: Vec<String>,
+    /// What was lost on the way.
+    pub(crate) losses: Losses,
+}
+
+/// Where to look for the newest manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// From the hint forward.
+    Hint,
+    /// From this number, or the hint, forward.
+    From(u64),
+    /// In a list of all: finds what lies beyond a gap.
+    List,
+}
+
+/// Reads one manifest.
+pub(crate) fn read_manifest(store: &dyn Store, version: u64, uuid: &[u8; 16]) -> Result<Manifest> {
+    Ok(manifest_file(store, version, uuid)?.0)
+}
+
+/// One manifest, and the file that it ends.
+fn manifest_file(store: &dyn Store, version: u64, uuid: &[u8; 16]) -> Result<(Manifest, Vec<u8>)> {
+    let key = keys::manifest(version);
+    let bytes = match store.read_all(&key, MANIFEST_LIMIT) {
+        Ok(bytes) => bytes,
+        Err(StoreError::NotFound { .. }) => {
+            return Err(Error::not_found(format!("there is no snapshot {version}: {key} is not there")));
+        }
+        Err(e) => return Err(e.into()),
+    };
+    if bytes == VOID {
+        return Err(Error::not_found(format!(
+            "snapshot {version} was lost in a power cut before it was flushed ({key} says so)"
+        )));
+    }
+    if ends_gone(&bytes) {
+        return Err(Error::not_found(format!(
+            "snapshot {version} has expired: garbage collection removed it"
+        )));
+    }
+    let manifest = Manifest::decode(&bytes).map_err(|c| Error::damaged(&key, 0, &c))?;
+    if manifest.version != version || manifest.uuid != *uuid {
+        return Err(Error::corrupt(format!(
+            "{key} is damaged: it is manifest {} of another name or container",
+            manifest.version
+        )));
+    }
+    Ok((manifest, bytes))
+}
+
+/// Keeps `manifest/hint` near the newest manifest.
+///
+/// Renewing it at each commit would cost more than a small commit: a file made, another one freed. So it may lag: by at most [`LAG`]
+/// commits of a handle while that lives ([`FAR_LAG`] where a probe is a look into a folder and no crash is followed by asking what is
+/// lost), by none when it is closed. Probing from it makes that up.
+#[derive(Debug, Default)]
+pub(crate) struct Hint {
+    committed: AtomicU64,
+    written: AtomicU64,
+    /// The process that committed: a forked child has nothing to settle for its parent.
+    pid: AtomicU32,
+}
+
+const LAG: u64 = 8;
+const FAR_LAG: u64 = 64;
+
+impl Hint {
+    /// A version was committed.
+    pub(crate) fn committed(&self, store: &dyn Store, version: u64, durability: Durability) {
+        let near = is_near(store, durability);
+        let lag = if near { LAG } else { FAR_LAG };
+        self.committed.fetch_max(version, Ordering::Relaxed);
+        self.pid.store(drystone_store::process_id(), Ordering::Relaxed);
+        let written = self.written.load(Ordering::Relaxed);
+        if written == 0 || version >= written.saturating_add(lag) {
+            self.write(store, version, near);
+        }
+    }
+
+    /// Nothing more is to be expected.
+    pub(crate) fn settle(&self, store: &dyn Store, durability: Durability) {
+        let committed = self.committed.load(Ordering::Relaxed);
+        if committed > self.written.load(Ordering::Relaxed)
+            && self.pid.load(Ordering::Relaxed) == drystone_store::process_id()
+        {
+            self.write(store, committed, is_near(store, durability));
+        }
+    }
+
+    /// A recovery has settled what a hint above all manifests said.
+    pub(crate) fn renew(&self, store: &dyn Store, version: u64, durability: Durability) {
+        self.write(store, version, is_near(store, durability));
+    }
+
+    /// A failure costs only time at the next open, and so does a moment without a hint: ext4 begins to write a file to the device when it
+    /// takes another's name, which takes several times as long as to remove the one and make the other.
+    fn write(&self, store: &dyn Store, version: u64, near: bool) {
+        let mode = if near { PutMode::Replace } else { PutMode::IfAbsent };
+        if !near {
+            let _ = store.delete(keys::HINT);
+        }
+        let _ = store.put(keys::HINT, &[&identity::encode_hint(version)], mode, false);
+        self.written.fetch_max(version, Ordering::Relaxed);
+    }
+}
+
+/// Under `durable` a hint above all manifests is evidence that one was lost; without append a probe is a request.
+fn is_near(store: &dyn Store, durability: Durability) -> bool {
+    durability == Durability::Durable || !store.features().append
+}
+
+/// Tells the store that [`find`] comes next: the hint may be fetched while the identity is read.
+pub(crate) fn expect(store: &dyn Store) {
+    drop(store.submit(Request::Expect { key: keys::HINT.into(), ranges: vec![(0, 1)] }));
+}
+
+fn read_hint(store: &dyn Store) -> Option<u64> {
+    let bytes = store.read_all(keys::HINT, 64).ok()?;
+    identity::decode_hint(&bytes)
+}
+
+/// A tombstone: whole frames, each a multiple of 8 bytes long, and the mark.
+fn ends_gone(bytes: &[u8]) -> bool {
+    bytes.len() % 8 == GONE.len() && bytes.ends_with(GONE)
+}
+
+/// Does a tombstone stand for this version?
+pub(crate) fn is_gone(store: &dyn Store, version: u64) -> bool {
+    store.read_all(&keys::manifest(version), MANIFEST_LIMIT).is_ok_and(|bytes| ends_gone(&bytes))
+}
+
+/// The pages in front of a manifest, or of the tombstone in its place.
+pub(crate) fn pages_of(store: &dyn Store, version: u64) -> Result<Vec<u8>> {
+    let key = keys::manifest(version);
+    let mut bytes = store.read_all(&key, MANIFEST_LIMIT).map_err(must_exist)?;
+    let (mut at, mut ordinal) = (0u64, 0u64);
+    loop {
+        match frame::next(&bytes, at, ordinal) {
+            Next::Frame { header, end, .. } if header.kind != Kind::Manifest => {
+                (at, ordinal) = (end, ordinal + 1)
+            }
+            Next::Frame { .. } => break,
+            _ if bytes.get(at as usize..) == Some(GONE.as_slice()) => break,
+            Next::Torn(c) => return Err(Error::damaged(&key, at, &c)),
+            Next::End => return Err(Error::corrupt(format!("{key} is damaged: it ends without a manifest"))),
+        }
+    }
+    bytes.truncate(at as usize);
+    Ok(bytes)
+}
+
+/// Does a void stand for this version?
+pub(crate) fn is_void(store: &dyn Store, version: u64) -> bool {
+    store.read_all(&keys::manifest(version), VOID.len() as u64).is_ok_and(|bytes| bytes == VOID)
+}
+
+/// Puts a void for a version whose manifest is missing, or (`replace`) not readable and given up.
+pub(crate) fn put_void(store: &dyn Store, version: u64, replace: bool) -> Result<()> {
+    let mode = if replace { PutMode::Replace } else { PutMode::IfAbsent };
+    match store.put(&keys::manifest(version), &[VOID], mode, false) {
+        Ok(()) | Err(StoreError::AlreadyExists { .. }) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Highest manifest number by probing forward.
+fn top(store: &dyn Store, hint: Option<u64>, look: Look) -> Result<u64> {
+    let from = if let Look::From(known) = look { known } else { 0 };
+    let mut version = match hint {
+        Some(v) if v <= from => from,
+        Some(v) if store.exists(&keys::manifest(v))? => v,
+        _ if from > 0 => from,
+        _ => listed(store, keys::parse_manifest)?,
+    };
+    while store.exists(&keys::manifest(version + 1))? {
+        version += 1;
+    }
+    Ok(version)
+}
+
+fn listed(store: &dyn Store, parse: impl Fn(&str) -> Option<u64>) -> Result<u64> {
+    Ok(store.list("manifest/")?.iter().filter_map(|e| parse(&e.key)).max().unwrap_or(0))
+}
+
+/// The greatest manifest number below `version` that is listed; 0 if there is none.
+pub(crate) fn below(store: &dyn Store, version: u64) -> Result<u64> {
+    listed(store, |key| keys::parse_manifest(key).filter(|v| *v < version))
+}
+
+/// Is there a manifest above `version`?
+pub(crate) fn has_newer(store: &dyn Store, version: u64) -> Result<bool> {
+    Ok(store.exists(&keys::manifest(version + 1))?)
+}
+
+/// Looks so often for a newest snapshot that does not expire before it is loaded.
+const TRIES: usize = 1000;
+
+/// Finds the newest snapshot.
+pub(crate) fn find(
+    store: &Arc<dyn Store>,
+    pages: &PageLoader,
+    identity: &Identity,
+    look: Look,
+    trust: Trust,
+) -> Result<Head> {
+    let mut tries = 0;
+    loop {
+        match find_once(store, pages, identity, look, trust) {
+            Err(e) if e.kind() == ErrorKind::NotFound && tries < TRIES => tries += 1,
+            other => return other,
+        }
+    }
+}
+
+fn find_once(
+    store: &Arc<dyn Store>,
+    pages: &PageLoader,
+    identity: &Identity,
+    look: Look,
+    trust: Trust,
+) -> Result<Head> {
+    let hint = read_hint(store.as_ref());
+    let mut gaps = Vec::new();
+    let top = if look == Look::List {
+        let (mut numbers, mut marked) = (Vec::new(), 0);
+        for item in store.list("manifest/")? {
+            numbers.extend(keys::parse_manifest(&item.key));
+            marked = keys::parse_mark(&item.key).unwrap_or(0).max(marked);
+        }
+        let mut next = marked.max(numbers.first().map_or(0, |n| n - 1)) + 1;
+        for &number in numbers.iter().filter(|n| **n > marked) {
+            gaps.extend((next..number).take(MANY_GAPS - gaps.len().min(MANY_GAPS)));
+            next = number + 1;
+        }
+        numbers.last().copied().unwrap_or(0)
+    } else {
+        top(store.as_ref(), hint, look)?
+    };
+    let mut way = Way { store, identity, trust, warnings: Vec::new(), losses: Losses::default() };
+    if hint.is_none_or(|h| h > top) {
+        way.newest_is_missing(hint, top)?;
+    }
+    let mut passed = Vec::new();
+    let mut version = top;
+    loop {
+        let failure = match load(store, pages, identity, version) {
+            Ok((snapshot, missing)) if missing.is_empty() => return Ok(way.end(snapshot, passed, top, gaps)),
+            Ok(_) if is_gone(store.as_ref(), version) => {
+                return Err(Error::not_found(format!("snapshot {version} has expired")));
+            }
+            Ok((snapshot, missing)) if way.stays(&snapshot)? => {
+                way.is_not_whole(&snapshot, missing);
+                return Ok(way.end(snapshot, passed, top, gaps));
+            }
+            Ok((snapshot, missing)) => {
+                passed.push(snapshot);
+                way.pass_over(version, missing);
+                version = way.before(version)?;
+                continue;
+            }
+            // A collection was faster; there is a newer one.
+            Err(_) if is_gone(store.as_ref(), version) => {
+                return Err(Error::not_found(format!("snapshot {version} has expired")));
+            }
+            Err(e) if e.kind() == ErrorKind::Corrupt || is_void(store.as_ref(), version) => {
+                way.is_unreadable(version, &e)?;
+                e
+            }
+            Err(e) => return Err(e),
+        };
+        way.pass_over(version, vec![Missing { key: keys::manifest(version), error: failure }]);
+        version = way.before(version)?;
+    }
+}
+
+/// An object that a snapshot needs and that is not there whole.
+struct Missing {
+    key: String,
+    error: Error,
+}
+
+/// The way from the newest manifest down to one that can be shown: what is refused, and what is noted.
+struct Way<'a> {
+    store: &'a Arc<dyn Store>,
+    identity: &'a Identity,
+    trust: Trust,
+    warnings: Vec<String>,
+    losses: Losses,
+}
+
+impl Way<'_> {
+    fn durable(&self) -> bool {
+        self.identity.durability == Durability::Durable
+    }
+
+    fn is_of_this_boot(&self, version: u64) -> Result<bool> {
+        is_of_this_boot(self.store.as_ref(), &self.identity.uuid, version)
+    }
+
+    /// A hint, a mark or a log says that there was a manifest above all that are there.
+    fn newest_is_missing(&mut self, hint: Option<u64>, top: u64) -> Result<()> {
+        let store = self.store.as_ref();
+        let marked = newest_mark(store)?;
+        let known = hint.unwrap_or(0).max(marked);
+        let key = keys::manifest(top + 1);
+        if known > top {
+            if marked > top || self.durable() {
+                let what = format!("{key} is missing although snapshot {known} was on stable storage");
+                self.refuse(&format!("{what}; restore it from a backup"))?;
+                self.losses.add(key, what, true);
+            } else if self.is_of_this_boot(top)? {
+                let what = format!(
+                    "{key} is missing although snapshot {known} was committed in this boot: no power cut took it"
+                );
+                self.refuse_reading(&what)?;
+                self.losses.add(key, what, true);
+            } else {
+                let what =
+                    format!("snapshots {}..{known} are lost: they were not flushed before a crash", top + 1);
+                self.losses.add(key, what, true);
+            }
+            self.warnings.extend(self.losses.found.last().map(|loss| loss.message.clone()));
+        } else if top == 0 && hint.is_none() && !store.list("log/")?.is_empty() {
+            // Blocks belong to variables, and creating one is a commit: there was a manifest.
+            let what =
+                "no manifest is there, although writers have written: the folder \"manifest\" was lost";
+            if self.durable() {
+                self.refuse(&format!("{what}; restore it from a backup"))?;
+            }
+            let headers = loss::headers(store, &self.identity.uuid, usize::MAX)?;
+            // Values may be laid down before the commit that creates their variables: only the logs know whether there was one.
+            let based = self.durable() || headers.iter().any(|(_, header)| header.base > 0);
+            let this_boot = based && self.is_of_this_boot(0)?;
+            if this_boot {
+                self.refuse_reading(what)?;
+            }
+            if based {
+                self.losses.add(key, what.into(), true);
+            }
+            let how = if this_boot { "" } else { ", or never reached the disk before a crash" };
+            self.warnings.push(format!("{what}{how}; the container looks empty"));
+        }
+        Ok(())
+    }
+
+    /// Is a snapshot shown although bytes it needs are missing? What was flushed, or written in this boot, no power cut has taken.
+    fn stays(&self, snapshot: &Snapshot) -> Result<bool> {
+        let this_boot = snapshot
+            .manifest
+            .boot
+            .as_deref()
+            .is_some_and(|boot| loss::boot_of(self.store.as_ref()).is_some_and(|this| this == boot));
+        Ok(this_boot || newest_mark(self.store.as_ref())? >= snapshot.version())
+    }
+
+    fn is_not_whole(&mut self, snapshot: &Snapshot, missing: Vec<Missing>) {
+        let (version, count) = (snapshot.version(), missing.len());
+        let more = if count > 1 { format!(" (and {} more files)", count - 1) } else { String::new() };
+        for (number, Missing { key, error }) in missing.into_iter().enumerate() {
+            let message = format!("snapshot {version} is not whole, and no power cut did that: {error}");
+            if number == 0 {
+                self.warnings.push(format!("{message}{more}; what needs it cannot be read, see verify()"));
+            }
+            self.losses.add(key, message, false);
+        }
+    }
+
+    /// The version to try next.
+    fn before(&self, version: u64) -> Result<u64> {
+        Ok(match read_manifest(self.store.as_ref(), version, &self.identity.uuid) {
+            Ok(manifest)
+                if manifest.parent == 0 || self.store.exists(&keys::manifest(manifest.parent))? =>
+            {
+                manifest.parent
+            }
+            _ => below(self.store.as_ref(), version)?,
+        })
+    }
+
+    /// What is left of a version names nothing.
+    fn is_unreadable(&self, version: u64, failure: &Error) -> Result<()> {
+        if version == 0 || self.durable() {
+            if version > 0 && self.trust == Trust::Damaged {
+                return Ok(());
+            }
+            return Err(Error::corrupt(failure.to_string()));
+        }
+        if is_void(self.store.as_ref(), version) {
+            return Ok(());
+        }
+        if newest_mark(self.store.as_ref())? >= version {
+            let flushed = format!("snapshot {version} was flushed, but cannot be read: {failure}");
+            return self.refuse(&flushed);
+        }
+        if self.trust == Trust::Reading && self.is_of_this_boot(version - 1)? {
+            self.refuse_reading(&format!(
+                "{failure}; it was committed in this boot, so no power cut did that"
+            ))?;
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, why: &str) -> Result<()> {
+        if self.trust == Trust::Damaged { Ok(()) } else { Err(Error::corrupt(why)) }
+    }
+
+    fn refuse_reading(&self, why: &str) -> Result<()> {
+        if self.trust != Trust::Reading {
+            return Ok(());
+        }
+        Err(Error::corrupt(format!(
+            "{why}; restore the file, open what is left with damaged=True (--damaged), or settle it with recover()"
+        )))
+    }
+
+    fn pass_over(&mut self, version: u64, missing: Vec<Missing>) {
+        let is_void = is_void(self.store.as_ref(), version);
+        for (number, Missing { key, error }) in missing.into_iter().enumerate() {
+            let message =
+                format!("snapshot {version} is passed over, it was not flushed before a crash: {error}");
+            if number == 0 {
+                self.warnings.push(format!("{message}; see recover()"));
+            }
+            if !is_void && !self.losses.found.iter().any(|loss| loss.key == key) {
+                self.losses.add(key, message, true);
+            }
+        }
+    }
+
+    fn end(mut self, snapshot: Snapshot, passed: Vec<Snapshot>, top: u64, gaps: Vec<u64>) -> Head {
+        self.losses.steps = loss::given_up(&passed, &snapshot);
+        if !self.losses.steps.is_empty() {
+            let steps = loss::in_words(&self.losses.steps);
+            self.warnings.push(format!("with the snapshots passed over {steps} cannot be seen"));
+            for loss in self.losses.found.iter_mut().filter(|loss| loss.passed_over) {
+                loss.message.push_str(&format!(" ({steps} cannot be seen)"));
+            }
+        }
+        Head { snapshot, top, gaps, warnings: self.warnings, losses: self.losses }
+    }
+}
+
+/// Were the newest things that can be read, up to a version, written within this boot of the machine? Then no power cut has taken what
+/// came after them.
+pub(crate) fn is_of_this_boot(store: &dyn Store, uuid: &[u8; 16], version: u64) -> Result<bool> {
+    let Some(boot) = loss::boot_of(store) else { return Ok(false) };
+    let mut version = version;
+    while version > 0 {
+        match read_manifest(store, version, uuid) {
+            Ok(manifest) => return Ok(manifest.boot.as_deref() == Some(boot)),
+            Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) => {}
+            Err(e) => return Err(e),
+        }
+        version = below(store, version)?;
+    }
+    let headers = loss::headers(store, uuid, loss::MOST_HEADERS)?;
+    Ok(!headers.is_empty() && headers.iter().all(|(_, h)| writer_process::is_of_boot(&h.process, boot)))
+}
+
+/// The newest version that a mark says was flushed.
+pub(crate) fn newest_mark(store: &dyn Store) -> Result<u64> {
+    listed(store, keys::parse_mark)
+}
+
+/// Loads one version and, unless it is marked, checks that what it names survived.
+fn load(
+    store: &Arc<dyn Store>,
+    pages: &PageLoader,
+    identity: &Identity,
+    version: u64,
+) -> Result<(Snapshot, Vec<Missing>)> {
+    if version == 0 {
+        return Ok((Snapshot::empty(identity.uuid), Vec::new()));
+    }
+    let (manifest, file) = manifest_file(store.as_ref(), version, &identity.uuid)?;
+    pages.hold(version, file);
+    let snapshot = Snapshot::load(manifest, pages)?;
+    let checked = !snapshot.manifest.marked && identity.durability == Durability::Async;
+    let missing = if checked { missing(store, pages, &snapshot)? } else { Vec::new() };
+    Ok((snapshot, missing))
+}
+
+/// Objects that a snapshot needs and that are not there whole: names and lengths are looked at, and the root page is read.
+fn missing(store: &Arc<dyn Store>, pages: &PageLoader, snapshot: &Snapshot) -> Result<Vec<Missing>> {
+    let lost = |key: String, error: Error| match error.kind() {
+        ErrorKind::Corrupt => Ok(Missing { key, error }),
+        _ => Err(error),
+    };
+    let mut out = Vec::new();
+    if let Some(root) = &snapshot.manifest.root {
+        let page = match root.height {
+            0 => pages.leaf(&root.page).map(|_| ()),
+            _ => pages.branch(&root.page).map(|_| ()),
+        };
+        if let Err(error) = page {
+            out.push(lost(keys::page_file(root.page.file), error)?);
+        }
+    }
+    let sources = match snapshot.sources(pages) {
+        Ok(sources) => sources,
+        Err(error) => {
+            out.push(lost("the source table".into(), error)?);
+            return Ok(out);
+        }
+    };
+    for source in sources.iter().filter(|s| s.kind == 0 && s.seg_length > 0) {
+        let key = keys::segment(source.writer, source.part);
+        match store.len(&key).map_err(must_exist) {
+            Ok(len) if len < source.seg_length => {
+                let error =
+                    Error::corrupt(format!("{key} ends at byte {len}, {} are needed", source.seg_length));
+                out.push(Missing { key, error });
+            }
+            Ok(_) => {}
+            Err(error) => out.push(lost(key, error)?),
+        }
+    }
+    Ok(out)
+}

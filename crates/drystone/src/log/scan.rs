@@ -1,0 +1,300 @@
+//! Reading writers' logs: what closed groups stand beyond a watermark (docs/format/log.md, "Reading a log").
+//!
+//! Invariants
+//! - a torn tail is the normal end of a log; bytes a watermark promised and that are not there are damage;
+//! - nothing of a log is used before its frame's CRC was checked.
+
+use std::collections::BTreeMap;
+
+use drystone_format::entry::Entry;
+use drystone_format::frame::{self, FrameHeader, Kind, Next};
+use drystone_format::log::{self, FileHeader, FileKind, GroupHead};
+use drystone_format::{Corrupt, keys};
+use drystone_store::{Store, StoreError, StoreExt};
+
+use crate::base::error::must_exist;
+use crate::{Error, Result};
+
+/// A group all of whose frames are there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) number: u64,
+    pub(crate) step: Option<u64>,
+    pub(crate) replace: bool,
+    /// `source` holds the part number.
+    pub(crate) entries: Vec<Entry>,
+    /// Id and uid of the variables of the entries.
+    pub(crate) variables: Vec<(u32, u64)>,
+}
+
+impl Group {
+    /// Whether its only frame is all of these bytes.
+    fn is_in(&self, bytes: &[u8]) -> bool {
+        let Next::Frame { payload, end, .. } = frame::next(bytes, 0, u64::MAX) else { return false };
+        let Ok((head, entries)) = log::decode_group(payload) else { return false };
+        let GroupHead { step, last, replace, group, part, variables, .. } = head;
+        let found = Group { number: group, step, replace, entries, variables };
+        last && part == 0 && end == bytes.len() as u64 && found == *self
+    }
+}
+
+/// Where a frame that may not be settled stands.
+#[derive(Debug, Clone, Copy)]
+struct FrameAt {
+    part: u32,
+    start: u64,
+    group: u64,
+}
+
+/// One part as far as it was read.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) part: u32,
+    /// Where reading ended.
+    pub(crate) end: u64,
+    /// Ended with CLOSE.
+    pub(crate) closed: bool,
+    /// Bytes after the last sound frame (a torn tail, or one being written).
+    pub(crate) torn: Option<Corrupt>,
+    /// A sound frame stands behind the torn place: no crash of this writer alone does that.
+    pub(crate) damaged: bool,
+}
+
+/// A writer's log beyond its watermarks.
+#[derive(Debug, Clone)]
+pub(crate) struct WriterLog {
+    pub(crate) header: FileHeader,
+    pub(crate) parts: Vec<Part>,
+    /// Closed groups in the order they were closed.
+    pub(crate) groups: Vec<Group>,
+    /// Numbers of groups that were begun and neither closed nor aborted.
+    pub(crate) open_groups: Vec<u64>,
+    /// Numbers of groups that were begun and aborted.
+    pub(crate) aborted: Vec<u64>,
+    frames: Vec<FrameAt>,
+}
+
+/// From where to read one part.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PartFrom {
+    pub(crate) part: u32,
+    pub(crate) watermark: u64,
+    /// Length of the idx, as listed.
+    pub(crate) len: u64,
+}
+
+/// The end of an idx that its writer has just appended, and need not read back.
+#[derive(Debug, Clone)]
+pub(crate) struct Tail {
+    pub(crate) part: u32,
+    pub(crate) header: FileHeader,
+    /// Where in the idx it begins.
+    pub(crate) at: u64,
+    pub(crate) bytes: Vec<u8>,
+    /// What it is, if it is one frame that closes a group begun with it.
+    pub(crate) group: Option<Group>,
+}
+
+impl Tail {
+    /// Is it all that would be read?
+    fn is(&self, from: &PartFrom) -> bool {
+        self.part == from.part && self.at == from.watermark && self.at + self.bytes.len() as u64 == from.len
+    }
+}
+
+impl WriterLog {
+    /// Reads the parts given (ascending, all that exist from the first unsettled one).
+    pub(crate) fn scan(
+        store: &dyn Store,
+        writer: u64,
+        uuid: &[u8; 16],
+        parts: &[PartFrom],
+        tail: Option<&Tail>,
+    ) -> Result<Option<Self>> {
+        let mut out: Option<WriterLog> = None;
+        let mut building: BTreeMap<u64, (u64, Vec<Entry>)> = BTreeMap::new();
+        for from in parts {
+            let key = keys::idx(writer, from.part);
+            let known = tail.filter(|tail| tail.is(from));
+            let read = match known {
+                Some(tail) => Some((tail.header.clone(), tail.bytes.clone(), tail.at)),
+                None => read_part(store, &key, writer, uuid, from)?,
+            };
+            let Some((header, bytes, at)) = read else { break };
+            let log = out.get_or_insert_with(|| WriterLog {
+                header,
+                parts: Vec::new(),
+                groups: Vec::new(),
+                open_groups: Vec::new(),
+                aborted: Vec::new(),
+                frames: Vec::new(),
+            });
+            let mut part = Part { part: from.part, end: at, closed: false, torn: None, damaged: false };
+            match known.and_then(|tail| tail.group.as_ref()).filter(|_| building.is_empty()) {
+                Some(group) => {
+                    debug_assert!(group.is_in(&bytes), "a tail is the frame of its group");
+                    log.take(group, from, at, &mut part);
+                }
+                None => log.frames_of(&key, &bytes, at, &mut part, &mut building)?,
+            }
+            let whole = part.closed;
+            log.parts.push(part);
+            if !whole {
+                break;
+            }
+        }
+        if let Some(log) = &mut out {
+            log.open_groups = building.into_keys().collect();
+        }
+        Ok(out)
+    }
+
+    /// Takes the one group of a tail, as [`frames_of`](Self::frames_of) would find it.
+    fn take(&mut self, group: &Group, from: &PartFrom, at: u64, part: &mut Part) {
+        self.frames.push(FrameAt { part: from.part, start: at, group: group.number });
+        self.groups.push(group.clone());
+        part.end = from.len;
+    }
+
+    fn frames_of(
+        &mut self,
+        key: &str,
+        bytes: &[u8],
+        base: u64,
+        part: &mut Part,
+        building: &mut BTreeMap<u64, (u64, Vec<Entry>)>,
+    ) -> Result<()> {
+        let mut at = 0u64;
+        let mut ordinal = u64::MAX; // any, for the first
+        while !part.closed {
+            let (header, payload, end) = match frame::next(bytes, at, ordinal) {
+                Next::Frame { header, payload, end } => (header, payload, end),
+                Next::End => break,
+                Next::Torn(why) => {
+                    part.torn = Some(why);
+                    part.damaged = frame_behind(bytes, at);
+                    break;
+                }
+            };
+            ordinal = header.ordinal.saturating_add(1);
+            match header.kind {
+                Kind::File if base + at == 0 => {}
+                Kind::Group => {
+                    let (head, entries) =
+                        log::decode_group(payload).map_err(|c| Error::damaged(key, base + at + 32, &c))?;
+                    self.frames.push(FrameAt { part: part.part, start: base + at, group: head.group });
+                    let slot = building.entry(head.group).or_default();
+                    if slot.0 != head.part {
+                        // Its first frames lie before the watermark: it was settled earlier.
+                        building.remove(&head.group);
+                        at = end.min(bytes.len() as u64);
+                        part.end = base + at;
+                        continue;
+                    }
+                    slot.0 += 1;
+                    slot.1.extend(entries);
+                    if head.last {
+                        let (_, entries) = building.remove(&head.group).unwrap_or_default();
+                        if entries.len() as u64 != head.entries {
+                            let what =
+                                format!("a group states {} entries and has {}", head.entries, entries.len());
+                            return Err(Error::damaged(key, base + at, &Corrupt::new(what, 0)));
+                        }
+                        self.groups.push(Group {
+                            number: head.group,
+                            step: head.step,
+                            replace: head.replace,
+                            entries,
+                            variables: head.variables,
+                        });
+                    }
+                }
+                Kind::Abort => {
+                    let void: Vec<u64> = building.keys().copied().collect();
+                    self.frames.retain(|f| !void.contains(&f.group));
+                    self.aborted.extend(void);
+                    building.clear();
+                }
+                Kind::Close => part.closed = true,
+                other => {
+                    let what = format!("a frame of kind {other:?} in a log");
+                    return Err(Error::damaged(key, base + at, &Corrupt::new(what, 0)));
+                }
+            }
+            at = end.min(bytes.len() as u64);
+            part.end = base + at;
+        }
+        Ok(())
+    }
+
+    /// Did the writer close its log?
+    pub(crate) fn is_closed(&self) -> bool {
+        self.parts.last().is_some_and(|p| p.closed)
+    }
+
+    /// The watermark of a part when the groups for which `settled` holds are settled.
+    pub(crate) fn watermark(&self, part: &Part, settled: impl Fn(u64) -> bool) -> u64 {
+        let pending =
+            self.frames.iter().filter(|f| f.part == part.part && !settled(f.group)).map(|f| f.start).min();
+        pending.unwrap_or(part.end)
+    }
+}
+
+/// The header of a file of the log; `None` if it is gone, torn, or another container's.
+pub(crate) fn header(store: &dyn Store, key: &str, uuid: &[u8; 16]) -> Result<Option<FileHeader>> {
+    let bytes = match store.len(key).and_then(|len| store.read_vec(key, 0, len.min(4096) as usize)) {
+        Err(StoreError::NotFound { .. } | StoreError::ShortRead { .. }) => return Ok(None),
+        other => other?,
+    };
+    let Next::Frame { header: FrameHeader { kind: Kind::File, .. }, payload, .. } = frame::next(&bytes, 0, 0)
+    else {
+        return Ok(None);
+    };
+    Ok(FileHeader::decode(payload).ok().filter(|header| header.uuid == *uuid))
+}
+
+/// The header, and the bytes from the watermark (or the beginning) to the end of a part; `None` if even the header is torn.
+fn read_part(
+    store: &dyn Store,
+    key: &str,
+    writer: u64,
+    uuid: &[u8; 16],
+    from: &PartFrom,
+) -> Result<Option<(FileHeader, Vec<u8>, u64)>> {
+    if from.len < from.watermark {
+        return Ok(None); // what is missing was settled: nobody needs it again
+    }
+    let head_len = from.len.min(if from.watermark == 0 { from.len } else { 4096 });
+    let mut bytes = match store.read_vec(key, 0, head_len as usize) {
+        Err(StoreError::NotFound { .. }) if from.watermark == 0 => return Ok(None),
+        other => other.map_err(must_exist)?,
+    };
+    let header = match frame::next(&bytes, 0, 0) {
+        Next::Frame { header, payload, .. } if header.kind == Kind::File => {
+            FileHeader::decode(payload).map_err(|c| Error::damaged(key, 32, &c))?
+        }
+        Next::Frame { .. } => {
+            return Err(Error::damaged(key, 0, &Corrupt::new("the file header is missing", 0)));
+        }
+        Next::End | Next::Torn(_) if from.watermark == 0 => return Ok(None),
+        Next::End => return Err(Error::damaged(key, 0, &Corrupt::new("the file is empty", 0))),
+        Next::Torn(why) => return Err(Error::damaged(key, 0, &why)),
+    };
+    if header.kind != FileKind::Idx || header.id != writer || header.part != from.part || header.uuid != *uuid
+    {
+        return Err(Error::damaged(key, 0, &Corrupt::new("the header is another file's", 0)));
+    }
+    if from.watermark > 0 {
+        bytes =
+            store.read_vec(key, from.watermark, (from.len - from.watermark) as usize).map_err(must_exist)?;
+    }
+    Ok(Some((header, bytes, from.watermark)))
+}
+
+/// Is there a sound frame at some 8-byte boundary after `at`?
+fn frame_behind(bytes: &[u8], at: u64) -> bool {
+    let first = (at as usize / 8 + 1) * 8;
+    (first..bytes.len().saturating_sub(frame::HEADER - 1))
+        .step_by(8)
+        .any(|i| matches!(frame::next(bytes, i as u64, u64::MAX), Next::Frame { .. }))
+}

@@ -1,0 +1,285 @@
+//! What a container holds, in numbers: files, writers, variables, and what waits for a commit. Nothing is ever written.
+//!
+//! Faces show this to people; nothing in the engine relies on it. Sizes of files and what waits are of the moment of the call,
+//! everything else is of the handle's snapshot.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use drystone_format::source::SourceState;
+use drystone_format::steps::Steps;
+use drystone_format::{MAX_NDIM, keys};
+use drystone_plan::tree;
+
+use crate::commit::adoption;
+use crate::commit::adoption::{Books, Damaged, Scope, Verdict};
+use crate::commit::transaction::Incomplete;
+use crate::container::Container;
+use crate::history::snapshot::Snapshot;
+use crate::log::scan::{Group, WriterLog};
+use crate::read::{load_table, share};
+use crate::{ErrorKind, Result};
+
+/// What tells blocks of a variable apart: step, commit, rank or writer, put, first cell.
+type BlockKey = (u64, u64, u64, u64, [u64; MAX_NDIM]);
+
+/// What a container consists of.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Description {
+    /// Files and their bytes by top folder (`log`, `index`, `manifest`, `zarr`, …); the key is empty for files beside them.
+    pub files: BTreeMap<String, FileCount>,
+    /// Every writer that left a log, by its id.
+    pub writers: Vec<WriterInfo>,
+    /// Fences set so far: the number of the run that writers with ranks now join.
+    pub run: u64,
+    /// Index entries of the snapshot: one per block and leaf member.
+    pub entries: u64,
+    /// What the next commit would take, and what it could not.
+    pub pending: Pending,
+}
+
+/// A number of files and the bytes in them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct FileCount {
+    pub files: u64,
+    pub bytes: u64,
+}
+
+/// One writer's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriterInfo {
+    /// Its id, which names its files.
+    pub id: u64,
+    /// Files its log was cut into.
+    pub parts: u64,
+    /// Bytes of its segments and step records, as stored.
+    pub bytes: u64,
+    /// What the snapshot says about it.
+    pub state: WriterState,
+}
+
+/// What a snapshot knows about a writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriterState {
+    /// No commit has taken anything from it yet.
+    Unseen,
+    /// More may come.
+    Open,
+    /// All it wrote is settled.
+    Closed,
+    /// A recovery shut it out.
+    Fenced,
+}
+
+impl WriterState {
+    /// One word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            WriterState::Unseen => "unseen",
+            WriterState::Open => "open",
+            WriterState::Closed => "closed",
+            WriterState::Fenced => "fenced",
+        }
+    }
+}
+
+/// What writers have left beyond the snapshot.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// Steps that the next commit would make visible (or change), ascending.
+    pub steps: Vec<u64>,
+    /// Does something without a step wait as well?
+    pub values: bool,
+    /// Steps that some ranks have not closed: no commit takes them.
+    pub incomplete: Vec<Incomplete>,
+    /// Damage, conflicts and other things a person should know.
+    pub notes: Vec<String>,
+}
+
+impl Pending {
+    /// Does nothing wait?
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty() && !self.values && self.incomplete.is_empty()
+    }
+}
+
+/// What the snapshot keeps of one variable.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VariableUsage {
+    /// Blocks, overwritten ones too; those of steps that were replaced are not counted.
+    pub blocks: u64,
+    /// Subchunks of these, over all members.
+    pub subchunks: u64,
+    /// Payload bytes as stored. Strings count with their references only.
+    pub stored_bytes: u64,
+    /// Bytes that the same cells take in memory.
+    pub decoded_bytes: u64,
+    /// Steps in which there is a block.
+    pub steps: Steps,
+    /// Codec chains that were applied; empty text is raw.
+    pub transforms: BTreeSet<String>,
+}
+
+/// Takes everything that may be taken.
+struct Any {
+    fence: bool,
+}
+
+impl Verdict for Any {
+    fn keep(&self, _: &WriterLog, _: &Group) -> bool {
+        true
+    }
+    fn fence(&self) -> bool {
+        self.fence
+    }
+}
+
+impl Container {
+    /// What the container consists of: files, writers, and what waits for a commit. Lists the store and reads the unsettled
+    /// ends of logs.
+    pub fn describe(&self) -> Result<Description> {
+        self.inner.require_open()?;
+        let snapshot = self.snapshot();
+        let mut out = Description {
+            run: snapshot.manifest.fence,
+            entries: snapshot.entry_count(),
+            ..Description::default()
+        };
+        let mut states: BTreeMap<u64, WriterState> = BTreeMap::new();
+        for source in snapshot.sources(&self.inner.pages)?.iter().filter(|s| s.kind == 0) {
+            let state = match source.state {
+                SourceState::Open => WriterState::Open,
+                SourceState::Closed => WriterState::Closed,
+                SourceState::Fenced => WriterState::Fenced,
+            };
+            let known = states.entry(source.writer).or_insert(state);
+            if *known == WriterState::Closed {
+                *known = state;
+            }
+        }
+        let mut writers: BTreeMap<u64, WriterInfo> = BTreeMap::new();
+        for file in self.inner.store.list("")? {
+            let folder = file.key.split_once('/').map_or("", |(folder, _)| folder);
+            let count = out.files.entry(folder.to_string()).or_default();
+            count.files += 1;
+            count.bytes += file.len;
+            if let Some((id, _, is_idx)) = keys::parse_log(&file.key) {
+                let state = states.get(&id).copied().unwrap_or(WriterState::Unseen);
+                let writer = writers.entry(id).or_insert(WriterInfo { id, parts: 0, bytes: 0, state });
+                writer.parts += u64::from(is_idx);
+                writer.bytes += file.len;
+            }
+        }
+        let (logs, notes) = adoption::gather(&self.inner, &snapshot, Damaged::GiveUp, None)?;
+        let books = Books::new(&snapshot, snapshot.sources(&self.inner.pages)?);
+        for log in &logs {
+            // It ended after the last commit, which has not seen that: nothing more will come.
+            let ended = log.is_closed() && !adoption::has_pending(log, &books);
+            if let Some(writer) = writers.get_mut(&log.header.id)
+                && writer.state == WriterState::Open
+                && ended
+            {
+                writer.state = WriterState::Closed;
+            }
+        }
+        out.writers = writers.into_values().collect();
+        out.pending = self.pending_of(&snapshot, &logs, notes)?;
+        Ok(out)
+    }
+
+    /// What writers have closed beyond the handle's snapshot, without taking it.
+    pub fn pending(&self) -> Result<Pending> {
+        self.inner.require_open()?;
+        let base = self.snapshot();
+        let (logs, notes) = adoption::gather(&self.inner, &base, Damaged::GiveUp, None)?;
+        self.pending_of(&base, &logs, notes)
+    }
+
+    fn pending_of(
+        &self,
+        base: &Arc<Snapshot>,
+        logs: &[WriterLog],
+        mut notes: Vec<String>,
+    ) -> Result<Pending> {
+        let sources = base.sources(&self.inner.pages)?;
+        let version = base.version() + 1;
+        let plan = |fence| adoption::plan(base, sources.clone(), logs, Scope::All, version, &Any { fence });
+        let change = match plan(false) {
+            Err(e) if e.kind() == ErrorKind::Conflict => {
+                notes.push(e.to_string());
+                plan(true)?
+            }
+            other => other?,
+        };
+        notes.extend(change.notes);
+        let mut steps: BTreeSet<u64> = change.entries.iter().filter_map(|e| e.step.checked_sub(1)).collect();
+        if let Some(after) = &change.steps {
+            steps.extend(adoption::new_steps(base, logs, after));
+        }
+        Ok(Pending {
+            steps: steps.into_iter().collect(),
+            values: change.entries.iter().any(|e| e.step == 0),
+            incomplete: change.incomplete,
+            notes,
+        })
+    }
+
+    /// What the snapshot keeps of every variable, by its id, wherever that lies. A link is another name of what is here already. Walks the whole
+    /// index, and reads the tables of cut blocks.
+    pub fn usage(&self) -> Result<BTreeMap<u32, VariableUsage>> {
+        self.inner.require_open()?;
+        let snapshot = self.snapshot();
+        let mut out: BTreeMap<u32, VariableUsage> =
+            snapshot.schema.variables.keys().map(|id| (*id, VariableUsage::default())).collect();
+        let Some(root) = &snapshot.manifest.root else { return Ok(out) };
+        // A block of a record is one entry per leaf member: they share step and put.
+        let mut seen: BTreeMap<u32, BTreeSet<BlockKey>> = BTreeMap::new();
+        let mut failed = None;
+        tree::entries(&self.inner.pages, root, &mut |entry| {
+            let step = entry.step.checked_sub(1);
+            let hidden = step.is_some_and(|s| entry.commit < snapshot.steps.hidden_below(s));
+            let Some(usage) = out.get_mut(&entry.variable).filter(|_| !hidden && failed.is_none()) else {
+                return;
+            };
+            let several = snapshot
+                .schema
+                .variables
+                .get(&entry.variable)
+                .is_some_and(|v| matches!(&v.dtype, drystone_format::dtype::DType::Record(_)));
+            let block = (entry.step, entry.commit, entry.order, entry.put, entry.offset);
+            let replica = entry.encoding.replica > 0;
+            if replica {
+                // Its bytes are stored; what they decode to is counted once.
+            } else if !several || seen.entry(entry.variable).or_default().insert(block) {
+                usage.blocks += 1;
+            }
+            if let Some(step) = step.filter(|step| usage.steps.last() != Some(*step)) {
+                usage.steps.insert(step);
+            }
+            let bytes = entry.cells().and_then(|n| n.checked_mul(u64::from(entry.encoding.item)));
+            if !replica {
+                usage.decoded_bytes = usage.decoded_bytes.saturating_add(bytes.unwrap_or(u64::MAX));
+            }
+            usage.subchunks = usage.subchunks.saturating_add(entry.subchunks);
+            if !usage.transforms.contains(&entry.encoding.chain) {
+                usage.transforms.insert(entry.encoding.chain.clone());
+            }
+            let stored = match entry.subchunks {
+                0 => Ok(0),
+                1 => Ok(entry.piece.length),
+                _ => snapshot.source(&self.inner.pages, entry.source).and_then(|source| {
+                    let table = load_table(&self.inner, source.writer, source.part, entry)?;
+                    let lengths =
+                        table.iter().map(|s| s.front.map_or(0, |front| front.length) + s.piece.length);
+                    Ok(lengths.fold(0, u64::saturating_add))
+                }),
+            };
+            match stored {
+                Ok(bytes) => usage.stored_bytes = usage.stored_bytes.saturating_add(share(entry, bytes)),
+                Err(e) => failed = Some(e),
+            }
+        })?;
+        failed.map_or(Ok(out), Err)
+    }
+}

@@ -1,0 +1,120 @@
+//! Writers without a rank whose process has ended, and who left nothing that a commit could take.
+//!
+//! What they had begun is nobody's: no commit ever takes a group that was not closed, and nobody is left to close it. Groups that
+//! were closed wait for a commit or for `recover`, whatever became of their writer; writers with a rank are `recover`'s affair.
+//!
+//! Invariant: a process is found to have ended before its log is read to the end, so nothing can come behind what was read.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use drystone_format::keys;
+use drystone_format::log::FileHeader;
+use drystone_format::source::{Source, SourceState};
+
+use crate::base::writer_process::Process;
+use crate::container::Inner;
+use crate::log::scan;
+use crate::log::scan::{PartFrom, WriterLog};
+use crate::{ErrorKind, Result};
+
+/// What such writers left.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Abandoned {
+    writers: BTreeSet<u64>,
+}
+
+impl Abandoned {
+    /// `sources` are those of the newest snapshot.
+    pub(super) fn find(inner: &Inner, sources: &[Source]) -> Result<Abandoned> {
+        let me = Process::current();
+        let mut found = Abandoned::default();
+        let mut ended = Vec::new();
+        for (writer, left) in unsettled(inner, sources)? {
+            let header = match left.idx.is_empty() {
+                true => scan::header(inner.store.as_ref(), &left.segment, &inner.identity.uuid)?,
+                false => scan(inner, writer, &left.idx)?.map(|log| log.header),
+            };
+            let process = |header: FileHeader| Process::parse(header.process.as_bytes());
+            let owner = header.filter(|h| h.id == writer && h.rank.is_none()).and_then(process);
+            if owner.is_some_and(|owner| owner.has_ended(&me)) {
+                ended.push(writer);
+            }
+        }
+        if ended.is_empty() {
+            return Ok(found);
+        }
+        // They write no more: what their logs say now they say for ever.
+        let mut left = unsettled(inner, sources)?;
+        for writer in ended {
+            let idx = left.remove(&writer).unwrap_or_default().idx;
+            let nothing =
+                |log: &WriterLog| log.groups.is_empty() && !log.parts.iter().any(|part| part.damaged);
+            if idx.is_empty() || scan(inner, writer, &idx)?.is_some_and(|log| nothing(&log)) {
+                found.writers.insert(writer);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether there are parts of them in a source table that may still grow, for all that the table knows.
+    pub(super) fn is_open_in(&self, sources: &[Source]) -> bool {
+        sources.iter().any(|source| self.is_open(source))
+    }
+
+    /// The source table in which their parts are settled.
+    pub(super) fn settled(&self, mut sources: Vec<Source>) -> Vec<Source> {
+        for source in sources.iter_mut().filter(|source| self.is_open(source)) {
+            source.state = SourceState::Fenced;
+        }
+        sources
+    }
+
+    /// Whether a part is theirs.
+    pub(super) fn has(&self, writer: u64) -> bool {
+        self.writers.contains(&writer)
+    }
+
+    fn is_open(&self, source: &Source) -> bool {
+        source.kind == 0 && source.state == SourceState::Open && self.has(source.writer)
+    }
+}
+
+/// What a writer left of which a table does not know that it is settled.
+#[derive(Default)]
+struct Left {
+    /// Ascending.
+    idx: Vec<PartFrom>,
+    /// Key of a segment.
+    segment: String,
+}
+
+/// The parts by writer.
+fn unsettled(inner: &Inner, sources: &[Source]) -> Result<BTreeMap<u64, Left>> {
+    let known: HashMap<(u64, u32), &Source> =
+        sources.iter().filter(|s| s.kind == 0).map(|s| ((s.writer, s.part), s)).collect();
+    let mut writers: BTreeMap<u64, Left> = BTreeMap::new();
+    for item in inner.store.list("log/")? {
+        let Some((writer, part, is_idx)) = keys::parse_log(&item.key) else { continue };
+        let source = known.get(&(writer, part));
+        if source.is_some_and(|source| source.state != SourceState::Open) {
+            continue;
+        }
+        let left = writers.entry(writer).or_default();
+        if is_idx {
+            let watermark = source.map_or(0, |source| source.watermark);
+            left.idx.push(PartFrom { part, watermark, len: item.len });
+        } else {
+            left.segment = item.key;
+        }
+    }
+    writers.values_mut().for_each(|left| left.idx.sort_by_key(|part| part.part));
+    Ok(writers)
+}
+
+/// What a log says; nothing if it is damaged.
+fn scan(inner: &Inner, writer: u64, parts: &[PartFrom]) -> Result<Option<WriterLog>> {
+    match WriterLog::scan(inner.store.as_ref(), writer, &inner.identity.uuid, parts, None) {
+        Err(e) if e.kind() == ErrorKind::Corrupt => Ok(None),
+        other => other,
+    }
+}

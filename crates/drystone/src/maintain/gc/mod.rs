@@ -1,0 +1,314 @@
+//! Garbage collection: what no retained manifest needs goes away (docs/gc.md).
+//!
+//! ```text
+//! history, keep, older_than -> what expires      newest index -> entries that show nowhere any more
+//! ─► commit: the index without them               ─► flush: nothing falls back behind it
+//! ─► expired manifests become tombstones, newest first      ─► page files and log parts that nobody names are deleted
+//! ```
+//!
+//! Invariants
+//! - nothing is deleted before the commit that does without it is on stable storage and all who need it are expired: whoever dies
+//!   in between leaves only things that the next collection removes;
+//! - page files are listed before that commit: an attempt to commit that put one earlier either won, and is seen, or has lost;
+//! - of logs only parts go that are settled for ever and that no retained manifest needs a byte of, and what no commit could ever take;
+//! - numbers of manifests are never free again: whoever probes or commits finds a tombstone.
+
+mod abandoned;
+mod needed;
+
+use crate::commit::dead::Dead;
+use crate::history::head::GONE;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use drystone_format::identity::Durability;
+use drystone_format::keys;
+use drystone_format::manifest::Manifest;
+use drystone_format::source::{Source, SourceState};
+use drystone_store::{PutMode, Store};
+
+use crate::base::random;
+use crate::commit::transaction::{Change, Decision, transact};
+use crate::container::{Container, Inner};
+use crate::history::head;
+use crate::history::snapshot::Snapshot;
+use crate::publish::lock;
+use crate::{Error, ErrorKind, Result};
+use abandoned::Abandoned;
+use needed::Needed;
+
+/// What to keep. Without either nothing expires, and only leftovers are removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GcOptions {
+    /// So many of the newest snapshots stay, the one that the collection commits among them; at least 1.
+    pub keep: Option<u64>,
+    /// Snapshots that are younger stay.
+    pub older_than: Option<Duration>,
+    /// Only say what would be done.
+    pub dry_run: bool,
+}
+
+/// What a collection did, or would do.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GcReport {
+    /// Snapshots that can still be read.
+    pub kept: Vec<u64>,
+    /// Snapshots that expired.
+    pub expired: Vec<u64>,
+    /// Index entries that were taken out: blocks that are overwritten, hidden, cut away, or of deleted variables.
+    pub superseded: u64,
+    /// What was removed, with bytes: log parts, page files, manifests (what is left of them counts as kept).
+    pub removed: Vec<(String, u64)>,
+    /// Bytes that were freed.
+    pub bytes: u64,
+    /// Whether nothing was done.
+    pub dry_run: bool,
+}
+
+/// What a put left that was begun so long ago was left by a process that died.
+const ABANDONED: Duration = Duration::from_secs(86_400);
+
+impl Container {
+    /// Removes what no retained snapshot needs; see [`GcOptions`] for what is retained. Expired snapshots are `NotFound` from then
+    /// on, also for readers that have one open.
+    ///
+    /// `progress` gets (objects looked after, objects in all) and may return `false` to stop (`Cancelled`): what was removed until
+    /// then was garbage, and the next call goes on. `Conflict` if another process publishes or collects. Data that nothing but the
+    /// published replica holds does not exist: log parts with blocks that show are never removed.
+    pub fn gc(&self, options: &GcOptions, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<GcReport> {
+        if options.keep == Some(0) {
+            return Err(Error::invalid("keep=0 would remove everything; keep at least 1 snapshot"));
+        }
+        if options.dry_run {
+            self.inner.require_open()?;
+            return self.plan_gc(options);
+        }
+        self.inner.require_writable()?;
+        let done = lock::take(&self.inner).and_then(|lock| {
+            let done = self.collect(options, progress);
+            let released = lock.release();
+            done.and_then(|report| released.map(|()| report))
+        });
+        done.map_err(|e| e.while_doing(format!("collecting garbage of {}", self.location())))
+    }
+
+    /// What there is to do on the newest snapshot.
+    fn plan_gc(&self, options: &GcOptions) -> Result<GcReport> {
+        let inner = &self.inner;
+        let (newest, _) = inner.newest()?;
+        let chain = chain(inner, &newest)?;
+        // The collection's own commit is one more, unless nothing expires.
+        let (mut kept, expired) = divide(&chain, options, 1);
+        let mut report = GcReport { dry_run: options.dry_run, ..GcReport::default() };
+        let dead = if expired.is_empty() { Dead::default() } else { Dead::find(inner, &newest)? };
+        report.superseded = dead.len();
+        report.expired = expired.iter().map(|m| m.version).collect();
+        if !options.dry_run {
+            return Ok(report);
+        }
+        let mut future = newest.manifest.clone();
+        future.version = newest.version() + 1;
+        let sources = newest.sources(&inner.pages)?;
+        let abandoned = Abandoned::find(inner, &sources)?;
+        let sources = abandoned.settled(dead.sources(sources));
+        let mut needed = Needed::of(inner, &kept)?;
+        needed.add_pages(inner, &newest.manifest)?;
+        needed.add_sources(&sources);
+        for item in garbage(inner, &needed, (&sources, &abandoned), inner.store.list("index/")?)? {
+            report.bytes += item.1;
+            report.removed.push(item);
+        }
+        let oldest = kept.first().map_or(newest.version() + 1, |m| m.version);
+        for (key, len, rest) in expiring(inner, &needed, oldest.saturating_sub(1))? {
+            let freed = len.saturating_sub(rest.len() as u64);
+            report.bytes += freed;
+            report.removed.push((key, freed));
+        }
+        kept.push(future);
+        report.kept = kept.iter().map(|m| m.version).collect();
+        Ok(report)
+    }
+
+    fn collect(&self, options: &GcOptions, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<GcReport> {
+        let inner = &self.inner;
+        let store = inner.store.as_ref();
+        let sync = inner.identity.durability != Durability::Memory;
+        // Before the commit: what is put from here on is not looked at.
+        let index = store.list("index/")?;
+        // Whoever publishes holds the lock that is ours now; others may be putting.
+        store.sweep("zarr/", Duration::ZERO)?;
+        store.sweep("", ABANDONED)?;
+        let mut report = self.plan_gc(options)?;
+        let (newest, _) = inner.newest()?;
+        let sources = newest.sources(&inner.pages)?;
+        let abandoned = Abandoned::find(inner, &sources)?;
+        if report.expired.is_empty() {
+            let kept = chain(inner, &newest)?;
+            let needed = Needed::of(inner, &kept)?;
+            let oldest = kept.first().map_or(newest.version(), |m| m.version);
+            if !abandoned.is_open_in(&sources)
+                && garbage(inner, &needed, (&sources, &abandoned), index.clone())?.is_empty()
+                && expiring(inner, &needed, oldest.saturating_sub(1))?.is_empty()
+            {
+                report.kept = kept.iter().map(|m| m.version).collect();
+                return Ok(report);
+            }
+        }
+        let done = transact(inner, |base, _| {
+            let mut change = Change::default();
+            let mut sources = base.sources(&inner.pages)?;
+            if !report.expired.is_empty() {
+                let dead = Dead::find(inner, base)?;
+                report.superseded = dead.len();
+                sources = dead.sources(sources);
+                change.dead = Some(dead);
+            }
+            if change.dead.is_some() || abandoned.is_open_in(&sources) {
+                change.sources = Some(abandoned.settled(sources));
+            }
+            Ok(Decision::Apply(Box::new(change)))
+        })?;
+        inner.flush()?;
+        let newest = done.snapshot;
+        let chain = chain(inner, &newest)?;
+        let (kept, expired) = divide(&chain, options, 0);
+        report.kept = kept.iter().map(|m| m.version).collect();
+        report.expired = expired.iter().map(|m| m.version).collect();
+        let needed = Needed::of(inner, &kept)?;
+        let sources = newest.sources(&inner.pages)?;
+        let oldest = kept.first().map_or(newest.version(), |m| m.version);
+        let expiring = expiring(inner, &needed, oldest.saturating_sub(1))?;
+        let garbage = garbage(inner, &needed, (&sources, &abandoned), index)?;
+        let total = (expiring.len() + garbage.len()) as u64;
+        let mut seen = 0;
+        let mut tell = |report: &mut GcReport, key: String, freed: u64| {
+            report.bytes += freed;
+            report.removed.push((key, freed));
+            seen += 1;
+            match progress(seen, total) {
+                true => Ok(()),
+                false => Err(Error::new(ErrorKind::Cancelled, "stopped by its caller; call again to go on")),
+            }
+        };
+        for (key, len, rest) in expiring {
+            store.put(&key, &[&rest], PutMode::Replace, sync)?;
+            tell(&mut report, key, len.saturating_sub(rest.len() as u64))?;
+        }
+        for mark in store.list("manifest/")? {
+            if keys::parse_mark(&mark.key).is_some_and(|version| version < oldest) {
+                remove(store, &mark.key)?;
+            }
+        }
+        for (key, len) in garbage {
+            remove(store, &key)?;
+            tell(&mut report, key, len)?;
+        }
+        Ok(report)
+    }
+}
+
+/// Manifests that can be read, ascending: of the snapshot and its ancestors up to the first that expired.
+fn chain(inner: &Inner, newest: &Snapshot) -> Result<Vec<Manifest>> {
+    let store = inner.store.as_ref();
+    let mut out = Vec::new();
+    let mut version = newest.version();
+    while version > 0 {
+        version = match head::read_manifest(store, version, &inner.identity.uuid) {
+            Ok(manifest) => {
+                let parent = manifest.parent;
+                out.push(manifest);
+                parent
+            }
+            Err(_) if head::is_void(store, version) => head::below(store, version)?,
+            Err(e) if e.kind() == ErrorKind::Corrupt && inner.identity.durability != Durability::Durable => {
+                head::below(store, version)?
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => break,
+            Err(e) => return Err(e),
+        };
+    }
+    out.reverse();
+    Ok(out)
+}
+
+/// What is retained and what expires, both ascending; `more` newer snapshots are still to come. The newest stays unless one comes.
+fn divide(chain: &[Manifest], options: &GcOptions, more: u64) -> (Vec<Manifest>, Vec<Manifest>) {
+    let now = random::now();
+    let mut first_kept = 0;
+    if options.keep.is_some() || options.older_than.is_some() {
+        for (i, manifest) in chain.iter().enumerate() {
+            let newer = (chain.len() - i - 1) as u64 + more;
+            let among_newest = options.keep.is_some_and(|keep| newer < keep);
+            let age = Duration::from_nanos(now.saturating_sub(manifest.time));
+            let young = options.older_than.is_some_and(|limit| age < limit);
+            let keep_last = options.keep.is_none() && newer == 0;
+            if among_newest || young || keep_last {
+                break;
+            }
+            first_kept = i + 1;
+        }
+    }
+    let (expired, kept) = chain.split_at(first_kept.min(chain.len()));
+    (kept.to_vec(), expired.to_vec())
+}
+
+/// Manifest objects up to a version that hold more than others need, the newest first: key, length, and what they shall be.
+fn expiring(inner: &Inner, needed: &Needed, last: u64) -> Result<Vec<(String, u64, Vec<u8>)>> {
+    let mut out = Vec::new();
+    for item in inner.store.list("manifest/")? {
+        let Some(version) = keys::parse_manifest(&item.key).filter(|v| *v <= last) else { continue };
+        let pages = match needed.has_file(keys::IN_MANIFEST | version) {
+            true => head::pages_of(inner.store.as_ref(), version)?,
+            false => Vec::new(),
+        };
+        let rest = [pages.as_slice(), GONE].concat();
+        if item.len != rest.len() as u64
+            || pages.is_empty()
+                && item.len == GONE.len() as u64
+                && !head::is_gone(inner.store.as_ref(), version)
+        {
+            out.push((item.key, item.len, rest));
+        }
+    }
+    // An expired snapshot may need pages of those before it: as long as it can be found it can be read.
+    out.reverse();
+    Ok(out)
+}
+
+/// Page files and log parts that nobody needs, with their lengths.
+fn garbage(
+    inner: &Inner,
+    needed: &Needed,
+    (sources, abandoned): (&[Source], &Abandoned),
+    index: Vec<drystone_store::ListEntry>,
+) -> Result<Vec<(String, u64)>> {
+    let mut out = Vec::new();
+    for item in index {
+        if keys::parse_pages(&item.key).is_some_and(|id| !needed.has_file(id)) {
+            out.push((item.key, item.len));
+        }
+    }
+    let settled: BTreeSet<(u64, u32)> = sources
+        .iter()
+        .filter(|s| s.kind == 0 && s.state != SourceState::Open)
+        .map(|s| (s.writer, s.part))
+        .collect();
+    let known: BTreeSet<(u64, u32)> =
+        sources.iter().filter(|s| s.kind == 0).map(|s| (s.writer, s.part)).collect();
+    let over = |writer, part| {
+        settled.contains(&(writer, part)) || abandoned.has(writer) && !known.contains(&(writer, part))
+    };
+    for item in inner.store.list("log/")? {
+        if let Some((writer, part, _)) = keys::parse_log(&item.key)
+            && over(writer, part)
+            && !needed.has_part(writer, part)
+        {
+            out.push((item.key, item.len));
+        }
+    }
+    Ok(out)
+}
+
+fn remove(store: &dyn Store, key: &str) -> Result<()> {
+    Ok(store.delete(key)?)
+}

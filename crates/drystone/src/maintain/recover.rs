@@ -1,0 +1,246 @@
+//! Recovery after a run that died: decides about what was closed but not committed, and fences what is left.
+//!
+//! Under `async` it also looks behind the last flush: commits whose bytes a power cut took are passed over as a whole, and the
+//! groups that survived are adopted again, each verified. What it decided is flushed before it returns: were the fence lost in
+//! a later power cut, groups of the dead run and of the next would be adopted together.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use drystone_format::entry::Entry;
+use drystone_format::identity::Durability;
+use drystone_plan::tree;
+
+use crate::base::sync::lock;
+use crate::commit::adoption;
+use crate::commit::adoption::{Damaged, Scope, Verdict};
+use crate::commit::transaction;
+use crate::commit::transaction::Incomplete;
+use crate::container::{Container, Inner};
+use crate::history::head;
+use crate::history::loss::{self, Losses};
+use crate::history::snapshot::Snapshot;
+use crate::log::scan::{Group, WriterLog};
+use crate::read::checker::Checker;
+use crate::{Error, ErrorKind, Result};
+
+/// What to do with complete but uncommitted steps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Adopt {
+    /// Commit them.
+    All,
+    /// Drop them.
+    None,
+    /// Commit these, drop the others.
+    Steps(BTreeSet<u64>),
+    /// Drop these, commit the others.
+    AllBut(BTreeSet<u64>),
+}
+
+/// What a recovery did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecoverReport {
+    /// Steps that became visible.
+    pub adopted: Vec<u64>,
+    /// Complete steps that were dropped because the caller said so.
+    pub discarded: Vec<u64>,
+    /// Steps that not all ranks had closed: dropped.
+    pub incomplete: Vec<Incomplete>,
+    /// Steps dropped because their bytes did not survive, and other things a person should know.
+    pub notes: Vec<String>,
+    /// Number of the run that begins now.
+    pub run: u64,
+    /// Snapshot that holds the result.
+    pub version: u64,
+}
+
+struct Choice<'a> {
+    adopt: &'a Adopt,
+    broken: BTreeSet<(u64, u64)>,
+}
+
+impl Verdict for Choice<'_> {
+    fn keep(&self, log: &WriterLog, group: &Group) -> bool {
+        let wanted = match (self.adopt, group.step) {
+            (Adopt::All, _) => true,
+            (Adopt::None, _) => false,
+            (Adopt::Steps(steps), Some(step)) => steps.contains(&step),
+            (Adopt::AllBut(steps), Some(step)) => !steps.contains(&step),
+            (Adopt::Steps(_) | Adopt::AllBut(_), None) => true,
+        };
+        wanted && !self.broken.contains(&(log.header.id, group.number))
+    }
+    fn fence(&self) -> bool {
+        true
+    }
+}
+
+impl Container {
+    /// Settles what a dead run left: commits (`adopt`) its complete uncommitted steps or drops them, drops incomplete ones, and
+    /// fences its writers, so that nothing they still do becomes visible. A new run begins.
+    pub fn recover(&self, adopt: &Adopt) -> Result<RecoverReport> {
+        let inner = &self.inner;
+        inner.require_open()?;
+        inner.require_unpinned()?;
+        loop {
+            let (newest, top) = inner.newest()?;
+            let losses = lock(&inner.losses).clone();
+            let mut seen = losses.steps.clone();
+            seen.extend(newest.steps.iter());
+            let (base, mut notes) = sound_base(inner, newest)?;
+            let (logs, strange) = adoption::gather(inner, &base, Damaged::GiveUp, None)?;
+            notes.extend(strange);
+            let broken = broken_groups(inner, &base, &logs, &mut notes)?;
+            let choice = Choice { adopt, broken };
+            let sources = base.sources(&inner.pages)?;
+            let version = top + 1;
+            let change = adoption::plan(&base, sources, &logs, Scope::All, version, &choice)?;
+            let mut report =
+                RecoverReport { run: adoption::next_fence(&base)?, version, ..RecoverReport::default() };
+            report.adopted = adoption::new_steps(&base, &logs, change.steps.as_ref().unwrap_or(&base.steps));
+            report.discarded = discarded(&base, &logs, &choice);
+            report.discarded.retain(|s| !report.adopted.contains(s));
+            report.incomplete = change.incomplete.clone();
+            notes.extend(change.notes.iter().cloned());
+            let after = change.steps.as_ref().unwrap_or(&base.steps);
+            seen.retain(|step| !after.contains(*step) && !report.discarded.contains(step));
+            if !seen.is_empty() {
+                notes.push(format!(
+                    "{} were committed and are given up: their bytes are not there",
+                    loss::in_words(&seen)
+                ));
+            }
+            report.notes = notes;
+            if let Some(snapshot) = transaction::attempt(inner, &base, version, change)? {
+                inner.adopt_snapshot(Arc::new(snapshot));
+                inner.set_losses(Losses::default());
+                if !losses.found.is_empty() {
+                    inner.hint.renew(inner.store.as_ref(), version, inner.identity.durability);
+                }
+                // A fence that a power cut could take would let the dead run mix with the next.
+                inner
+                    .flush()
+                    .map_err(|e| e.while_doing("the recovery is committed, but could not be flushed"))?;
+                return Ok(report);
+            }
+        }
+    }
+}
+
+fn discarded(base: &Snapshot, logs: &[WriterLog], choice: &Choice<'_>) -> Vec<u64> {
+    let mut out: BTreeSet<u64> = BTreeSet::new();
+    for log in logs.iter().filter(|l| !adoption::is_fenced(l, base)) {
+        for group in log.groups.iter().filter(|g| !choice.keep(log, g)) {
+            out.extend(group.step);
+        }
+    }
+    out.into_iter().collect()
+}
+
+/// The newest snapshot of which everything that was not flushed is sound: pages, and the bytes of every entry.
+fn sound_base(inner: &Arc<Inner>, newest: Arc<Snapshot>) -> Result<(Arc<Snapshot>, Vec<String>)> {
+    let mut notes = Vec::new();
+    if inner.identity.durability == Durability::Durable {
+        return Ok((newest, notes));
+    }
+    let marked = inner.last_marked(&newest).max(head::newest_mark(inner.store.as_ref())?);
+    let mut base = newest;
+    while base.version() > marked {
+        let Some((commit, why)) = unsound(inner, &base, marked)? else { break };
+        let from = base.version();
+        base = Arc::new(before(inner, &base, commit.min(from), marked, &why)?);
+        notes.push(format!(
+            "snapshots {}..{from} are undone, their data did not survive: {why}",
+            base.version() + 1
+        ));
+    }
+    Ok((base, notes))
+}
+
+/// The earliest commit above `marked` whose pages or bytes are damaged, and how.
+fn unsound(inner: &Arc<Inner>, snapshot: &Snapshot, marked: u64) -> Result<Option<(u64, String)>> {
+    let mut checker = Checker::new(inner, snapshot);
+    let mut bad: Option<(u64, String)> = None;
+    let mut failed = None;
+    let mut check = |entry: &Entry| {
+        if entry.commit <= marked || failed.is_some() || bad.as_ref().is_some_and(|(c, _)| *c <= entry.commit)
+        {
+            return;
+        }
+        match checker.entry(entry) {
+            Ok(_) => {}
+            Err(e) if e.kind() == ErrorKind::Corrupt => bad = Some((entry.commit, e.to_string())),
+            Err(e) => failed = Some(e),
+        }
+    };
+    let walked = snapshot.sources(&inner.pages).and_then(|_| match &snapshot.manifest.root {
+        Some(root) => tree::entries(&inner.pages, root, &mut check),
+        None => Ok(()),
+    });
+    match (walked, failed) {
+        (_, Some(error)) => Err(error),
+        (Err(e), None) if e.kind() == ErrorKind::Corrupt => {
+            Ok(Some(bad.unwrap_or_else(|| (snapshot.version(), e.to_string()))))
+        }
+        (Err(e), None) => Err(e),
+        (Ok(()), None) => Ok(bad),
+    }
+}
+
+/// The newest readable snapshot before `commit` in the ancestry of `of`; what was flushed must be readable.
+fn before(inner: &Inner, of: &Snapshot, commit: u64, marked: u64, why: &str) -> Result<Snapshot> {
+    let mut version = of.manifest.parent;
+    loop {
+        if version < marked {
+            return Err(Error::corrupt(format!("data of a flushed snapshot is damaged: {why}")));
+        }
+        if version == 0 {
+            return Ok(Snapshot::empty(inner.identity.uuid));
+        }
+        let found = head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid);
+        let parent = match &found {
+            Ok(manifest) => manifest.parent,
+            Err(_) => head::below(inner.store.as_ref(), version)?,
+        };
+        if version < commit {
+            match found.and_then(|manifest| Snapshot::load(manifest, &inner.pages)) {
+                Ok(snapshot) => return Ok(snapshot),
+                Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        version = parent;
+    }
+}
+
+/// Closed groups whose bytes are not what their checksums say: (writer, group).
+fn broken_groups(
+    inner: &Arc<Inner>,
+    base: &Snapshot,
+    logs: &[WriterLog],
+    notes: &mut Vec<String>,
+) -> Result<BTreeSet<(u64, u64)>> {
+    let mut broken = BTreeSet::new();
+    let mut checker = Checker::new(inner, base);
+    for log in logs {
+        for group in &log.groups {
+            if let Some(why) = group_damage(&mut checker, log, group)? {
+                let what = group.step.map_or_else(|| "values without step".into(), |s| format!("step {s}"));
+                notes.push(format!("{what} of writer {:016x} is given up: {why}", log.header.id));
+                broken.insert((log.header.id, group.number));
+            }
+        }
+    }
+    Ok(broken)
+}
+
+fn group_damage(checker: &mut Checker<'_>, log: &WriterLog, group: &Group) -> Result<Option<String>> {
+    for entry in &group.entries {
+        match checker.entry_in(log.header.id, entry.source, entry) {
+            Ok(_) => {}
+            Err(e) if e.kind() == ErrorKind::Corrupt => return Ok(Some(e.to_string())),
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(None)
+}

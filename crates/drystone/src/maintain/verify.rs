@@ -1,0 +1,260 @@
+//! Verification: every byte a snapshot refers to, against its checksums; and what is damaged, named.
+
+use std::collections::BTreeMap;
+
+use drystone_format::entry::Entry;
+use drystone_format::identity::Durability;
+use drystone_format::keys;
+use drystone_plan::tree;
+use drystone_store::{StoreError, StoreExt};
+
+use crate::base::error::must_exist;
+use crate::base::sync::lock;
+use crate::container::{Container, Inner};
+use crate::history::snapshot::Snapshot;
+use crate::history::{head, loss};
+use crate::read::checker::Checker;
+use crate::read::segment_key;
+use crate::{Error, ErrorKind, Result};
+
+/// Progress is told at least after this many bytes.
+const PROGRESS_BYTES: u64 = 16 << 20;
+
+/// Something that cannot be read as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Which object, as far as known.
+    pub key: String,
+    /// Variable path, if one is affected.
+    pub variable: Option<String>,
+    /// Step, if one is affected.
+    pub step: Option<u64>,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// What a verification saw.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Index entries checked.
+    pub entries: u64,
+    /// Payload bytes read and checked.
+    pub bytes: u64,
+    /// Manifests checked.
+    pub manifests: u64,
+    /// Shards of the published replica checked.
+    pub shards: u64,
+    /// Of these, such as were replaced since the snapshot: it reads the log in their place.
+    pub moved: u64,
+    /// What was found damaged; empty means sound.
+    pub damage: Vec<Damage>,
+}
+
+impl Container {
+    /// The same, and also whether what the published chunks decode to is what the log holds.
+    pub fn verify_values(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<VerifyReport> {
+        let mut report = self.verify(progress)?;
+        let values = self.verify_published(true, progress)?;
+        report
+            .damage
+            .extend(values.damage.into_iter().filter(|d| d.message.contains("is not what the log holds")));
+        Ok(report)
+    }
+
+    /// Checks everything the handle's snapshot refers to, the manifests of the snapshots before it, and the published replica
+    /// ([`Container::verify_published`]).
+    ///
+    /// `progress` gets (entries done, entries in all) now and then and may return `false` to stop (`Cancelled`).
+    pub fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<VerifyReport> {
+        self.inner.require_open()?;
+        let inner = &self.inner;
+        let snapshot = self.snapshot();
+        let mut report = VerifyReport::default();
+        let damage = |key: String, message: String| Damage { key, variable: None, step: None, message };
+        let mut version = snapshot.version();
+        while version > 0 {
+            match head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid) {
+                Ok(manifest) => {
+                    report.manifests += 1;
+                    if let Err(e) = Snapshot::load(manifest.clone(), &inner.pages) {
+                        report.damage.push(damage(keys::manifest(version), e.to_string()));
+                    }
+                    version = manifest.parent.min(version - 1);
+                }
+                // What is older has expired.
+                Err(_) if head::is_gone(inner.store.as_ref(), version) => break,
+                Err(e) => {
+                    if !head::is_void(inner.store.as_ref(), version) {
+                        report.damage.push(damage(keys::manifest(version), e.to_string()));
+                    }
+                    version = head::below(inner.store.as_ref(), version)?;
+                }
+            }
+        }
+        for loss in lock(&inner.losses).clone().found {
+            report.damage.push(damage(loss.key, loss.message));
+        }
+        for (key, began_on) in lost_bases(inner, &snapshot)? {
+            let known = |d: &Damage| d.key == key;
+            if !report.damage.iter().any(known) {
+                let what = format!("{key} is missing, although {began_on} was begun on it");
+                report.damage.push(damage(key, what));
+            }
+        }
+        match check_logs(inner, &snapshot) {
+            Ok(short) => {
+                let new = |d: &Damage| !report.damage.iter().any(|known| known.key == d.key);
+                let short: Vec<Damage> = short.into_iter().filter(new).collect();
+                report.damage.extend(short);
+                report.damage.extend(check_records(inner, &snapshot)?);
+            }
+            Err(e) if e.kind() == ErrorKind::Corrupt => {
+                report.damage.push(damage("the source table".into(), e.to_string()));
+            }
+            Err(e) => return Err(e),
+        }
+        let published = self.verify_published(false, &mut |_, _| progress(0, snapshot.entry_count()))?;
+        report.bytes += published.bytes;
+        (report.shards, report.moved) = (published.shards, published.moved);
+        report.damage.extend(published.damage);
+        let Some(root) = &snapshot.manifest.root else { return Ok(report) };
+        let total = root.entries;
+        let mut failed: Option<Error> = None;
+        let mut told = 0;
+        let mut checker = Checker::new(inner, &snapshot);
+        let mut pages: Vec<Error> = Vec::new();
+        let visit = &mut |entry: &Entry| {
+            if failed.is_some() {
+                return;
+            }
+            report.entries += 1;
+            match checker.entry(entry) {
+                Ok(bytes) => report.bytes += bytes,
+                Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported) => {
+                    report.damage.push(Damage {
+                        key: checker.key(entry),
+                        variable: checker.names.get(&entry.variable).cloned(),
+                        step: entry.step.checked_sub(1),
+                        message: e.to_string(),
+                    });
+                }
+                Err(e) => failed = Some(e),
+            }
+            let due = report.entries.is_multiple_of(64) || report.bytes - told >= PROGRESS_BYTES;
+            if due {
+                told = report.bytes;
+            }
+            if due && !progress(report.entries, total) {
+                failed = Some(Error::new(ErrorKind::Cancelled, "verification was stopped"));
+            }
+        };
+        tree::audit(&inner.pages, root, visit, &mut |e| pages.push(e));
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        for error in pages {
+            if error.kind() != ErrorKind::Corrupt {
+                return Err(error);
+            }
+            report.damage.push(damage("index".into(), error.to_string()));
+        }
+        if !snapshot.schema.declarations.is_empty() {
+            self.verify_replicas(&mut report)?;
+        }
+        progress(report.entries, total);
+        Ok(report)
+    }
+}
+
+impl Container {
+    /// Compares replicas with what was put, where the index can be read.
+    fn verify_replicas(&self, report: &mut VerifyReport) -> Result<()> {
+        let snapshot = self.snapshot();
+        for (path, _) in snapshot.schema.named() {
+            let found = self.reading(path, None).and_then(|reading| {
+                let steps = match reading.variable().steps {
+                    true => reading.steps()?.into_iter().map(Some).collect(),
+                    false => vec![None],
+                };
+                for step in steps {
+                    for message in reading.compare_replicas(step)? {
+                        report.damage.push(Damage {
+                            key: "log".into(),
+                            variable: Some(path.to_owned()),
+                            step,
+                            message,
+                        });
+                    }
+                }
+                Ok(())
+            });
+            match found {
+                Err(e) if e.kind() != ErrorKind::Corrupt => return Err(e),
+                _ => {} // what is damaged in the index was reported
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Log files the snapshot refers to: are their adopted parts still sound?
+pub(crate) fn check_logs(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damage>> {
+    let mut out = Vec::new();
+    for source in snapshot.sources(&inner.pages)?.iter().filter(|s| s.kind == 0 && s.seg_length > 0) {
+        let key = segment_key(source);
+        let bad = match inner.store.len(&key).map_err(must_exist) {
+            Ok(len) if len < source.seg_length => {
+                format!("{key} ends at byte {len}, {} are needed", source.seg_length)
+            }
+            Ok(_) => continue,
+            Err(e) if e.kind() == ErrorKind::Corrupt => e.to_string(),
+            Err(e) => return Err(e),
+        };
+        out.push(Damage { key, variable: None, step: None, message: bad });
+    }
+    Ok(out)
+}
+
+/// Step records whose file is missing or ends before what commits took from it. Reads do not need them, and a power cut may take them; the
+/// boot that wrote them does not lose them. Under `durable` only the file must be there (docs/decisions/007-small-commits.md).
+fn check_records(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damage>> {
+    let durable = inner.identity.durability == Durability::Durable;
+    let boot = loss::boot_of(inner.store.as_ref());
+    if !durable && (boot.is_none() || snapshot.manifest.boot.as_deref() != boot) {
+        return Ok(Vec::new());
+    }
+    let mut out = Vec::new();
+    for source in snapshot.sources(&inner.pages)?.iter().filter(|s| s.kind == 0 && s.seg_length > 0) {
+        let key = keys::idx(source.writer, source.part);
+        let message = match inner.store.len(&key) {
+            Ok(len) if len < source.watermark && !durable => {
+                format!("{key} ends at byte {len}, {} were read from it", source.watermark)
+            }
+            Ok(_) => continue,
+            Err(StoreError::NotFound { .. }) => {
+                format!("{key} is missing: the step records of writer {:016x}", source.writer)
+            }
+            Err(e) => return Err(e.into()),
+        };
+        out.push(Damage { key, variable: None, step: None, message });
+    }
+    Ok(out)
+}
+
+/// Manifests above the snapshot that are not there, and the files that writers began on them.
+fn lost_bases(inner: &Inner, snapshot: &Snapshot) -> Result<BTreeMap<String, String>> {
+    let mut out = BTreeMap::new();
+    for (file, header) in loss::headers(inner.store.as_ref(), &inner.identity.uuid, usize::MAX)? {
+        let key = keys::manifest(header.base);
+        // A manifest that was made later, by a recovery, has settled that.
+        let later = snapshot.manifest.time > header.time;
+        if header.base > snapshot.version()
+            && !later
+            && !out.contains_key(&key)
+            && !inner.store.exists(&key)?
+        {
+            out.insert(key, file);
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,263 @@
+//! Verification of the published replica: every shard that the snapshot records, against the record, and every chunk in it.
+
+use drystone_format::dtype::DType;
+use drystone_format::keys;
+use drystone_format::published::{Array, Shard};
+use drystone_format::schema::Variable;
+use drystone_format::statistics::Chunk;
+use drystone_plan::selection::Selection;
+use drystone_store::StoreExt;
+use drystone_transform::Scratch;
+
+use super::verify::{Damage, VerifyReport};
+use crate::base::array::Target;
+use crate::container::Container;
+use crate::publish::record;
+use crate::published::grid::Grid;
+use crate::published::shards;
+use crate::published::shards::State;
+use crate::published::sidecar;
+use crate::read::Reading;
+use crate::schema::element_type::{MAX_SUBCHUNK, kind_of};
+use crate::{Error, ErrorKind, Result};
+
+/// Buffers of one verification.
+#[derive(Default)]
+struct Buffers {
+    stored: Vec<u8>,
+    decoded: Vec<u8>,
+    expected: Vec<u8>,
+    scratch: Scratch,
+}
+
+impl Container {
+    /// Checks the published replica that the handle's snapshot records: stamp, length and index of every shard against the record,
+    /// and every chunk against its checksum; with `values` also what the chunks decode to against the log. Statistics beside a
+    /// shard are held to the values; that there are none is no damage.
+    ///
+    /// A shard in whose place another sound one stands is counted and is no damage: the snapshot reads the log there. One that is
+    /// missing is damage only in the newest snapshot. `progress` gets (shards done, shards in all) and may return `false` to stop.
+    pub fn verify_published(
+        &self,
+        values: bool,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<VerifyReport> {
+        self.inner.require_open()?;
+        let mut report = VerifyReport::default();
+        let snapshot = self.snapshot();
+        let arrays = match snapshot.published(&self.inner.pages) {
+            Err(e) if e.kind() == ErrorKind::Corrupt => {
+                let key = keys::manifest(snapshot.version());
+                report.damage.push(Damage { key, variable: None, step: None, message: e.to_string() });
+                return Ok(report);
+            }
+            other => other?,
+        };
+        let total = arrays.iter().flat_map(|a| &a.pages).map(|p| u64::from(p.count)).sum();
+        let mut buffers = Buffers::default();
+        for array in arrays.iter() {
+            let its = |(_, v): &(&str, &Variable)| (v.id, v.uid) == (array.variable, array.uid);
+            // What was published of a variable that is gone is nobody's.
+            let Some((path, _)) = snapshot.schema.named().find(its) else { continue };
+            let path = path.to_owned();
+            let reading = match values {
+                true => Some(self.at(array.version)?.leaf_reading(&path, array.member)?),
+                false => None,
+            };
+            let leaf = self.leaf_reading(&path, array.member)?;
+            let records = match record::shards(&self.inner, array) {
+                Err(e) if e.kind() == ErrorKind::Corrupt => {
+                    let key = keys::manifest(snapshot.version());
+                    report.damage.push(Damage {
+                        key,
+                        variable: Some(path),
+                        step: None,
+                        message: e.to_string(),
+                    });
+                    continue;
+                }
+                other => other?,
+            };
+            for shard in records {
+                let key = shards::key(array, shard.number);
+                let mut damage = |message: String| {
+                    report.damage.push(Damage {
+                        key: key.clone(),
+                        variable: Some(path.clone()),
+                        step: None,
+                        message,
+                    });
+                };
+                match self.verify_shard((array, &leaf), &shard, &key, reading.as_ref(), &mut buffers)? {
+                    Found::Sound(bytes) => report.bytes += bytes,
+                    Found::Other => report.moved += 1,
+                    Found::Damaged(what) => damage(what),
+                }
+                report.shards += 1;
+                if !progress(report.shards, total) {
+                    return Err(Error::new(ErrorKind::Cancelled, "verification was stopped"));
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    fn verify_shard(
+        &self,
+        (array, leaf): (&Array, &Reading),
+        shard: &Shard,
+        key: &str,
+        reading: Option<&Reading>,
+        buffers: &mut Buffers,
+    ) -> Result<Found> {
+        let store = self.inner.store.as_ref();
+        let index = match shards::look(store, key, shard, shards::chunks(array))? {
+            State::Same(index) => index,
+            State::Damaged(what) => return Ok(Found::Damaged(what)),
+            State::Moved if store.exists(key)? || self.inner.is_outdated()? => return Ok(Found::Other),
+            State::Moved => return Ok(Found::Damaged(format!("{key} is missing; publish again"))),
+        };
+        let item = u64::from(leaf.item());
+        let grid = Grid::new(&array.shape, &array.chunk, &array.shard);
+        let beside = match &grid {
+            Some(grid) => sidecar::of_record(store, array, grid, shard)?,
+            None => None,
+        };
+        let cells =
+            array.chunk.iter().try_fold(item, |n, c| n.checked_mul(*c)).filter(|n| *n <= 16 * MAX_SUBCHUNK);
+        let Some(len) = cells else {
+            return Ok(Found::Damaged(format!("{key}: a chunk claims {cells:?} bytes")));
+        };
+        let mut bytes = (index.len() * 16 + 4) as u64;
+        for (number, place) in index.iter().enumerate() {
+            buffers.decoded.resize(len as usize, 0);
+            match place {
+                None if reading.is_none() && beside.is_none() => continue,
+                None => {
+                    let fill = leaf.fill_bytes();
+                    buffers
+                        .decoded
+                        .chunks_mut(item.max(1) as usize)
+                        .for_each(|cell| cell.copy_from_slice(&fill));
+                }
+                Some((at, length)) => {
+                    bytes += length;
+                    buffers.stored.resize(*length as usize, 0);
+                    let read = store
+                        .read(key, *at, &mut buffers.stored)
+                        .map_err(Error::from)
+                        .map_err(|e| e.to_string());
+                    let checked = read.and_then(|()| {
+                        shards::decode(
+                            &buffers.stored,
+                            array.zstd,
+                            &mut buffers.decoded,
+                            &mut buffers.scratch,
+                        )
+                        .map_err(|what| format!("{key} is damaged at byte {at}: {what}"))
+                    });
+                    if let Err(what) = checked {
+                        return Ok(if shards::is_same(store, key, shard)? {
+                            Found::Damaged(what)
+                        } else {
+                            Found::Other
+                        });
+                    }
+                }
+            }
+            let told = beside.as_ref().and_then(|beside| beside.chunks.get(number));
+            if let (Some(told), Some(grid)) = (told, &grid)
+                && !is_told((grid, shard.number, number as u64), leaf, told, &buffers.decoded)?
+            {
+                let wrong = format!(
+                    "the statistics of {key} are not those of chunk {number}; remove them and publish"
+                );
+                return Ok(if shards::is_same(store, key, shard)? {
+                    Found::Damaged(wrong)
+                } else {
+                    Found::Other
+                });
+            }
+            if let Some(reading) = reading
+                && !same_values(array, item, (shard.number, number as u64), reading, buffers)?
+            {
+                let differs = format!("{key}: chunk {number} is not what the log holds");
+                return Ok(if shards::is_same(store, key, shard)? {
+                    Found::Damaged(differs)
+                } else {
+                    Found::Other
+                });
+            }
+        }
+        Ok(if shards::is_same(store, key, shard)? { Found::Sound(bytes) } else { Found::Other })
+    }
+}
+
+enum Found {
+    /// Bytes read.
+    Sound(u64),
+    Other,
+    Damaged(String),
+}
+
+/// Whether the statistics of a chunk are those of its values.
+fn is_told(
+    (grid, shard, chunk): (&Grid, u64, u64),
+    leaf: &Reading,
+    told: &Chunk,
+    decoded: &[u8],
+) -> Result<bool> {
+    let counts = grid.chunk_of(shard, chunk).counts();
+    let leaves = leaf.variable().dtype.leaves();
+    let Some(found) = leaf.leaf_number().and_then(|number| leaves.get(number as usize)) else {
+        return Ok(true);
+    };
+    if counts.contains(&0) {
+        return Ok(*told == Chunk::default());
+    }
+    let inside = sidecar::within(decoded, &grid.chunk, &counts, leaf.item().into())?;
+    let scalar = match &found.dtype {
+        DType::Bytes(_) => 1,
+        DType::Unicode(_) => 4,
+        other => other.item_size().into(),
+    };
+    let mut real = sidecar::count(kind_of(&found.dtype), scalar, &leaf.fill_bytes(), &inside);
+    real.fills = real.fills.filter(|_| told.fills.is_some());
+    Ok(real == *told)
+}
+
+/// Whether the chunk in `decoded` holds what the log does.
+fn same_values(
+    array: &Array,
+    item: u64,
+    (shard, chunk): (u64, u64),
+    reading: &Reading,
+    buffers: &mut Buffers,
+) -> Result<bool> {
+    let Some(grid) = Grid::new(&array.shape, &array.chunk, &array.shard) else { return Ok(false) };
+    let part = grid.chunk_of(shard, chunk);
+    if part.is_empty() {
+        return Ok(true);
+    }
+    let counts = part.counts();
+    buffers.expected.clear();
+    buffers.expected.resize((part.cells() * item) as usize, 0);
+    let target = Target::dense(&mut buffers.expected, &counts, item as usize)?;
+    reading.read(&Selection::boxed(&part.lo, &counts), &target)?;
+    drop(target);
+    // Row by row: the chunk is as wide as a whole one.
+    let row = (counts.last().copied().unwrap_or(1) * item) as usize;
+    let wide = (grid.chunk.last().copied().unwrap_or(1) * item) as usize;
+    Ok(buffers.expected.chunks(row.max(1)).enumerate().all(|(number, expected)| {
+        let mut rest = number as u64;
+        let mut from = 0u64;
+        let mut apart = 1u64;
+        for d in (0..counts.len().saturating_sub(1)).rev() {
+            from += (rest % counts[d]) * apart;
+            rest /= counts[d];
+            apart *= grid.chunk[d];
+        }
+        let from = from as usize * wide;
+        buffers.decoded.get(from..from + row) == Some(expected)
+    }))
+}

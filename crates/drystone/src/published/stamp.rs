@@ -1,0 +1,54 @@
+//! The stamp of a published object: what it was made of (docs/format/zarr.md).
+
+use drystone_store::{Store, StoreError};
+
+use crate::Result;
+use crate::base::checksum::crc32;
+
+/// Bytes in front of the first chunk.
+pub(crate) const STAMP: usize = 40;
+const MAGIC: &[u8; 8] = b"DRYSHARD";
+
+/// What a shard was made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// Over everything that decides its content.
+    pub(crate) fingerprint: u128,
+    /// The commit it was published from.
+    pub(crate) version: u64,
+}
+
+impl Stamp {
+    pub(crate) fn encode(&self) -> [u8; STAMP] {
+        let mut out = [0; STAMP];
+        out[..8].copy_from_slice(MAGIC);
+        out[8..24].copy_from_slice(&self.fingerprint.to_le_bytes());
+        out[24..32].copy_from_slice(&self.version.to_le_bytes());
+        let check = crc32(&out[..STAMP - 4]);
+        out[STAMP - 4..].copy_from_slice(&check.to_le_bytes());
+        out
+    }
+
+    /// `None` for anything that is not a stamp.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (body, check) = bytes.get(..STAMP)?.split_last_chunk::<4>()?;
+        let rest = body.strip_prefix(MAGIC)?;
+        let (fingerprint, rest) = rest.split_first_chunk::<16>()?;
+        let (version, reserved) = rest.split_first_chunk::<8>()?;
+        let sound = reserved == [0; 4] && u32::from_le_bytes(*check) == crc32(body);
+        sound.then(|| Stamp {
+            fingerprint: u128::from_le_bytes(*fingerprint),
+            version: u64::from_le_bytes(*version),
+        })
+    }
+}
+
+/// The stamp of an object, if it has one there.
+pub(crate) fn stamp_of(store: &dyn Store, key: &str, at: u64) -> Result<Option<Stamp>> {
+    let mut bytes = [0; STAMP];
+    match store.read(key, at, &mut bytes) {
+        Ok(()) => Ok(Stamp::decode(&bytes)),
+        Err(StoreError::ShortRead { .. } | StoreError::NotFound { .. }) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}

@@ -1,0 +1,259 @@
+//! Trailers of stored pieces: the checks that verify partial reads, and the metadata that plans those of encoded pieces.
+//!
+//! They are kept in the container's cache, so a trailer that was read for a plan is at hand when the plan is carried out.
+
+use std::borrow::Borrow;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use drystone_format::entry::Piece;
+use drystone_format::piece::Trailer;
+use drystone_plan::coalesce::{Fetch, coalesce};
+use drystone_plan::read_plan::Work;
+use drystone_store::StoreExt;
+
+use super::{Sources, groups};
+use crate::base::error::must_exist;
+use crate::read::{Prepared, Reading};
+use crate::{Error, Result};
+
+pub(in crate::read) const DAMAGED: &str = "the checksums of a subchunk fail their checksum";
+/// Memory for a request of at most this is taken without asking for the length of the object.
+const UNCHECKED: usize = 5 << 20;
+/// Trailers loaded for one plan; pieces beyond are read whole.
+const FOR_A_PLAN: usize = 8 << 20;
+
+/// Trailers of pieces, and what loading them costs where none is in the cache.
+#[derive(Default)]
+pub(in crate::read) struct Known {
+    by_place: HashMap<(u32, u64), Arc<Trailer>>,
+    pub(in crate::read) requests: u64,
+    pub(in crate::read) bytes: u64,
+}
+
+impl Known {
+    pub(in crate::read) fn get(&self, source: u32, piece: &Piece) -> Option<&Arc<Trailer>> {
+        self.by_place.get(&(source, piece.position))
+    }
+}
+
+/// The trailer that `bytes` end with, verified; they may begin with padding of the payload.
+pub(in crate::read) fn decode(piece: &Piece, bytes: &[u8]) -> Option<Trailer> {
+    let from = bytes.len().checked_sub(usize::try_from(piece.trailer).ok()?)?;
+    Trailer::decode(piece, &bytes[from..]).ok()
+}
+
+/// What a trailer costs in memory.
+fn cost(trailer: &Trailer) -> usize {
+    trailer.checks.len() * 4 + trailer.meta.len() + trailer.histogram.len() + size_of::<Trailer>()
+}
+
+/// The trailers of the pieces that a plan does not know.
+pub(in crate::read) fn for_plan(
+    reading: &Reading,
+    sources: &Sources<'_>,
+    pieces: &[(u32, Piece)],
+    gap: u64,
+    max: u64,
+) -> Result<Known> {
+    let mut known = Known::default();
+    let mut seen = HashSet::new();
+    let mut wanted = Vec::new();
+    let mut bytes = 0;
+    for (source, piece) in pieces.iter().filter(|(s, p)| seen.insert((*s, p.position))) {
+        bytes += piece.trailer as usize;
+        if bytes > FOR_A_PLAN {
+            break;
+        }
+        wanted.push((*source, piece.trailer_position()..piece.end(), *piece));
+    }
+    let mut buffer = Vec::new();
+    for fetch in coalesce(wanted, gap, max) {
+        let mut have = false;
+        known.requests += 1;
+        known.bytes += fetch.len();
+        for (range, piece) in &fetch.items {
+            let place = (fetch.source, &fetch.range);
+            let trailer = load(reading, sources, place, (range, piece, 0), &mut have, &mut buffer)?;
+            known.by_place.insert((fetch.source, piece.position), trailer);
+        }
+    }
+    Ok(known)
+}
+
+/// The trailers that a plan's partial reads need: those in the cache, by number, and the requests that bring the others.
+pub(in crate::read) struct Needed<'p> {
+    found: Vec<Arc<Trailer>>,
+    /// The first work that each serves.
+    works: Vec<Option<&'p Work>>,
+    /// Numbers of requests, ascending.
+    missing: Vec<usize>,
+}
+
+impl<'p> Needed<'p> {
+    pub(in crate::read) fn of_plan(
+        reading: &Reading,
+        prepared: &'p Prepared,
+        sources: &Sources<'_>,
+    ) -> Result<Needed<'p>> {
+        let plan = &prepared.plan;
+        let count = plan.works.iter().filter_map(|work| work.trailer).max().map_or(0, |last| last + 1);
+        let mut works: Vec<Option<&Work>> = vec![None; count];
+        for work in &plan.works {
+            if let Some(place) = work.trailer.and_then(|number| works.get_mut(number)) {
+                place.get_or_insert(work);
+            }
+        }
+        let mut needed = Needed { found: vec![Arc::default(); count], works, missing: Vec::new() };
+        for (request, fetch) in plan.trailers.iter().enumerate() {
+            let from = sources.get(fetch.source)?;
+            let mut all = true;
+            for (_, number) in &fetch.items {
+                let Some((found, work)) = needed.place(*number) else { continue };
+                match reading.inner.trailers.find(&(from.writer, from.part, work.piece.position)) {
+                    Some(trailer) => *found = trailer,
+                    None => all = false,
+                }
+            }
+            if !all {
+                needed.missing.push(request);
+            }
+        }
+        Ok(needed)
+    }
+
+    /// Whether a request of the plan for trailers, by its number, is still to be carried out.
+    pub(in crate::read) fn is_missing(&self, request: usize) -> bool {
+        self.missing.binary_search(&request).is_ok()
+    }
+
+    fn place(&mut self, number: usize) -> Option<(&mut Arc<Trailer>, &'p Work)> {
+        Some((self.found.get_mut(number)?, (*self.works.get(number)?)?))
+    }
+
+    /// Carries out the requests; all trailers, by number.
+    pub(in crate::read) fn load(
+        mut self,
+        reading: &Reading,
+        prepared: &Prepared,
+        sources: &Sources<'_>,
+    ) -> Result<Vec<Arc<Trailer>>> {
+        let missing: Vec<&Fetch<usize>> =
+            self.missing.iter().filter_map(|&request| prepared.plan.trailers.get(request)).collect();
+        let mut buffer = Vec::new();
+        for group in groups(&missing) {
+            reading.read_group(sources, group, &mut buffer)?;
+            let mut bytes = &buffer[..];
+            for fetch in group {
+                let from = sources.get(fetch.source)?;
+                let (brought, behind) = bytes.split_at(fetch.len() as usize);
+                bytes = behind;
+                for (range, number) in &fetch.items {
+                    let Some((found, work)) = self.place(*number) else { continue };
+                    let piece = &work.piece;
+                    let within =
+                        (range.start - fetch.range.start) as usize..(range.end - fetch.range.start) as usize;
+                    let trailer = decode(piece, &brought[within]).ok_or_else(|| {
+                        let step = prepared.slots[work.slot].candidates[work.entry].entry.step;
+                        reading.damaged(sources, fetch.source, step, range.start, DAMAGED)
+                    })?;
+                    let (key, cost) = ((from.writer, from.part, piece.position), cost(&trailer));
+                    *found = reading.inner.trailers.put(key, trailer, cost);
+                }
+            }
+        }
+        Ok(self.found)
+    }
+}
+
+/// One trailer of an entry of `step`, from the cache or from a request that is carried out when the first trailer in it is not
+/// cached.
+fn load(
+    reading: &Reading,
+    sources: &Sources<'_>,
+    (source, request): (u32, &Range<u64>),
+    (range, piece, step): (&Range<u64>, &Piece, u64),
+    have: &mut bool,
+    buffer: &mut Vec<u8>,
+) -> Result<Arc<Trailer>> {
+    let from = sources.get(source)?;
+    reading.inner.trailers.get(&(from.writer, from.part, piece.position), || {
+        if !*have {
+            reading.read_range(sources, source, request, buffer)?;
+            *have = true;
+        }
+        let at = (range.start - request.start) as usize;
+        let trailer = decode(piece, &buffer[at..at + (range.end - range.start) as usize])
+            .ok_or_else(|| reading.damaged(sources, source, step, range.start, DAMAGED))?;
+        let cost = cost(&trailer);
+        Ok((trailer, cost))
+    })
+}
+
+impl Reading {
+    /// Reads bytes of a source into `out`.
+    pub(in crate::read) fn read_range(
+        &self,
+        sources: &Sources<'_>,
+        source: u32,
+        range: &Range<u64>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let key = sources.key(source)?;
+        let store = &self.inner.store;
+        let len = (range.end - range.start) as usize;
+        // An index may say anything; memory is spent on bytes that are there.
+        let there = if len > out.capacity().max(UNCHECKED) {
+            store.expect_range(&key, range.start, len)
+        } else {
+            Ok(())
+        };
+        out.resize(if there.is_ok() { len } else { 0 }, 0);
+        // Only bytes of a log never change.
+        let shard = sources.shard(source).is_some();
+        let read = |out: &mut [u8]| match shard {
+            true => store.read(&key, range.start, out),
+            false => store.read_parts(&key, range.start, &mut [out]),
+        };
+        there
+            .and_then(|()| read(out))
+            .map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.path)))
+    }
+
+    /// Carries out the requests of one of the [`groups`]: what they bring stands one behind the other in `out`.
+    pub(in crate::read) fn read_group<T, F: Borrow<Fetch<T>>>(
+        &self,
+        sources: &Sources<'_>,
+        group: &[F],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let Some(first) = group.first().map(F::borrow) else {
+            out.clear();
+            return Ok(());
+        };
+        if group.len() == 1 {
+            return self.read_range(sources, first.source, &first.range, out);
+        }
+        let key = sources.key(first.source)?;
+        let range = |fetch: &F| (fetch.borrow().range.start, fetch.borrow().len() as usize);
+        let ranges: Vec<(u64, usize)> = group.iter().map(range).collect();
+        out.resize(ranges.iter().map(|(_, len)| len).sum(), 0);
+        let read = self.inner.store.read_ranges(&key, &ranges, out);
+        read.map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.path)))
+    }
+
+    /// The error for a damaged place of a source; `step` is an entry's, 0 where unknown.
+    pub(in crate::read) fn damaged(
+        &self,
+        sources: &Sources<'_>,
+        source: u32,
+        step: u64,
+        at: u64,
+        what: &str,
+    ) -> Error {
+        let key = sources.key(source).unwrap_or_else(|_| "an unknown source".into());
+        let step = if step > 0 { format!(" at step {}", step - 1) } else { String::new() };
+        Error::corrupt(format!("{key} is damaged at byte {at}: {what} (variable \"{}\"{step})", self.path))
+    }
+}

@@ -1,0 +1,25 @@
+//! Texts in the dataset language that are kept in a schema.
+
+use drystone_dataset::Program;
+use drystone_format::schema::Declaration;
+
+use crate::{Error, Result};
+
+/// A text that was declared. It was sound then; a newer program may have written what this one does not know.
+pub(crate) fn parsed(declaration: &Declaration) -> Result<Program> {
+    drystone_dataset::check(&declaration.text).map_err(|diagnostics| {
+        Error::unsupported(format!(
+            "a declared text cannot be read by this program:\n{}",
+            diagnostics.render("text", &declaration.text, false).trim_end()
+        ))
+    })
+}
+
+/// Messages and advice of diagnostics without places, which are in a text that the caller does not see.
+pub(crate) fn said(diagnostics: &drystone_dataset::Diagnostics) -> String {
+    let one = |d: &drystone_dataset::Diagnostic| match &d.help {
+        Some(help) => format!("{} ({help})", d.message),
+        None => d.message.clone(),
+    };
+    diagnostics.iter().map(one).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,56 @@
+//! Element types as codecs and statistics see them.
+
+use drystone_format::dtype::{DType, Leaf, Scalar};
+use drystone_transform::Logical;
+use drystone_transform::stats::ScalarKind;
+
+use crate::{Error, Result};
+
+/// No subchunk is larger than this when decoded.
+pub(crate) const MAX_SUBCHUNK: u64 = 16 << 20;
+
+/// The statistics kind of a leaf.
+pub(crate) fn kind_of(dtype: &DType) -> ScalarKind {
+    let DType::Scalar(scalar) = dtype else { return ScalarKind::Other };
+    match scalar {
+        Scalar::Bool => ScalarKind::Bool,
+        Scalar::I8 => ScalarKind::I8,
+        Scalar::I16 => ScalarKind::I16,
+        Scalar::I32 => ScalarKind::I32,
+        Scalar::I64 => ScalarKind::I64,
+        Scalar::U8 => ScalarKind::U8,
+        Scalar::U16 => ScalarKind::U16,
+        Scalar::U32 => ScalarKind::U32,
+        Scalar::U64 => ScalarKind::U64,
+        Scalar::F16 => ScalarKind::F16,
+        Scalar::BF16 => ScalarKind::BF16,
+        Scalar::F32 => ScalarKind::F32,
+        Scalar::F64 => ScalarKind::F64,
+        Scalar::C64 | Scalar::C128 => ScalarKind::Other,
+    }
+}
+
+/// What a codec is told of a subchunk of a leaf.
+pub(crate) fn logical(leaf: &Leaf, shape: &[u64]) -> Logical {
+    let (scalar, kind) = match &leaf.dtype {
+        DType::Scalar(Scalar::C64) => (4, ScalarKind::F32),
+        DType::Scalar(Scalar::C128) => (8, ScalarKind::F64),
+        DType::Scalar(s) => (s.size() as usize, kind_of(&leaf.dtype)),
+        DType::Unicode(_) => (4, ScalarKind::Other),
+        DType::Bytes(_) => (1, ScalarKind::Other),
+        _ => (8, ScalarKind::Other),
+    };
+    Logical { item: leaf.size as usize, scalar, kind, shape: shape.to_vec() }
+}
+
+/// What a codec is told of a subchunk of this shape, of a variable of this type.
+///
+/// `Unsupported` for records and strings of any length: their cells are stored member by member, or as references.
+pub fn logical_of(dtype: &DType, shape: &[u64]) -> Result<Logical> {
+    match &dtype.leaves()[..] {
+        [leaf] if leaf.path.is_empty() && leaf.dtype != DType::String => Ok(logical(leaf, shape)),
+        _ => Err(Error::unsupported(format!(
+            "a subchunk of {dtype} by itself; numbers and fixed-size text have them"
+        ))),
+    }
+}

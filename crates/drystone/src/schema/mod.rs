@@ -1,0 +1,7 @@
+//! Variables as the schema describes them: element types, members, declared texts, near misses of names.
+
+pub(crate) mod column;
+pub(crate) mod declared;
+pub(crate) mod element_type;
+pub mod member;
+pub(crate) mod near_miss;

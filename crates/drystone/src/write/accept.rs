@@ -1,0 +1,163 @@
+//! What a writer accepts: ranks that mix with nobody, members, boxes and transforms that fit the variable.
+
+use crate::schema::element_type::logical;
+use drystone_format::dtype::DType;
+use drystone_format::log::Rank;
+use drystone_format::schema::Variable;
+use drystone_transform::Transform;
+
+use crate::commit::adoption;
+use crate::commit::adoption::{Books, Damaged};
+use crate::container::Config;
+use crate::container::Inner;
+use crate::schema::member::{Column, member, no_member};
+use crate::{Error, Result};
+
+/// Refuses a ranked writer where earlier writers left what it would mix with.
+pub(super) fn refuse_unfenced(inner: &Inner, base: &crate::Snapshot, rank: Rank) -> Result<()> {
+    let (logs, _) = adoption::gather(inner, base, Damaged::GiveUp, None)?;
+    let books = Books::new(base, base.sources(&inner.pages)?);
+    for log in logs.iter().filter(|l| !adoption::is_fenced(l, base)) {
+        let Some(theirs) = log.header.rank else { continue };
+        if !adoption::has_pending(log, &books) {
+            continue;
+        }
+        let remedy = "call recover(adopt=True) to keep its complete steps, or recover(discard=True) to drop them, then open the \
+                      writers again";
+        if theirs.nranks != rank.nranks {
+            return Err(Error::conflict(format!(
+                "a run of {} ranks left uncommitted steps (rank {}, {}), this is one of {}; {remedy}",
+                theirs.nranks, theirs.rank, log.header.origin, rank.nranks
+            )));
+        }
+        if theirs.rank == rank.rank && !log.is_closed() {
+            return Err(Error::conflict(format!(
+                "another writer of rank {} ({}) left uncommitted steps and did not close; {remedy}",
+                rank.rank, log.header.origin
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// `Conflict` if ranked writers left anything that no recovery has settled; else the number of the last fence.
+pub(crate) fn require_settled(container: &crate::Container) -> Result<u64> {
+    let inner = &container.inner;
+    inner.require_writable()?;
+    let (base, _) = inner.newest()?;
+    let (logs, _) = adoption::gather(inner, &base, Damaged::GiveUp, None)?;
+    let books = Books::new(&base, base.sources(&inner.pages)?);
+    let left = |log: &&crate::log::scan::WriterLog| {
+        !adoption::is_fenced(log, &base) && adoption::has_pending(log, &books)
+    };
+    if let Some((log, theirs)) = logs.iter().filter(left).find_map(|log| Some((log, log.header.rank?))) {
+        return Err(Error::conflict(format!(
+            "a run of {} ranks left uncommitted steps (rank {}, {}); call recover(adopt=True) to keep its complete steps, or \
+             recover(discard=True) to drop them, then open the writers again",
+            theirs.nranks, theirs.rank, log.header.origin
+        )));
+    }
+    let fence = base.manifest.fence;
+    inner.adopt_snapshot(base);
+    Ok(fence)
+}
+
+/// The leaf members to write, or parts of them, with offsets in an element of what is given.
+pub(crate) fn members(
+    path: &str,
+    variable: &Variable,
+    field: Option<&str>,
+    dtype: &DType,
+    item: usize,
+) -> Result<Vec<Column>> {
+    let Some(field) = field else {
+        if *dtype != variable.dtype {
+            return Err(Error::invalid(format!(
+                "\"{path}\" has dtype {}, the array has {dtype}; convert it first (numpy: .astype)",
+                variable.dtype
+            )));
+        }
+        if item as u64 != u64::from(dtype.item_size()) {
+            return Err(Error::invalid(format!(
+                "the array has elements of {item} bytes, {dtype} has {}",
+                dtype.item_size()
+            )));
+        }
+        return Ok(Column::all(dtype));
+    };
+    let found = member(&variable.dtype, field).ok_or_else(|| no_member(&variable.dtype, path, field))?;
+    if *dtype != found.dtype {
+        return Err(Error::invalid(format!(
+            "member \"{field}\" of \"{path}\" has dtype {}, the array has {dtype}; convert it first",
+            found.dtype
+        )));
+    }
+    if item != found.size as usize {
+        return Err(Error::invalid(format!(
+            "member \"{field}\" of \"{path}\" has {} bytes per element (shape {:?}), the array {item}",
+            found.size, found.shape
+        )));
+    }
+    Ok(found.columns)
+}
+
+pub(crate) fn check_box(
+    path: &str,
+    variable: &Variable,
+    shape: &[u64],
+    offset: Option<&[u64]>,
+) -> Result<Vec<u64>> {
+    let bad = |why: String| Error::invalid(format!("put to \"{path}\": {why}"));
+    if variable.local {
+        if offset.is_some_and(|o| o.iter().any(|n| *n != 0)) {
+            return Err(bad("a local variable's blocks have no offset".into()));
+        }
+        if shape.len() > drystone_format::MAX_NDIM {
+            return Err(bad(format!(
+                "{} dimensions; at most {} are supported",
+                shape.len(),
+                drystone_format::MAX_NDIM
+            )));
+        }
+        return Ok(vec![0; shape.len()]);
+    }
+    let ndim = variable.shape.len();
+    if shape.len() != ndim {
+        return Err(bad(format!(
+            "the block has {} dimensions {shape:?}, the variable {ndim} {:?} (the step axis aside)",
+            shape.len(),
+            variable.shape
+        )));
+    }
+    let offset = offset.map_or_else(|| vec![0; ndim], <[u64]>::to_vec);
+    if offset.len() != ndim {
+        return Err(bad(format!("the offset has {} entries for {ndim} dimensions", offset.len())));
+    }
+    for d in 0..ndim {
+        let end = offset[d].checked_add(shape[d]).filter(|e| i64::try_from(*e).is_ok());
+        let inside = end.is_some_and(|e| variable.growable[d] || e <= variable.shape[d]);
+        if !inside {
+            return Err(bad(format!(
+                "the block at offset {offset:?} with shape {shape:?} leaves the variable's shape {:?} in dimension {d}",
+                variable.shape
+            )));
+        }
+    }
+    Ok(offset)
+}
+
+/// How blocks of a variable are encoded: as configured, else as declared.
+pub(super) fn transform_of(path: &str, variable: &Variable, config: Option<&Config>) -> Result<Transform> {
+    let Some((config, transform)) = config.and_then(|c| Some((c, c.transform(path)?))) else {
+        return Transform::parse(&variable.transform).map_err(|e| {
+            Error::unsupported(format!("\"{path}\" has a transform this program cannot apply: {e}"))
+        });
+    };
+    for leaf in variable.dtype.leaves() {
+        transform.check_takes(&logical(&leaf, &[0])).map_err(|e| {
+            let file = config.path().display();
+            Error::invalid(format!("the transform that {file} gives \"{path}\": {e}"))
+        })?;
+    }
+    Ok(transform.clone())
+}

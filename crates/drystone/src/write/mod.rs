@@ -1,0 +1,458 @@
+//! A writer: lays down blocks in its own log, step by step, and needs nobody else to do it.
+//!
+//! Invariants
+//! - one log belongs to one writer in one process: a forked child cannot use its parent's;
+//! - after a failed store operation the writer takes nothing more: what its log holds is no longer known.
+
+pub(crate) mod accept;
+pub(crate) mod block;
+mod choose;
+mod cuts;
+mod encode;
+mod part;
+mod promise;
+mod putting;
+
+use crate::layout::BlockLayout;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+
+use drystone_format::frame::Kind;
+use drystone_format::identity::Durability;
+use drystone_format::keys;
+use drystone_format::log::{GroupEntries, GroupHead, Rank};
+use drystone_format::schema::{Schema, Variable};
+use drystone_transform::Choice;
+
+use crate::base::random;
+use crate::base::sync::lock;
+use crate::container::targets::process_cell;
+use crate::container::{Container, Inner};
+use crate::layout::Layouts;
+use crate::log::scan::PartFrom;
+use crate::schema::near_miss::no_such;
+use crate::{Error, Result};
+use choose::Choices;
+
+use accept::refuse_unfenced;
+use cuts::Cuts;
+use part::{Part, header};
+pub(crate) use promise::Promise;
+pub use putting::BlockSink;
+
+impl Container {
+    /// A writer (docs of [`Writer`]).
+    pub fn writer(&self, options: WriterOptions) -> Result<Writer> {
+        Writer::open(self.inner.clone(), options)
+    }
+}
+
+/// How to open a writer.
+#[derive(Debug, Clone, Default)]
+pub struct WriterOptions {
+    /// Rank and number of ranks, for programs in which every rank closes every step.
+    pub rank: Option<(u32, u32)>,
+    /// The run this writer belongs to (ranked writers); the number of the last fence if not given.
+    pub run: Option<u64>,
+    /// A new log part begins when the segment passes this many bytes.
+    pub segment_limit: Option<u64>,
+    /// How blocks are laid down; a configuration overrides it.
+    pub layout: BlockLayout,
+}
+
+const SEGMENT_LIMIT: u64 = 4 << 30;
+/// Without append a part is held in memory until it is put.
+const WHOLE_PART_LIMIT: u64 = 24 << 20;
+
+struct OpenStep {
+    step: u64,
+    /// Id and uid of what was put.
+    variables: BTreeMap<u32, u64>,
+    replace: bool,
+    group: Option<u64>,
+    frames: u64,
+    written: u64,
+    entries: GroupEntries,
+}
+
+struct State {
+    part: Part,
+    done: Vec<PartFrom>,
+    unsynced: BTreeSet<String>,
+    open: Option<OpenStep>,
+    loose: GroupEntries,
+    loose_variables: BTreeMap<u32, u64>,
+    groups: u64,
+    puts: u64,
+    last_step: Option<u64>,
+    /// The part, and its watermark, after this writer's last commit.
+    settled: Option<(u32, u64)>,
+    generation: u64,
+    failed: Option<Error>,
+    closed: bool,
+}
+
+struct Shared {
+    inner: Arc<Inner>,
+    id: u64,
+    promise: Promise,
+    rank: Option<Rank>,
+    run: u64,
+    fence: u64,
+    limit: u64,
+    pid: u32,
+    /// How what is put is to be stored.
+    layouts: Mutex<Layouts>,
+    choices: Choices,
+    layout: BlockLayout,
+    cuts: Cuts,
+    /// The storage target of the first part, once a put has said where in the grid of processes this writer stands.
+    target: OnceLock<u64>,
+    state: Mutex<State>,
+    /// Variables that puts named, in the schema in which they were found.
+    named: Mutex<Named>,
+}
+
+#[derive(Default)]
+struct Named {
+    schema: Weak<Schema>,
+    variables: HashMap<String, Arc<Variable>>,
+}
+
+/// Writes blocks. Clones share the log; calls from several threads are taken one after the other (encoding runs in parallel).
+#[derive(Clone)]
+pub struct Writer {
+    shared: Arc<Shared>,
+}
+
+impl Writer {
+    pub(crate) fn open(inner: Arc<Inner>, options: WriterOptions) -> Result<Self> {
+        let alone = matches!(options.rank, Some((_, 1)));
+        Self::open_as(inner, options, if alone { Promise::Manifest } else { Promise::Record })
+    }
+
+    /// The same where the caller knows who commits the steps, and when.
+    pub(crate) fn open_as(inner: Arc<Inner>, options: WriterOptions, promise: Promise) -> Result<Self> {
+        inner.require_writable()?;
+        let rank = match options.rank {
+            None if options.run.is_some() => {
+                return Err(Error::invalid(
+                    "run= is for writers with rank= and nranks=; writers without ranks belong to no run",
+                ));
+            }
+            None => None,
+            Some((rank, nranks)) if rank < nranks && nranks <= 1 << 24 => Some(Rank { rank, nranks }),
+            Some((rank, nranks)) => {
+                return Err(Error::invalid(format!(
+                    "rank {rank} of {nranks}: ranks are 0..nranks-1, nranks at least 1"
+                )));
+            }
+        };
+        let (base, _) = inner.newest()?;
+        if let Some(rank) = rank {
+            refuse_unfenced(&inner, &base, rank)?;
+        }
+        let fence = base.manifest.fence;
+        inner.adopt_snapshot(base);
+        let id = random::id64();
+        let run = options.run.unwrap_or(fence);
+        let limit = options.segment_limit.unwrap_or(SEGMENT_LIMIT).max(1 << 16);
+        let limit = if inner.store.features().append { limit } else { limit.min(WHOLE_PART_LIMIT) };
+        let header = header(&inner, id, 0, run, rank, fence);
+        let state = State {
+            part: Part::new(&inner, &header, limit),
+            done: Vec::new(),
+            unsynced: BTreeSet::new(),
+            open: None,
+            loose: GroupEntries::default(),
+            loose_variables: BTreeMap::new(),
+            groups: 0,
+            puts: 0,
+            last_step: None,
+            settled: None,
+            generation: 0,
+            failed: None,
+            closed: false,
+        };
+        let pid = drystone_store::process_id();
+        let (layouts, state) = (Mutex::default(), Mutex::new(state));
+        let (choices, cuts, layout) = (Choices::default(), Cuts::default(), options.layout);
+        let shared = Shared {
+            inner,
+            id,
+            promise,
+            rank,
+            run,
+            fence,
+            limit,
+            pid,
+            layouts,
+            choices,
+            layout,
+            cuts,
+            target: OnceLock::new(),
+            state,
+            named: Mutex::default(),
+        };
+        Ok(Writer { shared: Arc::new(shared) })
+    }
+
+    /// Its id, as in the names of its log.
+    pub fn id(&self) -> u64 {
+        self.shared.id
+    }
+
+    /// The run it belongs to; `None` without rank.
+    pub fn run(&self) -> Option<u64> {
+        self.shared.rank.map(|_| self.shared.run)
+    }
+
+    /// What `auto` chose for the variables put by this writer, by name (`P.x` for a member), each with its report.
+    pub fn choices(&self) -> Vec<(String, Arc<Choice>)> {
+        self.shared.choices.reports()
+    }
+
+    /// Begins a step: the given one, or the one after the last committed (or this writer's last). Returns its number.
+    pub fn begin_step(&self, step: Option<u64>, replace: bool) -> Result<u64> {
+        let mut state = self.state()?;
+        if let Some(open) = &state.open {
+            return Err(Error::invalid(format!(
+                "step {} is open in this writer; end it before the next",
+                open.step
+            )));
+        }
+        if step.is_none() && self.shared.rank.is_none() {
+            let (newest, _) = self.shared.inner.newest()?; // others may have committed steps since
+            self.shared.inner.adopt_snapshot(newest);
+        }
+        let committed = self.shared.inner.snapshot().steps.last();
+        let step = step.unwrap_or_else(|| committed.max(state.last_step).map_or(0, |s| s + 1));
+        if step >= 1 << 62 {
+            return Err(Error::invalid(format!("step {step} is too large; steps are below 2^62")));
+        }
+        state.open = Some(OpenStep {
+            step,
+            variables: BTreeMap::new(),
+            replace,
+            group: None,
+            frames: 0,
+            written: 0,
+            entries: GroupEntries::default(),
+        });
+        state.generation += 1;
+        Ok(step)
+    }
+
+    /// Drops the open step: nothing of it will be visible.
+    pub fn abort_step(&self) -> Result<()> {
+        if lock(&self.shared.state).failed.is_some() {
+            return Ok(()); // reported when it failed; its step was never promised
+        }
+        let mut state = self.state()?;
+        let Some(open) = state.open.take() else { return Ok(()) };
+        state.generation += 1;
+        if open.frames > 0 {
+            self.guard(&mut state, |w, state| {
+                state.part.idx_push(Kind::Abort, &[]);
+                if w.appends() {
+                    state.part.idx_flush(&w.shared.inner, w.shared.id)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Hands everything staged to the store. Steps become visible by their end and a commit, not by this.
+    pub fn flush(&self) -> Result<()> {
+        let mut state = self.state()?;
+        if !self.appends() {
+            return Ok(());
+        }
+        self.guard(&mut state, |_, state| state.part.segment.flush())
+    }
+
+    /// Brings the log to stable storage, once it is sealed or closed. A [`crate::Container::flush`] of what was committed does the same
+    /// for one log after the other; so many writers do it at once, each its own.
+    pub fn sync(&self) -> Result<()> {
+        if !self.appends() || self.durable() {
+            return Ok(()); // synced when it was written
+        }
+        let (s, state) = (&self.shared, lock(&self.shared.state));
+        let last = (state.part.number, state.part.idx_len > 0, state.part.segment.has_content());
+        let done = state.done.iter().map(|p| (p.part, true, true));
+        let parts: Vec<_> = done.chain([last]).collect();
+        drop(state);
+        let mut there = Vec::new();
+        for (part, idx, segment) in parts {
+            there.extend(segment.then(|| keys::segment(s.id, part)));
+            there.extend(idx.then(|| keys::idx(s.id, part)));
+        }
+        let there: Vec<&str> = there.iter().map(String::as_str).collect();
+        Ok(s.inner.store.sync(&there)?)
+    }
+
+    /// Number of the open step.
+    pub fn current_step(&self) -> Option<u64> {
+        lock(&self.shared.state).open.as_ref().map(|o| o.step)
+    }
+
+    /// Has it been closed?
+    pub fn is_closed(&self) -> bool {
+        lock(&self.shared.state).closed
+    }
+
+    fn appends(&self) -> bool {
+        self.shared.inner.store.features().append
+    }
+
+    fn durable(&self) -> bool {
+        self.shared.inner.identity.durability == Durability::Durable
+    }
+
+    fn state(&self) -> Result<MutexGuard<'_, State>> {
+        if self.shared.pid != drystone_store::process_id() {
+            return Err(Error::invalid(
+                "this writer belongs to the parent process; open one of your own after fork (dry.open(..., \"r+\").writer())",
+            ));
+        }
+        self.live()
+    }
+
+    fn live(&self) -> Result<MutexGuard<'_, State>> {
+        let state = lock(&self.shared.state);
+        if state.closed {
+            return Err(Error::invalid("the writer is closed"));
+        }
+        if let Some(error) = &state.failed {
+            return Err(error.clone().while_doing(
+                "this writer failed earlier and takes nothing more (close it and open another; committed steps are safe)",
+            ));
+        }
+        Ok(state)
+    }
+
+    /// The state, if the step that was open is still open.
+    fn state_of(&self, generation: u64) -> Result<MutexGuard<'_, State>> {
+        let state = self.live()?; // whose process it is was asked when the put began
+        if state.generation != generation {
+            return Err(Error::invalid(
+                "the step was ended by another thread while a block of it was being put",
+            ));
+        }
+        Ok(state)
+    }
+
+    /// Runs a store operation; its failure makes the writer unusable.
+    fn guard<T>(&self, state: &mut State, act: impl FnOnce(&Self, &mut State) -> Result<T>) -> Result<T> {
+        act(self, state).inspect_err(|e| state.failed = Some(e.clone()))
+    }
+
+    fn variable(&self, path: &str) -> Result<Arc<Variable>> {
+        let inner = &self.shared.inner;
+        let path = path.trim_matches('/');
+        inner.require_settled(path)?;
+        let snapshot = inner.snapshot();
+        {
+            let mut named = lock(&self.shared.named);
+            if !std::ptr::eq(named.schema.as_ptr(), Arc::as_ptr(&snapshot.schema)) {
+                *named = Named { schema: Arc::downgrade(&snapshot.schema), ..Named::default() };
+            }
+            if let Some(variable) = named.variables.get(path) {
+                return Ok(variable.clone());
+            }
+            if let Some(variable) = snapshot.schema.resolve(path) {
+                let variable = Arc::new(variable.clone());
+                named.variables.insert(path.to_owned(), variable.clone());
+                return Ok(variable);
+            }
+        }
+        let (newest, _) = inner.newest()?; // created by another process since
+        inner.adopt_snapshot(newest);
+        let snapshot = inner.snapshot();
+        snapshot.schema.resolve(path).cloned().map(Arc::new).ok_or_else(|| no_such(&snapshot.schema, path))
+    }
+
+    /// Writes the open step's entries so far as a part of its group.
+    fn spill(&self, state: &mut State) -> Result<()> {
+        let Some(open) = &mut state.open else { return Ok(()) };
+        if open.entries.is_empty() {
+            return Ok(());
+        }
+        let group = *open.group.get_or_insert_with(|| {
+            state.groups += 1;
+            state.groups - 1
+        });
+        let head = GroupHead {
+            step: Some(open.step),
+            last: false,
+            replace: open.replace,
+            group,
+            part: open.frames,
+            entries: 0,
+            variables: Vec::new(),
+        };
+        let payload = open.entries.encode(&head);
+        open.frames += 1;
+        open.written += open.entries.len();
+        open.entries.clear();
+        state.part.idx_push(Kind::Group, &payload);
+        Ok(())
+    }
+
+    /// Says on which storage target the log shall lie, at the first put: that of the cell which the block is of the grid of processes.
+    fn place_log(&self, variable: &Variable, offset: &[u64], count: &[u64]) {
+        let s = &self.shared;
+        let Some(placing) = s.inner.placing.as_ref().filter(|_| s.target.get().is_none()) else { return };
+        let rank = s.rank.map(|rank| (u64::from(rank.rank), u64::from(rank.nranks)));
+        let (grid, cell) = process_cell(&variable.shape, offset, count, rank);
+        let target = placing.target(s.inner.store.as_ref(), &grid, &cell);
+        if s.target.set(target).is_ok() {
+            let part = lock(&s.state).part.number;
+            self.place_part(part);
+        }
+    }
+
+    /// Parts of one log go from target to target.
+    fn place_part(&self, part: u32) {
+        let s = &self.shared;
+        if let (Some(placing), Some(target)) = (&s.inner.placing, s.target.get()) {
+            let key = keys::segment(s.id, part);
+            placing.place(s.inner.store.as_ref(), &key, target.wrapping_add(part.into()));
+        }
+    }
+
+    fn roll_if_full(&self, state: &mut State) -> Result<()> {
+        if state.part.segment.size() < self.shared.limit {
+            return Ok(());
+        }
+        self.spill(state)?;
+        self.roll(state)
+    }
+
+    /// Closes the current part and begins the next.
+    fn roll(&self, state: &mut State) -> Result<()> {
+        self.seal_log(state)?;
+        let number = state.part.number + 1;
+        let s = &self.shared;
+        let header = header(&s.inner, s.id, number, s.run, s.rank, s.fence);
+        state.done.push(PartFrom { part: state.part.number, watermark: 0, len: state.part.idx_len });
+        state.part = Part::new(&s.inner, &header, s.limit);
+        self.place_part(number);
+        Ok(())
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Without close the log simply ends: what was promised stays, the rest was never promised.
+        let state = lock(&self.state);
+        if !state.closed
+            && state.failed.is_none()
+            && self.pid == drystone_store::process_id()
+            && !state.loose.is_empty()
+        {
+            self.inner.warn("a writer was dropped without close(): its values without step are lost".into());
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! One part of a writer's log: its segment, and the index file that is filled beside it.
+
+use drystone_format::frame::{self, Kind};
+use drystone_format::identity::Durability;
+use drystone_format::keys;
+use drystone_format::log::{FileHeader, FileKind, GroupEntries, GroupHead, Rank};
+use drystone_store::PutMode;
+
+use crate::Result;
+use crate::base::random;
+use crate::base::writer_process::Process;
+use crate::container::Inner;
+use crate::log::runs::Runs;
+use crate::log::scan::{Group, Tail};
+use crate::log::segment::Segment;
+
+/// A longer end of an idx is read back rather than kept.
+const MOST_TAIL: usize = 64 << 10;
+
+pub(super) struct Part {
+    pub(super) number: u32,
+    pub(super) segment: Segment,
+    header: FileHeader,
+    pub(super) idx_pending: Vec<u8>,
+    /// What was handed to the store last, the end of the idx.
+    idx_last: Vec<u8>,
+    /// The group that `idx_pending`, and `idx_last`, is the only frame of, if it is.
+    group_pending: Option<Group>,
+    group_last: Option<Group>,
+    pub(super) idx_len: u64,
+    pub(super) idx_frames: u64,
+    /// The header of the idx is on stable storage.
+    pub(super) header_synced: bool,
+}
+
+impl Part {
+    /// An empty part, which ends at about `limit` bytes.
+    pub(super) fn new(inner: &Inner, header: &FileHeader, limit: u64) -> Self {
+        let store = &inner.store;
+        // What is synced step by step is one place of the disk or as many as there are pieces.
+        let apart = inner.identity.durability != Durability::Durable && store.features().write_at;
+        let runs = apart.then(|| Runs::new(limit));
+        let mut idx_pending = Vec::new();
+        frame::push(&mut idx_pending, Kind::File, 0, &header.encode());
+        let segment_header = FileHeader { kind: FileKind::Segment, ..header.clone() };
+        Part {
+            number: header.part,
+            segment: Segment::new(store.clone(), &segment_header, runs),
+            header: header.clone(),
+            idx_pending,
+            idx_last: Vec::new(),
+            group_pending: None,
+            group_last: None,
+            idx_len: 0,
+            idx_frames: 1,
+            header_synced: false,
+        }
+    }
+
+    pub(super) fn idx_push(&mut self, kind: Kind, payload: &[u8]) {
+        self.group_pending = None;
+        frame::push(&mut self.idx_pending, kind, self.idx_frames, payload);
+        self.idx_frames += 1;
+    }
+
+    /// Adds the final frame of a group, which a commit that follows at once need not decode again.
+    pub(super) fn idx_push_last(&mut self, head: &GroupHead, entries: GroupEntries) {
+        let alone = self.idx_pending.is_empty() && head.part == 0;
+        self.idx_push(Kind::Group, &entries.encode(head));
+        self.group_pending = entries.into_few().filter(|_| alone).map(|entries| Group {
+            number: head.group,
+            step: head.step,
+            replace: head.replace,
+            entries,
+            variables: head.variables.clone(),
+        });
+    }
+
+    /// Hands pending frames to the store (without append: puts the idx as one object).
+    pub(super) fn idx_flush(&mut self, inner: &Inner, writer: u64) -> Result<()> {
+        if self.idx_pending.is_empty() {
+            return Ok(());
+        }
+        let key = keys::idx(writer, self.number);
+        if inner.store.features().append {
+            inner.store.append(&key, self.idx_len, &[&self.idx_pending])?;
+        } else {
+            let sync = inner.identity.durability == Durability::Durable;
+            inner.store.put(&key, &[&self.idx_pending], PutMode::IfAbsent, sync)?;
+        }
+        self.idx_len += self.idx_pending.len() as u64;
+        std::mem::swap(&mut self.idx_last, &mut self.idx_pending);
+        self.group_last = self.group_pending.take();
+        self.idx_pending.clear();
+        Ok(())
+    }
+
+    /// The end of the idx, as it was handed to the store, if that is not much.
+    pub(super) fn tail(&self) -> Option<Tail> {
+        let at = self.idx_len - self.idx_last.len() as u64;
+        let (part, header) = (self.number, self.header.clone());
+        let (bytes, group) = (&self.idx_last, self.group_last.clone());
+        (bytes.len() <= MOST_TAIL).then(|| Tail { part, header, at, bytes: bytes.clone(), group })
+    }
+
+    /// What stands behind the end of the idx, and its end with that, if that is not much.
+    pub(super) fn pending_tail(&self) -> Option<(u64, Tail)> {
+        let (part, header, at) = (self.number, self.header.clone(), self.idx_len);
+        let (bytes, group) = (&self.idx_pending, self.group_pending.clone());
+        (!bytes.is_empty() && bytes.len() <= MOST_TAIL)
+            .then(|| (at + bytes.len() as u64, Tail { part, header, at, bytes: bytes.clone(), group }))
+    }
+}
+
+pub(super) fn header(
+    inner: &Inner,
+    id: u64,
+    part: u32,
+    run: u64,
+    rank: Option<Rank>,
+    fence: u64,
+) -> FileHeader {
+    FileHeader {
+        kind: FileKind::Idx,
+        uuid: inner.identity.uuid,
+        id,
+        part,
+        run,
+        rank,
+        fence,
+        time: random::now(),
+        origin: random::origin(),
+        process: Process::current().text(),
+        base: inner.snapshot().version(),
+    }
+}

@@ -1,0 +1,266 @@
+//! From what was put to what is promised: the final frame of a step's group, and the commit of it; the end of the log.
+//!
+//! Invariants
+//! - the final frame of a group is appended after everything it promises was handed to the store (`durable`: synced), or once a
+//!   manifest that is synced has promised it (docs/decisions/007-small-commits.md);
+//! - a log that is closed was handed over whole.
+
+use std::collections::BTreeSet;
+
+use drystone_format::frame::Kind;
+use drystone_format::keys;
+use drystone_format::log::{GroupEntries, GroupHead};
+
+use super::{State, Writer};
+use crate::base::sync::lock;
+use crate::commit::adoption;
+use crate::commit::transaction::Committed;
+use crate::log::scan::{PartFrom, Tail};
+use crate::{Error, Result};
+
+/// What makes a step a promise under `durable`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Promise {
+    /// Its record in the log: a commit may come whenever it likes.
+    Record,
+    /// The manifest of a commit that follows at once: the record need not be synced (docs/decisions/007-small-commits.md).
+    Manifest,
+}
+
+impl Writer {
+    /// Ends the step: writes its step record and, for `nranks` = 1, commits it.
+    pub fn end_step(&self) -> Result<Option<Committed>> {
+        let mut state = self.state()?;
+        if state.open.is_none() {
+            return Err(Error::invalid("no step is open in this writer"));
+        }
+        let (parts, later) = self.guard(&mut state, |w, state| {
+            let later = w.finish_group(state)?;
+            Ok((state.parts(), later))
+        })?;
+        if self.shared.rank.is_none_or(|r| r.nranks != 1) {
+            return Ok(None);
+        }
+        if let Some((end, tail)) = later {
+            return self.commit_and_record(&mut state, end, &tail).map(Some);
+        }
+        let tail = state.part.tail();
+        drop(state);
+        let (inner, fence) = (&self.shared.inner, self.own_fence());
+        let (log, synced) = ((&parts[..], tail.as_ref()), BTreeSet::new());
+        let done = adoption::commit_own(inner, self.shared.id, fence, log, &synced, true)?;
+        self.remember_watermark(&mut lock(&self.shared.state), &done);
+        Ok(Some(done))
+    }
+
+    /// Commits the step whose record, which ends at `end`, is not in the log yet: the device then has segment and manifest to write
+    /// at once. The record follows when the segment is on stable storage, as it must (docs/decisions/007-small-commits.md).
+    fn commit_and_record(&self, state: &mut State, end: u64, tail: &Tail) -> Result<Committed> {
+        let s = &self.shared;
+        let mut parts = state.done.clone();
+        parts.push(PartFrom { part: state.part.number, watermark: 0, len: end });
+        let (fence, log) = (self.own_fence(), (&parts[..], Some(tail)));
+        let done = adoption::commit_own(&s.inner, s.id, fence, log, &state.unsynced, true);
+        let recorded = self.guard(state, |w, state| {
+            match &done {
+                Ok(done) if done.changed => state.unsynced.clear(),
+                _ => w.sync_segments(state)?,
+            }
+            state.part.idx_flush(&s.inner, s.id)
+        });
+        let done = done?;
+        recorded.map_err(|e| e.while_doing("continuing the log after the step was committed"))?;
+        self.remember_watermark(state, &done);
+        Ok(done)
+    }
+
+    fn remember_watermark(&self, state: &mut State, done: &Committed) {
+        if !self.durable() {
+            return;
+        }
+        let (s, part) = (&self.shared, state.part.number);
+        let own = |sources: Vec<drystone_format::source::Source>| {
+            sources.into_iter().find(|at| at.kind == 0 && at.writer == s.id && at.part == part)
+        };
+        let found = done.snapshot.sources(&s.inner.pages).ok().and_then(own);
+        state.settled = found.map(|source| (part, source.watermark));
+    }
+
+    /// Closes the log; commits values without step. An open step is dropped, which is an error.
+    pub fn close(&self) -> Result<()> {
+        self.close_and(true)
+    }
+
+    /// As [`close`](Self::close), but leaves values without step to [`crate::Container::commit_sealed`]: so the values of many
+    /// writers become visible in one commit.
+    pub fn seal(&self) -> Result<()> {
+        self.close_and(false)
+    }
+
+    fn close_and(&self, commit: bool) -> Result<()> {
+        let mut state = lock(&self.shared.state);
+        if state.closed || self.shared.pid != drystone_store::process_id() {
+            return Ok(());
+        }
+        state.closed = true;
+        if state.failed.is_some() {
+            return Ok(()); // reported when it happened
+        }
+        let dropped = state.open.take();
+        let loose = !state.loose.is_empty();
+        if loose
+            || state.part.idx_frames > 1
+            || !state.done.is_empty()
+            || dropped.as_ref().is_some_and(|o| o.frames > 0)
+        {
+            self.guard(&mut state, |w, state| {
+                if dropped.as_ref().is_some_and(|o| o.frames > 0) {
+                    state.part.idx_push(Kind::Abort, &[]);
+                }
+                w.finish_loose(state)
+            })?;
+        }
+        let (parts, tail) = (state.parts(), state.part.tail());
+        drop(state);
+        if loose && commit {
+            adoption::commit_own(
+                &self.shared.inner,
+                self.shared.id,
+                self.own_fence(),
+                (&parts, tail.as_ref()),
+                &BTreeSet::new(),
+                self.shared.rank.is_some_and(|r| r.nranks == 1),
+            )?;
+        }
+        match dropped {
+            Some(open) => Err(Error::invalid(format!(
+                "the writer was closed with step {} open: its blocks are dropped; end the step before closing",
+                open.step
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// What a recovery must not have passed; writers without ranks are never shut out.
+    fn own_fence(&self) -> Option<u64> {
+        self.shared.rank.map(|_| self.shared.fence)
+    }
+
+    /// Writes the open group's final frame, in the order that makes it a promise; or gives it with its end to be written after the
+    /// commit.
+    fn finish_group(&self, state: &mut State) -> Result<Option<(u64, Tail)>> {
+        let Some(mut open) = state.open.take() else { return Ok(None) };
+        state.generation += 1;
+        state.last_step = Some(open.step).max(state.last_step);
+        let group = open.group.unwrap_or(state.groups);
+        if open.group.is_none() {
+            state.groups += 1;
+        }
+        let head = GroupHead {
+            step: Some(open.step),
+            last: true,
+            replace: open.replace,
+            group,
+            part: open.frames,
+            entries: open.written + open.entries.len(),
+            variables: std::mem::take(&mut open.variables).into_iter().collect(),
+        };
+        self.promise(state, &head, open.entries)
+    }
+
+    /// Hands over data, then the final frame, unless that is to be written after the commit.
+    fn promise(
+        &self,
+        state: &mut State,
+        head: &GroupHead,
+        entries: GroupEntries,
+    ) -> Result<Option<(u64, Tail)>> {
+        let s = &self.shared;
+        state.part.idx_push_last(head, entries);
+        if !self.appends() {
+            return self.roll(state).map(|()| None);
+        }
+        state.part.segment.end()?;
+        if state.part.segment.has_content() {
+            state.unsynced.insert(state.part.segment.key().to_string());
+        }
+        let committed_at_once = head.step.is_some() && s.promise == Promise::Manifest;
+        let alone = s.rank.is_some_and(|rank| rank.nranks == 1);
+        let all_settled = state.settled == Some((state.part.number, state.part.idx_len));
+        if self.durable() && committed_at_once && alone && state.part.header_synced && all_settled {
+            let later = state.part.pending_tail();
+            if later.is_some() {
+                return Ok(later); // see `commit_and_record`
+            }
+        }
+        self.sync_segments(state)?;
+        state.part.idx_flush(&s.inner, s.id)?;
+        // Where a commit follows at once the promise is the manifest, which is synced. Of the idx only the header must last:
+        // a log that cannot be recognised is damage.
+        if self.durable() && !(committed_at_once && state.part.header_synced) {
+            s.inner.store.sync(&[&keys::idx(s.id, state.part.number)])?;
+            state.part.header_synced = true;
+        }
+        Ok(None)
+    }
+
+    /// Writes values without step as a group, and closes the part.
+    fn finish_loose(&self, state: &mut State) -> Result<()> {
+        if !state.loose.is_empty() {
+            let entries = std::mem::take(&mut state.loose);
+            let head = GroupHead {
+                step: None,
+                last: true,
+                replace: false,
+                group: state.groups,
+                part: 0,
+                entries: entries.len(),
+                variables: std::mem::take(&mut state.loose_variables).into_iter().collect(),
+            };
+            state.groups += 1;
+            self.promise(state, &head, entries)?;
+        }
+        if self.appends() || state.part.idx_frames > 1 {
+            self.seal_log(state)?;
+        }
+        Ok(())
+    }
+
+    fn sync_segments(&self, state: &mut State) -> Result<()> {
+        if self.durable() {
+            let keys: Vec<&str> = state.unsynced.iter().map(String::as_str).collect();
+            if !keys.is_empty() {
+                self.shared.inner.store.sync(&keys)?;
+            }
+        }
+        state.unsynced.clear();
+        Ok(())
+    }
+
+    /// Ends the current part: everything handed over, CLOSE written.
+    pub(super) fn seal_log(&self, state: &mut State) -> Result<()> {
+        let s = &self.shared;
+        state.part.idx_push(Kind::Close, &[]);
+        state.part.segment.finish(self.durable())?;
+        if state.part.segment.has_content() && self.appends() {
+            state.unsynced.insert(state.part.segment.key().to_string());
+        }
+        self.sync_segments(state)?;
+        state.part.idx_flush(&s.inner, s.id)?;
+        if self.durable() && self.appends() {
+            s.inner.store.sync(&[&keys::idx(s.id, state.part.number)])?;
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// All parts with their lengths, for a commit of this writer.
+    fn parts(&self) -> Vec<PartFrom> {
+        let mut parts = self.done.clone();
+        if self.part.idx_len > 0 {
+            parts.push(PartFrom { part: self.part.number, watermark: 0, len: self.part.idx_len });
+        }
+        parts
+    }
+}

@@ -1,0 +1,341 @@
+//! Putting: how a block becomes pieces of the log and entries of its step.
+//!
+//! Invariants
+//! - everything that can be refused is, before a byte is stored;
+//! - the pieces of a block lie in one part of the log: where some are stored while others are made, the writer is locked.
+
+use drystone_format::dtype::DType;
+use drystone_format::schema::Variable;
+use drystone_transform::{Chain, Scratch, Transform};
+
+use super::accept::{check_box, members, transform_of};
+use super::block;
+use super::block::{BlockPart, Gathered, Place, StoredChunk};
+use super::encode::{blob, encode_all, encode_and_store, store_coded, store_gathered};
+use super::{State, Writer};
+use crate::base::array::Source;
+use crate::base::sync::lock;
+use crate::layout::BlockLayout;
+use crate::layout::{Laid, laid};
+use crate::schema::member::Column;
+use crate::{Error, Result};
+
+/// Decoded bytes encoded at a time; twice as much is held in memory, as some are appended while others are encoded.
+const ENCODE_BATCH: u64 = 8 << 20;
+/// A block of fewer bytes is encoded before any of it is stored.
+const FEW_TO_ENCODE: u64 = 2 << 20;
+/// Entries of an open group kept in memory before a part of the group is written.
+const SPILL: u64 = 8192;
+
+/// What takes blocks: a writer, or one of a team.
+pub trait BlockSink {
+    /// Writes a block of some columns of a variable, which are in the elements of `data` where they say. Otherwise as
+    /// [`Writer::put`].
+    fn put_columns(
+        &self,
+        path: &str,
+        columns: &[Column],
+        data: &Source<'_>,
+        offset: Option<&[u64]>,
+    ) -> Result<()>;
+}
+
+impl BlockSink for Writer {
+    fn put_columns(
+        &self,
+        path: &str,
+        leaves: &[Column],
+        data: &Source<'_>,
+        offset: Option<&[u64]>,
+    ) -> Result<()> {
+        let variable = self.variable(path)?;
+        self.put_columns_to((path, &variable), leaves, data, offset)
+    }
+}
+
+impl Writer {
+    /// Writes a block of a variable at `offset` (all zeros if empty), or of one member of a record (`field`).
+    ///
+    /// Returns when `data` may be reused. Errors: `NotFound` (no such variable or member), `InvalidArgument` (dtype size, number
+    /// of dimensions, bounds, no open step), `Io` (the writer is then unusable).
+    pub fn put(
+        &self,
+        path: &str,
+        dtype: &DType,
+        data: &Source<'_>,
+        offset: Option<&[u64]>,
+        field: Option<&str>,
+    ) -> Result<()> {
+        let variable = self.variable(path)?;
+        let columns = members(path, &variable, field, dtype, data.item())?;
+        self.put_columns(path, &columns, data, offset)
+    }
+
+    /// [`Writer::put`] to a variable that is not there yet, but will be created as this one in the commit that takes the block
+    /// ([`Container::commit_sealed_with`](crate::Container::commit_sealed_with)). Where it is not, no commit takes anything that was
+    /// put beside the block. `path` is for messages.
+    pub fn put_to(
+        &self,
+        (path, variable): (&str, &Variable),
+        dtype: &DType,
+        data: &Source<'_>,
+        offset: Option<&[u64]>,
+    ) -> Result<()> {
+        let columns = members(path, variable, None, dtype, data.item())?;
+        self.put_columns_to((path, variable), &columns, data, offset)
+    }
+
+    /// Writes a block of a string variable; `values` in row-major order of `shape`, UTF-8 each.
+    pub fn put_strings(
+        &self,
+        path: &str,
+        shape: &[u64],
+        values: &[&[u8]],
+        offset: Option<&[u64]>,
+    ) -> Result<()> {
+        let variable = self.variable(path)?;
+        if variable.dtype != DType::String {
+            return Err(Error::invalid(format!("\"{path}\" holds {}, not strings", variable.dtype)));
+        }
+        if shape.iter().try_fold(1u64, |a, n| a.checked_mul(*n)) != Some(values.len() as u64) {
+            return Err(Error::invalid("the number of strings does not fit the shape"));
+        }
+        if let Some(long) = values.iter().find(|v| v.len() as u64 > u64::from(u32::MAX)) {
+            return Err(Error::unsupported(format!(
+                "a string of {} bytes; at most 4 GiB are supported",
+                long.len()
+            )));
+        }
+        let offset = check_box(path, &variable, shape, offset)?;
+        let (put, step, generation) = self.begin_put(path, &variable)?;
+        let chain = match transform_of(path, &variable, self.shared.inner.config.as_deref())? {
+            Transform::Chain(chain) => chain,
+            Transform::Auto(_) => Chain::identity(),
+        };
+        let leaves = Column::all(&variable.dtype);
+        let cut = block::cut(shape, variable.chunks.as_deref(), 16, false);
+        let place = Place { step, variable: variable.id, put };
+        let from = vec![0; shape.len()];
+        let laid = laid(&[], &leaves, &offset, shape).swap_remove(0);
+        let mut state = self.state_of(generation)?;
+        self.guard(&mut state, |w, state| {
+            w.roll_if_full(state)?;
+            let mut refs = Vec::with_capacity(values.len() * 16);
+            for value in values {
+                refs.extend_from_slice(&blob(&mut state.part.segment, value)?);
+            }
+            let source = Source::dense(&refs, shape, 16)?;
+            let part = BlockPart { laid: &laid, leaves: &leaves, chain: &chain, cut: &cut, from: &from };
+            let mut gathered = Gathered::default();
+            let mut scratch = Scratch::new();
+            let mut subchunks = Vec::new();
+            for (first, extent) in block::grid(shape, &cut) {
+                let segment = &mut state.part.segment;
+                if chain.is_identity() {
+                    subchunks.push(part.store_raw(&source, &first, &extent, &mut gathered, segment)?);
+                } else {
+                    let coded = part.encode(&source, &first, &extent, &mut gathered, &mut scratch)?;
+                    subchunks.extend(store_coded(segment, &[coded], false)?);
+                }
+            }
+            w.add_entry(state, &part, &place, &subchunks)
+        })
+    }
+
+    fn put_columns_to(
+        &self,
+        (path, variable): (&str, &Variable),
+        leaves: &[Column],
+        data: &Source<'_>,
+        offset: Option<&[u64]>,
+    ) -> Result<()> {
+        if leaves.iter().any(|column| column.leaf.dtype == DType::String) {
+            return Err(Error::invalid(format!(
+                "\"{path}\" holds strings; give strings, not fixed-size elements"
+            )));
+        }
+        let offset = check_box(path, variable, data.shape(), offset)?;
+        let (put, step, generation) = self.begin_put(path, variable)?;
+        self.place_log(variable, &offset, data.shape());
+        let config = self.shared.inner.config.as_deref();
+        let transform = transform_of(path, variable, config)?;
+        let chunks = config.and_then(|config| config.chunks(path, data.shape().len()));
+        let chunks = chunks.or(variable.chunks.as_deref());
+        let end: Vec<u64> = offset.iter().zip(data.shape()).map(|(first, n)| first + n).collect();
+        let block_layout = config.and_then(|config| config.layout(path)).unwrap_or(self.shared.layout);
+        let schema = &self.shared.inner.snapshot().schema;
+        let layouts = lock(&self.shared.layouts).of(schema, variable, &end)?;
+        let place = Place { step, variable: variable.id, put };
+        let laid = laid(&layouts, leaves, &offset, data.shape());
+        let from = |laid: &Laid| laid.offset.iter().zip(&offset).map(|(at, first)| at - first).collect();
+        // Declared layouts were chosen by somebody who knows what is read.
+        let by_model = chunks.is_none() && block_layout == BlockLayout::Model && layouts.is_empty();
+        let inner = &self.shared.inner;
+        if let (true, Transform::Chain(chain), [first, _, ..]) = (by_model, &transform, &laid[..])
+            && chain.is_identity()
+            && let Some(cut) = self.shared.cuts.of_records(inner, (path, variable), &laid)?
+        {
+            let from: Vec<u64> = from(first);
+            let part = |laid| BlockPart { laid, leaves, chain, cut: &cut, from: &from };
+            return self.put_raw(&laid.iter().map(part).collect::<Vec<_>>(), &place, data, generation);
+        }
+        for laid in &laid {
+            let from: Vec<u64> = from(laid);
+            let chain = match &transform {
+                Transform::Chain(chain) => chain.clone(),
+                Transform::Auto(auto) => {
+                    let (chain, cut) = (&Chain::identity(), &laid.count[..]);
+                    let part = BlockPart { laid, leaves, chain, cut, from: &from };
+                    let measured = inner.profile().map(|p| (p.write / 1e6).max(1.0) as u64);
+                    self.shared.choices.chain(auto, path, variable.id, &part, data, measured)?
+                }
+            };
+            let coded = !chain.is_identity();
+            let cut = match by_model {
+                true => self.shared.cuts.of(inner, (path, variable), &laid.count, laid.room, coded)?,
+                false => block::cut(&laid.count, chunks, u64::from(laid.room), laid.is_curved()),
+            };
+            let part = BlockPart { laid, leaves, chain: &chain, cut: &cut, from: &from };
+            if coded {
+                self.put_coded(&part, &place, data, generation)?;
+            } else {
+                self.put_raw(&[part], &place, data, generation)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a put number; says in which step the block is.
+    fn begin_put(&self, path: &str, variable: &Variable) -> Result<(u64, Option<u64>, u64)> {
+        let mut state = self.state()?;
+        let step = match (variable.steps, &mut state.open) {
+            (true, Some(open)) => {
+                open.variables.insert(variable.id, variable.uid);
+                Some(open.step)
+            }
+            (true, None) => {
+                return Err(Error::invalid(format!(
+                    "\"{path}\" has steps: put belongs inside a step (with writer.step(): ...)"
+                )));
+            }
+            (false, _) => {
+                state.loose_variables.insert(variable.id, variable.uid);
+                None
+            }
+        };
+        let put = state.puts;
+        state.puts += 1;
+        Ok((put, step, state.generation))
+    }
+
+    /// Stores raw blocks of one grid, members of a record side by side.
+    fn put_raw(
+        &self,
+        parts: &[BlockPart<'_>],
+        place: &Place,
+        data: &Source<'_>,
+        generation: u64,
+    ) -> Result<()> {
+        let mut state = self.state_of(generation)?;
+        self.guard(&mut state, |w, state| {
+            w.roll_if_full(state)?;
+            let Some(one) = parts.first() else { return Ok(()) };
+            let mut grid = block::grid(&one.laid.count, one.cut);
+            let mut order = vec![0];
+            if grid.len() != 1 {
+                order = block::stored_order(&one.laid.count, one.cut);
+                grid = order.iter().filter_map(|&n| grid.get(n).cloned()).collect();
+            }
+            let segment = &mut state.part.segment;
+            let stored = match parts {
+                [part] if part.is_stored_as_it_is(data, &grid) => {
+                    let mut gathered = Gathered::default();
+                    let stored = segment.of_series(part.series(place, grid.len()), |segment| {
+                        let store = |(first, extent): &(Vec<u64>, Vec<u64>)| {
+                            part.store_raw(data, first, extent, &mut gathered, segment)
+                        };
+                        grid.iter().map(store).collect::<Result<Vec<_>>>()
+                    });
+                    vec![stored?]
+                }
+                _ => store_gathered(parts, data, &grid, segment, w.has_spare_processor())?,
+            };
+            for (part, stored) in parts.iter().zip(stored) {
+                w.add_entry(state, part, place, &block::numbered(&order, stored))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether a second thread finds a processor: the ranks of a run are taken to share those of this node.
+    fn has_spare_processor(&self) -> bool {
+        let ranks = self.shared.rank.map_or(1, |rank| rank.nranks.max(1) as usize);
+        crate::base::cpus::threads() / ranks >= 2
+    }
+
+    fn put_coded(
+        &self,
+        part: &BlockPart<'_>,
+        place: &Place,
+        data: &Source<'_>,
+        generation: u64,
+    ) -> Result<()> {
+        let order = block::stored_order(&part.laid.count, part.cut);
+        let grid = block::grid(&part.laid.count, part.cut);
+        let grid: Vec<_> = order.iter().filter_map(|&n| grid.get(n).cloned()).collect();
+        let item = u64::from(part.laid.room);
+        let chunk = grid.first().map_or(1, |(_, e)| e.iter().fold(item.max(1), |b, n| b.saturating_mul(*n)));
+        let per_batch = (ENCODE_BATCH / chunk.max(1)).max(1) as usize;
+        // With few subchunks for each thread, other puts may have processors while these are encoded.
+        let threads = crate::base::cpus::threads();
+        let few = threads < 2
+            || grid.len() < 2 * threads
+            || chunk.saturating_mul(grid.len() as u64) < FEW_TO_ENCODE;
+        if grid.len() <= per_batch && few {
+            let coded = encode_all(part, data, &grid)?;
+            let mut state = self.state_of(generation)?;
+            return self.guard(&mut state, |w, state| {
+                w.roll_if_full(state)?;
+                let stored = (state.part.segment).of_series(part.series(place, coded.len()), |segment| {
+                    store_coded(segment, &coded, coded.len() > 1)
+                })?;
+                w.add_entry(state, part, place, &block::numbered(&order, stored))
+            });
+        }
+        // Stored while others are encoded: the pieces must lie in one part, so the lock is kept.
+        let mut state = self.state_of(generation)?;
+        self.guard(&mut state, |w, state| {
+            w.roll_if_full(state)?;
+            let mut subchunks = Vec::with_capacity(grid.len());
+            let several = grid.len() > 1;
+            encode_and_store(part, data, &grid, per_batch, |coded| {
+                subchunks.extend(store_coded(&mut state.part.segment, coded, several)?);
+                Ok(())
+            })?;
+            w.add_entry(state, part, place, &block::numbered(&order, subchunks))
+        })
+    }
+
+    fn add_entry(
+        &self,
+        state: &mut State,
+        part: &BlockPart<'_>,
+        place: &Place,
+        subchunks: &[StoredChunk],
+    ) -> Result<()> {
+        let entries = part.entries(place, subchunks, &mut state.part.segment, state.part.number)?;
+        match (&mut state.open, place.step) {
+            (Some(open), Some(_)) => {
+                open.entries.extend(entries);
+                if open.entries.len() >= SPILL {
+                    self.spill(state)?;
+                    if self.appends() {
+                        state.part.idx_flush(&self.shared.inner, self.shared.id)?;
+                    }
+                }
+            }
+            _ => state.loose.extend(entries),
+        }
+        Ok(())
+    }
+}
