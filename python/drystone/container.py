@@ -18,7 +18,7 @@ from drystone import html, values
 from drystone._core import ContainerHandle
 from drystone.assigning import Assigned
 from drystone.described import Description, Files, Usage, WriterLog
-from drystone.errors import InvalidArgumentError, NotFoundError, warn
+from drystone.errors import CorruptError, InvalidArgumentError, NotFoundError, warn
 from drystone.fragments import Fragment
 from drystone.group import Group
 from drystone.location import local_path, remove_container
@@ -75,13 +75,31 @@ def open(
     *,
     targets: Sequence[Path] | None = None,
     spread: Literal["lattice", "hilbert", "row-major"] = "lattice",
+    damaged: bool = False,
 ) -> Container:
     """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none).
 
     `targets` (as of `create`; to write only) are used by everybody from now on; what lies elsewhere stays there.
+
+    Where the newest snapshot cannot be read and no power cut explains that, opening for reading is a `CorruptError`;
+    `damaged=True` then shows, read-only, the newest snapshot that can be read. See docs/lost-files.md.
     """
     location = local_path(url)
+    if damaged:
+        if mode != "r" or targets is not None:
+            raise InvalidArgumentError('damaged=True is for reading: mode is "r", without targets')
+        return Container(ContainerHandle.open_damaged(location), location)
     return Container(ContainerHandle.open(location, mode, _folders(targets), spread), location)
+
+
+def require_whole(c: Container) -> None:
+    """A CorruptError where the container has lost files."""
+    lost = c.lost()
+    if lost:
+        more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
+        raise CorruptError(
+            f"{c.path} has lost files: {lost[0]}{more}; verify() names all, recover() settles it, damaged=True (--damaged) goes on"
+        )
 
 
 def _folders(targets: Sequence[Path] | None) -> list[str] | None:
@@ -148,7 +166,11 @@ class Container(Group):
         return self._handle.closed
 
     def close(self) -> None:
-        """Close it, and the writers that were opened from it. Closing again does nothing."""
+        """Close it, and the writers that were opened from it. Closing again does nothing.
+
+        A container that `create` made is flushed by closing it in the same process (durability `"async"`): what was made in one go
+        survives a power cut.
+        """
         try:
             self._settle()
             for writer in list(self._writers):
@@ -260,7 +282,10 @@ class Container(Group):
         return Container(self._handle.at(snapshot), self._location)
 
     def refresh(self) -> bool:
-        """Show the newest snapshot; True if it is another one."""
+        """Show the newest snapshot; True if it is another one.
+
+        A container that was removed or renamed is a `NotFoundError`, one that was replaced a `ConflictError`.
+        """
         self._settle()
         changed = self._handle.refresh()
         self._warn()
@@ -476,6 +501,14 @@ class Container(Group):
         """What was measured of this container's device in the last 30 days; None if nobody did."""
         profile = self._handle.profile()
         return None if profile is None else Calibration.of(profile)
+
+    def lost(self) -> list[Damage]:
+        """Lost files that the newest snapshot names: manifests that are gone, log files that are missing or too short.
+
+        Looks at names and lengths only; `verify` reads everything.
+        """
+        self._settle()
+        return [Damage(key, None, None, message) for key, message in self._handle.lost()]
 
     def verify(
         self, progress: Callable[[int, int], object] | bool | None = None, *, values: bool = False

@@ -83,6 +83,8 @@ def manifest(data):
     root = m[12] and {"page": m[12][:4], "height": m[12][4], "entries": m[12][5]}
     if 14 in m:
         out["published"] = m[14][1] if m[14][0] else m[14][1].hex()
+    if 15 in m:
+        out["boot"] = m[15]
     return out | {"write_id": m[2].hex(), "uuid": m[3].hex(), "root": root}
 
 
@@ -126,7 +128,8 @@ def identity(data):
 def file_header(data):
     h = reader.cbor(data)
     names = ["kind", "uuid", "id", "part", "run", "rank", "nranks", "fence", "time", "origin"]
-    return dict(zip(names, (h.get(i) for i in range(10)), strict=True)) | {"uuid": h[1].hex()}
+    out = dict(zip(names, (h.get(i) for i in range(10)), strict=True)) | {"uuid": h[1].hex()}
+    return out | ({"base": h[11]} if 11 in h else {})
 
 
 def steps(data):

@@ -170,6 +170,7 @@ pub(crate) extern "C" fn dry_container_close(handle: *mut dry_container) -> Stat
         // The handle is gone; the container is not said to be closed, for writers and the team it is of go on.
         if let Some(container) = take::<Container>(handle)? {
             container.settle();
+            container.flush_made()?;
         }
         Ok(())
     })

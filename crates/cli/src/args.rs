@@ -84,6 +84,9 @@ pub(crate) struct Place {
     /// An earlier snapshot, by its number
     #[arg(long, value_name = "SNAPSHOT", value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) at: Option<u64>,
+    /// Go on with what is left where files are lost; else that is an error (exit code 4)
+    #[arg(long)]
+    pub(crate) damaged: bool,
 }
 
 #[derive(Debug, Args)]

@@ -255,6 +255,12 @@ impl Store for Yielding {
         self.turn();
         self.inner.len(key)
     }
+    fn watch(&self, key: &str) -> StoreResult<bool> {
+        self.inner.watch(key)
+    }
+    fn unchanged(&self) -> StoreResult<()> {
+        self.inner.unchanged()
+    }
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
     }

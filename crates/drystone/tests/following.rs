@@ -41,6 +41,12 @@ impl Store for Slow {
     fn len(&self, key: &str) -> StoreResult<u64> {
         self.inner.len(key)
     }
+    fn watch(&self, key: &str) -> StoreResult<bool> {
+        self.inner.watch(key)
+    }
+    fn unchanged(&self) -> StoreResult<()> {
+        self.inner.unchanged()
+    }
     fn local(&self) -> Option<&dyn LocalFiles> {
         Some(self)
     }

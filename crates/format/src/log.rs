@@ -38,6 +38,8 @@ pub struct FileHeader {
     pub origin: String,
     /// What another process can tell by whether this one lives; empty if it is not known.
     pub process: String,
+    /// The newest snapshot when the writer began this part; 0: none, or not known. A container without it has lost a manifest.
+    pub base: u64,
 }
 
 /// Head of a GROUP frame.
@@ -61,7 +63,8 @@ impl FileHeader {
     /// The payload of the FILE frame.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Sink::new();
-        out.map(8 + if self.rank.is_some() { 2 } else { 0 } + usize::from(!self.process.is_empty()));
+        let optional = usize::from(!self.process.is_empty()) + usize::from(self.base > 0);
+        out.map(8 + if self.rank.is_some() { 2 } else { 0 } + optional);
         out.u64(0).u64(match self.kind {
             FileKind::Segment => 1,
             FileKind::Idx => 2,
@@ -75,6 +78,9 @@ impl FileHeader {
         if !self.process.is_empty() {
             out.u64(10).text(&self.process);
         }
+        if self.base > 0 {
+            out.u64(11).u64(self.base);
+        }
         out.finish()
     }
 
@@ -83,7 +89,7 @@ impl FileHeader {
         let mut source = Source::new(payload);
         let (mut kind, mut uuid, mut id, mut part, mut run) = (None, None, None, None, None);
         let (mut rank, mut nranks, mut fence, mut time, mut origin) = (None, None, None, None, None);
-        let mut process = None;
+        let (mut process, mut base) = (None, None);
         source.fields(|source, key| {
             match key {
                 0 => {
@@ -104,6 +110,7 @@ impl FileHeader {
                 8 => time = Some(source.u64()?),
                 9 => origin = Some(source.text()?.to_owned()),
                 10 => process = Some(source.text()?.to_owned()),
+                11 => base = Some(source.u64()?),
                 _ => return Ok(false),
             }
             Ok(true)
@@ -125,6 +132,7 @@ impl FileHeader {
             time: source.need(time, "time")?,
             origin: origin.unwrap_or_default(),
             process: process.unwrap_or_default(),
+            base: base.unwrap_or(0),
         })
     }
 }

@@ -44,7 +44,13 @@ pub struct Manifest {
     pub ahead: Vec<(u32, u64)>,
     /// What was published ([`crate::published`]), if anything.
     pub published: Option<Section>,
+    /// The boot within which all that was written that this snapshot needs and that no mark before it covers; `None`: not known, or
+    /// several boots. The text is opaque: equal texts mean that no power was cut in between.
+    pub boot: Option<String>,
 }
+
+/// The name of a boot, at most.
+pub const MAX_BOOT: usize = 64;
 
 /// Payload of a manifest, at most.
 pub const MAX_MANIFEST: usize = 64 * 1024;
@@ -103,6 +109,9 @@ impl Manifest {
         if self.source_pages.len() != (self.source_count as usize).div_ceil(PAGE_SOURCES) {
             return Err(format!("{} pages of {} sources", self.source_pages.len(), self.source_count));
         }
+        if self.boot.as_ref().is_some_and(|boot| boot.is_empty() || boot.len() > MAX_BOOT) {
+            return Err(format!("the name of a boot is not 1 to {MAX_BOOT} bytes long"));
+        }
         if self.root.is_some_and(|root| root.height > MAX_HEIGHT) {
             return Err(format!("an index higher than {MAX_HEIGHT}"));
         }
@@ -139,7 +148,11 @@ impl Manifest {
 
     fn payload(&self) -> Vec<u8> {
         let mut out = Sink::new();
-        out.map(14 + usize::from(self.published.is_some())).u64(0).u64(self.version).u64(1).u64(self.parent);
+        out.map(14 + usize::from(self.published.is_some()) + usize::from(self.boot.is_some()))
+            .u64(0)
+            .u64(self.version)
+            .u64(1)
+            .u64(self.parent);
         out.u64(2).bytes(&self.write_id).u64(3).bytes(&self.uuid).u64(4).u64(self.time);
         out.u64(5).bool(self.marked).u64(6).u64(self.last_marked).u64(7).u64(self.fence);
         self.schema.write(out.u64(8));
@@ -160,6 +173,9 @@ impl Manifest {
         }
         if let Some(published) = &self.published {
             published.write(out.u64(14));
+        }
+        if let Some(boot) = &self.boot {
+            out.u64(15).text(boot);
         }
         out.finish()
     }
@@ -203,7 +219,7 @@ impl Manifest {
         let (mut version, mut parent, mut write_id, mut uuid, mut time) = (None, None, None, None, None);
         let (mut marked, mut last_marked, mut fence, mut schema, mut steps) = (None, None, None, None, None);
         let (mut source_pages, mut source_count, mut root, mut ahead) = (None, None, None, None);
-        let mut published = None;
+        let (mut published, mut boot) = (None, None);
         source.fields(|source, key| {
             match key {
                 0 => version = Some(source.u64()?),
@@ -227,6 +243,7 @@ impl Manifest {
                     })?)
                 }
                 14 => published = Some(Section::read(source)?),
+                15 => boot = Some(source.text()?.to_owned()),
                 _ => return Ok(false),
             }
             Ok(true)
@@ -248,6 +265,7 @@ impl Manifest {
             root: source.need(root, "root")?,
             ahead: source.need(ahead, "groups adopted ahead")?,
             published,
+            boot,
         };
         manifest.validate().map_err(|e| source.corrupt(format!("manifest: {e}")))?;
         Ok(manifest)

@@ -202,8 +202,21 @@ impl ContainerHandle {
         Ok(ContainerHandle { container })
     }
 
-    fn close(&self, py: Python<'_>) {
-        py.detach(|| self.container.close());
+    fn close(&self, py: Python<'_>) -> Result<()> {
+        Ok(py.detach(|| self.container.finish())?)
+    }
+
+    /// Files that the snapshot needs and that are not there: (file, what is wrong).
+    fn lost(&self, py: Python<'_>) -> Result<Vec<(String, String)>> {
+        let found = py.detach(|| self.container.lost())?;
+        Ok(found.into_iter().map(|damage| (damage.key, damage.message)).collect())
+    }
+
+    /// Opens for reading what is left of a container that has lost files.
+    #[staticmethod]
+    fn open_damaged(py: Python<'_>, path: &str) -> Result<Self> {
+        let container = py.detach(|| Container::open_damaged(path))?;
+        Ok(ContainerHandle { container })
     }
 
     #[getter]

@@ -133,6 +133,14 @@ impl<S: Store> Store for CountingStore<S> {
         self.inner.local().map(|_| self as &dyn LocalFiles)
     }
 
+    fn watch(&self, key: &str) -> Result<bool> {
+        self.inner.watch(key)
+    }
+
+    fn unchanged(&self) -> Result<()> {
+        self.inner.unchanged()
+    }
+
     fn len(&self, key: &str) -> Result<u64> {
         add(&self.tally.lens, 1);
         self.inner.len(key)

@@ -207,6 +207,15 @@ impl<S: Store> Store for DelayStore<S> {
         None
     }
 
+    /// False: a far store has no cheap look at what it holds.
+    fn watch(&self, _key: &str) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn unchanged(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn len(&self, key: &str) -> Result<u64> {
         match self.submit(Request::Len { key: key.to_owned() }).wait()? {
             Reply::Len { len } => Ok(len),

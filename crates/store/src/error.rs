@@ -117,6 +117,24 @@ pub enum StoreError {
         /// What the system reported.
         source: io::Error,
     },
+    /// The object by which the store is known ([`Store::watch`](crate::Store::watch)) is gone: nothing was changed.
+    #[error(
+        "{store} was removed or renamed since it was opened (its {key} is gone); open it where it is now"
+    )]
+    Removed {
+        /// The object that was watched.
+        key: String,
+        /// The store that was there.
+        store: String,
+    },
+    /// Another store stands in the place of the one that was opened: nothing was changed.
+    #[error("{store} was replaced by another one since it was opened (its {key} is another); open it again")]
+    Replaced {
+        /// The object that was watched.
+        key: String,
+        /// The store that was there.
+        store: String,
+    },
     /// The store has ended, or the request belongs to another process; nothing further will be done.
     #[error("{store} is closed: {reason}")]
     Closed {

@@ -91,6 +91,15 @@ impl Store for MemoryStore {
         None
     }
 
+    /// No other process can put another store in its place.
+    fn watch(&self, key: &str) -> Result<bool> {
+        self.object(key).map(|_| true)
+    }
+
+    fn unchanged(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn len(&self, key: &str) -> Result<u64> {
         Ok(reading(&*self.object(key)?).len() as u64)
     }

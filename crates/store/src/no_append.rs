@@ -43,6 +43,14 @@ impl<S: Store> Store for NoAppendStore<S> {
         None
     }
 
+    fn watch(&self, key: &str) -> Result<bool> {
+        self.0.watch(key)
+    }
+
+    fn unchanged(&self) -> Result<()> {
+        self.0.unchanged()
+    }
+
     fn len(&self, key: &str) -> Result<u64> {
         self.0.len(key)
     }

@@ -83,6 +83,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// and write goes through its own methods.
     fn local(&self) -> Option<&dyn LocalFiles>;
 
+    /// From now on the store is the one that has this object: [`unchanged`](Store::unchanged) fails where it was removed or replaced by
+    /// another, and so does every change, before it does anything. `false`: this store does not look, the caller compares the object itself.
+    fn watch(&self, key: &str) -> Result<bool>;
+
+    /// Whether what is watched is still there: else [`StoreError::Removed`] or [`StoreError::Replaced`].
+    fn unchanged(&self) -> Result<()>;
+
     /// Length of the object in bytes, or [`StoreError::NotFound`].
     fn len(&self, key: &str) -> Result<u64>;
 
@@ -311,6 +318,12 @@ macro_rules! forward_to_pointee {
             }
             fn local(&self) -> Option<&dyn LocalFiles> {
                 (**self).local()
+            }
+            fn watch(&self, key: &str) -> Result<bool> {
+                (**self).watch(key)
+            }
+            fn unchanged(&self) -> Result<()> {
+                (**self).unchanged()
             }
             fn len(&self, key: &str) -> Result<u64> {
                 (**self).len(key)

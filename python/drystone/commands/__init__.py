@@ -10,9 +10,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from typing import Any, NoReturn
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, NoReturn, TextIO
 
 from drystone import errors
 from drystone.commands import (
@@ -99,7 +100,8 @@ def main(arguments: Sequence[str]) -> int:
     run: Callable[[argparse.Namespace], Outcome] = module.run
     try:
         given = _parsed(parser(name), rest)
-        with interruption.noted() if module in (importing, exporting) else nullcontext():
+        noted = interruption.noted() if module in (importing, exporting) else nullcontext()
+        with noted, _warnings_as_lines():
             outcome = run(given)
         for note in outcome.notes:
             print(f"drystone: warning: {_plain(note)}", file=sys.stderr)
@@ -118,6 +120,30 @@ def main(arguments: Sequence[str]) -> int:
         return _failed(f"{error.object!r:.200} is not valid UTF-8, as names have to be", 2)
     except tuple(kind for kind, _ in _CODES) as error:
         return _failed(str(error), next(code for kind, code in _CODES if isinstance(error, kind)))
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Shows warnings of the package as the compiled commands do, without the place in the code that called it."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, errors.DrystoneWarning):
+                print(f"drystone: warning: {_plain(str(message))}", file=sys.stderr)
+            else:
+                usual(message, category, filename, lineno, file, line)
+
+        warnings.simplefilter("always", errors.DrystoneWarning)
+        warnings.showwarning = show
+        yield
 
 
 def _failed(message: str, code: int) -> int:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from drystone import container
 from drystone.commands.outcome import Outcome, shown
 from drystone.commands.progress import Progress
+from drystone.commands.selected import damaged, whole
 from drystone.container import Container
 from drystone.variable import Variable
 
@@ -29,6 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--rtol", type=_tolerance, default=0.0, help="and up to this part of the second value"
     )
     parser.add_argument("--no-attrs", action="store_true", help="do not compare attributes")
+    damaged(parser)
 
 
 def _tolerance(text: str) -> float:
@@ -43,11 +44,8 @@ def _tolerance(text: str) -> float:
 
 def run(given: argparse.Namespace) -> Outcome:
     """Compare names, types, shapes, attributes, steps and every value."""
-    with container.open(given.first) as first, container.open(given.second) as second:
-        a, b = (
-            c if at is None else c.at(at)
-            for c, at in zip((first, second), given.at or (None, None), strict=True)
-        )
+    one, two = given.at or (None, None)
+    with whole(given.first, one, given.damaged) as a, whole(given.second, two, given.damaged) as b:
         found = _compared(a, b, given)
     lines = [shown(f"{d['name'] or '/'}: {d['what']}") for d in found]
     return Outcome("\n".join(lines) or "no difference", {"differences": found}, code=1 if found else 0)

@@ -139,6 +139,7 @@ def _copy(
                     }
                 )
         c.commit()
+        c.flush()
     return copied
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from drystone import container
-from drystone.container import Container
+from drystone.container import Container, require_whole
 from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.variable import Variable
 
@@ -17,12 +17,27 @@ def place(parser: argparse.ArgumentParser) -> None:
     """The container, and which of its snapshots."""
     parser.add_argument("container", type=Path, help="the container's directory")
     parser.add_argument("--at", type=int, metavar="SNAPSHOT", help="an earlier snapshot, by its number")
+    damaged(parser)
+
+
+def damaged(parser: argparse.ArgumentParser) -> None:
+    """Whether the command goes on where files are lost."""
+    what = "go on with what is left where files are lost; else that is an error (exit code 4)"
+    parser.add_argument("--damaged", action="store_true", help=what)
 
 
 def opened(given: argparse.Namespace) -> Container:
     """The container at the snapshot that was asked for."""
-    c = container.open(given.container)
-    return c if given.at is None else c.at(given.at)
+    return whole(given.container, given.at, given.damaged)
+
+
+def whole(path: Path | str, at: int | None, damaged: bool) -> Container:
+    """A container at a snapshot; a CorruptError where it has lost files, unless `damaged` says to go on."""
+    c = container.open(path, damaged=damaged)
+    shown = c if at is None else c.at(at)
+    if not damaged:
+        require_whole(shown)
+    return shown
 
 
 def variable(c: Container, name: str) -> Variable:

@@ -11,6 +11,7 @@ import webbrowser
 
 from drystone import container
 from drystone.commands.outcome import Outcome
+from drystone.commands.selected import damaged, whole
 from drystone.errors import IoError
 from drystone.view import Server
 
@@ -22,11 +23,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("container", help="the container's directory")
     parser.add_argument("--port", type=_port, help=f"where to listen; {_USUAL} or a free one if not given")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    damaged(parser)
 
 
 def run(given: argparse.Namespace) -> Outcome:
     """Serve until Ctrl-C."""
-    with container.open(given.container) as c:
+    with whole(given.container, None, given.damaged) as c:
         server = _server(c, given.port)
         done = threading.Event()
         for stop in (signal.SIGINT, signal.SIGTERM):

@@ -10,9 +10,9 @@ import xarray as xr
 from xarray.backends.common import BackendEntrypoint
 from xarray.backends.store import StoreBackendEntrypoint
 
-from drystone.container import Container
+from drystone.container import Container, require_whole
 from drystone.container import open as open_container
-from drystone.errors import NotFoundError
+from drystone.errors import CorruptError, NotFoundError
 from drystone.group import Group
 from drystone.xarray.store import DrystoneStore
 
@@ -20,7 +20,8 @@ from drystone.xarray.store import DrystoneStore
 class DrystoneBackendEntrypoint(BackendEntrypoint):
     """Opens containers as datasets: lazily, ready for Dask, with CF decoding.
 
-    Of its own it takes `group=` (a path in the container) and `snapshot=` (the number of an earlier one).
+    Of its own it takes `group=` (a path in the container), `snapshot=` (the number of an earlier one) and `damaged=True` (go on with
+    what is left of a container that has lost files, which is an error otherwise).
     """
 
     description = "Open Drystone containers"
@@ -48,6 +49,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
         decode_timedelta: Any = None,
         group: str | None = None,
         snapshot: int | None = None,
+        damaged: bool = False,
     ) -> xr.Dataset:
         """The variables directly in a group, the root by default."""
         decoding = {
@@ -59,7 +61,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
             "use_cftime": use_cftime,
             "decode_timedelta": decode_timedelta,
         }
-        container, owned = _opened(filename_or_obj, snapshot)
+        container, owned = _opened(filename_or_obj, snapshot, damaged)
         try:
             return _dataset(_group(container, group), owned, decoding)
         except BaseException:
@@ -80,6 +82,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
         decode_timedelta: Any = None,
         group: str | None = None,
         snapshot: int | None = None,
+        damaged: bool = False,
     ) -> dict[str, xr.Dataset]:
         """A dataset for each group, by its path from `group`."""
         decoding = {
@@ -91,7 +94,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
             "use_cftime": use_cftime,
             "decode_timedelta": decode_timedelta,
         }
-        container, owned = _opened(filename_or_obj, snapshot)
+        container, owned = _opened(filename_or_obj, snapshot, damaged)
         try:
             root = _group(container, group)
             found = {"/": _dataset(root, owned, decoding)}
@@ -108,16 +111,23 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
         return xr.DataTree.from_dict(self.open_groups_as_dict(filename_or_obj, **options))
 
 
-def _opened(source: Any, snapshot: int | None) -> tuple[Container, bool]:
-    """The container, and whether it was opened here."""
+def _opened(source: Any, snapshot: int | None, damaged: bool) -> tuple[Container, bool]:
+    """The container, and whether it was opened here. A CorruptError where it has lost files, unless `damaged`."""
     owned = not isinstance(source, Container | Group)
-    container = open_container(source) if owned else source._container
-    if snapshot is None:
+    container = open_container(source, damaged=damaged) if owned else source._container
+    shown = container if snapshot is None else container.at(snapshot)
+    try:
+        if not damaged:
+            require_whole(shown)
+    except CorruptError:
+        if owned:
+            container.close()
+        raise
+    if shown is container:
         return container, owned
-    earlier = container.at(snapshot)
     if owned:
         container.close()
-    return earlier, True
+    return shown, True
 
 
 def _group(container: Container, path: str | None) -> Group:

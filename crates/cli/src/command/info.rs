@@ -3,7 +3,7 @@
 use drystone::format::schema::Schema;
 use drystone::{Description, Pending};
 
-use super::open;
+use super::{look, lost};
 use crate::args::Place;
 use crate::attributes;
 use crate::failure::{OK, Result};
@@ -13,7 +13,8 @@ use crate::quantity::{bytes, counted, ranges, time};
 use crate::table::pairs;
 
 pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32> {
-    let container = open(place)?;
+    let container = look(place)?;
+    let lost = lost(&container, place)?;
     let found = container.describe()?;
     let snapshots = container.snapshots()?;
     let warnings = container.take_warnings();
@@ -53,7 +54,7 @@ pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32>
             ("pending", pending_json(&found.pending)),
             ("warnings", list(warnings)),
         ]));
-        return Ok(OK);
+        return Ok(lost.map_or(OK, |failure| failure.report()));
     }
     output.line(&place.path.display().to_string());
     let committed = if snapshot.version() == 0 {
@@ -108,7 +109,7 @@ pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32>
         output.text(&text);
         output.line(&format!(" {warning}"));
     }
-    Ok(OK)
+    Ok(lost.map_or(OK, |failure| failure.report()))
 }
 
 /// How the blocks of one variable are encoded.
@@ -238,6 +239,9 @@ pub(super) fn pending_rows(pending: &Pending) -> Vec<(&'static str, String)> {
         rows.push(("waiting", "values without a step, not committed".to_string()));
     }
     rows.extend(pending.incomplete.iter().map(|i| ("incomplete", i.to_string())));
+    if !pending.incomplete.is_empty() {
+        rows.push(("", "if those writers have ended, \"drystone recover --adopt\" drops these steps and keeps complete ones".into()));
+    }
     rows.extend(pending.notes.iter().map(|note| ("note", note.clone())));
     rows
 }

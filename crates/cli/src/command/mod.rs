@@ -21,7 +21,7 @@ use drystone::{Container, Mode, Reading};
 
 use crate::args::{Arguments, Command, Part, Place};
 use crate::cells::kept_axes;
-use crate::failure::{Failure, NOT_FOUND, Result};
+use crate::failure::{CORRUPT, Failure, NOT_FOUND, Result};
 use crate::output::{Output, plain};
 use crate::{quantity, selection_text};
 
@@ -45,8 +45,22 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
 }
 
 /// Opens a container to read, at the snapshot asked for. Warnings go to standard error unless the caller takes them first.
+///
+/// Where files are lost it is an error, unless the command line says `--damaged`.
 fn open(place: &Place) -> Result<Container> {
-    let container = Container::open_local(&place.path, Mode::Read)?;
+    let container = look(place)?;
+    match lost(&container, place)? {
+        Some(failure) => Err(failure),
+        None => Ok(container),
+    }
+}
+
+/// [`open`] for commands that say themselves what is lost.
+fn look(place: &Place) -> Result<Container> {
+    let container = match place.damaged {
+        true => Container::open_damaged(&place.path)?,
+        false => Container::open_local(&place.path, Mode::Read)?,
+    };
     Ok(match place.at {
         Some(snapshot) => {
             warn(&container);
@@ -54,6 +68,25 @@ fn open(place: &Place) -> Result<Container> {
         }
         None => container,
     })
+}
+
+/// Files that the snapshot needs and that are lost, as a failure; `None` where there are none, or the command line says `--damaged`.
+fn lost(container: &Container, place: &Place) -> Result<Option<Failure>> {
+    if place.damaged {
+        return Ok(None);
+    }
+    let lost = container.lost()?;
+    let Some(first) = lost.first() else { return Ok(None) };
+    let more = match lost.len() - 1 {
+        0 => String::new(),
+        n => format!(" (and {n} more)"),
+    };
+    let what = format!(
+        "{} has lost files: {}{more}; \"drystone verify\" names all, \"drystone recover\" settles it, --damaged goes on",
+        place.path.display(),
+        first.message
+    );
+    Ok(Some(Failure::new(CORRUPT, what)))
 }
 
 /// Tells standard error what opening had to pass over.

@@ -5,8 +5,8 @@ use std::io::IsTerminal;
 use drystone::Damage;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::{open, warn};
-use crate::args::Verify;
+use super::{look, warn};
+use crate::args::{Place, Verify};
 use crate::failure::{DAMAGE, OK, Result};
 use crate::json::Json;
 use crate::output::Output;
@@ -14,7 +14,9 @@ use crate::quantity::{bytes, counted};
 use crate::table::table;
 
 pub(super) fn run(verify: &Verify, json: bool, output: &mut Output) -> Result<i32> {
-    let container = open(&verify.place)?;
+    // What is lost is what it is to find.
+    let place = Place { path: verify.place.path.clone(), damaged: true, ..verify.place };
+    let container = look(&place)?;
     warn(&container);
     let bar = bar(container.snapshot().entry_count());
     let mut watch = |done, total| {

@@ -74,7 +74,8 @@ impl Error {
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         let kind = match &error {
-            StoreError::NotFound { .. } => ErrorKind::NotFound,
+            StoreError::NotFound { .. } | StoreError::Removed { .. } => ErrorKind::NotFound,
+            StoreError::Replaced { .. } => ErrorKind::Conflict,
             StoreError::AlreadyExists { .. } | StoreError::Conflict { .. } => ErrorKind::Conflict,
             StoreError::ShortRead { .. } => ErrorKind::Corrupt,
             StoreError::Unsupported { .. } => ErrorKind::Unsupported,

@@ -1,7 +1,8 @@
 //! Which process writes or publishes, so that another on the same machine can tell whether it still lives.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
+use drystone_format::manifest::MAX_BOOT;
 use serde_json::{Value as Json, json};
 
 use super::sync::lock;
@@ -80,6 +81,26 @@ impl Process {
             && started(FIRST).is_some()
             && started(self.pid).is_none_or(|start| start != self.start)
     }
+}
+
+/// The name that the kernel drew for this boot of the machine; `None` where it has none.
+pub(crate) fn boot() -> Option<&'static str> {
+    static KNOWN: OnceLock<Option<String>> = OnceLock::new();
+    let read = || {
+        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let boot = text.trim();
+        (boot.len() >= LEAST_BOOT && boot.len() <= MAX_BOOT).then(|| boot.to_owned())
+    };
+    KNOWN.get_or_init(read).as_deref()
+}
+
+/// A shorter name is no random one.
+const LEAST_BOOT: usize = 16;
+
+/// Did the process of this text run within this boot?
+pub(crate) fn is_of_boot(process: &str, boot: &str) -> bool {
+    // The text of this very process needs no parsing; names of boots are random.
+    process.contains(boot)
 }
 
 /// When a process started, in ticks of its machine; `None` if there is none, or it has ended and only waits to be noticed.

@@ -514,6 +514,9 @@ pub(crate) fn plan(
         if anything || given_up || fencing {
             books.update(log, &take[i], shut);
         }
+        if !take[i].is_empty() {
+            change.writers.insert(log.header.process.clone());
+        }
     }
     if anything || given_up || fencing {
         change.ahead = Some(books.ahead());

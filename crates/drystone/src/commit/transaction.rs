@@ -5,6 +5,7 @@
 //! - a lost reply is settled by reading back: the write id tells whose manifest it is;
 //! - a commit that loses the race leaves nothing that anyone refers to.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -23,7 +24,7 @@ use drystone_plan::tree::{self, Emit, Leaf};
 use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
 use super::dead::Dead;
-use crate::base::random;
+use crate::base::{random, writer_process};
 use crate::container::Inner;
 use crate::history::head;
 use crate::history::pages::Page;
@@ -53,6 +54,13 @@ pub struct Incomplete {
 
 impl std::fmt::Display for Incomplete {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.missing.is_empty() {
+            return write!(
+                f,
+                "step {} of run {} is not visible: two writers closed one of its ranks, or they disagree on the number of ranks",
+                self.at.step, self.at.run
+            );
+        }
         let shown: Vec<String> = self.missing.iter().take(16).map(u32::to_string).collect();
         let more = if self.missing.len() > 16 { ", …" } else { "" };
         write!(
@@ -89,6 +97,8 @@ pub(crate) struct Change {
     pub(crate) dead: Option<Dead>,
     /// All that is published now: arrays without pages, each with its shards.
     pub(crate) published: Option<Vec<(published::Array, Vec<published::Shard>)>>,
+    /// The processes that wrote what it takes from logs.
+    pub(crate) writers: BTreeSet<String>,
     /// Objects it names that are not yet known to be on stable storage (`durable`).
     pub(crate) unsynced: Vec<String>,
     /// Reported to the caller of the commit.
@@ -144,6 +154,7 @@ fn transact_from(
     mut decide: impl FnMut(&Arc<Snapshot>, u64) -> Result<Decision>,
 ) -> Result<Committed> {
     inner.require_unpinned()?;
+    inner.require_whole()?;
     for tries in 0..MAX_TRIES {
         let looked = tries > 0 || !at_once;
         let (mut base, known) = inner.newest_known();
@@ -151,6 +162,7 @@ fn transact_from(
         if looked {
             (base, top) = inner.newest()?;
             inner.others_commit.store(tries > 0 || top > known, Ordering::Relaxed);
+            inner.require_whole()?;
         }
         let version = top + 1;
         let expired = |e: &Error| {
@@ -192,6 +204,7 @@ pub(crate) fn attempt(
     version: u64,
     change: Change,
 ) -> Result<Option<Snapshot>> {
+    inner.require_same()?;
     let store = inner.store.as_ref();
     let durable = inner.identity.durability == Durability::Durable;
     let encoded = |schema: &Schema| {
@@ -305,9 +318,21 @@ impl Draft {
             root,
             ahead: change.ahead.clone().unwrap_or_else(|| old.ahead.clone()),
             published,
+            boot: boot(inner, base, change),
         };
         Ok(Draft { pages, manifest })
     }
+}
+
+/// The boot that a manifest may name: all that it needs and that was not flushed was written within it.
+fn boot(inner: &Inner, base: &Snapshot, change: &Change) -> Option<String> {
+    if inner.identity.durability == Durability::Durable {
+        return None; // nothing is ever passed over
+    }
+    let boot = inner.boot()?;
+    let same = base.version() <= inner.last_marked(base) || base.manifest.boot.as_deref() == Some(boot);
+    let all = same && change.writers.iter().all(|process| writer_process::is_of_boot(process, boot));
+    all.then(|| boot.to_owned())
 }
 
 /// After a failed put: is our manifest there (true), another's (false), or none (the error)?
@@ -368,6 +393,7 @@ impl PageFile {
             time: random::now(),
             origin: random::origin(),
             process: String::new(),
+            base: 0,
         };
         let mut bytes = Vec::new();
         frame::push(&mut bytes, Kind::File, 0, &header.encode());

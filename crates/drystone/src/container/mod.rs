@@ -18,22 +18,23 @@ use crate::schema::near_miss::no_such;
 use batch::Batch;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use drystone_format::identity::{Durability, Identity};
+use drystone_format::keys;
 use drystone_format::manifest::Manifest;
 use drystone_format::piece::Trailer;
 use drystone_format::schema::{Schema, Variable};
 use drystone_format::table::Subchunk;
 use drystone_plan::following::Following;
-use drystone_store::Store;
+use drystone_store::{Store, StoreError, StoreExt};
 
 use self::calibrate::Known;
 use self::learn::Seen;
 use self::targets::Placing;
 use crate::base::cache::Cache;
-use crate::history::head;
-use crate::history::head::Look;
+use crate::history::head::{self, Look};
+use crate::history::loss::{self, Losses, Trust};
 use crate::history::pages::PageLoader;
 use crate::history::snapshot::Snapshot;
 use crate::published::shards::Shards;
@@ -67,6 +68,15 @@ pub(crate) struct Inner {
     /// Missing manifest numbers below `top`, to be closed before anything is committed or marked.
     gaps: Mutex<Vec<u64>>,
     pub(crate) hint: head::Hint,
+    /// What of newer snapshots, or of the one shown, is not there.
+    pub(crate) losses: Mutex<Losses>,
+    trust: Trust,
+    /// The store sees for itself whether it is still this container's.
+    watched: bool,
+    /// The boot of this machine, if the store keeps its bytes here; once it was asked for.
+    boot: OnceLock<Option<&'static str>>,
+    /// This handle made the container, in this process.
+    created_by: Option<u32>,
     /// Another commit was found where this handle's own should have come next.
     pub(crate) others_commit: AtomicBool,
     warnings: Mutex<Vec<String>>,
@@ -116,6 +126,11 @@ impl Container {
             found: Mutex::new((snapshot.clone(), snapshot.version())),
             gaps: Mutex::new(Vec::new()),
             hint: head::Hint::default(),
+            losses: Mutex::default(),
+            trust: inner.trust,
+            watched: inner.watched,
+            boot: OnceLock::new(),
+            created_by: None,
             others_commit: AtomicBool::new(false),
             current: RwLock::new(snapshot),
             warnings: Mutex::new(Vec::new()),
@@ -240,6 +255,31 @@ impl Container {
         self.inner.settle();
     }
 
+    /// [`close`](Self::close), after a [`flush`](Self::flush) where this handle made the container, in this process, and commits are
+    /// promised without being synced (`async`): what was made in one go survives a power cut. The handle is closed also where that fails.
+    pub fn finish(&self) -> Result<()> {
+        if self.is_closed() {
+            return Ok(());
+        }
+        let flushed = self.flush_made();
+        self.close();
+        flushed
+    }
+
+    /// The flush of [`finish`](Self::finish), for a handle whose clones and writers go on.
+    pub fn flush_made(&self) -> Result<()> {
+        let inner = &self.inner;
+        let made_here = inner.created_by == Some(drystone_store::process_id());
+        let promised = inner.identity.durability == Durability::Async && inner.newest_known().1 > 0;
+        if !made_here || !promised || inner.require_same().is_err() || inner.require_whole().is_err() {
+            return Ok(());
+        }
+        inner
+            .flush()
+            .map(|_| ())
+            .map_err(|e| e.while_doing("what was committed could not be flushed at the end"))
+    }
+
     /// Writes down what helps who comes next, as closing does; the handle and its clones go on.
     pub fn settle(&self) {
         self.inner.settle();
@@ -260,6 +300,9 @@ impl Drop for Inner {
 impl Inner {
     /// Writes down what helps who comes next.
     fn settle(&self) {
+        if self.require_same().is_err() {
+            return; // nothing of this handle belongs into what is there now
+        }
         self.hint.settle(self.store.as_ref(), self.identity.durability);
         if self.learns() {
             self.seen.keep(self.store.as_ref());
@@ -289,12 +332,35 @@ impl Inner {
 
     pub(crate) fn require_writable(&self) -> Result<()> {
         self.require_open()?;
-        self.require_unpinned()
+        self.require_unpinned()?;
+        self.require_whole()
     }
 
     /// Whether it is the newest snapshot, open for writing.
     pub(crate) fn is_unpinned(&self) -> bool {
         self.writable && !self.pinned
+    }
+
+    /// Refuses what would look into, or write to, another container: `NotFound` where it was removed, `Conflict` where it was replaced.
+    pub(crate) fn require_same(&self) -> Result<()> {
+        if self.watched {
+            return Ok(self.store.unchanged()?);
+        }
+        let bytes = match self.store.read_all(keys::IDENTITY, 64 << 10) {
+            Err(StoreError::NotFound { .. }) => {
+                let (key, store) = (keys::IDENTITY.into(), self.store.describe());
+                return Err(StoreError::Removed { key, store }.into());
+            }
+            other => other?,
+        };
+        match Identity::decode(&bytes) {
+            Ok(found) if found.uuid == self.identity.uuid => Ok(()),
+            Ok(_) => {
+                let (key, store) = (keys::IDENTITY.into(), self.store.describe());
+                Err(StoreError::Replaced { key, store }.into())
+            }
+            Err(found) => Err(Error::damaged(keys::IDENTITY, 0, &found)),
+        }
     }
 
     /// Writers go on after the container's handle was closed: for them only the way it was opened counts.
@@ -319,11 +385,13 @@ impl Inner {
 
     /// The newest snapshot in the store and the highest manifest number there.
     pub(crate) fn newest(&self) -> Result<(Arc<Snapshot>, u64)> {
+        self.require_same()?;
         let known = self.newest_known();
         if !head::has_newer(self.store.as_ref(), known.1)? {
             return Ok(known);
         }
-        let head = head::find(&self.store, &self.pages, &self.identity, Look::From(known.1))?;
+        let head = head::find(&self.store, &self.pages, &self.identity, Look::From(known.1), self.trust)?;
+        self.set_losses(head.losses);
         if !head.warnings.is_empty() {
             lock(&self.warnings).extend(head.warnings);
         }
@@ -388,7 +456,30 @@ impl Inner {
         base.manifest.last_marked.max(self.flushed.load(Ordering::SeqCst))
     }
 
+    /// The boot within which this process writes; `None` where that is not known, or the bytes lie elsewhere.
+    pub(crate) fn boot(&self) -> Option<&'static str> {
+        *self.boot.get_or_init(|| loss::boot_of(self.store.as_ref()))
+    }
+
     pub(crate) fn warn(&self, warning: String) {
         lock(&self.warnings).push(warning);
+    }
+}
+
+impl Inner {
+    /// Takes note of what a look for the newest snapshot found lost.
+    pub(crate) fn set_losses(&self, losses: Losses) {
+        *lock(&self.losses) = losses;
+    }
+
+    /// Refuses what would be committed over snapshots that were passed over.
+    pub(crate) fn require_whole(&self) -> Result<()> {
+        match lock(&self.losses).passed_over() {
+            None => Ok(()),
+            Some(why) => Err(Error::corrupt(format!(
+                "{} is not changed: {why}; restore the files, or call recover() (drystone recover), which says what is given up",
+                self.store.describe()
+            ))),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use drystone_format::identity::{Durability, Identity};
 use drystone_format::keys;
@@ -19,6 +19,7 @@ use crate::base::error::must_exist;
 use crate::base::random;
 use crate::history::head;
 use crate::history::head::Look;
+use crate::history::loss::Trust;
 use crate::history::pages::PageLoader;
 use crate::published::shards::Shards;
 use crate::{Error, ErrorKind, Result};
@@ -32,6 +33,21 @@ pub enum Mode {
     ReadWrite,
     /// Read and write; created if absent (`a`).
     Append,
+}
+
+/// How a handle comes about.
+struct How {
+    mode: Mode,
+    trust: Trust,
+    /// It made the container.
+    created: bool,
+    /// The store sees for itself whether it is still this container's.
+    watched: bool,
+}
+
+/// What a mode makes of a snapshot that is not whole.
+fn trust(mode: Mode) -> Trust {
+    if mode == Mode::Read { Trust::Reading } else { Trust::Writing }
 }
 
 /// How to create.
@@ -140,12 +156,21 @@ impl Container {
         Self::open_in(path.as_ref(), mode, false)
     }
 
+    /// Opens for reading what is left of a container that has lost files: the newest snapshot that can be read at all, with a warning.
+    pub fn open_damaged(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_trusting(path.as_ref(), Mode::Read, false, Trust::Damaged)
+    }
+
     /// [`Container::open_local`] for who is going to [`flush`](Self::flush), as [`Container::create_to_flush`].
     pub fn open_to_flush(path: impl AsRef<Path>, mode: Mode) -> Result<Self> {
         Self::open_in(path.as_ref(), mode, true)
     }
 
     fn open_in(path: &Path, mode: Mode, early: bool) -> Result<Self> {
+        Self::open_trusting(path, mode, early, trust(mode))
+    }
+
+    fn open_trusting(path: &Path, mode: Mode, early: bool, trust: Trust) -> Result<Self> {
         if mode == Mode::Append && !path.join(keys::IDENTITY).exists() {
             match Self::create_in(path, CreateOptions::default(), None, early) {
                 Err(e) if e.kind() == ErrorKind::Conflict && path.join(keys::IDENTITY).exists() => {} // another was faster
@@ -177,7 +202,7 @@ impl Container {
                     .read_all(keys::IDENTITY, 64 << 10)
                     .is_ok_and(|b| Identity::decode(&b).is_ok_and(|i| i.durability == Durability::Durable)));
         let (store, placing) = targets::with_targets(store.with_early_writeback(early))?;
-        Self::open_configured(Arc::new(store), mode, config, placing)
+        Self::open_configured(Arc::new(store), (mode, trust), config, placing)
     }
 
     /// Creates a container in a store. A run-time configuration overrides the options ([`Config`]).
@@ -213,28 +238,37 @@ impl Container {
                 );
             }
         }
-        Self::with(store, identity, Mode::ReadWrite, config, None)
+        let watched = store.watch(keys::IDENTITY)?;
+        let how = How { mode: Mode::ReadWrite, trust: Trust::Writing, created: true, watched };
+        Self::with(store, identity, how, config, None)
     }
 
     /// Opens a container in a store.
     pub fn open(store: Arc<dyn Store>, mode: Mode) -> Result<Self> {
-        Self::open_configured(store, mode, Config::find(None)?, None)
+        Self::open_configured(store, (mode, trust(mode)), Config::find(None)?, None)
     }
 
     fn open_configured(
         store: Arc<dyn Store>,
-        mode: Mode,
+        (mode, trust): (Mode, Trust),
         config: Option<Config>,
         placing: Option<Arc<Placing>>,
     ) -> Result<Self> {
         head::expect(store.as_ref());
+        // Before it is read: what replaces it in between is noticed.
+        let watched = match store.watch(keys::IDENTITY) {
+            Err(StoreError::NotFound { .. }) => false, // which reading says
+            other => {
+                other.map_err(|e| Error::from(e).while_doing(format!("opening {}", store.describe())))?
+            }
+        };
         let bytes = match store.read_all(keys::IDENTITY, 64 << 10) {
             Ok(bytes) => bytes,
             Err(StoreError::NotFound { .. }) if mode == Mode::Append => {
                 return match Self::create_configured(store.clone(), CreateOptions::default(), config.clone())
                 {
                     Err(e) if e.kind() == ErrorKind::Conflict => {
-                        Self::open_configured(store, Mode::ReadWrite, config, placing)
+                        Self::open_configured(store, (Mode::ReadWrite, Trust::Writing), config, placing)
                     }
                     other => other,
                 };
@@ -264,16 +298,17 @@ impl Container {
                 store.describe()
             )));
         }
-        Self::with(store, identity, mode, config, placing)
+        Self::with(store, identity, How { mode, trust, created: false, watched }, config, placing)
     }
 
     fn with(
         store: Arc<dyn Store>,
         identity: Identity,
-        mode: Mode,
+        how: How,
         config: Option<Config>,
         placing: Option<Arc<Placing>>,
     ) -> Result<Self> {
+        let How { mode, trust, .. } = how;
         if let Some(threads) = config.as_ref().and_then(|config| config.threads) {
             crate::base::cpus::set_threads(threads);
         }
@@ -281,7 +316,7 @@ impl Container {
         let writable = mode != Mode::Read;
         let listing = writable && identity.durability != Durability::Durable;
         let look = if listing { Look::List } else { Look::Hint };
-        let head = head::find(&store, &pages, &identity, look)
+        let head = head::find(&store, &pages, &identity, look, trust)
             .map_err(|e| e.while_doing(format!("opening {}", store.describe())))?;
         let newest = Arc::new(head.snapshot);
         let inner = Inner {
@@ -298,6 +333,11 @@ impl Container {
             found: Mutex::new((newest.clone(), head.top)),
             gaps: Mutex::new(head.gaps),
             hint: head::Hint::default(),
+            losses: Mutex::new(head.losses),
+            trust,
+            watched: how.watched,
+            boot: OnceLock::new(),
+            created_by: how.created.then(drystone_store::process_id),
             others_commit: AtomicBool::new(false),
             current: RwLock::new(newest),
             warnings: Mutex::new(head.warnings),

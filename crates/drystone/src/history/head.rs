@@ -19,9 +19,11 @@ use drystone_format::manifest::{MAX_MANIFEST, MAX_PAGES, Manifest};
 use drystone_plan::tree::Pages;
 use drystone_store::{PutMode, Request, Store, StoreError, StoreExt};
 
+use super::loss::{self, Losses, Trust};
 use super::pages::PageLoader;
 use super::snapshot::Snapshot;
 use crate::base::error::must_exist;
+use crate::base::writer_process;
 use crate::{Error, ErrorKind, Result};
 
 /// A manifest object that stands for an expired snapshot ends with this; in front of it stand the pages that others need.
@@ -43,6 +45,8 @@ pub(crate) struct Head {
     /// Numbers below `top` and above every mark that are missing (known only if all were listed).
     pub(crate) gaps: Vec<u64>,
     pub(crate) warnings: Vec<String>,
+    /// What was lost on the way.
+    pub(crate) losses: Losses,
 }
 
 /// Where to look for the newest manifest.
@@ -128,6 +132,11 @@ impl Hint {
         {
             self.write(store, committed, is_near(store, durability));
         }
+    }
+
+    /// A recovery has settled what a hint above all manifests said.
+    pub(crate) fn renew(&self, store: &dyn Store, version: u64, durability: Durability) {
+        self.write(store, version, is_near(store, durability));
     }
 
     /// A failure costs only time at the next open, and so does a moment without a hint: ext4 begins to write a file to the device when it
@@ -239,18 +248,24 @@ pub(crate) fn find(
     pages: &PageLoader,
     identity: &Identity,
     look: Look,
+    trust: Trust,
 ) -> Result<Head> {
     let mut tries = 0;
     loop {
-        match find_once(store, pages, identity, look) {
+        match find_once(store, pages, identity, look, trust) {
             Err(e) if e.kind() == ErrorKind::NotFound && tries < TRIES => tries += 1,
             other => return other,
         }
     }
 }
 
-fn find_once(store: &Arc<dyn Store>, pages: &PageLoader, identity: &Identity, look: Look) -> Result<Head> {
-    let durable = identity.durability == Durability::Durable;
+fn find_once(
+    store: &Arc<dyn Store>,
+    pages: &PageLoader,
+    identity: &Identity,
+    look: Look,
+    trust: Trust,
+) -> Result<Head> {
     let hint = read_hint(store.as_ref());
     let mut gaps = Vec::new();
     let top = if look == Look::List {
@@ -268,58 +283,225 @@ fn find_once(store: &Arc<dyn Store>, pages: &PageLoader, identity: &Identity, lo
     } else {
         top(store.as_ref(), hint, look)?
     };
-    let mut warnings = Vec::new();
+    let mut way = Way { store, identity, trust, warnings: Vec::new(), losses: Losses::default() };
     if hint.is_none_or(|h| h > top) {
-        let marked = newest_mark(store.as_ref())?;
-        let known = hint.unwrap_or(0).max(marked);
-        if marked > top || (durable && known > top) {
-            return Err(Error::corrupt(format!(
-                "{} is missing although snapshot {known} was on stable storage; restore it from a backup",
-                keys::manifest(top + 1)
-            )));
-        }
-        if known > top {
-            warnings.push(format!(
-                "snapshots {}..{known} are lost: they were not flushed before a crash",
-                top + 1
-            ));
-        }
+        way.newest_is_missing(hint, top)?;
     }
-    if top == 0 && hint.is_none() && !store.list("log/")?.is_empty() {
-        // Blocks belong to variables, and creating one is a commit: there was a manifest.
-        let what = "no manifest is there, although writers have written: the folder \"manifest\" was lost";
-        if durable {
-            return Err(Error::corrupt(format!("{what}; restore it from a backup")));
-        }
-        warnings.push(format!("{what}, or never reached the disk before a crash; the container looks empty"));
-    }
+    let mut passed = Vec::new();
     let mut version = top;
     loop {
         let failure = match load(store, pages, identity, version) {
-            Ok(snapshot) => return Ok(Head { snapshot, top, gaps, warnings }),
+            Ok((snapshot, missing)) if missing.is_empty() => return Ok(way.end(snapshot, passed, top, gaps)),
+            Ok(_) if is_gone(store.as_ref(), version) => {
+                return Err(Error::not_found(format!("snapshot {version} has expired")));
+            }
+            Ok((snapshot, missing)) if way.stays(&snapshot)? => {
+                way.is_not_whole(&snapshot, missing);
+                return Ok(way.end(snapshot, passed, top, gaps));
+            }
+            Ok((snapshot, missing)) => {
+                passed.push(snapshot);
+                way.pass_over(version, missing);
+                version = way.before(version)?;
+                continue;
+            }
             // A collection was faster; there is a newer one.
             Err(_) if is_gone(store.as_ref(), version) => {
                 return Err(Error::not_found(format!("snapshot {version} has expired")));
             }
-            Err(e) if e.kind() == ErrorKind::Corrupt || is_void(store.as_ref(), version) => e,
+            Err(e) if e.kind() == ErrorKind::Corrupt || is_void(store.as_ref(), version) => {
+                way.is_unreadable(version, &e)?;
+                e
+            }
             Err(e) => return Err(e),
         };
-        if durable || version == 0 {
-            return Err(Error::corrupt(failure.to_string()));
+        way.pass_over(version, vec![Missing { key: keys::manifest(version), error: failure }]);
+        version = way.before(version)?;
+    }
+}
+
+/// An object that a snapshot needs and that is not there whole.
+struct Missing {
+    key: String,
+    error: Error,
+}
+
+/// The way from the newest manifest down to one that can be shown: what is refused, and what is noted.
+struct Way<'a> {
+    store: &'a Arc<dyn Store>,
+    identity: &'a Identity,
+    trust: Trust,
+    warnings: Vec<String>,
+    losses: Losses,
+}
+
+impl Way<'_> {
+    fn durable(&self) -> bool {
+        self.identity.durability == Durability::Durable
+    }
+
+    fn is_of_this_boot(&self, version: u64) -> Result<bool> {
+        is_of_this_boot(self.store.as_ref(), &self.identity.uuid, version)
+    }
+
+    /// A hint, a mark or a log says that there was a manifest above all that are there.
+    fn newest_is_missing(&mut self, hint: Option<u64>, top: u64) -> Result<()> {
+        let store = self.store.as_ref();
+        let marked = newest_mark(store)?;
+        let known = hint.unwrap_or(0).max(marked);
+        let key = keys::manifest(top + 1);
+        if known > top {
+            if marked > top || self.durable() {
+                let what = format!("{key} is missing although snapshot {known} was on stable storage");
+                self.refuse(&format!("{what}; restore it from a backup"))?;
+                self.losses.add(key, what, true);
+            } else if self.is_of_this_boot(top)? {
+                let what = format!(
+                    "{key} is missing although snapshot {known} was committed in this boot: no power cut took it"
+                );
+                self.refuse_reading(&what)?;
+                self.losses.add(key, what, true);
+            } else {
+                let what =
+                    format!("snapshots {}..{known} are lost: they were not flushed before a crash", top + 1);
+                self.losses.add(key, what, true);
+            }
+            self.warnings.extend(self.losses.found.last().map(|loss| loss.message.clone()));
+        } else if top == 0 && hint.is_none() && !store.list("log/")?.is_empty() {
+            // Blocks belong to variables, and creating one is a commit: there was a manifest.
+            let what =
+                "no manifest is there, although writers have written: the folder \"manifest\" was lost";
+            if self.durable() {
+                self.refuse(&format!("{what}; restore it from a backup"))?;
+            }
+            let headers = loss::headers(store, &self.identity.uuid, usize::MAX)?;
+            // Values may be laid down before the commit that creates their variables: only the logs know whether there was one.
+            let based = self.durable() || headers.iter().any(|(_, header)| header.base > 0);
+            let this_boot = based && self.is_of_this_boot(0)?;
+            if this_boot {
+                self.refuse_reading(what)?;
+            }
+            if based {
+                self.losses.add(key, what.into(), true);
+            }
+            let how = if this_boot { "" } else { ", or never reached the disk before a crash" };
+            self.warnings.push(format!("{what}{how}; the container looks empty"));
         }
-        if newest_mark(store.as_ref())? >= version {
-            return Err(failure.while_doing(format!("snapshot {version} was flushed, but cannot be read")));
+        Ok(())
+    }
+
+    /// Is a snapshot shown although bytes it needs are missing? What was flushed, or written in this boot, no power cut has taken.
+    fn stays(&self, snapshot: &Snapshot) -> Result<bool> {
+        let this_boot = snapshot
+            .manifest
+            .boot
+            .as_deref()
+            .is_some_and(|boot| loss::boot_of(self.store.as_ref()).is_some_and(|this| this == boot));
+        Ok(this_boot || newest_mark(self.store.as_ref())? >= snapshot.version())
+    }
+
+    fn is_not_whole(&mut self, snapshot: &Snapshot, missing: Vec<Missing>) {
+        let (version, count) = (snapshot.version(), missing.len());
+        let more = if count > 1 { format!(" (and {} more files)", count - 1) } else { String::new() };
+        for (number, Missing { key, error }) in missing.into_iter().enumerate() {
+            let message = format!("snapshot {version} is not whole, and no power cut did that: {error}");
+            if number == 0 {
+                self.warnings.push(format!("{message}{more}; what needs it cannot be read, see verify()"));
+            }
+            self.losses.add(key, message, false);
         }
-        warnings.push(format!(
-            "snapshot {version} is passed over, it was not flushed before a crash: {failure}; see recover()"
-        ));
-        version = match read_manifest(store.as_ref(), version, &identity.uuid) {
-            Ok(manifest) if manifest.parent == 0 || store.exists(&keys::manifest(manifest.parent))? => {
+    }
+
+    /// The version to try next.
+    fn before(&self, version: u64) -> Result<u64> {
+        Ok(match read_manifest(self.store.as_ref(), version, &self.identity.uuid) {
+            Ok(manifest)
+                if manifest.parent == 0 || self.store.exists(&keys::manifest(manifest.parent))? =>
+            {
                 manifest.parent
             }
-            _ => below(store.as_ref(), version)?,
-        };
+            _ => below(self.store.as_ref(), version)?,
+        })
     }
+
+    /// What is left of a version names nothing.
+    fn is_unreadable(&self, version: u64, failure: &Error) -> Result<()> {
+        if version == 0 || self.durable() {
+            if version > 0 && self.trust == Trust::Damaged {
+                return Ok(());
+            }
+            return Err(Error::corrupt(failure.to_string()));
+        }
+        if is_void(self.store.as_ref(), version) {
+            return Ok(());
+        }
+        if newest_mark(self.store.as_ref())? >= version {
+            let flushed = format!("snapshot {version} was flushed, but cannot be read: {failure}");
+            return self.refuse(&flushed);
+        }
+        if self.trust == Trust::Reading && self.is_of_this_boot(version - 1)? {
+            self.refuse_reading(&format!(
+                "{failure}; it was committed in this boot, so no power cut did that"
+            ))?;
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, why: &str) -> Result<()> {
+        if self.trust == Trust::Damaged { Ok(()) } else { Err(Error::corrupt(why)) }
+    }
+
+    fn refuse_reading(&self, why: &str) -> Result<()> {
+        if self.trust != Trust::Reading {
+            return Ok(());
+        }
+        Err(Error::corrupt(format!(
+            "{why}; restore the file, open what is left with damaged=True (--damaged), or settle it with recover()"
+        )))
+    }
+
+    fn pass_over(&mut self, version: u64, missing: Vec<Missing>) {
+        let is_void = is_void(self.store.as_ref(), version);
+        for (number, Missing { key, error }) in missing.into_iter().enumerate() {
+            let message =
+                format!("snapshot {version} is passed over, it was not flushed before a crash: {error}");
+            if number == 0 {
+                self.warnings.push(format!("{message}; see recover()"));
+            }
+            if !is_void && !self.losses.found.iter().any(|loss| loss.key == key) {
+                self.losses.add(key, message, true);
+            }
+        }
+    }
+
+    fn end(mut self, snapshot: Snapshot, passed: Vec<Snapshot>, top: u64, gaps: Vec<u64>) -> Head {
+        self.losses.steps = loss::given_up(&passed, &snapshot);
+        if !self.losses.steps.is_empty() {
+            let steps = loss::in_words(&self.losses.steps);
+            self.warnings.push(format!("with the snapshots passed over {steps} cannot be seen"));
+            for loss in self.losses.found.iter_mut().filter(|loss| loss.passed_over) {
+                loss.message.push_str(&format!(" ({steps} cannot be seen)"));
+            }
+        }
+        Head { snapshot, top, gaps, warnings: self.warnings, losses: self.losses }
+    }
+}
+
+/// Were the newest things that can be read, up to a version, written within this boot of the machine? Then no power cut has taken what
+/// came after them.
+pub(crate) fn is_of_this_boot(store: &dyn Store, uuid: &[u8; 16], version: u64) -> Result<bool> {
+    let Some(boot) = loss::boot_of(store) else { return Ok(false) };
+    let mut version = version;
+    while version > 0 {
+        match read_manifest(store, version, uuid) {
+            Ok(manifest) => return Ok(manifest.boot.as_deref() == Some(boot)),
+            Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) => {}
+            Err(e) => return Err(e),
+        }
+        version = below(store, version)?;
+    }
+    let headers = loss::headers(store, uuid, loss::MOST_HEADERS)?;
+    Ok(!headers.is_empty() && headers.iter().all(|(_, h)| writer_process::is_of_boot(&h.process, boot)))
 }
 
 /// The newest version that a mark says was flushed.
@@ -328,36 +510,57 @@ pub(crate) fn newest_mark(store: &dyn Store) -> Result<u64> {
 }
 
 /// Loads one version and, unless it is marked, checks that what it names survived.
-fn load(store: &Arc<dyn Store>, pages: &PageLoader, identity: &Identity, version: u64) -> Result<Snapshot> {
+fn load(
+    store: &Arc<dyn Store>,
+    pages: &PageLoader,
+    identity: &Identity,
+    version: u64,
+) -> Result<(Snapshot, Vec<Missing>)> {
     if version == 0 {
-        return Ok(Snapshot::empty(identity.uuid));
+        return Ok((Snapshot::empty(identity.uuid), Vec::new()));
     }
     let (manifest, file) = manifest_file(store.as_ref(), version, &identity.uuid)?;
     pages.hold(version, file);
     let snapshot = Snapshot::load(manifest, pages)?;
-    if !snapshot.manifest.marked && identity.durability == Durability::Async {
-        check_survived(store, pages, &snapshot)?;
-    }
-    Ok(snapshot)
+    let checked = !snapshot.manifest.marked && identity.durability == Durability::Async;
+    let missing = if checked { missing(store, pages, &snapshot)? } else { Vec::new() };
+    Ok((snapshot, missing))
 }
 
-fn check_survived(store: &Arc<dyn Store>, pages: &PageLoader, snapshot: &Snapshot) -> Result<()> {
+/// Objects that a snapshot needs and that are not there whole: names and lengths are looked at, and the root page is read.
+fn missing(store: &Arc<dyn Store>, pages: &PageLoader, snapshot: &Snapshot) -> Result<Vec<Missing>> {
+    let lost = |key: String, error: Error| match error.kind() {
+        ErrorKind::Corrupt => Ok(Missing { key, error }),
+        _ => Err(error),
+    };
+    let mut out = Vec::new();
     if let Some(root) = &snapshot.manifest.root {
-        if root.height == 0 {
-            pages.leaf(&root.page)?;
-        } else {
-            pages.branch(&root.page)?;
+        let page = match root.height {
+            0 => pages.leaf(&root.page).map(|_| ()),
+            _ => pages.branch(&root.page).map(|_| ()),
+        };
+        if let Err(error) = page {
+            out.push(lost(keys::page_file(root.page.file), error)?);
         }
     }
-    for source in snapshot.sources(pages)?.iter().filter(|s| s.kind == 0 && s.seg_length > 0) {
+    let sources = match snapshot.sources(pages) {
+        Ok(sources) => sources,
+        Err(error) => {
+            out.push(lost("the source table".into(), error)?);
+            return Ok(out);
+        }
+    };
+    for source in sources.iter().filter(|s| s.kind == 0 && s.seg_length > 0) {
         let key = keys::segment(source.writer, source.part);
-        let len = store.len(&key).map_err(must_exist)?;
-        if len < source.seg_length {
-            return Err(Error::corrupt(format!(
-                "{key} ends at byte {len}, {} are needed",
-                source.seg_length
-            )));
+        match store.len(&key).map_err(must_exist) {
+            Ok(len) if len < source.seg_length => {
+                let error =
+                    Error::corrupt(format!("{key} ends at byte {len}, {} are needed", source.seg_length));
+                out.push(Missing { key, error });
+            }
+            Ok(_) => {}
+            Err(error) => out.push(lost(key, error)?),
         }
     }
-    Ok(())
+    Ok(out)
 }

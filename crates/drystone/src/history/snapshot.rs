@@ -45,6 +45,7 @@ impl Snapshot {
             root: None,
             ahead: Vec::new(),
             published: None,
+            boot: None,
         };
         Snapshot::of(manifest, Arc::new(schema), Arc::new(Steps::default()))
     }

@@ -473,6 +473,7 @@ mod tests {
             time: 0,
             origin: String::new(),
             process: String::new(),
+            base: 0,
         }
     }
 

@@ -4,6 +4,7 @@
 //! everything else is of the handle's snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use drystone_format::source::SourceState;
 use drystone_format::steps::Steps;
@@ -11,9 +12,10 @@ use drystone_format::{MAX_NDIM, keys};
 use drystone_plan::tree;
 
 use crate::commit::adoption;
-use crate::commit::adoption::{Damaged, Scope, Verdict};
+use crate::commit::adoption::{Books, Damaged, Scope, Verdict};
 use crate::commit::transaction::Incomplete;
 use crate::container::Container;
+use crate::history::snapshot::Snapshot;
 use crate::log::scan::{Group, WriterLog};
 use crate::read::{load_table, share};
 use crate::{ErrorKind, Result};
@@ -169,8 +171,20 @@ impl Container {
                 writer.bytes += file.len;
             }
         }
+        let (logs, notes) = adoption::gather(&self.inner, &snapshot, Damaged::GiveUp, None)?;
+        let books = Books::new(&snapshot, snapshot.sources(&self.inner.pages)?);
+        for log in &logs {
+            // It ended after the last commit, which has not seen that: nothing more will come.
+            let ended = log.is_closed() && !adoption::has_pending(log, &books);
+            if let Some(writer) = writers.get_mut(&log.header.id)
+                && writer.state == WriterState::Open
+                && ended
+            {
+                writer.state = WriterState::Closed;
+            }
+        }
         out.writers = writers.into_values().collect();
-        out.pending = self.pending()?;
+        out.pending = self.pending_of(&snapshot, &logs, notes)?;
         Ok(out)
     }
 
@@ -178,10 +192,19 @@ impl Container {
     pub fn pending(&self) -> Result<Pending> {
         self.inner.require_open()?;
         let base = self.snapshot();
-        let (logs, mut notes) = adoption::gather(&self.inner, &base, Damaged::GiveUp, None)?;
+        let (logs, notes) = adoption::gather(&self.inner, &base, Damaged::GiveUp, None)?;
+        self.pending_of(&base, &logs, notes)
+    }
+
+    fn pending_of(
+        &self,
+        base: &Arc<Snapshot>,
+        logs: &[WriterLog],
+        mut notes: Vec<String>,
+    ) -> Result<Pending> {
         let sources = base.sources(&self.inner.pages)?;
         let version = base.version() + 1;
-        let plan = |fence| adoption::plan(&base, sources.clone(), &logs, Scope::All, version, &Any { fence });
+        let plan = |fence| adoption::plan(base, sources.clone(), logs, Scope::All, version, &Any { fence });
         let change = match plan(false) {
             Err(e) if e.kind() == ErrorKind::Conflict => {
                 notes.push(e.to_string());
@@ -192,7 +215,7 @@ impl Container {
         notes.extend(change.notes);
         let mut steps: BTreeSet<u64> = change.entries.iter().filter_map(|e| e.step.checked_sub(1)).collect();
         if let Some(after) = &change.steps {
-            steps.extend(adoption::new_steps(&base, &logs, after));
+            steps.extend(adoption::new_steps(base, logs, after));
         }
         Ok(Pending {
             steps: steps.into_iter().collect(),

@@ -2,6 +2,7 @@
 
 pub(crate) mod describe;
 pub(crate) mod gc;
+mod lost;
 pub(crate) mod recover;
 pub(crate) mod verify;
 mod verify_published;

@@ -11,12 +11,14 @@ use drystone_format::entry::Entry;
 use drystone_format::identity::Durability;
 use drystone_plan::tree;
 
+use crate::base::sync::lock;
 use crate::commit::adoption;
 use crate::commit::adoption::{Damaged, Scope, Verdict};
 use crate::commit::transaction;
 use crate::commit::transaction::Incomplete;
 use crate::container::{Container, Inner};
 use crate::history::head;
+use crate::history::loss::{self, Losses};
 use crate::history::snapshot::Snapshot;
 use crate::log::scan::{Group, WriterLog};
 use crate::read::checker::Checker;
@@ -78,9 +80,13 @@ impl Container {
     /// fences its writers, so that nothing they still do becomes visible. A new run begins.
     pub fn recover(&self, adopt: &Adopt) -> Result<RecoverReport> {
         let inner = &self.inner;
-        inner.require_writable()?;
+        inner.require_open()?;
+        inner.require_unpinned()?;
         loop {
             let (newest, top) = inner.newest()?;
+            let losses = lock(&inner.losses).clone();
+            let mut seen = losses.steps.clone();
+            seen.extend(newest.steps.iter());
             let (base, mut notes) = sound_base(inner, newest)?;
             let (logs, strange) = adoption::gather(inner, &base, Damaged::GiveUp, None)?;
             notes.extend(strange);
@@ -96,9 +102,21 @@ impl Container {
             report.discarded.retain(|s| !report.adopted.contains(s));
             report.incomplete = change.incomplete.clone();
             notes.extend(change.notes.iter().cloned());
+            let after = change.steps.as_ref().unwrap_or(&base.steps);
+            seen.retain(|step| !after.contains(*step) && !report.discarded.contains(step));
+            if !seen.is_empty() {
+                notes.push(format!(
+                    "{} were committed and are given up: their bytes are not there",
+                    loss::in_words(&seen)
+                ));
+            }
             report.notes = notes;
             if let Some(snapshot) = transaction::attempt(inner, &base, version, change)? {
                 inner.adopt_snapshot(Arc::new(snapshot));
+                inner.set_losses(Losses::default());
+                if !losses.found.is_empty() {
+                    inner.hint.renew(inner.store.as_ref(), version, inner.identity.durability);
+                }
                 // A fence that a power cut could take would let the dead run mix with the next.
                 inner
                     .flush()

@@ -1,13 +1,18 @@
 //! Verification: every byte a snapshot refers to, against its checksums; and what is damaged, named.
 
+use std::collections::BTreeMap;
+
 use drystone_format::entry::Entry;
+use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_plan::tree;
+use drystone_store::{StoreError, StoreExt};
 
 use crate::base::error::must_exist;
+use crate::base::sync::lock;
 use crate::container::{Container, Inner};
-use crate::history::head;
 use crate::history::snapshot::Snapshot;
+use crate::history::{head, loss};
 use crate::read::checker::Checker;
 use crate::read::segment_key;
 use crate::{Error, ErrorKind, Result};
@@ -86,8 +91,23 @@ impl Container {
                 }
             }
         }
+        for loss in lock(&inner.losses).clone().found {
+            report.damage.push(damage(loss.key, loss.message));
+        }
+        for (key, began_on) in lost_bases(inner, &snapshot)? {
+            let known = |d: &Damage| d.key == key;
+            if !report.damage.iter().any(known) {
+                let what = format!("{key} is missing, although {began_on} was begun on it");
+                report.damage.push(damage(key, what));
+            }
+        }
         match check_logs(inner, &snapshot) {
-            Ok(short) => report.damage.extend(short),
+            Ok(short) => {
+                let new = |d: &Damage| !report.damage.iter().any(|known| known.key == d.key);
+                let short: Vec<Damage> = short.into_iter().filter(new).collect();
+                report.damage.extend(short);
+                report.damage.extend(check_records(inner, &snapshot)?);
+            }
             Err(e) if e.kind() == ErrorKind::Corrupt => {
                 report.damage.push(damage("the source table".into(), e.to_string()));
             }
@@ -178,7 +198,7 @@ impl Container {
 }
 
 /// Log files the snapshot refers to: are their adopted parts still sound?
-fn check_logs(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damage>> {
+pub(crate) fn check_logs(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damage>> {
     let mut out = Vec::new();
     for source in snapshot.sources(&inner.pages)?.iter().filter(|s| s.kind == 0 && s.seg_length > 0) {
         let key = segment_key(source);
@@ -191,6 +211,50 @@ fn check_logs(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damage>> {
             Err(e) => return Err(e),
         };
         out.push(Damage { key, variable: None, step: None, message: bad });
+    }
+    Ok(out)
+}
+
+/// Step records whose file is missing or ends before what commits took from it. Reads do not need them, and a power cut may take them; the
+/// boot that wrote them does not lose them. Under `durable` only the file must be there (docs/decisions/007-small-commits.md).
+fn check_records(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damage>> {
+    let durable = inner.identity.durability == Durability::Durable;
+    let boot = loss::boot_of(inner.store.as_ref());
+    if !durable && (boot.is_none() || snapshot.manifest.boot.as_deref() != boot) {
+        return Ok(Vec::new());
+    }
+    let mut out = Vec::new();
+    for source in snapshot.sources(&inner.pages)?.iter().filter(|s| s.kind == 0 && s.seg_length > 0) {
+        let key = keys::idx(source.writer, source.part);
+        let message = match inner.store.len(&key) {
+            Ok(len) if len < source.watermark && !durable => {
+                format!("{key} ends at byte {len}, {} were read from it", source.watermark)
+            }
+            Ok(_) => continue,
+            Err(StoreError::NotFound { .. }) => {
+                format!("{key} is missing: the step records of writer {:016x}", source.writer)
+            }
+            Err(e) => return Err(e.into()),
+        };
+        out.push(Damage { key, variable: None, step: None, message });
+    }
+    Ok(out)
+}
+
+/// Manifests above the snapshot that are not there, and the files that writers began on them.
+fn lost_bases(inner: &Inner, snapshot: &Snapshot) -> Result<BTreeMap<String, String>> {
+    let mut out = BTreeMap::new();
+    for (file, header) in loss::headers(inner.store.as_ref(), &inner.identity.uuid, usize::MAX)? {
+        let key = keys::manifest(header.base);
+        // A manifest that was made later, by a recovery, has settled that.
+        let later = snapshot.manifest.time > header.time;
+        if header.base > snapshot.version()
+            && !later
+            && !out.contains_key(&key)
+            && !inner.store.exists(&key)?
+        {
+            out.insert(key, file);
+        }
     }
     Ok(out)
 }

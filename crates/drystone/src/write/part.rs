@@ -131,5 +131,6 @@ pub(super) fn header(
         time: random::now(),
         origin: random::origin(),
         process: Process::current().text(),
+        base: inner.snapshot().version(),
     }
 }

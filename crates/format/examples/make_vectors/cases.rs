@@ -100,10 +100,12 @@ fn files() -> Vec<Case> {
         time: 1_767_225_600_000_000_000,
         origin: "node7:4711".into(),
         process: String::new(),
+        base: 0,
     };
     let pages =
         FileHeader { kind: FileKind::Pages, id: 99, part: 0, run: 0, rank: None, fence: 0, ..header.clone() };
     let segment = FileHeader { kind: FileKind::Segment, ..pages.clone() };
+    let based = FileHeader { base: 17, ..header.clone() };
     let head = GroupHead {
         step: Some(41),
         last: true,
@@ -135,6 +137,7 @@ fn files() -> Vec<Case> {
         ("file_header_ranked_idx", "file_header", header.encode()),
         ("file_header_pages", "file_header", pages.encode()),
         ("file_header_segment", "file_header", segment.encode()),
+        ("file_header_base", "file_header", based.encode()),
         ("group_final", "group", encode_group(&head, &entries)),
         ("group_first_part_without_step", "group", encode_group(&first, &[bare])),
         ("group_empty", "group", encode_group(&GroupHead { entries: 0, replace: false, ..head }, &[])),
@@ -444,6 +447,7 @@ fn sections() -> Vec<Case> {
         root: None,
         ahead: vec![],
         published: None,
+        boot: None,
     };
     let later = Manifest {
         version: 123_456,
@@ -461,6 +465,8 @@ fn sections() -> Vec<Case> {
     };
     let published =
         Manifest { version: 3, published: Some(Section::Inline(published::encode(&[]))), ..first.clone() };
+    let boot = Some("6f1c0e3a-5b2d-4c8e-9f70-1a2b3c4d5e6f".to_owned());
+    let booted = Manifest { version: 2, parent: 1, boot, ..first.clone() };
     let shard = |i: u64| published::Shard {
         number: 2 * i + i / 3,
         version: 17 + i % 2,
@@ -492,6 +498,7 @@ fn sections() -> Vec<Case> {
         ("manifest_first", "manifest", first.encode().unwrap_or_default()),
         ("manifest", "manifest", later.encode().unwrap_or_default()),
         ("manifest_published", "manifest", published.encode().unwrap_or_default()),
+        ("manifest_boot", "manifest", booted.encode().unwrap_or_default()),
         ("published", "published", published::encode(&[array(0, true), array(1, false)])),
         ("shard_page", "shard_page", published::encode_page(&(0..5).map(shard).collect::<Vec<_>>())),
         ("shard_statistics", "shard_statistics", shard_statistics().encode()),

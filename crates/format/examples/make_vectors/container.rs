@@ -215,6 +215,7 @@ impl Writer {
                 time: 1,
                 origin,
                 process: String::new(),
+                base: 0,
             };
             let mut out = Vec::new();
             frame::push(&mut out, Kind::File, 0, &header.encode());
@@ -432,6 +433,7 @@ fn commit(
         time: 1,
         origin,
         process: String::new(),
+        base: 0,
     };
     frame::push(&mut pages, Kind::File, 0, &header.encode());
     let mut page = |kind, payload: &[u8]| {
@@ -475,6 +477,7 @@ fn commit(
         root: Some(root),
         ahead: vec![],
         published: None,
+        boot: None,
     };
     files.insert(keys::manifest(version), manifest.encode()?);
     files.insert(keys::pages(id), pages);

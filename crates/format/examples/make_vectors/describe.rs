@@ -113,7 +113,7 @@ fn identity(identity: &Identity) -> Json {
 }
 
 fn file_header(header: &FileHeader) -> Json {
-    Json::object([
+    let mut members = vec![
         ("kind", (header.kind as u64 + 1).into()),
         ("uuid", Json::hex(&header.uuid)),
         ("id", header.id.into()),
@@ -124,7 +124,9 @@ fn file_header(header: &FileHeader) -> Json {
         ("fence", header.fence.into()),
         ("time", header.time.into()),
         ("origin", Json::Text(header.origin.clone())),
-    ])
+    ];
+    members.extend((header.base > 0).then(|| ("base", header.base.into())));
+    Json::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
 fn stored(piece: &Piece, stats: &Stats) -> Vec<(String, Json)> {
@@ -350,6 +352,7 @@ fn manifest(m: &Manifest) -> Json {
         ("ahead", Json::list(&m.ahead, |&(source, group)| numbers(&[source.into(), group]))),
     ];
     members.extend(m.published.iter().map(|p| ("published", section(p))));
+    members.extend(m.boot.iter().map(|boot| ("boot", Json::Text(boot.clone()))));
     Json::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 

@@ -355,7 +355,8 @@ pub(crate) fn manifest() -> impl Strategy<Value = Manifest> {
     let ahead = btree_map((0u32..600, any::<u64>()), Just(()), 0..5);
     let root = option::of((page_ref(), 0u8..17, any::<u64>()));
     let sections = (section(), section(), option::of(section()));
-    (ids, numbers, sections, vec(page_ref(), 2), root, ahead).prop_map(
+    let boot = option::of("\\PC{1,16}");
+    (ids, numbers, sections, vec(page_ref(), 2), root, ahead, boot).prop_map(
         |(
             (write_id, uuid),
             (version, time, marked, fence),
@@ -363,6 +364,7 @@ pub(crate) fn manifest() -> impl Strategy<Value = Manifest> {
             source_pages,
             root,
             ahead,
+            boot,
         )| {
             Manifest {
                 version,
@@ -380,6 +382,7 @@ pub(crate) fn manifest() -> impl Strategy<Value = Manifest> {
                 root: root.map(|(page, height, entries)| Root { page, height, entries }),
                 ahead: ahead.into_keys().collect(),
                 published,
+                boot,
             }
         },
     )
@@ -389,8 +392,8 @@ pub(crate) fn file_header() -> impl Strategy<Value = FileHeader> {
     let kind = select(vec![FileKind::Segment, FileKind::Idx, FileKind::Pages]);
     let rank =
         option::of((any::<u32>(), any::<u32>()).prop_filter("rank below nranks", |(rank, n)| rank < n));
-    (kind, any::<[u8; 16]>(), any::<(u64, u32, u64, u64, u64)>(), rank, ["\\PC{0,20}", "\\PC{0,20}"])
-        .prop_map(|(kind, uuid, (id, part, run, fence, time), rank, [origin, process])| FileHeader {
+    (kind, any::<[u8; 16]>(), any::<(u64, u32, u64, u64, u64, u64)>(), rank, ["\\PC{0,20}", "\\PC{0,20}"])
+        .prop_map(|(kind, uuid, (id, part, run, fence, time, base), rank, [origin, process])| FileHeader {
             kind,
             uuid,
             id,
@@ -401,6 +404,7 @@ pub(crate) fn file_header() -> impl Strategy<Value = FileHeader> {
             time,
             origin,
             process,
+            base,
         })
 }
 

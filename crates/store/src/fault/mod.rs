@@ -263,6 +263,14 @@ impl<S: Store> Store for FaultStore<S> {
         None
     }
 
+    fn watch(&self, key: &str) -> Result<bool> {
+        self.inner.watch(key)
+    }
+
+    fn unchanged(&self) -> Result<()> {
+        self.inner.unchanged()
+    }
+
     fn len(&self, key: &str) -> Result<u64> {
         add(&self.tally.lens, 1);
         let _state = self.admit()?;

@@ -16,6 +16,7 @@ use super::mapping::{self, MapPolicy};
 use super::nameless::Nameless;
 use super::per_process::PerProcess;
 use super::targets::Targets;
+use super::watched::{Found, Watched};
 use super::{device, early_writeback, forget, preallocate, readahead, transfer, tree};
 use crate::key::invalid;
 use crate::request::end_within;
@@ -37,6 +38,7 @@ pub(super) struct Folder {
     pub(super) nameless: PerProcess<Nameless>,
     pub(super) targets: Targets,
     pub(super) map_policy: MapPolicy,
+    watched: Watched,
 }
 
 /// Of /proc and its like, where a new name is answered as if the folder above it were missing.
@@ -89,6 +91,7 @@ impl Folder {
             nameless: PerProcess::new(Nameless::default),
             targets: Targets::default(),
             map_policy: MapPolicy::default(),
+            watched: Watched::default(),
         })
     }
 
@@ -167,6 +170,7 @@ impl Folder {
                 reason,
             });
         }
+        self.unchanged()?;
         Ok(path)
     }
 
@@ -418,6 +422,22 @@ impl Store for Folder {
 
     fn local(&self) -> Option<&dyn LocalFiles> {
         Some(self)
+    }
+
+    fn watch(&self, key: &str) -> Result<bool> {
+        let path = self.path(key)?;
+        self.watched.begin(path).map_err(|error| self.read_error(key, "watch", error))?;
+        Ok(true)
+    }
+
+    fn unchanged(&self) -> Result<()> {
+        let key = || self.watched.key();
+        match self.watched.find() {
+            Ok(Found::Same) => Ok(()),
+            Ok(Found::Nothing) => Err(StoreError::Removed { key: key(), store: self.describe() }),
+            Ok(Found::Another) => Err(StoreError::Replaced { key: key(), store: self.describe() }),
+            Err(error) => Err(self.read_error(&key(), "look at", error)),
+        }
     }
 
     fn len(&self, key: &str) -> Result<u64> {

@@ -29,6 +29,7 @@ mod readahead;
 mod targets;
 mod transfer;
 mod tree;
+mod watched;
 mod whole_file;
 
 use std::cell::RefCell;
@@ -146,6 +147,14 @@ impl Store for LocalStore {
 
     fn local(&self) -> Option<&dyn LocalFiles> {
         Some(self)
+    }
+
+    fn watch(&self, key: &str) -> Result<bool> {
+        self.folder.watch(key)
+    }
+
+    fn unchanged(&self) -> Result<()> {
+        self.folder.unchanged()
     }
 
     fn len(&self, key: &str) -> Result<u64> {

@@ -1,0 +1,112 @@
+//! What a container has lost: manifests and bytes that are named and not there (docs/decisions/090-lost-files.md).
+//!
+//! A power cut may take what was not flushed, and falling back then is right. The same boot of the machine that wrote the bytes cannot
+//! have lost them to a power cut: then the files were removed or cut, and an older snapshot would be a wrong answer.
+//!
+//! Invariants
+//! - no payload is read: what is checked here is names and lengths;
+//! - nothing is committed over snapshots that were passed over, until a recovery has settled them.
+
+use std::collections::BTreeSet;
+
+use drystone_format::keys;
+use drystone_format::log::FileHeader;
+use drystone_store::Store;
+
+use super::snapshot::Snapshot;
+use crate::Result;
+use crate::base::writer_process;
+use crate::log::scan;
+
+/// What opening does about a snapshot that is not whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// Falls back only where a power cut explains the loss.
+    Reading,
+    /// Falls back, and commits nothing before a recovery.
+    Writing,
+    /// Falls back to whatever can be read: the caller asked for it.
+    Damaged,
+}
+
+/// One object, or the snapshot it stands for, that is not there whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Loss {
+    pub(crate) key: String,
+    pub(crate) message: String,
+    /// A snapshot above the one that is shown; `false`: bytes that the shown one needs.
+    pub(crate) passed_over: bool,
+}
+
+/// Everything that was found lost on the way to a snapshot.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Losses {
+    pub(crate) found: Vec<Loss>,
+    /// Steps that the snapshots passed over show, as far as these can be read, and the one that was reached does not.
+    pub(crate) steps: BTreeSet<u64>,
+}
+
+impl Losses {
+    pub(crate) fn add(&mut self, key: String, message: String, passed_over: bool) {
+        self.found.push(Loss { key, message, passed_over });
+    }
+
+    /// Why nothing may be committed, if so.
+    pub(crate) fn passed_over(&self) -> Option<&str> {
+        self.found.iter().find(|loss| loss.passed_over).map(|loss| loss.message.as_str())
+    }
+}
+
+/// Log files whose headers are looked at for the boot in which they were written.
+pub(super) const MOST_HEADERS: usize = 256;
+
+/// The boot of this machine, where the store is one whose bytes it keeps.
+pub(crate) fn boot_of(store: &dyn Store) -> Option<&'static str> {
+    writer_process::boot().filter(|_| store.device().is_some())
+}
+
+/// Keys and headers of files of step records, at most so many.
+pub(crate) fn headers(store: &dyn Store, uuid: &[u8; 16], most: usize) -> Result<Vec<(String, FileHeader)>> {
+    let mut out = Vec::new();
+    for item in store.list("log/")? {
+        if matches!(keys::parse_log(&item.key), Some((.., true))) && out.len() < most {
+            out.extend(scan::header(store, &item.key, uuid)?.map(|header| (item.key, header)));
+        }
+    }
+    Ok(out)
+}
+
+/// Steps of a snapshot that was passed over which the one that was reached does not show.
+pub(crate) fn given_up(passed: &[Snapshot], reached: &Snapshot) -> BTreeSet<u64> {
+    let all = passed.iter().flat_map(|snapshot| snapshot.steps.iter());
+    all.filter(|step| !reached.steps.contains(*step)).take(MOST_STEPS).collect()
+}
+
+/// More steps are not named one by one.
+const MOST_STEPS: usize = 1 << 16;
+
+/// "step 3" or "steps 3..5, 9".
+pub(crate) fn in_words(steps: &BTreeSet<u64>) -> String {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for &step in steps {
+        match runs.last_mut() {
+            Some((_, last)) if step == last.saturating_add(1) => *last = step,
+            _ => runs.push((step, step)),
+        }
+    }
+    let one = |&(first, last): &(u64, u64)| {
+        if first == last { first.to_string() } else { format!("{first}..{last}") }
+    };
+    let shown: Vec<String> = runs.iter().take(16).map(one).collect();
+    let more = if runs.len() > 16 { ", …" } else { "" };
+    format!("{} {}{more}", if steps.len() == 1 { "step" } else { "steps" }, shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn steps_are_named_as_runs() {
+        assert_eq!(super::in_words(&[4].into()), "step 4");
+        assert_eq!(super::in_words(&[1, 3, 4, 5, 9].into()), "steps 1, 3..5, 9");
+    }
+}
