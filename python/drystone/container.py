@@ -100,6 +100,7 @@ class Container(Group):
         self._path = ""
         self._writers: weakref.WeakSet[Writer] = weakref.WeakSet()
         self._writer_count = 0  # that were opened from it
+        self._reached = -1  # the last step that one of them has closed
         self._assigned = Assigned(self)
         self._warn()
 
@@ -201,18 +202,27 @@ class Container(Group):
     def commit(self) -> Snapshot:
         """Make what writers have closed visible. One process does; with nothing new it changes nothing.
 
-        Steps that some ranks have not closed stay invisible: they are in `.incomplete`, and a warning names the ranks.
+        Steps that some ranks have not closed stay invisible: they are in `.incomplete`. A warning names the ranks where the caller
+        would miss the step: the commit made nothing visible, a writer of this handle has reached the step, or a later step is visible. Ranks that
+        run ahead of the one that commits are no reason to warn.
         """
         if self._assigned.pending:
             self._assigned.settle(commit=False)
         version, time, changed, incomplete, notes = self._handle.commit()
         snapshot = Snapshot(version, moment(time), changed, _incomplete(incomplete), tuple(notes))
-        for text in in_words(snapshot.incomplete):
+        for text in in_words(self._missed(snapshot)):
             warn(text)
         for note in notes:
             warn(note)
         self._warn()
         return snapshot
+
+    def _missed(self, commit: Snapshot) -> list[IncompleteStep]:
+        """The incomplete steps that are not merely ahead of this process: the next commits take those when all ranks are there."""
+        if not commit.incomplete or not commit.changed:
+            return list(commit.incomplete)
+        reached = max([self._reached, *self._handle.steps()[-1:]])
+        return [one for one in commit.incomplete if one.again or one.step <= reached]
 
     def flush(self) -> int:
         """Make everything committed so far survive a power cut; gives the number of the last commit."""

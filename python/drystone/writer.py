@@ -120,15 +120,20 @@ class Step:
         self._writer = writer
         self._number = number
         self._replace = replace
+        self._begun = -1
 
     def __enter__(self) -> int:
-        return self._writer._handle.begin_step(self._number, self._replace)
+        self._begun = self._writer._handle.begin_step(self._number, self._replace)
+        return self._begun
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
             self._writer._handle.end_step()
-            self._writer._container._warn()
+            container = self._writer._container
+            if self._writer.run is not None:
+                container._reached = max(container._reached, self._begun)
+            container._warn()
         else:
             self._writer._handle.abort_step()

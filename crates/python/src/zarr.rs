@@ -49,13 +49,7 @@ impl ZarrHandle {
     }
 
     /// Whether commits after a given one wrote to a chunk.
-    fn has_chunk_since(
-        &self,
-        py: Python<'_>,
-        node: &str,
-        index: Vec<u64>,
-        deleted: u64,
-    ) -> Result<bool> {
+    fn has_chunk_since(&self, py: Python<'_>, node: &str, index: Vec<u64>, deleted: u64) -> Result<bool> {
         Ok(py.detach(|| self.view.has_chunk_since(node, &index, deleted))?)
     }
 
