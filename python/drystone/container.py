@@ -48,6 +48,7 @@ def create(
     durability: Literal["async", "durable", "memory"] = "async",
     *,
     overwrite: bool = False,
+    into_existing: bool = False,
     targets: Sequence[Path] | None = None,
     spread: Literal["lattice", "hilbert", "row-major"] = "lattice",
 ) -> Container:
@@ -57,16 +58,18 @@ def create(
         path: A path or `file://` URL.
         durability: What survives. `"async"`: nothing committed is lost when processes are killed; a power cut may lose
             commits after the last `flush()`. `"durable"`: what is committed is on stable storage. `"memory"`: never synced.
-        overwrite: Remove a container that is there; else that is a `ConflictError`.
+        overwrite: Remove a container that is there, and nothing that is not the container's; else that is a `ConflictError`.
+        into_existing: Take a folder that holds other files, which stay as they are; else that is a `ConflictError`.
         targets: Folders on several storage targets (disks, pools of a parallel file system), over which the log parts of writers
             and published shards are spread; the container makes a folder of its own in each. See docs/layout.md.
         spread: How: balanced by a lattice, round-robin along the Hilbert curve, or row by row.
 
     """
     location = local_path(path)
-    if overwrite:
-        remove_container(location)
-    return Container(ContainerHandle.create(location, durability, _folders(targets), spread), location)
+    # What lay beside a container that is replaced lies beside the new one.
+    among_files = into_existing or (overwrite and remove_container(location))
+    handle = ContainerHandle.create(location, durability, _folders(targets), spread, among_files)
+    return Container(handle, location)
 
 
 def open(

@@ -420,4 +420,16 @@ class Variable:
             return f"<drystone variable {name}: {error}>"
         kind = "str" if reading.strings else str(reading.element)
         what = "local, " if reading.local else ""
-        return f"<drystone variable {name}: {what}{kind} {reading.shape}{', steps' if reading.has_steps else ''}>"
+        steps = ", steps" if reading.has_steps else ""
+        return f"<drystone variable {name}: {what}{kind} {reading.shape}{steps}{self._exactness()}>"
+
+    def _exactness(self) -> str:
+        """How exactly it is read, for `repr`; empty for every bit."""
+        if self._precision is None:
+            return ""
+        error, relative, components = self._precision
+        if components is not None:
+            return f", precision {components}"
+        if error is None:
+            return ""
+        return f", within {error}{' of each value' if relative else ''}"

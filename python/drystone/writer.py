@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 
 import numpy as np
 
 from drystone import values
-from drystone.errors import InvalidArgumentError
+from drystone.errors import InvalidArgumentError, UnsupportedError
+from drystone.group import check_name
 from drystone.reports import TransformChoice
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Writer:
         `offset` has an entry per dimension, without the step axis, and is zero if left out. The array may be changed
         again when this returns.
         """
+        if isinstance(name, str) and (len(name) > 255 or not name.isascii()):
+            check_name(name)
         if values.is_masked(array):
             raise InvalidArgumentError(f'the array for "{name}" is masked: put array.filled(value)')
         own = isinstance(array, np.ndarray) and array.dtype.kind not in "OTU"
@@ -107,6 +110,12 @@ class Writer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise UnsupportedError(
+            "a writer cannot be pickled: it belongs to the process that made it; in the other one, open the container "
+            'with mode="r+" and call writer()'
+        )
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "open"

@@ -276,7 +276,7 @@ def test_a_step_that_the_committing_process_has_left_and_others_have_not_is_warn
         assert done.changed
         assert c.steps == [0, 1]
     # Another process, which has no writer: nothing becomes visible, or a later step is.
-    with dry.open(path, "r+") as c, pytest.warns(dry.DrystoneWarning, match="step 2 .* rank 1 has not"):
+    with dry.open(path, "r+") as c, pytest.warns(dry.DrystoneWarning, match=r"step 2 .* rank 1 has not"):
         c.commit()
 
 
