@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from drystone.reports import IncompleteStep
+from drystone.reports import IncompleteStep, counted
 
 
 class Files(NamedTuple):
@@ -61,7 +61,7 @@ class Description:
         parts = []
         if self.waiting:
             few = ", ".join(map(str, self.waiting[:8])) + (", …" if len(self.waiting) > 8 else "")
-            parts.append(f"{len(self.waiting)} complete steps not committed ({few})")
+            parts.append(f"{counted(len(self.waiting), 'complete step')} not committed ({few})")
         if self.values_wait:
             parts.append("values without a step, not committed")
         parts.extend(map(str, self.incomplete))

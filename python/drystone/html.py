@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from drystone.reports import counted
+
 if TYPE_CHECKING:
     from drystone.container import Container
     from drystone.described import Usage
@@ -35,7 +37,7 @@ def variable(v: Variable) -> str:
         facts["cut into"] = " x ".join(map(str, v.chunk_shape))
     used = _usage(v.container).get(v.container._handle.followed(v.name) or v.name)
     if used is not None:
-        facts["layout"] = f"{used.blocks} blocks of {used.subchunks} subchunks"
+        facts["layout"] = f"{counted(used.blocks, 'block')} of {counted(used.subchunks, 'subchunk')}"
         if used.stored:
             facts["stored"] = f"{_size(used.stored)}, {used.ratio or 0:.3g} times smaller"
     if reading.fill is not None:
@@ -73,7 +75,9 @@ def group(g: Group, title: str, facts: Mapping[str, Any]) -> str:
 def written(c: Container) -> dict[str, str]:
     """What a container takes, how much smaller that is than in memory, and what waits in its log."""
     found = c.describe()
-    facts = {"on disk": f"{_size(found.nbytes)} in {sum(f.number for f in found.files.values())} files"}
+    facts = {
+        "on disk": f"{_size(found.nbytes)} in {counted(sum(f.number for f in found.files.values()), 'file')}"
+    }
     usage = _usage(c, found.entries).values()
     stored, decoded = sum(u.stored for u in usage), sum(u.decoded for u in usage)
     if stored:

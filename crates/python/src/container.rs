@@ -147,13 +147,17 @@ impl ContainerHandle {
         durability: &str,
         targets: Option<Vec<PathBuf>>,
         spread: &str,
+        among_files: bool,
     ) -> Result<Self> {
         let durability = Durability::parse(durability).ok_or_else(|| {
             invalid(format!("durability is \"async\", \"durable\" or \"memory\", not \"{durability}\""))
         })?;
         let options = CreateOptions { durability };
         let targets = targets.map(|folders| Targets::parse(folders, spread)).transpose()?;
-        let container = py.detach(|| Container::create_placed(path, options, targets.as_ref()))?;
+        let container = py.detach(|| match among_files {
+            true => Container::create_among_files(path, options, targets.as_ref()),
+            false => Container::create_placed(path, options, targets.as_ref()),
+        })?;
         Ok(ContainerHandle { container })
     }
 

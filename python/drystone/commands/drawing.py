@@ -16,6 +16,7 @@ from drystone.commands.selected import opened, parse, place, variable
 from drystone.commands.target import appearing
 from drystone.coordinates import axis_names, coordinate, selected_axes
 from drystone.errors import InvalidArgumentError
+from drystone.reports import counted
 from drystone.selection import select
 from drystone.variable import Variable
 from drystone.view.pictures import missing
@@ -230,4 +231,4 @@ def _layout(v: Variable, given: argparse.Namespace, figure: Any, axes: Any) -> s
     stored = sum(b.nbytes for b in blocks)
     axes.set_title(f"{given.variable}{f', step {step}' if v.has_steps else ''}: blocks")
     cells = sum(math.prod(b.shape) for b in blocks)
-    return f"{len(blocks)} blocks by {len(writers)} writers, {size(stored)} stored, {cells} cells"
+    return f"{counted(len(blocks), 'block')} by {counted(len(writers), 'writer')}, {size(stored)} stored, {counted(cells, 'cell')}"
