@@ -48,6 +48,14 @@ pub struct Incomplete {
 
 impl std::fmt::Display for Incomplete {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.missing.is_empty() {
+            return write!(
+                f,
+                "step {} of run {} is not visible: writers of different attempts closed it, so its blocks are in doubt; recover() \
+                 settles it",
+                self.at.step, self.at.run
+            );
+        }
         let shown: Vec<String> = self.missing.iter().take(16).map(u32::to_string).collect();
         let more = if self.missing.len() > 16 { ", …" } else { "" };
         write!(

@@ -58,7 +58,7 @@ pub use adoption::{Incomplete, RunStep};
 pub use calibrate::{Calibration, Limits};
 pub use config::{Config, Rule};
 pub use container::{Container, CreateOptions, Mode};
-pub use describe::{Description, FileCount, Pending, VariableUsage, WriterInfo, WriterState};
+pub use describe::{Description, FileCount, MOST_CUTS, Pending, VariableUsage, WriterInfo, WriterState};
 pub use drystone_dataset as dataset;
 pub use drystone_format as format;
 pub use drystone_format::identity::Durability;

@@ -77,5 +77,5 @@ pub use registry::{Maker, register, registered};
 pub use scratch::Scratch;
 pub use search::{Found, Indexed};
 pub use shuffle::Shuffle;
-pub use text::{CodecSpec, ConfigValue, ListItem, Param};
+pub use text::{CodecSpec, ConfigValue, ListItem, Param, readable};
 pub use zstandard::Zstd;
