@@ -78,9 +78,9 @@ mod _core {
     #[pymodule_export]
     use super::plan::Plan;
     #[pymodule_export]
-    use super::reading::ReadingHandle;
-    #[pymodule_export]
     use super::readable_transform;
+    #[pymodule_export]
+    use super::reading::ReadingHandle;
     #[pymodule_export]
     use super::rules::{LayoutHandle, RuleHandle};
     #[pymodule_export]

@@ -131,7 +131,7 @@ pub(super) fn applied(declared: &str, usage: Option<&VariableUsage>) -> String {
 /// How blocks are cut; before there are any, how they will be if that was declared.
 fn cuts(declared: Option<&[u64]>, usage: Option<&VariableUsage>) -> String {
     let shape = |cut: &[u64]| cut.iter().map(u64::to_string).collect::<Vec<_>>().join("x");
-    let one = |cut: &Option<Vec<u64>>| cut.as_deref().map_or("whole blocks".to_string(), shape);
+    let one = |cut: &Option<Vec<u64>>| cut.as_deref().map_or("whole".to_string(), shape);
     let used: Vec<String> = usage.iter().flat_map(|u| &u.cuts).map(one).collect();
     match used.as_slice() {
         [] => declared.map_or("-".into(), shape),
