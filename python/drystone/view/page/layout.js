@@ -99,7 +99,7 @@ export class Layout {
   tell() {
     const shown = this.found.blocks.filter((block) => this.meets(block)).length;
     const others = this.found.blocks.length - shown;
-    replace(this.shown, others ? `${count(shown, "block")} of ${count(this.found.blocks.length)} in this plane; ` : "", this.v.local ? "Blocks of a local variable have places of their own: here they are drawn over each other." : "Newer blocks lie over older ones. Thin lines are subchunks, which are read and decoded by themselves.");
+    replace(this.shown, others ? `${count(shown, "block")} of ${count(this.found.blocks.length)} in this plane. ` : "", this.v.local ? "Blocks of a local variable have places of their own: here they are drawn over each other." : "Newer blocks lie over older ones. Thin lines are subchunks, which are read and decoded by themselves.");
   }
 
   extent(axis) {
