@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from drystone.reports import IncompleteStep, counted
+from drystone.counted import counted
+from drystone.reports import IncompleteStep
 
 
 class Files(NamedTuple):

@@ -12,13 +12,10 @@ from typing import Any, NamedTuple, Self, final
 import numpy as np
 import numpy.typing as npt
 
+from drystone.counted import counted
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_RANKS = 1 << 24
-
-
-def counted(number: int, noun: str) -> str:
-    """A number of things: `1 block`, `2 blocks`. The plural is the word with an s."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 @dataclass(frozen=True)
@@ -258,7 +255,10 @@ class VerifyReport:
         return self.ok
 
     def __str__(self) -> str:
-        seen = f"{self.entries} entries, {self.nbytes} bytes, {self.manifests} snapshots checked"
+        seen = (
+            f"{counted(self.entries, 'entry')}, {counted(self.nbytes, 'byte')}, "
+            f"{counted(self.manifests, 'snapshot')} checked"
+        )
         if self.ok:
             return f"sound: {seen}"
         return "\n".join([f"damaged in {counted(len(self.damage), 'place')}: {seen}", *map(str, self.damage)])
@@ -399,7 +399,8 @@ class PublishReport:
     def __str__(self) -> str:
         written, nbytes = sum(a.written for a in self.arrays), sum(a.nbytes for a in self.arrays)
         lines = [
-            f"snapshot {self.snapshot} published: {counted(len(self.arrays), 'array')}, {counted(written, 'shard')} written, {counted(nbytes, 'byte')}"
+            f"snapshot {self.snapshot} published: {counted(len(self.arrays), 'array')}, "
+            f"{counted(written, 'shard')} written, {counted(nbytes, 'byte')}"
         ]
         lines.extend(f"not published: {name} ({reason})" for name, reason in self.skipped.items())
         return "\n".join(lines)

@@ -102,9 +102,10 @@ def test_a_view_of_less_precision_says_so(container):
     assert repr(T) == "<drystone variable T: float64 (4,)>"
     assert repr(T.within(0.1)) == "<drystone variable T: float64 (4,), within 0.1>"
     assert (
-        repr(T.within(0.1, relative=True)) == "<drystone variable T: float64 (4,), within 0.1 of each value>"
+        repr(T.within(0.1, relative=True))
+        == "<drystone variable T: float64 (4,), within 0.1 of each magnitude>"
     )
-    assert repr(T.within(precision=2)) == "<drystone variable T: float64 (4,), precision 2>"
+    assert repr(T.within(precision=2)) == "<drystone variable T: float64 (4,), at precision 2>"
 
 
 def test_variables_are_pickled_and_writers_are_refused(container):

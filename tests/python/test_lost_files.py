@@ -9,10 +9,9 @@ import sys
 import warnings
 from pathlib import Path
 
+import drystone as dry
 import numpy as np
 import pytest
-
-import drystone as dry
 
 OTHER_BOOT = "00000000-1111-2222-3333-444444444444"
 
@@ -266,9 +265,8 @@ def test_what_was_made_in_one_go_is_flushed(tmp_path):
     reboot(path)
     for file in segments(path):
         file.unlink()
-    with pytest.warns(dry.DrystoneWarning), dry.open(path) as c:
-        with pytest.raises(dry.CorruptError):
-            c["a"][...]
+    with pytest.warns(dry.DrystoneWarning), dry.open(path) as c, pytest.raises(dry.CorruptError):
+        c["a"][...]
     assert command("verify", path).returncode == 1
     np.save(tmp_path / "a.npy", np.arange(4.0))
     assert command("import", tmp_path / "a.npy", tmp_path / "i.dry").returncode == 0

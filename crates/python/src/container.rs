@@ -296,6 +296,14 @@ impl ContainerHandle {
         Ok(named.map(|(path, u)| (path, numbers(u))).collect())
     }
 
+    /// By path of each variable: shapes of the subchunks of blocks that are cut, None for blocks that are whole.
+    fn cuts(&self, py: Python<'_>) -> Result<BTreeMap<String, Vec<Option<Vec<u64>>>>> {
+        let schema = self.open_container()?.schema();
+        let found = py.detach(|| self.container.forms())?;
+        let cuts = |id: &u32| found.get(id).map(|u| u.cuts.iter().cloned().collect());
+        Ok(schema.named().filter_map(|(path, v)| Some((path.to_owned(), cuts(&v.id)?))).collect())
+    }
+
     /// The path of the variable or group that a path stands for, links followed; None if there is none.
     fn followed(&self, path: &str) -> Result<Option<String>> {
         Ok(self.open_container()?.schema().follow(normal(path)))

@@ -19,8 +19,8 @@ from drystone.commands.formats import READERS, SMALL, Array, Box, Contents, boxe
 from drystone.commands.outcome import Outcome, size, table
 from drystone.commands.progress import Progress
 from drystone.container import Container
+from drystone.counted import counted
 from drystone.errors import CorruptError, DrystoneError, InvalidArgumentError, IoError, UnsupportedError
-from drystone.reports import counted
 from drystone.undoing import Addition
 from drystone.values import fill_bytes
 

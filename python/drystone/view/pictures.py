@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from drystone.counted import counted
 from drystone.errors import DrystoneError, InvalidArgumentError, NotFoundError
-from drystone.reports import counted
 from drystone.values import as_elements
 from drystone.variable import Variable
 
