@@ -13,7 +13,9 @@ use std::time::Duration;
 use drystone::format::frame::{self, Kind, Next};
 use drystone::format::log::FileHeader;
 use drystone::format::manifest::Manifest;
-use drystone::store::{Features, ListEntry, LocalStore, Pending, PutMode, Request, Result as Stored, Store};
+use drystone::store::{
+    Features, ListEntry, LocalFiles, LocalStore, Pending, PutMode, Request, Result as Stored, Store,
+};
 use drystone::{Adopt, Container, CreateOptions, ErrorKind, Mode, WriterOptions};
 
 use common::{dense, f4, ramp_f32, read_all};
@@ -180,7 +182,7 @@ fn a_newest_manifest_that_this_boot_lost_refuses_readers_and_waits_for_a_recover
     assert_eq!(read_all(&Container::open_local(folder.path(), Mode::Read).unwrap(), "t").len(), 256);
 }
 
-/// A store as others write them: what a trait gives by default it has.
+/// A store that cannot watch an object.
 #[derive(Debug)]
 struct Unwatched(LocalStore);
 
@@ -194,6 +196,18 @@ impl Store for Unwatched {
     fn device(&self) -> Option<String> {
         self.0.device()
     }
+    fn local(&self) -> Option<&dyn LocalFiles> {
+        None
+    }
+    fn watch(&self, _key: &str) -> Stored<bool> {
+        Ok(false)
+    }
+    fn unchanged(&self) -> Stored<()> {
+        Ok(())
+    }
+    fn read_whole(&self, key: &str, limit: u64) -> Stored<Result<Vec<u8>, u64>> {
+        self.0.read_whole(key, limit)
+    }
     fn len(&self, key: &str) -> Stored<u64> {
         self.0.len(key)
     }
@@ -206,7 +220,7 @@ impl Store for Unwatched {
     fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Stored<()> {
         self.0.write_at(key, parts, len)
     }
-    fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Stored<()> {
+    fn put(&self, key: &str, data: &[&[u8]], mode: PutMode, sync: bool) -> Stored<()> {
         self.0.put(key, data, mode, sync)
     }
     fn list(&self, prefix: &str) -> Stored<Vec<ListEntry>> {
