@@ -36,7 +36,7 @@ def check_text(text: str, what: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise InvalidArgumentError(
-            f"the {what} {text[:24]!a} is no valid text: it has half a surrogate pair"
+            f"{text[:24]!a} is no valid text for a {what}: it has half a surrogate pair"
         ) from None
 
 
