@@ -35,9 +35,7 @@ def check_text(text: str, what: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidArgumentError(
-            f"the {what} {text[:24]!a} is no valid text: it has half a surrogate pair"
-        ) from None
+        raise InvalidArgumentError(f"{text[:24]!a} is not valid UTF-8, as {what}s have to be") from None
 
 
 class Group:

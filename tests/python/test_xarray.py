@@ -580,3 +580,88 @@ def test_a_dataset_that_cannot_be_written_leaves_nothing_that_it_made(tmp_path):
     with dry.open(tmp_path / "new.dry") as c:
         assert [*c.variables] == ["a"]
         assert not [*c.groups]
+
+
+@pytest.fixture
+def forest():
+    return xr.DataTree.from_dict(
+        {
+            "/": xr.Dataset({"a": ("x", [1.0, 2.0])}, {"x": [10, 20]}, {"title": "run"}),
+            "/g": xr.Dataset({"b": ("x", [3.0, 4.0])}),
+            "/g/h": xr.Dataset({"c": ("z", [4])}),
+        }
+    )
+
+
+def test_a_tree_is_written_into_a_group_and_a_part_of_one_as_its_own_root(forest, tmp_path):
+    """Its paths are relative, and it takes along the coordinates that it inherits."""
+    forest.drystone.to_container(tmp_path / "all.dry", group="runs/first")
+    with dry.open(tmp_path / "all.dry") as c:
+        assert sorted(c.variables) == ["runs/first/a", "runs/first/g/b", "runs/first/g/h/c", "runs/first/x"]
+    forest["g"].drystone.to_container(tmp_path / "part.dry")
+    with xr.open_datatree(tmp_path / "part.dry", engine="drystone") as part:
+        xr.testing.assert_identical(part["/"].to_dataset(), forest["g"].to_dataset())
+        xr.testing.assert_identical(part["h"].to_dataset(), forest["g/h"].to_dataset())
+
+
+def test_a_tree_takes_encodings_by_path_and_is_computed_later(forest, tmp_path):
+    path = tmp_path / "later.dry"
+    later = forest.chunk({"x": 1}).drystone.to_container(
+        path, encoding={"/": {"a": {"transform": "zstd:1"}}, "g/h": {"c": {"dtype": "i2"}}}, compute=False
+    )
+    later.compute()
+    with dry.open(path) as c:
+        assert c["a"].transform.startswith("zstd")
+        assert c["g/h/c"].dtype == np.int16
+    with xr.open_datatree(path, engine="drystone") as back:
+        assert back.equals(forest)
+    with pytest.raises(dry.NotFoundError, match="/other"):
+        forest.drystone.to_container(tmp_path / "no.dry", encoding={"/other": {}})
+    assert not (tmp_path / "no.dry").exists()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "texts", "fits"),
+    [
+        ("U3", ["ab", "größe"], False),
+        ("U5", ["ab", "größe"], True),
+        ("S10", ["ab", "größe"], False),
+        ("S3", ["ab", "abcd"], False),
+        ("S3", ["ab", "abc"], True),
+        ("S1", ["ab", "größe"], True),
+        ("S1", [1.5, 2.5], False),
+    ],
+)
+@pytest.mark.parametrize("kind", [object, None])
+def test_texts_that_a_fixed_width_would_cut_are_refused(path, dtype, texts, fits, kind):
+    ds = xr.Dataset({"s": ("x", np.array(texts, None if isinstance(texts[0], float) else kind))})
+    if not fits:
+        with pytest.raises(dry.InvalidArgumentError, match=rf'"s" cannot be stored as .?{dtype}, which does'):
+            ds.drystone.to_container(path, encoding={"s": {"dtype": dtype}})
+        return
+    ds.drystone.to_container(path, encoding={"s": {"dtype": dtype}})
+    with xr.open_dataset(path, engine="drystone") as back:
+        found = [t.decode() if isinstance(t, bytes) else t for t in back.s.values.tolist()]
+        assert found == texts
+
+
+def test_attributes_of_bytes_are_text_if_they_are_utf_8_and_else_bytes(path):
+    ds = xr.Dataset(
+        {"v": ("x", [1.0], {"raw": b"\xff\xfe", "text": "größe".encode()})}, attrs={"raw": b"\xff"}
+    )
+    ds.drystone.to_container(path)
+    with xr.open_dataset(path, engine="drystone") as back:
+        assert back.attrs == {"raw": b"\xff"}
+        assert (back.v.attrs["raw"], back.v.attrs["text"]) == (b"\xff\xfe", "größe")
+
+
+@pytest.mark.parametrize(
+    "encoding", [{"zlib": True}, {"compression": "gzip"}, {"compressors": [1]}, {"shuffle": True}]
+)
+def test_compression_of_other_formats_is_refused_and_told_of_transforms(path, encoding):
+    ds = xr.Dataset({"v": ("x", [1.0])})
+    with pytest.raises(ValueError, match=r'unexpected encoding.*"transform"'):
+        ds.drystone.to_container(path, encoding={"v": encoding})
+    assert not path.exists()
+    ds.v.encoding = encoding  # As left there by another format: it was not asked for.
+    ds.drystone.to_container(path)

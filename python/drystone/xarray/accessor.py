@@ -125,23 +125,62 @@ class TreeAccessor:
 
     def to_container(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | Container,
         mode: str = "w-",
         *,
+        group: str | None = None,
         step_dim: str | None = None,
+        encoding: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
         durability: Literal["async", "durable", "memory"] = "async",
-    ) -> None:
-        """Write every dataset of the tree into a group of its path; arguments are those of datasets."""
+        compute: bool = True,
+    ) -> Any:
+        """Write every dataset of the tree into a group of its path, as seen from the tree; other arguments are those of datasets.
+
+        Args:
+            path: Where the container is or is to be; or a container that is open for writing.
+            mode: As of datasets.
+            group: Which group the tree becomes; by default the root.
+            step_dim: This dimension becomes the steps of the variables that have it.
+            encoding: By path in the tree ("/", "/fine"), what `encoding` of a dataset takes.
+            durability: Of a container that is created.
+            compute: If False, gives a Dask object which does the writing of Dask arrays when it is computed.
+
+        """
+        nodes = {_inside(self._tree, node): node for node in self._tree.subtree}
+        given = {f"/{name.strip('/')}": one for name, one in (encoding or {}).items()}
+        if given.keys() - nodes.keys():
+            raise NotFoundError(
+                f"encoding= names groups that the tree has not: {sorted(given.keys() - nodes.keys())}"
+            )
         adding = _target(path, mode, durability)
         try:
-            for node in self._tree.subtree:
-                dataset = node.to_dataset(inherit=False)
-                dim = step_dim if step_dim in dataset.dims else None
-                dataset.drystone.to_container(adding.container, "a", group=node.path, step_dim=dim)
+            written = []
+            for place, node in nodes.items():
+                dataset = node.to_dataset(inherit=node is self._tree)
+                written.append(
+                    dataset.drystone.to_container(
+                        adding.container,
+                        "a",
+                        group=f"{(group or '').strip('/')}{place}".strip("/"),
+                        step_dim=step_dim if step_dim in dataset.dims else None,
+                        encoding=given.get(place),
+                        compute=compute,
+                    )
+                )
+            if not compute:
+                from dask.delayed import delayed
+
+                return delayed(_finish)(written, adding)
         except BaseException:
             adding.undo()
             raise
         adding.finish()
+        return None
+
+
+def _inside(tree: xr.DataTree, node: xr.DataTree) -> str:
+    """The path of a node as seen from a tree."""
+    return "/" if node is tree else f"/{node.relative_to(tree)}"
 
 
 def _target(path: Any, mode: str, durability: Any) -> Addition:

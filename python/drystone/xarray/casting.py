@@ -75,7 +75,7 @@ class _Cast:
         if dtype is None or dtype is str or variable.dtype.kind in "mMV":
             return None
         target = np.dtype(dtype)
-        if target == "S1" and not joins:
+        if target == "S1" and not joins and variable.dtype.kind in "OSU":
             # Texts as single characters, along a dimension more.
             return None
         unsigned = str(encoding.get("_Unsigned", "")).lower()
@@ -106,6 +106,8 @@ class _Cast:
 
     def _wrong(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         source, target = values.dtype.kind, self.target.kind
+        if source in "OU" and target in "SU":
+            return np.array([self._is_cut(v) for v in values.flat], bool).reshape(values.shape)
         if source == "O":
             texts = target not in "SU" and np.array([isinstance(v, str | bytes) for v in values.flat], bool)
             return np.broadcast_to(texts, values.size).reshape(values.shape)
@@ -114,6 +116,14 @@ class _Cast:
         if target in "iu" and (source == "f" or self.packed):
             return self._beyond(values)
         return changed(values, self.target)
+
+    def _is_cut(self, value: Any) -> bool:
+        """Whether a text, or bytes, is longer than the target, or has characters that bytes do not hold."""
+        if self.target.kind == "U":
+            return len(str(value)) > self.target.itemsize // 4
+        if isinstance(value, str) and not value.isascii():
+            return True
+        return len(value if isinstance(value, bytes) else str(value)) > self.target.itemsize
 
     def _beyond(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """What is no integer of the target; missing values where there is no number for them."""

@@ -357,7 +357,8 @@ def _extracted(name: str, variable: xr.Variable, check: bool) -> dict[str, Any]:
     unknown = given - _ENCODINGS - _MEANINGLESS - (_OF_STRINGS if variable.dtype.kind in "OSU" else set())
     if check and unknown:
         raise ValueError(
-            f"unexpected encoding for variable {name!r}: {sorted(unknown)}; there are {sorted(_ENCODINGS)}"
+            f"unexpected encoding for variable {name!r}: {sorted(unknown)}; there are {sorted(_ENCODINGS)}, and compression is a "
+            'transform, as in {"transform": "shuffle,zstd:3"}'
         )
     encoding = {key: value for key, value in variable.encoding.items() if key in _ENCODINGS}
     chunks = encoding.get("chunks")
@@ -368,7 +369,10 @@ def _extracted(name: str, variable: xr.Variable, check: bool) -> dict[str, Any]:
 
 def _attribute(value: Any) -> Any:
     if isinstance(value, bytes):
-        return value.decode()
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value
     return value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind in "OU" else value
 
 

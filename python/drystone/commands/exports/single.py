@@ -32,6 +32,10 @@ _LINES = 1 << 14
 def write(kind: str, v: Variable, key: Any, path: Path, lost: list[str]) -> cells.Row:
     """Write what a selection gives; of CSV a line is a cell, with its coordinates."""
     view = v.lazy[key]
+    absent = _absent(v, key)
+    if absent:
+        shown = ", ".join(map(str, absent[:8])) + (", ..." if len(absent) > 8 else "")
+        lost.append(f"{v.name}: that steps were never written, whose cells are the fill value: {shown}")
     if kind == "npy":
         if view.dtype.hasobject:
             raise InvalidArgumentError(
@@ -67,6 +71,15 @@ def write(kind: str, v: Variable, key: Any, path: Path, lost: list[str]) -> cell
                         _lines([along[part] for along, part in zip(places, box, strict=True)], piece)
                     )
     return v.name, view.shape, view.nbytes
+
+
+def _absent(v: Variable, key: Any) -> list[int]:
+    """The steps that are selected and not there."""
+    if not v.has_steps:
+        return []
+    there = set(v.steps)
+    of_steps = [leg.along(0) for leg in select(key, v.shape).legs if 0 in leg.axes]
+    return sorted({int(step) for numbers in of_steps for step in np.ravel(numbers)} - there)
 
 
 def _lines(cells: list[npt.NDArray[Any]], piece: npt.NDArray[Any]) -> Iterator[tuple[Any, ...]]:
