@@ -48,6 +48,7 @@ def create(
     durability: Literal["async", "durable", "memory"] = "async",
     *,
     overwrite: bool = False,
+    into_existing: bool = False,
     targets: Sequence[Path] | None = None,
     spread: Literal["lattice", "hilbert", "row-major"] = "lattice",
 ) -> Container:
@@ -57,16 +58,18 @@ def create(
         path: A path or `file://` URL.
         durability: What survives. `"async"`: nothing committed is lost when processes are killed; a power cut may lose
             commits after the last `flush()`. `"durable"`: what is committed is on stable storage. `"memory"`: never synced.
-        overwrite: Remove a container that is there; else that is a `ConflictError`.
+        overwrite: Remove a container that is there, and nothing that is not the container's; else that is a `ConflictError`.
+        into_existing: Take a folder that holds other files, which stay as they are; else that is a `ConflictError`.
         targets: Folders on several storage targets (disks, pools of a parallel file system), over which the log parts of writers
             and published shards are spread; the container makes a folder of its own in each. See docs/layout.md.
         spread: How: balanced by a lattice, round-robin along the Hilbert curve, or row by row.
 
     """
     location = local_path(path)
-    if overwrite:
-        remove_container(location)
-    return Container(ContainerHandle.create(location, durability, _folders(targets), spread), location)
+    # What lay beside a container that is replaced lies beside the new one.
+    among_files = into_existing or (overwrite and remove_container(location))
+    handle = ContainerHandle.create(location, durability, _folders(targets), spread, among_files)
+    return Container(handle, location)
 
 
 def open(
@@ -118,6 +121,7 @@ class Container(Group):
         self._path = ""
         self._writers: weakref.WeakSet[Writer] = weakref.WeakSet()
         self._writer_count = 0  # that were opened from it
+        self._reached = -1  # the last step that one of them has closed
         self._assigned = Assigned(self)
         self._warn()
 
@@ -223,18 +227,27 @@ class Container(Group):
     def commit(self) -> Snapshot:
         """Make what writers have closed visible. One process does; with nothing new it changes nothing.
 
-        Steps that some ranks have not closed stay invisible: they are in `.incomplete`, and a warning names the ranks.
+        Steps that some ranks have not closed stay invisible: they are in `.incomplete`. A warning names the ranks where the caller
+        would miss the step: the commit made nothing visible, a writer of this handle has reached the step, or a later step is visible. Ranks that
+        run ahead of the one that commits are no reason to warn.
         """
         if self._assigned.pending:
             self._assigned.settle(commit=False)
         version, time, changed, incomplete, notes = self._handle.commit()
         snapshot = Snapshot(version, moment(time), changed, _incomplete(incomplete), tuple(notes))
-        for text in in_words(snapshot.incomplete):
+        for text in in_words(self._missed(snapshot)):
             warn(text)
         for note in notes:
             warn(note)
         self._warn()
         return snapshot
+
+    def _missed(self, commit: Snapshot) -> list[IncompleteStep]:
+        """The incomplete steps that are not merely ahead of this process: the next commits take those when all ranks are there."""
+        if not commit.incomplete or not commit.changed:
+            return list(commit.incomplete)
+        reached = max([self._reached, *self._handle.steps()[-1:]])
+        return [one for one in commit.incomplete if one.again or one.step <= reached]
 
     def flush(self) -> int:
         """Make everything committed so far survive a power cut; gives the number of the last commit."""

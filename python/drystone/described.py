@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from drystone.counted import counted
 from drystone.reports import IncompleteStep
 
 
@@ -61,7 +62,7 @@ class Description:
         parts = []
         if self.waiting:
             few = ", ".join(map(str, self.waiting[:8])) + (", …" if len(self.waiting) > 8 else "")
-            parts.append(f"{len(self.waiting)} complete steps not committed ({few})")
+            parts.append(f"{counted(len(self.waiting), 'complete step')} not committed ({few})")
         if self.values_wait:
             parts.append("values without a step, not committed")
         parts.extend(map(str, self.incomplete))

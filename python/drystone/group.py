@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from drystone import html, values
@@ -14,6 +15,29 @@ if TYPE_CHECKING:
     from drystone.variable import Variable
 
 T = TypeVar("T")
+
+
+_LONGEST_NAME = 1024
+"""Bytes of a path: longer ones are refused by the engine too, whose message repeats them."""
+
+
+def check_name(name: str) -> None:
+    """Refuse a path that no variable, group or link can have, without repeating it at length."""
+    check_text(name, "name")
+    if len(name.encode()) > _LONGEST_NAME:
+        raise InvalidArgumentError(
+            f"the name {name[:24]!r} ... of {len(name)} characters is too long: a path has {_LONGEST_NAME} bytes at most"
+        )
+
+
+def check_text(text: str, what: str) -> None:
+    """Refuse what is no Unicode: half a surrogate pair, as Python makes of bytes of file names that are none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(
+            f"the {what} {text[:24]!a} is no valid text: it has half a surrogate pair"
+        ) from None
 
 
 class Group:
@@ -29,7 +53,8 @@ class Group:
 
     def _below(self, name: str) -> str:
         if not isinstance(name, str):
-            raise InvalidArgumentError(f"a name is a string, not {name!r}")
+            raise InvalidArgumentError(f"a name is a string, not {name!r:.80}")
+        check_name(name)
         absolute = name.startswith("/") or not self._path
         return name.strip("/") if absolute else f"{self._path}/{name.strip('/')}".strip("/")
 
@@ -66,7 +91,9 @@ class Group:
         return Variable(self._container, path)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._container._handle.kind(self._below(name)) is not None
+        with suppress(InvalidArgumentError):  # A name that nothing can have.
+            return self._container._handle.kind(self._below(name)) is not None  # type: ignore[arg-type]
+        return False
 
     def __iter__(self) -> Iterator[str]:
         """Names of what is directly in it."""
@@ -111,12 +138,16 @@ class Group:
         from drystone.variable import Variable
 
         path = self._below(name)
+        dims = None if dims is None else [dims] if isinstance(dims, str) else list(dims)
+        for dim in dims or ():
+            if isinstance(dim, str) and not dim.isascii():
+                check_text(dim, "dimension")
         element, strings = element_dtype(dtype)
         self._container._handle.create_variable(
             path,
             dtype,
             _as_tuple(shape),
-            None if dims is None else [dims] if isinstance(dims, str) else list(dims),
+            dims,
             bool(steps),
             bool(local),
             transform,
@@ -195,8 +226,10 @@ class Names(Mapping[str, T], Generic[T]):
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
             return False
-        path = self._group._below(name)
-        return self._group._container._handle.kind(path) == ("variable", "group")[self._which]
+        with suppress(InvalidArgumentError):  # A name that nothing can have.
+            path = self._group._below(name)
+            return self._group._container._handle.kind(path) == ("variable", "group")[self._which]
+        return False
 
     def __repr__(self) -> str:
         return repr(self._names())

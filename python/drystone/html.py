@@ -9,6 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from drystone._core import readable_transform
+from drystone.counted import counted, smaller
+
 if TYPE_CHECKING:
     from drystone.container import Container
     from drystone.described import Usage
@@ -30,14 +33,14 @@ def variable(v: Variable) -> str:
         facts["local"] = "a value of its own for each writer"
     else:
         facts["size"] = _size(v.size * reading.element.itemsize)
-    facts["transform"] = v.transform or "none"
+    facts["transform"] = readable_transform(v.transform or "none")
     if v.chunk_shape:
         facts["cut into"] = " x ".join(map(str, v.chunk_shape))
     used = _usage(v.container).get(v.container._handle.followed(v.name) or v.name)
     if used is not None:
-        facts["layout"] = f"{used.blocks} blocks of {used.subchunks} subchunks"
+        facts["layout"] = f"{counted(used.blocks, 'block')} of {counted(used.subchunks, 'subchunk')}"
         if used.stored:
-            facts["stored"] = f"{_size(used.stored)}, {used.ratio or 0:.3g} times smaller"
+            facts["stored"] = f"{_size(used.stored)}, {smaller(used.ratio or 1)}"
     if reading.fill is not None:
         facts["fill value"] = v.fill_value
     name = v.name if v.member is None else f"{v.name}[{v.member!r}]"
@@ -59,7 +62,7 @@ def group(g: Group, title: str, facts: Mapping[str, Any]) -> str:
                 kind,
                 "local" if v.local else _shape(v),
                 "yes" if v.has_steps else "",
-                v.transform or "",
+                readable_transform(v.transform or ""),
                 *_stored(usage, g._below(name)),
             )
         )
@@ -73,13 +76,13 @@ def group(g: Group, title: str, facts: Mapping[str, Any]) -> str:
 def written(c: Container) -> dict[str, str]:
     """What a container takes, how much smaller that is than in memory, and what waits in its log."""
     found = c.describe()
-    facts = {"on disk": f"{_size(found.nbytes)} in {sum(f.number for f in found.files.values())} files"}
+    facts = {
+        "on disk": f"{_size(found.nbytes)} in {counted(sum(f.number for f in found.files.values()), 'file')}"
+    }
     usage = _usage(c, found.entries).values()
     stored, decoded = sum(u.stored for u in usage), sum(u.decoded for u in usage)
     if stored:
-        facts["blocks"] = (
-            f"{_size(stored)} for {_size(decoded)} in memory: {decoded / stored:.3g} times smaller"
-        )
+        facts["blocks"] = f"{_size(stored)} for {_size(decoded)} in memory: {smaller(decoded / stored)}"
     facts["waits in the log"] = found.backlog
     return facts
 

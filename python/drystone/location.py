@@ -36,14 +36,14 @@ def local_path(url: str | os.PathLike[str]) -> str:
     return str(Path(path).absolute())
 
 
-def remove_container(path: str) -> None:
-    """Removes the container at `path`, and nothing else that lies there; where there is none, nothing happens."""
+def remove_container(path: str) -> bool:
+    """Removes the container at `path`, and nothing else that lies there. False, and nothing happens, where there is none."""
     root = Path(path)
     if not root.exists():
-        return
+        return False
     if not (root / _IDENTITY).is_file():
         if root.is_dir() and not any(root.iterdir()):
-            return
+            return False
         raise ConflictError(f"{path} is not a container: overwrite=True replaces containers only")
     try:
         # Without its identity it is no container any more, however far the rest comes.
@@ -55,6 +55,7 @@ def remove_container(path: str) -> None:
         for part in _PARTS:
             if (root / part).is_dir():
                 shutil.rmtree(root / part)
+        return True
     except OSError as error:
         raise IoError(f"removing the container at {path}: {error}") from error
 

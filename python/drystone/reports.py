@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Self, final
 import numpy as np
 import numpy.typing as npt
 
+from drystone.counted import counted
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_RANKS = 1 << 24
 
@@ -127,7 +129,7 @@ class Snapshot(int):
 
     def __repr__(self) -> str:
         when = f" of {self.time:%Y-%m-%d %H:%M:%S} UTC" if self.time else ""
-        rest = f", {len(self.incomplete)} steps incomplete" if self.incomplete else ""
+        rest = f", {counted(len(self.incomplete), 'step')} incomplete" if self.incomplete else ""
         return f"<drystone snapshot {int(self)}{when}{rest}>"
 
     __str__ = int.__repr__
@@ -253,10 +255,13 @@ class VerifyReport:
         return self.ok
 
     def __str__(self) -> str:
-        seen = f"{self.entries} entries, {self.nbytes} bytes, {self.manifests} snapshots checked"
+        seen = (
+            f"{counted(self.entries, 'entry')}, {counted(self.nbytes, 'byte')}, "
+            f"{counted(self.manifests, 'snapshot')} checked"
+        )
         if self.ok:
             return f"sound: {seen}"
-        return "\n".join([f"damaged in {len(self.damage)} places: {seen}", *map(str, self.damage)])
+        return "\n".join([f"damaged in {counted(len(self.damage), 'place')}: {seen}", *map(str, self.damage)])
 
 
 class AtDepth(NamedTuple):
@@ -348,7 +353,7 @@ class GcReport:
         would = "would be " if self.dry_run else ""
         return (
             f"{len(self.expired)} snapshots {would}expired, {len(self.kept)} kept: "
-            f"{len(self.removed)} files with {self.nbytes} bytes {would}freed"
+            f"{counted(len(self.removed), 'file')} with {counted(self.nbytes, 'byte')} {would}freed"
         )
 
 
@@ -394,7 +399,8 @@ class PublishReport:
     def __str__(self) -> str:
         written, nbytes = sum(a.written for a in self.arrays), sum(a.nbytes for a in self.arrays)
         lines = [
-            f"snapshot {self.snapshot} published: {len(self.arrays)} arrays, {written} shards written, {nbytes} bytes"
+            f"snapshot {self.snapshot} published: {counted(len(self.arrays), 'array')}, "
+            f"{counted(written, 'shard')} written, {counted(nbytes, 'byte')}"
         ]
         lines.extend(f"not published: {name} ({reason})" for name, reason in self.skipped.items())
         return "\n".join(lines)

@@ -28,12 +28,16 @@ class Addition:
 
     @classmethod
     def to(
-        cls, path: str | PathLike[str], durability: Literal["async", "durable", "memory"] = "async"
+        cls,
+        path: str | PathLike[str],
+        durability: Literal["async", "durable", "memory"] = "async",
+        *,
+        into_existing: bool = False,
     ) -> Self:
         """To the container at a path, created if there is none."""
         if (Path(local_path(path)) / "drystone.json").exists():
             return cls(open_container(path, "r+"), owned=True)
-        return cls.creating(path, durability)
+        return cls.creating(path, durability, into_existing=into_existing)
 
     @classmethod
     def creating(
@@ -42,13 +46,14 @@ class Addition:
         durability: Literal["async", "durable", "memory"] = "async",
         *,
         overwrite: bool = False,
+        into_existing: bool = False,
     ) -> Self:
         """To a container that is created."""
         folder = Path(local_path(path))
         is_new = not folder.exists()
         # In a folder with other contents, what is called as parts of containers are may be somebody's own.
         alone = is_new or (folder.is_dir() and (overwrite or not any(folder.iterdir())))
-        made = cls(create(path, durability, overwrite=overwrite), owned=True)
+        made = cls(create(path, durability, overwrite=overwrite, into_existing=into_existing), owned=True)
         made._folder_is_new = is_new
         made._made = made.container.path if alone else ""
         return made

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 
 import numpy as np
 
 from drystone import values
-from drystone.errors import InvalidArgumentError
+from drystone.errors import InvalidArgumentError, UnsupportedError
+from drystone.group import check_name
 from drystone.reports import TransformChoice
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Writer:
         `offset` has an entry per dimension, without the step axis, and is zero if left out. The array may be changed
         again when this returns.
         """
+        if isinstance(name, str) and (len(name) > 255 or not name.isascii()):
+            check_name(name)
         if values.is_masked(array):
             raise InvalidArgumentError(f'the array for "{name}" is masked: put array.filled(value)')
         own = isinstance(array, np.ndarray) and array.dtype.kind not in "OTU"
@@ -108,6 +111,12 @@ class Writer:
     ) -> None:
         self.close()
 
+    def __reduce__(self) -> NoReturn:
+        raise UnsupportedError(
+            "a writer cannot be pickled: it belongs to the process that made it; in the other one, open the container "
+            'with mode="r+" and call writer()'
+        )
+
     def __repr__(self) -> str:
         state = "closed" if self.closed else "open"
         return f"<drystone writer {self._handle.id} of {self._container.path}, {state}>"
@@ -120,15 +129,20 @@ class Step:
         self._writer = writer
         self._number = number
         self._replace = replace
+        self._begun = -1
 
     def __enter__(self) -> int:
-        return self._writer._handle.begin_step(self._number, self._replace)
+        self._begun = self._writer._handle.begin_step(self._number, self._replace)
+        return self._begun
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
             self._writer._handle.end_step()
-            self._writer._container._warn()
+            container = self._writer._container
+            if self._writer.run is not None:
+                container._reached = max(container._reached, self._begun)
+            container._warn()
         else:
             self._writer._handle.abort_step()

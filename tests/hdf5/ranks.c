@@ -7,6 +7,7 @@
  * differ     rank 1 creates another dataset than the others: H5Fflush must fail on every rank
  * value      rank 1 writes another value to an attribute: the same
  * strings    values of variable length: in attributes yes, in datasets refused
+ * overwrite  each rank overwrites the rows of its neighbour again and again; with collective transfers all read them without a flush
  * forever    writes and flushes steps until it is killed; rank 0 says each step that was flushed
  */
 #include <hdf5.h>
@@ -198,6 +199,21 @@ static void strings(const char *path) {
     ok(H5Fclose(file), "close");
 }
 
+/* A collective read sees the collective write before it: no flush between them, but a barrier. */
+static void overwrite(const char *path) {
+    const hsize_t all = (hsize_t)(ROWS * size);
+    hid_t file = create(path), set = dataset(file, "d", all, all);
+    int turn;
+    for (turn = 0; turn < 4; turn++) {
+        write_rows(set, (hsize_t)(ROWS * ((rank + turn) % size)), 1, turn);
+        MPI_Barrier(MPI_COMM_WORLD);
+        check_rows(set, all, turn);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    H5Dclose(set);
+    ok(H5Fclose(file), "close");
+}
+
 static void forever(const char *path) {
     hid_t file = create(path), set = dataset(file, "steps", 0, H5S_UNLIMITED);
     hsize_t extent[2] = {0, COLUMNS};
@@ -227,6 +243,7 @@ int main(int count, char **words) {
     else if (strcmp(words[1], "differ") == 0) differ(words[2], 0);
     else if (strcmp(words[1], "value") == 0) differ(words[2], 1);
     else if (strcmp(words[1], "strings") == 0) strings(words[2]);
+    else if (strcmp(words[1], "overwrite") == 0) overwrite(words[2]);
     else if (strcmp(words[1], "forever") == 0) forever(words[2]);
     else require(0, "no such ACT");
     H5Pclose(how), H5Pclose(access_list);

@@ -57,6 +57,12 @@ def test_what_ranks_write_is_one_file_which_any_number_of_ranks_reads(
         assert file["copy"][:].tolist() == [[r * 1000 + c * 10 + 1 for c in range(10)] for r in range(18)]
 
 
+def test_a_collective_read_sees_the_collective_write_before_it(ranks, environment, tmp_path):
+    """Symptom: ranks that overwrote each other's rows in turns read old values after a barrier, where native HDF5 shows the new ones.
+    Cause: what a rank wrote was shown to the others by a flush only. Each rank here reads rows that another has just overwritten."""
+    run(environment, ranks, 3, "overwrite", tmp_path / "x.h5", "collective")
+
+
 @pytest.mark.parametrize(
     ("act", "what"), [("differ", "/mine is not there on rank 0"), ("value", 'the attribute "a"')]
 )

@@ -532,7 +532,7 @@ def test_pictures_are_drawn(run, tmp_path):
         assert out.read_bytes().startswith(b"\x89PNG")
         assert said["shows"]
         out.unlink()
-    assert "2 blocks by 1 writers" in as_json("plot", run, "T", "--layout", "-o", tmp_path / "l.png")["shows"]
+    assert "2 blocks by 1 writer," in as_json("plot", run, "T", "--layout", "-o", tmp_path / "l.png")["shows"]
 
 
 def test_numbers_below_zero_are_no_options(run, tmp_path):

@@ -96,7 +96,7 @@ def test_writers_without_ranks_wait_for_a_commit_from_any_process(path):
             a.put("T", np.arange(2.0, 4.0), offset=2)
         assert c.steps == []
         for key in (0, (0, [1, 2])):
-            with pytest.raises(IndexError, match=r"size 0; 1 complete steps not committed \(0\).*commit\(\)"):
+            with pytest.raises(IndexError, match=r"size 0; 1 complete step not committed \(0\).*commit\(\)"):
                 c["T"][key]
         with dry.open(path, mode="r+") as other:
             before = int(other.snapshot)

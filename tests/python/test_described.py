@@ -46,7 +46,7 @@ def test_what_waits_for_a_commit_is_told(c):
         found = c.describe()
         assert found.waiting == (0,)
         assert [(step.step, step.missing) for step in found.incomplete] == [(1, (1,))]
-        assert "1 complete steps not committed (0)" in found.backlog
+        assert "1 complete step not committed (0)" in found.backlog
         assert "step 1 of run 0 is not visible" in found.backlog
         with two.step(1):
             two.put("a", np.ones(2, "f4"), offset=2)
@@ -144,12 +144,12 @@ def test_notebooks_show_layout_sizes_compression_and_what_waits(c):
     for text in ("on disk", "times smaller", "waits in the log", "not visible", "blocks", "ratio"):
         assert text in shown
     shown = c["g/v"]._repr_html_()
-    for text in ("1 blocks of 4 subchunks", "shuffle,zstd:1", "times smaller"):
+    for text in ("1 block of 4 subchunks", "shuffle,zstd:1", "times smaller"):
         assert text in shown
     assert "ratio" in c["g"]._repr_html_()
     c.link("h", "g")
     assert list(c.usage()) == ["g/v"]
-    assert "1 blocks of 4 subchunks" in c["h/v"]._repr_html_(), "it was left out of what a link names"
+    assert "1 block of 4 subchunks" in c["h/v"]._repr_html_(), "it was left out of what a link names"
 
 
 def test_the_package_brings_the_page(tmp_path):

@@ -228,3 +228,69 @@ def creator(pipe, path, ready, name, shape):
             pipe.send("ConflictError")
         else:
             pipe.send("created")
+
+
+def ahead(pipe, path, rank, nranks, steps, commits):
+    """README's loop: every rank tells that it has left a step, and rank 0, when all have, commits; the others do not wait for it."""
+    warnings.simplefilter("error", dry.DrystoneWarning)
+    with dry.open(path, "r+") as c, c.writer(rank=rank, nranks=nranks) as w:
+        for step in range(steps):
+            with w.step(step):
+                actors.put_all(w, step, rank)
+            if not commits:
+                pipe.send(step)
+                continue
+            for _ in range(nranks - 1):
+                commits.get(timeout=actors.WAIT)
+            c.commit()
+            assert c.steps[-1] == step
+
+
+def test_ranks_that_run_ahead_of_the_one_that_commits_are_no_reason_to_warn(path):
+    """Symptom: README's loop for MPI warned in every run that rank 0 had not closed steps, though all went well. Cause: each commit warned of
+    every step that some rank had not closed, and the ranks that do not commit are ahead of the one that does. Here they have left all steps
+    before it commits the first, and a warning is an error in each process."""
+    actors.create(path)
+    others = [Actor(ahead, path, rank, 4, STEPS, None) for rank in (1, 2, 3)]
+    left = [step for actor in others for step in actor.finish()]
+    with PROCESSES.Manager() as manager:
+        queue = manager.Queue()
+        for step in sorted(left):
+            queue.put(step)
+        Actor(ahead, path, 0, 4, STEPS, queue).finish()
+    with dry.open(path) as c:
+        assert c.steps == list(range(STEPS))
+        same(c["T"][STEPS - 1], actors.expected(STEPS - 1, 4))
+
+
+def test_a_step_that_the_committing_process_has_left_and_others_have_not_is_warned_of(path):
+    """Also where earlier steps become visible at the same time: who forgot to wait for the other ranks would miss the step."""
+    actors.create(path)
+    Actor(ahead, path, 1, 2, 2, None).finish()
+    with dry.open(path, "r+") as c, c.writer(rank=0, nranks=2) as w:
+        for step in range(3):
+            with w.step(step):
+                actors.put_all(w, step, 0)
+        with pytest.warns(dry.DrystoneWarning, match="step 2 of run 0 is not visible: rank 1 has not"):
+            done = c.commit()
+        assert done.changed
+        assert c.steps == [0, 1]
+    # Another process, which has no writer: nothing becomes visible, or a later step is.
+    with dry.open(path, "r+") as c, pytest.warns(dry.DrystoneWarning, match=r"step 2 .* rank 1 has not"):
+        c.commit()
+
+
+def test_a_step_that_later_ones_have_overtaken_is_warned_of(container):
+    container.create_variable("v", "i4", (2,), steps=True)
+    with dry.open(container.path, "r+") as other:
+        ranks = [other.writer(rank=r, nranks=2) for r in range(2)]
+        for rank, steps in enumerate([(0, 1, 2, 3), (0, 2)]):
+            for step in steps:
+                with ranks[rank].step(step):
+                    ranks[rank].put("v", [rank], offset=rank)
+        with pytest.warns(dry.DrystoneWarning) as warned:
+            done = container.commit()
+        assert [one.step for one in done.incomplete] == [1, 3]
+        assert [str(w.message).partition(" of run")[0] for w in warned] == ["step 1"]
+        for writer in ranks:
+            writer.close()

@@ -427,3 +427,82 @@ def test_what_the_page_has_to_say_stands_in_the_window(window, tmp_path, monkeyp
             )
     window.problems.clear()
     window.resize(1280, 860)
+
+
+@pytest.fixture
+def layered(tmp_path):
+    """A field of three axes that four ranks wrote slab by slab, with fill values in it."""
+    values = np.arange(16 * 20 * 30, dtype="f4").reshape(16, 20, 30)
+    values[:4, 0, 0] = -1e34
+    with dry.create(tmp_path / "layered.dry", durability="memory") as c:
+        c.create_variable(
+            "V",
+            "f4",
+            values.shape,
+            dims=("z", "y", "x"),
+            chunks=(4, 10, 30),
+            fill_value=-1e34,
+            transform="auto:size",
+        )
+        for rank in range(4):
+            with c.writer(rank=rank, nranks=4) as w:
+                w.put("V", values[4 * rank : 4 * rank + 4], offset=(4 * rank, 0, 0))
+        c.commit()
+        with Server(c).start() as server:
+            yield server
+
+
+def test_a_layout_of_three_axes_shows_one_plane_and_leads_to_the_others(window, layered):
+    """Only the topmost of four slabs was seen, and nothing said that three lay below it."""
+    window.problems.clear()
+    window.resize(1280, 860)
+    opened(window, layered)
+    window.run("location.hash = '#V?tab=layout'")
+    window.wait("!!document.querySelector('#plane-0')")
+    assert "1 block of 4 in this plane" in window.text("#in-plane")
+    left, top, width, height = window.box("#map")
+    window.click((left + width / 2, top + height / 2))
+    window.wait("document.querySelector('#block-facts').textContent.includes('rank 2')")
+    set_plane = (
+        "const one = document.querySelector('#plane-0'); one.value = 1; one.dispatchEvent(new Event('input'))"
+    )
+    window.run(set_plane)
+    window.click((left + width / 2, top + height / 2))
+    window.wait("document.querySelector('#block-facts').textContent.includes('rank 0')")
+    # A block chosen from the table brings its plane; extremes that are fill values are no values.
+    window.run("document.querySelectorAll('#blocks tbody button')[3].click()")
+    window.wait("document.querySelector('#plane-0').value === '14'")
+    assert "fill value" in window.run("document.querySelector('#blocks tbody tr').textContent")
+    assert "fill value" not in window.run("document.querySelectorAll('#blocks tbody tr')[1].textContent")
+    assert not window.problems
+
+
+def test_about_tells_the_cut_of_the_blocks_and_transforms_as_they_are_typed(window, layered):
+    """It said "whole blocks" of a variable that the layout showed cut, whenever no chunks were declared."""
+    opened(window, layered)
+    window.run("location.hash = '#V?tab=about'")
+    window.wait("document.querySelector('#cut')?.textContent === '4 × 10 × 30'")
+    assert "auto:size" in window.run("document.querySelector('#panel').textContent")
+
+
+def test_on_a_narrow_screen_the_picture_has_the_width_and_names_fold_away(window, layered):
+    """At 400 pixels the list of names took the screen, and the picture began below the fold, 190 pixels wide."""
+    window.resize(400, 800)
+    opened(window, layered)
+    assert window.run("getComputedStyle(document.querySelector('#tree')).display") == "block"
+    window.run("document.querySelector('[data-path=\"V\"] .node').click()")
+    window.wait("!!document.querySelector('#image')?.dataset.frame")
+    assert window.run("getComputedStyle(document.querySelector('#contents')).display") == "none"
+    left, top, width, _ = window.box("#image")
+    assert top < 300
+    assert width > 340
+    assert left >= 8
+    assert float(window.run("document.querySelector('#image').dataset.frame").split(",")[2]) > 230
+    assert window.run("document.documentElement.scrollWidth") <= 400
+    right = window.run(
+        "Math.max(...[...document.querySelectorAll('.card')].map((one) => one.getBoundingClientRect().right))"
+    )
+    assert right <= 394
+    window.click("#names")
+    assert window.run("getComputedStyle(document.querySelector('#contents')).display") != "none"
+    window.resize(1280, 860)

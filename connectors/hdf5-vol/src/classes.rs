@@ -130,7 +130,7 @@ const fn make<const H: usize>() -> Class {
             write: Some(dataset::write),
             get: Some(dataset::get),
             specific: Some(dataset::specific),
-            optional: Some(dataset::optional),
+            optional: Some(refuse),
             close: Some(dataset::close),
         },
         datatype: DatatypeClass {

@@ -16,10 +16,7 @@ pub(crate) fn bytes(n: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// "1 block", "2 blocks".
-pub(crate) fn counted(n: u64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
-}
+pub(crate) use drystone::plan::counted::counted;
 
 /// A list of ascending numbers as ranges: `0..9, 12, 20..40 by 2`.
 pub(crate) fn ranges(numbers: impl IntoIterator<Item = u64>) -> String {

@@ -51,7 +51,9 @@ pub use drystone_transform::{Bound, Limit, Precision};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
 pub use history::snapshot::Snapshot;
 pub use layout::BlockLayout;
-pub use maintain::describe::{Description, FileCount, Pending, VariableUsage, WriterInfo, WriterState};
+pub use maintain::describe::{
+    Description, FileCount, MOST_CUTS, Pending, VariableUsage, WriterInfo, WriterState,
+};
 pub use maintain::gc::{GcOptions, GcReport};
 pub use maintain::recover::{Adopt, RecoverReport};
 pub use maintain::verify::{Damage, VerifyReport};

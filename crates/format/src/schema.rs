@@ -92,6 +92,9 @@ pub const MAX_COMPONENTS: usize = 64;
 
 /// Checks a path: components separated by `/`, none empty, `.` or `..`, no NUL.
 pub fn check_path(path: &str) -> Result<(), String> {
+    if path.is_empty() {
+        return Err("the name is empty".into());
+    }
     if path.len() > MAX_PATH {
         return Err(format!("a path of {} bytes; {MAX_PATH} are possible", path.len()));
     }

@@ -17,6 +17,7 @@ pub mod aggregation;
 pub mod ahead;
 pub mod clip;
 pub mod coalesce;
+pub mod counted;
 pub mod following;
 pub mod form;
 pub mod in_order;

@@ -146,13 +146,17 @@ impl ContainerHandle {
         durability: &str,
         targets: Option<Vec<PathBuf>>,
         spread: &str,
+        among_files: bool,
     ) -> Result<Self> {
         let durability = Durability::parse(durability).ok_or_else(|| {
             invalid(format!("durability is \"async\", \"durable\" or \"memory\", not \"{durability}\""))
         })?;
         let options = CreateOptions { durability };
         let targets = targets.map(|folders| Targets::parse(folders, spread)).transpose()?;
-        let container = py.detach(|| Container::create_placed(path, options, targets.as_ref()))?;
+        let container = py.detach(|| match among_files {
+            true => Container::create_among_files(path, options, targets.as_ref()),
+            false => Container::create_placed(path, options, targets.as_ref()),
+        })?;
         Ok(ContainerHandle { container })
     }
 
@@ -289,6 +293,14 @@ impl ContainerHandle {
             (u.blocks, u.subchunks, u.stored_bytes, u.decoded_bytes, chains)
         };
         Ok(named.map(|(path, u)| (path, numbers(u))).collect())
+    }
+
+    /// By path of each variable: shapes of the subchunks of blocks that are cut, None for blocks that are whole.
+    fn cuts(&self, py: Python<'_>) -> Result<BTreeMap<String, Vec<Option<Vec<u64>>>>> {
+        let schema = self.open_container()?.schema();
+        let found = py.detach(|| self.container.forms())?;
+        let cuts = |id: &u32| found.get(id).map(|u| u.cuts.iter().cloned().collect());
+        Ok(schema.named().filter_map(|(path, v)| Some((path.to_owned(), cuts(&v.id)?))).collect())
     }
 
     /// The path of the variable or group that a path stands for, links followed; None if there is none.

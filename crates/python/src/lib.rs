@@ -39,6 +39,12 @@ fn find_room(py: Python<'_>, path: std::path::PathBuf, end: u64) {
     py.detach(|| drystone::store::preallocate(&path, end));
 }
 
+/// A recorded transform as people type it.
+#[pyfunction]
+fn readable_transform(text: &str) -> String {
+    drystone::transform::readable(text)
+}
+
 /// Runs the `drystone` command with `args` (the program's name first) and returns its exit code.
 #[pyfunction]
 fn cli_main(py: Python<'_>, args: Vec<std::ffi::OsString>) -> i32 {
@@ -71,6 +77,8 @@ mod _core {
     use super::listing::{PlannedHandle, TilesHandle};
     #[pymodule_export]
     use super::plan::Plan;
+    #[pymodule_export]
+    use super::readable_transform;
     #[pymodule_export]
     use super::reading::ReadingHandle;
     #[pymodule_export]

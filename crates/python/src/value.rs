@@ -71,15 +71,25 @@ fn from_nested(given: &Bound<'_, PyAny>, depth: usize) -> Result<Value> {
         return Ok(Value::Map(out));
     }
     Err(invalid(format!(
-        "an attribute cannot be a {}: numbers, strings, bytes, lists, dictionaries and NumPy arrays can",
+        "an attribute cannot be of type {}: numbers, strings, bytes, lists, dictionaries and NumPy arrays can",
         given.get_type().qualname()?
     )))
+}
+
+/// A Python value for a message, with escapes and not at full length.
+fn shown(value: &Bound<'_, PyAny>) -> String {
+    let text = value.py().import("builtins").and_then(|m| m.call_method1("ascii", (value,)));
+    let text = text.map_or_else(|_| String::new(), |text| text.to_string());
+    if text.len() <= 80 { text } else { format!("{} ...", text.chars().take(76).collect::<String>()) }
 }
 
 /// The key of an attribute.
 pub(crate) fn name(key: &Bound<'_, PyAny>) -> Result<String> {
     match key.cast::<PyString>() {
-        Ok(text) => Ok(text.to_cow()?.into()),
+        Ok(text) => Ok(text
+            .to_cow()
+            .map_err(|_| invalid(format!("the name of an attribute is no valid text: {}", shown(key))))?
+            .into()),
         Err(_) => Err(invalid(format!("the name of an attribute is a string, not {}", key.repr()?))),
     }
 }

@@ -61,4 +61,4 @@ pub use scratch::Scratch;
 pub use search::{Found, Indexed};
 pub use stats::class::{Limit, key_of, keys_between, meets};
 pub use stats::histogram;
-pub use text::{CodecSpec, ConfigValue, ListItem, Param};
+pub use text::{CodecSpec, ConfigValue, ListItem, Param, readable};

@@ -180,6 +180,43 @@ impl fmt::Display for CodecSpec {
     }
 }
 
+/// A transform as people type it: without quotes around words that need none. What is recorded keeps its own text; a text that is no
+/// transform stays as it is.
+pub fn readable(text: &str) -> String {
+    let Ok(specs) = CodecSpec::parse_all(text) else { return text.to_owned() };
+    let typed = specs.iter().map(CodecSpec::typed).collect::<Vec<_>>().join(",");
+    match CodecSpec::parse_all(&typed) {
+        Ok(again) if again == specs => typed,
+        _ => text.to_owned(),
+    }
+}
+
+impl CodecSpec {
+    fn typed(&self) -> String {
+        let mut out = self.name.clone();
+        for (i, param) in self.params.iter().enumerate() {
+            // A word after a comma would be the next codec.
+            out.push(if i == 0 || matches!(param, Param::Text(_)) { ':' } else { ',' });
+            out.push_str(&param.typed());
+        }
+        out
+    }
+}
+
+impl Param {
+    fn typed(&self) -> String {
+        let is_word = |text: &str| {
+            text.starts_with(|c: char| c.is_ascii_alphabetic())
+                && text.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
+        };
+        match self {
+            Param::Text(text) if is_word(text) => text.clone(),
+            Param::Named(key, value) => format!("{key}={}", value.typed()),
+            other => other.to_string(),
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Before {
     Start,

@@ -207,3 +207,26 @@ fn a_build_without_zfp_says_so_by_name() {
         "codec zfp: is not part of this build; build with the cargo feature \"zfp\" of the crate drystone"
     );
 }
+
+#[test]
+fn a_readable_text_is_the_same_transform_without_needless_quotes() {
+    for (recorded, typed) in [
+        ("auto:\"size\"", "auto:size"),
+        ("auto:\"read\",bandwidth=50", "auto:read,bandwidth=50"),
+        ("blosc:\"lz4\",5,\"shuffle\"", "blosc:lz4,5:shuffle"),
+        ("aplod:2,1,1,4", "aplod:2,1,1,4"),
+        ("szip:16,\"ec\",zstd:3", "szip:16:ec,zstd:3"),
+        ("mloc:order=\"V:16,S:32,P:2.1.1.4\"", "mloc:order=\"V:16,S:32,P:2.1.1.4\""),
+        ("isobar:3,solver=\"zlib\"", "isobar:3,solver=zlib"),
+        ("bitround:8,dtype=\"f4\",zstd:1", "bitround:8,dtype=f4,zstd:1"),
+        ("not a transform!", "not a transform!"),
+        ("", ""),
+    ] {
+        assert_eq!(drystone_transform::readable(recorded), typed);
+    }
+    for text in ["blosc:lz4:5:shuffle,blocksize=16384", "blosc", "isobar:solver=zlib", "zfp:tolerance=1e-3"] {
+        let canonical = Chain::parse(text).unwrap().canonical();
+        let readable = drystone_transform::readable(&canonical);
+        assert_eq!(Chain::parse(&readable).unwrap().canonical(), canonical, "{readable}");
+    }
+}

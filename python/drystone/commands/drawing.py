@@ -15,6 +15,7 @@ from drystone.commands.outcome import Outcome, size
 from drystone.commands.selected import opened, parse, place, variable
 from drystone.commands.target import appearing
 from drystone.coordinates import axis_names, coordinate, selected_axes
+from drystone.counted import counted
 from drystone.errors import InvalidArgumentError
 from drystone.selection import select
 from drystone.variable import Variable
@@ -230,4 +231,7 @@ def _layout(v: Variable, given: argparse.Namespace, figure: Any, axes: Any) -> s
     stored = sum(b.nbytes for b in blocks)
     axes.set_title(f"{given.variable}{f', step {step}' if v.has_steps else ''}: blocks")
     cells = sum(math.prod(b.shape) for b in blocks)
-    return f"{len(blocks)} blocks by {len(writers)} writers, {size(stored)} stored, {cells} cells"
+    return (
+        f"{counted(len(blocks), 'block')} by {counted(len(writers), 'writer')}, {size(stored)} stored, "
+        f"{counted(cells, 'cell')}"
+    )

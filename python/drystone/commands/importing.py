@@ -19,6 +19,7 @@ from drystone.commands.formats import READERS, SMALL, Array, Box, Contents, boxe
 from drystone.commands.outcome import Outcome, size, table
 from drystone.commands.progress import Progress
 from drystone.container import Container
+from drystone.counted import counted
 from drystone.errors import CorruptError, DrystoneError, InvalidArgumentError, IoError, UnsupportedError
 from drystone.undoing import Addition
 from drystone.values import fill_bytes
@@ -44,6 +45,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--steps", metavar="DIM", help="this dimension becomes the steps, where it comes first"
     )
+    parser.add_argument(
+        "--into-existing",
+        action="store_true",
+        help="create the container also in a folder that holds other files",
+    )
     parser.add_argument("--transform", help="codecs for everything, as in shuffle,zstd:1")
 
 
@@ -63,7 +69,7 @@ def run(given: argparse.Namespace) -> Outcome:
             raise InvalidArgumentError(
                 f'nothing in {given.file} has "{given.steps}" as its first dimension; there are: {", ".join(firsts) or "none"}'
             )
-        adding = Addition.to(given.container)
+        adding = Addition.to(given.container, into_existing=given.into_existing)
         try:
             adding.begin(below + path for path in (*contents.groups, *(a.path for a in wanted)))
             copied = _copy(adding.container, below, contents, wanted, given, step_dim)
@@ -85,7 +91,7 @@ def _shown(dtype: np.dtype[Any]) -> str:
     if dtype.names is None:
         return str(dtype)
     names = ", ".join(dtype.names)
-    return f"record({names})" if len(names) <= _COLUMN else f"record of {len(dtype.names)} members"
+    return f"record({names})" if len(names) <= _COLUMN else f"record of {counted(len(dtype.names), 'member')}"
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def run(given: argparse.Namespace) -> Outcome:
     if path.is_dir():
         raise errors.InvalidArgumentError(f"{path} is a folder; name the file that an HDF5 program wrote")
     if not is_stub(path):
-        if path.read_bytes()[:8] == SIGNATURE:
+        if begins(path).startswith(SIGNATURE):
             return Outcome(f"{path} is a genuine HDF5 file already", {"published": False, "path": str(path)})
         raise errors.InvalidArgumentError(f"{path} was not written through the HDF5 connector")
     candidates = [given.library] if given.library else [library.path for library in libraries([])]
@@ -61,5 +61,13 @@ def run(given: argparse.Namespace) -> Outcome:
 
 def is_stub(path: Path) -> bool:
     """Whether a file stands for a container that an HDF5 program wrote."""
+    return begins(path).startswith(SIGNATURE + b"DRYSTONE")
+
+
+def begins(path: Path) -> bytes:
+    """The first bytes of the HDF5 file at a path, behind its user block; empty if there is none."""
+    at = 0
     with path.open("rb") as file:
-        return file.read(16) == SIGNATURE + b"DRYSTONE"
+        while len(found := os.pread(file.fileno(), 16, at)) >= 8 and not found.startswith(SIGNATURE):
+            at = max(512, 2 * at)
+    return found if found.startswith(SIGNATURE) else b""

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from drystone.counted import counted
 from drystone.errors import DrystoneError, InvalidArgumentError, NotFoundError
 from drystone.values import as_elements
 from drystone.variable import Variable
@@ -73,7 +74,9 @@ def source(variable: Variable, block: tuple[int | None, int] | None) -> Source:
     step, number = block or (variable.steps[-1] if variable.has_steps and variable.steps else None, 0)
     found = variable.blocks(step)
     if not 0 <= number < len(found):
-        raise NotFoundError(f'"{variable.name}" has {len(found)} blocks there; there is no block {number}')
+        raise NotFoundError(
+            f'"{variable.name}" has {counted(len(found), "block")} there; there is no block {number}'
+        )
     return Source(variable, (*found[number].shape, *variable._reading().inner), (step, number))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from drystone import errors
+from drystone._core import readable_transform
 from drystone.container import Container
 from drystone.coordinates import axis_names, coordinate
 from drystone.errors import InvalidArgumentError, NotFoundError
@@ -48,6 +49,7 @@ class Questions:
             "statistics": self._statistics,
             "sample": self._sample,
             "layout": self._layout,
+            "cut": self._cut,
             "plan": self._plan,
         }
 
@@ -119,7 +121,7 @@ class Questions:
                     "subchunks": u.subchunks,
                     "stored": u.stored,
                     "decoded": u.decoded,
-                    "transforms": list(u.transforms),
+                    "transforms": [readable_transform(one) for one in u.transforms],
                 }
                 for name, u in sorted(usage.items(), key=lambda item: -item[1].stored)[:200]
             ],
@@ -130,6 +132,7 @@ class Questions:
             "run": found.run,
             "waiting": list(found.waiting[:100]),
             "backlog": found.backlog,
+            "incomplete": len(found.incomplete),
             "notes": list(found.notes),
             "published": _published(Path(c.path)),
         }
@@ -184,7 +187,7 @@ class Questions:
             "has_steps": v.has_steps,
             "local": v.local,
             "blocks": _local_blocks(v, query) if v.local else None,
-            "transform": v.transform,
+            "transform": v.transform and readable_transform(v.transform),
             "chunks": list(v.chunk_shape) if v.chunk_shape else None,
             "growable": list(v.growable),
             "fill": fill,
@@ -237,6 +240,7 @@ class Questions:
             "nans": found.nans,
             "min": number(found.min),
             "max": number(found.max),
+            "missing": _missing(v, found.min, found.max),
             "edges": None if found.edges is None else [number(edge) for edge in found.edges],
             "counts": None if found.counts is None else found.counts.tolist(),
             "infinities": list(found.infinities),
@@ -252,6 +256,12 @@ class Questions:
             whole(query, "limit", 0, 1 << 50, _LIMIT),
             query.get("part", "re"),
         )
+
+    def _cut(self, c: Container, query: Query) -> Any:
+        """How the blocks of a variable are cut into subchunks: shapes, None for whole blocks."""
+        _bearable(c)
+        v = _member(c, query)
+        return {"cuts": c._handle.cuts().get(c._handle.followed(v.name) or v.name, [])}
 
     def _layout(self, c: Container, query: Query) -> Any:
         v = _member(c, query)
@@ -278,11 +288,12 @@ class Questions:
                     "commit": b.commit,
                     "stored": b.nbytes,
                     "decoded": math.prod(b.shape) * item,
-                    "transform": b.transform,
+                    "transform": b.transform and readable_transform(b.transform),
                     "layout": b.layout,
                     "nans": b.nans,
                     "min": number(b.min),
                     "max": number(b.max),
+                    "missing": _missing(v, b.min, b.max),
                     "members": b.members,
                     "place": b.place,
                 }
@@ -380,6 +391,13 @@ def _dtype(dtype: np.dtype[Any]) -> str:
 
 def _fill(v: Variable) -> str | None:
     return pictures.text(v.fill_value) if v._reading().fill is not None else None
+
+
+def _missing(v: Variable, *extremes: Any) -> list[bool]:
+    """Which of these stored extremes stand for nothing, as a fill value does."""
+    if v.dtype.kind not in "iuf" or v.dtype.subdtype:
+        return [False] * len(extremes)
+    return [one is not None and bool(pictures.missing(np.asarray(one, v.dtype), v)) for one in extremes]
 
 
 def _axes(v: Variable, seen: Source) -> list[str]:

@@ -1,5 +1,6 @@
 //! Attributes.
 
+use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_void};
 
 use crate::calls::{args, bytes, done, give_text, loc, made, stored, with_id};
@@ -9,11 +10,11 @@ use crate::library::host::quietly;
 use crate::library::props::List;
 use crate::library::space;
 use crate::library::types::{self, Type};
-use crate::model::tree::{Attribute, Order, StoredType, TRACKED};
+use crate::model::tree::{Attribute, Object, Order, StoredType, TRACKED};
 use crate::object::handle::Handle;
 use crate::object::kind::Kind;
 use crate::object::place::Place;
-use crate::object::walk::{locate, text};
+use crate::object::walk::{Walk, locate, text};
 
 fn missing(name: &[u8]) -> Failure {
     Failure::no_attribute(format!("can't locate attribute: '{}'", String::from_utf8_lossy(name)))
@@ -46,7 +47,7 @@ pub(crate) unsafe extern "C" fn create(
     type_id: Hid,
     space_id: Hid,
     acpl: Hid,
-    _aapl: Hid,
+    aapl: Hid,
     _dxpl: Hid,
     _req: Req,
 ) -> Void {
@@ -55,6 +56,7 @@ pub(crate) unsafe extern "C" fn create(
         // SAFETY: the library's arguments.
         let place = locate(h, unsafe { loc(loc_at) }?)?;
         place.context.writable()?;
+        Walk::by(host, aapl)?; // lists of attribute access are lists of link access
         let name = text(name);
         let space = space::extent(host, space_id)?;
         types::refuse_regions(host, type_id)?;
@@ -64,8 +66,10 @@ pub(crate) unsafe extern "C" fn create(
         let committed = stored::committed(host, type_id, &place.context.opening);
         let mut cset = 0;
         if acpl != P_DEFAULT {
-            // SAFETY: writes one number.
-            quietly(host, || unsafe { (host.api.H5Pget_char_encoding)(acpl, &mut cset) });
+            // SAFETY: any id may be given; writes one number.
+            if quietly(host, || unsafe { (host.api.H5Pget_char_encoding)(acpl, &mut cset) }) < 0 {
+                return Err(Failure::wrong_kind("not an attribute creation property list"));
+            }
         }
         let attribute = Attribute {
             order: 0,
@@ -95,11 +99,12 @@ pub(crate) unsafe extern "C" fn open(
     at: Void,
     loc_at: *const Loc,
     name: *const c_char,
-    _aapl: Hid,
+    aapl: Hid,
     _dxpl: Hid,
     _req: Req,
 ) -> Void {
     made(at, |h| {
+        Walk::by(h.context.host, aapl)?;
         // SAFETY: the library's arguments; `kind` says which member of the union there is.
         let loc = unsafe { loc(loc_at) }?;
         let mut name = text(name).to_vec();
@@ -185,13 +190,19 @@ pub(crate) unsafe extern "C" fn write(
     })
 }
 
-fn info(attribute: &Attribute, tracked: bool) -> AttrInfo {
-    let size = attribute.space.points().unwrap_or(0) * u64::from(attribute.dtype.size);
-    AttrInfo {
-        corder_valid: tracked,
-        corder: if tracked { attribute.order } else { 0 },
-        cset: i32::from(attribute.cset),
-        data_size: size,
+fn info(attribute: &Attribute, corder: u32) -> AttrInfo {
+    AttrInfo { corder_valid: true, corder, cset: i32::from(attribute.cset), data_size: bytes_of(attribute) }
+}
+
+fn bytes_of(attribute: &Attribute) -> u64 {
+    attribute.space.points().unwrap_or(0) * u64::from(attribute.dtype.size)
+}
+
+/// The creation order of an object's attribute as programs see it: where it is not tracked, the place among those that are there.
+fn creation_order(object: &Object, attribute: &Attribute) -> u32 {
+    match object.attribute_order & TRACKED != 0 {
+        true => attribute.order,
+        false => object.attributes.values().filter(|other| other.order < attribute.order).count() as u32,
     }
 }
 
@@ -218,7 +229,7 @@ fn find(h: &Handle, loc: &Loc, name: *const c_char) -> Result<(Vec<u8>, AttrInfo
     let state = place.context.opening.shared.lock();
     let object = state.tree.objects.get(&place.id).ok_or_else(|| missing(&wanted))?;
     let found = object.attributes.get(&wanted).ok_or_else(|| missing(&wanted))?;
-    let info = info(found, object.attribute_order & TRACKED != 0);
+    let info = info(found, creation_order(object, found));
     Ok((wanted, info))
 }
 
@@ -244,7 +255,7 @@ pub(crate) unsafe extern "C" fn get(at: Void, args_at: *mut AttrGet, _dxpl: Hid,
                     give_text(&name, asked.buf, asked.buf_size, asked.len);
                 }
                 3 => args.args.id = space::create(host, &of(h)?.space)?,
-                4 => *args.args.size = info(&of(h)?, false).data_size,
+                4 => *args.args.size = bytes_of(&of(h)?),
                 5 => {
                     args.args.id = match of(h)?.dtype.committed {
                         Some(id) => stored::committed_id(h, id)?,
@@ -262,8 +273,14 @@ fn remove(place: &Place, name: &[u8]) -> Result<()> {
     place.context.writable()?;
     let mut state = place.context.opening.shared.lock();
     let object = state.tree.objects.get_mut(&place.id).ok_or_else(|| missing(name))?;
-    object.attributes.remove(name).ok_or_else(|| missing(name))?;
+    let removed = object.attributes.remove(name).ok_or_else(|| missing(name))?;
+    if object.attributes.is_empty() {
+        object.next_attribute = 0;
+    }
     state.dirty = true;
+    if let Some(id) = removed.dtype.committed {
+        state.reap(id); // it stayed for this attribute, if its links are gone
+    }
     Ok(())
 }
 
@@ -321,12 +338,21 @@ fn iterate(place: Place, args: &mut AttrSpecific) -> Result<Herr> {
         let state = place.context.opening.shared.lock();
         let object = state.tree.objects.get(&place.id);
         let object = object.ok_or_else(|| Failure::not_found("the object is gone"))?;
-        let tracked = object.attribute_order & TRACKED != 0;
+        // Of attributes whose order is not tracked, the place of each.
+        let mut places = BTreeMap::new();
+        if object.attribute_order & TRACKED == 0 {
+            let mut orders: Vec<u32> = object.attributes.values().map(|a| a.order).collect();
+            orders.sort_unstable();
+            places.extend(orders.into_iter().zip(0u32..));
+        }
         let names = state.tree.attribute_names(place.id, Order::of(asked.idx_type, asked.order));
         names
             .into_iter()
-            .filter_map(|n| Some((info(object.attributes.get(&n)?, tracked), n)))
-            .map(|(i, n)| (n, i))
+            .filter_map(|name| {
+                let found = object.attributes.get(&name)?;
+                let info = info(found, places.get(&found.order).copied().unwrap_or(found.order));
+                Some((name, info))
+            })
             .collect()
     };
     // SAFETY: may be null.

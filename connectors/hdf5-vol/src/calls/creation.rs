@@ -10,7 +10,7 @@ use crate::object::walk::last_for_new;
 /// Adds a new object and, if it gets a name, the link to it.
 pub(crate) fn add(from: &Place, name: &[u8], lcpl: Hid, lapl: Hid, object: Object) -> Result<Place> {
     from.context.writable()?;
-    let (make, cset) = props::of_link(from.context.host, lcpl);
+    let (make, cset) = props::of_link(from.context.host, lcpl)?;
     let shared = &from.context.opening.shared;
     if name.is_empty() {
         let mut state = shared.lock();

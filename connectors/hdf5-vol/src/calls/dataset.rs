@@ -3,12 +3,10 @@
 use std::ffi::{c_char, c_void};
 
 use crate::calls::{args, bytes, creation, done, loc, made, stored};
-use crate::library::abi::{
-    DatasetGet, DatasetSpecific, Herr, Hid, Loc, OptionalArgs, P_DEFAULT, Req, S_PLIST, VlenBufSize, Void,
-};
+use crate::library::abi::{DatasetGet, DatasetSpecific, Herr, Hid, Loc, P_DEFAULT, Req, S_PLIST, Void};
 use crate::library::failure::{Failure, Result};
 use crate::library::host::{Host, quietly};
-use crate::library::props::{self, List};
+use crate::library::props::{self, List, fill_time};
 use crate::library::space::{self, Cells};
 use crate::library::types::{self, Type};
 use crate::model::element;
@@ -17,6 +15,7 @@ use crate::model::tree::{Body, Dataset, Object, Space, StoredType, Times};
 use crate::object::handle::Handle;
 use crate::object::kind::Kind;
 use crate::object::walk::{Walk, locate, text, walk};
+use crate::ranks::mpi;
 
 /// Pieces of large transfers from dense memory have about so many bytes.
 const PIECE: u64 = 8 << 20;
@@ -68,6 +67,11 @@ pub(crate) unsafe extern "C" fn create(
         let whole = matches!(disk.class(), class::VLEN | class::STRING);
         if checked && whole && disk.is_variable() {
             return Err(Failure::unsupported("checksums (fletcher32) of values of variable length"));
+        }
+        if properties.fill_time == fill_time::NEVER && disk.has_sequences() {
+            return Err(Failure::unsupported(
+                "values of variable length where no fill value is ever written",
+            ));
         }
         let size = u32::try_from(disk.size()).map_err(|_| Failure::unsupported("elements of over 4 GiB"))?;
         let committed = stored::committed(host, type_id, &from.context.opening);
@@ -137,7 +141,7 @@ pub(crate) unsafe extern "C" fn open(
     made(at, |h| {
         // SAFETY: the library's arguments.
         let from = locate(h, unsafe { loc(loc_at) }?)?;
-        let place = walk(&from, text(name), &mut Walk::by(h.context.host, dapl))?;
+        let place = walk(&from, text(name), &mut Walk::by(h.context.host, dapl)?)?;
         if place.kind()? != Kind::Dataset {
             return Err(Failure::wrong_kind("not a dataset"));
         }
@@ -215,6 +219,12 @@ pub(crate) unsafe extern "C" fn read(
 ) -> Herr {
     // SAFETY: the library gives arrays of `count` elements.
     unsafe {
+        for at in list(datasets.cast_const(), count) {
+            let rc = done(*at, |h| show_what_all_wrote(h, dxpl));
+            if rc < 0 {
+                return rc;
+            }
+        }
         each((count, datasets), (types, memory, file, buffers), |h, (kind, memory, file, buffer)| {
             read_one(h, kind, memory, file, dxpl, buffer)
         })
@@ -339,6 +349,16 @@ unsafe fn scatter(data: &[u8], buffer: Void, runs: &[(u64, u64)], item: usize) {
             );
         }
         from += n;
+    }
+}
+
+/// A collective read sees what every rank wrote before it: all ranks make the call, so they can flush in it. Where nothing was
+/// written since they last did, that is one short message.
+fn show_what_all_wrote(h: &Handle, dxpl: Hid) -> Result<()> {
+    let opening = &h.context.opening;
+    match opening.team().is_some() && opening.writable() && mpi::is_collective(h.context.host, dxpl) {
+        true => opening.flush(),
+        false => Ok(()),
     }
 }
 
@@ -567,34 +587,6 @@ pub(crate) unsafe extern "C" fn specific(
             1 => h.context.opening.flush(),
             _ => h.context.opening.shared.refresh(),
         }
-    })
-}
-
-/// Bytes that the values of a selection would take in memory: H5Dvlen_get_buf_size.
-pub(crate) unsafe extern "C" fn optional(at: Void, args_at: *mut OptionalArgs, dxpl: Hid, _req: Req) -> Herr {
-    done(at, |h| {
-        // SAFETY: the library's arguments, of this operation.
-        unsafe {
-            let args = args(args_at)?;
-            if args.op_type != 8 {
-                return Err(Failure::unsupported(format!(
-                    "dataset operation {} is only there for native files",
-                    args.op_type
-                )));
-            }
-            let asked = super::args(args.args.cast::<VlenBufSize>())?;
-            let host = h.context.host;
-            let transfer = Transfer::new(h, asked.type_id, crate::library::abi::S_BLOCK, asked.space_id)?;
-            let data = h.context.opening.shared.read(h.id, &transfer.cells)?;
-            let (_, disk) = types_of(h)?;
-            // The length of a value, then its place in the heap.
-            let base =
-                Type::own(host, (host.api.H5Tget_super)(transfer.program.id)).map_or(1, |t| t.size() as u64);
-            let lengths = data.chunks_exact(disk.size()).filter_map(|cell| cell.get(..4)?.try_into().ok());
-            *asked.size = lengths.map(|n| u64::from(u32::from_le_bytes(n)) * base).sum();
-            let _ = dxpl;
-        }
-        Ok(())
     })
 }
 

@@ -51,7 +51,7 @@ pub(crate) unsafe extern "C" fn open(
     made(at, |h| {
         // SAFETY: the library's arguments.
         let from = locate(h, unsafe { loc(loc_at) }?)?;
-        let place = walk(&from, text(name), &mut Walk::by(h.context.host, tapl))?;
+        let place = walk(&from, text(name), &mut Walk::by(h.context.host, tapl)?)?;
         if place.kind()? != Kind::Datatype {
             return Err(Failure::wrong_kind("not a named datatype"));
         }
@@ -87,6 +87,13 @@ pub(crate) unsafe extern "C" fn get(at: Void, args_at: *mut DatatypeGet, _dxpl: 
                 }
                 2 => {
                     let list = List::new(h.context.host, "H5P_CLS_DATATYPE_CREATE_ID_g\0")?;
+                    let (order, phase, times) = {
+                        let state = h.context.opening.shared.lock();
+                        let object = state.tree.objects.get(&h.id);
+                        let object = object.ok_or_else(|| Failure::not_found("the datatype is gone"))?;
+                        (object.attribute_order, object.phase, object.times.tracked)
+                    };
+                    props::set_object(h.context.host, &list, order, phase, times);
                     args.args.id = list.give();
                 }
                 op => return Err(Failure::unsupported(format!("question {op} about a datatype"))),

@@ -2,10 +2,11 @@
 
 use std::ffi::{c_char, c_uint, c_void};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::calls::{args, done, give_text, guard};
 use crate::file::config::{Config, Info};
-use crate::file::opening::Opening;
+use crate::file::opening::{New, Opening};
 use crate::library::abi::{FileGet, FileSpecific, Herr, Hid, OptionalArgs, Req, Void, access, id};
 use crate::library::driver::{self, Place};
 use crate::library::failure::{Failure, Result};
@@ -37,7 +38,37 @@ fn handle(host: &'static Host, opening: Arc<Opening>, fapl: Hid) -> Void {
     if context.mimic {
         shadow::prepare(host);
     }
-    Handle::hold(context, Kind::File, ROOT, b"/".to_vec())
+    hold(context)
+}
+
+/// The handle that a program gets for a file.
+fn hold(context: Arc<Context>) -> Void {
+    let made = Handle::hold(context.clone(), Kind::File, ROOT, b"/".to_vec());
+    context.file.store(made as usize, Ordering::SeqCst);
+    made
+}
+
+/// How the objects of a file shall be aligned: nothing here is, but HDF5 asks it of user blocks too.
+fn alignment(host: &Host, fcpl: Hid, fapl: Hid) -> u64 {
+    const PAGED: i32 = 1; // H5F_FSPACE_STRATEGY_PAGE
+    let (mut threshold, mut alignment) = (1u64, 1u64);
+    let (mut strategy, mut persists, mut page) = (0, false, 1u64);
+    let pages = host.api.H5Pget_file_space_strategy.zip(host.api.H5Pget_file_space_page_size);
+    if let Some((ask, ask_size)) = pages {
+        // SAFETY: writes numbers.
+        quietly(host, || unsafe {
+            ask(fcpl, &mut strategy, &mut persists, &mut threshold);
+            ask_size(fcpl, &mut page);
+        });
+    }
+    if strategy == PAGED {
+        return page.max(1);
+    }
+    if let Some(ask) = host.api.H5Pget_alignment {
+        // SAFETY: writes two numbers.
+        quietly(host, || unsafe { ask(fapl, &mut threshold, &mut alignment) });
+    }
+    alignment.max(1)
 }
 
 /// One writer and many readers (SWMR) is what there is always: a reader sees what was flushed, whole. The flags are kept for programs
@@ -70,15 +101,15 @@ pub(crate) unsafe extern "C" fn create<const H: usize>(
         let mut userblock = 0u64;
         // SAFETY: writes one number.
         quietly(host, || unsafe { (host.api.H5Pget_userblock)(fcpl, &mut userblock) });
-        if userblock > 0 {
-            return Err(Failure::unsupported("user blocks are not supported by the drystone connector"));
+        if userblock > 0 && !userblock.is_multiple_of(alignment(host, fcpl, fapl)) {
+            return Err(Failure::invalid("the user block is no multiple of the file's alignment"));
         }
         let (links, attributes, _, _) = props::of_group(host, fcpl);
         let mut tree = Tree::new(links, attributes);
         tree.fcpl = props::encode(host, fcpl);
         let opening = match place {
             Place::Memory => Opening::create_in_memory(text(name), flags, config, tree)?,
-            Place::Disk => Opening::create(text(name), flags, config, tree, ranks)?,
+            Place::Disk => Opening::create(text(name), flags, config, New { tree, userblock }, ranks)?,
         };
         Ok(handle(host, opening, fapl))
     })
@@ -256,6 +287,7 @@ pub(crate) unsafe extern "C" fn specific<const H: usize>(
                         connector: h.context.connector,
                         mimic: h.context.mimic,
                         kept: h.context.kept,
+                        file: AtomicUsize::new(0),
                         creation: std::sync::Mutex::default(),
                         access: h
                             .context
@@ -263,11 +295,11 @@ pub(crate) unsafe extern "C" fn specific<const H: usize>(
                             .as_ref()
                             .and_then(|list| List::copy(h.context.host, list.id).ok()),
                     });
-                    *args.args.file = Handle::hold(context, Kind::File, ROOT, b"/".to_vec());
+                    *args.args.file = hold(context);
                 }
                 2 => {
                     let asked = args.args.accessible;
-                    *asked.accessible = Opening::accessible(text(asked.name));
+                    *asked.accessible = Opening::accessible(text(asked.name))?;
                 }
                 3 => {
                     let asked = args.args.accessible;

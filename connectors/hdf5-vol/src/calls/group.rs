@@ -45,7 +45,7 @@ pub(crate) unsafe extern "C" fn open(
     made(at, |h| {
         // SAFETY: the library's arguments.
         let from = locate(h, unsafe { loc(loc_at) }?)?;
-        let place = walk(&from, text(name), &mut Walk::by(h.context.host, gapl))?;
+        let place = walk(&from, text(name), &mut Walk::by(h.context.host, gapl)?)?;
         if place.kind()? != Kind::Group {
             return Err(Failure::wrong_kind("not a group"));
         }
@@ -125,7 +125,7 @@ pub(crate) unsafe extern "C" fn optional(
                 return Err(Failure::unsupported(format!("group operation {}", args.op_type)));
             }
             let asked = super::args(args.args.cast::<GetObjInfo>())?;
-            let mut walking = Walk::by(h.context.host, 0);
+            let mut walking = Walk::by(h.context.host, 0)?;
             let mut linklen = 0;
             let mut place = None;
             let mut kind = 3; // a soft link
@@ -158,7 +158,7 @@ pub(crate) unsafe extern "C" fn optional(
                 let shared = &place.context.opening.shared;
                 let state = shared.lock();
                 if let Some(object) = state.tree.objects.get(&place.id) {
-                    stat.nlink = object.nlink;
+                    stat.nlink = state.tree.references(place.id);
                     stat.mtime = object.times.changed;
                 }
                 stat.fileno = [shared.number, 0];

@@ -11,8 +11,7 @@ use crate::object::walk;
 /// Which optional operations there are.
 pub(crate) unsafe extern "C" fn opt_query(at: Void, class: c_int, op: c_int, flags: *mut u64) -> Herr {
     let mimic = Handle::from_void(at).is_ok_and(|h| h.context.mimic);
-    let known = matches!((class, op), (6, 8 | 28) | (4, 8))
-        || mimic && matches!((class, op), (7, 1) | (9, 0 | 1 | 5));
+    let known = matches!((class, op), (6, 8 | 28)) || mimic && matches!((class, op), (7, 1) | (9, 0 | 1 | 5));
     // SAFETY: the library's argument. 1: supported.
     unsafe { *flags = u64::from(known) };
     0

@@ -23,11 +23,11 @@ fn find(h: &Handle, loc: &Loc) -> Result<LinkPlace> {
         match loc.kind {
             1 => {
                 let by = loc.data.by_name;
-                last(&here, text(by.name), &mut Walk::by(h.context.host, by.lapl_id))
+                last(&here, text(by.name), &mut Walk::by(h.context.host, by.lapl_id)?)
             }
             2 => {
                 let by = loc.data.by_idx;
-                let group = walk(&here, text(by.name), &mut Walk::by(h.context.host, by.lapl_id))?;
+                let group = walk(&here, text(by.name), &mut Walk::by(h.context.host, by.lapl_id)?)?;
                 let name = nth_link(&group, Order::of(by.idx_type, by.order), by.n)?;
                 Ok(LinkPlace { group, name })
             }
@@ -42,7 +42,7 @@ fn new_name(h: &Handle, loc: &Loc, lcpl: Hid, lapl: Hid) -> Result<(LinkPlace, u
     }
     // SAFETY: `kind` says so.
     let name = text(unsafe { loc.data.by_name.name });
-    let (make, cset) = props::of_link(h.context.host, lcpl);
+    let (make, cset) = props::of_link(h.context.host, lcpl)?;
     Ok((last_for_new(&h.place(), name, make, lapl)?, cset))
 }
 
@@ -172,37 +172,12 @@ pub(crate) unsafe extern "C" fn relocate(
         if !same_file(&link.group, &at.group) {
             return Err(Failure::invalid("a link cannot be moved to another file"));
         }
-        if let Target::Hard(id) = old.target {
-            let state = at.group.context.opening.shared.lock();
-            if id == at.group.id || leads_to(&state.tree, id, at.group.id) {
-                return Err(Failure::invalid("a group cannot be moved into itself"));
-            }
-        }
         let cset = if lcpl == 0 { old.cset } else { cset };
         put(&at, cset, old.target)?;
         let mut state = link.group.context.opening.shared.lock();
         state.tree.unlink(link.group.id, &link.name);
         Ok(())
     })
-}
-
-/// Is one object below another by hard links?
-fn leads_to(tree: &crate::model::tree::Tree, from: u64, to: u64) -> bool {
-    let mut seen = std::collections::BTreeSet::new();
-    let mut look = vec![from];
-    while let Some(id) = look.pop() {
-        for link in tree.group(id).map(|g| g.links.values()).into_iter().flatten() {
-            if let Target::Hard(child) = link.target {
-                if child == to {
-                    return true;
-                }
-                if seen.insert(child) {
-                    look.push(child);
-                }
-            }
-        }
-    }
-    false
 }
 
 /// What the library is told of a link.
@@ -307,7 +282,7 @@ fn exists(h: &Handle, loc: &Loc) -> Result<bool> {
         if name.iter().all(|b| *b == b'/') && !name.is_empty() {
             return Ok(true); // the root
         }
-        let place = last(&h.place(), name, &mut Walk::by(h.context.host, by.lapl_id))?;
+        let place = last(&h.place(), name, &mut Walk::by(h.context.host, by.lapl_id)?)?;
         return Ok(of(&place).is_ok());
     }
     Ok(find(h, loc).is_ok())

@@ -104,7 +104,7 @@ fn info(place: &Place) -> Result<ObjectInfo> {
         fileno: shared.number,
         token: token_of(place.id),
         kind,
-        rc: object.nlink,
+        rc: state.tree.references(place.id),
         atime: object.times.access,
         mtime: object.times.modified,
         ctime: object.times.changed,
@@ -127,10 +127,7 @@ pub(crate) unsafe extern "C" fn specific(
             match args.op {
                 0 => {
                     let place = locate(h, loc)?;
-                    place.context.writable()?;
-                    return Err(Failure::unsupported(
-                        "reference counts follow from links; they cannot be set",
-                    ));
+                    change_references(&place, args.args.delta)?;
                 }
                 1 => *args.args.exists = exists(h, loc)?,
                 2 => *super::args(args.args.token)? = token_of(locate(h, loc)?.id),
@@ -144,6 +141,22 @@ pub(crate) unsafe extern "C" fn specific(
     })
 }
 
+/// Adds to the reference count of an object, or takes from it what was added. At zero it goes, once nothing holds it open.
+fn change_references(place: &Place, delta: c_int) -> Result<()> {
+    place.context.writable()?;
+    let mut state = place.context.opening.shared.lock();
+    for _ in 0..delta.unsigned_abs() {
+        if !state.tree.count_reference(place.id, delta > 0) {
+            return Err(Failure::invalid(
+                "an object's reference count cannot fall below the number of hard links that lead to it",
+            ));
+        }
+    }
+    state.dirty = true;
+    state.reap(place.id);
+    Ok(())
+}
+
 fn exists(h: &Handle, loc: &Loc) -> Result<bool> {
     if loc.kind != 1 {
         return Ok(locate(h, loc).is_ok());
@@ -151,7 +164,7 @@ fn exists(h: &Handle, loc: &Loc) -> Result<bool> {
     // SAFETY: `kind` says which member of the union there is.
     let by = unsafe { loc.data.by_name };
     let name = text(by.name);
-    let mut walking = Walk::by(h.context.host, by.lapl_id);
+    let mut walking = Walk::by(h.context.host, by.lapl_id)?;
     if name.iter().all(|b| *b == b'/') && !name.is_empty() {
         return Ok(true);
     }
@@ -294,13 +307,13 @@ pub(crate) unsafe extern "C" fn copy(
         let target = Handle::from_void(to)?;
         // SAFETY: the library's arguments.
         let (a, b) = unsafe { (loc(from_loc)?, loc(to_loc)?) };
-        let object = walk(&locate(source, a)?, text(from_name), &mut Walk::by(host, P_DEFAULT))?;
+        let object = walk(&locate(source, a)?, text(from_name), &mut Walk::by(host, P_DEFAULT)?)?;
         let mut flags = 0;
         if ocpypl != P_DEFAULT {
             // SAFETY: writes one number.
             quietly(host, || unsafe { (host.api.H5Pget_copy_object)(ocpypl, &mut flags) });
         }
-        let (make, cset) = props::of_link(host, lcpl);
+        let (make, cset) = props::of_link(host, lcpl)?;
         let at = last_for_new(&locate(target, b)?, text(to_name), make, P_DEFAULT)?;
         at.group.context.writable()?;
         {
@@ -423,7 +436,7 @@ fn copy_links(
             Target::Custom(..) => copying.external,
         };
         let found = match expand {
-            true => crate::object::walk::step(from, name, &mut Walk::by(from.context.host, P_DEFAULT)).ok(),
+            true => crate::object::walk::step(from, name, &mut Walk::by(from.context.host, P_DEFAULT)?).ok(),
             false => None,
         };
         let target = match found {

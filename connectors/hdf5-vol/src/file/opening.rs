@@ -58,6 +58,21 @@ fn lock(container: &Path, path: &Path) -> Result<Option<File>> {
     }
 }
 
+/// What a new file begins with.
+#[derive(Clone)]
+pub struct New {
+    /// Its objects: a root group.
+    pub tree: Tree,
+    /// Bytes before the stub, which are the program's.
+    pub userblock: u64,
+}
+
+impl From<Tree> for New {
+    fn from(tree: Tree) -> New {
+        New { tree, userblock: 0 }
+    }
+}
+
 /// An opening of a file; the file is closed with its last opening.
 pub struct Opening {
     /// The file.
@@ -114,16 +129,17 @@ impl Opening {
         name: &[u8],
         flags: u32,
         config: Config,
-        tree: Tree,
+        new: impl Into<New>,
         ranks: Option<Arc<dyn Ranks>>,
     ) -> Result<Arc<Opening>> {
-        let Some(ranks) = ranks else { return Self::make(name, flags, config, tree, None) };
+        let new = new.into();
+        let Some(ranks) = ranks else { return Self::make(name, flags, config, new, None) };
         let team = Arc::new(Team::new(ranks));
         Self::together(
             &team,
             (Act::Create, flags),
-            || Self::make(name, flags, config, tree.clone(), Some(team.clone())),
-            |_| Self::join(name, flags, config, tree.clone(), team.clone()),
+            || Self::make(name, flags, config, new.clone(), Some(team.clone())),
+            |_| Self::join(name, flags, config, new.tree.clone(), team.clone()),
         )
     }
 
@@ -132,7 +148,7 @@ impl Opening {
         use std::os::unix::ffi::OsStrExt;
         let (folder, path) = driver::memory(path_of(name))?;
         let config = Config { sync: false, publish: false, ..config };
-        let made = Self::make(path.as_os_str().as_bytes(), flags, config, tree, None);
+        let made = Self::make(path.as_os_str().as_bytes(), flags, config, tree.into(), None);
         let mut opening = made.inspect_err(|_| {
             let _ = std::fs::remove_dir_all(&folder);
         })?;
@@ -215,7 +231,7 @@ impl Opening {
         name: &[u8],
         flags: u32,
         config: Config,
-        tree: Tree,
+        new: New,
         team: Option<Arc<Team>>,
     ) -> Result<Arc<Opening>> {
         let given = path_of(name);
@@ -233,6 +249,8 @@ impl Opening {
             Ok(found) if found.is_dir() => {
                 return Err(failed(&rustix::io::Errno::ISDIR.into()));
             }
+            // A device, pipe or socket: a rename would put the stub in its place.
+            Ok(found) if !found.is_file() => return Err(failed(&not_a_file())),
             Ok(_) => match Stub::read(&path) {
                 Ok(Found::Stub(stub)) => Some(path.with_file_name(stub.container)),
                 Err(e) => return Err(failed(&e)),
@@ -260,7 +278,7 @@ impl Opening {
             })
             .ok_or_else(|| Failure::no_file("no free name for a container"))?
             .map_err(|e| failed(&e))?;
-        let made = Self::found(&folder, &place, &path, config, tree);
+        let made = Self::found(&folder, &place, &path, config, new.userblock);
         let (container, lock) = made.inspect_err(|_| {
             let _ = std::fs::remove_dir_all(&folder);
         })?;
@@ -268,7 +286,7 @@ impl Opening {
             let _ = std::fs::remove_dir_all(old); // nobody names it any more
         }
         let flags = (flags & !(access::TRUNC | access::EXCL)) | access::RDWR;
-        let (container, tree) = container;
+        let tree = new.tree;
         let together = team.is_some();
         let shared = Shared::new(path, true, config, container, (tree, 0), lock, team);
         shared.lock().dirty = true;
@@ -281,16 +299,16 @@ impl Opening {
         place: &str,
         path: &Path,
         config: Config,
-        tree: Tree,
-    ) -> Result<((Container, Tree), Option<File>)> {
+        userblock: u64,
+    ) -> Result<(Container, Option<File>)> {
         let container = match config.sync {
             true => Container::create_to_flush(folder, CreateOptions::default()),
             false => Container::create_local(folder, CreateOptions::default()),
         }?;
         let lock = lock(folder, path)?;
         let stub = Stub { container: place.to_string(), uuid: container.identity().uuid };
-        stub.write(path, config.sync).map_err(|e| system(path, "unable to create file", &e))?;
-        Ok(((container, tree), lock))
+        stub.write(path, userblock, config.sync).map_err(|e| system(path, "unable to create file", &e))?;
+        Ok((container, lock))
     }
 
     /// Opens a file that is there, alone or in a call of all ranks.
@@ -334,6 +352,9 @@ impl Opening {
         }
         if path.is_dir() {
             return Err(failed(&rustix::io::Errno::ISDIR.into()));
+        }
+        if !path.is_file() {
+            return Err(failed(&not_a_file()));
         }
         let stub = match Stub::read(&path).map_err(|e| failed(&e))? {
             Found::Stub(stub) => stub,
@@ -381,9 +402,16 @@ impl Opening {
         Ok(Opening::of(shared, flags, name, together))
     }
 
-    /// Is there a file of ours at the path?
-    pub fn accessible(name: &[u8]) -> bool {
-        matches!(Stub::read(path_of(name)), Ok(Found::Stub(_)))
+    /// Is the file at the path one of ours? An error if there is none.
+    pub fn accessible(name: &[u8]) -> Result<bool> {
+        let path = path_of(name);
+        match Stub::read(path) {
+            Ok(found) => Ok(matches!(found, Found::Stub(_))),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                Err(system(path, "unable to open file", &e))
+            }
+            Err(_) => Ok(false),
+        }
     }
 
     /// Removes a file and its container, alone or in a call of all ranks.
@@ -431,6 +459,10 @@ impl Drop for Opening {
             drop(files);
         }
     }
+}
+
+fn not_a_file() -> std::io::Error {
+    std::io::Error::other("it is no regular file")
 }
 
 /// A name as a path: whatever bytes the program gave.

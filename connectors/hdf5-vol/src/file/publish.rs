@@ -5,11 +5,12 @@
 //! Invariants
 //! - the name leads to the stub with its whole container, or to the genuine file: a rename is all that changes it;
 //! - it is tried once per file that is open: a library that ends closes its files again, and then shows nothing of what is in them;
-//! - the copy has as many objects as the tree, whatever the library showed of it;
+//! - the copy has as many objects as links of the tree lead to, whatever the library showed of it;
 //! - the container goes after the rename, and only when nothing in this process uses it any more.
 
 use std::ffi::CString;
 use std::fs::File;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,9 +55,10 @@ fn publish(host: &'static Host, connector: Hid, opening: &Opening) -> Result<()>
     }
     let path = &opening.shared.path;
     let failed = |e: &std::io::Error| system(path, "unable to publish file", e);
-    let Found::Stub(stub) = Stub::read(path).map_err(|e| failed(&e))? else { return Ok(()) };
+    let (Found::Stub(stub), userblock) = Stub::find(path).map_err(|e| failed(&e))? else { return Ok(()) };
     let temporary = temporary(path);
     let result = copy(host, connector, opening, path, &temporary).and_then(|()| {
+        carry_user_block(path, &temporary, userblock).map_err(|e| failed(&e))?;
         let file = File::open(&temporary).map_err(|e| failed(&e))?;
         file.sync_all().map_err(|e| failed(&e))?;
         std::fs::rename(&temporary, path).map_err(|e| failed(&e))?;
@@ -77,6 +79,15 @@ fn temporary(path: &Path) -> PathBuf {
     name.push(path.file_name().unwrap_or_default());
     name.push(".publishing");
     path.with_file_name(name)
+}
+
+/// Copies what the program has written before the stub to where the copy has room for it.
+fn carry_user_block(from: &Path, to: &Path, userblock: u64) -> std::io::Result<()> {
+    if Stub::find(to)? != (Found::Hdf5, userblock) {
+        return Err(std::io::Error::other("the copy has a user block of another size"));
+    }
+    let mut to = File::options().write(true).open(to)?;
+    std::io::copy(&mut File::open(from)?.take(userblock), &mut to).map(drop)
 }
 
 /// Whether the library is closing itself down.
@@ -102,7 +113,7 @@ fn copy(host: &'static Host, connector: Hid, opening: &Opening, path: &Path, tem
         eprintln!("drystone: {} was not published: {why}; drystone publish --hdf5 does it", path.display());
         return Err(Failure::write(format!("{} was not published: {why}", path.display())));
     }
-    let objects = opening.shared.lock().tree.objects.len() as u64;
+    let objects = opening.shared.lock().tree.reachable() as u64;
     let (from, to) = (name(path)?, name(temporary)?);
     let access = List::new(host, "H5P_CLS_FILE_ACCESS_ID_g\0")?;
     // SAFETY: the host's library is never closed; names end with NUL; plain calls with ids of this library. That the file is opened

@@ -3,7 +3,7 @@
 //! It begins with HDF5's signature, so tools that look for HDF5 files find one, and goes on with what no HDF5 library takes for
 //! a superblock, so that none reads it as a file of its own.
 
-use std::io::Write;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 /// What every HDF5 file begins with.
@@ -11,6 +11,8 @@ pub const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 const MAGIC: &[u8; 8] = b"DRYSTONE";
 /// Bytes of a stub.
 pub const LENGTH: usize = 512;
+/// HDF5 allows no smaller one.
+const SMALLEST_USER_BLOCK: u64 = 512;
 const PAYLOAD: usize = 400;
 const HEADER: usize = 28;
 
@@ -98,8 +100,8 @@ impl Stub {
         Ok(Stub { container, uuid })
     }
 
-    /// Puts the stub at a path, whole, in place of whatever is there.
-    pub fn write(&self, path: &Path, sync: bool) -> std::io::Result<()> {
+    /// Puts the stub at a path, whole, in place of whatever is there, behind a user block of zeros.
+    pub fn write(&self, path: &Path, userblock: u64, sync: bool) -> std::io::Result<()> {
         let bytes = self.encode().ok_or_else(|| {
             std::io::Error::new(std::io::ErrorKind::InvalidFilename, "the name is too long for a stub")
         })?;
@@ -107,6 +109,7 @@ impl Stub {
         let temporary = folder.join(format!(".{}.new", self.container));
         let result = (|| {
             let mut file = std::fs::File::create(&temporary)?;
+            file.seek(SeekFrom::Start(userblock))?;
             file.write_all(&bytes)?;
             if sync {
                 file.sync_all()?;
@@ -125,10 +128,27 @@ impl Stub {
 
     /// What the file at a path is.
     pub fn read(path: &Path) -> std::io::Result<Found> {
-        use std::io::Read;
-        let mut bytes = Vec::new();
-        std::fs::File::open(path)?.take(LENGTH as u64).read_to_end(&mut bytes)?;
-        Ok(Self::decode(&bytes))
+        Ok(Self::find(path)?.0)
+    }
+
+    /// What the file at a path is, and how many bytes of its user stand before that.
+    ///
+    /// As in HDF5, the signature is at the beginning, or at 512 bytes, or at twice as many, and so on.
+    pub fn find(path: &Path) -> std::io::Result<(Found, u64)> {
+        let mut file = std::fs::File::open(path)?;
+        let mut at = 0;
+        loop {
+            let mut bytes = Vec::new();
+            file.seek(SeekFrom::Start(at))?;
+            (&mut file).take(LENGTH as u64).read_to_end(&mut bytes)?;
+            match Self::decode(&bytes) {
+                Found::Other if bytes.len() < SIGNATURE.len() || at > 1 << 62 => {
+                    return Ok((Found::Other, 0));
+                }
+                Found::Other => at = if at == 0 { SMALLEST_USER_BLOCK } else { at * 2 },
+                found => return Ok((found, at)),
+            }
+        }
     }
 }
 
@@ -164,6 +184,22 @@ mod tests {
                 Found::Stub(found) => assert_eq!(found, stub(), "bit {bit}"), // in what people read
                 _ => continue,
             }
+        }
+    }
+
+    #[test]
+    fn a_stub_is_found_behind_a_user_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.h5");
+        for userblock in [0, 512, 1024, 65536] {
+            stub().write(&path, userblock, false).unwrap();
+            assert_eq!(Stub::find(&path).unwrap(), (Found::Stub(stub()), userblock));
+        }
+        stub().write(&path, 1536, false).unwrap(); // not where HDF5 looks
+        assert_eq!(Stub::find(&path).unwrap(), (Found::Other, 0));
+        for text in [&b""[..], b"text", &[0; 5000]] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(Stub::find(&path).unwrap(), (Found::Other, 0));
         }
     }
 

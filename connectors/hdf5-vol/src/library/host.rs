@@ -178,9 +178,13 @@ api! {
     H5Tdecode: fn(C) -> Hid;
     H5Tdecode2: fn(C, usize) -> Hid;
     H5Pget_fapl_mpio: fn(Hid, *mut V, *mut V) -> Herr;
+    H5Pget_dxpl_mpio: fn(Hid, *mut c_int) -> Herr;
     H5Pget_driver: fn(Hid) -> Hid;
     H5FDdriver_query: fn(Hid, *mut std::ffi::c_ulong) -> Herr;
     H5Pget_fapl_core: fn(Hid, *mut usize, *mut bool) -> Herr;
+    H5Pget_alignment: fn(Hid, *mut u64, *mut u64) -> Herr;
+    H5Pget_file_space_strategy: fn(Hid, *mut c_int, *mut bool, *mut u64) -> Herr;
+    H5Pget_file_space_page_size: fn(Hid, *mut u64) -> Herr;
     H5Pget_virtual_count: fn(Hid, *mut usize) -> Herr;
     H5Pget_file_locking: fn(Hid, *mut bool, *mut bool) -> Herr;
     }

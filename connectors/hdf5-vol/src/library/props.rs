@@ -57,17 +57,22 @@ impl List {
 }
 
 /// Must intermediate groups be made, and in which character set is the name?
-pub fn of_link(host: &Host, lcpl: Hid) -> (bool, u8) {
+///
+/// Refuses an id that is no list of link creation.
+pub fn of_link(host: &Host, lcpl: Hid) -> Result<(bool, u8)> {
     if lcpl == P_DEFAULT {
-        return (false, 0);
+        return Ok((false, 0));
     }
     let (mut make, mut cset) = (0u32, 0i32);
-    // SAFETY: writes one number each.
-    quietly(host, || unsafe {
-        (host.api.H5Pget_create_intermediate_group)(lcpl, &mut make);
-        (host.api.H5Pget_char_encoding)(lcpl, &mut cset);
+    // SAFETY: any id may be given; writes one number each.
+    let is_list = quietly(host, || unsafe {
+        (host.api.H5Pget_create_intermediate_group)(lcpl, &mut make) >= 0
+            && (host.api.H5Pget_char_encoding)(lcpl, &mut cset) >= 0
     });
-    (make > 0, cset as u8)
+    if !is_list {
+        return Err(Failure::wrong_kind("not a link creation property list"));
+    }
+    Ok((make > 0, cset as u8))
 }
 
 /// Creation order of links and of attributes, and the attributes' phase, of a list with which a group or file is created.
@@ -97,6 +102,13 @@ pub fn of_object(host: &Host, ocpl: Hid) -> (u8, (u32, u32), bool) {
         });
     }
     (attributes as u8, phase, times)
+}
+
+/// When a fill value is written (`H5D_fill_time_t`).
+pub mod fill_time {
+    #![allow(missing_docs, reason = "names of the library")]
+    pub const ALLOC: u8 = 0;
+    pub const NEVER: u8 = 1;
 }
 
 /// What is kept of a list with which a dataset is created. Refuses what would silently not be done.
@@ -158,6 +170,9 @@ pub fn of_dataset(host: &Host, dcpl: Hid, space: &Space) -> Result<Properties> {
         p.fill_defined = defined.clamp(0, 2) as u8;
         p.fill_time = fill_time.clamp(0, 2) as u8;
         p.alloc_time = alloc_time.clamp(0, 3) as u8;
+        if p.fill_defined == 0 && p.fill_time == fill_time::ALLOC {
+            return Err(Failure::invalid("a fill value is to be written, but none is defined"));
+        }
     }
     check_extent(p, space)
 }

@@ -39,7 +39,7 @@ pub fn extent(host: &Host, id: Hid) -> Result<Space> {
                 let rank = usize::try_from(rank).ok().filter(|r| *r <= 32);
                 let rank = rank.ok_or_else(|| Failure::library("cannot get the extent of a dataspace"))?;
                 Ok(match rank {
-                    0 => Space::Scalar,
+                    0 => return Err(Failure::invalid("the dataspace has no extent")), // H5Screate(H5S_SIMPLE), and no more
                     _ => Space::Simple(dims[..rank].to_vec(), max[..rank].to_vec()),
                 })
             }

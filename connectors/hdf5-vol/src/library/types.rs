@@ -70,20 +70,34 @@ impl Type {
 
     /// Does a value of it lead to memory elsewhere?
     pub fn is_variable(&self) -> bool {
+        self.is_or_has(&|t| t.is_sequence() || t.class() == class::REFERENCE && t.size() > 12)
+    }
+
+    /// Are there sequences or strings of variable length in it?
+    pub fn has_sequences(&self) -> bool {
+        self.is_or_has(&Type::is_sequence)
+    }
+
+    fn is_sequence(&self) -> bool {
+        // SAFETY: a valid id.
+        self.class() == class::VLEN
+            || self.class() == class::STRING && unsafe { (self.host.api.H5Tis_variable_str)(self.id) > 0 }
+    }
+
+    /// Is it, or a member or element of it, what is asked for?
+    fn is_or_has(&self, wanted: &dyn Fn(&Type) -> bool) -> bool {
         let api = &self.host.api;
         // SAFETY: valid ids.
         unsafe {
             match self.class() {
-                class::VLEN => true,
-                class::STRING => (api.H5Tis_variable_str)(self.id) > 0,
-                class::REFERENCE => self.size() > 12,
                 class::ARRAY => {
-                    Type::own(self.host, (api.H5Tget_super)(self.id)).is_ok_and(|t| t.is_variable())
+                    Type::own(self.host, (api.H5Tget_super)(self.id)).is_ok_and(|t| t.is_or_has(wanted))
                 }
                 class::COMPOUND => (0..(api.H5Tget_nmembers)(self.id).max(0) as u32).any(|i| {
-                    Type::own(self.host, (api.H5Tget_member_type)(self.id, i)).is_ok_and(|t| t.is_variable())
+                    Type::own(self.host, (api.H5Tget_member_type)(self.id, i))
+                        .is_ok_and(|t| t.is_or_has(wanted))
                 }),
-                _ => false,
+                _ => wanted(self),
             }
         }
     }

@@ -4,7 +4,8 @@
 //! ask for UTF-8.
 //!
 //! Invariants
-//! - every hard link leads to an object that is there, and `nlink` counts those links;
+//! - every hard link leads to an object that is there, and `nlink` counts those links, and what a program has added to their number;
+//! - a committed type stays while a dataset or an attribute has it;
 //! - the root is a group that is never removed;
 //! - an id is given once.
 
@@ -218,6 +219,15 @@ impl Object {
         }
     }
 
+    /// The committed types that it and its attributes have, each as often as it is used.
+    fn committed(&self) -> impl Iterator<Item = Id> + '_ {
+        let own = match &self.body {
+            Body::Dataset(dataset) => dataset.dtype.committed,
+            _ => None,
+        };
+        own.into_iter().chain(self.attributes.values().filter_map(|attribute| attribute.dtype.committed))
+    }
+
     /// Adds or replaces an attribute, which gets the next place in creation order.
     pub fn put_attribute(&mut self, name: &[u8], mut attribute: Attribute) {
         attribute.order = self.next_attribute;
@@ -321,7 +331,11 @@ impl Tree {
 
     /// Removes a link; gives what it was. The object stays until [`Tree::reap`].
     pub fn unlink(&mut self, group: Id, name: &[u8]) -> Option<Link> {
-        let link = self.group_mut(group)?.links.remove(name)?;
+        let from = self.group_mut(group)?;
+        let link = from.links.remove(name)?;
+        if from.links.is_empty() {
+            from.next_order = 0;
+        }
         if let Target::Hard(id) = link.target
             && let Some(object) = self.objects.get_mut(&id)
         {
@@ -330,16 +344,73 @@ impl Tree {
         Some(link)
     }
 
-    /// Removes those of the given objects that no link leads to and nobody holds open, and what only they led to; gives the
-    /// ids of what went.
+    /// How many hard links lead to an object.
+    fn links_to(&self, id: Id) -> u32 {
+        let groups = self.objects.values().filter_map(|object| match &object.body {
+            Body::Group(group) => Some(group),
+            _ => None,
+        });
+        let links = groups.flat_map(|group| group.links.values());
+        links.filter(|link| link.target == Target::Hard(id)).count() as u32 + u32::from(id == ROOT)
+    }
+
+    /// How many datasets and attributes have a committed type.
+    pub fn uses(&self, id: Id) -> u32 {
+        self.objects.values().flat_map(Object::committed).filter(|used| *used == id).count() as u32
+    }
+
+    /// What programs see as an object's reference count: links, what was added to them, and uses of a committed type.
+    pub fn references(&self, id: Id) -> u32 {
+        let Some(object) = self.objects.get(&id) else { return 0 };
+        match object.body {
+            Body::Type(_) => object.nlink.saturating_add(self.uses(id)),
+            _ => object.nlink,
+        }
+    }
+
+    /// Changes the reference count of an object by 1 up or down; `false` if there is no such object, or its links alone make the
+    /// count.
+    pub fn count_reference(&mut self, id: Id, up: bool) -> bool {
+        let links = if up { 0 } else { self.links_to(id) };
+        let Some(object) = self.objects.get_mut(&id) else { return false };
+        let changed = if up { object.nlink.checked_add(1) } else { object.nlink.checked_sub(1) };
+        match changed.filter(|count| *count >= links) {
+            Some(count) => object.nlink = count,
+            None => return false,
+        }
+        object.times.touch();
+        true
+    }
+
+    /// How many objects hard links lead to from the root, itself among them.
+    pub fn reachable(&self) -> usize {
+        let mut seen = std::collections::BTreeSet::from([ROOT]);
+        let mut look = vec![ROOT];
+        while let Some(id) = look.pop() {
+            for link in self.group(id).map(|group| group.links.values()).into_iter().flatten() {
+                if let Target::Hard(child) = link.target
+                    && seen.insert(child)
+                {
+                    look.push(child);
+                }
+            }
+        }
+        seen.len()
+    }
+
+    /// Removes those of the given objects that no link leads to, nothing uses and nobody holds open, and what only they led to;
+    /// gives the ids of what went.
     pub fn reap(&mut self, mut look: Vec<Id>, held: impl Fn(Id) -> bool) -> Vec<Id> {
         let mut gone = Vec::new();
         while let Some(id) = look.pop() {
-            if id == ROOT || held(id) || self.objects.get(&id).is_none_or(|o| o.nlink > 0) {
+            let Some(object) = self.objects.get(&id) else { continue };
+            let used = || matches!(object.body, Body::Type(_)) && self.uses(id) > 0;
+            if id == ROOT || held(id) || object.nlink > 0 || used() {
                 continue;
             }
             if let Some(object) = self.objects.remove(&id) {
                 gone.push(id);
+                look.extend(object.committed());
                 if let Body::Group(group) = object.body {
                     for link in group.links.into_values() {
                         if let Target::Hard(child) = link.target

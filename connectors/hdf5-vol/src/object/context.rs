@@ -1,5 +1,6 @@
 //! What all handles of one opening share.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::file::config::Mimic;
@@ -24,6 +25,8 @@ pub struct Context {
     pub kept: Kept,
     /// A copy of that list, which is given back whole; not of several ranks, where a copy would be a message to all.
     pub access: Option<List>,
+    /// The handle of the file that the program opened, by its address; 0 if there was none. It may be closed.
+    pub file: AtomicUsize,
     /// The list that a dataset was created with last.
     pub creation: Mutex<Option<Arc<List>>>,
 }
@@ -78,7 +81,16 @@ impl Context {
         quietly(host, || unsafe { (host.api.H5Pget_vol_id)(fapl, &mut connector) });
         let access = if opening.team().is_none() { List::copy(host, fapl).ok() } else { None };
         let kept = Kept::of(host, fapl);
-        Arc::new(Context { host, opening, connector, mimic, kept, access, creation: Mutex::default() })
+        Arc::new(Context {
+            host,
+            opening,
+            connector,
+            mimic,
+            kept,
+            access,
+            file: AtomicUsize::new(0),
+            creation: Mutex::default(),
+        })
     }
 
     /// A copy of a list that a dataset is created with. Programs create many with one list, and a comparison costs less than a copy.

@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::library::abi::{Hid, Void};
@@ -84,9 +85,21 @@ impl Handle {
         Ok((Handle::hold(place.context, kind.clone(), place.id, place.name), kind))
     }
 
-    /// A new handle for the file.
+    /// The handle of its file: that which the program has, while that is open, by which the library finds the program's id. A library
+    /// that takes us for native compares other pointers and would close it twice, so it gets a new one.
     pub fn file(&self) -> Void {
-        Handle::hold(self.context.clone(), Kind::File, ROOT, b"/".to_vec())
+        let known = self.context.file.load(Ordering::SeqCst) as Void;
+        let open = !self.context.mimic
+            && Handle::from_void(known)
+                .is_ok_and(|h| h.kind == Kind::File && Arc::ptr_eq(&h.context, &self.context));
+        match open {
+            true => known,
+            false => {
+                let made = Handle::hold(self.context.clone(), Kind::File, ROOT, b"/".to_vec());
+                self.context.file.store(made as usize, Ordering::SeqCst);
+                made
+            }
+        }
     }
 
     /// The handle that the library holds.

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 use std::path::Path;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use crate::file::opening::{Opening, path_of};
@@ -45,14 +46,14 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// By a list of link access.
-    pub fn by(host: &Host, lapl: Hid) -> Walk {
+    /// By a list of link access, or of a class derived from it; refuses any other id.
+    pub fn by(host: &Host, lapl: Hid) -> Result<Walk> {
         let mut links = 16usize;
-        if lapl != P_DEFAULT {
-            // SAFETY: writes one number.
-            quietly(host, || unsafe { (host.api.H5Pget_nlinks)(lapl, &mut links) });
+        // SAFETY: any id may be given; writes one number.
+        if lapl != P_DEFAULT && quietly(host, || unsafe { (host.api.H5Pget_nlinks)(lapl, &mut links) }) < 0 {
+            return Err(Failure::wrong_kind("not a link access property list"));
         }
-        Walk { links: links.clamp(1, 1000) as u32, lapl }
+        Ok(Walk { links: links.clamp(1, 1000) as u32, lapl })
     }
 }
 
@@ -166,6 +167,7 @@ fn external(group: &Place, value: &[u8], walking: &mut Walk) -> Result<Place> {
         mimic: group.context.mimic,
         kept: group.context.kept,
         access: list,
+        file: AtomicUsize::new(0),
         creation: Mutex::default(),
     });
     walk(&Place { context, id: ROOT, name: b"/".to_vec() }, path, walking)
@@ -199,7 +201,7 @@ pub fn last_for_new(from: &Place, path: &[u8], make: bool, lapl: Hid) -> Result<
                 state.tree.group(at.id).is_some_and(|g| g.links.contains_key(name))
             };
             if there {
-                at = step(&at, name, &mut Walk::by(host, lapl))?;
+                at = step(&at, name, &mut Walk::by(host, lapl)?)?;
                 continue;
             }
             at.context.writable()?;
@@ -215,7 +217,7 @@ pub fn last_for_new(from: &Place, path: &[u8], make: bool, lapl: Hid) -> Result<
             at = at.child(name, id);
         }
     }
-    last(from, path, &mut Walk::by(host, lapl))
+    last(from, path, &mut Walk::by(host, lapl)?)
 }
 
 /// The object that a callback's location means.
@@ -227,11 +229,11 @@ pub fn locate(handle: &Handle, loc: &Loc) -> Result<Place> {
             0 => Ok(here),
             1 => {
                 let by = loc.data.by_name;
-                walk(&here, text(by.name), &mut Walk::by(handle.context.host, by.lapl_id))
+                walk(&here, text(by.name), &mut Walk::by(handle.context.host, by.lapl_id)?)
             }
             2 => {
                 let by = loc.data.by_idx;
-                let mut walking = Walk::by(handle.context.host, by.lapl_id);
+                let mut walking = Walk::by(handle.context.host, by.lapl_id)?;
                 let group = walk(&here, text(by.name), &mut walking)?;
                 let name = nth_link(&group, Order::of(by.idx_type, by.order), by.n)?;
                 step(&group, &name, &mut walking)

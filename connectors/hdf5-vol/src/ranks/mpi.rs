@@ -11,10 +11,19 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::library::abi::{Hid, Void};
+use crate::library::abi::{Hid, P_DEFAULT, Void};
 use crate::library::failure::{Failure, Result};
 use crate::library::host::{Host, quietly};
 use crate::ranks::team::Ranks;
+
+/// Does a transfer list ask for a collective transfer?
+pub fn is_collective(host: &Host, dxpl: Hid) -> bool {
+    const COLLECTIVE: i32 = 1; // H5FD_MPIO_COLLECTIVE
+    let mut mode = 0;
+    let Some(ask) = host.api.H5Pget_dxpl_mpio.filter(|_| dxpl != P_DEFAULT) else { return false };
+    // SAFETY: any id may be given; writes one number.
+    quietly(host, || unsafe { ask(dxpl, &mut mode) }) >= 0 && mode == COLLECTIVE
+}
 
 /// `MPI_BYTE` of the MPICH family (MPICH, Intel MPI, Cray MPICH, MVAPICH), which have one binary interface.
 const MPICH_BYTE: usize = 0x4c00_010d;

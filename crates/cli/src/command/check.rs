@@ -9,6 +9,7 @@ use crate::args::Texts;
 use crate::failure::{Failure, IO, NOT_FOUND, OK, Result, USAGE};
 use crate::json::Json;
 use crate::output::Output;
+use crate::quantity::counted;
 
 /// Checks every file; tells the mistakes of all that have some.
 pub(crate) fn run(texts: &Texts, json: bool, output: &mut Output) -> Result<i32> {
@@ -58,20 +59,21 @@ pub(super) fn read(path: &Path) -> Result<String> {
 /// What is wrong with a text, with every place; coloured for a person.
 pub(super) fn mistakes(file: &str, diagnostics: &dataset::Diagnostics, text: &str) -> Failure {
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    let many = diagnostics.iter().count();
     let more = if diagnostics.is_truncated() { " or more" } else { "" };
-    let plural = if many == 1 { "" } else { "s" };
+    let mistakes = match (diagnostics.iter().count() as u64, more) {
+        (many, "") => counted(many, "mistake"),
+        (many, more) => format!("{many}{more} mistakes"),
+    };
     Failure {
         code: USAGE,
-        message: format!("{file} has {many}{more} mistake{plural}"),
+        message: format!("{file} has {mistakes}"),
         place: Some(diagnostics.render(file, text, colour).trim_end().to_string()),
     }
 }
 
 fn summary(program: &Program) -> String {
-    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let variables = count(program.variable_names().count(), "variable");
-    format!("{variables}, {}", count(program.fragments().count(), "fragment"))
+    let variables = counted(program.variable_names().count() as u64, "variable");
+    format!("{variables}, {}", counted(program.fragments().count() as u64, "fragment"))
 }
 
 fn report(file: &str, found: &std::result::Result<Program, dataset::Diagnostics>) -> Json {

@@ -1,8 +1,10 @@
 //! `drystone info`: what a container is.
 
 use drystone::format::schema::Schema;
+use drystone::transform::readable;
 use drystone::{Description, Pending};
 
+use super::ls::MOST_ENTRIES;
 use super::{look, lost};
 use crate::args::Place;
 use crate::attributes;
@@ -83,7 +85,7 @@ pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32>
                 counted(links as u64, "link")
             ),
         ),
-        ("index", format!("{} entries, one per block and member", found.entries)),
+        ("index", format!("{}, one per block and member", counted(found.entries, "entry"))),
         ("writers", writers_text(&found)),
         ("on disk", format!("{} in {}{}", bytes(on_disk), counted(files, "file"), folders(&found))),
     ];
@@ -122,17 +124,15 @@ struct Applied {
 
 impl std::fmt::Display for Applied {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} as {}", self.path, self.chains.join("; "))?;
+        let chains: Vec<String> = self.chains.iter().map(|chain| readable(chain)).collect();
+        write!(f, "{} as {}", self.path, chains.join("; "))?;
         if self.chains != [self.declared.as_str()] {
-            write!(f, " (declared {})", self.declared)
+            write!(f, " (declared {})", readable(&self.declared))
         } else {
             Ok(())
         }
     }
 }
-
-/// Entries of an index that are looked through to tell how variables are encoded; `ls -l` looks through any number.
-const MOST_ENTRIES: u64 = 100_000;
 
 /// Variables of which some blocks are encoded, or declared to be.
 fn applied(container: &drystone::Container, entries: u64) -> Result<Vec<Applied>> {
@@ -241,7 +241,8 @@ pub(super) fn pending_rows(pending: &Pending) -> Vec<(&'static str, String)> {
     }
     rows.extend(pending.incomplete.iter().map(|i| ("incomplete", i.to_string())));
     if !pending.incomplete.is_empty() {
-        rows.push(("", "if those writers have ended, \"drystone recover --adopt\" drops these steps and keeps complete ones".into()));
+        let cure = "wait for these ranks; if they have died, drystone recover drops the steps and lets a new run begin";
+        rows.push(("remedy", cure.to_string()));
     }
     rows.extend(pending.notes.iter().map(|note| ("note", note.clone())));
     rows

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use drystone::format::schema::{Name, Schema};
+use drystone::transform::readable;
 use drystone::{Container, VariableUsage};
 
 use super::{open, variable_shape_text, warn};
@@ -13,6 +14,9 @@ use crate::json::{Json, list};
 use crate::output::Output;
 use crate::quantity;
 use crate::table::{Column, table};
+
+/// Entries of an index that are looked through without `-l`.
+pub(super) const MOST_ENTRIES: u64 = 100_000;
 
 /// What is listed.
 enum Item<'a> {
@@ -35,9 +39,15 @@ pub(super) fn run(ls: &Ls, json: bool, output: &mut Output) -> Result<i32> {
     let snapshot = container.snapshot();
     let schema = snapshot.schema.as_ref();
     let items = items(&container, schema, &ls.group, ls.recursive)?;
-    let usage = if ls.long { Some(container.usage()?) } else { None };
+    // What blocks are like is in the index, which may be long.
+    let usage = match ls.long {
+        true => Some(container.usage()?),
+        false if snapshot.entry_count() <= MOST_ENTRIES => Some(container.forms()?),
+        false => None,
+    };
     if json {
-        let items = items.iter().filter_map(|item| item_json(schema, item, usage.as_ref())).collect();
+        let items =
+            items.iter().filter_map(|item| item_json(schema, item, (usage.as_ref(), ls.long))).collect();
         output.json(&Json::List(items));
         return Ok(OK);
     }
@@ -51,12 +61,15 @@ pub(super) fn run(ls: &Ls, json: bool, output: &mut Output) -> Result<i32> {
         ("dims", false),
         ("steps", true),
         ("transform", false),
+        ("subchunks", false),
     ];
     if ls.long {
         columns.extend([("blocks", true), ("stored", true), ("ratio", true)]);
     }
-    let rows: Vec<Vec<String>> =
-        items.iter().filter_map(|item| item_row(schema, item, usage.as_ref(), columns.len())).collect();
+    let rows: Vec<Vec<String>> = items
+        .iter()
+        .filter_map(|item| item_row(schema, item, (usage.as_ref(), ls.long), columns.len()))
+        .collect();
     output.text(&table(&columns, &rows));
     Ok(OK)
 }
@@ -102,10 +115,35 @@ fn ratio(usage: &VariableUsage) -> Option<f64> {
     (usage.stored_bytes > 0).then(|| usage.decoded_bytes as f64 / usage.stored_bytes as f64)
 }
 
+/// The chains that blocks are stored with, and behind them what was declared if that is another.
+pub(super) fn applied(declared: &str, usage: Option<&VariableUsage>) -> String {
+    let named = |chain: &str| if chain.is_empty() { "-".to_string() } else { readable(chain) };
+    let declared = named(declared);
+    let used: Vec<String> = usage.iter().flat_map(|u| &u.transforms).map(|chain| named(chain)).collect();
+    match used.as_slice() {
+        [] => declared,
+        [one] if *one == declared => declared,
+        several if declared == "-" => several.join("; "),
+        several => format!("{} ({declared})", several.join("; ")),
+    }
+}
+
+/// How blocks are cut; before there are any, how they will be if that was declared.
+fn cuts(declared: Option<&[u64]>, usage: Option<&VariableUsage>) -> String {
+    let shape = |cut: &[u64]| cut.iter().map(u64::to_string).collect::<Vec<_>>().join("x");
+    let one = |cut: &Option<Vec<u64>>| cut.as_deref().map_or("whole".to_string(), shape);
+    let used: Vec<String> = usage.iter().flat_map(|u| &u.cuts).map(one).collect();
+    match used.as_slice() {
+        [] => declared.map_or("-".into(), shape),
+        [first, second, _, ..] => format!("{first}; {second}; …"),
+        few => few.join("; "),
+    }
+}
+
 fn item_row(
     schema: &Schema,
     item: &Item<'_>,
-    usage: Option<&BTreeMap<u32, VariableUsage>>,
+    (usage, long): (Option<&BTreeMap<u32, VariableUsage>>, bool),
     columns: usize,
 ) -> Option<Vec<String>> {
     let mut row = match item {
@@ -114,16 +152,24 @@ fn item_row(
         Item::Variable(path, id) => {
             let v = schema.variables.get(id)?;
             let usage = usage.and_then(|u| u.get(id));
-            let steps = match (v.steps, usage) {
+            let steps = match (v.steps, usage.filter(|_| long)) {
                 (false, _) => "-".to_string(),
                 (true, None) => "yes".to_string(),
                 (true, Some(usage)) => usage.steps.len().to_string(),
             };
             let dims = if v.dims.is_empty() { "-".into() } else { v.dims.join(", ") };
-            let transform = if v.transform.is_empty() { "-".into() } else { v.transform.clone() };
-            let mut row =
-                vec![path.to_string(), v.dtype.to_string(), variable_shape_text(v), dims, steps, transform];
-            if let Some(usage) = usage {
+            let transform = applied(&v.transform, usage);
+            let cut = cuts(v.chunks.as_deref(), usage);
+            let mut row = vec![
+                path.to_string(),
+                v.dtype.to_string(),
+                variable_shape_text(v),
+                dims,
+                steps,
+                transform,
+                cut,
+            ];
+            if let Some(usage) = usage.filter(|_| long) {
                 row.push(usage.blocks.to_string());
                 row.push(quantity::bytes(usage.stored_bytes));
                 row.push(ratio(usage).map_or("-".into(), |r| format!("{r:.2}")));
@@ -135,7 +181,11 @@ fn item_row(
     Some(row)
 }
 
-fn item_json(schema: &Schema, item: &Item<'_>, usage: Option<&BTreeMap<u32, VariableUsage>>) -> Option<Json> {
+fn item_json(
+    schema: &Schema,
+    item: &Item<'_>,
+    (usage, long): (Option<&BTreeMap<u32, VariableUsage>>, bool),
+) -> Option<Json> {
     Some(match item {
         Item::Group(path) => Json::Object(vec![
             ("kind", "group".into()),
@@ -166,7 +216,8 @@ fn item_json(schema: &Schema, item: &Item<'_>, usage: Option<&BTreeMap<u32, Vari
                 ),
                 ("attributes", attributes::json(&v.attrs)),
             ];
-            if let Some(usage) = usage.and_then(|u| u.get(id)) {
+            let usage = usage.and_then(|u| u.get(id));
+            if let Some(usage) = usage.filter(|_| long) {
                 members.extend([
                     ("steps", if v.steps { list(usage.steps.iter()) } else { Json::Null }),
                     ("blocks", usage.blocks.into()),
@@ -174,8 +225,13 @@ fn item_json(schema: &Schema, item: &Item<'_>, usage: Option<&BTreeMap<u32, Vari
                     ("stored_bytes", usage.stored_bytes.into()),
                     ("decoded_bytes", usage.decoded_bytes.into()),
                     ("ratio", ratio(usage).into()),
-                    ("applied_transforms", list(usage.transforms.iter().cloned())),
                 ]);
+            }
+            if let Some(usage) = usage {
+                let cut =
+                    |cut: &Option<Vec<u64>>| cut.as_ref().map_or(Json::Null, |c| list(c.iter().copied()));
+                members.push(("applied_transforms", list(usage.transforms.iter().cloned())));
+                members.push(("cuts", Json::List(usage.cuts.iter().map(cut).collect())));
             }
             Json::Object(members)
         }

@@ -52,7 +52,8 @@ fn ls_lists_a_group_or_everything_below_it() {
     assert!(ran.out.contains("T -> fields/temperature") && ran.out.contains("fields/deep/"), "{}", ran.out);
     let line = ran.out.lines().find(|l| l.starts_with("fields/temperature")).unwrap();
     let words: Vec<&str> = line.split_whitespace().collect();
-    assert_eq!(words, ["fields/temperature", "float32", "(4,", "6)", "y,", "x", "yes", "zstd:3"]);
+    assert_eq!(words, ["fields/temperature", "float32", "(4,", "6)", "y,", "x", "yes", "zstd:3", "whole"]);
+    assert!(ran.out.lines().next().unwrap().contains("subchunks"), "{}", ran.out);
     assert!(ran.out.contains("(0*, 2)") && ran.out.contains("local"), "{}", ran.out);
 }
 

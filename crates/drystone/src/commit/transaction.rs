@@ -57,7 +57,8 @@ impl std::fmt::Display for Incomplete {
         if self.missing.is_empty() {
             return write!(
                 f,
-                "step {} of run {} is not visible: two writers closed one of its ranks, or they disagree on the number of ranks",
+                "step {} of run {} is not visible: writers of different attempts closed it, so its blocks are in doubt; recover() \
+                 settles it",
                 self.at.step, self.at.run
             );
         }

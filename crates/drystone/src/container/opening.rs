@@ -69,18 +69,44 @@ fn configured(options: CreateOptions, config: &Option<Config>) -> CreateOptions 
     CreateOptions { durability: durability.unwrap_or(options.durability) }
 }
 
+/// Folders of a container.
+const PARTS: [&str; 4] = ["log", "index", "manifest", "zarr"];
+
+/// Refuses a folder that holds files and is no container: it would become one around them. With `among_files` only those are refused whose
+/// names are those of a container's parts. Temporary names, which contain `~`, are those of a process that creates the container at
+/// the same moment.
+fn require_room(path: &Path, among_files: bool) -> Result<()> {
+    let identity = path.join(keys::IDENTITY);
+    let Ok(entries) = std::fs::read_dir(path) else { return Ok(()) }; // None, or one that the store will not take either.
+    let mut names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let in_the_way = |name: &str| !name.contains('~') && (!among_files || PARTS.contains(&name));
+    match names.find(|name| in_the_way(name)) {
+        Some(other) if !identity.exists() && among_files => Err(Error::conflict(format!(
+            "cannot create a container at {}: {other:?} is there already, where the container would put files of its own; choose a \
+             new or empty folder",
+            path.display()
+        ))),
+        Some(other) if !identity.exists() => Err(Error::conflict(format!(
+            "cannot create a container at {}: the folder holds other files (such as {other:?}); choose a new or empty folder, or \
+             permit it to lie among them (into_existing=True, --into-existing)",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 impl Container {
     /// Creates a container in a directory of the local file system.
     ///
-    /// `Conflict` if one is there already, `Io` if the directory cannot be made.
+    /// `Conflict` if one is there already or the directory holds other files, `Io` if the directory cannot be made.
     pub fn create_local(path: impl AsRef<Path>, options: CreateOptions) -> Result<Self> {
-        Self::create_in(path.as_ref(), options, None, false)
+        Self::create_in(path.as_ref(), options, None, false, false)
     }
 
     /// [`Container::create_local`] for who is going to [`flush`](Self::flush): the system begins at once to bring appended bytes to the
     /// device, while the program computes, and a flush waits for the rest. In a `durable` container that is so anyway.
     pub fn create_to_flush(path: impl AsRef<Path>, options: CreateOptions) -> Result<Self> {
-        Self::create_in(path.as_ref(), options, None, true)
+        Self::create_in(path.as_ref(), options, None, true, false)
     }
 
     /// The same; log parts and shards are spread over storage targets, also by whoever opens it later.
@@ -89,7 +115,16 @@ impl Container {
         options: CreateOptions,
         targets: Option<&Targets>,
     ) -> Result<Self> {
-        Self::create_in(path.as_ref(), options, targets, false)
+        Self::create_in(path.as_ref(), options, targets, false, false)
+    }
+
+    /// The same, also in a folder that holds other files: the container lies among them, which it never touches.
+    pub fn create_among_files(
+        path: impl AsRef<Path>,
+        options: CreateOptions,
+        targets: Option<&Targets>,
+    ) -> Result<Self> {
+        Self::create_in(path.as_ref(), options, targets, false, true)
     }
 
     fn create_in(
@@ -97,6 +132,7 @@ impl Container {
         options: CreateOptions,
         targets: Option<&Targets>,
         early: bool,
+        among_files: bool,
     ) -> Result<Self> {
         if path.is_file() {
             return Err(Error::conflict(format!(
@@ -104,6 +140,7 @@ impl Container {
                 path.display()
             )));
         }
+        require_room(path, among_files)?;
         let config = Config::find(Some(path))?;
         let durable = configured(options, &config).durability == Durability::Durable;
         let mapped = Config::map_policy(config.as_ref())?;
@@ -172,7 +209,7 @@ impl Container {
 
     fn open_trusting(path: &Path, mode: Mode, early: bool, trust: Trust) -> Result<Self> {
         if mode == Mode::Append && !path.join(keys::IDENTITY).exists() {
-            match Self::create_in(path, CreateOptions::default(), None, early) {
+            match Self::create_in(path, CreateOptions::default(), None, early, false) {
                 Err(e) if e.kind() == ErrorKind::Conflict && path.join(keys::IDENTITY).exists() => {} // another was faster
                 other => return other,
             }

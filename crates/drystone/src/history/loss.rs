@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 
 use drystone_format::keys;
 use drystone_format::log::FileHeader;
+use drystone_format::steps::{StepRun, Steps};
 use drystone_store::Store;
 
 use super::snapshot::Snapshot;
@@ -78,12 +79,23 @@ pub(crate) fn headers(store: &dyn Store, uuid: &[u8; 16], most: usize) -> Result
 
 /// Steps of a snapshot that was passed over which the one that was reached does not show.
 pub(crate) fn given_up(passed: &[Snapshot], reached: &Snapshot) -> BTreeSet<u64> {
-    let all = passed.iter().flat_map(|snapshot| snapshot.steps.iter());
-    all.filter(|step| !reached.steps.contains(*step)).take(MOST_STEPS).collect()
+    // The newest of them have the most steps.
+    passed.iter().take(16).flat_map(|snapshot| missing(&snapshot.steps, &reached.steps)).collect()
 }
 
-/// More steps are not named one by one.
-const MOST_STEPS: usize = 1 << 16;
+/// The newest steps of a list that another one has not.
+pub(crate) fn missing(steps: &Steps, others: &Steps) -> BTreeSet<u64> {
+    // From the end: a list may claim any number of steps.
+    let of = |run: &StepRun| {
+        let run = *run;
+        (0..run.count).rev().map(move |n| run.first.saturating_add(n.saturating_mul(run.stride)))
+    };
+    let newest = steps.runs.iter().rev().flat_map(of).take(MOST_STEPS);
+    newest.filter(|step| !others.contains(*step)).collect()
+}
+
+/// Older steps are not named one by one.
+const MOST_STEPS: usize = 1 << 12;
 
 /// "step 3" or "steps 3..5, 9".
 pub(crate) fn in_words(steps: &BTreeSet<u64>) -> String {

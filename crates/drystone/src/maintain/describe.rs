@@ -119,7 +119,12 @@ pub struct VariableUsage {
     pub steps: Steps,
     /// Codec chains that were applied; empty text is raw.
     pub transforms: BTreeSet<String>,
+    /// Shapes of the subchunks of blocks that are cut, at most [`MOST_CUTS`] of them; `None` stands for blocks that are whole.
+    pub cuts: BTreeSet<Option<Vec<u64>>>,
 }
+
+/// Ways of cutting blocks that are told of a variable.
+pub const MOST_CUTS: usize = 8;
 
 /// Takes everything that may be taken.
 struct Any {
@@ -228,6 +233,15 @@ impl Container {
     /// What the snapshot keeps of every variable, by its id, wherever that lies. A link is another name of what is here already. Walks the whole
     /// index, and reads the tables of cut blocks.
     pub fn usage(&self) -> Result<BTreeMap<u32, VariableUsage>> {
+        self.walked(true)
+    }
+
+    /// The same without the bytes that blocks take as stored, for which tables would be read.
+    pub fn forms(&self) -> Result<BTreeMap<u32, VariableUsage>> {
+        self.walked(false)
+    }
+
+    fn walked(&self, with_tables: bool) -> Result<BTreeMap<u32, VariableUsage>> {
         self.inner.require_open()?;
         let snapshot = self.snapshot();
         let mut out: BTreeMap<u32, VariableUsage> =
@@ -265,7 +279,17 @@ impl Container {
             if !usage.transforms.contains(&entry.encoding.chain) {
                 usage.transforms.insert(entry.encoding.chain.clone());
             }
+            let cut = entry.cut.get(..usize::from(entry.ndim)).filter(|_| entry.subchunks > 1);
+            let known = |cut: &Option<Vec<u64>>| cut.as_deref() == entry.cut.get(..usize::from(entry.ndim));
+            if !replica && entry.subchunks > 0 && usage.cuts.len() < MOST_CUTS {
+                let is_new =
+                    if cut.is_some() { !usage.cuts.iter().any(known) } else { !usage.cuts.contains(&None) };
+                if is_new {
+                    usage.cuts.insert(cut.map(<[u64]>::to_vec));
+                }
+            }
             let stored = match entry.subchunks {
+                _ if !with_tables => Ok(0),
                 0 => Ok(0),
                 1 => Ok(entry.piece.length),
                 _ => snapshot.source(&self.inner.pages, entry.source).and_then(|source| {

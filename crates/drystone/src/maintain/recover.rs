@@ -86,8 +86,7 @@ impl Container {
             let (newest, top) = inner.newest()?;
             let losses = lock(&inner.losses).clone();
             let mut seen = losses.steps.clone();
-            seen.extend(newest.steps.iter());
-            let (base, mut notes) = sound_base(inner, newest)?;
+            let (base, mut notes) = sound_base(inner, newest.clone())?;
             let (logs, strange) = adoption::gather(inner, &base, Damaged::GiveUp, None)?;
             notes.extend(strange);
             let broken = broken_groups(inner, &base, &logs, &mut notes)?;
@@ -103,6 +102,7 @@ impl Container {
             report.incomplete = change.incomplete.clone();
             notes.extend(change.notes.iter().cloned());
             let after = change.steps.as_ref().unwrap_or(&base.steps);
+            seen.extend(loss::missing(&newest.steps, after));
             seen.retain(|step| !after.contains(*step) && !report.discarded.contains(step));
             if !seen.is_empty() {
                 notes.push(format!(

@@ -10,6 +10,7 @@ use std::fmt::{self, Display, Formatter};
 use drystone_format::entry::Encoding;
 
 use super::{ReadPlan, Slot, Work};
+use crate::counted::counted;
 
 /// The number of the replica in `zarr/`; no stored replica has it.
 pub const PUBLISHED: u32 = u32::MAX;
@@ -48,14 +49,8 @@ impl Choice {
 impl Display for Choice {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name())?;
-        let plural = if self.requests == 1 { "" } else { "s" };
-        write!(
-            f,
-            ": {} bytes in {} request{plural}, {:.3} ms",
-            self.bytes,
-            self.requests,
-            self.seconds * 1e3
-        )?;
+        let requests = counted(self.requests as u64, "request");
+        write!(f, ": {} bytes in {requests}, {:.3} ms", self.bytes, self.seconds * 1e3)?;
         f.write_str(if self.chosen { ", chosen" } else { "" })
     }
 }

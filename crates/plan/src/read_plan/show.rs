@@ -6,6 +6,7 @@ use std::ops::Range;
 use drystone_transform::Bound;
 
 use super::ReadPlan;
+use crate::counted::counted;
 
 /// Most requests that are listed.
 const LINES: usize = 20;
@@ -15,14 +16,14 @@ impl Display for ReadPlan {
         if !self.title.is_empty() {
             writeln!(f, "{}", self.title)?;
         }
-        let blocks = counted(self.blocks, "block");
-        let subchunks = counted(self.subchunks, "subchunk");
-        let requests = counted(self.requests, "request");
+        let blocks = counted(self.blocks as u64, "block");
+        let subchunks = counted(self.subchunks as u64, "subchunk");
+        let requests = counted(self.requests as u64, "request");
         writeln!(f, "{blocks}, {subchunks}, {requests}")?;
         write!(f, "{} bytes wanted, {} bytes read", self.wanted_bytes, self.read_bytes)?;
         let filled = self.fill.iter().filter(|&&fill| fill).count();
         if filled > 0 {
-            write!(f, "; cells without data in {filled} of {}", counted(self.fill.len(), "slot"))?;
+            write!(f, "; cells without data in {filled} of {}", counted(self.fill.len() as u64, "slot"))?;
         }
         if let Some(seconds) = self.predicted {
             write!(f, "\npredicted: {:.3} ms", seconds * 1e3)?;
@@ -45,7 +46,13 @@ impl Display for ReadPlan {
         let trailers = self.trailers.iter().map(|t| (t.source, &t.range, t.items.len(), "trailer"));
         let payloads = self.fetches.iter().map(|p| (p.source, &p.range, p.items.len(), "range"));
         let line = |f: &mut Formatter<'_>, source: u32, range: &Range<u64>, number: usize, what: &str| {
-            write!(f, "\n  source {source}: {}..{} ({})", range.start, range.end, counted(number, what))
+            write!(
+                f,
+                "\n  source {source}: {}..{} ({})",
+                range.start,
+                range.end,
+                counted(number as u64, what)
+            )
         };
         for (source, range, number, what) in trailers.chain(payloads).take(LINES) {
             line(f, source, range, number, what)?;
@@ -55,8 +62,4 @@ impl Display for ReadPlan {
         }
         Ok(())
     }
-}
-
-fn counted(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

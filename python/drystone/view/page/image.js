@@ -5,6 +5,8 @@ import { canvas, theme } from "./dom.js";
 import { short, ticks } from "./text.js";
 
 const EDGE = { left: 66, top: 10, bottom: 44, right: 92 };
+const NARROW = { left: 50, top: 8, bottom: 42, right: 62 }; // on a telephone the picture needs the width
+const edges = (width) => (width < 460 ? NARROW : EDGE);
 
 export class ImageView {
   constructor({ hovered, picked, narrowed, widened }) {
@@ -38,8 +40,9 @@ export class ImageView {
   // No taller than square cells need.
   fit() {
     const [rows, columns] = [0, 1].map((n) => this.picture.stops[n] - this.picture.starts[n]);
-    const wide = this.canvas.clientWidth - EDGE.left - EDGE.right;
-    const needed = this.look.square && wide > 0 ? Math.round((wide * rows) / columns) + EDGE.top + EDGE.bottom : null;
+    const edge = edges(this.canvas.clientWidth);
+    const wide = this.canvas.clientWidth - edge.left - edge.right;
+    const needed = this.look.square && wide > 0 ? Math.round((wide * rows) / columns) + edge.top + edge.bottom : null;
     this.canvas.style.height = needed ? `min(62vh, 640px, ${Math.max(240, needed)}px)` : "";
   }
 
@@ -65,14 +68,15 @@ export class ImageView {
 
   // Where the plane stands on the canvas.
   frame(width, height) {
-    const room = [Math.max(20, width - EDGE.left - EDGE.right), Math.max(20, height - EDGE.top - EDGE.bottom)];
+    const edge = edges(width);
+    const room = [Math.max(20, width - edge.left - edge.right), Math.max(20, height - edge.top - edge.bottom)];
     let [w, h] = room;
     if (this.look.square) {
       const [rows, columns] = [0, 1].map((n) => this.picture.stops[n] - this.picture.starts[n]);
       const by = Math.min(w / columns, h / rows);
       [w, h] = [Math.max(8, columns * by), Math.max(8, rows * by)];
     }
-    return { x: EDGE.left, y: EDGE.top, w, h };
+    return { x: edge.left, y: edge.top, w, h };
   }
 
   draw(context, width, height) {
@@ -96,7 +100,8 @@ export class ImageView {
     context.strokeStyle = theme("line");
     context.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
     this.marks(context, { x, y, w, h });
-    this.bar(context, { x: x + w + 18, y, h: this.look.square ? Math.max(h, Math.min(180, height - EDGE.top - EDGE.bottom)) : h });
+    const edge = edges(width);
+    this.bar(context, { x: x + w + (edge === NARROW ? 9 : 18), y, h: this.look.square ? Math.max(h, Math.min(90, height - edge.top - edge.bottom)) : h });
     this.hair(context, { x, y, w, h });
   }
 

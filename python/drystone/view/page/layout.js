@@ -40,6 +40,8 @@ export class Layout {
     const down = this.axes?.[0] ?? null;
     this.flip = down !== null && new Axis(down, found.dims[down], found.shape[down], this.v.coordinates[first + down]).upwards;
     this.chosen = null;
+    this.at = this.at?.length === n ? this.at.map((cell, axis) => Math.min(cell, Math.max(0, found.shape[axis] - 1))) : found.shape.map((length) => Math.floor(length / 2));
+    this.shown = el("p", { className: "note", id: "in-plane" });
     const step = this.v.has_steps ? el("label", { className: "field" }, "step ", el("select", { id: "layout-step", onchange: (event) => { this.state.layoutStep = Number(event.target.value); this.load(); } },
       this.v.steps.map((one) => option(one, one, one === found.step)))) : null;
     const axis = (name, at) => el("label", { className: "field" }, `${name} `, el("select", { onchange: (event) => { const to = Number(event.target.value); const other = 1 - at; if (this.axes[other] === to) this.axes[other] = this.axes[at]; this.axes[at] = to; this.show(found); } },
@@ -65,14 +67,39 @@ export class Layout {
     const list = el("div", { className: "card wide scroll" }, el("table", { id: "blocks" }, el("thead", {}, el("tr", {}, ["writer", "from", "cells", "subchunks", "encoding", "stored", "", "ratio", "lowest", "highest", "NaN", "bytes"].map((name) => el("th", {}, name)))),
       el("tbody", {}, found.blocks.slice(0, 300).map((block, at) => el("tr", {}, el("td", {}, el("button", { className: "link", type: "button", onclick: () => this.choose(at) }, who(block))), el("td", {}, block.offset.join(", ")), el("td", {}, extents(block.shape)),
         el("td", {}, pieces(block)), el("td", {}, block.transform ?? "none"), el("td", { className: "right" }, bytes(block.stored)), el("td", {}, el("div", { className: "bar" }, el("i", { style: { width: `${(100 * block.stored) / most}%` } }))),
-        el("td", {}, ratio(block.stored, block.decoded)), el("td", {}, short(block.min)), el("td", {}, short(block.max)), el("td", {}, block.nans || ""), el("td", {}, where(block)))))),
+        el("td", {}, ratio(block.stored, block.decoded)), el("td", {}, extreme(block, 0)), el("td", {}, extreme(block, 1)), el("td", {}, block.nans || ""), el("td", {}, where(block)))))),
     found.blocks.length > 300 ? el("p", { className: "note" }, `… and ${found.blocks.length - 300} more`) : null);
     replace(this.root,
       el("div", { className: "card" }, el("div", { className: "row", style: { marginBottom: "8px" } }, step, n > 1 ? [axis("down", 0), axis("across", 1)] : null), this.axes ? this.map : el("p", { className: "note" }, "A single value: there is nothing to lay out."),
-        el("p", { className: "note" }, this.v.local ? "Blocks of a local variable have places of their own: here they are drawn over each other." : "Newer blocks lie over older ones. Thin lines are subchunks, which are read and decoded by themselves.")),
+        el("div", { className: "sliders planes" }, this.planes()), this.shown),
       el("div", { className: "side" }, stored, this.about), list);
     if (found.left_out) this.app.problem(`${found.left_out} older blocks are not shown`);
+    this.tell();
     this.choose(null);
+  }
+
+  // Whether a block has cells in the plane that is shown.
+  meets(block) {
+    return this.v.local || !this.axes || block.shape.every((length, axis) => this.axes.includes(axis) || (block.offset[axis] <= this.at[axis] && this.at[axis] < block.offset[axis] + length));
+  }
+
+  // A slider for each axis across the plane.
+  planes() {
+    const { found, at } = this;
+    if (this.v.local || !this.axes) return [];
+    return found.shape.map((length, axis) => {
+      if (this.axes.includes(axis) || length < 2) return null;
+      const told = el("output", { htmlFor: `plane-${axis}` }, String(at[axis]));
+      const range = el("input", { type: "range", id: `plane-${axis}`, min: 0, max: length - 1, value: at[axis], oninput: (event) => { at[axis] = Number(event.target.value); told.textContent = event.target.value; this.tell(); this.map.repaint(); } });
+      return [el("label", { htmlFor: range.id }, found.dims[axis]), range, told];
+    }).filter(Boolean);
+  }
+
+  // How many blocks the plane shows, and how many lie above and below it.
+  tell() {
+    const shown = this.found.blocks.filter((block) => this.meets(block)).length;
+    const others = this.found.blocks.length - shown;
+    replace(this.shown, others ? `${count(shown, "block")} of ${count(this.found.blocks.length)} in this plane. ` : "", this.v.local ? "Blocks of a local variable have places of their own: here they are drawn over each other." : "Newer blocks lie over older ones. Thin lines are subchunks, which are read and decoded by themselves.");
   }
 
   extent(axis) {
@@ -98,7 +125,7 @@ export class Layout {
     context.fillStyle = theme("missing");
     context.fillRect(x, y, w, h);
     const card = theme("card");
-    blocks.forEach((block) => {
+    blocks.filter((block) => this.meets(block)).forEach((block) => {
       const { left, top, wide, high } = this.boxOf(block);
       context.fillStyle = writer(this.writers.indexOf(block.writer));
       context.fillRect(left, top, wide, high);
@@ -159,6 +186,7 @@ export class Layout {
     const [px, py] = [event.clientX - box.left, event.clientY - box.top];
     for (let n = this.found.blocks.length - 1; n >= 0; n -= 1) {
       const { left, top, wide, high } = this.boxOf(this.found.blocks[n]);
+      if (!this.meets(this.found.blocks[n])) continue;
       if (px >= left && px < left + wide && py >= top && py < top + high) return n;
     }
     return null;
@@ -168,12 +196,18 @@ export class Layout {
     this.chosen = number;
     this.map.repaint();
     const block = this.found.blocks[number];
+    if (block && !this.meets(block)) {
+      // The plane goes to the block.
+      block.shape.forEach((length, axis) => { if (!this.axes.includes(axis)) this.at[axis] = block.offset[axis] + Math.floor(length / 2); });
+      replace(this.root.querySelector(".planes"), this.planes());
+      this.tell();
+    }
     if (!block) { replace(this.about, el("h2", {}, "Block"), el("p", { className: "note" }, "Click a block, or go through them with arrow keys.")); return; }
     const plan = el("pre", { id: "plan" });
     replace(this.about, el("h2", {}, "Block"), facts([
       ["writer", who(block)], ["put", `${block.put}, commit ${block.commit}`], ["from", `[${block.offset.join(", ")}]`], ["cells", extents(block.shape)], ["subchunks", pieces(block)],
       ["encoding", block.transform ?? "none"], ["order", block.layout ?? "row by row"], ["members", block.members.join(", ")], ["stored", bytes(block.stored)], ["in memory", bytes(block.decoded)], ["ratio", ratio(block.stored, block.decoded)],
-      ["lowest", block.min === null ? null : short(block.min, 6)], ["highest", block.max === null ? null : short(block.max, 6)], ["NaN", block.nans || null], ["bytes", where(block)],
+      ["lowest", block.min === null ? null : extreme(block, 0, 6)], ["highest", block.max === null ? null : extreme(block, 1, 6)], ["NaN", block.nans || null], ["bytes", where(block)],
     ]), plan);
     if (this.v.local) return;
     try {
@@ -187,6 +221,8 @@ export class Layout {
   }
 }
 
+// An extreme; one that is the fill value or another that stands for nothing is no value of the field.
+function extreme(block, end, digits) { return block.missing[end] ? "fill value" : short(end ? block.max : block.min, digits); }
 function who(block, brief = false) { return block.ranked ? `rank ${block.writer}` : `${brief ? "" : "writer "}${block.writer.replace(/^0+(?=.)/, "").slice(0, 8)}`; }
 function pieces(block) {
   const number = block.shape.reduce((all, n, axis) => all * Math.max(1, Math.ceil(n / Math.max(1, block.chunks[axis]))), 1);

@@ -113,9 +113,12 @@ const app = {
     }
     if (id === "about") {
       this.panel = null;
+      const cut = el("span", { id: "cut" }, v.chunks ? extents(v.chunks) : "…");
+      ask("cut", { name: v.name }).then(({ cuts }) => { if (cuts.length) cut.textContent = cuts.map((one) => (one ? extents(one) : "whole blocks")).join("; "); else if (!v.chunks) cut.textContent = "no block is written yet"; })
+        .catch((error) => { if (!(error instanceof Refused)) throw error; cut.textContent = v.chunks ? extents(v.chunks) : "not known"; });
       replace(at("panel"), el("div", { className: "cards" }, el("div", { className: "card" }, el("h2", {}, "Variable"), facts([
         ["path", v.name], ["member", v.member], ["type", v.dtype], ["shape", extents(v.shape)], ["axes", v.axes.join(", ")], ["steps", v.has_steps ? String(v.steps.length) : "none: one array"], ["in memory", bytes(v.bytes)],
-        ["transform", v.transform ?? "none"], ["cut into", v.chunks ? extents(v.chunks) : "whole blocks"], ["fill value", v.fill ?? "zero"],
+        ["transform", v.transform ?? "none"], ["cut into", cut], ["fill value", v.fill ?? "zero"],
       ])), el("div", { className: "card wide" }, el("h2", {}, "Attributes"), attributes(v.attributes))));
     } else {
       this.panel = new ({ values: Values, layout: Layout, statistics: Statistics }[id])(this, v, state);
@@ -125,7 +128,13 @@ const app = {
   },
 };
 
-const tree = new Tree(at("tree"), (path) => app.open(path));
+const tree = new Tree(at("tree"), (path) => { fold(true); app.open(path); });
+
+// On a narrow screen the names lie above the data: they fold away once one is chosen.
+function fold(folded) {
+  document.body.dataset.names = folded ? "folded" : "open";
+  at("names").setAttribute("aria-expanded", String(!folded));
+}
 
 function snapshots(found) {
   const chosen = lookedAt();
@@ -173,6 +182,7 @@ function read() {
   app.state = state;
 }
 
+at("names").addEventListener("click", () => fold(document.body.dataset.names !== "folded"));
 at("home").addEventListener("click", () => app.open("", {}));
 at("snapshot").addEventListener("change", async (event) => {
   lookAt(event.target.value === "" ? null : Number(event.target.value));
@@ -182,7 +192,7 @@ at("snapshot").addEventListener("change", async (event) => {
 at("filter").addEventListener("input", (event) => tree.narrow(event.target.value));
 at("theme").addEventListener("click", () => dress(document.documentElement.dataset.theme === "dark" ? "light" : "dark", true));
 document.addEventListener("keydown", (event) => {
-  if (event.key === "/" && !/^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName)) { event.preventDefault(); at("filter").focus(); }
+  if (event.key === "/" && !/^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName)) { event.preventDefault(); fold(false); at("filter").focus(); }
 });
 window.addEventListener("popstate", () => { read(); app.show(); });
 window.addEventListener("unhandledrejection", (event) => app.problem(event.reason?.message ?? String(event.reason)));
@@ -201,6 +211,7 @@ let theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light
 try { theme = localStorage.getItem("drystone-theme") ?? theme; } catch { /* not kept */ }
 dress(theme);
 read();
+fold(Boolean(app.state.name));
 try {
   const found = await ask("container");
   at("where").textContent = found.name;

@@ -24,8 +24,8 @@ export function overview(found, open) {
       ["blocks", found.stored ? `${bytes(found.stored)} for ${bytes(found.decoded)} in memory` : "none"], ["compression", found.stored ? ratio(found.stored, found.decoded) : null],
     ])),
     el("div", { className: "card" }, el("h2", {}, "Writing"), facts([
-      ["waits in the log", found.backlog], ["writers", Object.entries(found.writers).map(([state, n]) => `${n} ${state}`).join(", ") || "none"], ["run", found.run || null], ["Zarr replica", behind], ["index", count(found.entries, "entry").replace("entrys", "entries")],
-    ]), found.notes.map((note) => el("p", { className: "note bad" }, note))),
+      ["waits in the log", found.backlog], ["writers", Object.entries(found.writers).map(([state, n]) => `${n} ${state}`).join(", ") || "none"], ["run", found.run || null], ["Zarr replica", behind], ["index", count(found.entries, "entry")],
+    ]), found.incomplete ? el("p", { className: "note bad", id: "remedy" }, "Steps that not all ranks closed are not visible. If these ranks have died, drystone recover drops the steps and lets a new run begin.") : null, found.notes.map((note) => el("p", { className: "note bad" }, note))),
     found.usage.length ? el("div", { className: "card wide scroll" }, el("h2", {}, "What takes the space"), el("table", { id: "usage" }, el("thead", {}, el("tr", {}, ["variable", "blocks", "subchunks", "stored", "", "ratio", "encoding"].map((name) => el("th", {}, name)))),
       el("tbody", {}, found.usage.map((one) => el("tr", {}, el("td", {}, el("button", { type: "button", className: "link", onclick: () => open(one.name) }, one.name)), el("td", {}, count(one.blocks)), el("td", {}, count(one.subchunks)), el("td", {}, bytes(one.stored)),
         el("td", {}, el("div", { className: "bar" }, el("i", { style: { width: `${(100 * one.stored) / most}%` } }))), el("td", {}, ratio(one.stored, one.decoded)), el("td", {}, one.transforms.join("; "))))))) : null,

@@ -5,6 +5,8 @@ import { el, facts, option, replace } from "./dom.js";
 import { histogram } from "./line.js";
 import { bytes, count, ordinal, short } from "./text.js";
 
+function extreme(number, missing) { return `${short(number, 7)}${missing ? " (stands for nothing)" : ""}`; }
+
 export class Statistics {
   constructor(app, v, state) {
     Object.assign(this, { app, v, state });
@@ -24,7 +26,7 @@ export class Statistics {
     replace(this.root, chosen, el("div", { className: "cards" }, stored, v.local ? null : this.read));
     try {
       const found = await ask("statistics", { name: v.name, member: v.member, step: this.step });
-      stored.append(facts([["blocks", count(found.blocks)], ["cells", count(found.cells)], ["lowest", short(found.min, 7)], ["highest", short(found.max, 7)], ["NaN", count(found.nans)],
+      stored.append(facts([["blocks", count(found.blocks)], ["cells", count(found.cells)], ["lowest", extreme(found.min, found.missing[0])], ["highest", extreme(found.max, found.missing[1])], ["NaN", count(found.nans)],
         ["−∞, +∞", found.infinities.some(Boolean) ? found.infinities.join(", ") : null]]));
       if (found.counts?.length) stored.append(histogram(found.edges, found.counts, "plot"));
       stored.append(el("p", { className: "note" }, found.counts ? "No value was read. Where blocks overlap, all of them count, and cells that nobody wrote do not." : "No value was read. There is no histogram: it is kept for encoded blocks of single numbers."));

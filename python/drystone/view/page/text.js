@@ -12,7 +12,8 @@ export function bytes(count) {
 export function count(number, noun) {
   const many = Number(number).toLocaleString("en-US");
   if (!noun) return many;
-  return `${many} ${noun}${Number(number) === 1 ? "" : "s"}`;
+  if (Number(number) === 1) return `${many} ${noun}`;
+  return `${many} ${/[^aeou]y$/.test(noun) ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;
 }
 
 // The fewest digits that name a value: those of float32 for values that are one.

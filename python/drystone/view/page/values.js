@@ -383,8 +383,8 @@ export class Values {
   drawFacts() {
     const { picture, state } = this;
     const [low, high] = this.range();
-    if (document.activeElement !== this.low) this.low.value = String(Number(low.toPrecision(7)));
-    if (document.activeElement !== this.high) this.high.value = String(Number(high.toPrecision(7)));
+    if (document.activeElement !== this.low) this.low.value = short(low, 7);
+    if (document.activeElement !== this.high) this.high.value = short(high, 7);
     this.root.querySelector("#auto").setAttribute("aria-pressed", String(state.low === null && state.high === null));
     const other = picture.nans - picture.left_out;
     replace(this.facts, facts([

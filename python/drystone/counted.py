@@ -1,0 +1,15 @@
+"""Numbers of things in texts for people."""
+
+
+def counted(number: int, what: str) -> str:
+    """`1 block`, `2 blocks`; `1 entry`, `2 entries`."""
+    if number == 1:
+        return f"1 {what}"
+    if what.endswith("y") and what[-2:-1] not in "aeou":
+        return f"{number} {what[:-1]}ies"
+    return f"{number} {what}s"
+
+
+def smaller(ratio: float) -> str:
+    """How many times smaller than in memory something is stored."""
+    return f"{ratio:.3g} times smaller" if round(ratio, 2) != 1 else "as large as in memory"
