@@ -145,6 +145,14 @@ pub(crate) unsafe fn text<'a>(given: *const c_char, what: &str) -> Result<&'a st
     unsafe { optional_text(given, what)? }.ok_or_else(|| Failure::invalid(format!("{what} is NULL")))
 }
 
+/// A step as the engine takes it: -1 is none.
+pub(crate) fn optional_step(step: i64) -> Result<Option<u64>> {
+    match step {
+        -1 => Ok(None),
+        step => u64::try_from(step).map(Some).map_err(|_| Failure::invalid(format!("{step} is no step"))),
+    }
+}
+
 /// A text that may be NULL.
 pub(crate) unsafe fn optional_text<'a>(given: *const c_char, what: &str) -> Result<Option<&'a str>> {
     if given.is_null() {

@@ -7,15 +7,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use drystone::{Error, ErrorKind};
 
-use crate::argument::{give_text, optional_text};
-
 /// `dry_status` of the header; 0 is success.
 pub(crate) type Status = i32;
 
 /// Result of a function before it becomes a status.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
-const OK: Status = 0;
+pub(crate) const OK: Status = 0;
 const NOT_FOUND: Status = 1;
 const CORRUPT: Status = 2;
 const CONFLICT: Status = 3;
@@ -25,7 +23,7 @@ const OUT_OF_RANGE: Status = 6;
 const IO: Status = 7;
 const CANCELLED: Status = 8;
 const BUFFER_TOO_SMALL: Status = 9;
-const INTERNAL: Status = 10;
+pub(crate) const INTERNAL: Status = 10;
 
 /// The names of the statuses, by their numbers.
 const NAMES: [&str; 11] = [
@@ -45,8 +43,8 @@ const NAMES: [&str; 11] = [
 /// A status other than success, and its message.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    status: Status,
-    message: String,
+    pub(crate) status: Status,
+    pub(crate) message: String,
 }
 
 impl Failure {
@@ -129,11 +127,16 @@ pub(crate) fn guard(act: impl FnOnce() -> Result<()>) -> Status {
 }
 
 /// Makes a failure the thread's last one.
-fn remember(failure: Failure) -> Status {
+pub(crate) fn remember(failure: Failure) -> Status {
     // Messages quote names from containers, which may hold NUL; C's texts end there.
     let message = CString::new(failure.message.replace('\0', "\\0")).unwrap_or_default();
     let _ = LAST.try_with(|last| *last.borrow_mut() = Last { status: failure.status, message });
     failure.status
+}
+
+/// The message of this thread's last failure.
+pub(crate) fn last_message() -> CString {
+    LAST.try_with(|last| last.borrow().message.clone()).unwrap_or_default()
 }
 
 fn said(panic: &(dyn Any + Send)) -> &str {
@@ -145,36 +148,6 @@ fn said(panic: &(dyn Any + Send)) -> &str {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn dry_last_error() -> *const c_char {
     LAST.try_with(|last| last.borrow().message.as_ptr()).unwrap_or(c"".as_ptr())
-}
-
-/// The same copied into the caller's buffer.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn dry_error_message(
-    text: *mut c_char,
-    capacity: usize,
-    length: *mut usize,
-) -> Status {
-    let message = LAST.try_with(|last| last.borrow().message.clone()).unwrap_or_default();
-    // SAFETY: the caller gives a buffer of `capacity` and a place for the length, or NULL, as the header says.
-    match catch_unwind(|| unsafe { give_text(&message.to_string_lossy(), text, capacity, length) }) {
-        Ok(Ok(())) => OK,
-        Ok(Err(failure)) => failure.status, // the message stays: it is what is being asked for
-        Err(_) => INTERNAL,
-    }
-}
-
-/// Makes a message the thread's last one, for a failure of the caller's own.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn dry_set_error(status: Status, message: *const c_char) -> Status {
-    if status == OK {
-        return OK;
-    }
-    // SAFETY: a text that ends with NUL, or NULL, as the header says.
-    let message = match unsafe { optional_text(message, "the message") } {
-        Ok(message) => message.unwrap_or_default().to_string(),
-        Err(wrong) => wrong.message,
-    };
-    remember(Failure { status, message })
 }
 
 /// The name of a status, as in the header.

@@ -6,6 +6,7 @@ use drystone::FragmentHandle;
 use drystone::dataset::{Prim, Type as Declared};
 use drystone::format::dtype::Scalar;
 
+use crate::argument::optional_step;
 use crate::argument::{bytes, bytes_mut, give, give_text, handle_place, text, versioned};
 use crate::container::{container, dry_container};
 use crate::dtype::{BYTES, RECORD, Type, number};
@@ -13,7 +14,7 @@ use crate::failure::{Failure, Result, Status, guard};
 use crate::handle::{Handled, get, keep, take};
 use crate::reading::{dry_read_report, give_report};
 use crate::schema::{dry_parameter, parameters};
-use crate::writer::{dry_writer, optional_step, writer};
+use crate::writer::{dry_writer, writer};
 
 /// The handle of a fragment.
 #[repr(C)]

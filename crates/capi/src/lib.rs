@@ -20,6 +20,7 @@ mod dtype;
 mod failure;
 mod fragment;
 mod handle;
+mod last_error;
 mod log;
 mod memory;
 mod publish;

@@ -10,6 +10,7 @@ use drystone::member::{Found, member};
 use drystone::plan::selection::{Axis, Selection};
 use drystone::{BlockInfo, Precision, ReadReport, Reading};
 
+use crate::argument::optional_step;
 use crate::argument::{
     give, give_list, give_names, give_structs, give_text, handle_place, list, optional_text, options,
     versioned,
@@ -20,7 +21,6 @@ use crate::failure::{Failure, Result, Status, guard};
 use crate::handle::{Handled, get, keep, take};
 use crate::memory::{Memory, check_ndim, extents, optional_extents};
 use crate::schema::path;
-use crate::writer::optional_step;
 
 /// The handle of a variable.
 #[repr(C)]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use drystone::Limit;
 use drystone::plan::listing::{Leg, Listing};
 
+use crate::argument::optional_step;
 use crate::argument::{bytes, list, place, set};
 use crate::dtype::Type;
 use crate::failure::{Failure, Result, Status, guard};
 use crate::reading::{dry_read_options, dry_read_report, dry_variable, give_report, variable};
-use crate::writer::optional_step;
 
 /// Reads listed cells, one element each, in the order of the list.
 #[unsafe(no_mangle)]

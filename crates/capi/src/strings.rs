@@ -4,10 +4,10 @@ use std::ffi::{CStr, c_char};
 
 use drystone::plan::selection::Selection;
 
+use crate::argument::optional_step;
 use crate::argument::{bytes, give_list};
 use crate::failure::{Failure, Result, Status, guard};
 use crate::reading::{dry_axis, dry_variable, selection, variable};
-use crate::writer::optional_step;
 
 /// The bytes of texts; without lengths each ends with NUL.
 ///

@@ -1,5 +1,6 @@
 //! Writers: steps, and blocks from the caller's memory.
 
+use crate::argument::optional_step;
 use std::ffi::c_char;
 
 use drystone::collective::{Call, TeamWriter};
@@ -149,14 +150,6 @@ pub(crate) extern "C" fn dry_writer_close(handle: *mut dry_writer) -> Status {
         }
         Ok(())
     })
-}
-
-/// A step as the engine takes it: -1 is none.
-pub(crate) fn optional_step(step: i64) -> Result<Option<u64>> {
-    match step {
-        -1 => Ok(None),
-        step => u64::try_from(step).map(Some).map_err(|_| Failure::invalid(format!("{step} is no step"))),
-    }
 }
 
 /// Begins a step.

@@ -26,7 +26,7 @@ pub(crate) fn quoted(value: &str) -> String {
     for c in value.chars() {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
-            c if c.is_control() => out.push_str(&crate::output::plain(&c.to_string())),
+            c if c.is_control() => out.push_str(&crate::plain::plain(&c.to_string())),
             c => out.push(c),
         }
     }
@@ -48,7 +48,7 @@ fn text_of_one(dtype: &DType, bytes: &[u8]) -> String {
         DType::String => quoted(&String::from_utf8_lossy(bytes)),
         DType::Record(record) => {
             let members = members(record, bytes).map(|(name, dtype, shape, bytes)| {
-                format!("{}: {}", crate::output::plain(name), text(dtype, shape, bytes))
+                format!("{}: {}", crate::plain::plain(name), text(dtype, shape, bytes))
             });
             format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
         }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use drystone::{Error, ErrorKind};
 
-use crate::output::plain;
+use crate::plain::plain;
 
 /// All went well.
 pub(crate) const OK: i32 = 0;

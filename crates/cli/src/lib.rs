@@ -21,6 +21,7 @@ mod grammar;
 mod json;
 mod nested;
 mod output;
+mod plain;
 mod quantity;
 mod selection_text;
 mod table;

@@ -5,7 +5,6 @@
 //! - a reader that went away (`| head`) ends the output, it is no error;
 //! - other failures are kept and reported once, by `finish`.
 
-use std::fmt::Write as _;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +12,7 @@ use drystone::store::WholeFile;
 
 use crate::failure::{Failure, IO, Result};
 use crate::json::Json;
+use crate::plain::plain;
 
 /// See the module.
 pub(crate) struct Output {
@@ -136,42 +136,5 @@ impl Write for Sink {
             Sink::Standard(stdout) => stdout.flush(),
             Sink::File { path, file } => Self::begun(path, file)?.flush(),
         }
-    }
-}
-
-/// Whether a character would command a terminal, or have what follows shown in another order or place than it stands in.
-fn commands(c: char) -> bool {
-    let turns =
-        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || turns
-}
-
-/// Text without characters that would command a terminal.
-pub(crate) fn plain(text: &str) -> String {
-    if !text.contains(commands) {
-        return text.to_string();
-    }
-    let mut out = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        match c {
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            c if commands(c) => _ = write!(out, "\\u{{{:x}}}", u32::from(c)),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_cannot_command_a_terminal() {
-        assert_eq!(plain("a\x1b[31mb\nc\u{9b}"), "a\\u{1b}[31mb\\nc\\u{9b}");
-        assert_eq!(plain("Größe"), "Größe");
-        assert_eq!(plain("a\u{202e}b\u{2069}"), "a\\u{202e}b\\u{2069}");
     }
 }

@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::output::plain;
+use crate::plain::plain;
 
 /// A column's heading and whether its cells are numbers.
 pub(crate) type Column = (&'static str, bool);

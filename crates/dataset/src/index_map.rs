@@ -3,7 +3,7 @@
 //! The map is exact: where `(a·x + b) / (c·x + d)` is no integer, or its divisor is zero, the element has no
 //! counterpart.
 
-use crate::lowered::Run;
+use crate::run::Run;
 
 /// What an index position depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -9,20 +9,12 @@ use std::sync::Arc;
 
 use crate::fragment::{DatasetDim, Fragment, FragmentVar};
 use crate::index_map::IndexMap;
+use crate::run::Run;
 use crate::types::{Order, Prim, Type};
 use crate::variable::Variable;
 
 /// Leaves of one fragment at most.
 pub const MAX_LEAVES: usize = 1 << 14;
-
-/// The indices `start..start + count`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// The first.
-    pub start: u64,
-    /// How many.
-    pub count: u64,
-}
 
 /// One level of arrays: elements of `unit` bytes in an order.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use drystone_format::entry::{Encoding, Entry, Piece, Stats, decode_block, encode_block};
+use drystone_format::block::decode_block;
+use drystone_format::entry::{Encoding, Entry, Piece, Stats, encode_block};
 use drystone_format::steps::Steps;
 
 fn main() {

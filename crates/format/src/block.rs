@@ -271,3 +271,8 @@ impl Pieces {
             && (trailer == 0 || (0..n).all(holds_checks))
     }
 }
+
+/// Reads an entry block; every entry has passed [`Entry::validate`].
+pub fn decode_block(bytes: &[u8]) -> Result<Vec<Entry>, Corrupt> {
+    Ok(Block::decode(bytes)?.entries())
+}

@@ -1,8 +1,9 @@
 //! Branch pages of the index tree (docs/format/index.md).
 
 use crate::cbor::{Sink, Source};
+use crate::column::set;
 use crate::cursor::Reader;
-use crate::entry::{Entry, key_cmp, set, z_cmp};
+use crate::entry::{Entry, key_cmp, z_cmp};
 use crate::{Corrupt, MAX_NDIM, column};
 
 /// Where a page is: page file, offset of its frame, payload length and payload CRC.

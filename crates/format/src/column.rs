@@ -359,3 +359,9 @@ fn turned(first: u64, wheels: &[(u64, u64)], n: usize) -> Vec<u64> {
     }
     values
 }
+
+/// Sets a field if the value fits.
+pub(crate) fn set<T: TryFrom<u64>>(field: &mut T, value: u64) -> Option<()> {
+    *field = T::try_from(value).ok()?;
+    Some(())
+}

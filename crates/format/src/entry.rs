@@ -4,29 +4,11 @@ use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::block::Block;
 use crate::cbor::{Sink, Source};
 use crate::layout::{self, Layout};
 use crate::{Corrupt, MAX_NDIM, column, piece};
 
-/// Where a stored piece lies and how it is verified (docs/format/log.md, Segment).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[allow(missing_docs)]
-pub struct Piece {
-    pub position: u64,
-    pub length: u64,
-    pub trailer: u64,
-    pub unit_log2: u8,
-    pub check: u32,
-}
-
-/// Minimum and maximum as 64-bit patterns, if there are any, and the number of NaNs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[allow(missing_docs)]
-pub struct Stats {
-    pub min_max: Option<(u64, u64)>,
-    pub nans: u64,
-}
+pub use crate::piece::{Piece, Stats};
 
 /// What an entry's bytes are: codec chain, element size, layout; and whether they are a copy.
 #[derive(Debug, Clone, Eq, Default)]
@@ -345,17 +327,6 @@ pub fn encode_block(entries: &[Entry]) -> Vec<u8> {
     piece::write_columns(&mut out, entries, |e| (&e.piece, &e.stats));
     out.resize(out.len().max(entries.len()), 0);
     out
-}
-
-/// Reads an entry block; every entry has passed [`Entry::validate`].
-pub fn decode_block(bytes: &[u8]) -> Result<Vec<Entry>, Corrupt> {
-    Ok(Block::decode(bytes)?.entries())
-}
-
-/// Sets a field if the value fits.
-pub(crate) fn set<T: TryFrom<u64>>(field: &mut T, value: u64) -> Option<()> {
-    *field = T::try_from(value).ok()?;
-    Some(())
 }
 
 #[cfg(test)]

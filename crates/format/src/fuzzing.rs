@@ -2,10 +2,11 @@
 //!
 //! Whatever the bytes are, nothing panics, and what a decoder takes is encoded and decoded to the same.
 
+use crate::block::decode_block;
 use crate::branch::{Branch, Child, PageRef};
 use crate::cursor::Reader;
 use crate::dtype::DType;
-use crate::entry::{Piece, decode_block, encode_block};
+use crate::entry::{Piece, encode_block};
 use crate::frame::{self, Kind, Next};
 use crate::identity::{self, Identity};
 use crate::log::{FileHeader, decode_group, encode_group};

@@ -1,9 +1,10 @@
 //! File headers and groups of the log (docs/format/log.md).
 
 use crate::Corrupt;
+use crate::block::decode_block;
 use crate::cbor::{Sink, Source};
 use crate::cursor::Reader;
-use crate::entry::{Entry, MAX_BLOCK_ENTRIES, decode_block, encode_block};
+use crate::entry::{Entry, MAX_BLOCK_ENTRIES, encode_block};
 
 /// What a framed file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

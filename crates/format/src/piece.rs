@@ -3,8 +3,8 @@
 //! A trailer holds the CRC of each unit, so that a part of a raw piece is verified without reading the whole; the trailer
 //! itself is verified against the `check` of the index entry.
 
+use crate::column::set;
 use crate::cursor::Reader;
-use crate::entry::{Piece, Stats, set};
 use crate::{Corrupt, column};
 
 /// Payload, trailer and unit lengths, at most.
@@ -18,6 +18,25 @@ const META_TAG: u8 = b'M';
 
 /// Bytes of a blob reference.
 pub const BLOB_REF: usize = 16;
+
+/// Where a stored piece lies and how it is verified (docs/format/log.md, Segment).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs)]
+pub struct Piece {
+    pub position: u64,
+    pub length: u64,
+    pub trailer: u64,
+    pub unit_log2: u8,
+    pub check: u32,
+}
+
+/// Minimum and maximum as 64-bit patterns, if there are any, and the number of NaNs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs)]
+pub struct Stats {
+    pub min_max: Option<(u64, u64)>,
+    pub nans: u64,
+}
 
 impl Piece {
     /// Bytes of a unit: what one CRC of the trailer covers. At least 1.

@@ -6,8 +6,8 @@
 
 use crate::branch::PageRef;
 use crate::cbor::{Sink, Source};
+use crate::column::set;
 use crate::cursor::Reader;
-use crate::entry::set;
 use crate::{Corrupt, MAX_NDIM, column};
 
 /// Shards on one page, at most.

@@ -1,7 +1,7 @@
 //! The source table (docs/format/manifest.md).
 
+use crate::column::set;
 use crate::cursor::Reader;
-use crate::entry::set;
 use crate::{Corrupt, column};
 
 /// What a log part's state is.

@@ -3,8 +3,9 @@
 //! It belongs to the shard whose fingerprint and version it repeats: beside another one it says nothing. Values are counted where
 //! the array has cells, not in the padding of chunks at its edge.
 
+use crate::column::set;
 use crate::cursor::Reader;
-use crate::entry::{Stats, set};
+use crate::piece::Stats;
 use crate::{Corrupt, MAX_NDIM, column, crc32c};
 
 const MAGIC: &[u8; 8] = b"DRYSTATS";

@@ -1,7 +1,8 @@
 //! Subchunk tables (docs/format/index.md).
 
+use crate::column::set;
 use crate::cursor::Reader;
-use crate::entry::{Piece, Stats, set};
+use crate::piece::{Piece, Stats};
 use crate::{Corrupt, column, piece};
 
 /// Version of tables whose subchunks may have fronts.

@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use drystone::format::schema::Name;
 use drystone::plan::layout::Profile;
 use drystone::{
-    Adopt, BlockLayout, Compressor, Container, CreateOptions, Durability, Error, ErrorKind, Format,
-    GcOptions, Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, Targets, VariableUsage,
-    WriterOptions,
+    Adopt, BlockLayout, Compressor, Container, CreateOptions, Durability, Format, GcOptions, Incomplete,
+    Limits, Mode, NewVariable, PublishOptions, SchemaOp, Targets, VariableUsage, WriterOptions,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
@@ -627,9 +626,4 @@ impl ContainerHandle {
         let damage = report.damage.into_iter().map(|d| (d.key, d.variable, d.step, d.message)).collect();
         Ok((report.entries, report.bytes, report.manifests, report.shards, damage))
     }
-}
-
-/// `NotFound`, for a look-up that may look again.
-pub(crate) fn is_missing(error: &Error) -> bool {
-    error.kind() == ErrorKind::NotFound
 }

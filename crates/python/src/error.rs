@@ -84,3 +84,8 @@ pub(crate) fn unsupported(message: impl Into<String>) -> Failure {
 pub(crate) fn out_of_range(message: impl Into<String>) -> Failure {
     Failure::Engine(Error::new(ErrorKind::OutOfRange, message))
 }
+
+/// `NotFound`, for a look-up that may look again.
+pub(crate) fn is_missing(error: &Error) -> bool {
+    error.kind() == ErrorKind::NotFound
+}

@@ -7,7 +7,7 @@ use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
-use crate::container::is_missing;
+use crate::error::is_missing;
 use crate::error::{Result, invalid};
 use crate::fragment::FragmentHandle;
 use crate::ndarray::View;

@@ -9,7 +9,8 @@ use super::warn;
 use crate::args::Gc;
 use crate::failure::{Failure, OK, Result};
 use crate::json::Json;
-use crate::output::{Output, plain};
+use crate::output::Output;
+use crate::plain::plain;
 use crate::quantity::{bytes, counted};
 use crate::table::table;
 

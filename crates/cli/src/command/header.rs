@@ -9,7 +9,8 @@ use super::{open, warn};
 use crate::args::Dump;
 use crate::attributes;
 use crate::failure::{Failure, OK, Result};
-use crate::output::{Output, plain};
+use crate::output::Output;
+use crate::plain::plain;
 
 pub(super) fn run(dump: &Dump, json: bool, output: &mut Output) -> Result<i32> {
     if json {

@@ -10,7 +10,8 @@ use crate::args::Place;
 use crate::attributes;
 use crate::failure::{OK, Result};
 use crate::json::{Json, list};
-use crate::output::{Output, plain};
+use crate::output::Output;
+use crate::plain::plain;
 use crate::quantity::{bytes, counted, ranges, time};
 use crate::table::pairs;
 

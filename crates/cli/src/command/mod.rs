@@ -22,7 +22,8 @@ use drystone::{Container, Mode, Reading};
 use crate::args::{Arguments, Command, Part, Place};
 use crate::cells::kept_axes;
 use crate::failure::{CORRUPT, Failure, NOT_FOUND, Result};
-use crate::output::{Output, plain};
+use crate::output::Output;
+use crate::plain::plain;
 use crate::{quantity, selection_text};
 
 /// Runs the command; the exit code.

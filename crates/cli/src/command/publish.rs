@@ -11,7 +11,8 @@ use super::{shape_text, warn};
 use crate::args::Publish;
 use crate::failure::{OK, Result};
 use crate::json::Json;
-use crate::output::{Output, plain};
+use crate::output::Output;
+use crate::plain::plain;
 use crate::quantity::{bytes, counted};
 use crate::table::table;
 

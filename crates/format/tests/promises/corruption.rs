@@ -3,10 +3,10 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use drystone_format::block::decode_block;
 use drystone_format::column;
 use drystone_format::cursor::Reader;
 use drystone_format::dtype::DType;
-use drystone_format::entry::decode_block;
 use drystone_format::frame::{self, Kind, Next};
 use drystone_format::identity::Identity;
 use drystone_format::schema::Schema;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use drystone_format::block::decode_block;
 use drystone_format::branch::{Branch, Child, PageRef};
 use drystone_format::cursor::Reader;
 use drystone_format::dtype::DType;
-use drystone_format::entry::{Entry, MAX_BLOCK_ENTRIES, decode_block, encode_block};
+use drystone_format::entry::{Entry, MAX_BLOCK_ENTRIES, encode_block};
 use drystone_format::identity::{self, Durability, Identity};
 use drystone_format::log::{FileHeader, GroupEntries, GroupHead, decode_group, encode_group};
 use drystone_format::manifest::Manifest;

@@ -151,7 +151,7 @@ pub(crate) fn structures() -> Vec<Structure> {
         structure(
             "entry block",
             false,
-            |b| entry::decode_block(b).is_ok(),
+            |b| drystone_format::block::decode_block(b).is_ok(),
             fuzz_entry_block,
             draw(values::entries(), |e| encode_block(&e)),
         ),

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use drystone_format::block::decode_block;
 use drystone_format::branch::{Branch, PageRef};
-use drystone_format::entry::decode_block;
 use drystone_format::frame::{self, Next};
 use drystone_format::keys;
 use drystone_format::manifest::Manifest;

@@ -4,7 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 
 use drystone_format::block::Block;
-use drystone_format::entry::{decode_block, encode_block, key_cmp};
+use drystone_format::block::decode_block;
+use drystone_format::entry::{encode_block, key_cmp};
 
 use super::*;
 use crate::random::{Random, block};
