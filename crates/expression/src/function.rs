@@ -1,6 +1,7 @@
 //! The functions of texts: their names, and what each becomes in a tree.
 
 use crate::error::{Error, Kind};
+use crate::parser::OPERATORS;
 use crate::suggest::did_you_mean;
 use crate::tree::{Binary, Builder, NodeId, Unary};
 use crate::types::Type;
@@ -120,6 +121,17 @@ pub(crate) fn binary_name(op: Binary) -> Option<&'static str> {
 }
 
 impl Builder {
+    /// What a function or an operator of texts, by its sign, makes of its operands: `sqrt`, `-` of one or two, `&`.
+    pub fn apply(&mut self, name: &str, operands: &[NodeId]) -> Result<NodeId, Error> {
+        let operator = OPERATORS.iter().find(|(sign, ..)| *sign == name).map(|&(_, op, _)| op);
+        match (name, operator, operands) {
+            ("-", _, &[a]) => self.unary(Unary::Neg, a),
+            ("~", _, &[a]) => self.unary(Unary::Not, a),
+            (_, Some(op), &[a, b]) => self.binary(op, a, b),
+            _ => self.call(name, operands),
+        }
+    }
+
     /// What a function of texts makes of its arguments.
     pub fn call(&mut self, function: &str, arguments: &[NodeId]) -> Result<NodeId, Error> {
         let Some(form) = form(function) else {

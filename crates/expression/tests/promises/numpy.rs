@@ -115,7 +115,11 @@ fn results_are_numpys() {
         for i in 0..CELLS {
             let at = i * dtype.size()..(i + 1) * dtype.size();
             if !same(mode, dtype, &expected[at.clone()], &found[at.clone()]) {
-                wrong.push(format!("{text}: cell {i} is {:02x?}, NumPy's {:02x?}", &found[at.clone()], &expected[at]));
+                wrong.push(format!(
+                    "{text}: cell {i} is {:02x?}, NumPy's {:02x?}",
+                    &found[at.clone()],
+                    &expected[at]
+                ));
             }
         }
         seen += 1;
