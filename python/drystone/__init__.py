@@ -4,7 +4,7 @@
 read with NumPy's rules. Everything that fails raises a `DrystoneError`.
 """
 
-from drystone import rules
+from drystone import expr, rules
 from drystone._core import Plan, __version__
 from drystone.container import Container, create, open
 from drystone.described import Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
@@ -83,6 +83,7 @@ __all__ = [
     "WriterLog",
     "__version__",
     "create",
+    "expr",
     "open",
     "rules",
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from drystone import assigning, described, html, selection, views
+from drystone import assigning, described, expr, html, selection, views
 from drystone.described import PublishedStatistics, Statistics
 from drystone.errors import DrystoneError, InvalidArgumentError, NotFoundError, OutOfRangeError
 from drystone.group import Attributes
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from drystone.container import Container
 
 
-class Variable:
+class Variable(expr.Operators):
     """An array in a container, or one member of an array of records.
+
+    Operators with numbers and with other variables make an `expr.Expression` and read nothing: `c["p"] > 3e-5`. With arrays they are NumPy's, which
+    reads all of the variable. `==` with a number is a condition; of two variables it says whether they are the same object (`expr.eq` compares values).
 
     Indexing reads: integers, slices of any step, `...`, `None`, lists, integer arrays and boolean masks give what NumPy gives.
     The first axis of a variable with steps is the step. It follows its container: after a commit or `refresh` it shows the newer state.
@@ -405,6 +408,17 @@ class Variable:
         values = np.asarray(self._reading().select(...))
         return values if dtype is None else values.astype(dtype, copy=False)
 
+    def _expression(self) -> expr.Expression:
+        return expr.of(self)
+
+    def __eq__(self, other: object) -> Any:
+        return expr.eq(self, other) if _makes_condition(other) else NotImplemented
+
+    def __ne__(self, other: object) -> Any:
+        return expr.ne(self, other) if _makes_condition(other) else NotImplemented
+
+    __hash__ = object.__hash__
+
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
         return type(self), (self._container, self._path, self._member, self._precision)
 
@@ -437,3 +451,8 @@ class Variable:
                 return f", at precision {level}"
             case (error, relative, _):
                 return f", within {error}{' of each magnitude' if relative else ''}"
+
+
+def _makes_condition(other: object) -> bool:
+    """Whether `==` with it is a condition. NumPy's scalars compare by themselves."""
+    return isinstance(other, int | float | expr.Expression) and not isinstance(other, np.generic)

@@ -9,6 +9,7 @@ mod codec;
 mod container;
 mod dtype;
 mod error;
+mod expression;
 mod fragment;
 mod key;
 mod listing;
@@ -69,6 +70,8 @@ mod _core {
     use super::container::ContainerHandle;
     #[pymodule_export]
     use super::element_dtype;
+    #[pymodule_export]
+    use super::expression::ExpressionHandle;
     #[pymodule_export]
     use super::find_room;
     #[pymodule_export]

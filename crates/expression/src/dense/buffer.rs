@@ -1,0 +1,134 @@
+//! Values of any type: columns from outside, buffers of one block.
+
+use super::BLOCK;
+use crate::constant::Scalar;
+use crate::types::Type;
+
+macro_rules! typed {
+    ($($variant:ident $t:ty),*) => {
+        /// Values of one input. Truth values are bytes, of which 0 is false.
+        #[derive(Debug, Clone, Copy)]
+        #[allow(missing_docs)]
+        pub enum Column<'a> {
+            Bool(&'a [u8]),
+            $($variant(&'a [$t]),)*
+        }
+
+        impl Column<'_> {
+            /// The type of the values.
+            pub fn dtype(&self) -> Type {
+                match self {
+                    Column::Bool(_) => Type::Bool,
+                    $(Column::$variant(_) => Type::$variant,)*
+                }
+            }
+
+            /// How many there are.
+            pub fn count(&self) -> usize {
+                match self {
+                    Column::Bool(values) => values.len(),
+                    $(Column::$variant(values) => values.len(),)*
+                }
+            }
+        }
+
+        /// Room for the values of a result. Truth values are bytes, 0 or 1.
+        #[derive(Debug)]
+        #[allow(missing_docs)]
+        pub enum ColumnMut<'a> {
+            Bool(&'a mut [u8]),
+            $($variant(&'a mut [$t]),)*
+        }
+
+        impl ColumnMut<'_> {
+            /// The type of the values.
+            pub fn dtype(&self) -> Type {
+                match self {
+                    ColumnMut::Bool(_) => Type::Bool,
+                    $(ColumnMut::$variant(_) => Type::$variant,)*
+                }
+            }
+
+            /// How many there is room for.
+            pub fn count(&self) -> usize {
+                match self {
+                    ColumnMut::Bool(values) => values.len(),
+                    $(ColumnMut::$variant(values) => values.len(),)*
+                }
+            }
+        }
+
+        /// Values of one block.
+        #[derive(Debug)]
+        pub(super) enum Buffer {
+            Bits(Vec<u64>),
+            $($variant(Vec<$t>),)*
+        }
+
+        impl Buffer {
+            pub(super) fn new(dtype: Type) -> Self {
+                match dtype {
+                    Type::Bool => Buffer::Bits(vec![0; BLOCK / 64]),
+                    $(Type::$variant => Buffer::$variant(vec![Default::default(); BLOCK]),)*
+                }
+            }
+
+            pub(super) fn constant(value: Scalar, dtype: Type) -> Self {
+                let (integer, float) = match value {
+                    Scalar::Bool(b) => return Buffer::Bits(vec![if b { u64::MAX } else { 0 }; BLOCK / 64]),
+                    Scalar::Integer(n) => (n, n as f64),
+                    Scalar::Float(x) => (0, x),
+                };
+                match dtype {
+                    Type::Bool => Buffer::new(dtype),
+                    Type::F4 => Buffer::F4(vec![float as f32; BLOCK]),
+                    Type::F8 => Buffer::F8(vec![float; BLOCK]),
+                    Type::I1 => Buffer::I1(vec![integer as i8; BLOCK]),
+                    Type::I2 => Buffer::I2(vec![integer as i16; BLOCK]),
+                    Type::I4 => Buffer::I4(vec![integer as i32; BLOCK]),
+                    Type::I8 => Buffer::I8(vec![integer as i64; BLOCK]),
+                    Type::U1 => Buffer::U1(vec![integer as u8; BLOCK]),
+                    Type::U2 => Buffer::U2(vec![integer as u16; BLOCK]),
+                    Type::U4 => Buffer::U4(vec![integer as u32; BLOCK]),
+                    Type::U8 => Buffer::U8(vec![integer as u64; BLOCK]),
+                }
+            }
+        }
+
+        $(impl Typed for $t {
+            fn column<'a>(column: &Column<'a>) -> &'a [Self] {
+                if let Column::$variant(values) = column { values } else { &[] }
+            }
+
+            fn buffer(buffer: &Buffer) -> &[Self] {
+                if let Buffer::$variant(values) = buffer { values } else { &[] }
+            }
+
+            fn buffer_mut(buffer: &mut Buffer) -> &mut [Self] {
+                if let Buffer::$variant(values) = buffer { values } else { &mut [] }
+            }
+        })*
+    };
+}
+
+/// A type that columns and buffers hold. Values of another type are an empty slice: a program does not ask for them.
+pub(super) trait Typed: Sized + 'static {
+    fn column<'a>(column: &Column<'a>) -> &'a [Self];
+    fn buffer(buffer: &Buffer) -> &[Self];
+    fn buffer_mut(buffer: &mut Buffer) -> &mut [Self];
+}
+
+typed!(I1 i8, I2 i16, I4 i32, I8 i64, U1 u8, U2 u16, U4 u32, U8 u64, F4 f32, F8 f64);
+
+impl Default for Buffer {
+    fn default() -> Self {
+        Buffer::Bits(Vec::new())
+    }
+}
+
+impl Buffer {
+    /// The words of a buffer of truth values.
+    pub(super) fn words(&self) -> &[u64] {
+        if let Buffer::Bits(words) = self { words } else { &[] }
+    }
+}

@@ -1,0 +1,117 @@
+//! Where the values of each step lie: in an input, a constant or a register that steps share in turn.
+
+use super::buffer::Buffer;
+use super::{BLOCK, Input};
+use crate::program::{Program, Step, StepId};
+use crate::types::Type;
+
+/// Where a step's values lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Nothing uses them.
+    Nowhere,
+    Input(u16),
+    Constant(u16),
+    Register(u16),
+}
+
+/// Which cells of a step are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known {
+    All,
+    /// Those that are written of an input.
+    Input(u16),
+    /// A mask that the step computes.
+    Mask(u16),
+}
+
+/// Memory to evaluate one program with, again and again. One thread uses it at a time.
+#[derive(Debug)]
+pub struct Scratch {
+    pub(super) places: Vec<Place>,
+    pub(super) constants: Vec<Buffer>,
+    pub(super) registers: Vec<Buffer>,
+    pub(super) known: Vec<Known>,
+    pub(super) masks: Vec<[u64; BLOCK / 64]>,
+    steps: usize,
+}
+
+impl Scratch {
+    /// For one program.
+    pub fn new(program: &Program) -> Self {
+        let mut last_use: Vec<Option<usize>> = vec![None; program.steps.len()];
+        for (n, step) in program.steps.iter().enumerate() {
+            step.operands().for_each(|operand| last_use[usize::from(operand)] = Some(n));
+        }
+        last_use[program.result()] = Some(usize::MAX);
+        let mut scratch = Scratch {
+            places: Vec::with_capacity(program.steps.len()),
+            constants: Vec::new(),
+            registers: Vec::new(),
+            known: Vec::new(),
+            masks: Vec::new(),
+            steps: program.steps.len(),
+        };
+        let mut free: Vec<(Type, u16)> = Vec::new();
+        for (n, (step, dtype)) in program.steps().enumerate() {
+            let place = match step {
+                _ if last_use[n].is_none() => Place::Nowhere,
+                Step::Constant(value) => {
+                    scratch.constants.push(Buffer::constant(value, dtype));
+                    Place::Constant((scratch.constants.len() - 1) as u16)
+                }
+                // Bytes of truth values become bits first.
+                Step::Input(i) if dtype != Type::Bool => Place::Input(i),
+                _ => Place::Register(match free.iter().position(|&(t, _)| t == dtype) {
+                    Some(i) => free.swap_remove(i).1,
+                    None => {
+                        scratch.registers.push(Buffer::new(dtype));
+                        (scratch.registers.len() - 1) as u16
+                    }
+                }),
+            };
+            scratch.places.push(place);
+            let mut ended: Vec<StepId> =
+                step.operands().filter(|&o| last_use[usize::from(o)] == Some(n)).collect();
+            ended.sort_unstable();
+            ended.dedup();
+            for operand in ended {
+                if let Place::Register(r) = scratch.places[usize::from(operand)] {
+                    free.push((program.type_of(operand), r));
+                }
+            }
+        }
+        scratch
+    }
+
+    /// True if this was made for a program of so many steps.
+    pub(super) fn fits(&self, program: &Program) -> bool {
+        self.steps == program.steps.len()
+    }
+
+    /// Which steps are known where, given which inputs have unwritten cells.
+    pub(super) fn plan_known(&mut self, program: &Program, inputs: &[Input<'_>]) {
+        self.known.clear();
+        let mut masks = 0;
+        for step in &program.steps {
+            let known = match *step {
+                Step::Input(i) if inputs[usize::from(i)].written.is_some() => Known::Input(i),
+                Step::Input(_) | Step::Constant(_) => Known::All,
+                Step::Unary(_, a) => self.known[usize::from(a)],
+                Step::Binary(..) | Step::Where(..) => {
+                    let mut of = step.operands().map(|o| self.known[usize::from(o)]);
+                    let first = of.next().unwrap_or(Known::All);
+                    // Operands that are known in the same cells make a result that is, too.
+                    if of.all(|known| known == first) {
+                        first
+                    } else {
+                        masks += 1;
+                        Known::Mask(masks - 1)
+                    }
+                }
+            };
+            self.known.push(known);
+        }
+        self.masks.resize(usize::from(masks), [0; BLOCK / 64]);
+    }
+}

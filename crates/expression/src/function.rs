@@ -1,0 +1,201 @@
+//! The functions of texts: their names, and what each becomes in a tree.
+
+use crate::error::{Error, Kind};
+use crate::parser::OPERATORS;
+use crate::suggest::did_you_mean;
+use crate::tree::{Binary, Builder, NodeId, Unary};
+use crate::types::Type;
+
+/// What a function becomes.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    One(Unary),
+    Two(Binary),
+    /// Two operands or more, from the left.
+    Fold(Binary),
+    Where,
+    /// `min(max(x, low), high)`.
+    Clip,
+    /// The root of the sum of squares, of one operand or more.
+    Norm,
+}
+
+/// Canonical names come first.
+const FUNCTIONS: [(&str, Form); 47] = {
+    use Form::{Clip, Fold, Norm, One, Two, Where};
+    [
+        ("invert", One(Unary::Invert)),
+        ("abs", One(Unary::Abs)),
+        ("sign", One(Unary::Sign)),
+        ("floor", One(Unary::Floor)),
+        ("ceil", One(Unary::Ceil)),
+        ("trunc", One(Unary::Trunc)),
+        ("round", One(Unary::Round)),
+        ("sqrt", One(Unary::Sqrt)),
+        ("cbrt", One(Unary::Cbrt)),
+        ("exp", One(Unary::Exp)),
+        ("expm1", One(Unary::Expm1)),
+        ("log", One(Unary::Log)),
+        ("log2", One(Unary::Log2)),
+        ("log10", One(Unary::Log10)),
+        ("log1p", One(Unary::Log1p)),
+        ("sin", One(Unary::Sin)),
+        ("cos", One(Unary::Cos)),
+        ("tan", One(Unary::Tan)),
+        ("asin", One(Unary::Asin)),
+        ("acos", One(Unary::Acos)),
+        ("atan", One(Unary::Atan)),
+        ("sinh", One(Unary::Sinh)),
+        ("cosh", One(Unary::Cosh)),
+        ("tanh", One(Unary::Tanh)),
+        ("isnan", One(Unary::IsNan)),
+        ("isinf", One(Unary::IsInf)),
+        ("isfinite", One(Unary::IsFinite)),
+        ("min", Fold(Binary::Min)),
+        ("max", Fold(Binary::Max)),
+        ("atan2", Two(Binary::Atan2)),
+        ("hypot", Two(Binary::Hypot)),
+        ("where", Where),
+        ("clip", Clip),
+        ("norm", Norm),
+        ("fabs", One(Unary::Abs)),
+        ("absolute", One(Unary::Abs)),
+        ("rint", One(Unary::Round)),
+        ("ln", One(Unary::Log)),
+        ("arcsin", One(Unary::Asin)),
+        ("arccos", One(Unary::Acos)),
+        ("arctan", One(Unary::Atan)),
+        ("arctan2", Two(Binary::Atan2)),
+        ("minimum", Fold(Binary::Min)),
+        ("maximum", Fold(Binary::Max)),
+        ("pow", Two(Binary::Pow)),
+        ("power", Two(Binary::Pow)),
+        ("magnitude", Norm),
+    ]
+};
+
+/// Functions that users know and that are not here, with what to say.
+const ABSENT: [(&str, &str); 6] = [
+    ("sum", "reductions are no part of an expression"),
+    ("mean", "reductions are no part of an expression"),
+    ("count", "reductions are no part of an expression"),
+    ("any", "reductions are no part of an expression"),
+    ("all", "reductions are no part of an expression"),
+    ("isclose", "write `abs(a - b) <= tolerance`"),
+];
+
+fn form(name: &str) -> Option<Form> {
+    let cast = || Type::from_name(name).map(|t| Form::One(Unary::Cast(t)));
+    FUNCTIONS.iter().find(|(n, _)| *n == name).map(|&(_, form)| form).or_else(cast)
+}
+
+/// True if texts may call this.
+pub fn is_function(name: &str) -> bool {
+    form(name).is_some()
+}
+
+/// The names of all functions: casts are named as their types.
+pub fn functions() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.iter().map(|&(name, _)| name).chain(Type::ALL.into_iter().map(Type::name))
+}
+
+/// The name by which texts call an operator of one operand.
+pub(crate) fn unary_name(op: Unary) -> &'static str {
+    match op {
+        Unary::Cast(to) => to.name(),
+        Unary::Neg => "-",
+        Unary::Not => "~",
+        _ => FUNCTIONS.iter().find(|(_, f)| matches!(f, Form::One(o) if *o == op)).map_or("", |(n, _)| n),
+    }
+}
+
+/// The name by which texts call an operator of two operands, if it is a function.
+pub(crate) fn binary_name(op: Binary) -> Option<&'static str> {
+    match op {
+        Binary::Min => Some("min"),
+        Binary::Max => Some("max"),
+        Binary::Atan2 => Some("atan2"),
+        Binary::Hypot => Some("hypot"),
+        _ => None,
+    }
+}
+
+impl Builder {
+    /// What a function or an operator of texts, by its sign, makes of its operands: `sqrt`, `-` of one or two, `&`.
+    pub fn apply(&mut self, name: &str, operands: &[NodeId]) -> Result<NodeId, Error> {
+        let operator = OPERATORS.iter().find(|(sign, ..)| *sign == name).map(|&(_, op, _)| op);
+        match (name, operator, operands) {
+            ("-", _, &[a]) => self.unary(Unary::Neg, a),
+            ("~", _, &[a]) => self.unary(Unary::Not, a),
+            (_, Some(op), &[a, b]) => self.binary(op, a, b),
+            _ => self.call(name, operands),
+        }
+    }
+
+    /// What a function of texts makes of its arguments.
+    pub fn call(&mut self, function: &str, arguments: &[NodeId]) -> Result<NodeId, Error> {
+        let Some(form) = form(function) else {
+            let error = Error::new(Kind::Unknown, format!("there is no function `{function}`"));
+            let absent = ABSENT.iter().find(|(name, _)| *name == function);
+            return Err(match absent {
+                Some((_, help)) => error.help(*help),
+                None => error.maybe_help(did_you_mean(function, functions())),
+            });
+        };
+        match (form, arguments) {
+            (Form::One(op), &[a]) => self.unary(op, a),
+            (Form::Two(op), &[a, b]) => self.binary(op, a, b),
+            (Form::Where, &[c, a, b]) => self.choose(c, a, b),
+            (Form::Clip, &[x, low, high]) => {
+                let raised = self.binary(Binary::Max, x, low)?;
+                self.binary(Binary::Min, raised, high)
+            }
+            (Form::Fold(op), &[first, second, ref rest @ ..]) => {
+                let mut out = self.binary(op, first, second)?;
+                for &next in rest {
+                    out = self.binary(op, out, next)?;
+                }
+                Ok(out)
+            }
+            (Form::Norm, &[first, ref rest @ ..]) => {
+                let mut sum = self.binary(Binary::Mul, first, first)?;
+                for &next in rest {
+                    let square = self.binary(Binary::Mul, next, next)?;
+                    sum = self.binary(Binary::Add, sum, square)?;
+                }
+                self.unary(Unary::Sqrt, sum)
+            }
+            (form, _) => Err(wrong_count(function, form, arguments.len())),
+        }
+    }
+}
+
+fn wrong_count(function: &str, form: Form, found: usize) -> Error {
+    let wanted = match form {
+        Form::One(_) => format!("write `{function}(x)`"),
+        Form::Two(_) => format!("write `{function}(a, b)`"),
+        Form::Where => "write `where(condition, a, b)`".to_owned(),
+        Form::Clip => "write `clip(x, low, high)`".to_owned(),
+        Form::Fold(_) if found == 1 => {
+            format!("`{function}(a, b)` compares cell by cell; reductions are no part of an expression")
+        }
+        Form::Fold(_) => format!("write `{function}(a, b)`"),
+        Form::Norm => format!("write `{function}(u, v)`"),
+    };
+    let plural = if found == 1 { "" } else { "s" };
+    Error::new(Kind::Syntax, format!("`{function}` has {found} argument{plural}")).help(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_function_has_the_name_of_another() {
+        let mut names: Vec<&str> = functions().collect();
+        names.sort_unstable();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+}

@@ -1,0 +1,117 @@
+//! What must hold for any bytes: the body of the fuzz target, which tests run with mutated bytes, too.
+
+use crate::bounds::{Bounds, Extremes, Outcome, Truth};
+use crate::check::Answer;
+use crate::constant::Scalar;
+use crate::dense::{Column, Input, Scratch};
+use crate::parser::parse;
+use crate::program::Program;
+use crate::tree::Tree;
+use crate::types::Type;
+
+/// Reads bytes as a text and as an encoded tree; whatever is read is printed, encoded, typed and evaluated.
+///
+/// # Panics
+/// If a promise of this crate does not hold.
+#[doc(hidden)]
+pub fn fuzz(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        match parse(text) {
+            Ok(tree) => examine(&tree),
+            Err(error) => assert!(!error.render(text).is_empty(), "an error says something"),
+        }
+    }
+    if let Ok(tree) = Tree::decode(data) {
+        assert_eq!(tree.encode(), data, "a tree has one encoding");
+        examine(&tree);
+    }
+}
+
+fn examine(tree: &Tree) {
+    let printed = tree.to_string();
+    match parse(&printed) {
+        Ok(again) => assert_eq!(&again, tree, "{printed}"),
+        Err(error) => panic!("{printed}: {error}"),
+    }
+    match Tree::decode(&tree.encode()) {
+        Ok(again) => assert_eq!(&again, tree, "{printed}"),
+        Err(error) => panic!("{printed}: {error}"),
+    }
+    let _ = tree.halo();
+    for first in 0..3 {
+        // A name has a type by its letters, so that every type occurs.
+        let program = tree.check(|name| {
+            let sum: usize = name.to_string().bytes().map(usize::from).sum();
+            Answer::Type(Type::ALL[(first + sum) % Type::ALL.len()])
+        });
+        if let Ok(program) = program {
+            evaluate(&program);
+        }
+    }
+}
+
+/// Values of every type that are near where results change; bounds must agree with what they give.
+fn evaluate(program: &Program) {
+    if program.inputs().len() > 16 {
+        return;
+    }
+    const CELLS: usize = 8;
+    let f8 = [0.0, -0.0, 1.0, f64::NAN, f64::INFINITY, -1.5, 1e300, f64::MIN_POSITIVE];
+    let f4 = f8.map(|x| x as f32);
+    let (i8s, i4, i2) = (
+        [i64::MIN, -1, 0, 1, 2, 63, 64, i64::MAX],
+        [i32::MIN, -7, 0, 1, 3, 31, 32, i32::MAX],
+        [1i16, -1, 0, 15, 16, 7, i16::MIN, i16::MAX],
+    );
+    let (i1, u1) = ([i8::MIN, -1, 0, 1, 7, 8, 2, i8::MAX], [0u8, 1, 2, 7, 8, 128, 254, 255]);
+    let (u2, u4, u8s) = (
+        [0u16, 1, 2, 15, 16, 9, 8, u16::MAX],
+        [0u32, 1, 2, 31, 32, 5, 6, u32::MAX],
+        [0u64, 1, 2, 63, 64, 9, 1 << 63, u64::MAX],
+    );
+    let bools = [0u8, 1, 1, 0, 0, 1, 255, 0];
+    let written = [0b1110_1111u64];
+    let columns = |dtype: Type| match dtype {
+        Type::Bool => (Column::Bool(&bools), Scalar::Bool(false), Scalar::Bool(true)),
+        Type::I1 => (Column::I1(&i1), integer(i8::MIN), integer(i8::MAX)),
+        Type::I2 => (Column::I2(&i2), integer(i16::MIN), integer(i16::MAX)),
+        Type::I4 => (Column::I4(&i4), integer(i32::MIN), integer(i32::MAX)),
+        Type::I8 => (Column::I8(&i8s), integer(i64::MIN), integer(i64::MAX)),
+        Type::U1 => (Column::U1(&u1), integer(0u8), integer(u8::MAX)),
+        Type::U2 => (Column::U2(&u2), integer(0u16), integer(u16::MAX)),
+        Type::U4 => (Column::U4(&u4), integer(0u32), integer(u32::MAX)),
+        Type::U8 => (Column::U8(&u8s), integer(0u64), integer(u64::MAX)),
+        Type::F4 => (Column::F4(&f4), Scalar::Float(-1.5), Scalar::Float(f64::INFINITY)),
+        Type::F8 => (Column::F8(&f8), Scalar::Float(-1.5), Scalar::Float(f64::INFINITY)),
+    };
+    let inputs: Vec<Input<'_>> = program
+        .inputs()
+        .iter()
+        .enumerate()
+        .map(|(n, &(_, dtype))| Input { values: columns(dtype).0, written: (n % 2 == 1).then_some(&written) })
+        .collect();
+    let bounds: Vec<Bounds> = program
+        .inputs()
+        .iter()
+        .enumerate()
+        .map(|(n, &(_, dtype))| {
+            let (_, least, greatest) = columns(dtype);
+            let unwritten = if n % 2 == 1 { 1 } else { 0 };
+            let nans = u64::from(dtype.is_float());
+            Bounds { extremes: Extremes::Within(least, greatest), nans, unwritten, cells: CELLS as u64 }
+        })
+        .collect();
+    let outcome = program.bounds(&bounds);
+    let mut hits = [0];
+    if let Ok(count) = program.select(&inputs, CELLS, &mut Scratch::new(program), &mut hits) {
+        match outcome {
+            Outcome::Condition(Truth::None) => assert_eq!(count, 0, "{program}"),
+            Outcome::Condition(Truth::All) => assert_eq!(count, CELLS as u64, "{program}"),
+            _ => {}
+        }
+    }
+}
+
+fn integer(n: impl Into<i128>) -> Scalar {
+    Scalar::Integer(n.into())
+}

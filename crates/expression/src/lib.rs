@@ -1,0 +1,57 @@
+//! Conditions and derived values: one tree for queries, derived variables and conversions.
+//!
+//! ```
+//! use drystone_expression::{Answer, Type, parse};
+//!
+//! let tree = parse("p > 3e-5 & (abs(u) < 1 | mask == 2)")?;
+//! let program = tree.check(|name| match name.path() {
+//!     "mask" => Answer::Type(Type::I4),
+//!     _ => Answer::Type(Type::F4),
+//! })?;
+//! assert_eq!(program.dtype(), Type::Bool);
+//! assert_eq!(tree.to_string(), "p > 3e-5 & (abs(u) < 1 | mask == 2)");
+//! # Ok::<(), drystone_expression::Error>(())
+//! ```
+//!
+//! A [`Tree`] is what was written, without types. A [`Program`] is the tree with the types of its names: every cast is a step of
+//! its own. A program is evaluated on statistics ([`Program::bounds`]) or on values
+//! ([`Program::select`], [`Program::compute`]).
+//! Meanings are settled in `docs/decisions/102-expressions.md`, bytes in `docs/format/expression.md`.
+//!
+//! Invariants
+//! - operands come before what uses them, in trees and in programs: passes are loops, depth costs no stack;
+//! - no function panics or allocates beyond its limits, whatever the text or the bytes.
+
+#![forbid(unsafe_code)]
+
+mod bounds;
+mod check;
+mod constant;
+mod decode;
+mod dense;
+mod encode;
+mod error;
+mod function;
+mod fuzzing;
+mod lexer;
+mod name;
+mod parser;
+mod print;
+mod program;
+mod suggest;
+mod tree;
+mod types;
+
+pub use bounds::{Bounds, Extremes, Outcome, Truth};
+pub use check::Answer;
+pub use constant::Scalar;
+pub use dense::{BLOCK, Column, ColumnMut, Input, Scratch};
+pub use error::{Corrupt, Error, Kind};
+pub use function::{functions, is_function};
+#[doc(hidden)]
+pub use fuzzing::fuzz;
+pub use name::{MAX_OFFSET, Name, Offset};
+pub use parser::{MAX_TEXT, parse, parse_with_groups};
+pub use program::{Program, Step};
+pub use tree::{Binary, Builder, MAX_DEPTH, MAX_WEIGHT, Node, NodeId, Tree, Unary};
+pub use types::Type;

@@ -1,0 +1,120 @@
+//! Trees to texts: the one text of a tree, which parses to it again.
+//!
+//! Brackets stand only where the parser needs them, and around comparisons behind `~`.
+
+use std::fmt;
+
+use crate::function::{binary_name, unary_name};
+use crate::parser::{OPERATORS, binds};
+use crate::tree::{Binary, Node, NodeId, Tree, Unary};
+
+/// Binds tighter than every operator: names, calls, constants without a sign.
+const ATOM: u8 = binds::POWER + 1;
+
+/// What is still to be written.
+enum Piece {
+    Text(&'static str),
+    /// A node, in brackets if it binds looser.
+    Node(NodeId, u8),
+}
+
+impl Tree {
+    fn write(&self, f: &mut dyn fmt::Write, id: NodeId) -> fmt::Result {
+        let mut open = vec![Piece::Node(id, 0)];
+        while let Some(piece) = open.pop() {
+            match piece {
+                Piece::Text(text) => f.write_str(text)?,
+                Piece::Node(id, tightest) => {
+                    let node = self.nodes()[id.index()];
+                    let binds = binds_of(node);
+                    if binds < tightest {
+                        f.write_char('(')?;
+                        open.push(Piece::Text(")"));
+                    }
+                    match node {
+                        Node::Name(n) => write!(f, "{}", self.names()[usize::from(n)])?,
+                        Node::Bool(value) => write!(f, "{value}")?,
+                        Node::Integer(value) => write!(f, "{value}")?,
+                        Node::Float(bits) if f64::from_bits(bits).is_nan() => f.write_str("nan")?,
+                        Node::Float(bits) => write!(f, "{:?}", f64::from_bits(bits))?,
+                        node => open.extend(pieces(node, binds).into_iter().rev()),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The text of a part, cut where it is long: for messages.
+    pub(crate) fn excerpt(&self, id: NodeId) -> String {
+        let mut out = Cut { text: String::new() };
+        let cut = self.write(&mut out, id).is_err();
+        out.text + if cut { "..." } else { "" }
+    }
+}
+
+/// The pieces of a node with operands, in the order of the text.
+fn pieces(node: Node, binds: u8) -> Vec<Piece> {
+    let function = match node {
+        Node::Unary(Unary::Neg, a) => return vec![Piece::Text("-"), Piece::Node(a, binds)],
+        // `~a == b` would need none, and be misread.
+        Node::Unary(Unary::Not, a) => return vec![Piece::Text("~"), Piece::Node(a, binds::SHIFT)],
+        Node::Unary(op, _) => unary_name(op),
+        Node::Where(..) => "where",
+        Node::Binary(op, a, b) => match (binary_name(op), OPERATORS.iter().find(|(_, o, _)| *o == op)) {
+            (None, Some(&(sign, ..))) => {
+                // A chain of comparisons would mean something else, and `**` groups from the right.
+                let strict = op.is_comparison() || op == Binary::Pow;
+                let left = if strict { binds + 1 } else { binds };
+                let right = if op == Binary::Pow { binds::NEGATE } else { binds + 1 };
+                let [space, gap] = [Piece::Text(" "), Piece::Text(" ")];
+                return vec![Piece::Node(a, left), space, Piece::Text(sign), gap, Piece::Node(b, right)];
+            }
+            (name, _) => name.unwrap_or_default(),
+        },
+        Node::Name(_) | Node::Bool(_) | Node::Integer(_) | Node::Float(_) => "",
+    };
+    let mut out = vec![Piece::Text(function)];
+    for (n, operand) in node.operands().enumerate() {
+        out.push(Piece::Text(if n == 0 { "(" } else { ", " }));
+        out.push(Piece::Node(operand, 0));
+    }
+    out.push(Piece::Text(")"));
+    out
+}
+
+/// A text that refuses to grow long.
+struct Cut {
+    text: String,
+}
+
+impl fmt::Write for Cut {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        for c in s.chars() {
+            if self.text.len() >= 60 {
+                return Err(fmt::Error);
+            }
+            self.text.push(c);
+        }
+        Ok(())
+    }
+}
+
+fn binds_of(node: Node) -> u8 {
+    match node {
+        Node::Integer(value) if value < 0 => binds::NEGATE,
+        Node::Float(bits) if f64::from_bits(bits).is_sign_negative() => binds::NEGATE,
+        Node::Unary(Unary::Neg, _) => binds::NEGATE,
+        Node::Unary(Unary::Not, _) => binds::NOT,
+        Node::Binary(op, ..) => {
+            OPERATORS.iter().find(|(_, o, _)| *o == op).map_or(ATOM, |&(.., binds)| binds)
+        }
+        _ => ATOM,
+    }
+}
+
+impl fmt::Display for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, self.root())
+    }
+}
