@@ -129,7 +129,7 @@ impl Block<'_> {
                     bits::test(&bytes[self.start..][..self.cells], words, |byte| byte != 0);
                 }
             }
-            Step::Constant(_) => {}
+            Step::Constant(value) => out.fill(value),
             Step::Unary(op, a) => self.unary(scratch, op, a, dtype, out),
             Step::Binary(op, a, b) => self.binary(scratch, op, a, b, out),
             Step::Where(c, a, b) => {
