@@ -2,10 +2,11 @@
 //!
 //! What an encoder would not write is refused: a tree has one form, so a flipped bit is never another spelling of it.
 
+use crate::builder::Builder;
 use crate::encode::{BINARY, MAGIC, UNARY, VERSION, code};
 use crate::error::Corrupt;
 use crate::name::{MAX_PARTS, Name};
-use crate::tree::{Builder, MAX_WEIGHT, NodeId, Tree, Unary};
+use crate::tree::{MAX_WEIGHT, NodeId, Tree, Unary};
 use crate::types::Type;
 
 /// Takes fixed-width integers and texts from the front.

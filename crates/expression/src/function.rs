@@ -1,9 +1,10 @@
 //! The functions of texts: their names, and what each becomes in a tree.
 
+use crate::builder::Builder;
 use crate::error::{Error, Kind};
 use crate::parser::OPERATORS;
 use crate::suggest::did_you_mean;
-use crate::tree::{Binary, Builder, NodeId, Unary};
+use crate::tree::{Binary, NodeId, Unary};
 use crate::types::Type;
 
 /// What a function becomes.

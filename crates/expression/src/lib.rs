@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod bounds;
+mod builder;
 mod check;
 mod constant;
 mod decode;
@@ -43,6 +44,7 @@ mod tree;
 mod types;
 
 pub use bounds::{Bounds, Extremes, Outcome, Truth};
+pub use builder::Builder;
 pub use check::Answer;
 pub use constant::Scalar;
 pub use dense::{BLOCK, Column, ColumnMut, Input, Scratch};
@@ -53,5 +55,5 @@ pub use fuzzing::fuzz;
 pub use name::{MAX_OFFSET, Name, Offset};
 pub use parser::{MAX_TEXT, parse, parse_with_groups};
 pub use program::{Program, Step};
-pub use tree::{Binary, Builder, MAX_DEPTH, MAX_WEIGHT, Node, NodeId, Tree, Unary};
+pub use tree::{Binary, MAX_DEPTH, MAX_WEIGHT, Node, NodeId, Tree, Unary};
 pub use types::Type;

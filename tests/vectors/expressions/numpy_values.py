@@ -6,10 +6,12 @@ Texts are those of the language, with brackets where Python's precedence differs
 """
 
 import itertools
+import sys
 
 import numpy as np
 
 CELLS = 32
+COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 300
 random = np.random.default_rng(102)
 INTEGERS = "i1 i2 i4 i8 u1 u2 u4 u8".split()
 FLOATS = "f4 f8".split()
@@ -122,10 +124,61 @@ def texts():
     yield "exact", "2 ** 0.5 * f4_a"
 
 
+def number(dtype, size):
+    """A random expression of a type, of operations that are exact."""
+    if size == 0:
+        return f"{dtype}_{random.choice(list('ab'))}"
+    one = f"({number(dtype, size - 1)})"
+    two = f"({number(dtype, random.integers(0, size))})"
+    forms = [f"{one} {op} {two}" for op in ("+", "-", "*", "//", "%")]
+    forms += [
+        f"-{one}",
+        f"abs({one})",
+        f"where({condition(size - 1)}, {one}, {two})",
+        f"{two} * 3 - {one}",
+        f"{one} ** 2",
+    ]
+    if dtype in FLOATS:
+        forms += [f"{one} / {two}", f"sqrt({one})", f"floor({one})", f"round({one})", f"{one} * 0.7"]
+        forms += [f"{dtype}({number(random.choice([*INTEGERS, *FLOATS]), size - 1)})"]
+    else:
+        forms += [f"{one} {op} {two}" for op in "&|^"] + [
+            f"min({one}, {two})",
+            f"max({one}, {two})",
+            f"{one} >> 1",
+        ]
+        forms += [f"{dtype}({number(random.choice(INTEGERS), size - 1)})", f"invert({one})"]
+    return str(random.choice(forms))
+
+
+def condition(size):
+    """A random condition."""
+    if size == 0:
+        return f"bool_{random.choice(list('ab'))}"
+    dtype = random.choice([*INTEGERS, *FLOATS])
+    one, two = f"({condition(size - 1)})", f"({condition(random.integers(0, size))})"
+    x, y = (f"({number(dtype, random.integers(0, size))})" for _ in "xy")
+    forms = [f"{one} {op} {two}" for op in ("&", "|", "^", "==")] + [
+        f"~{one}",
+        f"where({one}, {two}, {x} < {y})",
+    ]
+    forms += [f"{x} {op} {y}" for op in ("==", "!=", "<", "<=", ">", ">=")] + [f"isnan({x})", f"bool({x})"]
+    return str(random.choice(forms))
+
+
+def random_texts(count):
+    """Random expressions, conditions and numbers in turn."""
+    for n in range(count):
+        size = 1 + n % 6
+        text = condition(size) if n % 2 else number(random.choice([*INTEGERS, *FLOATS]), size)
+        if len(text) < 1000:
+            yield "exact", text
+
+
 def main():
     for name, values in names.items():
         print("input", name, name.split("_")[0], values.tobytes().hex())
-    for mode, text in texts():
+    for mode, text in itertools.chain(texts(), random_texts(COUNT)):
         with np.errstate(all="ignore"):
             result = np.broadcast_to(eval(text, {"__builtins__": {}}, functions | names), (CELLS,))
         dtype = "bool" if result.dtype == bool else f"{result.dtype.kind}{result.dtype.itemsize}"

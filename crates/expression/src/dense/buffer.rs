@@ -73,24 +73,25 @@ macro_rules! typed {
                 }
             }
 
-            pub(super) fn constant(value: Scalar, dtype: Type) -> Self {
+            /// Makes every cell the value.
+            pub(super) fn fill(&mut self, value: Scalar) {
                 let (integer, float) = match value {
-                    Scalar::Bool(b) => return Buffer::Bits(vec![if b { u64::MAX } else { 0 }; BLOCK / 64]),
+                    Scalar::Bool(b) => (i128::from(b), f64::from(u8::from(b))),
                     Scalar::Integer(n) => (n, n as f64),
                     Scalar::Float(x) => (0, x),
                 };
-                match dtype {
-                    Type::Bool => Buffer::new(dtype),
-                    Type::F4 => Buffer::F4(vec![float as f32; BLOCK]),
-                    Type::F8 => Buffer::F8(vec![float; BLOCK]),
-                    Type::I1 => Buffer::I1(vec![integer as i8; BLOCK]),
-                    Type::I2 => Buffer::I2(vec![integer as i16; BLOCK]),
-                    Type::I4 => Buffer::I4(vec![integer as i32; BLOCK]),
-                    Type::I8 => Buffer::I8(vec![integer as i64; BLOCK]),
-                    Type::U1 => Buffer::U1(vec![integer as u8; BLOCK]),
-                    Type::U2 => Buffer::U2(vec![integer as u16; BLOCK]),
-                    Type::U4 => Buffer::U4(vec![integer as u32; BLOCK]),
-                    Type::U8 => Buffer::U8(vec![integer as u64; BLOCK]),
+                match self {
+                    Buffer::Bits(words) => words.fill(if integer == 0 { 0 } else { u64::MAX }),
+                    Buffer::I1(values) => values.fill(integer as i8),
+                    Buffer::I2(values) => values.fill(integer as i16),
+                    Buffer::I4(values) => values.fill(integer as i32),
+                    Buffer::I8(values) => values.fill(integer as i64),
+                    Buffer::U1(values) => values.fill(integer as u8),
+                    Buffer::U2(values) => values.fill(integer as u16),
+                    Buffer::U4(values) => values.fill(integer as u32),
+                    Buffer::U8(values) => values.fill(integer as u64),
+                    Buffer::F4(values) => values.fill(float as f32),
+                    Buffer::F8(values) => values.fill(float),
                 }
             }
         }
@@ -127,6 +128,22 @@ impl Default for Buffer {
 }
 
 impl Buffer {
+    pub(super) fn memory_len(&self) -> usize {
+        match self {
+            Buffer::Bits(words) => 8 * words.len(),
+            Buffer::I1(values) => values.len(),
+            Buffer::U1(values) => values.len(),
+            Buffer::I2(values) => 2 * values.len(),
+            Buffer::U2(values) => 2 * values.len(),
+            Buffer::I4(values) => 4 * values.len(),
+            Buffer::U4(values) => 4 * values.len(),
+            Buffer::F4(values) => 4 * values.len(),
+            Buffer::I8(values) => 8 * values.len(),
+            Buffer::U8(values) => 8 * values.len(),
+            Buffer::F8(values) => 8 * values.len(),
+        }
+    }
+
     /// The words of a buffer of truth values.
     pub(super) fn words(&self) -> &[u64] {
         if let Buffer::Bits(words) = self { words } else { &[] }

@@ -25,6 +25,9 @@ pub(super) enum Known {
     Mask(u16),
 }
 
+/// Constants that stay in memory from block to block.
+const RESIDENT: usize = 8;
+
 /// Memory to evaluate one program with, again and again. One thread uses it at a time.
 #[derive(Debug)]
 pub struct Scratch {
@@ -56,8 +59,11 @@ impl Scratch {
         for (n, (step, dtype)) in program.steps().enumerate() {
             let place = match step {
                 _ if last_use[n].is_none() => Place::Nowhere,
-                Step::Constant(value) => {
-                    scratch.constants.push(Buffer::constant(value, dtype));
+                // The others are filled in before each use, so that many constants take no more memory than few.
+                Step::Constant(value) if scratch.constants.len() < RESIDENT => {
+                    let mut buffer = Buffer::new(dtype);
+                    buffer.fill(value);
+                    scratch.constants.push(buffer);
                     Place::Constant((scratch.constants.len() - 1) as u16)
                 }
                 // Bytes of truth values become bits first.
@@ -82,6 +88,12 @@ impl Scratch {
             }
         }
         scratch
+    }
+
+    /// Bytes that it takes: a block for each value that is needed at one time.
+    pub fn memory_len(&self) -> usize {
+        let blocks = self.registers.iter().chain(&self.constants).map(Buffer::memory_len).sum::<usize>();
+        blocks + self.masks.len() * (BLOCK / 8)
     }
 
     /// True if this was made for a program of so many steps.

@@ -125,5 +125,5 @@ fn results_are_numpys() {
         seen += 1;
     }
     assert!(wrong.is_empty(), "{} cells:\n{}", wrong.len(), wrong[..wrong.len().min(40)].join("\n"));
-    assert!(seen > 500, "{seen} expressions");
+    assert!(seen > 900, "{seen} expressions");
 }

@@ -206,3 +206,17 @@ fn sharing_does_not_hide_size() {
     });
     assert_eq!(doubled.unwrap_err().kind, Kind::Limit);
 }
+
+#[test]
+fn depth_costs_no_stack() {
+    let deep = std::thread::Builder::new().stack_size(64 * 1024).spawn(|| {
+        let text = format!("{}a{}", "sqrt(-(".repeat(127), "))".repeat(127));
+        let tree = parse(&text).unwrap();
+        assert_eq!(parse(&tree.to_string()).unwrap(), tree);
+        assert_eq!(Tree::decode(&tree.encode()).unwrap(), tree);
+        let program =
+            tree.check(|_| drystone_expression::Answer::Type(drystone_expression::Type::F4)).unwrap();
+        let _ = program.bounds(&[]);
+    });
+    deep.unwrap().join().unwrap();
+}

@@ -142,6 +142,19 @@ fn blocks_of_any_length_agree() {
 }
 
 #[test]
+fn many_constants_take_no_more_memory_than_few() {
+    let terms = |n: i32| (0..n).map(|i| format!("i4_a == {}", 3 * i)).collect::<Vec<_>>().join(" | ");
+    let (few, many) = (program(&terms(12)), program(&terms(200)));
+    let mut scratch = Scratch::new(&many);
+    assert_eq!(scratch.memory_len(), Scratch::new(&few).memory_len());
+    let values: Vec<i32> = (0..1000).collect();
+    let mut hits = [0; 16];
+    let count = many.select(&[Column::I4(&values).into()], 1000, &mut scratch, &mut hits).unwrap();
+    assert_eq!(count, 200);
+    assert!((0..1000).all(|i| (hits[i / 64] >> (i % 64) & 1 == 1) == (i % 3 == 0 && i < 600)));
+}
+
+#[test]
 fn inputs_that_do_not_fit_are_refused() {
     let (condition, values) = (program("f4_a > i4_b"), program("f4_a + 1"));
     let (a, b) = ([0f32; 10], [0i32; 10]);

@@ -1,0 +1,178 @@
+//! Makes trees, from the leaves: equal nodes are one, limits hold at every step.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::error::{Error, Kind};
+use crate::name::Name;
+use crate::tree::{Binary, MAX_DEPTH, MAX_WEIGHT, Node, NodeId, Tree, Unary};
+
+fn too_large() -> Error {
+    let found = format!("the expression has more than {MAX_WEIGHT} operators, names and constants");
+    Error::new(Kind::Limit, found).help("split it, or store a part of it as a derived variable")
+}
+
+/// Makes trees, from the leaves. Ids are those of the same builder.
+#[derive(Debug, Default)]
+pub struct Builder {
+    nodes: Vec<Node>,
+    names: Vec<Name>,
+    measures: Vec<Measure>,
+    places: Vec<Option<Range<usize>>>,
+    known: HashMap<Node, NodeId>,
+    known_names: HashMap<Name, u16>,
+}
+
+/// Weight and depth of a node with all below it.
+#[derive(Debug, Clone, Copy)]
+struct Measure {
+    weight: u32,
+    depth: u32,
+}
+
+impl Builder {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn add(&mut self, node: Node, own: u32) -> Result<NodeId, Error> {
+        if let Some(&id) = self.known.get(&node) {
+            return Ok(id);
+        }
+        let mut measure = Measure { weight: own, depth: 1 };
+        for operand in node.operands() {
+            let below = self.measures[operand.index()];
+            measure.weight = measure.weight.saturating_add(below.weight);
+            measure.depth = measure.depth.max(below.depth + 1);
+        }
+        if measure.weight > MAX_WEIGHT || self.nodes.len() > MAX_WEIGHT as usize {
+            return Err(too_large());
+        }
+        if measure.depth > MAX_DEPTH {
+            let found = format!("the expression is nested deeper than {MAX_DEPTH} operators");
+            return Err(Error::new(Kind::Limit, found).help("group its terms with brackets"));
+        }
+        let id = NodeId(self.nodes.len() as u16);
+        self.nodes.push(node);
+        self.measures.push(measure);
+        self.known.insert(node, id);
+        Ok(id)
+    }
+
+    /// Remembers where in the text a node stands, unless it stands at an earlier place too.
+    pub(crate) fn place(&mut self, id: NodeId, at: Range<usize>) {
+        self.places.resize(self.nodes.len(), None);
+        if let Some(place) = self.places.get_mut(id.index()) {
+            place.get_or_insert(at);
+        }
+    }
+
+    pub(crate) fn place_of(&self, id: NodeId) -> Option<Range<usize>> {
+        self.places.get(id.index()).cloned().flatten()
+    }
+
+    pub(crate) fn node(&self, id: NodeId) -> Node {
+        self.nodes[id.index()]
+    }
+
+    /// A name.
+    pub fn name(&mut self, name: Name) -> Result<NodeId, Error> {
+        let weight = name.weight();
+        let index = match self.known_names.get(&name) {
+            Some(&index) => index,
+            None if self.names.len() > MAX_WEIGHT as usize => return Err(too_large()),
+            None => {
+                let index = self.names.len() as u16;
+                self.known_names.insert(name.clone(), index);
+                self.names.push(name);
+                index
+            }
+        };
+        self.add(Node::Name(index), weight)
+    }
+
+    /// `true` or `false`.
+    pub fn boolean(&mut self, value: bool) -> Result<NodeId, Error> {
+        self.add(Node::Bool(value), 1)
+    }
+
+    /// An integer constant.
+    pub fn integer(&mut self, value: i128) -> Result<NodeId, Error> {
+        if value < i64::MIN.into() || value > u64::MAX.into() {
+            let found = format!("the constant {value} has more than 64 bits");
+            return Err(
+                Error::new(Kind::Constant, found).help(format!("write {:?} for a float", value as f64))
+            );
+        }
+        self.add(Node::Integer(value), 1)
+    }
+
+    /// A float constant.
+    pub fn float(&mut self, value: f64) -> Result<NodeId, Error> {
+        let value = if value.is_nan() { f64::NAN } else { value };
+        self.add(Node::Float(value.to_bits()), 1)
+    }
+
+    /// An operator or a function of one operand.
+    pub fn unary(&mut self, op: Unary, a: NodeId) -> Result<NodeId, Error> {
+        match (op, self.node(a)) {
+            (Unary::Neg, Node::Integer(value)) => self.integer(-value),
+            (Unary::Neg, Node::Float(bits)) => self.float(-f64::from_bits(bits)),
+            _ => self.add(Node::Unary(op, a), 1),
+        }
+    }
+
+    /// An operator or a function of two operands.
+    pub fn binary(&mut self, op: Binary, a: NodeId, b: NodeId) -> Result<NodeId, Error> {
+        self.add(Node::Binary(op, a, b), 1)
+    }
+
+    /// The second where the first holds, else the third.
+    pub fn choose(&mut self, condition: NodeId, a: NodeId, b: NodeId) -> Result<NodeId, Error> {
+        self.add(Node::Where(condition, a, b), 1)
+    }
+
+    /// All of another tree; its root's new place.
+    pub fn import(&mut self, tree: &Tree) -> Result<NodeId, Error> {
+        let mut new: Vec<NodeId> = Vec::with_capacity(tree.nodes.len());
+        for node in &tree.nodes {
+            let id = match *node {
+                Node::Name(n) => self.name(tree.names[usize::from(n)].clone())?,
+                node => self.add(node.with_operands(|id| new[id.index()]), 1)?,
+            };
+            new.push(id);
+        }
+        Ok(new[tree.root().index()])
+    }
+
+    /// The tree below `root`. What does not belong to it is left out.
+    pub fn finish(&self, root: NodeId) -> Tree {
+        let mut tree = Tree { nodes: Vec::new(), names: Vec::new(), places: Vec::new() };
+        let mut new: Vec<Option<NodeId>> = vec![None; self.nodes.len()];
+        let mut new_names: Vec<Option<u16>> = vec![None; self.names.len()];
+        let mut open = vec![(root, false)];
+        while let Some((id, seen)) = open.pop() {
+            if new[id.index()].is_some() {
+                continue;
+            }
+            let node = self.nodes[id.index()];
+            if !seen {
+                open.push((id, true));
+                open.extend(node.operands().rev().map(|operand| (operand, false)));
+                continue;
+            }
+            let node = match node {
+                Node::Name(n) => Node::Name(*new_names[usize::from(n)].get_or_insert_with(|| {
+                    tree.names.push(self.names[usize::from(n)].clone());
+                    tree.names.len() as u16 - 1
+                })),
+                node => node.with_operands(|operand| new[operand.index()].unwrap_or(operand)),
+            };
+            new[id.index()] = Some(NodeId(tree.nodes.len() as u16));
+            tree.nodes.push(node);
+            tree.places.push(self.place_of(id));
+        }
+        tree
+    }
+}
