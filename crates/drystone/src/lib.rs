@@ -26,6 +26,7 @@ mod fragment;
 pub mod fuzzing;
 mod gc;
 mod hdf5;
+pub mod hdf5_stub;
 mod head;
 mod layout;
 mod learn;

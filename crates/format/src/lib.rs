@@ -15,6 +15,7 @@ pub mod entry;
 pub mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod hdf5_stub;
 mod hint;
 pub mod identity;
 pub mod keys;

@@ -18,7 +18,7 @@ use crate::learn::Seen;
 use crate::pages::PageLoader;
 use crate::shards::Shards;
 use crate::targets::{self, Placing, Targets};
-use crate::{Error, ErrorKind, Result, head, random};
+use crate::{Error, ErrorKind, Result, hdf5_stub, head, random};
 
 /// How to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +142,28 @@ impl Container {
         Self::open_in(path.as_ref(), mode, true)
     }
 
+    /// Opens the container of an HDF5 program by the name that the program gave, to read.
+    fn open_behind(path: &Path, stub: &hdf5_stub::Stub, mode: Mode, early: bool) -> Result<Self> {
+        let folder = path.with_file_name(&stub.container);
+        if mode != Mode::Read {
+            return Err(Error::invalid(format!(
+                "{} was written by an HDF5 program, whose catalogue other writers would not keep; change it through HDF5, or read {}",
+                path.display(),
+                folder.display()
+            )));
+        }
+        let container = Self::open_in(&folder, mode, early)
+            .map_err(|e| e.while_doing(format!("opening the container of {}", path.display())))?;
+        if container.identity().uuid != stub.uuid {
+            return Err(Error::invalid(format!(
+                "{} names {}, which is another container than it was written for",
+                path.display(),
+                folder.display()
+            )));
+        }
+        Ok(container)
+    }
+
     fn open_in(path: &Path, mode: Mode, early: bool) -> Result<Self> {
         if mode == Mode::Append && !path.join(keys::IDENTITY).exists() {
             match Self::create_in(path, CreateOptions::default(), None, early) {
@@ -159,6 +181,9 @@ impl Container {
             )));
         };
         if !found.is_dir() {
+            if let Ok((hdf5_stub::Found::Stub(stub), _)) = hdf5_stub::find(path) {
+                return Self::open_behind(path, &stub, mode, early);
+            }
             return Err(Error::not_found(format!(
                 "{} is not a container: it is a file, a container is a directory with {}",
                 path.display(),
