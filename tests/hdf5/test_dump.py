@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import drystone
+import pytest
 from conftest import is_stub, program
 
 WRITE = """
@@ -47,3 +49,28 @@ def test_members_of_compounds_are_shown_by_name(connector_environment, tmp_path)
     assert (first["id"], first["at"], first["name"]) == (7, [0.0, 0.25, 0.5], "one")
     assert first["of"]["mass"] == 0.5
     assert dump("--json", "--field", "of.mass") == [0.5, 1.5, 2.5]
+
+
+def test_the_name_that_the_program_gave_leads_to_the_container_for_readers(connector_environment, tmp_path):
+    for block in ("0", "512"):
+        path = tmp_path / f"x{block}.h5"
+        code = "import h5py, sys\nwith h5py.File(sys.argv[1], 'w', userblock_size=int(sys.argv[2])) as f: f['d'] = [1, 2]"
+        program(connector_environment, code, path, block)
+        listed = subprocess.run(
+            [sys.executable, "-m", "drystone", "ls", path], capture_output=True, text=True
+        )
+        assert ".hdf5/" in listed.stdout, listed.stderr
+        with drystone.open(path) as found:
+            assert found[".hdf5/data/104"][:].tolist() == [1, 2]
+        with pytest.raises(
+            drystone.errors.InvalidArgumentError, match="whose catalogue other writers would not keep"
+        ):
+            drystone.open(path, "r+")
+    other = tmp_path / "other.h5"
+    other.write_bytes(path.read_bytes().replace(b"x512.h5.drystone", b"x51.h5.drystone "))
+    with pytest.raises(drystone.errors.NotFoundError, match="is not a container"):
+        drystone.open(other)
+    (tmp_path / "x0.h5.drystone").rename(tmp_path / "kept")
+    (tmp_path / "x512.h5.drystone").rename(tmp_path / "x0.h5.drystone")
+    with pytest.raises(drystone.errors.InvalidArgumentError, match="another container"):
+        drystone.open(tmp_path / "x0.h5")

@@ -37,6 +37,7 @@ pub use base::array;
 pub use base::error::{Error, ErrorKind, Result};
 pub use commit::transaction::{Committed, Incomplete, RunStep};
 pub use container::calibrate;
+pub use container::hdf5_stub;
 pub use container::calibrate::{Calibration, Limits};
 pub use container::targets::Targets;
 pub use container::{Config, Container, CreateOptions, Mode, Rule};

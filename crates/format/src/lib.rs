@@ -16,6 +16,7 @@ pub mod frame;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod hdf5_stub;
 mod hint;
 pub mod identity;
 pub mod keys;

@@ -351,7 +351,7 @@ pub(crate) unsafe extern "C" fn optional(
 /// Bytes of the container, as far as they are committed.
 fn size_of_file(h: &Handle) -> u64 {
     let path = &h.context.opening.shared.path;
-    let Ok(crate::file::stub::Found::Stub(stub)) = crate::file::stub::Stub::read(path) else { return 0 };
+    let Ok(crate::file::stub::Found::Stub(stub)) = crate::file::stub::read(path) else { return 0 };
     fn sum(folder: &std::path::Path) -> u64 {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         entries

@@ -13,7 +13,7 @@ use drystone::{Container, CreateOptions, Mode};
 
 use crate::file::config::Config;
 use crate::file::state::{Shared, load};
-use crate::file::stub::{Found, Stub};
+use crate::file::stub::{self, Found, Stub};
 use crate::library::abi::access;
 use crate::library::driver;
 use crate::library::failure::{Failure, Result, system};
@@ -216,7 +216,7 @@ impl Opening {
         if files.contains_key(&key) {
             return Err(Failure::file_open("unable to truncate a file which is already open"));
         }
-        let Found::Stub(stub) = Stub::read(&path).map_err(|e| failed(&e))? else {
+        let Found::Stub(stub) = stub::read(&path).map_err(|e| failed(&e))? else {
             return Err(Failure::no_file(format!("{} is not what rank 0 has created", given.display())));
         };
         let container = open_container(&path, given, &stub, Mode::ReadWrite, &config)?;
@@ -251,7 +251,7 @@ impl Opening {
             }
             // A device, pipe or socket: a rename would put the stub in its place.
             Ok(found) if !found.is_file() => return Err(failed(&not_a_file())),
-            Ok(_) => match Stub::read(&path) {
+            Ok(_) => match stub::read(&path) {
                 Ok(Found::Stub(stub)) => Some(path.with_file_name(stub.container)),
                 Err(e) => return Err(failed(&e)),
                 _ => None,
@@ -307,7 +307,8 @@ impl Opening {
         }?;
         let lock = lock(folder, path)?;
         let stub = Stub { container: place.to_string(), uuid: container.identity().uuid };
-        stub.write(path, userblock, config.sync).map_err(|e| system(path, "unable to create file", &e))?;
+        stub::write(&stub, path, userblock, config.sync)
+            .map_err(|e| system(path, "unable to create file", &e))?;
         Ok((container, lock))
     }
 
@@ -356,7 +357,7 @@ impl Opening {
         if !path.is_file() {
             return Err(failed(&not_a_file()));
         }
-        let stub = match Stub::read(&path).map_err(|e| failed(&e))? {
+        let stub = match stub::read(&path).map_err(|e| failed(&e))? {
             Found::Stub(stub) => stub,
             Found::Hdf5 => {
                 return Err(Failure {
@@ -405,7 +406,7 @@ impl Opening {
     /// Is the file at the path one of ours? An error if there is none.
     pub fn accessible(name: &[u8]) -> Result<bool> {
         let path = path_of(name);
-        match Stub::read(path) {
+        match stub::read(path) {
             Ok(found) => Ok(matches!(found, Found::Stub(_))),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 Err(system(path, "unable to open file", &e))
@@ -430,7 +431,7 @@ impl Opening {
         if files.keys().any(|(open, _)| *open == path) {
             return Err(Failure::file_open("unable to delete a file which is open"));
         }
-        match Stub::read(&path).map_err(|e| failed(&e))? {
+        match stub::read(&path).map_err(|e| failed(&e))? {
             Found::Stub(stub) => {
                 std::fs::remove_file(&path).map_err(|e| failed(&e))?;
                 match std::fs::remove_dir_all(path.with_file_name(stub.container)) {

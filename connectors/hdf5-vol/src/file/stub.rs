@@ -1,160 +1,39 @@
-//! The stub: the regular file that a program names, which says where the container is (docs/decisions/080-hdf5-connector.md).
-//!
-//! It begins with HDF5's signature, so tools that look for HDF5 files find one, and goes on with what no HDF5 library takes for
-//! a superblock, so that none reads it as a file of its own.
+//! The stub at the path that a program names: put there and found again.
 
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
-/// What every HDF5 file begins with.
-pub const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
-const MAGIC: &[u8; 8] = b"DRYSTONE";
-/// Bytes of a stub.
-pub const LENGTH: usize = 512;
-/// HDF5 allows no smaller one.
-const SMALLEST_USER_BLOCK: u64 = 512;
-const PAYLOAD: usize = 400;
-const HEADER: usize = 28;
+pub use drystone::hdf5_stub::{Found, SIGNATURE, Stub, find};
 
-/// What a stub says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stub {
-    /// Name of the container's folder, beside the stub.
-    pub container: String,
-    /// Identity of the container.
-    pub uuid: [u8; 16],
+/// Puts the stub at a path, whole, in place of whatever is there, behind a user block of zeros.
+pub fn write(stub: &Stub, path: &Path, userblock: u64, sync: bool) -> std::io::Result<()> {
+    let bytes = stub.encode().ok_or_else(|| {
+        std::io::Error::new(std::io::ErrorKind::InvalidFilename, "the name is too long for a stub")
+    })?;
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let temporary = folder.join(format!(".{}.new", stub.container));
+    let result = (|| {
+        let mut file = std::fs::File::create(&temporary)?;
+        file.seek(SeekFrom::Start(userblock))?;
+        file.write_all(&bytes)?;
+        if sync {
+            file.sync_all()?;
+        }
+        std::fs::rename(&temporary, path)?;
+        if sync {
+            std::fs::File::open(folder)?.sync_all()?;
+        }
+        Ok(())
+    })();
+    if result.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    result
 }
 
-/// What the first bytes of a file are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// A stub.
-    Stub(Stub),
-    /// A genuine HDF5 file.
-    Hdf5,
-    /// Neither.
-    Other,
-    /// A stub that says something impossible: why.
-    Damaged(&'static str),
-}
-
-impl Stub {
-    /// As bytes; `None` if the name is too long for a stub.
-    pub fn encode(&self) -> Option<Vec<u8>> {
-        let hex: String = self.uuid.iter().map(|b| format!("{b:02x}")).collect();
-        let payload = format!("container: {}\nuuid: {hex}\n", self.container);
-        if payload.len() > PAYLOAD || !plain(&self.container) {
-            return None;
-        }
-        let mut out = Vec::with_capacity(LENGTH);
-        out.extend_from_slice(SIGNATURE);
-        out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&1u32.to_le_bytes());
-        out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&out), payload.as_bytes());
-        out.extend_from_slice(&crc.to_le_bytes());
-        out.extend_from_slice(payload.as_bytes());
-        out.extend_from_slice(b"\nThe data lie in that folder. See docs/hdf5.md of Drystone.\n");
-        out.resize(LENGTH, b' ');
-        Some(out)
-    }
-
-    /// What these first bytes of a file are.
-    pub fn decode(bytes: &[u8]) -> Found {
-        if !bytes.starts_with(SIGNATURE) {
-            return Found::Other;
-        }
-        if bytes.get(8..16) != Some(MAGIC) {
-            return Found::Hdf5;
-        }
-        Self::decode_body(bytes).map_or_else(Found::Damaged, Found::Stub)
-    }
-
-    fn decode_body(bytes: &[u8]) -> Result<Stub, &'static str> {
-        let number = |at: usize| {
-            let word = bytes.get(at..at + 4).and_then(|b| b.try_into().ok());
-            word.map(u32::from_le_bytes).ok_or("it is too short")
-        };
-        let (version, length, crc) = (number(16)?, number(20)? as usize, number(24)?);
-        if version != 1 {
-            return Err("it was written by a newer version");
-        }
-        if length > PAYLOAD {
-            return Err("its length is impossible");
-        }
-        let payload = bytes.get(HEADER..HEADER + length).ok_or("it is too short")?;
-        if crc32c::crc32c_append(crc32c::crc32c(&bytes[..24]), payload) != crc {
-            return Err("its checksum is wrong");
-        }
-        let text = std::str::from_utf8(payload).map_err(|_| "its text is not UTF-8")?;
-        let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
-        let container = value("container").ok_or("it names no container")?.to_string();
-        if !plain(&container) {
-            return Err("the name of its container is no plain name");
-        }
-        let hex = value("uuid").filter(|h| h.len() == 32 && h.is_ascii()).ok_or("it has no uuid")?;
-        let mut uuid = [0; 16];
-        for (i, byte) in uuid.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).map_err(|_| "its uuid is no number")?;
-        }
-        Ok(Stub { container, uuid })
-    }
-
-    /// Puts the stub at a path, whole, in place of whatever is there, behind a user block of zeros.
-    pub fn write(&self, path: &Path, userblock: u64, sync: bool) -> std::io::Result<()> {
-        let bytes = self.encode().ok_or_else(|| {
-            std::io::Error::new(std::io::ErrorKind::InvalidFilename, "the name is too long for a stub")
-        })?;
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let temporary = folder.join(format!(".{}.new", self.container));
-        let result = (|| {
-            let mut file = std::fs::File::create(&temporary)?;
-            file.seek(SeekFrom::Start(userblock))?;
-            file.write_all(&bytes)?;
-            if sync {
-                file.sync_all()?;
-            }
-            std::fs::rename(&temporary, path)?;
-            if sync {
-                std::fs::File::open(folder)?.sync_all()?;
-            }
-            Ok(())
-        })();
-        if result.is_err() {
-            let _ = std::fs::remove_file(&temporary);
-        }
-        result
-    }
-
-    /// What the file at a path is.
-    pub fn read(path: &Path) -> std::io::Result<Found> {
-        Ok(Self::find(path)?.0)
-    }
-
-    /// What the file at a path is, and how many bytes of its user stand before that.
-    ///
-    /// As in HDF5, the signature is at the beginning, or at 512 bytes, or at twice as many, and so on.
-    pub fn find(path: &Path) -> std::io::Result<(Found, u64)> {
-        let mut file = std::fs::File::open(path)?;
-        let mut at = 0;
-        loop {
-            let mut bytes = Vec::new();
-            file.seek(SeekFrom::Start(at))?;
-            (&mut file).take(LENGTH as u64).read_to_end(&mut bytes)?;
-            match Self::decode(&bytes) {
-                Found::Other if bytes.len() < SIGNATURE.len() || at > 1 << 62 => {
-                    return Ok((Found::Other, 0));
-                }
-                Found::Other => at = if at == 0 { SMALLEST_USER_BLOCK } else { at * 2 },
-                found => return Ok((found, at)),
-            }
-        }
-    }
-}
-
-/// A name in the same folder, and nothing else.
-fn plain(name: &str) -> bool {
-    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\n', '\r', '\0'])
+/// What the file at a path is.
+pub fn read(path: &Path) -> std::io::Result<Found> {
+    Ok(find(path)?.0)
 }
 
 #[cfg(test)]
@@ -162,51 +41,20 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
     use super::*;
 
-    fn stub() -> Stub {
-        Stub { container: "x.h5.drystone".into(), uuid: [7; 16] }
-    }
-
-    #[test]
-    fn a_stub_comes_back_and_looks_like_an_hdf5_file() {
-        let bytes = stub().encode().unwrap();
-        assert_eq!(bytes.len(), LENGTH);
-        assert!(bytes.starts_with(SIGNATURE));
-        assert_eq!(Stub::decode(&bytes), Found::Stub(stub()));
-    }
-
-    #[test]
-    fn no_flipped_bit_leads_to_another_container() {
-        let bytes = stub().encode().unwrap();
-        for bit in 0..LENGTH * 8 {
-            let mut bad = bytes.clone();
-            bad[bit / 8] ^= 1 << (bit % 8);
-            match Stub::decode(&bad) {
-                Found::Stub(found) => assert_eq!(found, stub(), "bit {bit}"), // in what people read
-                _ => continue,
-            }
-        }
-    }
-
     #[test]
     fn a_stub_is_found_behind_a_user_block() {
+        let stub = Stub { container: "x.h5.drystone".into(), uuid: [7; 16] };
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.h5");
         for userblock in [0, 512, 1024, 65536] {
-            stub().write(&path, userblock, false).unwrap();
-            assert_eq!(Stub::find(&path).unwrap(), (Found::Stub(stub()), userblock));
+            write(&stub, &path, userblock, false).unwrap();
+            assert_eq!(find(&path).unwrap(), (Found::Stub(stub.clone()), userblock));
         }
-        stub().write(&path, 1536, false).unwrap(); // not where HDF5 looks
-        assert_eq!(Stub::find(&path).unwrap(), (Found::Other, 0));
+        write(&stub, &path, 1536, false).unwrap(); // not where HDF5 looks
+        assert_eq!(find(&path).unwrap(), (Found::Other, 0));
         for text in [&b""[..], b"text", &[0; 5000]] {
             std::fs::write(&path, text).unwrap();
-            assert_eq!(Stub::find(&path).unwrap(), (Found::Other, 0));
+            assert_eq!(find(&path).unwrap(), (Found::Other, 0));
         }
-    }
-
-    #[test]
-    fn a_container_elsewhere_is_refused() {
-        assert_eq!(Stub { container: "../x".into(), uuid: [0; 16] }.encode(), None);
-        assert_eq!(Stub::decode(b"\x89HDF\r\n\x1a\n\0\0\0\0"), Found::Hdf5);
-        assert_eq!(Stub::decode(b"text"), Found::Other);
     }
 }

@@ -6,7 +6,7 @@
 //! Integers are little-endian, byte strings carry a 4-byte length, lists a 4-byte count. The bytes may come from anywhere:
 //! decoding checks every length and every reference, and what it gives keeps the invariants of [`Tree`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::tree::{
     Attribute, Body, Dataset, Filter, Group, Id, Link, Object, Properties, ROOT, Space, StoredType, Target,
@@ -112,9 +112,32 @@ impl Catalogue {
         if r.at != bytes.len() {
             return Err(r.corrupt("bytes after the last object"));
         }
-        let tree = Tree { objects, next, fcpl };
+        let mut tree = Tree { objects, next, fcpl };
+        forget_missing_types(&mut tree);
         check(&tree).map_err(|what| r.corrupt(what))?;
         Ok(Catalogue { tree, heap })
+    }
+}
+
+/// Earlier versions let a committed type go that datasets or attributes had. They keep what it was, and have a type of their own.
+fn forget_missing_types(tree: &mut Tree) {
+    let missing: BTreeSet<Id> = tree
+        .objects
+        .values()
+        .flat_map(Object::committed)
+        .filter(|id| !tree.objects.contains_key(id))
+        .collect();
+    if missing.is_empty() {
+        return;
+    }
+    for object in tree.objects.values_mut() {
+        let own = match &mut object.body {
+            Body::Dataset(dataset) => Some(&mut dataset.dtype),
+            _ => None,
+        };
+        for dtype in own.into_iter().chain(object.attributes.values_mut().map(|a| &mut a.dtype)) {
+            dtype.committed = dtype.committed.filter(|id| !missing.contains(id));
+        }
     }
 }
 

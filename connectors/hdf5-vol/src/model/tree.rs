@@ -220,7 +220,7 @@ impl Object {
     }
 
     /// The committed types that it and its attributes have, each as often as it is used.
-    fn committed(&self) -> impl Iterator<Item = Id> + '_ {
+    pub(super) fn committed(&self) -> impl Iterator<Item = Id> + '_ {
         let own = match &self.body {
             Body::Dataset(dataset) => dataset.dtype.committed,
             _ => None,

@@ -9,6 +9,7 @@ pub(crate) mod batch;
 pub mod calibrate;
 mod config;
 mod flush;
+pub mod hdf5_stub;
 mod learn;
 mod opening;
 pub(crate) mod targets;

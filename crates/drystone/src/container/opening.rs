@@ -10,6 +10,7 @@ use drystone_store::{LocalStore, PutMode, Store, StoreError, StoreExt};
 
 use super::calibrate::Known;
 use super::config::Config;
+use super::hdf5_stub;
 use super::learn::Seen;
 use super::targets;
 use super::targets::{Placing, Targets};
@@ -203,6 +204,34 @@ impl Container {
         Self::open_in(path.as_ref(), mode, true)
     }
 
+    /// Opens the container of an HDF5 program by the name that the program gave, to read.
+    fn open_behind(
+        path: &Path,
+        stub: &hdf5_stub::Stub,
+        mode: Mode,
+        early: bool,
+        trust: Trust,
+    ) -> Result<Self> {
+        let folder = path.with_file_name(&stub.container);
+        if mode != Mode::Read {
+            return Err(Error::invalid(format!(
+                "{} was written by an HDF5 program, whose catalogue other writers would not keep; change it through HDF5, or read {}",
+                path.display(),
+                folder.display()
+            )));
+        }
+        let container = Self::open_trusting(&folder, mode, early, trust)
+            .map_err(|e| e.while_doing(format!("opening the container of {}", path.display())))?;
+        if container.identity().uuid != stub.uuid {
+            return Err(Error::invalid(format!(
+                "{} names {}, which is another container than it was written for",
+                path.display(),
+                folder.display()
+            )));
+        }
+        Ok(container)
+    }
+
     fn open_in(path: &Path, mode: Mode, early: bool) -> Result<Self> {
         Self::open_trusting(path, mode, early, trust(mode))
     }
@@ -224,6 +253,9 @@ impl Container {
             )));
         };
         if !found.is_dir() {
+            if let Ok((hdf5_stub::Found::Stub(stub), _)) = hdf5_stub::find(path) {
+                return Self::open_behind(path, &stub, mode, early, trust);
+            }
             return Err(Error::not_found(format!(
                 "{} is not a container: it is a file, a container is a directory with {}",
                 path.display(),
