@@ -210,7 +210,7 @@ impl Container {
                 );
             }
         }
-        Self::with(store, identity, Mode::ReadWrite, config, None)
+        Self::with(store, identity, Mode::ReadWrite, config, None, Some(None))
     }
 
     /// Opens a container in a store.
@@ -224,8 +224,14 @@ impl Container {
         config: Option<Config>,
         placing: Option<Arc<Placing>>,
     ) -> Result<Self> {
-        head::expect(store.as_ref());
-        let bytes = match store.read_all(keys::IDENTITY, 64 << 10) {
+        let (read, hint) = match head::begin(store.as_ref()) {
+            Some((identity, hint)) => (identity, Some(hint)),
+            None => {
+                head::expect(store.as_ref());
+                (store.read_all(keys::IDENTITY, head::IDENTITY_LIMIT), None)
+            }
+        };
+        let bytes = match read {
             Ok(bytes) => bytes,
             Err(StoreError::NotFound { .. }) if mode == Mode::Append => {
                 return match Self::create_configured(store.clone(), CreateOptions::default(), config.clone())
@@ -261,7 +267,7 @@ impl Container {
                 store.describe()
             )));
         }
-        Self::with(store, identity, mode, config, placing)
+        Self::with(store, identity, mode, config, placing, hint)
     }
 
     fn with(
@@ -270,15 +276,18 @@ impl Container {
         mode: Mode,
         config: Option<Config>,
         placing: Option<Arc<Placing>>,
+        hint: Option<Option<u64>>,
     ) -> Result<Self> {
         if let Some(threads) = config.as_ref().and_then(|config| config.threads) {
             crate::processors::set_threads(threads);
         }
         let pages = PageLoader::new(store.clone());
         let writable = mode != Mode::Read;
-        let listing = writable && identity.durability != Durability::Durable;
+        // Where puts are durable no manifest is lost, so there are no gaps to look for.
+        let lossy = identity.durability != Durability::Durable && !store.features().put_is_durable;
+        let listing = writable && lossy;
         let look = if listing { Look::List } else { Look::Hint };
-        let head = head::find(&store, &pages, &identity, look)
+        let head = head::find(&store, &pages, &identity, look, hint)
             .map_err(|e| e.while_doing(format!("opening {}", store.describe())))?;
         let newest = Arc::new(head.snapshot);
         let inner = Inner {
