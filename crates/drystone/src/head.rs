@@ -9,6 +9,7 @@
 //! - under `durable` it never falls back at all;
 //! - below a flush mark there are no gaps, so every hint leads beyond every mark.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -60,6 +61,45 @@ pub(crate) enum Look {
 /// Reads one manifest.
 pub(crate) fn read_manifest(store: &dyn Store, version: u64, uuid: &[u8; 16]) -> Result<Manifest> {
     Ok(manifest_file(store, version, uuid)?.0)
+}
+
+/// Reads manifests one after the other, the newest first; those of a far store several at a time.
+pub(crate) struct Manifests<'a> {
+    store: &'a dyn Store,
+    uuid: &'a [u8; 16],
+    fetched: BTreeMap<u64, Vec<u8>>,
+}
+
+/// Manifests that are fetched together.
+const TOGETHER: u64 = 32;
+
+impl<'a> Manifests<'a> {
+    pub(crate) fn new(store: &'a dyn Store, uuid: &'a [u8; 16]) -> Self {
+        Manifests { store, uuid, fetched: BTreeMap::new() }
+    }
+
+    /// [`read_manifest`] of a version.
+    pub(crate) fn read(&mut self, version: u64) -> Result<Manifest> {
+        if self.store.features().far.is_none() {
+            return read_manifest(self.store, version, self.uuid);
+        }
+        if !self.fetched.contains_key(&version) {
+            let numbers = (version.saturating_sub(TOGETHER - 1).max(1)..=version).rev();
+            let whole = |version| Request::ReadWhole { key: keys::manifest(version), limit: MANIFEST_LIMIT };
+            let replies = self.store.together(numbers.clone().map(whole).collect());
+            self.fetched.clear();
+            for (number, reply) in numbers.zip(replies) {
+                if let Ok(Reply::Whole { bytes: Ok(bytes) }) = reply {
+                    self.fetched.insert(number, bytes);
+                }
+            }
+        }
+        match self.fetched.remove(&version) {
+            Some(bytes) => Ok(manifest_of(bytes, version, self.uuid)?.0),
+            // Reading it says what is wrong.
+            None => read_manifest(self.store, version, self.uuid),
+        }
+    }
 }
 
 /// One manifest, and the file that it ends.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use drystone_format::identity::{Durability, Identity};
 use drystone_format::keys;
-use drystone_store::{LocalStore, PutMode, Store, StoreError, StoreExt};
+use drystone_store::{LocalStore, PrefetchStore, PutMode, Store, StoreError, StoreExt};
 
 use super::{Container, Inner, TABLE_CACHE};
 use crate::cache::Cache;
@@ -48,6 +48,14 @@ impl Default for CreateOptions {
 fn configured(options: CreateOptions, config: &Option<Config>) -> CreateOptions {
     let durability = config.as_ref().and_then(|config| config.durability);
     CreateOptions { durability: durability.unwrap_or(options.durability) }
+}
+
+/// A far store, with hints that begin reads; any other as it is.
+fn with_prefetch(store: Arc<dyn Store>) -> Arc<dyn Store> {
+    match store.features().far {
+        Some(_) => Arc::new(PrefetchStore::new(store)),
+        None => store,
+    }
 }
 
 impl Container {
@@ -187,6 +195,7 @@ impl Container {
         options: CreateOptions,
         config: Option<Config>,
     ) -> Result<Self> {
+        let store = with_prefetch(store);
         let options = configured(options, &config);
         let identity = Identity {
             version: 1,
@@ -224,6 +233,7 @@ impl Container {
         config: Option<Config>,
         placing: Option<Arc<Placing>>,
     ) -> Result<Self> {
+        let store = with_prefetch(store);
         let (read, hint) = match head::begin(store.as_ref()) {
             Some((identity, hint)) => (identity, Some(hint)),
             None => {
