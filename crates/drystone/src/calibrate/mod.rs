@@ -84,7 +84,8 @@ impl Container {
         self.inner.profile()
     }
 
-    /// What a reader has to reckon with that tells the store ahead of what it will ask for: as measured, else [`Device::ASSUMED`].
+    /// What a reader has to reckon with that tells the store ahead of what it will ask for: as measured, else
+    /// [`Device::ASSUMED`], or [`Device::far`] where the store says that it is far.
     pub fn device(&self) -> Device {
         self.inner.device()
     }
