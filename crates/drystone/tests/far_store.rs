@@ -313,3 +313,90 @@ fn a_handle_that_looks_for_newer_snapshots_asks_once() {
     };
     assert!(rounds(&log_of_open) <= 5, "{}", shown(&log_of_open));
 }
+
+const ROW: u64 = 128 << 10;
+
+/// Writes a step of `rows` blocks of 512 KiB by a writer whose parts hold two.
+fn write_step(c: &Container, rows: u64) -> drystone::Result<()> {
+    let all = ramp_f32((rows * ROW) as usize);
+    let segment_limit = Some(1 << 20);
+    let w = c.writer(WriterOptions { rank: Some((0, 1)), segment_limit, ..WriterOptions::default() })?;
+    w.begin_step(Some(0), false)?;
+    for (row, cells) in (0..rows).zip(all.chunks(ROW as usize * 4)) {
+        w.put("a", &f4(), &dense(cells, &[1, ROW], 4), Some(&[row, 0]), None)?;
+    }
+    w.end_step()?;
+    w.close()
+}
+
+/// Symptom: 1 GiB went up in 43 objects one after the other, each a round trip for its segment and one for its record. Cause: a part was put
+/// by a blocking call. Now several are under way, and the record of each follows all bytes before it.
+#[test]
+fn parts_go_up_several_at_a_time_and_each_record_after_its_bytes() {
+    const ROWS: u64 = 40;
+    let objects =
+        written(|c| c.apply(vec![create("a", f4(), &[ROWS, ROW], |v| v.steps = true)]).map(drop).unwrap());
+    let store = DelayStore::new(NoAppendStore::new(objects.clone()), Duration::from_millis(150), 1e9);
+    let c = Container::open(Arc::new(store.clone()), Mode::ReadWrite).unwrap();
+    store.take_log();
+    write_step(&c, ROWS).unwrap();
+    let peak = store.peak();
+    assert!((5..=26).contains(&peak), "{peak} under way: 24 MiB of segments, and a record");
+    let log = store.take_log();
+    let mut done = 0;
+    for asked in log.iter().filter(|asked| asked.kind == "put" && asked.key.starts_with("log/")) {
+        if asked.key.ends_with(".idx") {
+            let of = |a: &&Asked| {
+                a.key.ends_with(".seg") && a.key[..a.key.len() - 4] <= asked.key[..asked.key.len() - 4]
+            };
+            assert!(log.iter().filter(of).all(|segment| segment.round < asked.round), "{}", shown(&log));
+            done += 1;
+        }
+    }
+    assert!(done >= ROWS / 2, "{}", shown(&log));
+    // One after the other it would be 3 round trips for each of 20 parts: segment, record, and the commit's look at it.
+    assert!(rounds(&log) < 35, "{}", shown(&log));
+    let cells = read_all(&opened(&store), "a");
+    assert!(floats(&cells).iter().enumerate().all(|(n, found)| *found == n as f32));
+}
+
+/// A process that dies at any request of such a step leaves the step whole or nothing of it, and what it left can be recovered.
+#[test]
+fn a_step_of_parts_under_way_is_there_wholly_or_not_at_all_whenever_its_writer_dies() {
+    const ROWS: u64 = 7;
+    let create_a =
+        |c: &Container| c.apply(vec![create("a", f4(), &[ROWS, ROW], |v| v.steps = true)]).map(drop);
+    let run = |fault: Option<u64>| {
+        let script = fault.map_or(Script::default(), |at| Script::seeded(at).at(at, Fault::Crash));
+        let faulty = Arc::new(FaultStore::in_memory(script));
+        let far = DelayStore::new(NoAppendStore::new(faulty.clone()), Duration::from_micros(300), 1e10);
+        let options = CreateOptions { durability: Durability::Async };
+        let written = Container::create(Arc::new(far), options).and_then(|c| {
+            create_a(&c)?;
+            write_step(&c, ROWS)
+        });
+        (faulty, written.is_ok())
+    };
+    let (whole, done) = run(None);
+    assert!(done);
+    let changes = whole.changes();
+    assert!(changes > 12, "{changes}");
+    let (mut none, mut all) = (0, 0);
+    for at in 0..changes {
+        let (faulty, _) = run(Some(at));
+        let left = Arc::new(NoAppendStore::new(faulty.survivor()));
+        let Ok(c) = Container::open(left, Mode::ReadWrite) else { continue };
+        c.recover(&Adopt::All).unwrap();
+        if c.snapshot().steps.iter().next().is_none() {
+            none += 1;
+            continue;
+        }
+        let cells = read_all(&c, "a");
+        assert!(
+            floats(&cells).iter().enumerate().all(|(n, found)| *found == n as f32),
+            "killed at change {at}"
+        );
+        all += 1;
+    }
+    assert!(none > 3 && all > 0, "{none} {all}");
+}
