@@ -14,7 +14,9 @@ use drystone::plan::selection::{Axis, Selection};
 use drystone::store::{
     Asked, DelayStore, Fault, FaultStore, MemoryStore, NoAppendStore, PutMode, Script, Store,
 };
-use drystone::{Adopt, Container, CreateOptions, Durability, ErrorKind, GcOptions, Mode, WriterOptions};
+use drystone::{
+    Adopt, Container, CreateOptions, Durability, ErrorKind, GcOptions, Mode, PublishOptions, WriterOptions,
+};
 
 use common::*;
 use sample::{Sample, content};
@@ -399,4 +401,68 @@ fn a_step_of_parts_under_way_is_there_wholly_or_not_at_all_whenever_its_writer_d
         all += 1;
     }
     assert!(none > 3 && all > 0, "{none} {all}");
+}
+
+/// Symptom: a series through published shards took three round trips for each, and one more. Cause: stamp, length and index of a shard were asked for one
+/// after the other, and so were the shards.
+#[test]
+fn published_shards_are_looked_at_together() {
+    const STEPS: u64 = 64;
+    let objects = written(|c| {
+        c.apply(vec![create("a", f4(), &[64, 64], |v| v.steps = true)]).unwrap();
+        let w = c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap();
+        for step in 0..STEPS {
+            w.begin_step(Some(step), false).unwrap();
+            let cells: Vec<u8> =
+                (0..64 * 64).flat_map(|n| ((step * 10_000 + n) as f32).to_le_bytes()).collect();
+            w.put("a", &f4(), &dense(&cells, &[64, 64], 4), None, None).unwrap();
+            w.end_step().unwrap();
+        }
+        w.close().unwrap();
+        let chunks = [("a".to_owned(), vec![1, 2, 2])].into();
+        c.publish(&PublishOptions { chunks, ..PublishOptions::default() }, &mut |_, _| true).unwrap();
+    });
+    let shards = objects.list("zarr/a/c/").unwrap().len();
+    let store = far(&objects);
+    let c = opened(&store);
+    let published = Some(drystone::plan::read_plan::PUBLISHED);
+    let reading = c.reading("a", None).unwrap().by_way_of(published);
+    let axis = |start, count| Axis { start, step: 1, count };
+    let series = Selection { axes: vec![axis(0, STEPS), axis(17, 1), axis(40, 1)] };
+    store.take_log();
+    let mut out = vec![0; STEPS as usize * 4];
+    let target = drystone::array::Target::dense(&mut out, &[STEPS, 1, 1], 4).unwrap();
+    reading.read(&series, &target).unwrap();
+    drop(target);
+    let right: Vec<f32> = (0..STEPS).map(|step| (step * 10_000 + 17 * 64 + 40) as f32).collect();
+    assert_eq!(floats(&out), right);
+    let log = store.take_log();
+    assert!(log.iter().any(|asked| asked.key.starts_with("zarr/")), "{}", shown(&log));
+    assert!(shards > 2 && rounds(&log) <= 5, "{shards} shards: {}", shown(&log));
+}
+
+#[test]
+fn strings_come_together() {
+    let objects = written(|c| {
+        c.apply(vec![create("s", drystone::format::dtype::DType::String, &[40], |_| {})]).unwrap();
+        let w = c.writer(WriterOptions::default()).unwrap();
+        for n in 0..40_u64 {
+            // Longer than a hole that is read: each is a request.
+            let text = n.to_string().repeat(60_000);
+            w.put_strings("s", &[1], &[text.as_bytes()], Some(&[n])).unwrap();
+        }
+        w.close().unwrap();
+        c.commit().unwrap();
+    });
+    let store = far(&objects);
+    let c = opened(&store);
+    let reading = c.reading("s", None).unwrap();
+    store.take_log();
+    let every_second = Selection { axes: vec![Axis { start: 0, step: 2, count: 20 }] };
+    let (found, _) = reading.read_strings(&every_second).unwrap();
+    assert!(
+        found.iter().enumerate().all(|(n, text)| *text == (2 * n).to_string().repeat(60_000).into_bytes())
+    );
+    let log = store.take_log();
+    assert!(log.len() > 20 && rounds(&log) <= 6, "{}", shown(&log));
 }
