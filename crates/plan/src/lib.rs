@@ -32,6 +32,7 @@ pub mod resolve;
 pub mod selection;
 pub mod tiles;
 pub mod tree;
+pub mod window;
 
 #[cfg(test)]
 mod random;

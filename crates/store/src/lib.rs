@@ -9,6 +9,7 @@
 //!
 //! - [`MemoryStore`] is the reference: shortest, and strict.
 //! - [`LocalStore`] keeps objects as files below a folder.
+//! - [`PrefetchStore`] lets later reads join those that a hint began.
 //!
 //! The feature `testing`, which no shipped library enables, adds the conformance suite and stores for tests:
 //!
@@ -34,6 +35,7 @@ mod mapped;
 mod memory;
 #[cfg(any(test, feature = "testing"))]
 mod no_append;
+mod prefetch;
 mod process;
 mod request;
 mod store;
@@ -53,6 +55,7 @@ pub use mapped::Mapped;
 pub use memory::MemoryStore;
 #[cfg(any(test, feature = "testing"))]
 pub use no_append::NoAppendStore;
+pub use prefetch::PrefetchStore;
 pub use process::process_id;
 pub use request::{Arrivals, Completer, Pending, Reply, Request};
 pub use store::{Far, Features, ListEntry, PutMode, SEEN_LOG2, Store, StoreExt};

@@ -286,34 +286,51 @@ impl Slot {
 /// is. Any number of threads may wait.
 #[derive(Debug, Default)]
 pub struct Arrivals {
-    queue: Mutex<VecDeque<(usize, Result<Reply>)>>,
-    arrived: Condvar,
+    arrived_so_far: Mutex<Arrived>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Arrived {
+    queue: VecDeque<(usize, Result<Reply>)>,
+    closed: bool,
 }
 
 impl Arrivals {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(usize, Result<Reply>)>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Arrived> {
+        self.arrived_so_far.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number and outcome that arrived first, once there is one.
-    pub fn next(&self) -> (usize, Result<Reply>) {
-        let mut queue = self.lock();
+    /// The number and outcome that arrived first, once there is one; `None` after [`close`](Self::close).
+    pub fn wait(&self) -> Option<(usize, Result<Reply>)> {
+        let mut arrived = self.lock();
         loop {
-            if let Some(first) = queue.pop_front() {
-                return first;
+            if arrived.closed {
+                return None;
             }
-            queue = self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            if let Some(first) = arrived.queue.pop_front() {
+                return Some(first);
+            }
+            arrived = self.changed.wait(arrived).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// The same, if there is one already.
-    pub fn try_next(&self) -> Option<(usize, Result<Reply>)> {
-        self.lock().pop_front()
+    /// Wakes whoever waits; what arrived or arrives later is dropped.
+    pub fn close(&self) {
+        let mut arrived = self.lock();
+        arrived.closed = true;
+        arrived.queue.clear();
+        drop(arrived);
+        self.changed.notify_all();
     }
 
     fn push(&self, number: usize, outcome: Result<Reply>) {
-        self.lock().push_back((number, outcome));
-        self.arrived.notify_one();
+        let mut arrived = self.lock();
+        if !arrived.closed {
+            arrived.queue.push_back((number, outcome));
+        }
+        drop(arrived);
+        self.changed.notify_one();
     }
 }
 
@@ -482,15 +499,20 @@ mod tests {
         let (done, before) = Pending::waiting();
         done.complete(Ok(Reply::Deleted));
         before.deliver_to(&arrivals, 4);
-        assert!(matches!(arrivals.try_next(), Some((3, Ok(Reply::Placed)))));
-        assert!(matches!(arrivals.next(), (4, Ok(Reply::Deleted))));
-        assert!(arrivals.try_next().is_none());
+        assert!(matches!(arrivals.wait(), Some((3, Ok(Reply::Placed)))));
+        assert!(matches!(arrivals.wait(), Some((4, Ok(Reply::Deleted)))));
         let thread = std::thread::spawn(move || {
             drop(dropped);
             first.complete(Ok(Reply::Len { len: 5 }));
         });
-        assert!(matches!(arrivals.next(), (2, Err(StoreError::Closed { .. }))));
-        assert!(matches!(arrivals.next(), (1, Ok(Reply::Len { len: 5 }))));
+        assert!(matches!(arrivals.wait(), Some((2, Err(StoreError::Closed { .. })))));
+        assert!(matches!(arrivals.wait(), Some((1, Ok(Reply::Len { len: 5 })))));
         thread.join().unwrap();
+        let waiting = Arc::clone(&arrivals);
+        let thread = std::thread::spawn(move || waiting.wait().is_none());
+        arrivals.close();
+        assert!(thread.join().unwrap(), "whoever waits is woken");
+        Pending::completed(Ok(Reply::Placed)).deliver_to(&arrivals, 5);
+        assert!(arrivals.wait().is_none(), "and nothing comes any more");
     }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drystone_store::{
-    CountingStore, DelayStore, FaultStore, LocalStore, MemoryStore, NoAppendStore, Script, Store, conformance,
+    CountingStore, DelayStore, FaultStore, LocalStore, MemoryStore, NoAppendStore, PrefetchStore, Script,
+    Store, conformance,
 };
 use tempfile::TempDir;
 
@@ -51,8 +52,10 @@ fn a_far_store_keeps_the_contract() {
     let far = |inner: Box<dyn Store>| DelayStore::new(inner, Duration::from_micros(50), 1e10);
     conformance::check(|| Box::new(far(Box::new(MemoryStore::new()))));
     conformance::check(|| Box::new(far(Box::new(NoAppendStore::new(MemoryStore::new())))));
+    conformance::check(|| Box::new(PrefetchStore::new(far(Box::new(MemoryStore::new())))));
     let dir = tempfile::tempdir().unwrap();
     conformance::check(|| Box::new(CountingStore::new(far(Box::new(local(&dir))))));
+    conformance::check(|| Box::new(PrefetchStore::new(local(&dir))));
 }
 
 #[test]

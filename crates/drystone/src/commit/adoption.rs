@@ -23,8 +23,11 @@ use drystone_store::StoreError;
 use super::transaction::{Change, Committed, Decision, transact, transact_at_once};
 use crate::container::Inner;
 use crate::history::snapshot::Snapshot;
-use crate::log::scan::{Group, PartFrom, Tail, WriterLog};
+use crate::log::scan::{self, Group, PartFrom, Tail, WriterLog};
 use crate::{Error, ErrorKind, Result};
+
+/// Writers whose logs are prefetched together from a far store.
+const TOGETHER: usize = 128;
 
 /// Whose groups to look at, and which to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,6 +132,12 @@ pub(crate) fn commit_own(
             .filter(|p| mine.get(&p.part).is_none_or(|s| s.state == SourceState::Open))
             .map(|p| PartFrom { watermark: mine.get(&p.part).map_or(0, |s| s.watermark), ..*p })
             .collect();
+        // What is the tail is known; a single part is read at once.
+        let unread = from.iter().filter(|p| !tail.is_some_and(|tail| tail.is(p)));
+        let unread: Vec<PartFrom> = unread.cloned().collect();
+        if unread.len() > 1 {
+            scan::prefetch(inner.store.as_ref(), std::iter::once((writer, unread.as_slice())));
+        }
         let log = WriterLog::scan(inner.store.as_ref(), writer, &inner.identity.uuid, &from, tail)?;
         let logs: Vec<WriterLog> = log.into_iter().collect();
         let mut decided = decide(inner, base, &logs, Scope::Own { steps }, version, Vec::new())?;
@@ -194,9 +203,14 @@ pub(crate) fn gather(
     }
     let mut logs = Vec::new();
     let mut notes = Vec::new();
-    for (writer, mut parts) in writers {
-        parts.sort_by_key(|p| p.part);
-        let mut log = match WriterLog::scan(store, writer, &inner.identity.uuid, &parts, None) {
+    writers.values_mut().for_each(|parts| parts.sort_by_key(|p| p.part));
+    for (number, (writer, parts)) in writers.iter().enumerate() {
+        if number % TOGETHER == 0 {
+            let next = writers.iter().skip(number).take(TOGETHER);
+            scan::prefetch(store, next.map(|(writer, parts)| (*writer, parts.as_slice())));
+        }
+        let writer = *writer;
+        let mut log = match WriterLog::scan(store, writer, &inner.identity.uuid, parts, None) {
             Ok(Some(log)) => log,
             Ok(None) => continue,
             Err(e) if e.kind() == ErrorKind::Corrupt && !strict => {

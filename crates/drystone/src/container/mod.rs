@@ -391,7 +391,8 @@ impl Inner {
         if !head::has_newer(self.store.as_ref(), known.1)? {
             return Ok(known);
         }
-        let head = head::find(&self.store, &self.pages, &self.identity, Look::From(known.1), self.trust)?;
+        let head =
+            head::find(&self.store, &self.pages, &self.identity, (Look::From(known.1), None), self.trust)?;
         self.set_losses(head.losses);
         if !head.warnings.is_empty() {
             lock(&self.warnings).extend(head.warnings);

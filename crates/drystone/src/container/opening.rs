@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use drystone_format::identity::{Durability, Identity};
 use drystone_format::keys;
-use drystone_store::{LocalStore, PutMode, Store, StoreError, StoreExt};
+use drystone_store::{LocalStore, PrefetchStore, PutMode, Store, StoreError, StoreExt};
 
 use super::calibrate::Known;
 use super::config::Config;
@@ -93,6 +93,14 @@ fn require_room(path: &Path, among_files: bool) -> Result<()> {
             path.display()
         ))),
         _ => Ok(()),
+    }
+}
+
+/// A far store, with hints that begin reads; any other as it is.
+fn with_prefetch(store: Arc<dyn Store>) -> Arc<dyn Store> {
+    match store.features().far {
+        Some(_) => Arc::new(PrefetchStore::new(store)),
+        None => store,
     }
 }
 
@@ -284,6 +292,7 @@ impl Container {
         options: CreateOptions,
         config: Option<Config>,
     ) -> Result<Self> {
+        let store = with_prefetch(store);
         let options = configured(options, &config);
         let identity = Identity {
             version: 1,
@@ -309,7 +318,7 @@ impl Container {
         }
         let watched = store.watch(keys::IDENTITY)?;
         let how = How { mode: Mode::ReadWrite, trust: Trust::Writing, created: true, watched };
-        Self::with(store, identity, how, config, None)
+        Self::with(store, identity, how, config, None, Some(None))
     }
 
     /// Opens a container in a store.
@@ -323,7 +332,7 @@ impl Container {
         config: Option<Config>,
         placing: Option<Arc<Placing>>,
     ) -> Result<Self> {
-        head::expect(store.as_ref());
+        let store = with_prefetch(store);
         // Before it is read: what replaces it in between is noticed.
         let watched = match store.watch(keys::IDENTITY) {
             Err(StoreError::NotFound { .. }) => false, // which reading says
@@ -331,7 +340,14 @@ impl Container {
                 other.map_err(|e| Error::from(e).while_doing(format!("opening {}", store.describe())))?
             }
         };
-        let bytes = match store.read_all(keys::IDENTITY, 64 << 10) {
+        let (read, hint) = match head::begin(store.as_ref()) {
+            Some((identity, hint)) => (identity, Some(hint)),
+            None => {
+                head::expect(store.as_ref());
+                (store.read_all(keys::IDENTITY, head::IDENTITY_LIMIT), None)
+            }
+        };
+        let bytes = match read {
             Ok(bytes) => bytes,
             Err(StoreError::NotFound { .. }) if mode == Mode::Append => {
                 return match Self::create_configured(store.clone(), CreateOptions::default(), config.clone())
@@ -367,7 +383,7 @@ impl Container {
                 store.describe()
             )));
         }
-        Self::with(store, identity, How { mode, trust, created: false, watched }, config, placing)
+        Self::with(store, identity, How { mode, trust, created: false, watched }, config, placing, hint)
     }
 
     fn with(
@@ -376,6 +392,7 @@ impl Container {
         how: How,
         config: Option<Config>,
         placing: Option<Arc<Placing>>,
+        hint: Option<Option<u64>>,
     ) -> Result<Self> {
         let How { mode, trust, .. } = how;
         if let Some(threads) = config.as_ref().and_then(|config| config.threads) {
@@ -383,9 +400,11 @@ impl Container {
         }
         let pages = PageLoader::new(store.clone());
         let writable = mode != Mode::Read;
-        let listing = writable && identity.durability != Durability::Durable;
+        // Where puts are durable no manifest is lost, so there are no gaps to look for.
+        let lossy = identity.durability != Durability::Durable && !store.features().put_is_durable;
+        let listing = writable && lossy;
         let look = if listing { Look::List } else { Look::Hint };
-        let head = head::find(&store, &pages, &identity, look, trust)
+        let head = head::find(&store, &pages, &identity, (look, hint), trust)
             .map_err(|e| e.while_doing(format!("opening {}", store.describe())))?;
         let newest = Arc::new(head.snapshot);
         let inner = Inner {

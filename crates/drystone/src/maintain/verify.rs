@@ -6,7 +6,7 @@ use drystone_format::entry::Entry;
 use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_plan::tree;
-use drystone_store::{StoreError, StoreExt};
+use drystone_store::{Reply, Request, StoreError, StoreExt};
 
 use crate::base::error::must_exist;
 use crate::base::sync::lock;
@@ -19,6 +19,9 @@ use crate::{Error, ErrorKind, Result};
 
 /// Progress is told at least after this many bytes.
 const PROGRESS_BYTES: u64 = 16 << 20;
+
+/// Lengths that are asked for together.
+const TOGETHER: usize = 128;
 
 /// Something that cannot be read as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,9 +74,10 @@ impl Container {
         let snapshot = self.snapshot();
         let mut report = VerifyReport::default();
         let damage = |key: String, message: String| Damage { key, variable: None, step: None, message };
+        let mut manifests = head::Manifests::new(inner.store.as_ref(), &inner.identity.uuid);
         let mut version = snapshot.version();
         while version > 0 {
-            match head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid) {
+            match manifests.read(version) {
                 Ok(manifest) => {
                     report.manifests += 1;
                     if let Err(e) = Snapshot::load(manifest.clone(), &inner.pages) {
@@ -123,7 +127,7 @@ impl Container {
         let mut told = 0;
         let mut checker = Checker::new(inner, &snapshot);
         let mut pages: Vec<Error> = Vec::new();
-        let visit = &mut |entry: &Entry| {
+        let mut check = |entry: &Entry, checker: &mut Checker<'_>| {
             if failed.is_some() {
                 return;
             }
@@ -148,7 +152,21 @@ impl Container {
                 failed = Some(Error::new(ErrorKind::Cancelled, "verification was stopped"));
             }
         };
+        // On a far store entries are checked in batches, so that what they need comes together.
+        let most = checker.batch();
+        let mut batch: Vec<Entry> = Vec::with_capacity(most);
+        let mut check_all = |batch: &mut Vec<Entry>| {
+            checker.prefetch(batch);
+            batch.drain(..).for_each(|entry| check(&entry, &mut checker));
+        };
+        let visit = &mut |entry: &Entry| {
+            batch.push(entry.clone());
+            if batch.len() >= most {
+                check_all(&mut batch);
+            }
+        };
         tree::audit(&inner.pages, root, visit, &mut |e| pages.push(e));
+        check_all(&mut batch);
         if let Some(error) = failed {
             return Err(error);
         }
@@ -200,17 +218,22 @@ impl Container {
 /// Log files the snapshot refers to: are their adopted parts still sound?
 pub(crate) fn check_logs(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damage>> {
     let mut out = Vec::new();
-    for source in snapshot.sources(&inner.pages)?.iter().filter(|s| s.kind == 0 && s.seg_length > 0) {
-        let key = segment_key(source);
-        let bad = match inner.store.len(&key).map_err(must_exist) {
-            Ok(len) if len < source.seg_length => {
-                format!("{key} ends at byte {len}, {} are needed", source.seg_length)
-            }
-            Ok(_) => continue,
-            Err(e) if e.kind() == ErrorKind::Corrupt => e.to_string(),
-            Err(e) => return Err(e),
-        };
-        out.push(Damage { key, variable: None, step: None, message: bad });
+    let sources = snapshot.sources(&inner.pages)?;
+    let sources: Vec<_> = sources.iter().filter(|s| s.kind == 0 && s.seg_length > 0).collect();
+    for some in sources.chunks(TOGETHER) {
+        let lens = some.iter().map(|source| Request::Len { key: segment_key(source) }).collect();
+        for (source, reply) in some.iter().zip(inner.store.together(lens)) {
+            let key = segment_key(source);
+            let bad = match reply.map_err(must_exist) {
+                Ok(Reply::Len { len }) if len < source.seg_length => {
+                    format!("{key} ends at byte {len}, {} are needed", source.seg_length)
+                }
+                Ok(_) => continue,
+                Err(e) if e.kind() == ErrorKind::Corrupt => e.to_string(),
+                Err(e) => return Err(e),
+            };
+            out.push(Damage { key, variable: None, step: None, message: bad });
+        }
     }
     Ok(out)
 }

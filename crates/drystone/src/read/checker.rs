@@ -5,7 +5,9 @@ use drystone_format::entry::{Entry, Piece};
 use drystone_format::schema::Variable;
 use drystone_format::table::Subchunk;
 use drystone_format::{MAX_NDIM, keys};
+use drystone_plan::coalesce::coalesce;
 use drystone_plan::form::Form;
+use drystone_store::{Request, Store};
 use drystone_transform::checks::crc_units;
 use drystone_transform::{Chain, Logical, Scratch};
 use std::collections::BTreeMap;
@@ -18,6 +20,11 @@ use crate::history::snapshot::Snapshot;
 use crate::read::{load_table, segment_key};
 use crate::schema::element_type::{MAX_SUBCHUNK, logical};
 use crate::{Error, Result};
+
+/// Entries that are checked together on a far store.
+const BATCH: usize = 256;
+/// Ranges that lie no farther apart are prefetched as one.
+const NEAR: u64 = 4 << 10;
 
 /// Checks entries one after the other.
 pub(crate) struct Checker<'a> {
@@ -33,6 +40,40 @@ impl<'a> Checker<'a> {
     pub(crate) fn new(inner: &'a Inner, snapshot: &'a Snapshot) -> Self {
         let names = snapshot.schema.named().map(|(path, v)| (v.id, path.to_owned())).collect();
         Checker { inner, snapshot, names, buffer: Vec::new(), decoded: Vec::new(), scratch: Scratch::new() }
+    }
+
+    /// How many entries are best checked together.
+    pub(crate) fn batch(&self) -> usize {
+        if self.inner.window().is_some() { BATCH } else { 1 }
+    }
+
+    /// Tells a far store of what these entries need first: their bytes, or the tables of those that are cut.
+    pub(crate) fn prefetch(&self, entries: &[Entry]) {
+        if self.inner.window().is_none() {
+            return;
+        }
+        let range = |entry: &Entry| {
+            let source = self.snapshot.source(&self.inner.pages, entry.source).ok()?;
+            Some((segment_key(&source), stored_range(&entry.piece)?))
+        };
+        self.expect(entries.iter().filter(|entry| entry.subchunks > 0).filter_map(range).collect());
+    }
+
+    /// Tells the store of ranges, neighbours as one.
+    fn expect(&self, ranges: Vec<(String, std::ops::Range<u64>)>) {
+        let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
+        let mut items = Vec::with_capacity(ranges.len());
+        for (key, range) in ranges {
+            let next = numbers.len() as u32;
+            items.push((*numbers.entry(key).or_insert(next), range, ()));
+        }
+        let fetches = coalesce(items, NEAR, 1 << 20);
+        for (key, number) in numbers {
+            let of_key = fetches.iter().filter(|fetch| fetch.source == number);
+            let ranges = of_key.map(|fetch| (fetch.range.start, fetch.len())).collect();
+            // A hint: what fails is said when it is read.
+            drop(self.inner.store.submit(Request::Expect { key, ranges }));
+        }
     }
 
     pub(crate) fn key(&self, entry: &Entry) -> String {
@@ -67,6 +108,11 @@ impl<'a> Checker<'a> {
             &one
         } else {
             table = load_table(self.inner, writer, part, entry)?;
+            if self.inner.window().is_some() {
+                let fronts = table.iter().filter_map(|subchunk| stored_range(&subchunk.front?.piece()));
+                let pieces = table.iter().filter_map(|subchunk| stored_range(&subchunk.piece));
+                self.expect(fronts.chain(pieces).map(|range| (key.clone(), range)).collect());
+            }
             &table
         };
         let n = usize::from(entry.ndim);

@@ -8,9 +8,9 @@ use drystone_format::layout::Layout;
 use drystone_transform::histogram::Histogram;
 use drystone_transform::stats::{ScalarKind, Stats};
 
+use super::Reading;
 use super::execute::Sources;
 use super::execute::trailers;
-use super::{OPTIONS, Reading};
 use crate::schema::element_type::kind_of;
 use crate::schema::member::Column;
 use crate::{Error, Result};
@@ -85,7 +85,7 @@ impl Reading {
         sources: &Sources<'_>,
         pieces: &[(u32, Piece)],
     ) -> Result<Option<Histogram>> {
-        let known = trailers::for_plan(self, sources, pieces, OPTIONS.gap, OPTIONS.max_request)?;
+        let known = trailers::for_plan(self, sources, pieces)?;
         let mut sum: Option<Histogram> = None;
         for (source, piece) in pieces {
             let Some(trailer) = known.get(*source, piece).filter(|t| !t.histogram.is_empty()) else {
