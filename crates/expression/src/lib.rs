@@ -33,6 +33,7 @@ mod dense;
 mod encode;
 mod error;
 mod function;
+#[cfg(feature = "fuzzing")]
 mod fuzzing;
 mod lexer;
 mod name;
@@ -50,6 +51,7 @@ pub use constant::Scalar;
 pub use dense::{BLOCK, Column, ColumnMut, Input, Scratch};
 pub use error::{Corrupt, Error, Kind};
 pub use function::{functions, is_function};
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use fuzzing::fuzz;
 pub use name::{MAX_OFFSET, Name, Offset};
