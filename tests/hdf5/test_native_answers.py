@@ -98,6 +98,16 @@ call("H5Lmove", hid(h.id), text(b"w"), hid(g.id), text(b"w"), I(0), I(0))
 say("orders:", orders())
 h.create_group("first")
 say("orders:", orders(), list(h))
+how, ways = h5p.create(h5p.GROUP_CREATE), h5p.create(h5p.LINK_CREATE)
+how.set_attr_creation_order(h5p.CRT_ORDER_TRACKED)
+how.set_link_creation_order(h5p.CRT_ORDER_TRACKED)
+how.set_obj_track_times(False)
+ways.set_create_intermediate_group(True)
+h5g.create(f.id, b"like/this", lcpl=ways, gcpl=how)
+h5g.create(f.id, b"by/default", lcpl=ways)
+for name in (b"like", b"like/this", b"by", b"by/default"):
+    made = h5g.open(f.id, name).get_create_plist()
+    say(name, made.get_attr_creation_order(), made.get_link_creation_order(), made.get_obj_track_times())
 """
 
 REFERENCES = """

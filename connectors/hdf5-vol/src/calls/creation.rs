@@ -18,7 +18,7 @@ pub(crate) fn add(from: &Place, name: &[u8], lcpl: Hid, lapl: Hid, object: Objec
         state.dirty = true;
         return Ok(Place { id, name: Vec::new(), ..from.clone() });
     }
-    let at = last_for_new(from, name, make, lapl)?;
+    let at = last_for_new(from, name, make.then(|| object.between()).as_ref(), lapl)?;
     at.group.context.writable()?;
     let mut state = at.group.context.opening.shared.lock();
     let Some(group) = state.tree.group(at.group.id) else {

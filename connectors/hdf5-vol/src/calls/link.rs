@@ -10,7 +10,7 @@ use crate::library::abi::{
 };
 use crate::library::failure::{Failure, Result};
 use crate::library::props;
-use crate::model::tree::{Link, Order, TRACKED, Target};
+use crate::model::tree::{Link, Object, Order, TRACKED, Target};
 use crate::object::handle::Handle;
 use crate::object::place::Place;
 use crate::object::walk::{LinkPlace, Walk, last, last_for_new, locate, nth_link, text, token_of, walk};
@@ -43,7 +43,7 @@ fn new_name(h: &Handle, loc: &Loc, lcpl: Hid, lapl: Hid) -> Result<(LinkPlace, u
     // SAFETY: `kind` says so.
     let name = text(unsafe { loc.data.by_name.name });
     let (make, cset) = props::of_link(h.context.host, lcpl)?;
-    Ok((last_for_new(&h.place(), name, make, lapl)?, cset))
+    Ok((last_for_new(&h.place(), name, make.then(Object::group).as_ref(), lapl)?, cset))
 }
 
 fn of(place: &LinkPlace) -> Result<Link> {

@@ -314,7 +314,8 @@ pub(crate) unsafe extern "C" fn copy(
             quietly(host, || unsafe { (host.api.H5Pget_copy_object)(ocpypl, &mut flags) });
         }
         let (make, cset) = props::of_link(host, lcpl)?;
-        let at = last_for_new(&locate(target, b)?, text(to_name), make, P_DEFAULT)?;
+        let at =
+            last_for_new(&locate(target, b)?, text(to_name), make.then(Object::group).as_ref(), P_DEFAULT)?;
         at.group.context.writable()?;
         {
             let state = at.group.context.opening.shared.lock();

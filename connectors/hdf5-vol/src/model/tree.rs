@@ -219,6 +219,23 @@ impl Object {
         }
     }
 
+    /// A group that was made between others on the way to this object: as it was made if it is a group, else as by default.
+    pub fn between(&self) -> Self {
+        match &self.body {
+            Body::Group(_) => Object {
+                attribute_order: self.attribute_order,
+                phase: self.phase,
+                ..Object::new(Body::Group(Group::default()), Times::now(self.times.tracked))
+            },
+            _ => Object::group(),
+        }
+    }
+
+    /// A group as it is made by default.
+    pub fn group() -> Self {
+        Object::new(Body::Group(Group::default()), Times::now(true))
+    }
+
     /// The committed types that it and its attributes have, each as often as it is used.
     pub(super) fn committed(&self) -> impl Iterator<Item = Id> + '_ {
         let own = match &self.body {

@@ -10,7 +10,7 @@ use crate::library::abi::{Hid, Loc, P_DEFAULT, Token, access, link_type};
 use crate::library::failure::{Failure, Result};
 use crate::library::host::{Host, quietly};
 use crate::library::props::List;
-use crate::model::tree::{Body, Id, Order, ROOT, Target};
+use crate::model::tree::{Body, Id, Object, Order, ROOT, Target};
 use crate::object::context::Context;
 use crate::object::handle::Handle;
 use crate::object::place::Place;
@@ -185,10 +185,10 @@ pub fn last(from: &Place, path: &[u8], walking: &mut Walk) -> Result<LinkPlace> 
     Ok(LinkPlace { group, name })
 }
 
-/// The group and last name for a new link; groups between are made if the program asks for that.
-pub fn last_for_new(from: &Place, path: &[u8], make: bool, lapl: Hid) -> Result<LinkPlace> {
+/// The group and last name for a new link; groups between are made, like the one that is given, if the program asks for that.
+pub fn last_for_new(from: &Place, path: &[u8], between: Option<&Object>, lapl: Hid) -> Result<LinkPlace> {
     let host = from.context.host;
-    if make {
+    if let Some(between) = between {
         let end = path.iter().rposition(|b| *b != b'/').map_or(0, |i| i + 1);
         let cut = path[..end].iter().rposition(|b| *b == b'/').map_or(0, |i| i + 1);
         let mut at = from.clone();
@@ -206,9 +206,12 @@ pub fn last_for_new(from: &Place, path: &[u8], make: bool, lapl: Hid) -> Result<
             }
             at.context.writable()?;
             let mut state = at.context.opening.shared.lock();
-            let body = Body::Group(crate::model::tree::Group::default());
-            let id =
-                state.tree.add(crate::model::tree::Object::new(body, crate::model::tree::Times::now(false)));
+            let mut made = between.clone();
+            // As natively: the order of links is kept as in the group that it is made in.
+            if let (Body::Group(made), Some(parent)) = (&mut made.body, state.tree.group(at.id)) {
+                made.order = parent.order;
+            }
+            let id = state.tree.add(made);
             if !state.tree.link(at.id, name, 0, Target::Hard(id)) {
                 return Err(Failure::not_found("component not found"));
             }
