@@ -111,11 +111,25 @@ fn requests_under_way_are_bound_by_the_window_and_not_by_threads() {
     let time = began.elapsed();
     assert!(floats(&found).iter().enumerate().all(|(n, found)| *found == n as f32));
     assert_eq!(store.peak(), 128, "as many as the window holds");
+    assert!(store.peak_bytes() <= 28 << 20, "memory is bound by bytes, too: {}", store.peak_bytes());
     let log = store.take_log();
     assert_eq!(log.len() as u64, requests, "{}", shown(&log[..20]));
     // Bytes take 0.54 s, 8 windows 0.24 s; one after the other it would be 15 s on two threads.
     let bytes = Duration::from_secs_f64(total(&log) as f64 / 125e6);
     assert!(time < 3 * (bytes + Duration::from_millis(60)), "{time:?} for {bytes:?} of bytes");
+}
+
+/// Requests longer than a window's share of its bytes are bound by these: memory stays the caller's buffer and 32 MiB.
+#[test]
+fn bytes_under_way_are_bound_where_requests_are_long() {
+    let objects = written(|c| blocks(c, "a", [3, 3], 1536));
+    let store = far(&objects);
+    let c = opened(&store);
+    store.take_log();
+    let all = read_all(&c, "a");
+    assert!(floats(&all).iter().enumerate().step_by(1000).all(|(n, found)| *found == n as f32));
+    let (bytes, log) = (store.peak_bytes(), store.take_log());
+    assert!(total(&log) > 80 << 20 && (8 << 20..=28 << 20).contains(&bytes), "{bytes} of {}", total(&log));
 }
 
 #[test]
