@@ -14,7 +14,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use drystone_format::identity::Durability;
-use drystone_store::Lending;
+use drystone_store::MapPolicy;
 use drystone_transform::Transform;
 use toml::de::{DeTable, DeValue};
 
@@ -41,7 +41,7 @@ pub struct Config {
     /// Whether layouts are shaped by the reads that were seen, and reads taken note of.
     pub learn: bool,
     /// Which raw bytes are taken from where the system holds them.
-    pub mapped: Option<Lending>,
+    pub mapped: Option<MapPolicy>,
     /// Files of plug-ins, which were loaded before the transforms were read.
     plugins: Vec<PathBuf>,
     /// Most specific pattern first.
@@ -92,12 +92,12 @@ impl Config {
         }
     }
 
-    /// What a local store lends: as `DRYSTONE_MAPPED` says, else the configuration.
+    /// What a local store maps: as `DRYSTONE_MAPPED` says, else the configuration.
     ///
     /// Errors: `InvalidArgument` if the variable says anything else.
-    pub(crate) fn lending(found: Option<&Config>) -> Result<Lending> {
+    pub(crate) fn map_policy(found: Option<&Config>) -> Result<MapPolicy> {
         match std::env::var_os(MAPPED).filter(|word| !word.is_empty()) {
-            Some(word) => word.to_str().and_then(lending).ok_or_else(|| {
+            Some(word) => word.to_str().and_then(map_policy).ok_or_else(|| {
                 Error::invalid(format!("{MAPPED} is {MAPPED_WORDS}, not \"{}\"", word.to_string_lossy()))
             }),
             None => Ok(found.and_then(|config| config.mapped).unwrap_or_default()),
@@ -170,7 +170,7 @@ impl Config {
                 ("learn", DeValue::Boolean(learn)) => config.learn = *learn,
                 ("learn", _) => return Err(bad(at, "learn is true or false".into())),
                 ("mapped", value) => {
-                    let word = if let DeValue::String(word) = value { lending(word) } else { None };
+                    let word = if let DeValue::String(word) = value { map_policy(word) } else { None };
                     config.mapped = Some(word.ok_or_else(|| bad(at, format!("mapped is {MAPPED_WORDS}")))?);
                 }
                 ("plugins", value) => {
@@ -276,11 +276,11 @@ fn listed_plugins(text: &str, path: &Path) -> Vec<PathBuf> {
     listed.and_then(|(_, value)| files(value.get_ref(), path)).unwrap_or_default()
 }
 
-fn lending(word: &str) -> Option<Lending> {
+fn map_policy(word: &str) -> Option<MapPolicy> {
     match word {
-        "long" => Some(Lending::Long),
-        "never" => Some(Lending::Never),
-        "always" => Some(Lending::Always),
+        "long" => Some(MapPolicy::Long),
+        "never" => Some(MapPolicy::Never),
+        "always" => Some(MapPolicy::Always),
         _ => None,
     }
 }

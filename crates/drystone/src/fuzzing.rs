@@ -48,7 +48,7 @@ pub fn fuzz_plugin(data: &[u8]) {
 /// Objects named and filled by `data`, opened and used.
 pub fn fuzz_open(data: &[u8]) {
     let store = MemoryStore::new();
-    let put = |key: &str, bytes: &[u8]| _ = store.put(key, bytes, PutMode::Replace, false);
+    let put = |key: &str, bytes: &[u8]| _ = store.put(key, &[bytes], PutMode::Replace, false);
     put(keys::IDENTITY, &identity().encode());
     let names = [
         keys::manifest(1),
@@ -514,7 +514,7 @@ impl Parts {
     /// The objects; `None` if these values cannot be written down.
     fn assemble(mut self, dice: &mut Dice<'_>) -> Option<MemoryStore> {
         let store = MemoryStore::new();
-        let put = |key: &str, bytes: &[u8]| store.put(key, bytes, PutMode::Replace, false).ok();
+        let put = |key: &str, bytes: &[u8]| store.put(key, &[bytes], PutMode::Replace, false).ok();
         put(keys::IDENTITY, &self.identity.encode())?;
         let (writer, part) = (self.entries.first().map(|_| self.source.writer)?, self.source.part);
         put(&keys::segment(writer, part), &self.segment)?;

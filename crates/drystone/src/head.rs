@@ -135,7 +135,7 @@ impl Hint {
         if !near {
             let _ = store.delete(keys::HINT);
         }
-        let _ = store.put(keys::HINT, &identity::encode_hint(version), mode, false);
+        let _ = store.put(keys::HINT, &[&identity::encode_hint(version)], mode, false);
         self.written.fetch_max(version, Ordering::Relaxed);
     }
 }
@@ -193,7 +193,7 @@ pub(crate) fn is_void(store: &dyn Store, version: u64) -> bool {
 /// Puts a void for a version whose manifest is missing, or (`replace`) not readable and given up.
 pub(crate) fn put_void(store: &dyn Store, version: u64, replace: bool) -> Result<()> {
     let mode = if replace { PutMode::Replace } else { PutMode::IfAbsent };
-    match store.put(&keys::manifest(version), VOID, mode, false) {
+    match store.put(&keys::manifest(version), &[VOID], mode, false) {
         Ok(()) | Err(StoreError::AlreadyExists { .. }) => Ok(()),
         Err(e) => Err(e.into()),
     }

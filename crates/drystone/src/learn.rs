@@ -79,7 +79,7 @@ impl Seen {
         }
         let kept = merged(load(store), seen);
         // A hint: that it cannot be kept is no error.
-        let _ = store.put(keys::READS, &reads::encode(&kept), PutMode::Replace, false);
+        let _ = store.put(keys::READS, &[&reads::encode(&kept)], PutMode::Replace, false);
     }
 }
 

@@ -15,7 +15,7 @@ use drystone_format::frame::{self, Kind};
 use drystone_format::keys;
 use drystone_format::log::FileHeader;
 use drystone_format::piece::Trailer;
-use drystone_store::{PutMode, Store};
+use drystone_store::{PutMode, Store, StoreExt};
 
 use crate::Result;
 use crate::runs::{self, Runs};
@@ -287,7 +287,7 @@ impl Segment {
             && self.coming.saturating_sub(from) >= WORTH_TELLING
         {
             self.told = self.coming.min(from + AHEAD);
-            self.store.make_room(&self.key, from, self.told);
+            self.store.preallocate(&self.key, from, self.told);
         }
         self.store.append(&self.key, self.len, &[&self.pending, part])?;
         self.len += (self.pending.len() + part.len()) as u64;
@@ -423,7 +423,7 @@ impl Segment {
     pub(crate) fn finish(&mut self, sync: bool) -> Result<()> {
         self.flush()?;
         if !self.append && self.has_content() {
-            self.store.put(&self.key, &self.pending, PutMode::IfAbsent, sync)?;
+            self.store.put(&self.key, &[&self.pending], PutMode::IfAbsent, sync)?;
             self.len += self.pending.len() as u64;
             self.pending = Vec::new();
         }
@@ -460,7 +460,7 @@ pub(crate) use drystone_transform::checks::crc32c as crc32;
 mod tests {
     use super::*;
     use drystone_format::log::FileKind;
-    use drystone_store::{MemoryStore, StoreExt};
+    use drystone_store::MemoryStore;
 
     fn header() -> FileHeader {
         FileHeader {

@@ -100,7 +100,7 @@ impl Targets {
         record.spread = self.spread;
         let text = record.json().to_string();
         let store = LocalStore::open(container, false)?;
-        Ok(store.put(keys::TARGETS, text.as_bytes(), PutMode::Replace, true)?)
+        Ok(store.put(keys::TARGETS, &[text.as_bytes()], PutMode::Replace, true)?)
     }
 }
 

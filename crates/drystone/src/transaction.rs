@@ -188,8 +188,8 @@ pub(crate) fn attempt(
     };
     let (key, first) = (keys::manifest(version), change.unsynced.iter().map(String::as_str));
     let put = match change.unsynced.is_empty() {
-        true => store.put(&key, &bytes, PutMode::IfAbsent, durable),
-        false => store.put_after(&first.collect::<Vec<_>>(), &key, &bytes, PutMode::IfAbsent),
+        true => store.put(&key, &[&bytes], PutMode::IfAbsent, durable),
+        false => store.put_after(&first.collect::<Vec<_>>(), &key, &[&bytes], PutMode::IfAbsent),
     };
     let won = match put {
         Ok(()) => true,
@@ -410,7 +410,7 @@ impl PageFile {
             return Ok(false);
         }
         let key = keys::pages(self.id);
-        if let Err(error) = store.put(&key, &self.bytes, PutMode::IfAbsent, sync) {
+        if let Err(error) = store.put(&key, &[&self.bytes], PutMode::IfAbsent, sync) {
             // A lost reply: the bytes are there, only the answer is not.
             let there = store.read_all(&key, self.bytes.len() as u64).is_ok_and(|found| found == self.bytes);
             if !there || (sync && store.sync(&[&key]).is_err()) {

@@ -76,14 +76,14 @@ fn a_newer_format_or_an_unknown_feature_asks_for_a_newer_program() {
     Container::create(store.clone(), CreateOptions::default()).unwrap();
     let identity = Identity::decode(&store.read_all(keys::IDENTITY, 1 << 16).unwrap()).unwrap();
     let reopen = |identity: Identity| {
-        store.put(keys::IDENTITY, &identity.encode(), PutMode::Replace, false).unwrap();
+        store.put(keys::IDENTITY, &[&identity.encode()], PutMode::Replace, false).unwrap();
         Container::open(store.clone(), Mode::Read).err()
     };
     let newer = reopen(Identity { version: 2, ..identity.clone() });
     told(newer, ErrorKind::Unsupported, &["format version 2", "newer drystone"]);
     let feature = reopen(Identity { features: vec!["quantum".into()], ..identity });
     told(feature, ErrorKind::Unsupported, &["quantum", "newer drystone"]);
-    store.put(keys::IDENTITY, b"{}", PutMode::Replace, false).unwrap();
+    store.put(keys::IDENTITY, &[b"{}"], PutMode::Replace, false).unwrap();
     told(Container::open(store.clone(), Mode::Read).err(), ErrorKind::Corrupt, &["drystone.json", "byte"]);
 }
 

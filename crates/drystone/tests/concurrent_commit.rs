@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex};
 
 use drystone::format::value::Value;
 use drystone::store::{
-    Features, ListEntry, MemoryStore, Pending, PutMode, Request, Result as StoreResult, Store, StoreError,
+    Features, ListEntry, LocalFiles, MemoryStore, Pending, PutMode, Request, Result as StoreResult, Store,
+    StoreError, StoreExt,
 };
 use drystone::{
     Adopt, Container, CreateOptions, Durability, ErrorKind, Mode, SchemaOp, Writer, WriterOptions,
@@ -254,6 +255,12 @@ impl Store for Yielding {
         self.turn();
         self.inner.len(key)
     }
+    fn local(&self) -> Option<&dyn LocalFiles> {
+        None
+    }
+    fn read_whole(&self, key: &str, limit: u64) -> StoreResult<Result<Vec<u8>, u64>> {
+        self.read_whole_by_length(key, limit)
+    }
     fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> StoreResult<()> {
         self.turn();
         self.inner.read(key, offset, out)
@@ -266,9 +273,9 @@ impl Store for Yielding {
         self.turn();
         self.inner.write_at(key, parts, len)
     }
-    fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> StoreResult<()> {
+    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> StoreResult<()> {
         self.turn();
-        self.inner.put(key, data, mode, sync)?;
+        self.inner.put(key, parts, mode, sync)?;
         match self.lossy {
             Some(n) if shuttle::rand::thread_rng().gen_range(0..n) == 0 => Err(StoreError::Io {
                 key: key.to_owned(),

@@ -31,7 +31,7 @@ struct Seen {
 fn flip(sample: &Sample, key: &str, bytes: &mut [u8], bit: usize, seen: &mut Seen) {
     let (at, mask) = (bit / 8, 1u8 << (bit % 8));
     bytes[at] ^= mask;
-    sample.store.put(key, bytes, PutMode::Replace, false).unwrap();
+    sample.store.put(key, &[bytes], PutMode::Replace, false).unwrap();
     bytes[at] ^= mask;
     let what = || format!("bit {} of byte {at} of {key}", bit % 8);
     seen.flips += 1;
@@ -90,7 +90,7 @@ fn flip_all(sample: &Sample) -> Seen {
         for place in (meant.len() % stride..meant.len() * 8).step_by(stride) {
             flip(sample, &key, &mut bytes, meant[place / 8] * 8 + place % 8, &mut seen);
         }
-        sample.store.put(&key, &bytes, PutMode::Replace, false).unwrap();
+        sample.store.put(&key, &[&bytes], PutMode::Replace, false).unwrap();
     }
     assert_eq!(
         differences(sample.newest(), &content(&sample.open(Mode::Read).unwrap()), "", &|| "restored".into()),
@@ -137,7 +137,7 @@ fn a_damaged_index_page_hides_only_what_is_below_it() {
     // The rest of the index is still looked at: what lies in other leaves is verified.
     let half = bytes.len() / 2;
     bytes[half] ^= 1;
-    sample.store.put(&key, &bytes, PutMode::Replace, false).unwrap();
+    sample.store.put(&key, &[&bytes], PutMode::Replace, false).unwrap();
     let report = sample.open(Mode::Read).unwrap().verify(&mut |_, _| true).unwrap();
     assert_eq!(report.damage.len(), 1, "{:?}", report.damage);
     assert!(report.entries >= 2000, "{report:?}");
@@ -184,7 +184,7 @@ fn random_flips_in_a_larger_container_are_found() {
         for (key, bytes) in &mut objects {
             if bit < bytes.len() as u64 * 8 {
                 flip(&sample, key, bytes, bit as usize, &mut seen);
-                sample.store.put(key, bytes, PutMode::Replace, false).unwrap();
+                sample.store.put(key, &[bytes], PutMode::Replace, false).unwrap();
                 break;
             }
             bit -= bytes.len() as u64 * 8;

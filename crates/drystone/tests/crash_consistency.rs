@@ -500,7 +500,8 @@ fn a_recovery_that_dies_can_be_repeated() {
 fn copy(store: &MemoryStore) -> MemoryStore {
     let out = MemoryStore::new();
     for item in store.list("").unwrap() {
-        out.put(&item.key, &store.read_all(&item.key, u64::MAX).unwrap(), PutMode::Replace, false).unwrap();
+        out.put(&item.key, &[&store.read_all(&item.key, u64::MAX).unwrap()], PutMode::Replace, false)
+            .unwrap();
     }
     out
 }

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use drystone::store::{
-    Features, ListEntry, MemoryStore, Pending, PutMode, Request, Result as StoreResult, Store,
+    Features, ListEntry, LocalFiles, Mapped, MemoryStore, Pending, PutMode, Request, Result as StoreResult,
+    Store, StoreExt,
 };
 use drystone::{Container, CreateOptions, Durability, Mode, WriterOptions};
 
@@ -40,14 +41,17 @@ impl Store for Slow {
     fn len(&self, key: &str) -> StoreResult<u64> {
         self.inner.len(key)
     }
+    fn local(&self) -> Option<&dyn LocalFiles> {
+        Some(self)
+    }
+    fn read_whole(&self, key: &str, limit: u64) -> StoreResult<Result<Vec<u8>, u64>> {
+        self.read_whole_by_length(key, limit)
+    }
     fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> StoreResult<()> {
         if self.slow.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(2));
         }
         self.inner.read(key, offset, out)
-    }
-    fn bring(&self, _key: &str, range: Range<u64>) {
-        self.brought.lock().unwrap().push(range);
     }
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> StoreResult<()> {
         self.inner.append(key, at, parts)
@@ -55,8 +59,8 @@ impl Store for Slow {
     fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> StoreResult<()> {
         self.inner.write_at(key, parts, len)
     }
-    fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> StoreResult<()> {
-        self.inner.put(key, data, mode, sync)
+    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> StoreResult<()> {
+        self.inner.put(key, parts, mode, sync)
     }
     fn list(&self, prefix: &str) -> StoreResult<Vec<ListEntry>> {
         self.inner.list(prefix)
@@ -79,6 +83,47 @@ impl Store for Slow {
             self.told.lock().unwrap().extend(ranges);
         }
         self.inner.submit(request)
+    }
+}
+
+/// As files are read ahead: by `prefetch`, which is written down.
+impl LocalFiles for Slow {
+    fn prefetch(&self, _key: &str, range: Range<u64>) {
+        self.brought.lock().unwrap().push(range);
+    }
+    fn prefetch_shared(&self, _key: &str, _range: Range<u64>) {}
+    fn read_seen(&self, key: &str, at: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> StoreResult<()> {
+        self.read(key, at, out)?;
+        seen(out);
+        Ok(())
+    }
+    fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> StoreResult<()> {
+        let mut done = 0;
+        ranges.iter().try_for_each(|(at, len)| {
+            done += len;
+            self.read(key, *at, &mut out[done - len..done])
+        })
+    }
+    fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> StoreResult<()> {
+        let mut at = offset;
+        parts.iter_mut().try_for_each(|part| {
+            at += part.len() as u64;
+            self.read(key, at - part.len() as u64, part)
+        })
+    }
+    fn maps_from(&self) -> Option<u64> {
+        None
+    }
+    fn map(&self, _key: &str, _ranges: &[Range<u64>]) -> Option<Mapped> {
+        None
+    }
+    fn preallocate(&self, _key: &str, _at: u64, _end: u64) {}
+    fn put_after(&self, first: &[&str], key: &str, parts: &[&[u8]], mode: PutMode) -> StoreResult<()> {
+        self.sync(first)?;
+        self.put(key, parts, mode, true)
+    }
+    fn evict(&self, _key: &str) -> StoreResult<Option<bool>> {
+        Ok(None)
     }
 }
 
@@ -260,7 +305,7 @@ fn damage_of_what_was_expected_is_said_when_it_is_read() {
     // The first step's c lies behind its a and b.
     let mut damaged = all.clone();
     damaged[2 * 8000 + 4000] ^= 1;
-    store.inner.put(&log, &damaged, PutMode::Replace, false).unwrap();
+    store.inner.put(&log, &[&damaged], PutMode::Replace, false).unwrap();
     told_of(&store, &c, 0, &["a", "b"]);
     let selection = drystone::plan::selection::Selection::boxed(&[0, 0], &[1, CELLS]);
     assert_eq!(read(&c, "c", &selection).unwrap_err().kind(), drystone::ErrorKind::Corrupt);

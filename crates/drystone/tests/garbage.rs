@@ -94,7 +94,7 @@ fn without_a_policy_nothing_expires_and_files_of_lost_races_go() {
     put(&c, 0, false, 1);
     put(&c, 0, false, 2);
     let before = c.snapshots().unwrap();
-    store.put("index/00000000deadbeef.dsx", b"of a commit that lost", PutMode::IfAbsent, false).unwrap();
+    store.put("index/00000000deadbeef.dsx", &[b"of a commit that lost"], PutMode::IfAbsent, false).unwrap();
     let report = gc(&c, GcOptions::default());
     assert_eq!(report.removed, [("index/00000000deadbeef.dsx".to_owned(), 21)]);
     assert!(before.iter().all(|v| c.at(*v).is_ok()) && report.expired.is_empty());
@@ -125,7 +125,9 @@ fn a_reader_of_a_snapshot_that_expires_is_told_so() {
     c.refresh().unwrap();
     assert_eq!(c.snapshot().step_axis(), 6);
     // So does who opens by a hint from before.
-    store.put("manifest/hint", &drystone::format::identity::encode_hint(2), PutMode::Replace, false).unwrap();
+    store
+        .put("manifest/hint", &[&drystone::format::identity::encode_hint(2)], PutMode::Replace, false)
+        .unwrap();
     assert_eq!(Container::open(store, Mode::Read).unwrap().snapshot().version(), c.snapshot().version());
 }
 
@@ -178,7 +180,9 @@ fn a_collection_that_dies_at_any_change_loses_nothing_and_the_next_completes_it(
         put(&c, 0, true, 50);
         put(&c, 3, false, 60);
         c.flush().unwrap();
-        start.put("index/00000000deadbeef.dsx", b"of a commit that lost", PutMode::IfAbsent, false).unwrap();
+        start
+            .put("index/00000000deadbeef.dsx", &[b"of a commit that lost"], PutMode::IfAbsent, false)
+            .unwrap();
         let versions = c.snapshots().unwrap();
         let shown: BTreeMap<u64, Option<Vec<u8>>> = versions
             .iter()
@@ -190,7 +194,7 @@ fn a_collection_that_dies_at_any_change_loses_nothing_and_the_next_completes_it(
             let copy = MemoryStore::new();
             for item in start.list("").unwrap() {
                 let bytes = start.read_all(&item.key, u64::MAX).unwrap();
-                copy.put(&item.key, &bytes, PutMode::Replace, true).unwrap();
+                copy.put(&item.key, &[&bytes], PutMode::Replace, true).unwrap();
             }
             let store = Arc::new(FaultStore::new(copy, script).unwrap());
             let done = Container::open(store.clone(), Mode::ReadWrite)

@@ -100,7 +100,7 @@ fn what_cannot_be_kept_or_understood_harms_nothing() {
     let store = Arc::new(MemoryStore::new());
     drop(with_cube(store.clone()));
     for bad in [&b"nonsense"[..], &[], &[0xff; 4000]] {
-        store.put(keys::READS, bad, PutMode::Replace, false).unwrap();
+        store.put(keys::READS, &[bad], PutMode::Replace, false).unwrap();
         let c = reopened(&store, Mode::ReadWrite);
         assert_eq!(c.cut_of("t", &[512, 512, 512]).unwrap().1, "nobody said");
         planes(&c, 30);

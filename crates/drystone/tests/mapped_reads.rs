@@ -10,7 +10,7 @@ use std::sync::Arc;
 use drystone::array::Target;
 use drystone::format::dtype::{DType, Scalar};
 use drystone::plan::selection::{Axis, Selection};
-use drystone::store::{CountingStore, Lending, LocalStore};
+use drystone::store::{CountingStore, LocalStore, MapPolicy};
 use drystone::{Container, CreateOptions, ErrorKind, Mode, WriterOptions};
 
 use common::{create, dense, read};
@@ -24,8 +24,8 @@ impl Dice {
     }
 }
 
-fn opened(path: &Path, lending: Lending) -> Container {
-    let store = LocalStore::open(path, true).unwrap().with_lending(lending);
+fn opened(path: &Path, lending: MapPolicy) -> Container {
+    let store = LocalStore::open(path, true).unwrap().with_map_policy(lending);
     Container::open(Arc::new(store), Mode::Read).unwrap()
 }
 
@@ -87,7 +87,7 @@ fn boxes_of_any_shape_are_what_reads_through_buffers_give() {
         let scalar = [Scalar::F64, Scalar::F32, Scalar::U8][dice.roll(3) as usize];
         let slabs = 1 + dice.roll(4);
         written(&path, scalar, &shape, slabs, chunks, &mut dice);
-        let (mapped, staged) = (opened(&path, Lending::Always), opened(&path, Lending::Never));
+        let (mapped, staged) = (opened(&path, MapPolicy::Always), opened(&path, MapPolicy::Never));
         let mut selections = vec![Selection::all(&shape)];
         for _ in 0..8 {
             let axes = shape.iter().map(|&n| {
@@ -113,7 +113,7 @@ fn large_arrays_arrive_wherever_their_rows_begin_and_from_several_threads_at_onc
     for (n, chunks) in [None, Some(vec![40, 31, 43]), Some(vec![7, 120, 129])].into_iter().enumerate() {
         let path = dir.path().join(format!("{n}.dry"));
         let bytes = written(&path, Scalar::F64, &shape, 1, chunks, &mut dice);
-        for lending in [Lending::Always, Lending::Long] {
+        for lending in [MapPolicy::Always, MapPolicy::Long] {
             let c = opened(&path, lending);
             std::thread::scope(|scope| {
                 for shift in [0, 8, 16, 20] {
@@ -141,7 +141,7 @@ fn what_is_lent_is_counted_and_long_reads_of_files_in_memory_are_lent() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.dry");
     let bytes = written(&path, Scalar::F64, &[600_000], 1, None, &mut Dice(1));
-    let store = LocalStore::open(&path, true).unwrap().with_lending(Lending::Always);
+    let store = LocalStore::open(&path, true).unwrap().with_map_policy(MapPolicy::Always);
     let store = Arc::new(CountingStore::new(store));
     let c = Container::open(store.clone(), Mode::Read).unwrap();
     let before = store.counters();
@@ -172,7 +172,7 @@ fn a_flipped_bit_is_named_and_what_was_cut_off_is_an_error() {
             bad[at] ^= 1 << dice.roll(8);
             std::fs::write(&file, &bad).unwrap();
             let found =
-                [Lending::Never, Lending::Always].map(|lending| read(&opened(&path, lending), "a", &all));
+                [MapPolicy::Never, MapPolicy::Always].map(|lending| read(&opened(&path, lending), "a", &all));
             match found {
                 [Ok(a), Ok(b)] => assert!(a == bytes && b == bytes, "byte {at}"),
                 [Err(a), Err(b)] => {
@@ -187,9 +187,9 @@ fn a_flipped_bit_is_named_and_what_was_cut_off_is_an_error() {
         assert!(failed > 10, "{failed} of 25 flips were in what is read");
         for len in [Some(good.len() / 2), Some(good.len() / 8192 * 4096), Some(300), None] {
             std::fs::write(&file, &good).unwrap();
-            let both = [Lending::Never, Lending::Always].map(|lending| opened(&path, lending));
+            let both = [MapPolicy::Never, MapPolicy::Always].map(|lending| opened(&path, lending));
             both.iter().for_each(|c| assert!(read(c, "a", &all).is_ok()));
-            let both = [Lending::Never, Lending::Always].map(|lending| opened(&path, lending));
+            let both = [MapPolicy::Never, MapPolicy::Always].map(|lending| opened(&path, lending));
             match len {
                 Some(len) => {
                     std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(len as u64).unwrap();

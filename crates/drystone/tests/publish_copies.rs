@@ -204,7 +204,7 @@ fn a_damaged_block_is_not_copied() {
     let mut bytes = store.read_all(&key, 1 << 30).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
-    store.put(&key, &bytes, drystone::store::PutMode::Replace, false).unwrap();
+    store.put(&key, &[&bytes], drystone::store::PutMode::Replace, false).unwrap();
     let error = c.publish(&asking_for_chunks(), &mut |_, _| true).unwrap_err();
     assert_eq!(error.kind(), drystone::ErrorKind::Corrupt);
     assert!(error.to_string().contains(&key), "{error}");

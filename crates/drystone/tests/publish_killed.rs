@@ -262,7 +262,7 @@ fn copy(store: &MemoryStore) -> MemoryStore {
     let copy = MemoryStore::new();
     for entry in store.list("").unwrap() {
         let bytes = store.read_all(&entry.key, u64::MAX).unwrap();
-        copy.put(&entry.key, &bytes, drystone::store::PutMode::Replace, false).unwrap();
+        copy.put(&entry.key, &[&bytes], drystone::store::PutMode::Replace, false).unwrap();
     }
     copy
 }

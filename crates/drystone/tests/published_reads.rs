@@ -221,7 +221,7 @@ fn shards_that_are_damaged_or_gone_are_not_read_and_damage_is_told() {
         }
         match damage {
             4 => store.delete(&key).unwrap(),
-            _ => store.put(&key, &bytes, PutMode::Replace, false).unwrap(),
+            _ => store.put(&key, &[&bytes], PutMode::Replace, false).unwrap(),
         }
         assert!(read(&fresh, "t", &whole).unwrap() == truth, "damage {damage}");
         let warnings = fresh.take_warnings();
@@ -249,7 +249,7 @@ fn no_flipped_bit_of_a_shard_is_read_as_a_value() {
     for bit in (0..sound.len() * 8).step_by(3) {
         let mut bytes = sound.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
-        store.put(&key, &bytes, PutMode::Replace, false).unwrap();
+        store.put(&key, &[&bytes], PutMode::Replace, false).unwrap();
         let fresh = Container::open(store.clone(), Mode::Read).unwrap();
         assert!(read(&fresh, "t", &whole).unwrap() == truth, "bit {bit}");
     }
@@ -386,7 +386,7 @@ fn points_come_from_the_log_where_a_shard_was_replaced_or_damaged() {
         let mut bytes = store.read_all(&shard.key, 1 << 30).unwrap();
         let end = bytes.len() / 2;
         bytes[60..end].fill(7);
-        store.put(&shard.key, &bytes, PutMode::Replace, false).unwrap();
+        store.put(&shard.key, &[&bytes], PutMode::Replace, false).unwrap();
     }
     assert!(read(c.reading("t", None).unwrap().by_way_of(Some(PUBLISHED))) == truth);
     assert!(c.take_warnings().iter().any(|w| w.contains("damaged")));

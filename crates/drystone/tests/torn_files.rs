@@ -69,7 +69,7 @@ fn tear(sample: &Sample, key: &str, bytes: &[u8], tear: Tear) -> Arc<MemoryStore
         Tear::Zeros(at) => left[at..].fill(0),
         Tear::Gone => return store,
     }
-    store.put(key, &left, PutMode::Replace, false).unwrap();
+    store.put(key, &[&left], PutMode::Replace, false).unwrap();
     store
 }
 

@@ -36,7 +36,7 @@ fn element_dtype<'py>(
 /// Finds room for the first `end` bytes of a file that is being written, where that makes writing them faster.
 #[pyfunction]
 fn find_room(py: Python<'_>, path: std::path::PathBuf, end: u64) {
-    py.detach(|| drystone::store::find_room(&path, end));
+    py.detach(|| drystone::store::preallocate(&path, end));
 }
 
 /// Runs the `drystone` command with `args` (the program's name first) and returns its exit code.

@@ -97,7 +97,9 @@ fn main() {
         let puts = |sync| {
             time(|| {
                 for n in 0..100 {
-                    store.put(&format!("put/{round}-{n}-{sync}"), &small, PutMode::IfAbsent, sync).unwrap();
+                    store
+                        .put(&format!("put/{round}-{n}-{sync}"), &[&small], PutMode::IfAbsent, sync)
+                        .unwrap();
                 }
             })
         };

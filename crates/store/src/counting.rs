@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::{Range, Sub};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Features, ListEntry, Mapped, Pending, PutMode, Request, Result, Store};
+use crate::{Features, ListEntry, LocalFiles, Mapped, Pending, PutMode, Request, Result, Store, StoreExt};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -129,6 +129,10 @@ impl<S: Store> Store for CountingStore<S> {
         self.inner.device()
     }
 
+    fn local(&self) -> Option<&dyn LocalFiles> {
+        self.inner.local().map(|_| self as &dyn LocalFiles)
+    }
+
     fn len(&self, key: &str) -> Result<u64> {
         add(&self.tally.lens, 1);
         self.inner.len(key)
@@ -139,37 +143,10 @@ impl<S: Store> Store for CountingStore<S> {
         self.inner.read(key, offset, out)
     }
 
-    fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
-        self.tally.read(out.len());
-        self.inner.read_seen(key, offset, out, seen)
-    }
-
-    fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
-        ranges.iter().for_each(|(_, len)| self.tally.read(*len));
-        self.inner.read_ranges(key, ranges, out)
-    }
-
-    fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
-        self.tally.read(parts.iter().map(|part| part.len()).sum());
-        self.inner.read_parts(key, offset, parts)
-    }
-
-    fn bring(&self, key: &str, range: Range<u64>) {
-        self.inner.bring(key, range);
-    }
-
-    fn bring_for_all(&self, key: &str, range: Range<u64>) {
-        self.inner.bring_for_all(key, range);
-    }
-
-    fn lends_from(&self) -> Option<u64> {
-        self.inner.lends_from()
-    }
-
-    fn lend(&self, key: &str, ranges: &[Range<u64>]) -> Option<Mapped> {
-        let lent = self.inner.lend(key, ranges)?;
-        ranges.iter().for_each(|range| self.tally.read(range.end.saturating_sub(range.start) as usize));
-        Some(lent)
+    fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
+        let found = self.inner.read_whole(key, limit);
+        self.tally.read(found.as_ref().map_or(0, |found| found.as_ref().map_or(0, Vec::len)));
+        found
     }
 
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
@@ -177,24 +154,14 @@ impl<S: Store> Store for CountingStore<S> {
         self.inner.append(key, at, parts)
     }
 
-    fn make_room(&self, key: &str, at: u64, end: u64) {
-        self.inner.make_room(key, at, end);
-    }
-
     fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
         parts.iter().for_each(|(_, data)| self.tally.append(&[data]));
         self.inner.write_at(key, parts, len)
     }
 
-    fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
-        self.tally.put(data.len(), sync);
-        self.inner.put(key, data, mode, sync)
-    }
-
-    fn put_after(&self, first: &[&str], key: &str, data: &[u8], mode: PutMode) -> Result<()> {
-        add(&self.tally.syncs, u64::from(!first.is_empty()));
-        self.tally.put(data.len(), true);
-        self.inner.put_after(first, key, data, mode)
+    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
+        self.tally.put(parts.iter().map(|part| part.len()).sum(), sync);
+        self.inner.put(key, parts, mode, sync)
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
@@ -224,12 +191,74 @@ impl<S: Store> Store for CountingStore<S> {
     fn submit(&self, request: Request) -> Pending {
         match &request {
             Request::ReadMany { ranges, .. } => ranges.iter().for_each(|range| self.tally.read(range.1)),
-            Request::Expect { .. } | Request::Forget { .. } | Request::Place { .. } => {}
+            Request::Expect { .. } | Request::Place { .. } => {}
+            Request::Len { .. } => add(&self.tally.lens, 1),
+            // Its bytes are not known before it is done, and a `Pending` is not looked into.
+            Request::ReadWhole { .. } => self.tally.read(0),
+            Request::List { .. } => add(&self.tally.lists, 1),
+            Request::Delete { .. } => add(&self.tally.deletes, 1),
             Request::Append { data, .. } => self.tally.append(&[data]),
             Request::Put { data, sync, .. } => self.tally.put(data.len(), *sync),
             Request::Sync { .. } => add(&self.tally.syncs, 1),
         }
         self.inner.submit(request)
+    }
+}
+
+/// The inner store's local files, counted. Where there are none nothing reaches this; it does what [`StoreExt`] would.
+impl<S: Store> LocalFiles for CountingStore<S> {
+    fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.tally.read(out.len());
+        self.inner.read_seen(key, offset, out, seen)
+    }
+
+    fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
+        ranges.iter().for_each(|(_, len)| self.tally.read(*len));
+        self.inner.read_ranges(key, ranges, out)
+    }
+
+    fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
+        self.tally.read(parts.iter().map(|part| part.len()).sum());
+        self.inner.read_parts(key, offset, parts)
+    }
+
+    fn prefetch(&self, key: &str, range: Range<u64>) {
+        if let Some(files) = self.inner.local() {
+            files.prefetch(key, range);
+        }
+    }
+
+    fn prefetch_shared(&self, key: &str, range: Range<u64>) {
+        if let Some(files) = self.inner.local() {
+            files.prefetch_shared(key, range);
+        }
+    }
+
+    fn maps_from(&self) -> Option<u64> {
+        self.inner.local()?.maps_from()
+    }
+
+    fn map(&self, key: &str, ranges: &[Range<u64>]) -> Option<Mapped> {
+        let mapped = self.inner.local()?.map(key, ranges)?;
+        ranges.iter().for_each(|range| self.tally.read(range.end.saturating_sub(range.start) as usize));
+        Some(mapped)
+    }
+
+    fn preallocate(&self, key: &str, at: u64, end: u64) {
+        self.inner.preallocate(key, at, end);
+    }
+
+    fn put_after(&self, first: &[&str], key: &str, parts: &[&[u8]], mode: PutMode) -> Result<()> {
+        add(&self.tally.syncs, u64::from(!first.is_empty()));
+        self.tally.put(parts.iter().map(|part| part.len()).sum(), true);
+        self.inner.put_after(first, key, parts, mode)
+    }
+
+    fn evict(&self, key: &str) -> Result<Option<bool>> {
+        match self.inner.local() {
+            Some(files) => files.evict(key),
+            None => Ok(None),
+        }
     }
 }
 
@@ -245,7 +274,7 @@ mod tests {
         let before = store.counters();
         store.read("k", 1, &mut [0; 3]).unwrap();
         store.submit(Request::read_many("k", vec![(0, 1), (1, 4)])).wait().unwrap();
-        store.put("p", b"1234567", PutMode::Replace, true).unwrap();
+        store.put("p", &[b"1234567"], PutMode::Replace, true).unwrap();
         assert!(store.read("missing", 0, &mut [0; 1]).is_err());
         let between = store.counters() - before;
         assert_eq!(

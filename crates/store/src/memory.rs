@@ -11,7 +11,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::key::invalid;
 use crate::request::end_within;
 use crate::{
-    Features, ListEntry, Pending, PutMode, Request, Result, Store, StoreError, validate_key, validate_prefix,
+    Features, ListEntry, LocalFiles, Pending, PutMode, Request, Result, Store, StoreError, validate_key,
+    validate_prefix,
 };
 
 type Object = Arc<RwLock<Vec<u8>>>;
@@ -67,7 +68,15 @@ fn check_place(objects: &BTreeMap<String, Object>, key: &str) -> Result<()> {
 
 impl Store for MemoryStore {
     fn features(&self) -> Features {
-        Features { append: true, write_at: true, exec: false, sync: false, targets: 0 }
+        Features {
+            append: true,
+            write_at: true,
+            exec: false,
+            sync: false,
+            put_is_durable: false,
+            far: None,
+            targets: 0,
+        }
     }
 
     fn describe(&self) -> String {
@@ -75,6 +84,10 @@ impl Store for MemoryStore {
     }
 
     fn device(&self) -> Option<String> {
+        None
+    }
+
+    fn local(&self) -> Option<&dyn LocalFiles> {
         None
     }
 
@@ -102,6 +115,13 @@ impl Store for MemoryStore {
                 got: rest.len() as u64,
             }),
         }
+    }
+
+    fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
+        let object = self.object(key)?;
+        let bytes = reading(&object);
+        let len = bytes.len() as u64;
+        Ok(if len <= limit { Ok(bytes.clone()) } else { Err(len) })
     }
 
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
@@ -149,9 +169,9 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn put(&self, key: &str, data: &[u8], mode: PutMode, _sync: bool) -> Result<()> {
+    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, _sync: bool) -> Result<()> {
         validate_key(key)?;
-        let object = Arc::new(RwLock::new(data.to_vec()));
+        let object = Arc::new(RwLock::new(parts.concat()));
         let mut objects = writing(&self.objects);
         if mode == PutMode::IfAbsent && objects.contains_key(key) {
             return Err(self.already_exists(key));
@@ -172,7 +192,8 @@ impl Store for MemoryStore {
 
     fn delete(&self, key: &str) -> Result<()> {
         validate_key(key)?;
-        writing(&self.objects).remove(key).map(drop).ok_or_else(|| self.not_found(key))
+        writing(&self.objects).remove(key);
+        Ok(())
     }
 
     fn sweep(&self, prefix: &str, _older: std::time::Duration) -> Result<u64> {
@@ -201,20 +222,20 @@ mod tests {
     #[test]
     fn clones_share_their_objects() {
         let store = MemoryStore::new();
-        store.clone().put("k", b"v", PutMode::IfAbsent, false).unwrap();
+        store.clone().put("k", &[b"v"], PutMode::IfAbsent, false).unwrap();
         assert_eq!(store.len("k").unwrap(), 1);
     }
 
     #[test]
     fn an_object_cannot_be_a_folder_as_well() {
         let store = MemoryStore::new();
-        store.put("a/b", b"", PutMode::IfAbsent, false).unwrap();
+        store.put("a/b", &[b""], PutMode::IfAbsent, false).unwrap();
         for key in ["a", "a/b/c"] {
-            let outcome = store.put(key, b"", PutMode::Replace, false);
+            let outcome = store.put(key, &[b""], PutMode::Replace, false);
             assert!(matches!(outcome, Err(StoreError::InvalidKey { .. })), "{key}: {outcome:?}");
             assert!(matches!(store.append(key, 0, &[]), Err(StoreError::InvalidKey { .. })), "{key}");
         }
-        store.put("a-b", b"", PutMode::IfAbsent, false).unwrap();
-        store.put("a/bc", b"", PutMode::IfAbsent, false).unwrap();
+        store.put("a-b", &[b""], PutMode::IfAbsent, false).unwrap();
+        store.put("a/bc", &[b""], PutMode::IfAbsent, false).unwrap();
     }
 }

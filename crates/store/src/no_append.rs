@@ -1,6 +1,8 @@
 //! Takes append away from a store, so that code can be tried as it would run on an object store.
 
-use crate::{Features, ListEntry, Pending, PutMode, Request, Result, Store, StoreError, validate_key};
+use crate::{
+    Features, ListEntry, LocalFiles, Pending, PutMode, Request, Result, Store, StoreError, validate_key,
+};
 
 /// The inner store without `append`: objects are put whole and never grow.
 #[derive(Clone, Debug)]
@@ -36,12 +38,21 @@ impl<S: Store> Store for NoAppendStore<S> {
         self.0.device()
     }
 
+    /// None: an object store has no files, and code is to be tried as it runs there.
+    fn local(&self) -> Option<&dyn LocalFiles> {
+        None
+    }
+
     fn len(&self, key: &str) -> Result<u64> {
         self.0.len(key)
     }
 
     fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
         self.0.read(key, offset, out)
+    }
+
+    fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
+        self.0.read_whole(key, limit)
     }
 
     fn append(&self, key: &str, _at: u64, _parts: &[&[u8]]) -> Result<()> {
@@ -52,8 +63,8 @@ impl<S: Store> Store for NoAppendStore<S> {
         self.refuse(key)
     }
 
-    fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
-        self.0.put(key, data, mode, sync)
+    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
+        self.0.put(key, parts, mode, sync)
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {

@@ -9,7 +9,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use crate::{PutMode, Result, Store, StoreError, StoreExt, process_id};
+use crate::{ListEntry, PutMode, Result, Store, StoreError, StoreExt, process_id};
 
 /// An operation with all it needs.
 #[derive(Debug)]
@@ -39,9 +39,26 @@ pub enum Request {
         /// Number of the target, below [`Features::targets`](crate::Features).
         target: u32,
     },
-    /// The object's bytes need not stay in memory: what is read next shall come from the medium. For measurements.
-    Forget {
-        /// The object; what of it was not synced may stay.
+    /// See [`Store::len`].
+    Len {
+        /// The object.
+        key: String,
+    },
+    /// See [`Store::read_whole`].
+    ReadWhole {
+        /// The object.
+        key: String,
+        /// The longest object that is read, in bytes.
+        limit: u64,
+    },
+    /// See [`Store::list`].
+    List {
+        /// What the keys begin with.
+        prefix: String,
+    },
+    /// See [`Store::delete`].
+    Delete {
+        /// The object.
         key: String,
     },
     /// See [`Store::append`].
@@ -87,11 +104,23 @@ pub enum Reply {
     },
     /// To [`Request::Place`].
     Placed,
-    /// To [`Request::Forget`].
-    Forgotten {
-        /// Whether nothing of it was left in this machine's memory: looked at, not assumed. `None`: the store cannot tell.
-        cold: Option<bool>,
+    /// To [`Request::Len`].
+    Len {
+        /// Length in bytes.
+        len: u64,
     },
+    /// To [`Request::ReadWhole`].
+    Whole {
+        /// The object, or its length where that is over the limit.
+        bytes: std::result::Result<Vec<u8>, u64>,
+    },
+    /// To [`Request::List`].
+    Listed {
+        /// The objects, sorted by key.
+        entries: Vec<ListEntry>,
+    },
+    /// To [`Request::Delete`].
+    Deleted,
     /// To [`Request::Append`].
     Append {
         /// The caller's buffer.
@@ -115,9 +144,14 @@ impl Reply {
         match self {
             Reply::Read { buffers } => buffers,
             Reply::Append { data } | Reply::Put { data } => vec![data],
-            Reply::Expected { .. } | Reply::Placed | Reply::Forgotten { .. } | Reply::Sync { .. } => {
-                Vec::new()
-            }
+            Reply::Whole { bytes: Ok(data) } => vec![data],
+            Reply::Expected { .. }
+            | Reply::Placed
+            | Reply::Len { .. }
+            | Reply::Whole { .. }
+            | Reply::Listed { .. }
+            | Reply::Deleted
+            | Reply::Sync { .. } => Vec::new(),
         }
     }
 }
@@ -133,9 +167,13 @@ impl Request {
         match self {
             Request::ReadMany { .. }
             | Request::Expect { .. }
-            | Request::Forget { .. }
-            | Request::Place { .. } => &[],
-            Request::Append { key, .. } | Request::Put { key, .. } => std::slice::from_ref(key),
+            | Request::Place { .. }
+            | Request::Len { .. }
+            | Request::ReadWhole { .. }
+            | Request::List { .. } => &[],
+            Request::Append { key, .. } | Request::Put { key, .. } | Request::Delete { key } => {
+                std::slice::from_ref(key)
+            }
             Request::Sync { keys } => keys,
         }
     }
@@ -150,13 +188,16 @@ impl Request {
             }
             Request::Expect { .. } => Ok(Reply::Expected { needless: true }),
             Request::Place { .. } => Ok(Reply::Placed),
-            Request::Forget { .. } => Ok(Reply::Forgotten { cold: None }),
+            Request::Len { key } => Ok(Reply::Len { len: store.len(&key)? }),
+            Request::ReadWhole { key, limit } => Ok(Reply::Whole { bytes: store.read_whole(&key, limit)? }),
+            Request::List { prefix } => Ok(Reply::Listed { entries: store.list(&prefix)? }),
+            Request::Delete { key } => store.delete(&key).map(|()| Reply::Deleted),
             Request::Append { key, at, data } => {
                 store.append(&key, at, &[&data])?;
                 Ok(Reply::Append { data })
             }
             Request::Put { key, data, mode, sync } => {
-                store.put(&key, &data, mode, sync)?;
+                store.put(&key, &[&data], mode, sync)?;
                 Ok(Reply::Put { data })
             }
             Request::Sync { keys } => {
@@ -315,7 +356,7 @@ mod tests {
     #[test]
     fn buffers_given_with_a_read_are_the_ones_that_come_back() {
         let store = MemoryStore::new();
-        store.put("k", b"0123456789", PutMode::IfAbsent, false).unwrap();
+        store.put("k", &[b"0123456789"], PutMode::IfAbsent, false).unwrap();
         let given = vec![Vec::with_capacity(64), vec![9; 3], Vec::with_capacity(7)];
         let addresses: Vec<_> = given.iter().map(Vec::as_ptr).collect();
         let request = Request::ReadMany { key: "k".into(), ranges: vec![(2, 4), (9, 1)], buffers: given };
@@ -327,7 +368,7 @@ mod tests {
     #[test]
     fn a_length_that_no_object_has_is_refused_before_memory_is_spent() {
         let store = MemoryStore::new();
-        store.put("k", b"short", PutMode::IfAbsent, false).unwrap();
+        store.put("k", &[b"short"], PutMode::IfAbsent, false).unwrap();
         let absurd = isize::MAX as usize;
         assert!(matches!(store.read_vec("k", 0, absurd), Err(StoreError::ShortRead { got: 5, .. })));
         let outcome = store.submit(Request::read_many("k", vec![(0, 1), (1, absurd)])).wait();

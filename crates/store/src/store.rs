@@ -1,14 +1,13 @@
 //! The contract between the engine and whatever holds its bytes.
 //!
 //! [`Store`] has only what a transport must truly provide, without default methods: a wrapper that forgot one
-//! would silently lose what the inner store can do. Comfort for callers is in [`StoreExt`].
+//! would silently lose what the inner store can do. What only files can do is [`LocalFiles`]; comfort for callers is in [`StoreExt`].
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::request::{grow_to, must_check_length};
-use crate::{Mapped, Pending, Request, Result, StoreError};
+use crate::{LocalFiles, Pending, Reply, Request, Result, StoreError};
 
 /// What a store can do beyond the minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +21,21 @@ pub struct Features {
     /// `sync` and `put(.., sync: true)` make bytes survive a power cut. A store without it accepts both and
     /// promises nothing more than before.
     pub sync: bool,
+    /// What `put` has acknowledged survives a power cut, whether or not it was asked to: a sync costs nothing.
+    pub put_is_durable: bool,
+    /// A round trip takes milliseconds, and many requests may be under way at once; `None` for memory and files.
+    pub far: Option<Far>,
     /// Storage targets among which [`Request::Place`] chooses; 0 where all objects lie in one place.
     pub targets: u32,
+}
+
+/// What a reader of a far store has to know before it has measured anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Far {
+    /// The usual time from a request to its first byte: the class, not a measurement.
+    pub latency: Duration,
+    /// Largest number of requests under way at once that is worth it.
+    pub requests: u32,
 }
 
 /// What `put` does with an object that is already there.
@@ -67,6 +79,10 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// where that is not known, or nothing lies anywhere.
     fn device(&self) -> Option<String>;
 
+    /// What only local files can do; `None` for every other store. A wrapper forwards it whole, or returns `None` so that every read
+    /// and write goes through its own methods.
+    fn local(&self) -> Option<&dyn LocalFiles>;
+
     /// Length of the object in bytes, or [`StoreError::NotFound`].
     fn len(&self, key: &str) -> Result<u64>;
 
@@ -75,71 +91,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// of an object that exists.
     fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()>;
 
-    /// [`read`](Store::read), and shows `seen` every byte once, in order, part by part: a store that copies from memory does so
-    /// while the part is in the processor's cache. Each part but the last is a multiple of 2^[`SEEN_LOG2`] bytes long. It is one
-    /// request.
-    fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
-        self.read(key, offset, out)?;
-        seen(out);
-        Ok(())
-    }
-
-    /// [`read`](Store::read) of several ranges, offset and length, one behind the other into `out`, whose length is their sum. Each
-    /// is a request; a store that finds the object by its name does so once.
-    fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
-        let mut rest = out;
-        for &(offset, len) in ranges {
-            let (part, behind) = rest.split_at_mut(len.min(rest.len()));
-            self.read(key, offset, part)?;
-            rest = behind;
-        }
-        Ok(())
-    }
-
-    /// [`read`](Store::read) of one range into several buffers: `parts` get the bytes from `offset` one behind the other. It is one
-    /// request. It is for objects whose bytes never change, as those that are appended to: who read one before may find them after the object
-    /// was deleted, or another one has its name.
-    fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
-        let mut at = offset;
-        for part in parts {
-            self.read(key, at, part)?;
-            at = at.saturating_add(part.len() as u64);
-        }
-        Ok(())
-    }
-
-    /// The object as a whole, if it is at most `limit` bytes long; else its length.
-    fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
-        let len = self.len(key)?;
-        match usize::try_from(len) {
-            Ok(fits) if len <= limit => self.read_vec(key, 0, fits).map(Ok),
-            _ => Ok(Err(len)),
-        }
-    }
-
-    /// Reads a range in order, unless it is at hand, so that what is read of it next is: for a store whose medium is fastest so, and which keeps
-    /// what was read in memory. A hint: it promises nothing, and what it names need not exist.
-    fn bring(&self, key: &str, range: Range<u64>) {
-        let _ = (key, range);
-    }
-
-    /// The same for a range of which only parts will be read here: it is brought where others seem to read the rest of it at this time.
-    fn bring_for_all(&self, key: &str, range: Range<u64>) {
-        let _ = (key, range);
-    }
-
-    /// Of how many bytes on a read is worth asking [`lend`](Store::lend) for them; `None`: it gives nothing.
-    fn lends_from(&self) -> Option<u64> {
-        None
-    }
-
-    /// Ranges of the object, none empty, ascending and disjoint, where they lie in the system's memory: whoever takes them from there copies
-    /// them once. Each is a request. `None`: this store has nothing to lend, or the bytes are not at hand; [`read`](Store::read) brings them,
-    /// or says what is wrong.
-    fn lend(&self, key: &str, ranges: &[Range<u64>]) -> Option<Mapped> {
-        let _ = (key, ranges);
-        None
-    }
+    /// The object as a whole, if it is at most `limit` bytes long; else its length. It is one request wherever the transport can.
+    fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>>;
 
     /// Adds `parts`, one behind the other, to the end of the object, which is at byte `at`.
     ///
@@ -150,12 +103,6 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// prefix of `parts` may have been added: ask for the length.
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()>;
 
-    /// Says that the bytes from `at`, the end of the object, to `end` are about to be appended, in several calls: a store may find room
-    /// for them at once. It changes nothing that can be seen, and promises nothing; where there is no room, the append says so.
-    fn make_room(&self, key: &str, at: u64, end: u64) {
-        let _ = (key, at, end);
-    }
-
     /// Writes each of `parts` over the bytes from its place on, after which the object is `len` bytes long: as long as it was, or longer
     /// by zeros. Parts are disjoint.
     ///
@@ -165,24 +112,17 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// bytes that were appended. [`StoreError::Unsupported`] where [`Features::write_at`] says so.
     fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()>;
 
-    /// Makes `data` the whole content of the object, atomically: a reader sees nothing of it or everything,
+    /// Makes `parts`, one behind the other, the whole content of the object, atomically: a reader sees nothing of it or everything,
     /// also when this process is killed meanwhile. With `sync` it survives a power cut, name and bytes, when this
     /// returns; a power cut before that leaves nothing of it or everything, too: bytes become durable before the name.
     /// After [`StoreError::Io`] it may have been done: read it back.
-    fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()>;
-
-    /// [`put`](Store::put) with `sync`, of an object that names others: it is there only once the present bytes and the names of the
-    /// objects `first` survive a power cut, as after a [`sync`](Store::sync) of them. A store may wait for both at once. After an error
-    /// none of `first` may be taken as safe.
-    fn put_after(&self, first: &[&str], key: &str, data: &[u8], mode: PutMode) -> Result<()> {
-        self.sync(first)?;
-        self.put(key, data, mode, true)
-    }
+    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()>;
 
     /// All objects whose key begins with `prefix`, which may end anywhere in a key, sorted by key.
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>>;
 
-    /// Removes the object, or [`StoreError::NotFound`]. Reads under way finish with the old bytes or fail.
+    /// Removes the object; `Ok` also where there is none, since a delete whose reply was lost is sent again, and a far store cannot tell.
+    /// Reads under way finish with the old bytes or fail.
     fn delete(&self, key: &str) -> Result<()>;
 
     /// Clears away what `put`s of processes that were killed have left at the keys that begin with `prefix`, and folders that
@@ -192,8 +132,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// only what nobody has written to for so long is removed, and no folder.
     fn sweep(&self, prefix: &str, older: Duration) -> Result<u64>;
 
-    /// Makes the present bytes and the names of these objects survive a power cut. An absent one is
-    /// [`StoreError::NotFound`]; after any error none of them may be taken as safe.
+    /// Makes the present bytes and the names of these objects survive a power cut. An absent one is [`StoreError::NotFound`], except where
+    /// [`Features::put_is_durable`] holds: there is nothing to do then, and nothing is asked. After any error none of them may be taken as
+    /// safe.
     fn sync(&self, keys: &[&str]) -> Result<()>;
 
     /// Runs `method` on the object where it lies; [`StoreError::Unsupported`] where the far side runs nothing.
@@ -207,7 +148,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     fn submit(&self, request: Request) -> Pending;
 }
 
-/// What [`Store::read_seen`] shows are multiples of this many bytes, as a power of two.
+/// What [`LocalFiles::read_seen`] shows are multiples of this many bytes, as a power of two.
 pub const SEEN_LOG2: u8 = 16;
 
 /// Comfort on top of [`Store`], for callers; implemented for every store.
@@ -237,6 +178,96 @@ pub trait StoreExt: Store {
                 ),
             ),
         })
+    }
+
+    /// [`LocalFiles::read_seen`], or else a read of which all is shown at once.
+    fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
+        if let Some(files) = self.local() {
+            return files.read_seen(key, offset, out, seen);
+        }
+        self.read(key, offset, out)?;
+        seen(out);
+        Ok(())
+    }
+
+    /// Several ranges, offset and length, one behind the other into `out`, whose length is their sum. Each is a request; a far store has all
+    /// of them under way at once.
+    fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
+        if let Some(files) = self.local() {
+            return files.read_ranges(key, ranges, out);
+        }
+        let mut rest = out;
+        if self.features().far.is_some() && ranges.len() > 1 {
+            let reply = self.submit(Request::read_many(key, ranges.to_vec())).wait()?;
+            for (bytes, &(_, len)) in reply.into_buffers().iter().zip(ranges) {
+                let (part, behind) = rest.split_at_mut(len.min(rest.len()));
+                part.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+                rest = behind;
+            }
+            return Ok(());
+        }
+        for &(offset, len) in ranges {
+            let (part, behind) = rest.split_at_mut(len.min(rest.len()));
+            self.read(key, offset, part)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// [`LocalFiles::read_parts`], or else one read whose bytes are copied to the parts.
+    fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
+        if let Some(files) = self.local() {
+            return files.read_parts(key, offset, parts);
+        }
+        if let [part] = parts {
+            return self.read(key, offset, part);
+        }
+        let mut bytes = vec![0; parts.iter().map(|part| part.len()).sum()];
+        self.read(key, offset, &mut bytes)?;
+        let mut rest = bytes.as_slice();
+        for part in parts {
+            let (first, behind) = rest.split_at(part.len());
+            part.copy_from_slice(first);
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// [`put`](Store::put) with `sync`, of an object that names others: it is there only once the present bytes and the names of the
+    /// objects `first` survive a power cut, as after a [`sync`](Store::sync) of them. After an error none of `first` may be taken as
+    /// safe.
+    fn put_after(&self, first: &[&str], key: &str, parts: &[&[u8]], mode: PutMode) -> Result<()> {
+        if let Some(files) = self.local() {
+            return files.put_after(first, key, parts, mode);
+        }
+        self.sync(first)?;
+        self.put(key, parts, mode, true)
+    }
+
+    /// [`LocalFiles::preallocate`], where there are local files.
+    fn preallocate(&self, key: &str, at: u64, end: u64) {
+        if let Some(files) = self.local() {
+            files.preallocate(key, at, end);
+        }
+    }
+
+    /// Does all requests, together where the store is far, else one after the other in this thread; the outcomes in their order. How
+    /// many are under way is not limited: for handfuls.
+    fn together(&self, requests: Vec<Request>) -> Vec<Result<Reply>> {
+        if self.features().far.is_none() {
+            return requests.into_iter().map(|request| request.execute_on(self)).collect();
+        }
+        let pending: Vec<Pending> = requests.into_iter().map(|request| self.submit(request)).collect();
+        pending.into_iter().map(Pending::wait).collect()
+    }
+
+    /// [`Store::read_whole`] by two requests, for transports that have no better.
+    fn read_whole_by_length(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
+        let len = self.len(key)?;
+        match usize::try_from(len) {
+            Ok(fits) if len <= limit => self.read_vec(key, 0, fits).map(Ok),
+            _ => Ok(Err(len)),
+        }
     }
 
     /// Whether there is an object of that name.
@@ -278,56 +309,26 @@ macro_rules! forward_to_pointee {
             fn device(&self) -> Option<String> {
                 (**self).device()
             }
+            fn local(&self) -> Option<&dyn LocalFiles> {
+                (**self).local()
+            }
             fn len(&self, key: &str) -> Result<u64> {
                 (**self).len(key)
             }
             fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
                 (**self).read(key, offset, out)
             }
-            fn read_seen(
-                &self,
-                key: &str,
-                offset: u64,
-                out: &mut [u8],
-                seen: &mut dyn FnMut(&[u8]),
-            ) -> Result<()> {
-                (**self).read_seen(key, offset, out, seen)
-            }
-            fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
-                (**self).read_ranges(key, ranges, out)
-            }
-            fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
-                (**self).read_parts(key, offset, parts)
-            }
             fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
                 (**self).read_whole(key, limit)
-            }
-            fn bring(&self, key: &str, range: Range<u64>) {
-                (**self).bring(key, range);
-            }
-            fn bring_for_all(&self, key: &str, range: Range<u64>) {
-                (**self).bring_for_all(key, range);
-            }
-            fn lends_from(&self) -> Option<u64> {
-                (**self).lends_from()
-            }
-            fn lend(&self, key: &str, ranges: &[Range<u64>]) -> Option<Mapped> {
-                (**self).lend(key, ranges)
             }
             fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
                 (**self).append(key, at, parts)
             }
-            fn make_room(&self, key: &str, at: u64, end: u64) {
-                (**self).make_room(key, at, end);
-            }
             fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
                 (**self).write_at(key, parts, len)
             }
-            fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
-                (**self).put(key, data, mode, sync)
-            }
-            fn put_after(&self, first: &[&str], key: &str, data: &[u8], mode: PutMode) -> Result<()> {
-                (**self).put_after(first, key, data, mode)
+            fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
+                (**self).put(key, parts, mode, sync)
             }
             fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
                 (**self).list(prefix)

@@ -22,7 +22,7 @@ fn write_log(store: &dyn Store) -> Result<u64, (u64, StoreError)> {
             store.append("log/w.seg", at, &[&[mark + 1; 700], &[mark + 1; 900]])?;
             store.append("log/w.idx", u64::from(mark) * 10, &[&[mark + 1; 10]])?;
             store.sync(&["log/w.seg", "log/w.idx"])?;
-            store.put(&format!("marks/{mark}"), &[mark + 1; 1000], PutMode::IfAbsent, true)
+            store.put(&format!("marks/{mark}"), &[&[mark + 1; 1000]], PutMode::IfAbsent, true)
         };
         step().map_err(|error| (u64::from(mark), error))?;
         at += 1600;
@@ -63,7 +63,7 @@ fn a_kill_leaves_everything_done_and_a_beginning_of_the_append_under_way() {
     let mut lengths = std::collections::BTreeSet::new();
     for seed in 0..200 {
         let store = FaultStore::in_memory(Script::seeded(seed).at(2, Fault::Crash));
-        store.put("p", b"whole", PutMode::IfAbsent, false).unwrap();
+        store.put("p", &[b"whole"], PutMode::IfAbsent, false).unwrap();
         store.append("a", 0, &[b"0123"]).unwrap();
         assert!(store.append("a", 4, &[b"45", b"6789"]).is_err());
         let found = store.survivor();
@@ -110,18 +110,18 @@ fn a_put_or_delete_under_way_is_done_wholly_or_not_at_all() {
     let mut seen = BTreeMap::new();
     for seed in 0..50 {
         let store = FaultStore::in_memory(Script::seeded(seed).at(1, Fault::Crash));
-        store.put("k", b"old", PutMode::IfAbsent, true).unwrap();
-        assert!(store.put("k", b"new", PutMode::Replace, true).is_err());
+        store.put("k", &[b"old"], PutMode::IfAbsent, true).unwrap();
+        assert!(store.put("k", &[b"new"], PutMode::Replace, true).is_err());
         *seen.entry(content(&store.survivor(), "k")).or_insert(0) += 1;
 
         let store = FaultStore::in_memory(Script::seeded(seed).at(1, Fault::Crash));
-        store.put("d", b"old", PutMode::IfAbsent, true).unwrap();
+        store.put("d", &[b"old"], PutMode::IfAbsent, true).unwrap();
         assert!(store.delete("d").is_err());
         assert!(content(&store.survivor(), "d").is_none_or(|bytes| bytes == b"old"));
 
         let store = FaultStore::in_memory(Script::seeded(seed).at(1, Fault::Crash));
-        store.put("a", b"old", PutMode::IfAbsent, true).unwrap();
-        assert!(store.put("a", b"new", PutMode::IfAbsent, true).is_err());
+        store.put("a", &[b"old"], PutMode::IfAbsent, true).unwrap();
+        assert!(store.put("a", &[b"new"], PutMode::IfAbsent, true).is_err());
         assert_eq!(content(&store.survivor(), "a").unwrap(), b"old", "a put that would lose changes nothing");
     }
     assert_eq!(seen.keys().cloned().collect::<Vec<_>>(), [Some(b"new".to_vec()), Some(b"old".to_vec())]);
@@ -134,12 +134,12 @@ fn a_power_cut_may_lose_tear_and_reorder_what_was_not_synced() {
     for seed in 0..300 {
         let store = FaultStore::in_memory(Script::default());
         store.append("synced", 0, &[&[1; 1000]]).unwrap();
-        store.put("gone", b"gone", PutMode::IfAbsent, true).unwrap();
+        store.put("gone", &[b"gone"], PutMode::IfAbsent, true).unwrap();
         store.sync(&["synced"]).unwrap();
         store.append("synced", 1000, &[&[2; 3000]]).unwrap();
         store.append("first", 0, &[&[3; 10]]).unwrap();
         store.append("second", 0, &[&[4; 10]]).unwrap();
-        store.put("put", &[5; 5000], PutMode::IfAbsent, false).unwrap();
+        store.put("put", &[&[5; 5000]], PutMode::IfAbsent, false).unwrap();
         store.delete("gone").unwrap();
         store.power_cut(seed);
         let found = store.survivor();
@@ -185,8 +185,8 @@ fn an_object_replaced_without_sync_is_afterwards_the_old_or_the_new_one_possibly
     let mut seen = [0; 2];
     for seed in 0..100 {
         let store = FaultStore::in_memory(Script::default());
-        store.put("k", b"the old content", PutMode::IfAbsent, true).unwrap();
-        store.put("k", b"new", PutMode::Replace, false).unwrap();
+        store.put("k", &[b"the old content"], PutMode::IfAbsent, true).unwrap();
+        store.put("k", &[b"new"], PutMode::Replace, false).unwrap();
         store.power_cut(seed);
         let left = content(&store.survivor(), "k").expect("one of them is there");
         if left == b"the old content" {
@@ -215,9 +215,9 @@ fn the_same_script_and_seed_leave_the_same_survivor() {
 fn a_lost_reply_is_an_error_for_something_that_was_done() {
     let store =
         FaultStore::in_memory(Script::default().at(0, Fault::LostReply).at_nth_read(0, Fault::LostReply));
-    let outcome = store.put("k", b"v", PutMode::IfAbsent, true);
+    let outcome = store.put("k", &[b"v"], PutMode::IfAbsent, true);
     assert!(matches!(outcome, Err(StoreError::Io { .. })), "{outcome:?}");
-    assert!(store.put("k", b"v", PutMode::IfAbsent, true).unwrap_err().is_already_exists());
+    assert!(store.put("k", &[b"v"], PutMode::IfAbsent, true).unwrap_err().is_already_exists());
     assert!(store.read("k", 0, &mut [0; 1]).is_err());
     assert_eq!(content(&store, "k").unwrap(), b"v");
     store.power_cut(0);
@@ -236,7 +236,7 @@ fn a_failed_change_was_not_done() {
 #[test]
 fn short_reads_are_injected_and_the_buffer_is_spoilt() {
     let store = FaultStore::in_memory(Script::seeded(1).at_nth_read(1, Fault::ShortRead));
-    store.put("k", &[1; 100], PutMode::IfAbsent, false).unwrap();
+    store.put("k", &[&[1; 100]], PutMode::IfAbsent, false).unwrap();
     let mut out = [0; 100];
     store.read("k", 0, &mut out).unwrap();
     let outcome = store.read("k", 0, &mut out);
@@ -252,7 +252,10 @@ fn short_reads_are_injected_and_the_buffer_is_spoilt() {
 fn when_space_runs_out_an_append_leaves_a_beginning_and_a_put_nothing() {
     let store = FaultStore::in_memory(Script::default().with_space(1000));
     store.append("k", 0, &[&[1; 900]]).unwrap();
-    assert!(matches!(store.put("p", &[2; 200], PutMode::IfAbsent, false), Err(StoreError::NoSpace { .. })));
+    assert!(matches!(
+        store.put("p", &[&[2; 200]], PutMode::IfAbsent, false),
+        Err(StoreError::NoSpace { .. })
+    ));
     assert!(!store.exists("p").unwrap());
     let outcome = store.append("k", 900, &[&[3; 150], &[4; 50]]);
     assert!(matches!(&outcome, Err(StoreError::NoSpace { key, .. }) if key == "k"), "{outcome:?}");
@@ -265,7 +268,7 @@ fn when_space_runs_out_an_append_leaves_a_beginning_and_a_put_nothing() {
 #[test]
 fn new_objects_are_listed_late_where_the_script_says_so() {
     let store = FaultStore::in_memory(Script::default().with_list_delay(3));
-    store.put("k", b"", PutMode::IfAbsent, false).unwrap();
+    store.put("k", &[b""], PutMode::IfAbsent, false).unwrap();
     let mut polls = 0;
     while store.list("").unwrap().is_empty() {
         assert!(store.exists("k").unwrap(), "only listings are late");
@@ -278,7 +281,7 @@ fn new_objects_are_listed_late_where_the_script_says_so() {
 #[test]
 fn what_was_there_before_counts_as_durable() {
     let inner = MemoryStore::new();
-    inner.put("k", b"before", PutMode::IfAbsent, false).unwrap();
+    inner.put("k", &[b"before"], PutMode::IfAbsent, false).unwrap();
     let store = FaultStore::new(inner, Script::default()).unwrap();
     store.power_cut(9);
     assert_eq!(content(&store.survivor(), "k").unwrap(), b"before");
@@ -287,8 +290,8 @@ fn what_was_there_before_counts_as_durable() {
 #[test]
 fn survivors_do_not_share_their_objects() {
     let store = FaultStore::in_memory(Script::default());
-    store.put("k", b"1", PutMode::IfAbsent, true).unwrap();
+    store.put("k", &[b"1"], PutMode::IfAbsent, true).unwrap();
     store.kill();
-    store.survivor().put("k", b"2", PutMode::Replace, false).unwrap();
+    store.survivor().put("k", &[b"2"], PutMode::Replace, false).unwrap();
     assert_eq!(content(&store.survivor(), "k").unwrap(), b"1");
 }

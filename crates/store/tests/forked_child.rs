@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use drystone_store::{Lending, LocalStore, PutMode, Request, Store, StoreError, StoreExt};
+use drystone_store::{LocalFiles, LocalStore, MapPolicy, PutMode, Request, Store, StoreError, StoreExt};
 
 /// Reads and writes in a child while the parent's threads hold the store's locks at any moment.
 #[test]
@@ -17,15 +17,15 @@ fn a_forked_child_can_use_the_store_whatever_the_parents_threads_were_doing() {
         fn alarm(seconds: u32) -> u32;
     }
     let dir = tempfile::tempdir().unwrap();
-    let store = LocalStore::create(dir.path()).unwrap().with_lending(Lending::Always);
+    let store = LocalStore::create(dir.path()).unwrap().with_map_policy(MapPolicy::Always);
     for i in 0..200_u8 {
-        store.put(&format!("k{i}"), &[i; 100], PutMode::Replace, false).unwrap();
+        store.put(&format!("k{i}"), &[&[i; 100]], PutMode::Replace, false).unwrap();
     }
-    let carried = store.lend("k1", &[10..90]).unwrap();
+    let carried = store.map("k1", &[10..90]).unwrap();
     let use_all_of_it = |round: u32| -> bool {
         // SAFETY: nobody writes to these objects.
         let lent = |of: &drystone_store::Mapped, i: u8| unsafe { of.bytes(&(10..90)) } == Some(&[i; 80]);
-        let lent = lent(&carried, 1) && store.lend("k2", &[10..90]).is_some_and(|of| lent(&of, 2));
+        let lent = lent(&carried, 1) && store.map("k2", &[10..90]).is_some_and(|of| lent(&of, 2));
         let read = (0..200_u8).all(|i| store.read_vec(&format!("k{i}"), 50, 50).is_ok_and(|b| b == [i; 50]));
         let key = format!("child/{round}");
         let submitted =

@@ -5,10 +5,10 @@
 use std::fs;
 use std::io::Write;
 
-use drystone_store::{Lending, LocalStore, PutMode, Request, Store, StoreError, StoreExt};
+use drystone_store::{LocalFiles, LocalStore, MapPolicy, PutMode, Request, Store, StoreError, StoreExt};
 
 fn put(store: &impl Store, key: &str, data: &[u8]) {
-    store.put(key, data, PutMode::Replace, false).unwrap();
+    store.put(key, &[data], PutMode::Replace, false).unwrap();
 }
 
 #[test]
@@ -43,8 +43,8 @@ fn a_store_opened_for_reading_refuses_every_change_and_names_the_path() {
     put(&LocalStore::create(dir.path()).unwrap(), "k", b"v");
     let store = LocalStore::open(dir.path(), true).unwrap();
     let outcomes = [
-        store.put("k", b"x", PutMode::Replace, false),
-        store.put("n", b"x", PutMode::IfAbsent, true),
+        store.put("k", &[b"x"], PutMode::Replace, false),
+        store.put("n", &[b"x"], PutMode::IfAbsent, true),
         store.append("n", 0, &[b"x"]),
         store.append("k", 1, &[b"x"]),
         store.delete("k"),
@@ -138,7 +138,7 @@ fn an_object_is_no_folder_and_a_folder_no_object() {
     put(&store, "a/b", b"v");
     for key in ["a", "a/b/c"] {
         for mode in [PutMode::IfAbsent, PutMode::Replace] {
-            let outcome = store.put(key, b"x", mode, false);
+            let outcome = store.put(key, &[b"x"], mode, false);
             assert!(matches!(outcome, Err(StoreError::InvalidKey { .. })), "{key} {mode:?}: {outcome:?}");
         }
         assert!(matches!(store.append(key, 0, &[b"x"]), Err(StoreError::InvalidKey { .. })), "{key}");
@@ -158,7 +158,7 @@ fn a_container_that_was_removed_is_not_begun_anew() {
     let root = dir.path().join("run.dry");
     let store = LocalStore::create(&root).unwrap();
     fs::remove_dir(&root).unwrap();
-    for outcome in [store.put("a/k", b"x", PutMode::Replace, false), store.append("k", 0, &[b"x"])] {
+    for outcome in [store.put("a/k", &[b"x"], PutMode::Replace, false), store.append("k", 0, &[b"x"])] {
         let error = outcome.unwrap_err();
         assert!(error.to_string().contains("removed or renamed"), "{error}");
     }
@@ -194,8 +194,8 @@ fn writer_under_a_limit_of_file_size() {
     assert_eq!(store.len("log/a").unwrap(), 300_000, "the failed append was taken back");
     store.append("log/a", 300_000, &[&small]).unwrap();
     assert!(store.append("log/b", 0, &[&big]).is_err());
-    assert!(store.put("log/c", &big, PutMode::IfAbsent, false).is_err());
-    assert!(store.put("log/a", &big, PutMode::Replace, false).is_err());
+    assert!(store.put("log/c", &[&big], PutMode::IfAbsent, false).is_err());
+    assert!(store.put("log/a", &[&big], PutMode::Replace, false).is_err());
     println!("finished");
 }
 
@@ -230,8 +230,8 @@ fn victim_that_puts_until_it_is_killed() {
     let store = LocalStore::open(root, false).unwrap();
     for n in 0_u64.. {
         let object: Vec<u8> = n.to_le_bytes().repeat(40_000);
-        store.put("replaced", &object, PutMode::Replace, false).unwrap();
-        store.put(&format!("once/{n}"), &object[..80_000], PutMode::IfAbsent, false).unwrap();
+        store.put("replaced", &[&object], PutMode::Replace, false).unwrap();
+        store.put(&format!("once/{n}"), &[&object[..80_000]], PutMode::IfAbsent, false).unwrap();
         println!("{n}");
         std::io::stdout().flush().unwrap();
     }
@@ -275,8 +275,8 @@ fn what_is_lent_is_what_is_read_and_nothing_beyond_the_end_or_besides_is_lent() 
     let dir = tempfile::tempdir().unwrap();
     let bytes: Vec<u8> = (0..300_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     put(&LocalStore::create(dir.path()).unwrap(), "k", &bytes);
-    let store = LocalStore::open(dir.path(), true).unwrap().with_lending(Lending::Always);
-    let lent = store.lend("k", &[5..6, 4000..9000, 9000..9001, 250_000..300_000]).unwrap();
+    let store = LocalStore::open(dir.path(), true).unwrap().with_map_policy(MapPolicy::Always);
+    let lent = store.map("k", &[5..6, 4000..9000, 9000..9001, 250_000..300_000]).unwrap();
     // SAFETY: nobody writes to the file.
     let shown = |range: std::ops::Range<u64>| unsafe { lent.bytes(&range) }.map(<[u8]>::to_vec);
     for range in
@@ -290,14 +290,14 @@ fn what_is_lent_is_what_is_read_and_nothing_beyond_the_end_or_besides_is_lent() 
     let many: [&[std::ops::Range<u64>]; 6] =
         [&[], &[299_999..300_001], &[5..5], &[10..20, 15..30], &[50..60, 10..20], &[u64::MAX - 1..u64::MAX]];
     for ranges in many {
-        assert!(store.lend("k", ranges).is_none(), "{ranges:?}");
+        assert!(store.map("k", ranges).is_none(), "{ranges:?}");
     }
-    assert!(store.lend("no", &[0..1]).is_none() && store.lend("../k", &[0..1]).is_none());
+    assert!(store.map("no", &[0..1]).is_none() && store.map("../k", &[0..1]).is_none());
     // Another file in its place is another object; what was lent stays what it was.
     fs::remove_file(dir.path().join("k")).unwrap();
     put(&LocalStore::create(dir.path()).unwrap(), "k", &bytes[1..]);
     assert_eq!(shown(4000..9000).unwrap(), bytes[4000..9000]);
-    let other = store.lend("k", &[4000..9000]).unwrap();
+    let other = store.map("k", &[4000..9000]).unwrap();
     // SAFETY: as above.
     assert_eq!(unsafe { other.bytes(&(4000..9000)) }.unwrap(), &bytes[4001..9001]);
 }
@@ -308,11 +308,11 @@ fn who_lends_nothing_says_so_and_a_file_that_was_cut_is_not_lent_but_read_as_sho
     let dir = tempfile::tempdir().unwrap();
     let store = LocalStore::create(dir.path()).unwrap();
     put(&store, "k", &[7; 20_000]);
-    let never = LocalStore::open(dir.path(), true).unwrap().with_lending(Lending::Never);
-    assert!(never.lends_from().is_none() && never.lend("k", &[0..20_000]).is_none());
-    let always = LocalStore::open(dir.path(), true).unwrap().with_lending(Lending::Always);
-    assert!(always.lends_from() == Some(0) && always.lend("k", &[0..20_000]).is_some());
+    let never = LocalStore::open(dir.path(), true).unwrap().with_map_policy(MapPolicy::Never);
+    assert!(never.maps_from().is_none() && never.map("k", &[0..20_000]).is_none());
+    let always = LocalStore::open(dir.path(), true).unwrap().with_map_policy(MapPolicy::Always);
+    assert!(always.maps_from() == Some(0) && always.map("k", &[0..20_000]).is_some());
     fs::OpenOptions::new().write(true).open(dir.path().join("k")).unwrap().set_len(10_000).unwrap();
-    assert!(always.lend("k", &[0..20_000]).is_none() && always.lend("k", &[0..10_000]).is_some());
+    assert!(always.map("k", &[0..20_000]).is_none() && always.map("k", &[0..10_000]).is_some());
     assert!(matches!(always.read("k", 0, &mut [0; 20_000]), Err(StoreError::ShortRead { got: 10_000, .. })));
 }

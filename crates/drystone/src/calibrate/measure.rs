@@ -10,7 +10,7 @@ use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use drystone_plan::layout::{Doubt, LARGE, Profile, SMALL, Turns, settle};
-use drystone_store::{PutMode, Reply, Request, Store, StoreError};
+use drystone_store::{PutMode, Store, StoreError};
 
 use crate::container::lock;
 use crate::processors;
@@ -73,17 +73,10 @@ fn remove_stale(store: &dyn Store) -> Result<()> {
         let born =
             entry.key.get(PREFIX.len()..PREFIX.len() + 16).and_then(|hex| u64::from_str_radix(hex, 16).ok());
         if born.is_some_and(|born| now.saturating_sub(born) > STALE) {
-            gone(store.delete(&entry.key))?;
+            store.delete(&entry.key)?;
         }
     }
     Ok(())
-}
-
-fn gone(deleted: std::result::Result<(), StoreError>) -> Result<()> {
-    match deleted {
-        Ok(()) | Err(StoreError::NotFound { .. }) => Ok(()),
-        Err(e) => Err(e.into()),
-    }
 }
 
 /// What was written: one object in a store that appends, else one per piece.
@@ -121,7 +114,7 @@ impl Probe<'_> {
                 if append { (self.prefix.clone(), n * PIECE) } else { (format!("{}-{n}", self.prefix), 0) };
             let done = match append {
                 true => self.store.append(&piece.0, piece.1, &[&data]),
-                false => self.store.put(&piece.0, &data, PutMode::IfAbsent, false),
+                false => self.store.put(&piece.0, &[&data], PutMode::IfAbsent, false),
             };
             match done {
                 Ok(()) => self.pieces.push(piece),
@@ -159,7 +152,7 @@ impl Probe<'_> {
                 at += data.len() as u64;
                 self.store.sync(&[&key])?;
             } else {
-                self.store.put(&key, &data, PutMode::Replace, true)?;
+                self.store.put(&key, &[&data], PutMode::Replace, true)?;
             }
             times.push(one.elapsed().as_secs_f64());
         }
@@ -170,8 +163,10 @@ impl Probe<'_> {
     fn forget(&self) -> Result<Option<bool>> {
         let mut cold = Some(true);
         for key in self.keys() {
-            let reply = self.store.submit(Request::Forget { key: key.to_owned() }).wait()?;
-            let one = if let Reply::Forgotten { cold } = reply { cold } else { None };
+            let one = match self.store.local() {
+                Some(files) => files.evict(key)?,
+                None => None,
+            };
             cold = match (cold, one) {
                 (Some(a), Some(b)) => Some(a && b),
                 _ => None,
@@ -294,7 +289,7 @@ mod tests {
         let old = format!("{PREFIX}{:016x}-{:016x}", now() - 2 * STALE, 1);
         let young = format!("{PREFIX}{:016x}-{:016x}", now(), 1);
         for key in [&old, &young] {
-            store.put(key, b"x", PutMode::IfAbsent, false).unwrap();
+            store.put(key, &[b"x"], PutMode::IfAbsent, false).unwrap();
         }
         measure(&store, &LITTLE).unwrap();
         let left: Vec<String> = store.list("").unwrap().into_iter().map(|entry| entry.key).collect();

@@ -91,7 +91,7 @@ impl Inner {
         synced.extend(lengths);
         drop(synced);
         let mark = keys::mark(version);
-        match self.store.put(&mark, format!("{version:012}").as_bytes(), PutMode::IfAbsent, true) {
+        match self.store.put(&mark, &[format!("{version:012}").as_bytes()], PutMode::IfAbsent, true) {
             Ok(()) | Err(StoreError::AlreadyExists { .. }) => {}
             Err(e) => return Err(e.into()),
         }

@@ -87,9 +87,9 @@ impl Container {
         }
         let config = Config::find(Some(path))?;
         let durable = configured(options, &config).durability == Durability::Durable;
-        let lending = Config::lending(config.as_ref())?;
+        let mapped = Config::map_policy(config.as_ref())?;
         let is_new = !path.exists();
-        let store = LocalStore::create(path)?.with_early_writeback(durable || early).with_lending(lending);
+        let store = LocalStore::create(path)?.with_early_writeback(durable || early).with_map_policy(mapped);
         let created = Self::create_configured(Arc::new(store), options, config).inspect_err(|e| {
             if is_new && e.kind() == ErrorKind::Io {
                 // Of a full disk an empty folder would be left. If somebody else has put something there it stays.
@@ -166,8 +166,8 @@ impl Container {
             )));
         }
         let config = Config::of_folder(path)?;
-        let lending = Config::lending(config.as_ref())?;
-        let store = LocalStore::open(path, mode == Mode::Read)?.with_lending(lending);
+        let mapped = Config::map_policy(config.as_ref())?;
+        let store = LocalStore::open(path, mode == Mode::Read)?.with_map_policy(mapped);
         let early = mode != Mode::Read
             && (early
                 || store
@@ -196,7 +196,7 @@ impl Container {
             created: random::timestamp(),
         };
         let sync = options.durability == Durability::Durable;
-        match store.put(keys::IDENTITY, &identity.encode(), PutMode::IfAbsent, sync) {
+        match store.put(keys::IDENTITY, &[&identity.encode()], PutMode::IfAbsent, sync) {
             Ok(()) => {}
             Err(StoreError::AlreadyExists { .. }) => {
                 return Err(Error::conflict(format!(

@@ -192,7 +192,7 @@ impl Container {
             }
         };
         for (key, len, rest) in expiring {
-            store.put(&key, &rest, PutMode::Replace, sync)?;
+            store.put(&key, &[&rest], PutMode::Replace, sync)?;
             tell(&mut report, key, len.saturating_sub(rest.len() as u64))?;
         }
         for mark in store.list("manifest/")? {
@@ -311,8 +311,5 @@ fn garbage(
 }
 
 fn remove(store: &dyn Store, key: &str) -> Result<()> {
-    match store.delete(key) {
-        Ok(()) | Err(StoreError::NotFound { .. }) => Ok(()),
-        Err(e) => Err(e.into()),
-    }
+    Ok(store.delete(key)?)
 }

@@ -19,7 +19,7 @@ pub(super) fn replaced(store: &dyn Store, there: &Published, nodes: &[String], s
     if let Some(root) = there.documents.get("").filter(|root| root.json.is_object()) {
         let text = serde_json::to_vec_pretty(&document::without(&root.json, nodes))
             .map_err(|e| Error::invalid(e.to_string()))?;
-        store.put(&document::key(""), &text, PutMode::Replace, sync)?;
+        store.put(&document::key(""), &[&text], PutMode::Replace, sync)?;
     }
     for node in nodes {
         array(store, there, node)?;

@@ -318,7 +318,7 @@ impl Run<'_> {
             let cell = target.grid.index_of(task.shard);
             placing.place(self.store, &key, placing.target(self.store, &target.grid.shards(), &cell));
         }
-        self.store.put(&key, &object, PutMode::Replace, self.sync).map_err(|e| doing(e.into()))?;
+        self.store.put(&key, &[&object], PutMode::Replace, self.sync).map_err(|e| doing(e.into()))?;
         let record = match object.last_chunk::<4>() {
             Some(check) if prepared.sharded && target.is_recorded() => {
                 Some(record::of(task.shard, stamp, object.len() as u64, *check))
@@ -354,7 +354,7 @@ impl Run<'_> {
         let Stamp { fingerprint, version } = stamp;
         let extents = target.grid.cells_of(shard).counts();
         let object = Statistics { fingerprint, version, extents, chunks }.encode();
-        Ok(self.store.put(&key, &object, PutMode::Replace, self.sync)?)
+        Ok(self.store.put(&key, &[&object], PutMode::Replace, self.sync)?)
     }
 }
 
@@ -406,12 +406,9 @@ pub(crate) fn stamp_of(store: &dyn Store, key: &str, at: u64) -> Result<Option<S
     }
 }
 
-/// Deletes an object; that it is gone already is as well.
+/// Deletes an object, if it is there.
 pub(super) fn remove(store: &dyn Store, key: &str) -> Result<()> {
-    match store.delete(key) {
-        Ok(()) | Err(StoreError::NotFound { .. }) => Ok(()),
-        Err(e) => Err(e.into()),
-    }
+    Ok(store.delete(key)?)
 }
 
 /// The encoded chunks of a shard, and what they hold.

@@ -25,7 +25,7 @@ pub(crate) fn take(inner: &Inner) -> Result<Lock> {
     let store = inner.store.clone();
     let me = Process::current();
     let key = format!("{PREFIX}{:016x}.lock", random::id64());
-    store.put(&key, me.text().as_bytes(), PutMode::IfAbsent, false)?;
+    store.put(&key, &[me.text().as_bytes()], PutMode::IfAbsent, false)?;
     let lock = Lock { store, key };
     match lock.others(&me) {
         Ok(None) => Ok(lock),
@@ -44,11 +44,7 @@ pub(crate) fn take(inner: &Inner) -> Result<Lock> {
 impl Lock {
     /// Gives it back.
     pub(crate) fn release(self) -> Result<()> {
-        match self.store.delete(&self.key) {
-            Ok(()) | Err(StoreError::NotFound { .. }) => {}
-            Err(e) => return Err(e.into()),
-        }
-        Ok(())
+        Ok(self.store.delete(&self.key)?)
     }
 
     /// Removes locks of dead processes; who else holds one.
@@ -64,10 +60,8 @@ impl Lock {
             };
             let owner = Process::parse(&bytes);
             if owner.as_ref().is_some_and(|owner| owner.is_dead(me)) {
-                match self.store.delete(&entry.key) {
-                    Ok(()) | Err(StoreError::NotFound { .. }) => continue,
-                    Err(e) => return Err(e.into()),
-                }
+                self.store.delete(&entry.key)?;
+                continue;
             }
             let who = owner
                 .map_or_else(|| "another process".into(), |o| format!("process {} on {}", o.pid, o.host));

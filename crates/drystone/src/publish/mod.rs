@@ -213,7 +213,7 @@ fn put_document(store: &dyn Store, there: &Published, node: &str, json: &Json, s
     let mut text = serde_json::to_vec_pretty(json)
         .map_err(|e| Error::new(ErrorKind::InvalidArgument, format!("the metadata of \"{node}\": {e}")))?;
     text.push(b'\n');
-    Ok(store.put(&document::key(node), &text, PutMode::Replace, sync)?)
+    Ok(store.put(&document::key(node), &[&text], PutMode::Replace, sync)?)
 }
 
 /// How an array is cut and encoded: as it is there, unless something else was asked for; else as the model says. And whether

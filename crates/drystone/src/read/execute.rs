@@ -27,7 +27,7 @@ use drystone_plan::layout;
 use drystone_plan::parts::Part;
 use drystone_plan::read_plan::{ReadPlan, Work};
 use drystone_rules::{Dim, StridedCopy};
-use drystone_store::{Reply, Request};
+use drystone_store::{Reply, Request, StoreExt};
 use drystone_transform::checks::crc_units;
 use drystone_transform::{Chain, Logical, Scratch};
 
@@ -170,7 +170,7 @@ fn attempt(
         _ => threads().min(most),
     };
     let began = Instant::now();
-    let (open, turn) = job.take_lent(plan, threads)?;
+    let (open, turn) = job.take_mapped(plan, threads)?;
     let is_open = |fetch: &&Asked| fetch.items.iter().any(|(_, (number, _))| open[*number]);
     let fetches: Vec<&Asked> = plan.fetches.iter().filter(is_open).collect();
     let groups = groups(&fetches);

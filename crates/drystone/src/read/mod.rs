@@ -302,7 +302,7 @@ impl Reading {
             let range = Axis { start: steps.cell(from), step: steps.step, count: many };
             let sought = self.sought(&range, &cells)?;
             let found = sought.candidates();
-            self.bring(&sought.slots, &sources);
+            self.prefetch_blocks(&sought.slots, &sources);
             let prepared = self.plan(sought)?;
             execute::run(self, &prepared, from, out, &sources)?;
             report.add(&prepared.plan);
@@ -317,9 +317,10 @@ impl Reading {
         Ok(report)
     }
 
-    /// Has blocks brought with their tables, where these are not known: those that are wanted whole, and others if somebody wants the
-    /// rest. What is wrong with them is said when they are read.
-    fn bring(&self, slots: &[Slot], sources: &Sources<'_>) {
+    /// Prefetches blocks together with subchunk tables that are not cached: blocks read whole, and others while a concurrent reader wants
+    /// the rest. Errors show when the blocks are read.
+    fn prefetch_blocks(&self, slots: &[Slot], sources: &Sources<'_>) {
+        let Some(files) = self.inner.store.local() else { return };
         // Members of a record stand side by side: a table is not behind its own subchunks.
         if self.shelf.is_some() || !matches!(self.variable.dtype, DType::Scalar(_)) {
             return;
@@ -332,9 +333,9 @@ impl Reading {
                 continue;
             }
             if block.whole {
-                self.inner.store.bring(&key, block.bytes);
+                files.prefetch(&key, block.bytes);
             } else {
-                self.inner.store.bring_for_all(&key, block.bytes);
+                files.prefetch_shared(&key, block.bytes);
             }
         }
     }

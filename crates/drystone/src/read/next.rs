@@ -60,8 +60,8 @@ impl Reading {
             return execute::tell_of_alike(self, &together.ranges, &sources);
         }
         for (source, range) in together.ranges {
-            if let Ok(key) = sources.key(source) {
-                self.inner.store.bring(&key, range);
+            if let (Some(files), Ok(key)) = (self.inner.store.local(), sources.key(source)) {
+                files.prefetch(&key, range);
             }
         }
     }

@@ -86,7 +86,7 @@ impl Part {
             inner.store.append(&key, self.idx_len, &[&self.idx_pending])?;
         } else {
             let sync = inner.identity.durability == Durability::Durable;
-            inner.store.put(&key, &self.idx_pending, PutMode::IfAbsent, sync)?;
+            inner.store.put(&key, &[&self.idx_pending], PutMode::IfAbsent, sync)?;
         }
         self.idx_len += self.idx_pending.len() as u64;
         std::mem::swap(&mut self.idx_last, &mut self.idx_pending);

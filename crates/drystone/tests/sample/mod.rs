@@ -141,7 +141,7 @@ impl Sample {
     pub fn copy(&self) -> Arc<MemoryStore> {
         let out = MemoryStore::new();
         for (key, bytes) in self.objects() {
-            out.put(&key, &bytes, drystone::store::PutMode::Replace, false).unwrap();
+            out.put(&key, &[&bytes], drystone::store::PutMode::Replace, false).unwrap();
         }
         Arc::new(out)
     }

@@ -13,7 +13,7 @@ pub(super) fn of_racing_creators_exactly_one_wins(store: &dyn Store) {
         let start = Barrier::new(usize::from(RACERS));
         let compete = |racer: u8| {
             start.wait();
-            match store.put(&key, &pattern(3000, racer), PutMode::IfAbsent, round == 0) {
+            match store.put(&key, &[&pattern(3000, racer)], PutMode::IfAbsent, round == 0) {
                 Ok(()) => Some(racer),
                 Err(StoreError::AlreadyExists { .. }) => {
                     // Whoever lost against it can read it.
@@ -35,7 +35,7 @@ pub(super) fn of_racing_creators_exactly_one_wins(store: &dyn Store) {
 
 pub(super) fn a_replaced_object_is_never_seen_in_part(store: &dyn Store) {
     let version = |n: u8| vec![n; 200_000];
-    store.put("k", &version(0), PutMode::IfAbsent, false).expect("put");
+    store.put("k", &[&version(0)], PutMode::IfAbsent, false).expect("put");
     let finished = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -51,7 +51,7 @@ pub(super) fn a_replaced_object_is_never_seen_in_part(store: &dyn Store) {
             });
         }
         for n in 1..40 {
-            if let Err(error) = store.put("k", &version(n), PutMode::Replace, false) {
+            if let Err(error) = store.put("k", &[&version(n)], PutMode::Replace, false) {
                 finished.store(true, Ordering::Release);
                 panic!("an object can be replaced while it is read: {error}");
             }

@@ -15,7 +15,7 @@ use crate::{PutMode, Store};
 /// # Panics
 /// When a promise is broken, with the promise and what was found.
 pub fn check(make: impl Fn() -> Box<dyn Store>) {
-    let checks: [fn(&dyn Store); 24] = [
+    let checks: [fn(&dyn Store); 27] = [
         reads::a_missing_object_is_not_found,
         reads::reads_are_exact,
         reads::reading_past_the_end_is_a_short_read,
@@ -29,7 +29,7 @@ pub fn check(make: impl Fn() -> Box<dyn Store>) {
         changes::put_replaces_whole_objects,
         changes::an_object_is_put_after_what_it_names_or_not_at_all,
         changes::appends_go_to_the_end_and_nowhere_else,
-        changes::room_that_is_made_is_not_seen,
+        changes::preallocated_space_is_not_seen,
         changes::writes_inside_lengthen_by_zeros_and_change_nothing_else,
         changes::without_append_nothing_is_appended,
         changes::deleted_objects_are_gone_and_can_be_made_again,
@@ -39,6 +39,9 @@ pub fn check(make: impl Fn() -> Box<dyn Store>) {
         concurrent::of_racing_creators_exactly_one_wins,
         concurrent::a_replaced_object_is_never_seen_in_part,
         concurrent::what_is_below_the_length_can_be_read_while_it_grows,
+        reads::local_files_are_the_same_objects,
+        submitted::questions_can_be_submitted_too,
+        submitted::requests_done_together_are_answered_in_order,
         submitted::submitted_requests_keep_their_order_and_return_their_buffers,
     ];
     for check in checks {
@@ -58,7 +61,7 @@ fn write(store: &dyn Store, key: &str, bytes: &[u8]) {
         let (first, second) = bytes.split_at(bytes.len() / 3);
         store.append(key, 0, &[first, b"", second]).expect("a new object can be appended to at 0");
     } else {
-        store.put(key, bytes, PutMode::IfAbsent, false).expect("a new object can be put");
+        store.put(key, &[bytes], PutMode::IfAbsent, false).expect("a new object can be put");
     }
 }
 

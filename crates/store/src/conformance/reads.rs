@@ -9,7 +9,7 @@ pub(super) fn a_missing_object_is_not_found(store: &dyn Store) {
         expect_error!(store.len(key), NotFound { .. }, "length of what is missing");
         expect_error!(store.read(key, 0, &mut [0; 1]), NotFound { .. }, "reading what is missing");
         expect_error!(store.read(key, 0, &mut []), NotFound { .. }, "reading nothing of what is missing");
-        expect_error!(store.delete(key), NotFound { .. }, "deleting what is missing");
+        store.delete(key).expect("deleting what is missing succeeds");
         assert!(!store.exists(key).expect("existence can be asked for"), "{key} does not exist");
     }
 }
@@ -54,7 +54,7 @@ pub(super) fn reading_past_the_end_is_a_short_read(store: &dyn Store) {
 }
 
 pub(super) fn empty_objects_and_empty_reads_work(store: &dyn Store) {
-    store.put("put", b"", PutMode::IfAbsent, false).expect("an empty object can be put");
+    store.put("put", &[b""], PutMode::IfAbsent, false).expect("an empty object can be put");
     let mut keys = vec!["put"];
     if store.features().append {
         store.append("appended", 0, &[]).expect("an empty object can be made by an append");
@@ -72,7 +72,7 @@ pub(super) fn empty_objects_and_empty_reads_work(store: &dyn Store) {
 pub(super) fn large_objects_come_back_whole(store: &dyn Store) {
     let bytes = pattern(5 << 20, 3);
     write(store, "written", &bytes);
-    store.put("put", &bytes, PutMode::IfAbsent, false).expect("5 MiB can be put");
+    store.put("put", &[&bytes], PutMode::IfAbsent, false).expect("5 MiB can be put");
     for key in ["written", "put"] {
         let whole = store.read_all(key, u64::MAX).expect("5 MiB can be read");
         assert!(whole == bytes, "5 MiB come back as they were written ({key})");
@@ -129,6 +129,43 @@ pub(super) fn one_range_comes_into_several_buffers(store: &dyn Store) {
     expect_error!(store.read_parts("no", 0, &mut [&mut a]), NotFound { .. }, "of what is missing");
 }
 
+/// A store that offers local files offers the same bytes by them, and a wrapper that offers them wraps all of them.
+pub(super) fn local_files_are_the_same_objects(store: &dyn Store) {
+    let Some(files) = store.local() else { return };
+    let bytes = pattern(6 << 20, 6);
+    write(store, "k", &bytes);
+    let (mut a, mut b) = (vec![0; 100], vec![0; 1000]);
+    files.read_parts("k", 5, &mut [&mut a, &mut b]).expect("bytes that are there can be read");
+    assert!([a, b].concat() == bytes[5..1105], "parts have the bytes of the object");
+    let mut out = vec![0; 30];
+    files.read_ranges("k", &[(10, 10), (0, 20)], &mut out).expect("ranges that are there can be read");
+    assert!(out[..10] == bytes[10..20] && out[10..] == bytes[..20], "ranges come one behind the other");
+    let mut shown = 0;
+    files.read_seen("k", 0, &mut out, &mut |part| shown += part.len()).expect("readable");
+    assert_eq!(shown, 30, "all bytes are shown");
+    files.prefetch("k", 0..1 << 30);
+    files.prefetch_shared("missing", 0..9);
+    files.preallocate("k", 6 << 20, 7 << 20);
+    assert_eq!(store.len("k").expect("length"), 6 << 20, "preallocation is not seen");
+    let range: std::ops::Range<u64> = 7..5 << 20;
+    if let Some(mapped) = files.map("k", std::slice::from_ref(&range)) {
+        assert!(files.maps_from().is_some(), "what maps says from which size on");
+        // SAFETY: nobody writes to the object.
+        let seen = unsafe { mapped.bytes(&(9..4 << 20)) }.expect("a part of what was mapped");
+        assert!(seen == &bytes[9..4 << 20], "mapped bytes are the object's");
+        // SAFETY: as above.
+        assert!(unsafe { mapped.bytes(&(0..9)) }.is_none(), "what was not asked for is not there");
+    }
+    files.put_after(&["k"], "named", &[b"1", b"", b"2"], PutMode::IfAbsent).expect("what it names is there");
+    assert_eq!(store.read_all("named", 9).expect("readable"), b"12");
+    let refused = files.put_after(&["missing"], "other", &[b"1"], PutMode::IfAbsent);
+    expect_error!(refused, NotFound { .. }, "naming what is missing");
+    assert!(!store.exists("other").expect("existence"), "an object that names what is missing is not put");
+    files.evict("k").expect("an object can be evicted");
+    expect_error!(files.evict("missing"), NotFound { .. }, "evicting what is missing");
+    assert!(store.read_all("k", 6 << 20).expect("readable") == bytes, "an evicted object is as it was");
+}
+
 pub(super) fn listing_is_sorted_and_by_prefix(store: &dyn Store) {
     // Byte order: '-' < '.' < '/' < digits < capitals < '_' < small letters.
     let keys = ["a-b", "a.b", "a/1", "a/b/deep", "a/bc", "a0", "log/Z", "log/z"];
@@ -157,8 +194,9 @@ pub(super) fn keys_are_checked_by_every_method(store: &dyn Store) {
         expect_error!(store.len(key), InvalidKey { .. }, promise);
         expect_error!(store.read(key, 0, &mut [0]), InvalidKey { .. }, promise);
         expect_error!(store.read(key, 0, &mut []), InvalidKey { .. }, promise);
-        expect_error!(store.put(key, b"x", PutMode::IfAbsent, false), InvalidKey { .. }, promise);
-        expect_error!(store.put(key, b"x", PutMode::Replace, true), InvalidKey { .. }, promise);
+        expect_error!(store.put(key, &[b"x"], PutMode::IfAbsent, false), InvalidKey { .. }, promise);
+        expect_error!(store.put(key, &[b"x"], PutMode::Replace, true), InvalidKey { .. }, promise);
+        expect_error!(store.read_whole(key, 9), InvalidKey { .. }, promise);
         expect_error!(store.delete(key), InvalidKey { .. }, promise);
         expect_error!(store.sync(&[key]), InvalidKey { .. }, promise);
         if store.features().append {

@@ -3,6 +3,48 @@
 use super::{expect_error, pattern, write};
 use crate::{PutMode, Reply, Request, Store, StoreExt};
 
+pub(super) fn questions_can_be_submitted_too(store: &dyn Store) {
+    write(store, "a/1", &pattern(100, 1));
+    write(store, "a/2", &pattern(7, 2));
+    let ask = |request| store.submit(request).wait();
+    let key = |key: &str| key.to_owned();
+    assert_eq!(ask(Request::Len { key: key("a/1") }).expect("length"), Reply::Len { len: 100 });
+    expect_error!(ask(Request::Len { key: key("a/3") }), NotFound { .. }, "the length of what is missing");
+    let whole = |limit| ask(Request::ReadWhole { key: key("a/1"), limit });
+    assert_eq!(whole(100).expect("readable"), Reply::Whole { bytes: Ok(pattern(100, 1)) });
+    assert_eq!(whole(99).expect("readable"), Reply::Whole { bytes: Err(100) });
+    expect_error!(
+        ask(Request::ReadWhole { key: key("b"), limit: 9 }),
+        NotFound { .. },
+        "all of what is missing"
+    );
+    match ask(Request::List { prefix: key("a/") }).expect("listing") {
+        Reply::Listed { entries } => assert_eq!(entries, store.list("a/").expect("listing")),
+        other => panic!("a list is answered by a list: {other:?}"),
+    }
+    let written =
+        store.submit(Request::Put { key: key("a/2"), data: vec![1], mode: PutMode::Replace, sync: false });
+    let deleted = store.submit(Request::Delete { key: key("a/2") });
+    written.wait().expect("put");
+    assert_eq!(deleted.wait().expect("deleted"), Reply::Deleted);
+    assert!(!store.exists("a/2").expect("existence"), "a delete comes after the put submitted before it");
+    assert_eq!(ask(Request::Delete { key: key("a/2") }).expect("a delete may be repeated"), Reply::Deleted);
+    expect_error!(ask(Request::Delete { key: key("../x") }), InvalidKey { .. }, "a bad key");
+}
+
+pub(super) fn requests_done_together_are_answered_in_order(store: &dyn Store) {
+    for n in 0..20 {
+        write(store, &format!("k{n}"), &pattern(n, n as u8));
+    }
+    let all = (0..21).map(|n| Request::ReadWhole { key: format!("k{n}"), limit: 100 }).collect();
+    for (n, answer) in store.together(all).into_iter().enumerate() {
+        match answer {
+            Ok(Reply::Whole { bytes: Ok(bytes) }) => assert_eq!(bytes, pattern(n, n as u8)),
+            other => expect_error!(other, NotFound { .. } if n == 20, "the last one is missing"),
+        }
+    }
+}
+
 pub(super) fn submitted_requests_keep_their_order_and_return_their_buffers(store: &dyn Store) {
     let bytes = pattern(50_000, 9);
     write(store, "read", &bytes);

@@ -186,7 +186,7 @@ fn store_of<'k>(objects: impl Iterator<Item = (&'k String, Option<Vec<u8>>)>) ->
     for (key, bytes) in objects {
         if let Some(bytes) = bytes {
             // Of a name that was once an object and once a folder, a cut may keep both; the first has it.
-            let _ = store.put(key, &bytes, PutMode::IfAbsent, false);
+            let _ = store.put(key, &[&bytes], PutMode::IfAbsent, false);
         }
     }
     store

@@ -18,8 +18,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::counting::{Tally, add};
 use crate::request::end_within;
 use crate::{
-    Counters, Features, ListEntry, MemoryStore, Pending, PutMode, Request, Result, Store, StoreError,
-    StoreExt, validate_key, validate_prefix,
+    Counters, Features, ListEntry, LocalFiles, MemoryStore, Pending, PutMode, Request, Result, Store,
+    StoreError, StoreExt, validate_key, validate_prefix,
 };
 use medium::{Change, Medium};
 use random::Xorshift;
@@ -239,7 +239,7 @@ fn copy_of(store: &MemoryStore) -> MemoryStore {
     let copy = MemoryStore::new();
     for entry in store.list("").expect("memory can be listed") {
         let bytes = store.read_all(&entry.key, u64::MAX).expect("what is listed in memory can be read");
-        copy.put(&entry.key, &bytes, PutMode::Replace, false).expect("what memory held it can hold again");
+        copy.put(&entry.key, &[&bytes], PutMode::Replace, false).expect("what memory held it can hold again");
     }
     copy
 }
@@ -256,6 +256,11 @@ impl<S: Store> Store for FaultStore<S> {
 
     fn device(&self) -> Option<String> {
         self.inner.device()
+    }
+
+    /// None, whatever the store inside has: every request is one that a fault may strike.
+    fn local(&self) -> Option<&dyn LocalFiles> {
+        None
     }
 
     fn len(&self, key: &str) -> Result<u64> {
@@ -299,8 +304,8 @@ impl<S: Store> Store for FaultStore<S> {
         }
     }
 
-    fn make_room(&self, key: &str, at: u64, end: u64) {
-        self.inner.make_room(key, at, end);
+    fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
+        self.read_whole_by_length(key, limit)
     }
 
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
@@ -351,12 +356,13 @@ impl<S: Store> Store for FaultStore<S> {
         self.change(key, "write to", whole, apply, tear)
     }
 
-    fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
+    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
+        let data = parts.concat();
         self.tally.put(data.len(), sync);
         validate_key(key)?;
-        let change = |sync| Change::Put { key: key.to_owned(), data: data.to_vec(), sync };
+        let change = |sync| Change::Put { key: key.to_owned(), data: data.clone(), sync };
         let apply = || {
-            self.inner.put(key, data, mode, sync)?;
+            self.inner.put(key, parts, mode, sync)?;
             Ok(change(sync))
         };
         // When it stops midway the name may be there. With sync, its bytes were durable before.

@@ -10,9 +10,9 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use super::PAGE;
 use super::forget::is_in_memory;
 use super::handles::Handle;
+use super::page::PAGE;
 use super::readahead;
 
 /// So few pieces and bytes are told of by whoever reads them: until another thread had taken them, the device would have them.

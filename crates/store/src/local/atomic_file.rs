@@ -34,11 +34,11 @@ pub(crate) type Opening<'a> = &'a dyn Fn(&dyn Fn() -> io::Result<File>) -> io::R
 /// What has to be done before a file gets its name, while its bytes are written.
 pub(crate) type Before<'a> = &'a dyn Fn() -> io::Result<()>;
 
-/// Writes `data` to a file named `path`. With `sync` its bytes are durable when it gets the name; the name is not. It gets none if
+/// Writes `parts`, one behind the other, to a file named `path`. With `sync` its bytes are durable when it gets the name; the name is not. It gets none if
 /// `before` fails, which is called when the bytes are written and may be called again if it succeeds.
 pub(crate) fn write(
     path: &Path,
-    data: &[u8],
+    parts: &[&[u8]],
     mode: PutMode,
     sync: bool,
     before: Before<'_>,
@@ -46,13 +46,13 @@ pub(crate) fn write(
     waiting: &Nameless,
 ) -> io::Result<Placed> {
     if mode == PutMode::IfAbsent
-        && let Some(placed) = write_nameless(path, data, sync, before, opening, waiting)?
+        && let Some(placed) = write_nameless(path, parts, sync, before, opening, waiting)?
     {
         return Ok(placed);
     }
     let (file, temporary) = create_temporary(path, opening)?;
     let written =
-        transfer::write_all(&file, 0, &[data]).and_then(|()| if sync { file.sync_data() } else { Ok(()) });
+        transfer::write_all(&file, 0, parts).and_then(|()| if sync { file.sync_data() } else { Ok(()) });
     let placed = written.and_then(|()| before()).and_then(|()| match mode {
         PutMode::Replace => std::fs::rename(&temporary, path).map(|()| Placed::Yes),
         PutMode::IfAbsent => name_if_absent(&file, &temporary, path),
@@ -66,7 +66,7 @@ pub(crate) fn write(
 /// Writes a file that has no name before it has all its bytes. `None` where the system does not make those.
 fn write_nameless(
     path: &Path,
-    data: &[u8],
+    parts: &[&[u8]],
     sync: bool,
     before: Before<'_>,
     opening: Opening<'_>,
@@ -80,7 +80,7 @@ fn write_nameless(
     }
     let folder = path.parent().unwrap_or(Path::new("."));
     let fill = |file: &File| {
-        transfer::write_all(file, 0, &[data])?;
+        transfer::write_all(file, 0, parts)?;
         if sync {
             file.sync_data()?;
         }
@@ -202,18 +202,18 @@ pub(super) fn temporary_name(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn place(path: &Path, data: &[u8], mode: PutMode) -> Placed {
-        write(path, data, mode, false, &|| Ok(()), &|open| open(), &Nameless::default()).unwrap()
+    fn place(path: &Path, parts: &[&[u8]], mode: PutMode) -> Placed {
+        write(path, parts, mode, false, &|| Ok(()), &|open| open(), &Nameless::default()).unwrap()
     }
 
     #[test]
     fn nothing_but_the_named_file_remains() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("k");
-        assert_eq!(place(&path, b"1", PutMode::IfAbsent), Placed::Yes);
-        assert_eq!(place(&path, b"2", PutMode::IfAbsent), Placed::NameTaken);
+        assert_eq!(place(&path, &[b"1"], PutMode::IfAbsent), Placed::Yes);
+        assert_eq!(place(&path, &[b"2"], PutMode::IfAbsent), Placed::NameTaken);
         assert_eq!(std::fs::read(&path).unwrap(), b"1");
-        assert_eq!(place(&path, b"3", PutMode::Replace), Placed::Yes);
+        assert_eq!(place(&path, &[b"3"], PutMode::Replace), Placed::Yes);
         assert_eq!(std::fs::read(&path).unwrap(), b"3");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
         assert_eq!(path.metadata().unwrap().nlink(), 1);
@@ -226,7 +226,7 @@ mod tests {
         for mode in [PutMode::IfAbsent, PutMode::Replace] {
             let refuse = || Err(io::Error::other("not yet"));
             let waiting = Nameless::default();
-            assert!(write(&path, b"1", mode, true, &refuse, &|open| open(), &waiting).is_err());
+            assert!(write(&path, &[b"1"], mode, true, &refuse, &|open| open(), &waiting).is_err());
             assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         }
     }

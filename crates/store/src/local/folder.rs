@@ -12,16 +12,16 @@ use super::ahead::Ahead;
 use super::atomic_file::{self, Placed};
 use super::durability::Durability;
 use super::handles::{self, Handle, Handles, Place};
-use super::mapping::{self, Lending, Mapped};
+use super::mapping::{self, MapPolicy};
 use super::nameless::Nameless;
 use super::per_process::PerProcess;
 use super::targets::Targets;
-use super::{device, early_writeback, readahead, room, transfer, tree};
+use super::{device, early_writeback, forget, preallocate, readahead, transfer, tree};
 use crate::key::invalid;
 use crate::request::end_within;
 use crate::{
-    Features, ListEntry, Pending, PutMode, Request, Result, SEEN_LOG2, Store, StoreError, validate_key,
-    validate_prefix,
+    Features, ListEntry, LocalFiles, Mapped, Pending, PutMode, Reply, Request, Result, SEEN_LOG2, Store,
+    StoreError, validate_key, validate_prefix,
 };
 
 /// What the threads of the pool share with the store.
@@ -36,7 +36,7 @@ pub(super) struct Folder {
     durability: PerProcess<Durability>,
     pub(super) nameless: PerProcess<Nameless>,
     pub(super) targets: Targets,
-    pub(super) lending: Lending,
+    pub(super) map_policy: MapPolicy,
 }
 
 /// Of /proc and its like, where a new name is answered as if the folder above it were missing.
@@ -88,7 +88,7 @@ impl Folder {
             durability: PerProcess::new(Durability::default),
             nameless: PerProcess::new(Nameless::default),
             targets: Targets::default(),
-            lending: Lending::default(),
+            map_policy: MapPolicy::default(),
         })
     }
 
@@ -150,7 +150,7 @@ impl Folder {
         }
     }
 
-    /// What of ranges that will be read the system is worth telling of.
+    /// Which upcoming ranges are worth a read-ahead hint to the kernel.
     pub(super) fn ahead(&self, key: &str, ranges: &[(u64, u64)]) -> Option<Ahead> {
         let handle = self.known(key).or_else(|| Some(self.handle(key, "read ahead", false).ok()?.0));
         Ahead::of(handle?, ranges)
@@ -280,14 +280,14 @@ impl Folder {
         key: &str,
         path: &Path,
         folder: &Path,
-        data: &[u8],
+        parts: &[&[u8]],
         mode: PutMode,
         sync: bool,
     ) -> io::Result<Placed> {
         let durability = self.durability.get();
         let file = Targets::fresh(folder, key)?;
         let written = self.handles.get().opening(|| tree::create_new(&file)).and_then(|open| {
-            transfer::write_all(&open, 0, &[data])?;
+            transfer::write_all(&open, 0, parts)?;
             if sync { open.sync_data() } else { Ok(()) }
         });
         let written = written.and_then(|()| match sync {
@@ -349,7 +349,7 @@ impl Folder {
     pub(super) fn put_when(
         &self,
         key: &str,
-        data: &[u8],
+        parts: &[&[u8]],
         mode: PutMode,
         sync: bool,
         before: atomic_file::Before<'_>,
@@ -363,11 +363,11 @@ impl Folder {
             None => {
                 let waiting = self.nameless.get();
                 let opening: atomic_file::Opening<'_> = &|open| handles.opening(open);
-                let write = || atomic_file::write(&path, data, mode, sync, before, opening, waiting);
+                let write = || atomic_file::write(&path, parts, mode, sync, before, opening, waiting);
                 durability.with_folders(&self.root, &path, write).map_err(fail)?
             }
             Some(folder) => before()
-                .and_then(|()| self.put_elsewhere(key, &path, folder, data, mode, sync))
+                .and_then(|()| self.put_elsewhere(key, &path, folder, parts, mode, sync))
                 .map_err(fail)?,
         };
         handles.forget(key);
@@ -397,7 +397,15 @@ impl Folder {
 
 impl Store for Folder {
     fn features(&self) -> Features {
-        Features { append: true, write_at: true, exec: false, sync: true, targets: self.targets.count() }
+        Features {
+            append: true,
+            write_at: true,
+            exec: false,
+            sync: true,
+            put_is_durable: false,
+            far: None,
+            targets: self.targets.count(),
+        }
     }
 
     fn describe(&self) -> String {
@@ -406,6 +414,10 @@ impl Store for Folder {
 
     fn device(&self) -> Option<String> {
         device::identity(&self.root)
+    }
+
+    fn local(&self) -> Option<&dyn LocalFiles> {
+        Some(self)
     }
 
     fn len(&self, key: &str) -> Result<u64> {
@@ -417,6 +429,96 @@ impl Store for Folder {
         self.read_part(&handle, key, offset, out)
     }
 
+    fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
+        let (handle, len) = self.handle(key, "read", false)?;
+        let Some(fits) = usize::try_from(len).ok().filter(|_| len <= limit) else { return Ok(Err(len)) };
+        let mut out = vec![0; fits];
+        self.read_part(&handle, key, 0, &mut out)?;
+        Ok(Ok(out))
+    }
+
+    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
+        let path = self.may_write(key, "append to")?;
+        if at == 0 { self.begin(key, &path, parts) } else { self.extend(key, at, parts) }
+    }
+
+    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
+        self.may_write(key, "write to")?;
+        let (handle, found) = self.handle(key, "write to", true)?;
+        if len < found || !end_within(parts, len) {
+            let (key, store) = (key.to_owned(), description(&self.root));
+            return Err(StoreError::Conflict { key, store, expected: len, found });
+        }
+        let lengthened = if len > found { handle.file.set_len(len) } else { Ok(()) };
+        lengthened
+            .and_then(|()| {
+                parts.iter().try_for_each(|(at, data)| transfer::write_all(&handle.file, *at, &[data]))
+            })
+            .map_err(|error| self.write_error(key, "write to", error))
+    }
+
+    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
+        self.put_when(key, parts, mode, sync, &|| Ok(()))
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
+        validate_prefix(prefix)?;
+        tree::list(&self.root, prefix).map_err(|error| self.read_error(prefix, "list", error))
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        let path = self.may_write(key, "delete")?;
+        self.handles.get().forget(key);
+        // Removing a folder reports EISDIR, or EPERM by the letter of POSIX; it is no object, so there is nothing to remove.
+        if path.is_dir() {
+            return Ok(());
+        }
+        match self.remove(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.root.is_dir() => {}
+            other => other.map_err(|error| self.write_error(key, "delete", error))?,
+        }
+        self.durability.get().bytes_renewed(key);
+        Ok(())
+    }
+
+    fn sweep(&self, prefix: &str, older: Duration) -> Result<u64> {
+        validate_prefix(prefix)?;
+        self.may_write(&format!("{prefix}x"), "sweep")?;
+        let swept = tree::sweep(&self.root, prefix, older);
+        let elsewhere = swept.and_then(|n| Ok(n + self.targets.sweep(&self.root, prefix, older)?));
+        elsewhere.map_err(|error| self.write_error(prefix, "sweep", error))
+    }
+
+    fn sync(&self, keys: &[&str]) -> Result<()> {
+        // All files of one turn stay open until their names are synced: few enough for any limit of open files.
+        keys.chunks(handles::CAPACITY / 2).try_for_each(|keys| self.sync_some(keys))
+    }
+
+    fn exec(&self, key: &str, method: &str, _input: &[u8]) -> Result<Vec<u8>> {
+        validate_key(key)?;
+        Err(StoreError::Unsupported { operation: format!("exec of '{method}'"), store: self.describe() })
+    }
+
+    /// At once, in the calling thread, hints and placements included.
+    fn submit(&self, request: Request) -> Pending {
+        let outcome = match request {
+            Request::Expect { key, ranges } => {
+                let ahead = self.ahead(&key, &ranges);
+                ahead.iter().for_each(Ahead::tell);
+                Ok(Reply::Expected { needless: ahead.is_none() })
+            }
+            Request::Place { key, target } => {
+                self.targets.place(&key, target);
+                Ok(Reply::Placed)
+            }
+            other => other.execute_on(self),
+        };
+        Pending::completed(outcome)
+    }
+}
+
+impl LocalFiles for Folder {
     fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
         let (handle, _) = self.handle(key, "read", false)?;
         let mut at = offset;
@@ -452,44 +554,36 @@ impl Store for Folder {
         })
     }
 
-    fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
-        let (handle, len) = self.handle(key, "read", false)?;
-        let Some(fits) = usize::try_from(len).ok().filter(|_| len <= limit) else { return Ok(Err(len)) };
-        let mut out = vec![0; fits];
-        self.read_part(&handle, key, 0, &mut out)?;
-        Ok(Ok(out))
-    }
-
-    fn bring(&self, key: &str, range: Range<u64>) {
+    fn prefetch(&self, key: &str, range: Range<u64>) {
         if let Ok((handle, end)) = self.handle(key, "read ahead", false)
             && handle.lies_here()
         {
-            readahead::bring(&handle, range.start..range.end.min(end));
+            readahead::prefetch(&handle, range.start..range.end.min(end));
         }
     }
 
-    fn bring_for_all(&self, key: &str, range: Range<u64>) {
+    fn prefetch_shared(&self, key: &str, range: Range<u64>) {
         let Ok((handle, end)) = self.handle(key, "read ahead", false) else { return };
         let range = range.start..range.end.min(end);
         if handle.has_company(&range) {
-            readahead::bring(&handle, range);
+            readahead::prefetch(&handle, range);
         }
     }
 
-    fn lends_from(&self) -> Option<u64> {
-        match self.lending {
-            Lending::Never => None,
-            Lending::Long => Some(mapping::LONG),
-            Lending::Always => Some(0),
+    fn maps_from(&self) -> Option<u64> {
+        match self.map_policy {
+            MapPolicy::Never => None,
+            MapPolicy::Long => Some(mapping::LONG),
+            MapPolicy::Always => Some(0),
         }
     }
 
-    fn lend(&self, key: &str, ranges: &[Range<u64>]) -> Option<Mapped> {
-        if self.lending == Lending::Never {
+    fn map(&self, key: &str, ranges: &[Range<u64>]) -> Option<Mapped> {
+        if self.map_policy == MapPolicy::Never {
             return None;
         }
         let (handle, end) = self.handle(key, "read", false).ok()?;
-        if self.lending == Lending::Long
+        if self.map_policy == MapPolicy::Long
             && !(handle.lies_here() && mapping::seem_in_memory(&handle.file, ranges))
         {
             return None;
@@ -497,79 +591,22 @@ impl Store for Folder {
         mapping::map(&handle.file, end, ranges)
     }
 
-    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
-        let path = self.may_write(key, "append to")?;
-        if at == 0 { self.begin(key, &path, parts) } else { self.extend(key, at, parts) }
-    }
-
-    fn make_room(&self, key: &str, at: u64, end: u64) {
+    fn preallocate(&self, key: &str, at: u64, end: u64) {
         // What is wrong with it is said by the append.
         let there = self.may_write(key, "append to").and_then(|_| self.handle(key, "append to", true));
         if let Ok((handle, _)) = there {
-            room::find(&handle.file, at, end);
+            preallocate::reserve(&handle.file, at, end);
         }
     }
 
-    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
-        self.may_write(key, "write to")?;
-        let (handle, found) = self.handle(key, "write to", true)?;
-        if len < found || !end_within(parts, len) {
-            let (key, store) = (key.to_owned(), description(&self.root));
-            return Err(StoreError::Conflict { key, store, expected: len, found });
-        }
-        let lengthened = if len > found { handle.file.set_len(len) } else { Ok(()) };
-        lengthened
-            .and_then(|()| {
-                parts.iter().try_for_each(|(at, data)| transfer::write_all(&handle.file, *at, &[data]))
-            })
-            .map_err(|error| self.write_error(key, "write to", error))
+    /// One after the other; the store, which has threads, does both at once.
+    fn put_after(&self, first: &[&str], key: &str, parts: &[&[u8]], mode: PutMode) -> Result<()> {
+        self.sync(first)?;
+        self.put(key, parts, mode, true)
     }
 
-    fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
-        self.put_when(key, data, mode, sync, &|| Ok(()))
-    }
-
-    fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
-        validate_prefix(prefix)?;
-        tree::list(&self.root, prefix).map_err(|error| self.read_error(prefix, "list", error))
-    }
-
-    fn delete(&self, key: &str) -> Result<()> {
-        let path = self.may_write(key, "delete")?;
-        self.handles.get().forget(key);
-        // Removing a folder reports EISDIR, or EPERM by the letter of POSIX; neither is an object of ours.
-        if path.is_dir() {
-            return Err(StoreError::NotFound { key: key.to_owned(), store: self.describe() });
-        }
-        self.remove(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotADirectory => {
-                StoreError::NotFound { key: key.to_owned(), store: self.describe() }
-            }
-            _ => self.write_error(key, "delete", error),
-        })?;
-        self.durability.get().bytes_renewed(key);
-        Ok(())
-    }
-
-    fn sweep(&self, prefix: &str, older: Duration) -> Result<u64> {
-        validate_prefix(prefix)?;
-        self.may_write(&format!("{prefix}x"), "sweep")?;
-        let swept = tree::sweep(&self.root, prefix, older);
-        let elsewhere = swept.and_then(|n| Ok(n + self.targets.sweep(&self.root, prefix, older)?));
-        elsewhere.map_err(|error| self.write_error(prefix, "sweep", error))
-    }
-
-    fn sync(&self, keys: &[&str]) -> Result<()> {
-        // All files of one turn stay open until their names are synced: few enough for any limit of open files.
-        keys.chunks(handles::CAPACITY / 2).try_for_each(|keys| self.sync_some(keys))
-    }
-
-    fn exec(&self, key: &str, method: &str, _input: &[u8]) -> Result<Vec<u8>> {
-        validate_key(key)?;
-        Err(StoreError::Unsupported { operation: format!("exec of '{method}'"), store: self.describe() })
-    }
-
-    fn submit(&self, request: Request) -> Pending {
-        Pending::completed(request.execute_on(self))
+    fn evict(&self, key: &str) -> Result<Option<bool>> {
+        let (handle, len) = self.handle(key, "evict", false)?;
+        Ok(forget::forget(&handle.file, len))
     }
 }

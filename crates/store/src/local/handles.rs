@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 
-use super::PAGE;
 use super::company::Company;
 use super::forget::is_in_memory;
+use super::page::PAGE;
 
 /// How many files one store keeps open in one process.
 pub(crate) const CAPACITY: usize = 128;

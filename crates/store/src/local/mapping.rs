@@ -11,10 +11,11 @@ use std::fs::File;
 use std::ops::Range;
 
 use super::forget::is_in_memory;
+use crate::Mapped;
 
-/// Which ranges a local store lends.
+/// Which ranges a local store maps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Lending {
+pub enum MapPolicy {
     /// None.
     Never,
     /// For long reads, what is in memory, on file systems of this machine.
@@ -26,48 +27,6 @@ pub enum Lending {
 
 /// A shorter read stays in the processor's caches, and is no slower when the system copies it there.
 pub(super) const LONG: u64 = 4 << 20;
-
-/// Ranges of an object in the memory of the system, until it is dropped.
-#[derive(Debug)]
-pub struct Mapped {
-    base: *mut std::ffi::c_void,
-    /// Bytes from `base` on.
-    len: usize,
-    /// Where the mapping begins in the object.
-    start: u64,
-    /// What of it is there.
-    ranges: Vec<Range<u64>>,
-}
-
-// SAFETY: it is memory to be read, which belongs to no thread.
-unsafe impl Send for Mapped {}
-// SAFETY: as above.
-unsafe impl Sync for Mapped {}
-
-impl Mapped {
-    /// The bytes of a range of the object, if it lies within one that was asked for.
-    ///
-    /// # Safety
-    /// They are memory of the system, and somebody else may write to the file: the caller does nothing with them that goes wrong if they
-    /// change meanwhile. Sums and copies do not; decoders do.
-    pub unsafe fn bytes(&self, range: &Range<u64>) -> Option<&[u8]> {
-        let holds = |r: &Range<u64>| r.start <= range.start && range.end <= r.end;
-        if range.start > range.end || !self.ranges.iter().any(holds) {
-            return None;
-        }
-        let at = usize::try_from(range.start - self.start).ok()?;
-        let len = usize::try_from(range.end - range.start).ok()?;
-        // SAFETY: the range lies in the mapping, which lives as long as `self`.
-        Some(unsafe { std::slice::from_raw_parts(self.base.cast::<u8>().add(at), len) })
-    }
-}
-
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        // SAFETY: this is the mapping that was made, and nobody borrows from it.
-        let _ = unsafe { rustix::mm::munmap(self.base, self.len) };
-    }
-}
 
 /// Whether a file lies on a file system of this machine: what the system has of it in memory is what it holds, and nobody else cuts it.
 #[cfg(target_os = "linux")]
@@ -119,7 +78,8 @@ pub(super) fn map(file: &File, end: u64, ranges: &[Range<u64>]) -> Option<Mapped
     // SAFETY: the system chooses a place where nothing is.
     let base =
         unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ, MapFlags::SHARED, file, start) }.ok()?;
-    let mapped = Mapped { base, len, start, ranges: ranges.to_vec() };
+    // SAFETY: it was just made, for reading.
+    let mapped = unsafe { Mapped::new(base, len, start, ranges) };
     for range in ranges {
         let from = (range.start / page * page - start) as usize;
         let len = (range.end - start) as usize - from;

@@ -21,10 +21,11 @@ mod forget;
 mod handles;
 mod mapping;
 mod nameless;
+mod page;
 mod per_process;
 mod pool;
+mod preallocate;
 mod readahead;
-mod room;
 mod targets;
 mod transfer;
 mod tree;
@@ -38,18 +39,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::{Features, ListEntry, Pending, PutMode, Reply, Request, Result, Store};
+use crate::{Features, ListEntry, LocalFiles, Mapped, Pending, PutMode, Reply, Request, Result, Store};
 use ahead::Ahead;
 use folder::{Folder, folder_error};
-pub use mapping::{Lending, Mapped};
+pub use mapping::MapPolicy;
 use per_process::PerProcess;
 use pool::Pool;
-pub use room::find_room;
+pub use preallocate::preallocate;
 use targets::Targets;
 pub use whole_file::WholeFile;
-
-/// What is in memory is there by pages, of so many bytes at least.
-const PAGE: u64 = 4 << 10;
 
 /// A store in a folder of the local (or a mounted) file system.
 ///
@@ -86,11 +84,11 @@ impl LocalStore {
         self
     }
 
-    /// With another rule of what [`lend`](Store::lend) gives. To be called before the store is used.
+    /// With another rule of what [`map`](LocalFiles::map) gives. To be called before the store is used.
     #[must_use]
-    pub fn with_lending(mut self, lending: Lending) -> Self {
+    pub fn with_map_policy(mut self, policy: MapPolicy) -> Self {
         if let Some(folder) = Arc::get_mut(&mut self.folder) {
-            folder.lending = lending;
+            folder.map_policy = policy;
         }
         self
     }
@@ -146,6 +144,10 @@ impl Store for LocalStore {
         self.folder.device()
     }
 
+    fn local(&self) -> Option<&dyn LocalFiles> {
+        Some(self)
+    }
+
     fn len(&self, key: &str) -> Result<u64> {
         self.folder.len(key)
     }
@@ -154,79 +156,24 @@ impl Store for LocalStore {
         self.folder.read(key, offset, out)
     }
 
-    fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
-        self.folder.read_seen(key, offset, out, seen)
-    }
-
-    fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
-        self.folder.read_ranges(key, ranges, out)
-    }
-
-    fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
-        self.folder.read_parts(key, offset, parts)
-    }
-
     fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
         self.folder.read_whole(key, limit)
-    }
-
-    fn bring(&self, key: &str, range: Range<u64>) {
-        self.folder.bring(key, range);
-    }
-
-    fn bring_for_all(&self, key: &str, range: Range<u64>) {
-        self.folder.bring_for_all(key, range);
-    }
-
-    fn lends_from(&self) -> Option<u64> {
-        self.folder.lends_from()
-    }
-
-    fn lend(&self, key: &str, ranges: &[Range<u64>]) -> Option<Mapped> {
-        self.folder.lend(key, ranges)
     }
 
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
         self.folder.append(key, at, parts)
     }
 
-    fn make_room(&self, key: &str, at: u64, end: u64) {
-        self.folder.make_room(key, at, end);
-    }
-
     fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
         self.folder.write_at(key, parts, len)
     }
 
-    fn put(&self, key: &str, data: &[u8], mode: PutMode, sync: bool) -> Result<()> {
-        self.folder.put(key, data, mode, sync)?;
+    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
+        self.folder.put(key, parts, mode, sync)?;
         if mode == PutMode::IfAbsent && !sync {
             self.make_ahead(key);
         }
         Ok(())
-    }
-
-    fn put_after(&self, first: &[&str], key: &str, data: &[u8], mode: PutMode) -> Result<()> {
-        if first.is_empty() {
-            return self.put(key, data, mode, true);
-        }
-        // The device is asked for both at once.
-        let keys = first.iter().map(|key| (*key).to_owned()).collect();
-        let synced = RefCell::new(Some(self.submit(Request::Sync { keys })));
-        let failed = RefCell::new(None);
-        let before = || match synced.take().map(Pending::wait) {
-            Some(Err(error)) => {
-                failed.replace(Some(error));
-                Err(io::Error::other("what it names could not be synced"))
-            }
-            _ if failed.borrow().is_some() => Err(io::Error::other("what it names could not be synced")),
-            _ => Ok(()),
-        };
-        let put = self.folder.put_when(key, data, mode, true, &before);
-        match failed.take() {
-            Some(error) => Err(error),
-            None => put,
-        }
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
@@ -262,21 +209,74 @@ impl Store for LocalStore {
         self.pool.get().submit(
             request,
             Arc::new(move |request: Request| -> Result<Reply> {
-                match &request {
-                    Request::Forget { key } => {
-                        let (handle, len) = folder.handle(key, "forget", false)?;
-                        return Ok(Reply::Forgotten { cold: forget::forget(&handle.file, len) });
-                    }
-                    Request::Expect { .. } => {
-                        told.iter().for_each(Ahead::tell);
-                        return Ok(Reply::Expected { needless: false });
-                    }
-                    Request::Place { key, target } => folder.targets.place(key, *target),
-                    _ => {}
+                if let Request::Expect { .. } = &request {
+                    told.iter().for_each(Ahead::tell);
+                    return Ok(Reply::Expected { needless: false });
                 }
-                request.execute_on(&*folder)
+                folder.submit(request).wait()
             }),
         )
+    }
+}
+
+impl LocalFiles for LocalStore {
+    fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.folder.read_seen(key, offset, out, seen)
+    }
+
+    fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
+        self.folder.read_ranges(key, ranges, out)
+    }
+
+    fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
+        self.folder.read_parts(key, offset, parts)
+    }
+
+    fn prefetch(&self, key: &str, range: Range<u64>) {
+        self.folder.prefetch(key, range);
+    }
+
+    fn prefetch_shared(&self, key: &str, range: Range<u64>) {
+        self.folder.prefetch_shared(key, range);
+    }
+
+    fn maps_from(&self) -> Option<u64> {
+        self.folder.maps_from()
+    }
+
+    fn map(&self, key: &str, ranges: &[Range<u64>]) -> Option<Mapped> {
+        self.folder.map(key, ranges)
+    }
+
+    fn preallocate(&self, key: &str, at: u64, end: u64) {
+        self.folder.preallocate(key, at, end);
+    }
+
+    fn put_after(&self, first: &[&str], key: &str, parts: &[&[u8]], mode: PutMode) -> Result<()> {
+        if first.is_empty() {
+            return self.put(key, parts, mode, true);
+        }
+        // The device is asked for both at once.
+        let keys = first.iter().map(|key| (*key).to_owned()).collect();
+        let synced = RefCell::new(Some(self.submit(Request::Sync { keys })));
+        let failed = RefCell::new(None);
+        let before = || match synced.take().map(Pending::wait) {
+            Some(Err(error)) => {
+                failed.replace(Some(error));
+                Err(io::Error::other("what it names could not be synced"))
+            }
+            _ if failed.borrow().is_some() => Err(io::Error::other("what it names could not be synced")),
+            _ => Ok(()),
+        };
+        let put = self.folder.put_when(key, parts, mode, true, &before);
+        match failed.take() {
+            Some(error) => Err(error),
+            None => put,
+        }
+    }
+
+    fn evict(&self, key: &str) -> Result<Option<bool>> {
+        self.folder.evict(key)
     }
 }
 
@@ -305,7 +305,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = LocalStore::create(dir.path()).unwrap();
         for key in ["zarr/a/c/0", "zarr/b", "log/w"] {
-            store.put(key, b"1", PutMode::IfAbsent, false).unwrap();
+            store.put(key, &[b"1"], PutMode::IfAbsent, false).unwrap();
         }
         for left in ["zarr/~1-0-a", "zarr/a/c/~1-1-a", "log/~1-2-a", "zarr/a/mine.txt~"] {
             std::fs::write(dir.path().join(left), "half").unwrap();
@@ -328,10 +328,7 @@ mod tests {
         let store = LocalStore::create(dir.path()).unwrap();
         store.append("k", 0, &[&[7; 1 << 20]]).unwrap();
         store.sync(&["k"]).unwrap();
-        let forget = || match store.submit(Request::Forget { key: "k".into() }).wait().unwrap() {
-            Reply::Forgotten { cold } => cold,
-            other => panic!("{other:?}"),
-        };
+        let forget = || store.evict("k").unwrap();
         let in_memory = rustix::fs::statfs(dir.path()).unwrap().f_type == 0x0102_1994; // tmpfs has no medium
         // The system is asked, not told: it may leave a page that is in use just then.
         let forgotten = || {
@@ -348,7 +345,7 @@ mod tests {
         if store.folder.ahead("k", &[(9, 3)]).is_none() {
             assert_eq!(tell("k"), Reply::Expected { needless: true }, "it was read");
         }
-        assert!(store.submit(Request::Forget { key: "absent".into() }).wait().is_err());
+        assert!(store.evict("absent").is_err());
     }
 
     /// A reader of pieces that lie apart brings all of what comes next if, and only if, somebody else read what it left out.
@@ -358,12 +355,8 @@ mod tests {
         for company in [false, true] {
             let dir = tempfile::tempdir().unwrap();
             let store = LocalStore::create(dir.path()).unwrap();
-            store.put("k", &vec![1; 8 << 20], PutMode::Replace, true).unwrap();
-            let Ok(Reply::Forgotten { cold: Some(true) }) =
-                store.submit(Request::Forget { key: "k".into() }).wait()
-            else {
-                return;
-            };
+            store.put("k", &[&vec![1; 8 << 20]], PutMode::Replace, true).unwrap();
+            let Ok(Some(true)) = store.evict("k") else { return };
             let (handle, _) = store.folder.handle("k", "read", false).unwrap();
             if !handle.lies_here() {
                 return;
@@ -376,7 +369,7 @@ mod tests {
             if company {
                 std::os::unix::fs::FileExt::read_exact_at(&other, &mut vec![0; 2 << 20], 0).unwrap();
             }
-            store.bring_for_all("k", 4 << 20..8 << 20);
+            store.prefetch_shared("k", 4 << 20..8 << 20);
             let came = |turn: u64| {
                 std::thread::sleep(Duration::from_millis(20 << turn));
                 let mut places = ((4 << 20) + turn * 4096..8 << 20).step_by(256 << 10);
@@ -396,9 +389,9 @@ mod tests {
         let parts = |store: &LocalStore, len: usize| {
             let mut out = vec![0; len];
             let (a, b) = out.split_at_mut(2);
-            store.read_parts("k", 0, &mut [a, b])?;
+            LocalFiles::read_parts(store, "k", 0, &mut [a, b])?;
             let mut alone = vec![0; len];
-            store.read_parts("k", 0, &mut [&mut alone])?;
+            LocalFiles::read_parts(store, "k", 0, &mut [&mut alone])?;
             assert_eq!(alone, out, "one part as well as two");
             Ok(String::from_utf8(out).unwrap())
         };

@@ -6,9 +6,9 @@
 
 use std::ops::Range;
 
-use super::PAGE;
 use super::forget::is_in_memory;
 use super::handles::Handle;
+use super::page::PAGE;
 
 /// It begins with a page or four, and its next part may begin at any page of what it was asked for first; later ones begin at larger pages.
 const BEGIN: u64 = 256 << 10;
@@ -18,7 +18,7 @@ const LARGER_PAGE: u64 = 16 << 10;
 const APART: u64 = 1 << 20;
 
 /// Has a range read in order, from the first place that is not in memory.
-pub(super) fn bring(handle: &Handle, range: Range<u64>) {
+pub(super) fn prefetch(handle: &Handle, range: Range<u64>) {
     let mut at = range.start;
     while at < range.end && is_in_memory(&handle.file, at) == Some(true) {
         at = at.saturating_add(APART);
@@ -64,7 +64,7 @@ mod tests {
     fn what_is_brought_comes_without_being_waited_for() {
         let dir = tempfile::tempdir().unwrap();
         let Some(handle) = forgotten(&dir.path().join("a")) else { return };
-        bring(&handle, 100..LEN);
+        prefetch(&handle, 100..LEN);
         // Another descriptor, which is read in no order: a look brings its own page, and no page is looked at twice.
         let other = std::fs::File::open(dir.path().join("a")).unwrap();
         rustix::fs::fadvise(&other, 0, None, rustix::fs::Advice::Random).unwrap();
@@ -81,8 +81,8 @@ mod tests {
     fn what_is_not_there_is_no_error() {
         let dir = tempfile::tempdir().unwrap();
         let Some(handle) = forgotten(&dir.path().join("a")) else { return };
-        bring(&handle, 5..5);
-        bring(&handle, LEN..2 * LEN);
-        bring(&handle, u64::MAX - 5..u64::MAX);
+        prefetch(&handle, 5..5);
+        prefetch(&handle, LEN..2 * LEN);
+        prefetch(&handle, u64::MAX - 5..u64::MAX);
     }
 }

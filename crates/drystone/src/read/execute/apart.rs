@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use drystone_plan::read_plan::Work;
+use drystone_store::StoreExt;
 
 use super::{Asked, Buffers, Job};
 use crate::Result;

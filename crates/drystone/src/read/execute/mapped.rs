@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use drystone_plan::read_plan::{ReadPlan, Work};
 use drystone_rules::{Abreast, LaneBytes};
-use drystone_store::Mapped;
+use drystone_store::{LocalFiles, Mapped};
 use drystone_transform::checks::crc32c;
 
 use super::ways::{Turn, Way, Ways};
@@ -66,8 +66,8 @@ struct Lane<'a> {
 }
 
 impl Job<'_> {
-    /// Takes what the store lends: which works are still to be done, and the turn of this read if its time says which way is faster.
-    pub(super) fn take_lent(
+    /// Takes what the store maps: which works are still to be done, and the turn of this read if its time says which way is faster.
+    pub(super) fn take_mapped(
         &self,
         plan: &ReadPlan,
         threads: usize,
@@ -82,11 +82,11 @@ impl Job<'_> {
         let shares = self.shares(plan, threads)?;
         let taken: Vec<AtomicBool> = shares.iter().map(|_| AtomicBool::new(false)).collect();
         // Where one is not at hand, others will not be; asking disturbs how the system reads ahead.
-        let lent = AtomicBool::new(true);
+        let all_mapped = AtomicBool::new(true);
         each_on(threads, shares.len(), &|n, _| {
-            let done = lent.load(Ordering::Relaxed) && self.take(&shares[n])?;
+            let done = all_mapped.load(Ordering::Relaxed) && self.take(&shares[n])?;
             taken[n].store(done, Ordering::Relaxed);
-            lent.fetch_and(done, Ordering::Relaxed);
+            all_mapped.fetch_and(done, Ordering::Relaxed);
             Ok(())
         })?;
         // A work may have strips in several shares, and is done when all of them were taken.
@@ -97,24 +97,26 @@ impl Job<'_> {
                 open[*number] = !state;
             }
         }
-        let all = !shares.is_empty() && lent.load(Ordering::Relaxed);
+        let all = !shares.is_empty() && all_mapped.load(Ordering::Relaxed);
         Ok((open, all.then_some(turn)))
     }
 
-    /// Whether the store would lend the beginnings of the first and of the last request.
+    /// Whether the store would map the beginnings of the first and of the last request.
     fn seem_in_memory(&self, plan: &ReadPlan) -> bool {
         [plan.fetches.first(), plan.fetches.last()].into_iter().flatten().all(|fetch| {
             let begin = fetch.range.start..fetch.range.end.min(fetch.range.start + STEP);
-            let lent =
-                self.sources.key(fetch.source).map(|key| self.reading.inner.store.lend(&key, &[begin]));
-            matches!(lent, Ok(Some(_)))
+            let files = self.reading.inner.store.local();
+            let mapped = self.sources.key(fetch.source).map(|key| files.and_then(|f| f.map(&key, &[begin])));
+            matches!(mapped, Ok(Some(_)))
         })
     }
 
-    /// How the raw cells of a plan are fetched; `None` where the store lends none of them.
+    /// How the raw cells of a plan are fetched; `None` where the store maps none of them.
     fn turn(&self, plan: &ReadPlan) -> Result<Option<Turn<'static>>> {
         let bytes = plan.payload_bytes();
-        let Some(least) = self.reading.inner.store.lends_from() else { return Ok(None) };
+        let Some(least) = self.reading.inner.store.local().and_then(LocalFiles::maps_from) else {
+            return Ok(None);
+        };
         // A destination that stays in the caches is filled as fast by reading to it.
         if bytes.min(self.out.raw().1 as u64) < least {
             return Ok(None);
@@ -231,8 +233,8 @@ impl Job<'_> {
         }
     }
 
-    /// The bytes of a share, if the store lends them.
-    fn lent(&self, share: &Share) -> Result<Option<Mapped>> {
+    /// The bytes of a share, if the store maps them.
+    fn mapped(&self, share: &Share) -> Result<Option<Mapped>> {
         let mut ranges: Vec<Range<u64>> =
             share.strips.iter().flat_map(|strip| strip.ranges.clone()).collect();
         ranges.sort_by_key(|range| range.start);
@@ -244,12 +246,12 @@ impl Job<'_> {
             joins
         });
         let key = self.sources.key(share.source)?;
-        Ok(self.reading.inner.store.lend(&key, &ranges))
+        Ok(self.reading.inner.store.local().and_then(|files| files.map(&key, &ranges)))
     }
 
-    /// Takes a share. `false`: its bytes are not lent.
+    /// Takes a share. `false`: its bytes are not mapped.
     fn take(&self, share: &Share) -> Result<bool> {
-        let Some(mapped) = self.lent(share)? else { return Ok(false) };
+        let Some(mapped) = self.mapped(share)? else { return Ok(false) };
         for strip in &share.strips {
             if !self.strip(strip, &mapped)? {
                 return Ok(false);

@@ -12,15 +12,15 @@ use std::path::Path;
 
 /// Finds room for the first `end` bytes of a file that another library writes, where that pays. Who wrote less cuts the file to its length,
 /// which gives the rest back.
-pub fn find_room(path: &Path, end: u64) {
+pub fn preallocate(path: &Path, end: u64) {
     // What is wrong with the file is said by who writes it.
     if let Ok(file) = OpenOptions::new().write(true).open(path) {
-        find(&file, 0, end);
+        reserve(&file, 0, end);
     }
 }
 
 #[cfg(target_os = "linux")]
-pub(super) fn find(file: &File, at: u64, end: u64) {
+pub(super) fn reserve(file: &File, at: u64, end: u64) {
     use rustix::fs::{FallocateFlags, fallocate, fstatfs};
 
     /// ext2 to ext4, as `statfs` numbers them.
@@ -32,4 +32,4 @@ pub(super) fn find(file: &File, at: u64, end: u64) {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn find(_file: &File, _at: u64, _end: u64) {}
+pub(super) fn reserve(_file: &File, _at: u64, _end: u64) {}

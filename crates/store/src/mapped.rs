@@ -1,0 +1,87 @@
+//! Ranges of a file in the memory of the system: whoever takes bytes from there copies them once.
+//!
+//! docs/decisions/082-mapped-reads.md says when this is done, and what was held against it. A mapping is for reading, and
+//! ends with its owner.
+
+#[cfg(unix)]
+mod mapping {
+    use std::ops::Range;
+
+    /// Ranges of an object in the memory of the system, until it is dropped.
+    #[derive(Debug)]
+    pub struct Mapped {
+        base: *mut std::ffi::c_void,
+        /// Bytes from `base` on.
+        len: usize,
+        /// Offset of the mapping's first byte in the object.
+        start: u64,
+        /// The ranges that may be read.
+        ranges: Vec<Range<u64>>,
+    }
+
+    // SAFETY: it is memory to be read, which belongs to no thread.
+    unsafe impl Send for Mapped {}
+    // SAFETY: as above.
+    unsafe impl Sync for Mapped {}
+
+    impl Mapped {
+        /// Takes over a mapping.
+        ///
+        /// # Safety
+        /// `base` is a mapping of `len` bytes that may be read and that only this value unmaps; it begins with byte `start` of the object.
+        #[cfg(target_os = "linux")]
+        pub(crate) unsafe fn new(
+            base: *mut std::ffi::c_void,
+            len: usize,
+            start: u64,
+            ranges: &[Range<u64>],
+        ) -> Self {
+            Mapped { base, len, start, ranges: ranges.to_vec() }
+        }
+
+        /// The bytes of a range of the object, if it lies within one that was asked for.
+        ///
+        /// # Safety
+        /// They are memory of the system, and somebody else may write to the file: the caller does nothing with them that goes wrong if
+        /// they change meanwhile. Sums and copies do not; decoders do.
+        pub unsafe fn bytes(&self, range: &Range<u64>) -> Option<&[u8]> {
+            let holds = |r: &Range<u64>| r.start <= range.start && range.end <= r.end;
+            if range.start > range.end || !self.ranges.iter().any(holds) {
+                return None;
+            }
+            let at = usize::try_from(range.start.checked_sub(self.start)?).ok()?;
+            let len = usize::try_from(range.end - range.start).ok()?;
+            if at.checked_add(len)? > self.len {
+                return None;
+            }
+            // SAFETY: the range lies in the mapping, which lives as long as `self`.
+            Some(unsafe { std::slice::from_raw_parts(self.base.cast::<u8>().add(at), len) })
+        }
+    }
+
+    impl Drop for Mapped {
+        fn drop(&mut self) {
+            // SAFETY: this is the mapping that was made, and nobody borrows from it.
+            let _ = unsafe { rustix::mm::munmap(self.base, self.len) };
+        }
+    }
+}
+
+#[cfg(unix)]
+pub use mapping::Mapped;
+
+/// Systems without local files map nothing.
+#[cfg(not(unix))]
+#[derive(Debug)]
+pub enum Mapped {}
+
+#[cfg(not(unix))]
+impl Mapped {
+    /// There are none.
+    ///
+    /// # Safety
+    /// No value of this type exists.
+    pub unsafe fn bytes(&self, _range: &std::ops::Range<u64>) -> Option<&[u8]> {
+        match *self {}
+    }
+}
