@@ -41,11 +41,18 @@ pub(crate) struct Failure {
     pub(crate) answer: Answer,
     /// The innermost reason, where there was no answer.
     pub(crate) reason: String,
+    /// Time ran out: perhaps too much is asked of the server at once.
+    pub(crate) late: bool,
 }
 
 impl Failure {
     pub(crate) fn new(what: What, reason: impl Into<String>) -> Self {
-        Failure { what, answer: Answer::default(), reason: reason.into() }
+        Failure { what, answer: Answer::default(), reason: reason.into(), late: false }
+    }
+
+    /// Whether the condition of a put was not met, or another change was under way and decided it.
+    pub(crate) fn is_unmet(&self) -> bool {
+        self.what == What::Condition || self.answer.status == 409
     }
 
     fn of(error: &object_store::Error, answer: Answer) -> Self {
@@ -57,9 +64,9 @@ impl Failure {
             (404, "NoSuchBucket" | "ContainerNotFound") => What::Permanent,
             (404, "NoSuchUpload") => What::NoUpload,
             (404 | 410, _) => What::NotFound,
-            (304 | 409 | 412, _) => What::Condition,
+            (304 | 412, _) => What::Condition,
             (416, _) => What::OutOfRange,
-            (400, "RequestTimeout") | (408 | 429 | 500 | 502 | 503 | 504, _) => What::Again,
+            (400, "RequestTimeout") | (408 | 409 | 429 | 500 | 502 | 503 | 504, _) => What::Again,
             (300..=599, _) => What::Permanent,
             _ if answer.for_credentials => What::Permanent,
             _ => match error {
@@ -73,13 +80,13 @@ impl Failure {
         };
         // A reply that was understood needs no reason; that of another may quote the request.
         let reason = if answer.status >= 300 { String::new() } else { innermost.to_string() };
-        Failure { what, answer, reason }
+        Failure { what, answer, reason, late: false }
     }
 
     fn outcome(&self) -> Outcome {
         match self.answer.status {
             429 | 503 => Outcome::Throttled,
-            _ if self.what == What::Again => Outcome::Lost,
+            _ if self.late => Outcome::Lost,
             _ => Outcome::Answered,
         }
     }
@@ -100,7 +107,10 @@ pub(crate) async fn attempt<T>(
     let outcome = match outcome {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(Failure::of(&error, notes.answer())),
-        Err(_) => Err(Failure::new(What::Again, format!("no answer within {:.1} s", limit.as_secs_f64()))),
+        Err(_) => {
+            let reason = format!("no answer within {:.1} s", limit.as_secs_f64());
+            Err(Failure { late: true, ..Failure::new(What::Again, reason) })
+        }
     };
     let answered = outcome.as_ref().err().is_none_or(|failure| failure.answer.status != 0);
     if answered {

@@ -42,17 +42,17 @@ pub(crate) async fn put(
     let id = write_id();
     let mut attempts = Attempts::new(client);
     loop {
-        let mode = match mode {
+        let condition = match mode {
             PutMode::IfAbsent => Mode::Create,
             PutMode::Replace => Mode::Overwrite,
         };
-        let options = PutOptions { mode, attributes: attributes(&id), ..PutOptions::default() };
+        let options = PutOptions { mode: condition, attributes: attributes(&id), ..PutOptions::default() };
         let request = client.objects().put_opts(path, PutPayload::from_bytes(data.clone()), options);
         let (turn, outcome) = attempt(&attempts, attempts.limit(data.len()), Notes::default(), request).await;
         drop(turn);
         let failure = match outcome {
             Ok(_) => return Ok(()),
-            Err(failure) if failure.what == What::Condition => {
+            Err(failure) if mode == PutMode::IfAbsent && failure.is_unmet() => {
                 match settled(client, path, place, &id, &data, attempts.failed() > 0).await? {
                     Settled::Ours => return Ok(()),
                     Settled::Others => return Err(exists(place)),

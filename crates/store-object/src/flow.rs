@@ -1,7 +1,7 @@
 //! How much is asked of a server at once: a number under way, and where the server complains of their rate, a rate. Pure; time is a number.
 //!
 //! The number under way doubles, later grows by one, per window of replies as long as throughput grows with it, and is halved where many
-//! requests fail. The rate has no limit until requests are refused as too many; then it is what was accepted, and grows while nothing is
+//! are lost. The rate has no limit until requests are refused as too many; then it is what was accepted, and grows while nothing is
 //! refused. A few refusals that do not depend on the rate change nothing.
 
 /// How a request ended.
@@ -11,7 +11,7 @@ pub(crate) enum Outcome {
     Answered,
     /// Refused because there are too many: 503, 429.
     Throttled,
-    /// Not answered in time, or the connection broke.
+    /// Not answered in time.
     Lost,
 }
 
@@ -22,7 +22,7 @@ const REQUEST_COST: f64 = 65_536.0;
 /// Length of the intervals in which refusals are counted, in seconds.
 const TICK: f64 = 0.25;
 /// Requests that an interval must have before it says anything, unless it lasts eight times as long.
-const ENOUGH: u32 = 20;
+const ENOUGH: u32 = 12;
 /// Share of refusals in an interval above which the rate is too high.
 const TOO_MANY: f64 = 0.25;
 /// Share of refusals below which the rate may grow: some are refused whatever the rate is.
@@ -37,6 +37,8 @@ pub(crate) struct Flow {
     window: Window,
     throughput: f64,
     rate: Option<f64>,
+    // No rate has been refused since the first one was set.
+    guessing: bool,
     tick: Tick,
     // When the next request may begin, where there is a rate.
     next: f64,
@@ -46,7 +48,7 @@ pub(crate) struct Flow {
 struct Window {
     since: f64,
     done: usize,
-    failed: usize,
+    lost: usize,
     work: f64,
     full: bool,
 }
@@ -77,6 +79,7 @@ impl Flow {
             window: Window::default(),
             throughput: 0.0,
             rate: None,
+            guessing: false,
             tick: Tick::default(),
             next: 0.0,
         }
@@ -111,7 +114,7 @@ impl Flow {
         }
         self.pace(outcome, now);
         self.window.done += 1;
-        self.window.failed += usize::from(outcome != Outcome::Answered);
+        self.window.lost += usize::from(outcome == Outcome::Lost);
         self.window.work += bytes as f64 + REQUEST_COST;
         if self.window.done >= self.limit.max(8) {
             self.widen(now);
@@ -121,7 +124,7 @@ impl Flow {
     fn widen(&mut self, now: f64) {
         let window = std::mem::take(&mut self.window);
         self.window.since = now;
-        if window.failed * 5 > window.done {
+        if window.lost * 5 > window.done {
             self.limit = (self.limit / 2).max(1);
             self.doubling = false;
             self.throughput = 0.0;
@@ -159,13 +162,15 @@ impl Flow {
             let accepted = f64::from(tick.accepted) / length;
             let before = self.rate.unwrap_or(f64::INFINITY);
             // Never less than half of what it was: one bad interval is not the truth.
-            let floor = if before.is_finite() { before / 2.0 } else { 20.0 };
+            let floor = if before.is_finite() { before / 2.0 } else { 100.0 };
+            self.guessing = self.rate.is_none();
             self.rate = Some(accepted.max(floor).max(5.0));
             self.next = self.next.max(now);
         } else if share < FEW
             && let Some(rate) = self.rate
         {
-            let raised = rate * 1.1;
+            // The first guess is made from a moment, and too low more often than not.
+            let raised = if self.guessing { rate * 2.0 } else { rate * 1.1 };
             // A limit far above what is asked for is none.
             self.rate = (raised < 20.0 * all / length || raised < 2000.0).then_some(raised);
         }
@@ -179,7 +184,7 @@ mod tests {
     /// A server that takes `rate` requests per second and answers after `latency`; the client always has more to ask.
     fn against(rate: f64, latency: f64, seconds: f64, random_refusals: f64) -> (f64, f64) {
         let mut flow = Flow::new(128);
-        let (mut now, mut room, mut sent, mut accepted) = (0.0_f64, 0.0_f64, 0_u32, 0_u32);
+        let (mut now, mut room, mut sent, mut accepted) = (0.0_f64, rate / 10.0, 0_u32, 0_u32);
         let mut under_way: Vec<(f64, bool)> = Vec::new();
         let mut state = 1_u64;
         while now < seconds {

@@ -212,7 +212,7 @@ async fn arriving(
             Ok(None) => break,
             Ok(Some(Ok(bytes))) => bytes,
             Ok(Some(Err(error))) => {
-                turn.ended(Outcome::Lost, moved);
+                turn.ended(Outcome::Answered, moved);
                 return Err(Failure::new(What::Again, format!("the reply broke off: {}", innermost(&error))));
             }
             Err(_) => {

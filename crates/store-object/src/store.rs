@@ -1,13 +1,12 @@
 //! The store that the engine sees.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use drystone_store::{
-    Features, ListEntry, Pending, PutMode, Reply, Request, Result, Store, StoreError, process_id,
-    validate_key, validate_prefix,
+    Far, Features, ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store, StoreError,
+    process_id, validate_key, validate_prefix,
 };
 use object_store::ObjectStoreExt;
 use object_store::list::PaginatedListOptions;
@@ -41,12 +40,7 @@ struct Inner {
     process: u32,
     client: Option<Arc<Client>>,
     order: Order,
-    /// Keys that this store has put and that are therefore known to be there.
-    put: Mutex<HashSet<String>>,
 }
-
-/// So many keys are remembered as put.
-const REMEMBERED: usize = 8192;
 
 impl Drop for Inner {
     fn drop(&mut self) {
@@ -73,7 +67,6 @@ impl FarStore {
             process: process_id(),
             client: Some(client),
             order: Order::default(),
-            put: Mutex::default(),
         };
         Ok(FarStore { inner: Arc::new(inner) })
     }
@@ -126,10 +119,6 @@ impl FarStore {
         })
     }
 
-    fn put_keys(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
-        self.inner.put.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn refuse_writes(&self, key: &str, operation: &'static str) -> Result<()> {
         if self.inner.address.scheme() != Scheme::Http {
             return Ok(());
@@ -167,6 +156,11 @@ impl Asking {
     async fn len(&self, key: &str) -> Result<u64> {
         let path = self.store.path(key)?;
         Ok(read::head(&self.client, &path, &self.place(key, "ask for the length of")).await?.meta.size)
+    }
+
+    async fn whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
+        let path = self.store.path(key)?;
+        read::whole(&self.client, &path, &self.place(key, "read"), limit).await
     }
 
     async fn range(&self, key: &str, offset: u64, len: usize, sink: &Sink) -> Result<()> {
@@ -221,27 +215,10 @@ impl Asking {
         let operation = if mode == PutMode::IfAbsent { "create" } else { "put" };
         let place = self.place(key, operation);
         if upload::in_parts(&self.client, data.len(), mode) {
-            upload::put(&self.client, &path, &place, data, mode).await?;
+            upload::put(&self.client, &path, &place, data, mode).await
         } else {
-            create::put(&self.client, &path, &place, data, mode).await?;
+            create::put(&self.client, &path, &place, data, mode).await
         }
-        let mut put = self.store.put_keys();
-        if put.len() < REMEMBERED {
-            put.insert(key.to_owned());
-        }
-        Ok(())
-    }
-
-    /// What was acknowledged is safe; that it is there at all is asked for what this store did not put.
-    async fn sync(&self, keys: &[String]) -> Result<()> {
-        for key in keys {
-            validate_key(key)?;
-        }
-        let unknown: Vec<&String> = {
-            let put = self.store.put_keys();
-            keys.iter().filter(|key| !put.contains(*key)).collect()
-        };
-        futures_util::future::try_join_all(unknown.into_iter().map(|key| self.len(key))).await.map(drop)
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
@@ -295,7 +272,6 @@ impl Asking {
     async fn delete(&self, key: &str) -> Result<()> {
         let path = self.store.path(key)?;
         self.store.refuse_writes(key, "delete")?;
-        self.store.put_keys().remove(key);
         let place = self.place(key, "delete");
         let mut attempts = Attempts::new(&self.client);
         loop {
@@ -327,7 +303,10 @@ impl Asking {
             }
             Request::Expect { .. } => Ok(Reply::Expected { needless: true }),
             Request::Place { .. } => Ok(Reply::Placed),
-            Request::Forget { .. } => Ok(Reply::Forgotten { cold: None }),
+            Request::Len { key } => Ok(Reply::Len { len: self.len(&key).await? }),
+            Request::ReadWhole { key, limit } => Ok(Reply::Whole { bytes: self.whole(&key, limit).await? }),
+            Request::List { prefix } => Ok(Reply::Listed { entries: self.list(&prefix).await? }),
+            Request::Delete { key } => self.delete(&key).await.map(|()| Reply::Deleted),
             Request::Append { key, .. } => {
                 validate_key(&key)?;
                 self.store.unsupported(format!("append (to '{key}')"))
@@ -339,7 +318,7 @@ impl Asking {
                 Ok(Reply::Put { data: data.into() })
             }
             Request::Sync { keys } => {
-                self.sync(&keys).await?;
+                keys.iter().try_for_each(|key| validate_key(key))?;
                 Ok(Reply::Sync { keys })
             }
         }
@@ -348,7 +327,18 @@ impl Asking {
 
 impl Store for FarStore {
     fn features(&self) -> Features {
-        Features { append: false, write_at: false, exec: false, sync: true, targets: 0 }
+        Features {
+            append: false,
+            write_at: false,
+            exec: false,
+            sync: true,
+            put_is_durable: true,
+            far: Some(Far {
+                latency: Duration::from_millis(30),
+                requests: u32::try_from(self.inner.resolved.max_requests).unwrap_or(u32::MAX),
+            }),
+            targets: 0,
+        }
     }
 
     fn describe(&self) -> String {
@@ -360,71 +350,33 @@ impl Store for FarStore {
         Some(format!("{:?} {endpoint} {}", self.inner.address.scheme(), self.inner.address.bucket()))
     }
 
+    fn local(&self) -> Option<&dyn LocalFiles> {
+        None
+    }
+
     fn len(&self, key: &str) -> Result<u64> {
         let key = key.to_owned();
         self.run(|asking| async move { asking.len(&key).await })
     }
 
     fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.read_ranges(key, &[(offset, out.len())], out)
-    }
-
-    fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
-        validate_key(key)?;
         let (local, asking) = self.asking()?;
-        let mut tasks = Vec::with_capacity(ranges.len());
-        let mut rest = out;
         let (sender, mut receiver) = mpsc::channel(64);
-        let mut parts = Vec::with_capacity(ranges.len());
-        let asking = Arc::new(asking);
-        for (index, &(offset, len)) in ranges.iter().enumerate() {
-            let (part, behind) = rest.split_at_mut(len.min(rest.len()));
-            parts.push(part);
-            rest = behind;
-            let (asking, key, sender) = (Arc::clone(&asking), key.to_owned(), sender.clone());
-            tasks.push(local.handle().spawn(async move {
-                let (one, mut pieces) = mpsc::channel(16);
-                let sink = Sink::Thread(one);
-                let forward = async {
-                    while let Some((at, piece)) = pieces.recv().await {
-                        if sender.send((index, at, piece)).await.is_err() {
-                            break;
-                        }
-                    }
-                };
-                let read = async move { asking.range(&key, offset, len, &sink).await };
-                let (outcome, ()) = futures_util::future::join(read, forward).await;
-                outcome
-            }));
-        }
-        drop(sender);
-        while let Some((index, at, piece)) = block_on(receiver.recv()) {
-            if let Some(place) = parts.get_mut(index).and_then(|part| part.get_mut(at..at + piece.len())) {
+        let (key, len) = (key.to_owned(), out.len());
+        let sink = Sink::Thread(sender);
+        let task = local.handle().spawn(async move { asking.range(&key, offset, len, &sink).await });
+        // Pieces are copied by this thread, so that the memory is the caller's alone. They end with the task.
+        while let Some((at, piece)) = block_on(receiver.recv()) {
+            if let Some(place) = out.get_mut(at..at + piece.len()) {
                 place.copy_from_slice(&piece);
             }
         }
-        // The first error in the order of the ranges.
-        for task in tasks {
-            block_on(task).unwrap_or_else(|_| Err(self.closed()))?;
-        }
-        Ok(())
-    }
-
-    fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
-        let len = parts.iter().map(|part| part.len()).sum();
-        let mut whole = drystone_store::StoreExt::read_vec(self, key, offset, len)?.into_iter();
-        for part in parts {
-            part.iter_mut().zip(&mut whole).for_each(|(to, from)| *to = from);
-        }
-        Ok(())
+        block_on(task).unwrap_or_else(|_| Err(self.closed()))
     }
 
     fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
         let key = key.to_owned();
-        self.run(|asking| async move {
-            let path = asking.store.path(&key)?;
-            read::whole(&asking.client, &path, &asking.place(&key, "read"), limit).await
-        })
+        self.run(|asking| async move { asking.whole(&key, limit).await })
     }
 
     fn append(&self, key: &str, _at: u64, _parts: &[&[u8]]) -> Result<()> {
@@ -437,8 +389,8 @@ impl Store for FarStore {
         self.unsupported(format!("write inside of '{key}'"))
     }
 
-    fn put(&self, key: &str, data: &[u8], mode: PutMode, _sync: bool) -> Result<()> {
-        let (key, data) = (key.to_owned(), Bytes::copy_from_slice(data));
+    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, _sync: bool) -> Result<()> {
+        let (key, data) = (key.to_owned(), Bytes::from(parts.concat()));
         self.run(|asking| async move { asking.put(&key, data, mode).await })
     }
 
@@ -458,8 +410,7 @@ impl Store for FarStore {
     }
 
     fn sync(&self, keys: &[&str]) -> Result<()> {
-        let keys: Vec<String> = keys.iter().map(|&key| key.to_owned()).collect();
-        self.run(|asking| async move { asking.sync(&keys).await })
+        keys.iter().try_for_each(|key| validate_key(key))
     }
 
     fn exec(&self, key: &str, method: &str, _input: &[u8]) -> Result<Vec<u8>> {

@@ -121,13 +121,11 @@ async fn filled(
         let failure = match outcome {
             Ok(_) => return Ok(()),
             // An upload that is gone was completed by an attempt whose reply was lost, or by nobody.
-            Err(failure) if matches!(failure.what, What::Condition | What::NoUpload) => {
+            Err(failure) if failure.is_unmet() || failure.what == What::NoUpload => {
                 match settled(client, path, place, id, &data, attempts.failed() > 0).await? {
                     Settled::Ours => return Ok(()),
                     Settled::Others if mode == PutMode::IfAbsent => return Err(exists(place)),
-                    Settled::Absent if failure.what == What::Condition => {
-                        Failure { what: What::Again, ..failure }
-                    }
+                    Settled::Absent if failure.is_unmet() => Failure { what: What::Again, ..failure },
                     _ => permanent(failure),
                 }
             }

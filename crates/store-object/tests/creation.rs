@@ -41,10 +41,10 @@ fn a_lost_reply_is_not_a_conflict() {
         let key = format!("manifest/{n}");
         rig.set_script(Script::new(1).rule(Rule::new(action.clone()).of_kind("PUT").times(1)));
         store
-            .put(&key, b"mine", PutMode::IfAbsent, true)
+            .put(&key, &[b"mine"], PutMode::IfAbsent, true)
             .unwrap_or_else(|error| panic!("{action:?}: {error}"));
         assert_eq!(store.read_all(&key, 9).unwrap(), b"mine", "{action:?}");
-        let again = store.put(&key, b"mine", PutMode::IfAbsent, true);
+        let again = store.put(&key, &[b"mine"], PutMode::IfAbsent, true);
         assert!(
             matches!(again, Err(StoreError::AlreadyExists { .. })),
             "{action:?}: equal bytes of another put: {again:?}"
@@ -56,9 +56,9 @@ fn a_lost_reply_is_not_a_conflict() {
 fn a_conflict_is_not_success_even_if_the_reply_is_lost_and_the_bytes_are_equal() {
     let rig = Rig::start(Config::default()).unwrap();
     let (ours, theirs) = (store(&rig), store(&rig));
-    theirs.put("k", b"same", PutMode::IfAbsent, false).unwrap();
+    theirs.put("k", &[b"same"], PutMode::IfAbsent, false).unwrap();
     rig.set_script(Script::new(1).rule(Rule::new(Action::Cut(None)).of_kind("PUT").times(2)));
-    let outcome = ours.put("k", b"same", PutMode::IfAbsent, false);
+    let outcome = ours.put("k", &[b"same"], PutMode::IfAbsent, false);
     assert!(matches!(outcome, Err(StoreError::AlreadyExists { .. })), "{outcome:?}");
 }
 
@@ -71,7 +71,7 @@ fn an_attempt_that_lands_late_does_no_harm() {
         let key = format!("late/{n}");
         let late = Action::Late(Duration::from_millis(ms));
         rig.set_script(Script::new(1).rule(Rule::new(late).of_kind("PUT").times(2)));
-        store.put(&key, b"mine", PutMode::IfAbsent, false).unwrap();
+        store.put(&key, &[b"mine"], PutMode::IfAbsent, false).unwrap();
         std::thread::sleep(Duration::from_millis(ms + 50));
         assert_eq!(store.read_all(&key, 9).unwrap(), b"mine");
     }
@@ -81,9 +81,9 @@ fn an_attempt_that_lands_late_does_no_harm() {
 fn what_is_unknown_at_the_deadline_is_said_to_be() {
     let rig = Rig::start(Config::default()).unwrap();
     let store = store_with(&rig, "s3://bucket/deadline.dry", "600ms");
-    store.put("other", b"1", PutMode::Replace, false).unwrap();
+    store.put("other", &[b"1"], PutMode::Replace, false).unwrap();
     rig.set_script(Script::new(1).rule(Rule::new(Action::Cut(None)).of_kind("PUT")));
-    let outcome = store.put("k", b"x", PutMode::IfAbsent, false);
+    let outcome = store.put("k", &[b"x"], PutMode::IfAbsent, false);
     assert!(matches!(outcome, Err(StoreError::Io { .. })), "{outcome:?}");
 }
 
