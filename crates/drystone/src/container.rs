@@ -4,6 +4,7 @@
 //! - the handle's snapshot changes only by `refresh`, or by a commit made through this handle;
 //! - a handle pinned by `at` never changes and never writes.
 
+mod far;
 mod flush;
 mod opening;
 
@@ -33,6 +34,7 @@ use crate::transaction::{self, Change, Committed, Decision};
 use crate::writer::{Writer, WriterOptions};
 use crate::{Error, ErrorKind, Result, adoption, head};
 
+pub use far::{is_url, public_options};
 pub use opening::{CreateOptions, Mode};
 
 /// Bytes of subchunk tables and of trailers kept per container.

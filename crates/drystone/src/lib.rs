@@ -57,7 +57,7 @@ mod writer;
 pub use adoption::{Incomplete, RunStep};
 pub use calibrate::{Calibration, Limits};
 pub use config::{Config, Rule};
-pub use container::{Container, CreateOptions, Mode};
+pub use container::{Container, CreateOptions, Mode, is_url, public_options};
 pub use describe::{Description, FileCount, Pending, VariableUsage, WriterInfo, WriterState};
 pub use drystone_dataset as dataset;
 pub use drystone_format as format;

@@ -14,13 +14,15 @@ from drystone.container import Container
 from drystone.container import open as open_container
 from drystone.errors import NotFoundError
 from drystone.group import Group
+from drystone.location import is_url
 from drystone.xarray.store import DrystoneStore
 
 
 class DrystoneBackendEntrypoint(BackendEntrypoint):
     """Opens containers as datasets: lazily, ready for Dask, with CF decoding.
 
-    Of its own it takes `group=` (a path in the container) and `snapshot=` (the number of an earlier one).
+    Of its own it takes `group=` (a path in the container), `snapshot=` (the number of an earlier one), and `storage_options=`
+    where the container is named by a URL.
     """
 
     description = "Open Drystone containers"
@@ -31,6 +33,9 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
         if isinstance(filename_or_obj, Container | Group):
             return True
         try:
+            if is_url(filename_or_obj):
+                # Nothing is asked of a server for a guess.
+                return str(filename_or_obj).rstrip("/").endswith(".dry")
             return (Path(filename_or_obj) / "drystone.json").is_file()
         except (TypeError, ValueError, OSError):
             return False
@@ -48,6 +53,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
         decode_timedelta: Any = None,
         group: str | None = None,
         snapshot: int | None = None,
+        storage_options: Mapping[str, object] | None = None,
     ) -> xr.Dataset:
         """The variables directly in a group, the root by default."""
         decoding = {
@@ -59,7 +65,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
             "use_cftime": use_cftime,
             "decode_timedelta": decode_timedelta,
         }
-        container, owned = _opened(filename_or_obj, snapshot)
+        container, owned = _opened(filename_or_obj, snapshot, storage_options)
         try:
             return _dataset(_group(container, group), owned, decoding)
         except BaseException:
@@ -80,6 +86,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
         decode_timedelta: Any = None,
         group: str | None = None,
         snapshot: int | None = None,
+        storage_options: Mapping[str, object] | None = None,
     ) -> dict[str, xr.Dataset]:
         """A dataset for each group, by its path from `group`."""
         decoding = {
@@ -91,7 +98,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
             "use_cftime": use_cftime,
             "decode_timedelta": decode_timedelta,
         }
-        container, owned = _opened(filename_or_obj, snapshot)
+        container, owned = _opened(filename_or_obj, snapshot, storage_options)
         try:
             root = _group(container, group)
             found = {"/": _dataset(root, owned, decoding)}
@@ -108,10 +115,12 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
         return xr.DataTree.from_dict(self.open_groups_as_dict(filename_or_obj, **options))
 
 
-def _opened(source: Any, snapshot: int | None) -> tuple[Container, bool]:
+def _opened(
+    source: Any, snapshot: int | None, options: Mapping[str, object] | None
+) -> tuple[Container, bool]:
     """The container, and whether it was opened here."""
     owned = not isinstance(source, Container | Group)
-    container = open_container(source) if owned else source._container
+    container = open_container(source, storage_options=options) if owned else source._container
     if snapshot is None:
         return container, owned
     earlier = container.at(snapshot)

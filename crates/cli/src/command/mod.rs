@@ -14,12 +14,13 @@ mod recover;
 mod verify;
 
 use std::io::Write;
+use std::path::Path;
 
 use drystone::format::schema::Variable;
 use drystone::plan::selection::{Index, Selection, index};
 use drystone::{Container, Mode, Reading};
 
-use crate::args::{Arguments, Command, Part, Place};
+use crate::args::{Arguments, Command, Far, Part, Place};
 use crate::cells::kept_axes;
 use crate::failure::{Failure, NOT_FOUND, Result};
 use crate::output::{Output, plain};
@@ -46,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
 
 /// Opens a container to read, at the snapshot asked for. Warnings go to standard error unless the caller takes them first.
 fn open(place: &Place) -> Result<Container> {
-    let container = Container::open_local(&place.path, Mode::Read)?;
+    let container = open_as(&place.path, &place.far, Mode::Read)?;
     Ok(match place.at {
         Some(snapshot) => {
             warn(&container);
@@ -54,6 +55,17 @@ fn open(place: &Place) -> Result<Container> {
         }
         None => container,
     })
+}
+
+/// Opens the container at a path or a URL.
+fn open_as(path: &Path, far: &Far, mode: Mode) -> Result<Container> {
+    match path.to_str().filter(|name| drystone::is_url(name)) {
+        Some(url) => Ok(Container::open_url(url, &far.options, mode)?),
+        None if !far.options.is_empty() => {
+            Err(Failure::usage(format!("{} is a path: options of a store are for URLs", path.display())))
+        }
+        None => Ok(Container::open_local(path, mode)?),
+    }
 }
 
 /// Tells standard error what opening had to pass over.

@@ -24,7 +24,7 @@ use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::manifest::Manifest;
 use drystone_format::source::{Source, SourceState};
-use drystone_store::{PutMode, Store, StoreError};
+use drystone_store::{PutMode, Store};
 
 use crate::container::{Container, Inner};
 use crate::publish::lock;
