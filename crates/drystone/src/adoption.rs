@@ -20,12 +20,15 @@ use drystone_format::steps::Steps;
 use drystone_store::StoreError;
 
 use crate::container::Inner;
-use crate::log_scan::{Group, PartFrom, Tail, WriterLog};
+use crate::log_scan::{self, Group, PartFrom, Tail, WriterLog};
 use crate::snapshot::Snapshot;
 use crate::transaction::{Change, Committed, Decision, transact, transact_at_once};
 use crate::{Error, ErrorKind, Result};
 
 /// A step of a run.
+/// Writers whose logs are prefetched together from a far store.
+const TOGETHER: usize = 128;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)]
 pub struct RunStep {
@@ -232,9 +235,14 @@ pub(crate) fn gather(
     }
     let mut logs = Vec::new();
     let mut notes = Vec::new();
-    for (writer, mut parts) in writers {
-        parts.sort_by_key(|p| p.part);
-        let mut log = match WriterLog::scan(store, writer, &inner.identity.uuid, &parts, None) {
+    writers.values_mut().for_each(|parts| parts.sort_by_key(|p| p.part));
+    for (number, (writer, parts)) in writers.iter().enumerate() {
+        if number % TOGETHER == 0 {
+            let next = writers.iter().skip(number).take(TOGETHER);
+            log_scan::prefetch(store, next.map(|(writer, parts)| (*writer, parts.as_slice())));
+        }
+        let writer = *writer;
+        let mut log = match WriterLog::scan(store, writer, &inner.identity.uuid, parts, None) {
             Ok(Some(log)) => log,
             Ok(None) => continue,
             Err(e) if e.kind() == ErrorKind::Corrupt && !strict => {

@@ -448,7 +448,7 @@ impl Inner {
         if !head::has_newer(self.store.as_ref(), known.1)? {
             return Ok(known);
         }
-        let head = head::find(&self.store, &self.pages, &self.identity, Look::From(known.1))?;
+        let head = head::find(&self.store, &self.pages, &self.identity, Look::From(known.1), None)?;
         if !head.warnings.is_empty() {
             lock(&self.warnings).extend(head.warnings);
         }

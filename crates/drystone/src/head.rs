@@ -9,6 +9,7 @@
 //! - under `durable` it never falls back at all;
 //! - below a flush mark there are no gaps, so every hint leads beyond every mark.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -17,7 +18,7 @@ use drystone_format::identity::{self, Durability, Identity};
 use drystone_format::keys;
 use drystone_format::manifest::{MAX_MANIFEST, MAX_PAGES, Manifest};
 use drystone_plan::tree::Pages;
-use drystone_store::{PutMode, Request, Store, StoreError, StoreExt};
+use drystone_store::{PutMode, Reply, Request, Store, StoreError, StoreExt};
 
 use crate::error::must_exist;
 use crate::gc::GONE;
@@ -29,6 +30,9 @@ use crate::{Error, ErrorKind, Result};
 const MANY_GAPS: usize = 1 << 20;
 /// Manifests with their pages are at most this long.
 const MANIFEST_LIMIT: u64 = (MAX_PAGES + MAX_MANIFEST + 4096) as u64;
+
+/// No identity is longer.
+pub(crate) const IDENTITY_LIMIT: u64 = 64 << 10;
 
 /// The content of a void: it stands for a manifest that a power cut took, or whose bytes it took.
 const VOID: &[u8] = b"void";
@@ -59,16 +63,60 @@ pub(crate) fn read_manifest(store: &dyn Store, version: u64, uuid: &[u8; 16]) ->
     Ok(manifest_file(store, version, uuid)?.0)
 }
 
+/// Reads manifests one after the other, the newest first; those of a far store several at a time.
+pub(crate) struct Manifests<'a> {
+    store: &'a dyn Store,
+    uuid: &'a [u8; 16],
+    fetched: BTreeMap<u64, Vec<u8>>,
+}
+
+/// Manifests that are fetched together.
+const TOGETHER: u64 = 32;
+
+impl<'a> Manifests<'a> {
+    pub(crate) fn new(store: &'a dyn Store, uuid: &'a [u8; 16]) -> Self {
+        Manifests { store, uuid, fetched: BTreeMap::new() }
+    }
+
+    /// [`read_manifest`] of a version.
+    pub(crate) fn read(&mut self, version: u64) -> Result<Manifest> {
+        if self.store.features().far.is_none() {
+            return read_manifest(self.store, version, self.uuid);
+        }
+        if !self.fetched.contains_key(&version) {
+            let numbers = (version.saturating_sub(TOGETHER - 1).max(1)..=version).rev();
+            let whole = |version| Request::ReadWhole { key: keys::manifest(version), limit: MANIFEST_LIMIT };
+            let replies = self.store.together(numbers.clone().map(whole).collect());
+            self.fetched.clear();
+            for (number, reply) in numbers.zip(replies) {
+                if let Ok(Reply::Whole { bytes: Ok(bytes) }) = reply {
+                    self.fetched.insert(number, bytes);
+                }
+            }
+        }
+        match self.fetched.remove(&version) {
+            Some(bytes) => Ok(manifest_of(bytes, version, self.uuid)?.0),
+            // Reading it says what is wrong.
+            None => read_manifest(self.store, version, self.uuid),
+        }
+    }
+}
+
 /// One manifest, and the file that it ends.
 fn manifest_file(store: &dyn Store, version: u64, uuid: &[u8; 16]) -> Result<(Manifest, Vec<u8>)> {
     let key = keys::manifest(version);
-    let bytes = match store.read_all(&key, MANIFEST_LIMIT) {
-        Ok(bytes) => bytes,
+    match store.read_all(&key, MANIFEST_LIMIT) {
+        Ok(bytes) => manifest_of(bytes, version, uuid),
         Err(StoreError::NotFound { .. }) => {
-            return Err(Error::not_found(format!("there is no snapshot {version}: {key} is not there")));
+            Err(Error::not_found(format!("there is no snapshot {version}: {key} is not there")))
         }
-        Err(e) => return Err(e.into()),
-    };
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// The manifest that a file ends, and the file.
+fn manifest_of(bytes: Vec<u8>, version: u64, uuid: &[u8; 16]) -> Result<(Manifest, Vec<u8>)> {
+    let key = keys::manifest(version);
     if bytes == VOID {
         return Err(Error::not_found(format!(
             "snapshot {version} was lost in a power cut before it was flushed ({key} says so)"
@@ -150,6 +198,64 @@ pub(crate) fn expect(store: &dyn Store) {
     drop(store.submit(Request::Expect { key: keys::HINT.into(), ranges: vec![(0, 1)] }));
 }
 
+/// The identity and the hint of a far store, fetched at once. `None`: the store is not far, and they are read one after the other.
+pub(crate) fn begin(store: &dyn Store) -> Option<(drystone_store::Result<Vec<u8>>, Option<u64>)> {
+    store.features().far?;
+    let whole = |key: &str, limit| Request::ReadWhole { key: key.into(), limit };
+    let asked = vec![whole(keys::IDENTITY, IDENTITY_LIMIT), whole(keys::HINT, 64)];
+    let [identity, hint] = <[_; 2]>::try_from(store.together(asked)).ok()?;
+    let hint = match hint {
+        Ok(Reply::Whole { bytes: Ok(bytes) }) => identity::decode_hint(&bytes),
+        _ => None,
+    };
+    match identity {
+        Ok(Reply::Whole { bytes: Ok(bytes) }) => Some((Ok(bytes), hint)),
+        // Longer than any identity; reading it says so.
+        Ok(_) => None,
+        Err(e) => Some((Err(e), hint)),
+    }
+}
+
+/// Manifests that are read together at first: the one that is thought to be the newest, and those behind it.
+const FIRST: u64 = 3;
+/// More of them are asked for at once, only whether they are there: twice as many each time, from the first number to the second.
+const PROBES: (u64, u64) = (8, 64);
+
+/// The newest manifest of a far store from `from` on, with its bytes if they were read; manifests are asked for several at a time. `None`:
+/// `from` is not there, or larger than a manifest can be.
+fn probe(store: &dyn Store, from: u64) -> Result<Option<(u64, Option<Vec<u8>>)>> {
+    let (mut found, mut next) = (None, from);
+    let whole = |version| Request::ReadWhole { key: keys::manifest(version), limit: MANIFEST_LIMIT };
+    for reply in store.together((from..from.saturating_add(FIRST)).map(whole).collect()) {
+        match reply {
+            Ok(Reply::Whole { bytes: Ok(bytes) }) => found = Some((next, Some(bytes))),
+            Err(StoreError::NotFound { .. }) => return Ok(found),
+            Err(e) => return Err(e.into()),
+            Ok(_) => return Ok(None),
+        }
+        next = next.saturating_add(1);
+    }
+    // It is behind by more than a commit or two: perhaps the hint is not.
+    if let Some(hint) = read_hint(store).filter(|hint| *hint > next)
+        && store.exists(&keys::manifest(hint))?
+    {
+        (found, next) = (Some((hint, None)), hint.saturating_add(1));
+    }
+    let mut many = PROBES.0;
+    loop {
+        let len = |version| Request::Len { key: keys::manifest(version) };
+        for reply in store.together((next..next.saturating_add(many)).map(len).collect()) {
+            match reply {
+                Ok(_) => found = Some((next, None)),
+                Err(StoreError::NotFound { .. }) => return Ok(found),
+                Err(e) => return Err(e.into()),
+            }
+            next = next.saturating_add(1);
+        }
+        many = (many * 2).min(PROBES.1);
+    }
+}
+
 fn read_hint(store: &dyn Store) -> Option<u64> {
     let bytes = store.read_all(keys::HINT, 64).ok()?;
     identity::decode_hint(&bytes)
@@ -214,8 +320,13 @@ fn top(store: &dyn Store, hint: Option<u64>, look: Look) -> Result<u64> {
     Ok(version)
 }
 
+/// 0 also where nothing can be listed: behind a web server, where every commit that was closed has left a hint, and probing finds the rest.
 fn listed(store: &dyn Store, parse: impl Fn(&str) -> Option<u64>) -> Result<u64> {
-    Ok(store.list("manifest/")?.iter().filter_map(|e| parse(&e.key)).max().unwrap_or(0))
+    let entries = match store.list("manifest/") {
+        Err(StoreError::Unsupported { .. }) => return Ok(0),
+        entries => entries?,
+    };
+    Ok(entries.iter().filter_map(|e| parse(&e.key)).max().unwrap_or(0))
 }
 
 /// The greatest manifest number below `version` that is listed; 0 if there is none.
@@ -237,19 +348,35 @@ pub(crate) fn find(
     pages: &PageLoader,
     identity: &Identity,
     look: Look,
+    mut hint: Option<Option<u64>>,
 ) -> Result<Head> {
     let mut tries = 0;
     loop {
-        match find_once(store, pages, identity, look) {
+        match find_once(store, pages, identity, look, hint.take()) {
             Err(e) if e.kind() == ErrorKind::NotFound && tries < TRIES => tries += 1,
             other => return other,
         }
     }
 }
 
-fn find_once(store: &Arc<dyn Store>, pages: &PageLoader, identity: &Identity, look: Look) -> Result<Head> {
+fn find_once(
+    store: &Arc<dyn Store>,
+    pages: &PageLoader,
+    identity: &Identity,
+    look: Look,
+    hint: Option<Option<u64>>,
+) -> Result<Head> {
     let durable = identity.durability == Durability::Durable;
-    let hint = read_hint(store.as_ref());
+    let is_far = store.features().far.is_some();
+    let hint = match look {
+        // It has been seen, so no hint can be above all manifests. Asking from there takes one round trip.
+        Look::From(from) if is_far && from > 0 => Some(from),
+        _ => hint.unwrap_or_else(|| read_hint(store.as_ref())),
+    };
+    let mut known = None;
+    if let Some(from) = hint.filter(|from| is_far && look != Look::List && *from > 0) {
+        known = probe(store.as_ref(), from)?;
+    }
     let mut gaps = Vec::new();
     let top = if look == Look::List {
         let (mut numbers, mut marked) = (Vec::new(), 0);
@@ -264,7 +391,10 @@ fn find_once(store: &Arc<dyn Store>, pages: &PageLoader, identity: &Identity, lo
         }
         numbers.last().copied().unwrap_or(0)
     } else {
-        top(store.as_ref(), hint, look)?
+        match &known {
+            Some((version, _)) => *version,
+            None => top(store.as_ref(), hint, look)?,
+        }
     };
     let mut warnings = Vec::new();
     if hint.is_none_or(|h| h > top) {
@@ -283,7 +413,7 @@ fn find_once(store: &Arc<dyn Store>, pages: &PageLoader, identity: &Identity, lo
             ));
         }
     }
-    if top == 0 && hint.is_none() && !store.list("log/")?.is_empty() {
+    if top == 0 && hint.is_none() && has_log(store.as_ref())? {
         // Blocks belong to variables, and creating one is a commit: there was a manifest.
         let what = "no manifest is there, although writers have written: the folder \"manifest\" was lost";
         if durable {
@@ -293,7 +423,8 @@ fn find_once(store: &Arc<dyn Store>, pages: &PageLoader, identity: &Identity, lo
     }
     let mut version = top;
     loop {
-        let failure = match load(store, pages, identity, version) {
+        let file = known.take().filter(|(of, _)| *of == version).and_then(|(_, bytes)| bytes);
+        let failure = match load(store, pages, identity, version, file) {
             Ok(snapshot) => return Ok(Head { snapshot, top, gaps, warnings }),
             // A collection was faster; there is a newer one.
             Err(_) if is_gone(store.as_ref(), version) => {
@@ -320,20 +451,40 @@ fn find_once(store: &Arc<dyn Store>, pages: &PageLoader, identity: &Identity, lo
     }
 }
 
+/// Whether writers have written; not where nothing can be listed.
+fn has_log(store: &dyn Store) -> Result<bool> {
+    match store.list("log/") {
+        Err(StoreError::Unsupported { .. }) => Ok(false),
+        entries => Ok(!entries?.is_empty()),
+    }
+}
+
 /// The newest version that a mark says was flushed.
 pub(crate) fn newest_mark(store: &dyn Store) -> Result<u64> {
     listed(store, keys::parse_mark)
 }
 
 /// Loads one version and, unless it is marked, checks that what it names survived.
-fn load(store: &Arc<dyn Store>, pages: &PageLoader, identity: &Identity, version: u64) -> Result<Snapshot> {
+/// `file`: the bytes of the manifest, where they were read already.
+fn load(
+    store: &Arc<dyn Store>,
+    pages: &PageLoader,
+    identity: &Identity,
+    version: u64,
+    file: Option<Vec<u8>>,
+) -> Result<Snapshot> {
     if version == 0 {
         return Ok(Snapshot::empty(identity.uuid));
     }
-    let (manifest, file) = manifest_file(store.as_ref(), version, &identity.uuid)?;
+    let (manifest, file) = match file {
+        Some(bytes) => manifest_of(bytes, version, &identity.uuid)?,
+        None => manifest_file(store.as_ref(), version, &identity.uuid)?,
+    };
     pages.hold(version, file);
     let snapshot = Snapshot::load(manifest, pages)?;
-    if !snapshot.manifest.marked && identity.durability == Durability::Async {
+    // Where puts are durable, what a manifest names was there for good before the manifest was.
+    let may_be_lost = !store.features().put_is_durable;
+    if may_be_lost && !snapshot.manifest.marked && identity.durability == Durability::Async {
         check_survived(store, pages, &snapshot)?;
     }
     Ok(snapshot)

@@ -10,10 +10,13 @@ use drystone_format::entry::Entry;
 use drystone_format::frame::{self, FrameHeader, Kind, Next};
 use drystone_format::log::{self, FileHeader, FileKind, GroupHead};
 use drystone_format::{Corrupt, keys};
-use drystone_store::{Store, StoreError, StoreExt};
+use drystone_store::{Request, Store, StoreError, StoreExt};
 
 use crate::error::must_exist;
 use crate::{Error, Result};
+
+/// A file's header ends before this.
+const HEAD: u64 = 4096;
 
 /// A group all of whose frames are there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -253,6 +256,20 @@ pub(crate) fn header(store: &dyn Store, key: &str, uuid: &[u8; 16]) -> Result<Op
     Ok(FileHeader::decode(payload).ok().filter(|header| header.uuid == *uuid))
 }
 
+/// Tells a far store what [`WriterLog::scan`] is going to read of the logs of all these writers, one after the other.
+pub(crate) fn prefetch<'p>(store: &dyn Store, writers: impl Iterator<Item = (u64, &'p [PartFrom])>) {
+    if store.features().far.is_none() {
+        return;
+    }
+    for (writer, part) in writers.flat_map(|(writer, parts)| parts.iter().map(move |part| (writer, part))) {
+        let head = (0, if part.watermark == 0 { part.len } else { part.len.min(HEAD) });
+        let tail = (part.watermark, part.len.saturating_sub(part.watermark));
+        let ranges = if part.watermark == 0 { vec![head] } else { vec![head, tail] };
+        // A hint: what fails is said when it is read.
+        drop(store.submit(Request::Expect { key: keys::idx(writer, part.part), ranges }));
+    }
+}
+
 /// The header, and the bytes from the watermark (or the beginning) to the end of a part; `None` if even the header is torn.
 fn read_part(
     store: &dyn Store,
@@ -264,7 +281,7 @@ fn read_part(
     if from.len < from.watermark {
         return Ok(None); // what is missing was settled: nobody needs it again
     }
-    let head_len = from.len.min(if from.watermark == 0 { from.len } else { 4096 });
+    let head_len = from.len.min(if from.watermark == 0 { from.len } else { HEAD });
     let mut bytes = match store.read_vec(key, 0, head_len as usize) {
         Err(StoreError::NotFound { .. }) if from.watermark == 0 => return Ok(None),
         other => other.map_err(must_exist)?,

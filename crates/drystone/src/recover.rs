@@ -140,7 +140,7 @@ fn unsound(inner: &Arc<Inner>, snapshot: &Snapshot, marked: u64) -> Result<Optio
     let mut checker = Checker::new(inner, snapshot);
     let mut bad: Option<(u64, String)> = None;
     let mut failed = None;
-    let mut check = |entry: &Entry| {
+    let mut check = |entry: &Entry, checker: &mut Checker<'_>| {
         if entry.commit <= marked || failed.is_some() || bad.as_ref().is_some_and(|(c, _)| *c <= entry.commit)
         {
             return;
@@ -151,10 +151,25 @@ fn unsound(inner: &Arc<Inner>, snapshot: &Snapshot, marked: u64) -> Result<Optio
             Err(e) => failed = Some(e),
         }
     };
+    let most = checker.batch();
+    let mut batch: Vec<Entry> = Vec::with_capacity(most);
+    let mut check_all = |batch: &mut Vec<Entry>| {
+        checker.prefetch(batch);
+        batch.drain(..).for_each(|entry| check(&entry, &mut checker));
+    };
+    let mut visit = |entry: &Entry| {
+        if entry.commit > marked {
+            batch.push(entry.clone());
+        }
+        if batch.len() >= most {
+            check_all(&mut batch);
+        }
+    };
     let walked = snapshot.sources(&inner.pages).and_then(|_| match &snapshot.manifest.root {
-        Some(root) => tree::entries(&inner.pages, root, &mut check),
+        Some(root) => tree::entries(&inner.pages, root, &mut visit),
         None => Ok(()),
     });
+    check_all(&mut batch);
     match (walked, failed) {
         (_, Some(error)) => Err(error),
         (Err(e), None) if e.kind() == ErrorKind::Corrupt => {

@@ -9,7 +9,7 @@ use drystone_format::source::{PAGE_SOURCES, Source};
 use drystone_format::steps::Steps;
 use drystone_format::{Corrupt, keys};
 
-use crate::pages::PageLoader;
+use crate::pages::{PageLoader, SOURCES};
 use crate::{Error, Result};
 
 /// One committed state of a container.
@@ -131,6 +131,7 @@ impl Snapshot {
     /// The whole source table.
     pub(crate) fn sources(&self, pages: &PageLoader) -> Result<Vec<Source>> {
         let mut all = Vec::with_capacity(self.manifest.source_pages.len() * PAGE_SOURCES);
+        pages.fetch(&self.manifest.source_pages.iter().collect::<Vec<_>>(), SOURCES);
         for page in &self.manifest.source_pages {
             all.extend(pages.sources(page)?.iter().cloned());
         }

@@ -8,8 +8,10 @@ use drystone_format::entry::{Entry, Piece};
 use drystone_format::schema::Variable;
 use drystone_format::table::Subchunk;
 use drystone_format::{MAX_NDIM, keys};
+use drystone_plan::coalesce::coalesce;
 use drystone_plan::form::Form;
 use drystone_plan::tree;
+use drystone_store::{Reply, Request, Store, StoreExt};
 use drystone_transform::checks::crc_units;
 use drystone_transform::{Chain, Logical, Scratch};
 
@@ -23,6 +25,12 @@ use crate::{Error, ErrorKind, Result, head};
 
 /// Progress is told at least after this many bytes.
 const PROGRESS_BYTES: u64 = 16 << 20;
+
+/// Entries that are checked together on a far store, and lengths that are asked for together.
+const BATCH: usize = 256;
+const TOGETHER: usize = 128;
+/// Ranges that lie no farther apart are prefetched as one.
+const NEAR: u64 = 4 << 10;
 
 /// Something that cannot be read as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,10 +82,11 @@ impl Container {
         let inner = &self.inner;
         let snapshot = self.snapshot();
         let mut report = VerifyReport::default();
+        let mut manifests = head::Manifests::new(inner.store.as_ref(), &inner.identity.uuid);
         let damage = |key: String, message: String| Damage { key, variable: None, step: None, message };
         let mut version = snapshot.version();
         while version > 0 {
-            match head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid) {
+            match manifests.read(version) {
                 Ok(manifest) => {
                     report.manifests += 1;
                     if let Err(e) = Snapshot::load(manifest.clone(), &inner.pages) {
@@ -112,7 +121,7 @@ impl Container {
         let mut told = 0;
         let mut checker = Checker::new(inner, &snapshot);
         let mut pages: Vec<Error> = Vec::new();
-        let visit = &mut |entry: &Entry| {
+        let mut check = |entry: &Entry, checker: &mut Checker<'_>| {
             if failed.is_some() {
                 return;
             }
@@ -137,7 +146,21 @@ impl Container {
                 failed = Some(Error::new(ErrorKind::Cancelled, "verification was stopped"));
             }
         };
+        // On a far store entries are checked in batches, so that what they need comes together.
+        let most = checker.batch();
+        let mut batch: Vec<Entry> = Vec::with_capacity(most);
+        let mut check_all = |batch: &mut Vec<Entry>| {
+            checker.prefetch(batch);
+            batch.drain(..).for_each(|entry| check(&entry, &mut checker));
+        };
+        let visit = &mut |entry: &Entry| {
+            batch.push(entry.clone());
+            if batch.len() >= most {
+                check_all(&mut batch);
+            }
+        };
         tree::audit(&inner.pages, root, visit, &mut |e| pages.push(e));
+        check_all(&mut batch);
         if let Some(error) = failed {
             return Err(error);
         }
@@ -189,17 +212,22 @@ impl Container {
 /// Log files the snapshot refers to: are their adopted parts still sound?
 fn check_logs(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damage>> {
     let mut out = Vec::new();
-    for source in snapshot.sources(&inner.pages)?.iter().filter(|s| s.kind == 0 && s.seg_length > 0) {
-        let key = segment_key(source);
-        let bad = match inner.store.len(&key).map_err(must_exist) {
-            Ok(len) if len < source.seg_length => {
-                format!("{key} ends at byte {len}, {} are needed", source.seg_length)
-            }
-            Ok(_) => continue,
-            Err(e) if e.kind() == ErrorKind::Corrupt => e.to_string(),
-            Err(e) => return Err(e),
-        };
-        out.push(Damage { key, variable: None, step: None, message: bad });
+    let sources = snapshot.sources(&inner.pages)?;
+    let sources: Vec<_> = sources.iter().filter(|s| s.kind == 0 && s.seg_length > 0).collect();
+    for some in sources.chunks(TOGETHER) {
+        let lens = some.iter().map(|source| Request::Len { key: segment_key(source) }).collect();
+        for (source, reply) in some.iter().zip(inner.store.together(lens)) {
+            let key = segment_key(source);
+            let bad = match reply.map_err(must_exist) {
+                Ok(Reply::Len { len }) if len < source.seg_length => {
+                    format!("{key} ends at byte {len}, {} are needed", source.seg_length)
+                }
+                Ok(_) => continue,
+                Err(e) if e.kind() == ErrorKind::Corrupt => e.to_string(),
+                Err(e) => return Err(e),
+            };
+            out.push(Damage { key, variable: None, step: None, message: bad });
+        }
     }
     Ok(out)
 }
@@ -218,6 +246,40 @@ impl<'a> Checker<'a> {
     pub(crate) fn new(inner: &'a Inner, snapshot: &'a Snapshot) -> Self {
         let names = snapshot.schema.named().map(|(path, v)| (v.id, path.to_owned())).collect();
         Checker { inner, snapshot, names, buffer: Vec::new(), decoded: Vec::new(), scratch: Scratch::new() }
+    }
+
+    /// How many entries are best checked together.
+    pub(crate) fn batch(&self) -> usize {
+        if self.inner.window().is_some() { BATCH } else { 1 }
+    }
+
+    /// Tells a far store of what these entries need first: their bytes, or the tables of those that are cut.
+    pub(crate) fn prefetch(&self, entries: &[Entry]) {
+        if self.inner.window().is_none() {
+            return;
+        }
+        let range = |entry: &Entry| {
+            let source = self.snapshot.source(&self.inner.pages, entry.source).ok()?;
+            Some((segment_key(&source), stored_range(&entry.piece)?))
+        };
+        self.expect(entries.iter().filter(|entry| entry.subchunks > 0).filter_map(range).collect());
+    }
+
+    /// Tells the store of ranges, neighbours as one.
+    fn expect(&self, ranges: Vec<(String, std::ops::Range<u64>)>) {
+        let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
+        let mut items = Vec::with_capacity(ranges.len());
+        for (key, range) in ranges {
+            let next = numbers.len() as u32;
+            items.push((*numbers.entry(key).or_insert(next), range, ()));
+        }
+        let fetches = coalesce(items, NEAR, 1 << 20);
+        for (key, number) in numbers {
+            let of_key = fetches.iter().filter(|fetch| fetch.source == number);
+            let ranges = of_key.map(|fetch| (fetch.range.start, fetch.len())).collect();
+            // A hint: what fails is said when it is read.
+            drop(self.inner.store.submit(Request::Expect { key, ranges }));
+        }
     }
 
     fn key(&self, entry: &Entry) -> String {
@@ -252,6 +314,11 @@ impl<'a> Checker<'a> {
             &one
         } else {
             table = load_table(self.inner, writer, part, entry)?;
+            if self.inner.window().is_some() {
+                let fronts = table.iter().filter_map(|subchunk| stored_range(&subchunk.front?.piece()));
+                let pieces = table.iter().filter_map(|subchunk| stored_range(&subchunk.piece));
+                self.expect(fronts.chain(pieces).map(|range| (key.clone(), range)).collect());
+            }
             &table
         };
         let n = usize::from(entry.ndim);

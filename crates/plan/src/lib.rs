@@ -31,6 +31,7 @@ pub mod resolve;
 pub mod selection;
 pub mod tiles;
 pub mod tree;
+pub mod window;
 
 #[cfg(test)]
 mod random;

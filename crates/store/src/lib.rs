@@ -9,17 +9,21 @@
 //!
 //! - [`MemoryStore`] is the reference: shortest, and strict.
 //! - [`LocalStore`] keeps objects as files below a folder.
+//! - [`PrefetchStore`] lets later reads join those that a hint began.
 //!
 //! The feature `testing`, which no shipped library enables, adds the conformance suite and stores for tests:
 //!
 //! - `NoAppendStore` takes append away, as object stores do.
 //! - `CountingStore` counts requests and bytes.
+//! - `DelayStore` is far away: latency, bandwidth, and a count of round trips.
 //! - `FaultStore` kills processes, cuts the power, tears writes and loses replies, on purpose.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 #[cfg(any(test, feature = "testing"))]
 mod counting;
+#[cfg(any(test, feature = "testing"))]
+mod delay;
 mod error;
 #[cfg(any(test, feature = "testing"))]
 mod fault;
@@ -31,12 +35,15 @@ mod mapped;
 mod memory;
 #[cfg(any(test, feature = "testing"))]
 mod no_append;
+mod prefetch;
 mod process;
 mod request;
 mod store;
 
 #[cfg(any(test, feature = "testing"))]
 pub use counting::{Counters, CountingStore};
+#[cfg(any(test, feature = "testing"))]
+pub use delay::{Asked, DelayStore};
 pub use error::{Result, StoreError};
 #[cfg(any(test, feature = "testing"))]
 pub use fault::{Fault, FaultStore, Script};
@@ -48,6 +55,7 @@ pub use mapped::Mapped;
 pub use memory::MemoryStore;
 #[cfg(any(test, feature = "testing"))]
 pub use no_append::NoAppendStore;
+pub use prefetch::PrefetchStore;
 pub use process::process_id;
-pub use request::{Completer, Pending, Reply, Request};
+pub use request::{Arrivals, Completer, Pending, Reply, Request};
 pub use store::{Far, Features, ListEntry, PutMode, SEEN_LOG2, Store, StoreExt};

@@ -7,7 +7,8 @@
 //! A `Pending` that is dropped does not cancel its request. One that was carried over a fork fails with
 //! [`StoreError::Closed`] in the child: the threads that would complete it stayed in the parent.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::{ListEntry, PutMode, Result, Store, StoreError, StoreExt, process_id};
 
@@ -264,8 +265,73 @@ enum State {
 
 #[derive(Debug, Default)]
 struct Slot {
-    outcome: Mutex<Option<Result<Reply>>>,
+    content: Mutex<Content>,
     arrived: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Content {
+    outcome: Option<Result<Reply>>,
+    /// Where the outcome goes instead, and under which number.
+    forwarded: Option<(usize, Arc<Arrivals>)>,
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Outcomes of many requests in the order in which they arrive: whoever has a window of them under way waits for the next one, whichever it
+/// is. Any number of threads may wait.
+#[derive(Debug, Default)]
+pub struct Arrivals {
+    arrived_so_far: Mutex<Arrived>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Arrived {
+    queue: VecDeque<(usize, Result<Reply>)>,
+    closed: bool,
+}
+
+impl Arrivals {
+    fn lock(&self) -> MutexGuard<'_, Arrived> {
+        self.arrived_so_far.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number and outcome that arrived first, once there is one; `None` after [`close`](Self::close).
+    pub fn wait(&self) -> Option<(usize, Result<Reply>)> {
+        let mut arrived = self.lock();
+        loop {
+            if arrived.closed {
+                return None;
+            }
+            if let Some(first) = arrived.queue.pop_front() {
+                return Some(first);
+            }
+            arrived = self.changed.wait(arrived).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Wakes whoever waits; what arrived or arrives later is dropped.
+    pub fn close(&self) {
+        let mut arrived = self.lock();
+        arrived.closed = true;
+        arrived.queue.clear();
+        drop(arrived);
+        self.changed.notify_all();
+    }
+
+    fn push(&self, number: usize, outcome: Result<Reply>) {
+        let mut arrived = self.lock();
+        if !arrived.closed {
+            arrived.queue.push_back((number, outcome));
+        }
+        drop(arrived);
+        self.changed.notify_one();
+    }
 }
 
 impl Pending {
@@ -285,9 +351,7 @@ impl Pending {
         match &self.0 {
             State::Done(_) => true,
             State::Waiting { process, .. } if *process != process_id() => true,
-            State::Waiting { slot, .. } => {
-                slot.outcome.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-            }
+            State::Waiting { slot, .. } => slot.lock().outcome.is_some(),
         }
     }
 
@@ -298,18 +362,41 @@ impl Pending {
             State::Waiting { slot, process } => (slot, process),
         };
         if process != process_id() {
-            return Err(StoreError::Closed {
-                store: "the submitting process".into(),
-                reason: "the request was submitted before a fork; only the parent can wait for it",
-            });
+            return Err(forked());
         }
-        let mut outcome = slot.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut content = slot.lock();
         loop {
-            if let Some(outcome) = outcome.take() {
+            if let Some(outcome) = content.outcome.take() {
                 return outcome;
             }
-            outcome = slot.arrived.wait(outcome).unwrap_or_else(PoisonError::into_inner);
+            content = slot.arrived.wait(content).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Delivers the outcome to `arrivals` under this number, when it is there: now, if it is there already.
+    pub fn deliver_to(self, arrivals: &Arc<Arrivals>, number: usize) {
+        let outcome = match self.0 {
+            State::Done(outcome) => outcome,
+            State::Waiting { process, .. } if process != process_id() => Err(forked()),
+            State::Waiting { slot, .. } => {
+                let mut content = slot.lock();
+                match content.outcome.take() {
+                    Some(outcome) => outcome,
+                    None => {
+                        content.forwarded = Some((number, Arc::clone(arrivals)));
+                        return;
+                    }
+                }
+            }
+        };
+        arrivals.push(number, outcome);
+    }
+}
+
+fn forked() -> StoreError {
+    StoreError::Closed {
+        store: "the submitting process".into(),
+        reason: "the request was submitted before a fork; only the parent can wait for it",
     }
 }
 
@@ -327,7 +414,14 @@ impl Completer {
 
     fn deliver(&mut self, outcome: Result<Reply>) {
         if let Some(slot) = self.slot.take() {
-            *slot.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+            let mut content = slot.lock();
+            if let Some((number, arrivals)) = content.forwarded.take() {
+                drop(content);
+                arrivals.push(number, outcome);
+                return;
+            }
+            content.outcome = Some(outcome);
+            drop(content);
             slot.arrived.notify_all();
         }
     }
@@ -392,5 +486,33 @@ mod tests {
         let thread = std::thread::spawn(move || completer.complete(Ok(Reply::Put { data: vec![1] })));
         assert_eq!(pending.wait().unwrap(), Reply::Put { data: vec![1] });
         thread.join().unwrap();
+    }
+
+    #[test]
+    fn outcomes_are_delivered_in_the_order_in_which_they_arrive() {
+        let arrivals = Arc::default();
+        let (first, later) = Pending::waiting();
+        let (dropped, lost) = Pending::waiting();
+        later.deliver_to(&arrivals, 1);
+        lost.deliver_to(&arrivals, 2);
+        Pending::completed(Ok(Reply::Placed)).deliver_to(&arrivals, 3);
+        let (done, before) = Pending::waiting();
+        done.complete(Ok(Reply::Deleted));
+        before.deliver_to(&arrivals, 4);
+        assert!(matches!(arrivals.wait(), Some((3, Ok(Reply::Placed)))));
+        assert!(matches!(arrivals.wait(), Some((4, Ok(Reply::Deleted)))));
+        let thread = std::thread::spawn(move || {
+            drop(dropped);
+            first.complete(Ok(Reply::Len { len: 5 }));
+        });
+        assert!(matches!(arrivals.wait(), Some((2, Err(StoreError::Closed { .. })))));
+        assert!(matches!(arrivals.wait(), Some((1, Ok(Reply::Len { len: 5 })))));
+        thread.join().unwrap();
+        let waiting = Arc::clone(&arrivals);
+        let thread = std::thread::spawn(move || waiting.wait().is_none());
+        arrivals.close();
+        assert!(thread.join().unwrap(), "whoever waits is woken");
+        Pending::completed(Ok(Reply::Placed)).deliver_to(&arrivals, 5);
+        assert!(arrivals.wait().is_none(), "and nothing comes any more");
     }
 }

@@ -1,9 +1,11 @@
 //! Every implementation keeps the contract.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use drystone_store::{
-    CountingStore, FaultStore, LocalStore, MemoryStore, NoAppendStore, Script, Store, conformance,
+    CountingStore, DelayStore, FaultStore, LocalStore, MemoryStore, NoAppendStore, PrefetchStore, Script,
+    Store, conformance,
 };
 use tempfile::TempDir;
 
@@ -43,6 +45,17 @@ fn counting_changes_nothing() {
     conformance::check(|| Box::new(CountingStore::new(local(&dir))));
     conformance::check(|| Box::new(CountingStore::new(MemoryStore::new())));
     conformance::check(|| Box::new(CountingStore::new(NoAppendStore::new(MemoryStore::new()))));
+}
+
+#[test]
+fn a_far_store_keeps_the_contract() {
+    let far = |inner: Box<dyn Store>| DelayStore::new(inner, Duration::from_micros(50), 1e10);
+    conformance::check(|| Box::new(far(Box::new(MemoryStore::new()))));
+    conformance::check(|| Box::new(far(Box::new(NoAppendStore::new(MemoryStore::new())))));
+    conformance::check(|| Box::new(PrefetchStore::new(far(Box::new(MemoryStore::new())))));
+    let dir = tempfile::tempdir().unwrap();
+    conformance::check(|| Box::new(CountingStore::new(far(Box::new(local(&dir))))));
+    conformance::check(|| Box::new(PrefetchStore::new(local(&dir))));
 }
 
 #[test]

@@ -6,11 +6,11 @@
 //! What is believed of the times is [`settle`]'s.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Barrier, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use drystone_plan::layout::{Doubt, LARGE, Profile, SMALL, Turns, settle};
-use drystone_store::{PutMode, Store, StoreError};
+use drystone_store::{Arrivals, PutMode, Request, Store, StoreError};
 
 use crate::container::lock;
 use crate::processors;
@@ -43,6 +43,10 @@ const APART: u64 = 128 << 10;
 const TURNS: u32 = 5;
 /// So many requests under way.
 const DEPTHS: [u32; 5] = [1, 2, 4, 8, 16];
+/// The same for a far store.
+const FAR_DEPTHS: [u32; 5] = [1, 4, 16, 64, 128];
+/// Large requests of a far store are under way up to this many bytes: then the link is full, and memory is bounded.
+const FAR_BYTES: u64 = 28 << 20;
 const SYNCS: usize = 16;
 const PREFIX: &str = "drystone-probe-";
 /// A probe that is older was left by a process that was killed.
@@ -185,12 +189,16 @@ impl Probe<'_> {
             all.sort_by_cached_key(|_| id64());
             all
         };
+        let is_far = self.store.features().far.is_some();
+        let depths = if is_far { FAR_DEPTHS } else { DEPTHS };
         let share = |places: &[(usize, u64)], n: usize| {
-            let many = places.len() / DEPTHS.len();
-            places.get(n * many..(n + 1) * many).unwrap_or_default().to_vec()
+            // A far store reads nothing ahead: each depth may have all places, and has to, to be reached.
+            let many = if is_far { places.len() } else { places.len() / DEPTHS.len() };
+            let from = if is_far { 0 } else { n * many };
+            places.get(from..from + many).unwrap_or_default().to_vec()
         };
         let each = time / (2 * TURNS * DEPTHS.len() as u32);
-        let mut out = DEPTHS.map(|depth| Turns { depth, ..Turns::default() }).to_vec();
+        let mut out = depths.map(|depth| Turns { depth, ..Turns::default() }).to_vec();
         let mut cold = Some(true);
         for _ in 0..TURNS {
             cold = match (cold, self.forget()?) {
@@ -207,8 +215,36 @@ impl Probe<'_> {
         Ok((out, cold))
     }
 
+    /// Wall-clock seconds per request of one turn on a far store: requests are under way as a read has them.
+    fn far_turn(&self, places: &[(usize, u64)], len: u64, depth: u32, time: Duration) -> Result<Option<f64>> {
+        let depth = u64::from(depth).min(FAR_BYTES / len).max(1) as usize;
+        let arrivals = Arc::new(Arrivals::default());
+        let mut asked = places.iter().filter_map(|&(piece, at)| Some((self.pieces.get(piece)?, at)));
+        let mut submit = || {
+            let Some(((key, offset), at)) = asked.next() else { return false };
+            let request = Request::read_many(key.clone(), vec![(offset + at, len as usize)]);
+            self.store.submit(request).deliver_to(&arrivals, 0);
+            true
+        };
+        let begun = Instant::now();
+        let mut under_way = (0..depth).take_while(|_| submit()).count();
+        let mut done = 0u64;
+        while under_way > 0 {
+            let Some((_, outcome)) = arrivals.wait() else { break };
+            outcome?;
+            (done, under_way) = (done + 1, under_way - 1);
+            if begun.elapsed() <= time && submit() {
+                under_way += 1;
+            }
+        }
+        Ok((done > 0).then(|| begun.elapsed().as_secs_f64().max(1e-9) / done as f64))
+    }
+
     /// Wall-clock seconds per request of one turn.
     fn turn(&self, places: &[(usize, u64)], len: u64, depth: u32, time: Duration) -> Result<Option<f64>> {
+        if self.store.features().far.is_some() {
+            return self.far_turn(places, len, depth, time);
+        }
         let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(None));
         // Threads and their memory are there before the clock begins.
         let ready = Barrier::new((depth as usize).min(places.len()) + 1);
@@ -264,7 +300,7 @@ fn fill(data: &mut [u8], seed: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use drystone_store::{LocalStore, MemoryStore, NoAppendStore};
+    use drystone_store::{DelayStore, LocalStore, MemoryStore, NoAppendStore};
 
     const LITTLE: Limits = Limits { time: Duration::from_millis(200), bytes: 24 << 20 };
 
@@ -281,6 +317,19 @@ mod tests {
             assert!(profile.probed <= LITTLE.bytes && profile.probed >= FEWEST * PIECE);
             assert_eq!(store.list("").unwrap(), [], "{}", store.describe());
         }
+    }
+
+    /// Symptom: a link of 30 ms was measured at 16 requests under way and no more, so a wider window was never taken to gain anything.
+    #[test]
+    fn a_far_store_is_measured_up_to_128_requests_under_way() {
+        let store = DelayStore::new(MemoryStore::new(), Duration::from_millis(5), 1e9);
+        let limits = Limits { time: Duration::from_millis(1500), bytes: 64 << 20 };
+        let profile = measure(&store, &limits).unwrap();
+        let depths: Vec<u32> = profile.reads.iter().map(|at| at.depth).collect();
+        assert_eq!(depths, FAR_DEPTHS);
+        let (first, last) = (profile.reads[0].request, profile.reads[4].request);
+        assert!(first > 4e-3 && last < first / 10.0, "{profile}");
+        assert!(store.peak() >= 100, "{}", store.peak());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use drystone_plan::layout::{AHEAD, Device, Profile};
+use drystone_plan::window::Window;
 use drystone_store::Store;
 
 use crate::container::{Container, lock};
@@ -83,7 +84,8 @@ impl Container {
         self.inner.profile()
     }
 
-    /// What a reader has to reckon with that tells the store ahead of what it will ask for: as measured, else [`Device::ASSUMED`].
+    /// What a reader has to reckon with that tells the store ahead of what it will ask for: as measured, else
+    /// [`Device::ASSUMED`], or [`Device::far`] where the store says that it is far.
     pub fn device(&self) -> Device {
         self.inner.device()
     }
@@ -95,6 +97,24 @@ impl crate::container::Inner {
     }
 
     pub(crate) fn device(&self) -> Device {
-        self.profile().map_or(Device::ASSUMED, |profile| profile.device(threads().max(AHEAD)))
+        let profile = self.profile();
+        match self.store.features().far {
+            None => profile.map_or(Device::ASSUMED, |profile| profile.device(threads().max(AHEAD))),
+            Some(far) => {
+                let requests = Window::choose(far.requests, profile.as_ref()).requests;
+                let unmeasured = Device::far(far.latency.as_secs_f64(), requests);
+                profile.map_or(unmeasured, |profile| profile.device(requests as usize))
+            }
+        }
+    }
+
+    /// Seconds to the first byte from a far store, else 0.
+    pub(crate) fn far_latency(&self) -> f64 {
+        self.store.features().far.map_or(0.0, |far| far.latency.as_secs_f64())
+    }
+
+    /// The requests that reads have under way at once; `None` where threads carry out one each.
+    pub(crate) fn window(&self) -> Option<Window> {
+        self.store.features().far.map(|far| Window::choose(far.requests, self.profile().as_ref()))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use drystone_format::identity::{Durability, Identity};
 use drystone_format::keys;
-use drystone_store::{LocalStore, PutMode, Store, StoreError, StoreExt};
+use drystone_store::{LocalStore, PrefetchStore, PutMode, Store, StoreError, StoreExt};
 
 use super::{Container, Inner, TABLE_CACHE};
 use crate::cache::Cache;
@@ -48,6 +48,14 @@ impl Default for CreateOptions {
 fn configured(options: CreateOptions, config: &Option<Config>) -> CreateOptions {
     let durability = config.as_ref().and_then(|config| config.durability);
     CreateOptions { durability: durability.unwrap_or(options.durability) }
+}
+
+/// A far store, with hints that begin reads; any other as it is.
+fn with_prefetch(store: Arc<dyn Store>) -> Arc<dyn Store> {
+    match store.features().far {
+        Some(_) => Arc::new(PrefetchStore::new(store)),
+        None => store,
+    }
 }
 
 impl Container {
@@ -187,6 +195,7 @@ impl Container {
         options: CreateOptions,
         config: Option<Config>,
     ) -> Result<Self> {
+        let store = with_prefetch(store);
         let options = configured(options, &config);
         let identity = Identity {
             version: 1,
@@ -210,7 +219,7 @@ impl Container {
                 );
             }
         }
-        Self::with(store, identity, Mode::ReadWrite, config, None)
+        Self::with(store, identity, Mode::ReadWrite, config, None, Some(None))
     }
 
     /// Opens a container in a store.
@@ -224,8 +233,15 @@ impl Container {
         config: Option<Config>,
         placing: Option<Arc<Placing>>,
     ) -> Result<Self> {
-        head::expect(store.as_ref());
-        let bytes = match store.read_all(keys::IDENTITY, 64 << 10) {
+        let store = with_prefetch(store);
+        let (read, hint) = match head::begin(store.as_ref()) {
+            Some((identity, hint)) => (identity, Some(hint)),
+            None => {
+                head::expect(store.as_ref());
+                (store.read_all(keys::IDENTITY, head::IDENTITY_LIMIT), None)
+            }
+        };
+        let bytes = match read {
             Ok(bytes) => bytes,
             Err(StoreError::NotFound { .. }) if mode == Mode::Append => {
                 return match Self::create_configured(store.clone(), CreateOptions::default(), config.clone())
@@ -261,7 +277,7 @@ impl Container {
                 store.describe()
             )));
         }
-        Self::with(store, identity, mode, config, placing)
+        Self::with(store, identity, mode, config, placing, hint)
     }
 
     fn with(
@@ -270,15 +286,18 @@ impl Container {
         mode: Mode,
         config: Option<Config>,
         placing: Option<Arc<Placing>>,
+        hint: Option<Option<u64>>,
     ) -> Result<Self> {
         if let Some(threads) = config.as_ref().and_then(|config| config.threads) {
             crate::processors::set_threads(threads);
         }
         let pages = PageLoader::new(store.clone());
         let writable = mode != Mode::Read;
-        let listing = writable && identity.durability != Durability::Durable;
+        // Where puts are durable no manifest is lost, so there are no gaps to look for.
+        let lossy = identity.durability != Durability::Durable && !store.features().put_is_durable;
+        let listing = writable && lossy;
         let look = if listing { Look::List } else { Look::Hint };
-        let head = head::find(&store, &pages, &identity, look)
+        let head = head::find(&store, &pages, &identity, look, hint)
             .map_err(|e| e.while_doing(format!("opening {}", store.describe())))?;
         let newest = Arc::new(head.snapshot);
         let inner = Inner {

@@ -24,7 +24,7 @@ use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::manifest::Manifest;
 use drystone_format::source::{Source, SourceState};
-use drystone_store::{PutMode, Store};
+use drystone_store::{PutMode, Request, Store, StoreExt};
 
 use crate::container::{Container, Inner};
 use crate::publish::lock;
@@ -63,6 +63,8 @@ pub struct GcReport {
     pub dry_run: bool,
 }
 
+/// Objects that are deleted together on a far store.
+const TOGETHER: usize = 128;
 /// What a put left that was begun so long ago was left by a process that died.
 const ABANDONED: Duration = Duration::from_secs(86_400);
 
@@ -195,14 +197,21 @@ impl Container {
             store.put(&key, &[&rest], PutMode::Replace, sync)?;
             tell(&mut report, key, len.saturating_sub(rest.len() as u64))?;
         }
+        let mut marks = Vec::new();
         for mark in store.list("manifest/")? {
             if keys::parse_mark(&mark.key).is_some_and(|version| version < oldest) {
-                remove(store, &mark.key)?;
+                marks.push(mark.key);
             }
         }
-        for (key, len) in garbage {
-            remove(store, &key)?;
-            tell(&mut report, key, len)?;
+        for some in marks.chunks(TOGETHER) {
+            remove(store, some)?;
+        }
+        for some in garbage.chunks(TOGETHER) {
+            let keys: Vec<String> = some.iter().map(|(key, _)| key.clone()).collect();
+            remove(store, &keys)?;
+            for (key, len) in some {
+                tell(&mut report, key.clone(), *len)?;
+            }
         }
         Ok(report)
     }
@@ -213,8 +222,9 @@ fn chain(inner: &Inner, newest: &Snapshot) -> Result<Vec<Manifest>> {
     let store = inner.store.as_ref();
     let mut out = Vec::new();
     let mut version = newest.version();
+    let mut manifests = head::Manifests::new(store, &inner.identity.uuid);
     while version > 0 {
-        version = match head::read_manifest(store, version, &inner.identity.uuid) {
+        version = match manifests.read(version) {
             Ok(manifest) => {
                 let parent = manifest.parent;
                 out.push(manifest);
@@ -310,6 +320,8 @@ fn garbage(
     Ok(out)
 }
 
-fn remove(store: &dyn Store, key: &str) -> Result<()> {
-    Ok(store.delete(key)?)
+/// Deletes objects; those of a far store at once.
+fn remove(store: &dyn Store, keys: &[String]) -> Result<()> {
+    let deletes = keys.iter().map(|key| Request::Delete { key: key.clone() }).collect();
+    store.together(deletes).into_iter().try_for_each(|done| Ok(done.map(drop)?))
 }

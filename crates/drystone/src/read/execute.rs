@@ -7,6 +7,7 @@ mod apart;
 mod listed;
 mod mapped;
 mod sources;
+mod stream;
 mod verified;
 mod ways;
 
@@ -62,6 +63,7 @@ const PARTS_LOG2: u8 = drystone_store::SEEN_LOG2;
 type Asked = Fetch<(usize, Range<u64>)>;
 
 pub(crate) use sources::Sources;
+pub(super) use stream::Stream;
 
 /// What every request needs.
 pub(super) struct Job<'a> {
@@ -150,9 +152,13 @@ fn attempt(
     sources: &Sources<'_>,
 ) -> Result<()> {
     let plan = &prepared.plan;
-    let needed = Needed::of_plan(reading, prepared, sources)?;
+    let mut needed = Needed::of_plan(reading, prepared, sources)?;
+    if let Some(window) = reading.inner.window() {
+        return stream::attempt(reading, prepared, first_step, out, sources, needed, window);
+    }
     announce(reading, plan, &needed, sources);
-    let trailers = needed.load(reading, prepared, sources)?;
+    needed.load(reading, prepared, sources)?;
+    let trailers = needed.all();
     let waiting = Waiting::default();
     let job = Job { reading, prepared, first_step, out, sources, trailers, waiting };
     job.fill()?;

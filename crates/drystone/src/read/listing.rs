@@ -9,13 +9,13 @@ use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, Piece};
 use drystone_format::layout::Layout;
 use drystone_plan::listing::{AtSteps, Listing, batches, progressions};
-use drystone_plan::read_plan::{self, Options, ReadPlan, Slot};
+use drystone_plan::read_plan::{self, ReadPlan, Slot};
 use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tiles::{Grain, Tiles, planes_together};
 
 use super::execute::{self, Sources};
 use super::trailers;
-use super::{BATCH, OPTIONS, Prepared, ReadReport, Reading, Sought};
+use super::{BATCH, Prepared, ReadReport, Reading, Sought};
 use crate::array::Target;
 use crate::member::Column;
 use crate::{Error, Result};
@@ -257,11 +257,11 @@ impl Reading {
         let found = read_plan::find(&slots, &listings).map_err(fail)?;
         let tables = self.tables(&slots, &found.resolved, &sources)?;
         let get = |slot, candidate| tables.get(&(slot, candidate)).map_or(&[][..], |t| t.as_slice());
-        let options = Options { precision: self.precision, ..OPTIONS };
+        let options = self.options();
         let mut plan =
             read_plan::plan_listings(&slots, &listings, &found, get, |_, _| None, &options).map_err(fail)?;
         if !plan.unknown.is_empty() {
-            let known = trailers::for_plan(self, &sources, &plan.unknown, options.gap, options.max_request)?;
+            let known = trailers::for_plan(self, &sources, &plan.unknown)?;
             let meta = |source: u32, piece: &Piece| Some(known.get(source, piece)?.meta.as_slice());
             plan = read_plan::plan_listings(&slots, &listings, &found, get, meta, &options).map_err(fail)?;
         }

@@ -38,7 +38,7 @@ use drystone_plan::read_plan::{Options, ReadPlan, Slot};
 use drystone_plan::resolve::{Candidate, Resolved};
 use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tree::{self, Query, StepSet};
-use drystone_store::StoreExt;
+use drystone_store::{StoreError, StoreExt};
 use drystone_transform::{Bound, Logical, Precision};
 
 use crate::array::Target;
@@ -54,7 +54,6 @@ pub(crate) use blocks::share;
 pub use blocks::{BlockInfo, Written};
 use execute::Sources;
 pub use listing::{Planned, Wanted};
-use planning::predicted;
 use published::Shelf;
 pub use search::Hits;
 pub use sidecars::PublishedStatistics;
@@ -63,6 +62,8 @@ pub use statistics::StoredStatistics;
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
 /// request; wider ones are left out, since the store is told of many requests ahead and a device then serves them together.
 const OPTIONS: Options = Options { gap: 16 << 10, max_request: 1 << 20, precision: Precision::Exact };
+/// A longer table is not read from a far store before its object was asked for its length.
+const FAR_TABLE: u64 = 1 << 20;
 /// Candidates planned at a time: bounds the memory of plans.
 const BATCH: usize = 20_000;
 
@@ -385,10 +386,19 @@ impl Reading {
         Ok(plan)
     }
 
-    /// A plan with what it is expected to take.
+    /// A plan with what it is expected to take, and how much of it will be under way.
     fn explained(&self, prepared: Prepared) -> ReadPlan {
-        let predicted = predicted(&prepared, self.inner.profile().as_ref(), Device::ASSUMED);
-        ReadPlan { predicted: Some(predicted), ..prepared.plan }
+        let predicted = self.predicted(&prepared, Device::ASSUMED);
+        ReadPlan { predicted: Some(predicted), window: self.inner.window(), ..prepared.plan }
+    }
+
+    /// How requests are merged on this store.
+    fn options(&self) -> Options {
+        let options = Options { precision: self.precision, ..OPTIONS };
+        match self.inner.window() {
+            None => options,
+            Some(window) => window.options(&self.inner.device(), options),
+        }
     }
 
     fn check_target(&self, shape: &[u64], out: &Target<'_>) -> Result<()> {
@@ -603,17 +613,32 @@ pub(crate) fn load_table(inner: &Inner, writer: u64, part: u32, entry: &Entry) -
     inner.tables.get(&(writer, part, piece.position), || {
         let damaged =
             |what: String| Error::corrupt(format!("{key} is damaged at byte {}: {what}", piece.position));
-        let known = inner.store.len(&key).map_err(must_exist)?;
+        // A question takes as long as the table itself on a far store, whose read says as much.
+        let is_far = inner.store.features().far.is_some() && piece.length <= FAR_TABLE;
+        let known = if is_far { u64::MAX } else { inner.store.len(&key).map_err(must_exist)? };
         if piece.position.checked_add(piece.length).is_none_or(|end| end > known) || piece.trailer > 0 {
             return Err(damaged(format!("the subchunk table leaves the file, which ends at byte {known}")));
         }
-        let bytes = inner.store.read_vec(&key, piece.position, piece.length as usize).map_err(must_exist)?;
-        if crc32(&bytes) != piece.check {
-            return Err(damaged("the subchunk table fails its checksum".into()));
-        }
-        let table =
-            table::decode(&bytes, entry.subchunks).map_err(|c| Error::damaged(&key, piece.position, &c))?;
-        let cost = table.len() * size_of::<Subchunk>();
-        Ok((table, cost))
+        let bytes = match inner.store.read_vec(&key, piece.position, piece.length as usize) {
+            Err(StoreError::ShortRead { got, .. }) if is_far => {
+                let end = piece.position.saturating_add(got);
+                return Err(damaged(format!("the subchunk table leaves the file, which ends at byte {end}")));
+            }
+            other => other.map_err(must_exist)?,
+        };
+        decode_table(entry, &key, &bytes)
     })
+}
+
+/// The table that is stored as these bytes, and what it costs in memory.
+fn decode_table(entry: &Entry, key: &str, bytes: &[u8]) -> Result<(Vec<Subchunk>, usize)> {
+    let piece = &entry.piece;
+    let damaged =
+        |what: String| Error::corrupt(format!("{key} is damaged at byte {}: {what}", piece.position));
+    if crc32(bytes) != piece.check {
+        return Err(damaged("the subchunk table fails its checksum".into()));
+    }
+    let table = table::decode(bytes, entry.subchunks).map_err(|c| Error::damaged(key, piece.position, &c))?;
+    let cost = table.len() * size_of::<Subchunk>();
+    Ok((table, cost))
 }

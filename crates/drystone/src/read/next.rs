@@ -46,7 +46,8 @@ impl Reading {
 
     /// Tells the store of what is read now, and of the same cells of the variables that follow.
     fn bring_next(&self, next: &Next, selection: &Selection) {
-        if *next == Next::Unknown {
+        // A far store has all requests of a read under way at once.
+        if *next == Next::Unknown || self.inner.window().is_some() {
             return;
         }
         let (steps, cells) = self.split(selection);

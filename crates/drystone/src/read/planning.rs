@@ -1,13 +1,16 @@
 //! From what is sought to a plan: tables and checks that it needs, and the replica that costs least.
 
+use std::ops::Range;
+
 use drystone_format::entry::{Entry, Piece};
 use drystone_plan::ahead::ahead_of_tables;
-use drystone_plan::layout::{Device, Profile, predict_read, under_way};
-use drystone_plan::read_plan::{self, Choice, Options, PlanError, Slot};
+use drystone_plan::coalesce::coalesce;
+use drystone_plan::layout::{Device, predict_read, under_way};
+use drystone_plan::read_plan::{self, Choice, PlanError, Slot};
 use drystone_plan::resolve::Resolved;
 
 use super::execute::{self, Sources};
-use super::{OPTIONS, Prepared, Reading, Sought, Tables, published, trailers};
+use super::{FAR_TABLE, Prepared, Reading, Sought, Tables, decode_table, published, trailers};
 use crate::member::Column;
 use crate::processors::threads;
 use crate::{Error, Result};
@@ -32,13 +35,12 @@ impl Reading {
         if replicas.is_empty() {
             return one(columns, slots);
         }
-        let profile = self.inner.profile();
         let mut best: Option<(f64, Prepared)> = None;
         let mut choices: Vec<Choice> = Vec::with_capacity(replicas.len() + 1);
         for replica in std::iter::once(0).chain(replicas) {
             let mut prepared = one(columns.clone(), read_plan::offered(&slots, replica))?;
             published::count_stamps(&mut prepared.plan);
-            let seconds = predicted(&prepared, profile.as_ref(), UNMEASURED);
+            let seconds = self.predicted(&prepared, UNMEASURED);
             let mut choice = Choice::of(replica, &prepared.plan, seconds);
             let better = match (self.forced, &best) {
                 (_, None) => true,
@@ -64,11 +66,11 @@ impl Reading {
         let resolved = read_plan::resolve_slots(&slots).map_err(|e| self.plan_error(&slots, &sources, e))?;
         let tables = self.tables(&slots, &resolved, &sources)?;
         let get = |slot, candidate| tables.get(&(slot, candidate)).map_or(&[][..], |t| t.as_slice());
-        let options = Options { precision: self.precision, ..OPTIONS };
+        let options = self.options();
         let error = |e| self.plan_error(&slots, &sources, e);
         let mut plan = read_plan::plan(&slots, &resolved, get, |_, _| None, &options).map_err(error)?;
         if !plan.unknown.is_empty() {
-            let known = trailers::for_plan(self, &sources, &plan.unknown, options.gap, options.max_request)?;
+            let known = trailers::for_plan(self, &sources, &plan.unknown)?;
             let meta = |source: u32, piece: &Piece| Some(known.get(source, piece)?.meta.as_slice());
             plan = read_plan::plan(&slots, &resolved, get, meta, &options).map_err(error)?;
         }
@@ -91,13 +93,48 @@ impl Reading {
                 None => missing.push((at, entry)),
             }
         }
-        let place = |entry: &Entry| (entry.source, entry.piece.position, entry.piece.length);
-        let told = ahead_of_tables(missing.iter().map(|(_, entry)| place(entry)));
-        execute::tell_of_alike(self, &told, sources);
+        if self.inner.window().is_some() {
+            self.fetch_tables(&missing, sources)?;
+        } else {
+            let place = |entry: &Entry| (entry.source, entry.piece.position, entry.piece.length);
+            let ahead = ahead_of_tables(missing.iter().map(|(_, entry)| place(entry)));
+            execute::tell_of_alike(self, &ahead, sources);
+        }
         for (at, entry) in missing {
             tables.insert(at, self.table(entry, sources)?);
         }
         Ok(tables)
+    }
+
+    /// Fetches tables of a far store into the cache, all at once. One that fails is read again by itself, which says what is wrong.
+    fn fetch_tables(&self, missing: &[((usize, usize), &Entry)], sources: &Sources<'_>) -> Result<()> {
+        let wanted = missing.iter().map(|(_, entry)| *entry).filter(|entry| entry.piece.length <= FAR_TABLE);
+        let mut wanted: Vec<(u32, Range<u64>, &Entry)> = wanted
+            .map(|entry| (entry.source, entry.piece.position, entry.piece.length, entry))
+            .map(|(source, at, len, entry)| (source, at..at.saturating_add(len), entry))
+            .collect();
+        if wanted.len() < 2 {
+            return Ok(());
+        }
+        wanted.sort_by_key(|(source, range, _)| (*source, range.start));
+        wanted.dedup_by_key(|(source, range, _)| (*source, range.start));
+        let options = self.options();
+        let fetches = coalesce(wanted, options.gap, options.max_request);
+        self.fetch_all(sources, &fetches, &mut |fetch, bytes| {
+            let source = sources.get(fetch.source)?;
+            for (range, entry) in &fetch.items {
+                let within =
+                    (range.start - fetch.range.start) as usize..(range.end - fetch.range.start) as usize;
+                let Some(bytes) = bytes.get(within) else { continue };
+                let key = (source.writer, source.part, entry.piece.position);
+                if entry.piece.trailer == 0
+                    && let Ok((table, cost)) = decode_table(entry, "", bytes)
+                {
+                    self.inner.tables.put(key, table, cost);
+                }
+            }
+            Ok(())
+        })
     }
 
     pub(super) fn plan_error(&self, slots: &[Slot], sources: &Sources<'_>, error: PlanError) -> Error {
@@ -114,9 +151,15 @@ impl Reading {
     }
 }
 
-/// Seconds that a plan is expected to take on a store as it was measured, or else as it is assumed to be.
-pub(super) fn predicted(prepared: &Prepared, measured: Option<&Profile>, assumed: Device) -> f64 {
-    let (depth, working) = under_way(&prepared.plan, &prepared.slots, threads());
-    let device = measured.map_or(assumed, |profile| profile.device(depth));
-    predict_read(&prepared.plan, &prepared.slots, &device, working)
+impl Reading {
+    /// Seconds that a plan is expected to take on the store as it was measured, or else as it is assumed to be: `near`, if it is not far.
+    pub(super) fn predicted(&self, prepared: &Prepared, near: Device) -> f64 {
+        let (depth, working) = under_way(&prepared.plan, &prepared.slots, threads());
+        if self.inner.window().is_some() {
+            return self.inner.far_latency()
+                + predict_read(&prepared.plan, &prepared.slots, &self.inner.device(), working);
+        }
+        let device = self.inner.profile().map_or(near, |profile| profile.device(depth));
+        predict_read(&prepared.plan, &prepared.slots, &device, working)
+    }
 }

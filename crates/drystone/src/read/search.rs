@@ -119,7 +119,7 @@ impl Reading {
                 indexed.push((entry.source, work.piece));
             }
         }
-        let trailers = trailers::for_plan(self, &sources, &indexed, OPTIONS.gap, OPTIONS.max_request)?;
+        let trailers = trailers::for_plan(self, &sources, &indexed)?;
         let report =
             ReadReport { requests: trailers.requests, read_bytes: trailers.bytes, ..ReadReport::default() };
         let hits = Hits { report, ..Hits::default() };

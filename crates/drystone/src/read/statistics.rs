@@ -9,7 +9,7 @@ use drystone_transform::histogram::Histogram;
 use drystone_transform::stats::{ScalarKind, Stats};
 
 use super::execute::Sources;
-use super::{OPTIONS, Reading, trailers};
+use super::{Reading, trailers};
 use crate::member::Column;
 use crate::put::kind_of;
 use crate::{Error, Result};
@@ -84,7 +84,7 @@ impl Reading {
         sources: &Sources<'_>,
         pieces: &[(u32, Piece)],
     ) -> Result<Option<Histogram>> {
-        let known = trailers::for_plan(self, sources, pieces, OPTIONS.gap, OPTIONS.max_request)?;
+        let known = trailers::for_plan(self, sources, pieces)?;
         let mut sum: Option<Histogram> = None;
         for (source, piece) in pieces {
             let Some(trailer) = known.get(*source, piece).filter(|t| !t.histogram.is_empty()) else {

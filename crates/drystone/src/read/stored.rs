@@ -17,7 +17,7 @@ use drystone_plan::selection::{Axis, Selection};
 use drystone_transform::checks::verify_units;
 
 use super::execute::Sources;
-use super::{OPTIONS, Reading, Sought, trailers};
+use super::{Reading, Sought, trailers};
 use crate::Result;
 use crate::segment::crc32;
 
@@ -159,11 +159,11 @@ impl Reading {
         let wanted = fronts
             .chain(rests)
             .map(|(n, one, piece)| (one.source, piece.position..piece.end(), (n, one, piece)));
-        let mut bytes = Vec::new();
         // Fronts and rests that wait for the other half; in the order of the bytes, few do.
         let mut halves: HashMap<usize, Vec<u8>> = HashMap::new();
-        for fetch in coalesce(wanted.collect(), OPTIONS.gap, OPTIONS.max_request) {
-            self.read_range(&sources, fetch.source, &fetch.range, &mut bytes)?;
+        let options = self.options();
+        let fetches = coalesce(wanted.collect(), options.gap, options.max_request);
+        self.fetch_all(&sources, &fetches, &mut |fetch, bytes| {
             for (range, (number, one, piece)) in &fetch.items {
                 let from = (range.start - fetch.range.start) as usize;
                 let item = bytes.get(from..from + (range.end - range.start) as usize).unwrap_or_default();
@@ -182,8 +182,8 @@ impl Reading {
                     halves.insert(*number, payload.to_vec());
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// How the newest block of the log is cut and encoded, if its cut begins at multiples of itself; steps are left out.

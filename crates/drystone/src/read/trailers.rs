@@ -13,7 +13,7 @@ use drystone_plan::coalesce::{Fetch, coalesce};
 use drystone_plan::read_plan::Work;
 use drystone_store::StoreExt;
 
-use super::execute::{Sources, groups};
+use super::execute::{Sources, Stream, groups};
 use super::{Prepared, Reading};
 use crate::error::must_exist;
 use crate::{Error, Result};
@@ -50,13 +50,7 @@ fn cost(trailer: &Trailer) -> usize {
 }
 
 /// The trailers of the pieces that a plan does not know.
-pub(super) fn for_plan(
-    reading: &Reading,
-    sources: &Sources<'_>,
-    pieces: &[(u32, Piece)],
-    gap: u64,
-    max: u64,
-) -> Result<Known> {
+pub(super) fn for_plan(reading: &Reading, sources: &Sources<'_>, pieces: &[(u32, Piece)]) -> Result<Known> {
     let mut known = Known::default();
     let mut seen = HashSet::new();
     let mut wanted = Vec::new();
@@ -69,7 +63,12 @@ pub(super) fn for_plan(
         wanted.push((*source, piece.trailer_position()..piece.end(), *piece));
     }
     let mut buffer = Vec::new();
-    for fetch in coalesce(wanted, gap, max) {
+    let options = reading.options();
+    let fetches = coalesce(wanted, options.gap, options.max_request);
+    if reading.inner.window().is_some() {
+        return fetch_for_plan(reading, sources, &fetches, known);
+    }
+    for fetch in fetches {
         let mut have = false;
         known.requests += 1;
         known.bytes += fetch.len();
@@ -79,6 +78,47 @@ pub(super) fn for_plan(
             known.by_place.insert((fetch.source, piece.position), trailer);
         }
     }
+    Ok(known)
+}
+
+/// The same from a far store: requests of which not all trailers are in the cache go out together.
+fn fetch_for_plan(
+    reading: &Reading,
+    sources: &Sources<'_>,
+    fetches: &[Fetch<Piece>],
+    mut known: Known,
+) -> Result<Known> {
+    let mut missing: Vec<&Fetch<Piece>> = Vec::new();
+    for fetch in fetches {
+        let from = sources.get(fetch.source)?;
+        let found: Vec<_> = fetch
+            .items
+            .iter()
+            .map(|(_, piece)| reading.inner.trailers.find(&(from.writer, from.part, piece.position)))
+            .collect();
+        known.requests += 1;
+        known.bytes += fetch.len();
+        if found.iter().any(Option::is_none) {
+            missing.push(fetch);
+            continue;
+        }
+        let by_place = fetch.items.iter().zip(found).filter_map(|((_, piece), found)| Some((piece, found?)));
+        known.by_place.extend(by_place.map(|(piece, found)| ((fetch.source, piece.position), found)));
+    }
+    reading.fetch_all(sources, &missing, &mut |fetch, bytes| {
+        let from = sources.get(fetch.source)?;
+        for (range, piece) in &fetch.items {
+            let within = (range.start - fetch.range.start) as usize..(range.end - fetch.range.start) as usize;
+            let trailer = bytes
+                .get(within)
+                .and_then(|bytes| decode(piece, bytes))
+                .ok_or_else(|| reading.damaged(sources, fetch.source, 0, range.start, DAMAGED))?;
+            let (key, cost) = ((from.writer, from.part, piece.position), cost(&trailer));
+            let trailer = reading.inner.trailers.put(key, trailer, cost);
+            known.by_place.insert((fetch.source, piece.position), trailer);
+        }
+        Ok(())
+    })?;
     Ok(known)
 }
 
@@ -132,13 +172,23 @@ impl<'p> Needed<'p> {
         Some((self.found.get_mut(number)?, (*self.works.get(number)?)?))
     }
 
-    /// Carries out the requests; all trailers, by number.
+    /// Numbers of the plan's requests for trailers that are still to be carried out, ascending.
+    pub(super) fn missing(&self) -> &[usize] {
+        &self.missing
+    }
+
+    /// All trailers, by number.
+    pub(super) fn all(self) -> Vec<Arc<Trailer>> {
+        self.found
+    }
+
+    /// Carries out the requests.
     pub(super) fn load(
-        mut self,
+        &mut self,
         reading: &Reading,
         prepared: &Prepared,
         sources: &Sources<'_>,
-    ) -> Result<Vec<Arc<Trailer>>> {
+    ) -> Result<()> {
         let missing: Vec<&Fetch<usize>> =
             self.missing.iter().filter_map(|&request| prepared.plan.trailers.get(request)).collect();
         let mut buffer = Vec::new();
@@ -146,24 +196,36 @@ impl<'p> Needed<'p> {
             reading.read_group(sources, group, &mut buffer)?;
             let mut bytes = &buffer[..];
             for fetch in group {
-                let from = sources.get(fetch.source)?;
-                let (brought, behind) = bytes.split_at(fetch.len() as usize);
+                let (fetched, behind) = bytes.split_at(fetch.len() as usize);
                 bytes = behind;
-                for (range, number) in &fetch.items {
-                    let Some((found, work)) = self.place(*number) else { continue };
-                    let piece = &work.piece;
-                    let within =
-                        (range.start - fetch.range.start) as usize..(range.end - fetch.range.start) as usize;
-                    let trailer = decode(piece, &brought[within]).ok_or_else(|| {
-                        let step = prepared.slots[work.slot].candidates[work.entry].entry.step;
-                        reading.damaged(sources, fetch.source, step, range.start, DAMAGED)
-                    })?;
-                    let (key, cost) = ((from.writer, from.part, piece.position), cost(&trailer));
-                    *found = reading.inner.trailers.put(key, trailer, cost);
-                }
+                self.take(reading, prepared, sources, fetch, fetched)?;
             }
         }
-        Ok(self.found)
+        Ok(())
+    }
+
+    /// Takes the trailers from the bytes of one of the requests.
+    pub(super) fn take(
+        &mut self,
+        reading: &Reading,
+        prepared: &Prepared,
+        sources: &Sources<'_>,
+        fetch: &Fetch<usize>,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let from = sources.get(fetch.source)?;
+        for (range, number) in &fetch.items {
+            let Some((found, work)) = self.place(*number) else { continue };
+            let piece = &work.piece;
+            let within = (range.start - fetch.range.start) as usize..(range.end - fetch.range.start) as usize;
+            let trailer = bytes.get(within).and_then(|bytes| decode(piece, bytes)).ok_or_else(|| {
+                let step = prepared.slots[work.slot].candidates[work.entry].entry.step;
+                reading.damaged(sources, fetch.source, step, range.start, DAMAGED)
+            })?;
+            let (key, cost) = ((from.writer, from.part, piece.position), cost(&trailer));
+            *found = reading.inner.trailers.put(key, trailer, cost);
+        }
+        Ok(())
     }
 }
 
@@ -219,6 +281,43 @@ impl Reading {
         there
             .and_then(|()| read(out))
             .map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.path)))
+    }
+
+    /// Carries out requests and gives the bytes of each: one after the other, or in any order on a far store, which has a window of them
+    /// under way.
+    pub(super) fn fetch_all<T, F: Borrow<Fetch<T>>>(
+        &self,
+        sources: &Sources<'_>,
+        fetches: &[F],
+        act: &mut dyn FnMut(&Fetch<T>, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let Some(window) = self.inner.window() else {
+            let mut bytes = Vec::new();
+            return fetches.iter().map(F::borrow).try_for_each(|fetch| {
+                self.read_range(sources, fetch.source, &fetch.range, &mut bytes)?;
+                act(fetch, &bytes)
+            });
+        };
+        let place = |fetch: &F| Ok((sources.key(fetch.borrow().source)?, fetch.borrow().range.clone()));
+        let requests = fetches.iter().map(place).collect::<Result<_>>()?;
+        let stream = Stream::new(self.inner.store.as_ref(), window, requests);
+        stream.fill();
+        while let Some((number, bytes)) = stream.next() {
+            let taken = bytes
+                .map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.path)))
+                .and_then(|bytes| {
+                    fetches.get(number).map_or(Ok(()), |fetch| act(fetch.borrow(), &bytes))?;
+                    Ok(bytes)
+                });
+            match taken {
+                Ok(bytes) => stream.placed(number, bytes),
+                Err(error) => {
+                    stream.stop();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Carries out the requests of one of the [`groups`]: what they bring stands one behind the other in `out`.

@@ -35,6 +35,7 @@ use crate::parts::{Part, parts};
 use crate::ranges::touched;
 use crate::resolve::{Candidate, Resolved, resolve};
 use crate::selection::Selection;
+use crate::window::Window;
 use coded::{Chains, Coded};
 use piece::{Place, Stored, bound};
 pub use replica::{Choice, PUBLISHED, numbers, offered};
@@ -162,6 +163,8 @@ pub struct ReadPlan {
     pub subchunks: usize,
     /// Where there are replicas: what each would cost, in the order of their numbers; the one with `chosen` is read.
     pub choices: Vec<Choice>,
+    /// What of it is under way at once, on a far store; `None` where threads carry out one request each.
+    pub window: Option<Window>,
     /// Seconds that it is expected to take on the store, if the engine said what that costs.
     pub predicted: Option<f64>,
     /// Seconds that it took, if it was carried out to find that out.

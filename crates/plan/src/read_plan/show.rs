@@ -24,6 +24,9 @@ impl Display for ReadPlan {
         if filled > 0 {
             write!(f, "; cells without data in {filled} of {}", counted(self.fill.len(), "slot"))?;
         }
+        if let Some(window) = &self.window {
+            write!(f, "\n{window}")?;
+        }
         if let Some(seconds) = self.predicted {
             write!(f, "\npredicted: {:.3} ms", seconds * 1e3)?;
         }

@@ -1,0 +1,315 @@
+//! A container far away: how many requests, how many round trips, and how many under way at once.
+//!
+//! The store is one of this process behind a link with latency and bandwidth, which counts. Counts and round trips are exact; times are
+//! compared with what bytes and round trips take, with room for a machine that does something else.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+mod sample;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use drystone::plan::selection::{Axis, Selection};
+use drystone::store::{
+    Asked, DelayStore, Fault, FaultStore, MemoryStore, NoAppendStore, PutMode, Script, Store,
+};
+use drystone::{Adopt, Container, CreateOptions, Durability, ErrorKind, GcOptions, Mode, WriterOptions};
+
+use common::*;
+use sample::{Sample, content};
+
+type Far = DelayStore<NoAppendStore<MemoryStore>>;
+
+/// The objects of `objects` behind 30 ms and 1 Gbit/s.
+fn far(objects: &MemoryStore) -> Far {
+    behind(objects, Duration::from_millis(30))
+}
+
+fn behind(objects: &MemoryStore, latency: Duration) -> Far {
+    DelayStore::new(NoAppendStore::new(objects.clone()), latency, 125e6)
+}
+
+/// Writes a container into memory, without a link.
+fn written(write: impl FnOnce(&Container)) -> MemoryStore {
+    let objects = MemoryStore::new();
+    let store = Arc::new(NoAppendStore::new(objects.clone()));
+    let c = Container::create(store, CreateOptions { durability: Durability::Async }).unwrap();
+    write(&c);
+    c.settle();
+    objects
+}
+
+fn opened(store: &Far) -> Container {
+    Container::open(Arc::new(store.clone()), Mode::Read).unwrap()
+}
+
+fn rounds(log: &[Asked]) -> u64 {
+    log.iter().map(|asked| asked.round).max().unwrap_or(0)
+}
+
+fn total(log: &[Asked]) -> u64 {
+    log.iter().map(|asked| asked.bytes).sum()
+}
+
+fn shown(log: &[Asked]) -> String {
+    log.iter().map(|a| format!("\n  round {}: {} {} ({} bytes)", a.round, a.kind, a.key, a.bytes)).collect()
+}
+
+/// A 2-dimensional variable of `grid` blocks of `edge` cells a side, each put by itself.
+fn blocks(c: &Container, path: &str, grid: [u64; 2], edge: u64) {
+    let shape = grid.map(|n| n * edge);
+    c.apply(vec![create(path, f4(), &shape, |_| {})]).unwrap();
+    let w = c.writer(WriterOptions::default()).unwrap();
+    let mut cells = vec![0; (edge * edge * 4) as usize];
+    for at in (0..grid[0]).flat_map(|i| (0..grid[1]).map(move |j| [i, j])) {
+        for (n, cell) in cells.chunks_exact_mut(4).enumerate() {
+            let (row, column) = (at[0] * edge + n as u64 / edge, at[1] * edge + n as u64 % edge);
+            cell.copy_from_slice(&((row * shape[1] + column) as f32).to_le_bytes());
+        }
+        let offset = at.map(|n| n * edge);
+        w.put(path, &f4(), &dense(&cells, &[edge, edge], 4), Some(&offset), None).unwrap();
+    }
+    w.close().unwrap();
+    c.commit().unwrap();
+}
+
+/// Symptom: 1,024 ranges took 16 s at 30 ms, as long as one after the other on two threads. Cause: requests under way were bound to threads,
+/// one each. Here they go out until the window is full: this counts how many were under way, and how many round trips that took.
+#[test]
+fn requests_under_way_are_bound_by_the_window_and_not_by_threads() {
+    // Two variables turn by turn: what is read of one lies apart in the segment.
+    const MANY: u64 = 1024;
+    const CELLS: u64 = 16 << 10;
+    let objects = written(|c| {
+        c.apply(vec![create("a", f4(), &[MANY, CELLS], |_| {}), create("b", f4(), &[MANY, CELLS], |_| {})])
+            .unwrap();
+        let w = c.writer(WriterOptions::default()).unwrap();
+        for row in 0..MANY {
+            for name in ["a", "b"] {
+                let cells: Vec<u8> =
+                    (0..CELLS).flat_map(|n| ((row * CELLS + n) as f32).to_le_bytes()).collect();
+                w.put(name, &f4(), &dense(&cells, &[1, CELLS], 4), Some(&[row, 0]), None).unwrap();
+            }
+        }
+        w.close().unwrap();
+        c.commit().unwrap();
+    });
+    let store = far(&objects);
+    let c = opened(&store);
+    let reading = c.reading("a", None).unwrap();
+    let all = Selection::all(&[MANY, CELLS]);
+    let plan = reading.explain(&all).unwrap();
+    assert!(plan.to_string().contains("window: 128 requests"), "{plan}");
+    let requests = plan.requests as u64;
+    assert!(requests >= MANY, "{plan}");
+    store.take_log();
+    let began = Instant::now();
+    let found = read(&c, "a", &all).unwrap();
+    let time = began.elapsed();
+    assert!(floats(&found).iter().enumerate().all(|(n, found)| *found == n as f32));
+    assert_eq!(store.peak(), 128, "as many as the window holds");
+    let log = store.take_log();
+    assert_eq!(log.len() as u64, requests, "{}", shown(&log[..20]));
+    // Bytes take 0.54 s, 8 windows 0.24 s; one after the other it would be 15 s on two threads.
+    let bytes = Duration::from_secs_f64(total(&log) as f64 / 125e6);
+    assert!(time < 3 * (bytes + Duration::from_millis(60)), "{time:?} for {bytes:?} of bytes");
+}
+
+#[test]
+fn what_fits_the_window_is_asked_for_in_one_round() {
+    let objects = written(|c| blocks(c, "a", [10, 10], 64));
+    let store = far(&objects);
+    let c = opened(&store);
+    // Index pages and sources once; then only data.
+    read_box(&c, "a", &[0, 0], &[1, 1]);
+    store.take_log();
+    // A column of cells: one cell of each row.
+    let column = Selection {
+        axes: vec![Axis { start: 0, step: 1, count: 640 }, Axis { start: 7, step: 1, count: 1 }],
+    };
+    let found = read(&c, "a", &column).unwrap();
+    assert!(floats(&found).iter().enumerate().all(|(row, found)| *found == (row * 640 + 7) as f32));
+    let log = store.take_log();
+    assert_eq!(rounds(&log), 1, "{}", shown(&log));
+}
+
+/// Goal A-1: a cold open of 20,000 blocks in at most 5 requests, 2 rounds and 128 KiB, and the first plane's data asked for in round 4.
+#[test]
+fn a_container_of_20_000_blocks_opens_in_two_round_trips() {
+    let objects = written(|c| blocks(c, "a", [200, 100], 8));
+    let store = behind(&objects, Duration::from_millis(60));
+    let c = opened(&store);
+    let log = store.take_log();
+    assert!(log.len() <= 5 && rounds(&log) <= 2 && total(&log) <= 128 << 10, "{}", shown(&log));
+    let plane = read_box(&c, "a", &[3, 0], &[1, 800]);
+    assert!(floats(&plane).iter().enumerate().all(|(n, found)| *found == (3 * 800 + n) as f32));
+    let log = store.take_log();
+    let data = log.iter().find(|asked| asked.key.ends_with(".seg")).map(|asked| asked.round);
+    assert!(data.is_some_and(|round| round <= 2), "data in round 4, opening included: {}", shown(&log));
+}
+
+/// All kinds of variables, codecs, strings and partial reads: the far way gives what the near one gives.
+#[test]
+fn a_far_container_shows_what_a_near_one_shows() {
+    for durability in [Durability::Durable, Durability::Async] {
+        let sample = Sample::new(durability, None);
+        let store = DelayStore::new(sample.copy(), Duration::from_micros(200), 1e9);
+        let c = Container::open(Arc::new(store.clone()), Mode::Read).unwrap();
+        assert_eq!(c.snapshot().version() as usize, sample.versions.len() - 1);
+        let (near, far) = (sample.newest(), content(&c));
+        assert_eq!(near.len(), far.len());
+        for ((name, near), far) in near.iter().zip(far.values()) {
+            assert!(near.as_ref().unwrap() == far.as_ref().unwrap(), "{name:?}");
+        }
+        let report = c.verify(&mut |_, _| true).unwrap();
+        let expected = sample.open(Mode::Read).unwrap().verify(&mut |_, _| true).unwrap();
+        assert_eq!(report, expected);
+        let c = Container::open(Arc::new(store), Mode::ReadWrite).unwrap();
+        c.recover(&Adopt::All).unwrap();
+        let near = sample.open(Mode::ReadWrite).unwrap();
+        near.recover(&Adopt::All).unwrap();
+        assert_eq!(content(&c).len(), content(&near).len());
+    }
+}
+
+#[test]
+fn damage_is_found_by_far_reads_too_and_named() {
+    let sample = Sample::new(Durability::Durable, None);
+    let (mut flips, mut failed) = (0, 0);
+    for (key, mut bytes) in sample.objects().into_iter().filter(|(key, _)| !key.starts_with("hints")) {
+        let step = (bytes.len() / 12).max(1);
+        for at in (step / 2..bytes.len()).step_by(step) {
+            bytes[at] ^= 1 << (at % 8);
+            let objects = sample.copy();
+            objects.put(&key, &[&bytes], PutMode::Replace, false).unwrap();
+            bytes[at] ^= 1 << (at % 8);
+            flips += 1;
+            let store = DelayStore::new(objects, Duration::from_micros(20), 1e10);
+            let c = match Container::open(Arc::new(store), Mode::Read) {
+                Ok(c) => c,
+                Err(e) => {
+                    assert_eq!(e.kind(), ErrorKind::Corrupt, "{key} at {at}: {e}");
+                    failed += 1;
+                    continue;
+                }
+            };
+            for ((name, right), found) in sample.newest().iter().zip(content(&c).values()) {
+                match found {
+                    Ok(found) => {
+                        assert!(found == right.as_ref().unwrap(), "{key} at {at}: {name:?} is wrong")
+                    }
+                    Err(e) => {
+                        assert_eq!(e.kind(), ErrorKind::Corrupt, "{key} at {at}: {e}");
+                        assert!(e.to_string().contains(&key), "{key} at {at} is told as {e}");
+                        failed += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(flips > 60 && failed > 30, "{flips} {failed}");
+}
+
+/// A request that fails ends the read with its error: no thread waits for requests that do not go out any more, and nothing wrong is shown.
+#[test]
+fn a_failing_request_ends_a_far_read_and_nobody_waits() {
+    let objects = written(|c| blocks(c, "a", [40, 40], 16));
+    let (mut errors, mut fine) = (0, 0);
+    for seed in 0..60 {
+        let script =
+            Script::seeded(seed).one_read_in(9, if seed % 2 == 0 { Fault::Fail } else { Fault::ShortRead });
+        let faulty = FaultStore::new(objects.clone(), script).unwrap();
+        let store = DelayStore::new(NoAppendStore::new(faulty), Duration::from_micros(300), 1e9);
+        let Ok(c) = Container::open(Arc::new(store), Mode::Read) else { continue };
+        match read(&c, "a", &Selection::all(&[640, 640])) {
+            Ok(found) => {
+                assert!(floats(&found).iter().enumerate().all(|(n, found)| *found == n as f32));
+                fine += 1;
+            }
+            Err(_) => errors += 1,
+        }
+    }
+    assert!(errors > 0 && fine > 0, "{errors} {fine}");
+}
+
+/// Symptom: a commit took three round trips for each writer. Cause: their logs were looked at one after the other.
+#[test]
+fn a_commit_of_many_writers_takes_few_round_trips() {
+    const WRITERS: u64 = 100;
+    let objects = written(|c| {
+        c.apply(vec![create("a", f4(), &[WRITERS, 10], |v| v.steps = true)]).unwrap();
+        for row in 0..WRITERS {
+            let rank = Some((row as u32, WRITERS as u32));
+            let w = c.writer(WriterOptions { rank, ..WriterOptions::default() }).unwrap();
+            w.begin_step(Some(0), false).unwrap();
+            w.put("a", &f4(), &dense(&ramp_f32(10), &[1, 10], 4), Some(&[row, 0]), None).unwrap();
+            w.end_step().unwrap();
+            w.close().unwrap();
+        }
+    });
+    let store = far(&objects);
+    let c = Container::open(Arc::new(store.clone()), Mode::ReadWrite).unwrap();
+    let log = store.take_log();
+    assert!(rounds(&log) <= 3, "opening to write: {}", shown(&log));
+    assert!(c.commit().unwrap().changed);
+    let log = store.take_log();
+    assert!(log.len() as u64 >= WRITERS && rounds(&log) <= 8, "{} requests: {}", log.len(), shown(&log));
+    assert_eq!(read_all(&c, "a"), ramp_f32(10).repeat(WRITERS as usize));
+}
+
+#[test]
+fn verifying_and_collecting_garbage_take_few_round_trips() {
+    let objects = written(|c| {
+        blocks(c, "a", [30, 30], 16);
+        let c2 = &c;
+        for n in 0..40_u64 {
+            let w = c2.writer(WriterOptions::default()).unwrap();
+            w.put("a", &f4(), &dense(&ramp_f32(10), &[1, 10], 4), Some(&[n, 0]), None).unwrap();
+            w.close().unwrap();
+            c2.commit().unwrap();
+        }
+    });
+    let store = far(&objects);
+    let c = Container::open(Arc::new(store.clone()), Mode::ReadWrite).unwrap();
+    store.take_log();
+    let report = c.verify(&mut |_, _| true).unwrap();
+    assert_eq!((report.damage.as_slice(), report.manifests), (&[][..], 42));
+    let log = store.take_log();
+    assert!(rounds(&log) <= 25, "verify: {} rounds, {} requests: {}", rounds(&log), log.len(), shown(&log));
+    let report = c.gc(&GcOptions { keep: Some(1), ..GcOptions::default() }, &mut |_, _| true).unwrap();
+    assert!(report.expired.len() >= 40);
+    let log = store.take_log();
+    let deletes: Vec<_> =
+        log.iter().filter(|asked| asked.kind == "delete").map(|asked| asked.round).collect();
+    println!("gc: {} requests in {} rounds", log.len(), rounds(&log));
+    let in_rounds: std::collections::BTreeSet<_> = deletes.iter().collect();
+    assert!(in_rounds.len() <= 2 + deletes.len() / 128, "{}", shown(&log));
+}
+
+#[test]
+fn a_handle_that_looks_for_newer_snapshots_asks_once() {
+    let objects = written(|c| blocks(c, "a", [2, 2], 8));
+    let store = far(&objects);
+    let c = opened(&store);
+    store.take_log();
+    c.refresh().unwrap();
+    let log = store.take_log();
+    assert_eq!(rounds(&log), 1, "{}", shown(&log));
+    // Another handle commits many times, and its hint lags.
+    let other = Container::open(Arc::new(NoAppendStore::new(objects.clone())), Mode::ReadWrite).unwrap();
+    for n in 0..30 {
+        other.apply(vec![create(&format!("n{n}"), f4(), &[1], |_| {})]).unwrap();
+    }
+    c.refresh().unwrap();
+    let log = store.take_log();
+    assert_eq!(c.snapshot().version(), other.snapshot().version());
+    assert!(rounds(&log) <= 6, "{}", shown(&log));
+    let log_of_open = {
+        let fresh = far(&objects);
+        let again = opened(&fresh);
+        assert_eq!(again.snapshot().version(), other.snapshot().version());
+        fresh.take_log()
+    };
+    assert!(rounds(&log_of_open) <= 5, "{}", shown(&log_of_open));
+}

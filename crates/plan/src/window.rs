@@ -1,0 +1,132 @@
+//! How many requests of a read are under way at once on a far store.
+//!
+//! On files every thread carries out its own requests, one at a time: the system reads ahead, and a thread that waits costs little. A far store
+//! answers after milliseconds, however many are asked for, so requests are submitted in the order of the plan until the window is full, and
+//! what arrives is verified, decoded and placed by the threads while others are on their way.
+//!
+//! Invariants
+//! - a window is chosen from what the store says and what was measured, and from nothing else: no clock, no load;
+//! - its bytes bound the memory of requests under way, except that a single larger request goes out alone.
+
+use std::fmt;
+
+use crate::layout::{Device, Profile};
+use crate::read_plan::Options;
+
+/// Bytes of requests under way, and of those that arrived and are not placed: memory is a caller's buffers and 32 MiB.
+pub const MOST_BYTES: u64 = 28 << 20;
+/// No store gains by more requests than this, whatever it says of itself.
+const MOST_REQUESTS: u32 = 512;
+/// A depth whose requests take no longer than this, beside the best, is deep enough.
+const GOOD_ENOUGH: f64 = 1.05;
+/// Bytes per second of a far store that nobody has measured: a link of 1 Gbit/s.
+const LINK: f64 = 125e6;
+/// A window holds this many of the largest requests at least: one connection of an object store is slower than the link.
+const SPREAD: u64 = 16;
+/// Holes up to these are read: at least as on files, at most what a megabyte costs on a fast link.
+const GAPS: (u64, u64) = (16 << 10, 1 << 20);
+
+/// Requests and bytes that may be under way at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Requests, at least one.
+    pub requests: u32,
+    /// Bytes of them together.
+    pub bytes: u64,
+}
+
+impl Window {
+    /// For a store that says how many requests are worth having under way, and may have been measured.
+    pub fn choose(requests: u32, measured: Option<&Profile>) -> Window {
+        let most = requests.clamp(1, MOST_REQUESTS);
+        let requests = measured.and_then(deep_enough).map_or(most, |depth| depth.clamp(1, most));
+        Window { requests, bytes: MOST_BYTES }
+    }
+
+    /// The same, with room for buffers of the threads: `each` of `threads` holds as many bytes, and at least the `largest` request fits.
+    #[must_use]
+    pub fn beside(self, threads: usize, each: u64, largest: u64) -> Window {
+        let taken = each.saturating_mul(threads as u64);
+        Window { bytes: self.bytes.saturating_sub(taken).max(largest), ..self }
+    }
+
+    /// Whether a request of `bytes` may go out beside so many others.
+    pub fn admits(&self, under_way: (u32, u64), bytes: u64) -> bool {
+        let (requests, held) = under_way;
+        requests < self.requests && (held == 0 || held.saturating_add(bytes) <= self.bytes)
+    }
+
+    /// How requests are merged for a device: holes that cost less than a request are read, and the largest requests are small enough
+    /// that a window holds many.
+    pub fn options(&self, device: &Device, options: Options) -> Options {
+        let gap = (device.request_bytes() as u64).clamp(GAPS.0, GAPS.1);
+        Options { gap, max_request: (self.bytes / SPREAD).max(options.max_request), ..options }
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "window: {} requests, {} MiB under way", self.requests, self.bytes >> 20)
+    }
+}
+
+/// The least depth at which requests take hardly longer than at the best one.
+fn deep_enough(profile: &Profile) -> Option<u32> {
+    let best = profile.reads.iter().map(|at| at.request).min_by(f64::total_cmp)?;
+    profile.reads.iter().find(|at| at.request <= best * GOOD_ENOUGH).map(|at| at.depth)
+}
+
+impl Device {
+    /// What is assumed of a far store nobody has measured: with so many requests under way, each of which takes `latency` seconds.
+    pub fn far(latency: f64, requests: u32) -> Device {
+        Device { bandwidth: LINK, request: latency.max(1e-6) / f64::from(requests.max(1)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{AtDepth, Doubt};
+
+    fn measured(requests: &[(u32, f64)]) -> Profile {
+        let reads = requests.iter().map(|&(depth, request)| AtDepth { depth, bandwidth: 1e8, request });
+        let reads = reads.collect();
+        Profile { reads, write: 1e8, sync: 1e-3, cold: None, probed: 1, time: 0, doubt: Doubt::NONE }
+    }
+
+    #[test]
+    fn a_window_is_as_deep_as_the_store_says_or_as_more_gained_when_it_was_measured() {
+        assert_eq!(Window::choose(128, None), Window { requests: 128, bytes: MOST_BYTES });
+        assert_eq!(Window::choose(0, None).requests, 1);
+        assert_eq!(Window::choose(u32::MAX, None).requests, MOST_REQUESTS);
+        let gains_up_to_64 = measured(&[(1, 3e-2), (16, 2e-3), (64, 5e-4), (128, 4.9e-4)]);
+        assert_eq!(Window::choose(128, Some(&gains_up_to_64)).requests, 64);
+        assert_eq!(Window::choose(32, Some(&gains_up_to_64)).requests, 32, "no more than the store says");
+        assert_eq!(Window::choose(9, Some(&measured(&[]))).requests, 9);
+    }
+
+    #[test]
+    fn requests_go_out_until_either_bound_is_reached_and_a_long_one_alone() {
+        let window = Window { requests: 2, bytes: 100 };
+        assert!(window.admits((0, 0), 1000), "a request larger than the window goes out alone");
+        assert!(!window.admits((1, 1000), 1));
+        assert!(window.admits((1, 60), 40) && !window.admits((1, 60), 41));
+        assert!(!window.admits((2, 2), 1));
+        assert_eq!(window.beside(2, 30, 10).bytes, 40);
+        assert_eq!(window.beside(9, 30, 10).bytes, 10);
+    }
+
+    #[test]
+    fn holes_that_cost_less_than_a_request_are_read() {
+        let window = Window::choose(100, None);
+        let options = window.options(&Device::far(30e-3, 100), Options::default());
+        assert_eq!(options.gap, 37_500, "0.3 ms of 125 MB/s");
+        assert_eq!(options.max_request, 4 << 20);
+        assert_eq!(window.options(&Device::far(1e-3, 100), Options::default()).gap, GAPS.0);
+    }
+
+    #[test]
+    fn it_is_shown() {
+        assert_eq!(Window::choose(64, None).to_string(), "window: 64 requests, 28 MiB under way");
+    }
+}

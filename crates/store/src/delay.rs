@@ -1,0 +1,365 @@
+//! A store at the end of a long link, for tests: every request takes a latency, and all share one bandwidth.
+//!
+//! A request is done on the store inside when it is submitted; its reply is delivered later, by one timer thread, so any number may be
+//! under way and none costs a thread. Requests and bytes are counted exactly. *Rounds* are the longest chain of requests each of which was
+//! submitted after the reply of the one before had arrived: what a caller waits for, in round trips.
+//!
+//! Invariants
+//! - a reply never comes before `latency` and its share of the link are over;
+//! - bytes of all replies and requests pass the link one after the other;
+//! - hints are no requests, and neither is a sync: puts are durable.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::{
+    Completer, Far, Features, ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store,
+    StoreError,
+};
+
+/// What a [`DelayStore`] was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Which round trip it belongs to, from 1 on.
+    pub round: u64,
+    /// `read`, `whole`, `len`, `list`, `put`, `append`, `delete`, `exec`.
+    pub kind: &'static str,
+    /// The object, or the prefix.
+    pub key: String,
+    /// Bytes in its reply, or that it hands over.
+    pub bytes: u64,
+}
+
+/// A far store over `inner`. Clones share everything.
+#[derive(Debug)]
+pub struct DelayStore<S> {
+    shared: Arc<Shared<S>>,
+}
+
+impl<S> Clone for DelayStore<S> {
+    fn clone(&self) -> Self {
+        DelayStore { shared: Arc::clone(&self.shared) }
+    }
+}
+
+#[derive(Debug)]
+struct Shared<S> {
+    inner: S,
+    latency: Duration,
+    bytes_per_second: f64,
+    timer: Arc<Timer>,
+}
+
+#[derive(Debug, Default)]
+struct Timer {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Replies by the time at which they are due.
+    due: BTreeMap<(Instant, u64), Parcel>,
+    submitted: u64,
+    /// When the last byte that was promised has passed the link.
+    link_free: Option<Instant>,
+    /// The highest round of which a reply was delivered.
+    arrived: u64,
+    log: Vec<Asked>,
+    under_way: usize,
+    peak: usize,
+    runs: bool,
+    closing: bool,
+}
+
+/// A reply on its way.
+#[derive(Debug)]
+struct Parcel {
+    round: u64,
+    requests: usize,
+    outcome: Result<Reply>,
+    completer: Completer,
+}
+
+impl Timer {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Delivers what is due until nothing is left and the store is gone.
+    fn run(&self) {
+        let mut state = self.lock();
+        loop {
+            let Some((&(time, id), _)) = state.due.first_key_value() else {
+                if state.closing {
+                    return;
+                }
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let now = Instant::now();
+            if time > now {
+                let waited = self.changed.wait_timeout(state, time - now);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            if let Some(parcel) = state.due.remove(&(time, id)) {
+                state.arrived = state.arrived.max(parcel.round);
+                state.under_way -= parcel.requests;
+                drop(state);
+                parcel.completer.complete(parcel.outcome);
+                state = self.lock();
+            }
+        }
+    }
+}
+
+impl<S> Drop for Shared<S> {
+    fn drop(&mut self) {
+        self.timer.lock().closing = true;
+        self.timer.changed.notify_all();
+    }
+}
+
+impl<S: Store> DelayStore<S> {
+    /// Over `inner`, each request takes `latency`, and bytes go at `bytes_per_second`.
+    pub fn new(inner: S, latency: Duration, bytes_per_second: f64) -> Self {
+        let timer = Arc::default();
+        DelayStore { shared: Arc::new(Shared { inner, latency, bytes_per_second, timer }) }
+    }
+
+    /// The store inside, without delay.
+    pub fn inner(&self) -> &S {
+        &self.shared.inner
+    }
+
+    /// All requests since the last call, in the order of submission; forgets them, and rounds begin with 1 again.
+    pub fn take_log(&self) -> Vec<Asked> {
+        let mut state = self.shared.timer.lock();
+        (state.arrived, state.peak) = (0, 0);
+        std::mem::take(&mut state.log)
+    }
+
+    /// The largest number of requests under way at once since the last [`take_log`](Self::take_log).
+    pub fn peak(&self) -> usize {
+        self.shared.timer.lock().peak
+    }
+
+    /// Sends what was asked for, with an outcome that is known, on its way.
+    fn send(&self, asked: Vec<(&'static str, String, u64)>, outcome: Result<Reply>) -> Pending {
+        let Shared { latency, bytes_per_second, timer, .. } = &*self.shared;
+        let (completer, pending) = Pending::waiting();
+        let bytes: u64 = asked.iter().map(|(_, _, bytes)| bytes).sum();
+        let mut state = timer.lock();
+        let round = state.arrived + 1;
+        let first = Instant::now() + *latency;
+        let begin = state.link_free.map_or(first, |free| free.max(first));
+        let time = begin + Duration::from_secs_f64(bytes as f64 / bytes_per_second);
+        state.link_free = Some(time);
+        state.submitted += 1;
+        let (id, requests) = (state.submitted, asked.len());
+        state.log.extend(asked.into_iter().map(|(kind, key, bytes)| Asked { round, kind, key, bytes }));
+        state.under_way += requests;
+        state.peak = state.peak.max(state.under_way);
+        state.due.insert((time, id), Parcel { round, requests, outcome, completer });
+        if !std::mem::replace(&mut state.runs, true) {
+            let timer = Arc::clone(timer);
+            let thread = std::thread::Builder::new().name("delay".into()).spawn(move || timer.run());
+            // Without the thread no reply would come: whoever waits is told.
+            if thread.is_err() {
+                (state.runs, state.under_way) = (false, 0);
+                state.due.clear();
+            }
+        }
+        drop(state);
+        timer.changed.notify_all();
+        pending
+    }
+
+    fn ask(&self, kind: &'static str, key: &str, bytes: u64, outcome: Result<Reply>) -> Result<Reply> {
+        self.send(vec![(kind, key.to_owned(), bytes)], outcome).wait()
+    }
+}
+
+/// No other reply comes to such a request.
+fn unexpected(reply: &Reply) -> StoreError {
+    let source = std::io::Error::other(format!("unexpected reply: {reply:?}"));
+    StoreError::Io { key: String::new(), store: "delayed store".into(), operation: "ask", source }
+}
+
+impl<S: Store> Store for DelayStore<S> {
+    fn features(&self) -> Features {
+        let far = Some(Far { latency: self.shared.latency, requests: 128 });
+        Features { far, put_is_durable: true, sync: true, ..self.shared.inner.features() }
+    }
+
+    fn describe(&self) -> String {
+        format!("{} far away", self.shared.inner.describe())
+    }
+
+    fn device(&self) -> Option<String> {
+        self.shared.inner.device()
+    }
+
+    /// None: what is far is no file of this machine.
+    fn local(&self) -> Option<&dyn LocalFiles> {
+        None
+    }
+
+    fn len(&self, key: &str) -> Result<u64> {
+        match self.submit(Request::Len { key: key.to_owned() }).wait()? {
+            Reply::Len { len } => Ok(len),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
+        let found = self.shared.inner.read(key, offset, out);
+        let bytes = if found.is_ok() { out.len() as u64 } else { 0 };
+        self.ask("read", key, bytes, found.map(|()| Reply::Deleted)).map(drop)
+    }
+
+    fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
+        match self.submit(Request::ReadWhole { key: key.to_owned(), limit }).wait()? {
+            Reply::Whole { bytes } => Ok(bytes),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        let done = self.shared.inner.append(key, at, parts);
+        self.ask("append", key, bytes, done.map(|()| Reply::Deleted)).map(drop)
+    }
+
+    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
+        let bytes = parts.iter().map(|(_, part)| part.len() as u64).sum();
+        let done = self.shared.inner.write_at(key, parts, len);
+        self.ask("append", key, bytes, done.map(|()| Reply::Deleted)).map(drop)
+    }
+
+    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        let done = self.shared.inner.put(key, parts, mode, sync);
+        self.ask("put", key, bytes, done.map(|()| Reply::Deleted)).map(drop)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
+        match self.submit(Request::List { prefix: prefix.to_owned() }).wait()? {
+            Reply::Listed { entries } => Ok(entries),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        self.submit(Request::Delete { key: key.to_owned() }).wait().map(drop)
+    }
+
+    fn sweep(&self, prefix: &str, older: Duration) -> Result<u64> {
+        self.shared.inner.sweep(prefix, older)
+    }
+
+    fn sync(&self, keys: &[&str]) -> Result<()> {
+        keys.iter().try_for_each(|key| crate::validate_key(key))
+    }
+
+    fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
+        let done = self.shared.inner.exec(key, method, input);
+        let bytes = done.as_ref().map_or(0, |out| out.len() as u64);
+        let reply = done.map(|out| Reply::Whole { bytes: Ok(out) });
+        match self.ask("exec", key, bytes, reply)? {
+            Reply::Whole { bytes: Ok(out) } => Ok(out),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn submit(&self, request: Request) -> Pending {
+        let inner = &self.shared.inner;
+        let mut asked = match &request {
+            Request::Expect { .. } | Request::Place { .. } | Request::Sync { .. } => {
+                return match request {
+                    Request::Sync { keys } => {
+                        let names: Vec<&str> = keys.iter().map(String::as_str).collect();
+                        let checked = self.sync(&names);
+                        Pending::completed(checked.map(|()| Reply::Sync { keys }))
+                    }
+                    other => Pending::completed(other.execute_on(inner)),
+                };
+            }
+            // Of no ranges the name alone is asked for.
+            Request::ReadMany { key, ranges, .. } if ranges.is_empty() => vec![("len", key.clone(), 0)],
+            Request::ReadMany { key, ranges, .. } => {
+                ranges.iter().map(|(_, len)| ("read", key.clone(), *len as u64)).collect()
+            }
+            Request::Len { key } => vec![("len", key.clone(), 0)],
+            Request::ReadWhole { key, .. } => vec![("whole", key.clone(), 0)],
+            Request::List { prefix } => vec![("list", prefix.clone(), 0)],
+            Request::Delete { key } => vec![("delete", key.clone(), 0)],
+            Request::Append { key, data, .. } => vec![("append", key.clone(), data.len() as u64)],
+            Request::Put { key, data, .. } => vec![("put", key.clone(), data.len() as u64)],
+        };
+        let outcome = request.execute_on(inner);
+        match &outcome {
+            Ok(Reply::Whole { bytes: Ok(bytes) }) => {
+                asked.iter_mut().for_each(|one| one.2 = bytes.len() as u64)
+            }
+            // What is refused brings no bytes.
+            Err(_) => asked.iter_mut().for_each(|one| one.2 = 0),
+            _ => {}
+        }
+        self.send(asked, outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryStore;
+
+    const LATENCY: Duration = Duration::from_millis(30);
+
+    fn store() -> DelayStore<MemoryStore> {
+        let inner = MemoryStore::new();
+        inner.put("k", &[&[7; 1000]], PutMode::IfAbsent, false).unwrap();
+        DelayStore::new(inner, LATENCY, 1e9)
+    }
+
+    #[test]
+    fn any_number_of_requests_take_one_round_and_one_latency_together() {
+        let store = store();
+        let began = Instant::now();
+        let all: Vec<_> = (0..500).map(|n| store.submit(Request::read_many("k", vec![(n, 1)]))).collect();
+        all.into_iter().for_each(|one| drop(one.wait().unwrap()));
+        let time = began.elapsed();
+        assert!(time >= LATENCY && time < 20 * LATENCY, "{time:?}");
+        assert_eq!(store.peak(), 500);
+        let log = store.take_log();
+        assert_eq!((log.len(), log.iter().map(|asked| asked.bytes).sum()), (500, 500u64));
+        assert!(log.iter().all(|asked| asked.round == 1 && asked.kind == "read"));
+    }
+
+    #[test]
+    fn what_waits_for_a_reply_is_another_round() {
+        let store = store();
+        store.len("k").unwrap();
+        store.read("k", 0, &mut [0; 10]).unwrap();
+        assert!(store.read_whole("no", 9).is_err());
+        let rounds: Vec<_> = store.take_log().iter().map(|asked| (asked.round, asked.kind)).collect();
+        assert_eq!(rounds, [(1, "len"), (2, "read"), (3, "whole")]);
+        store.len("k").unwrap();
+        assert_eq!(store.take_log().first().map(|asked| asked.round), Some(1), "rounds begin again");
+    }
+
+    #[test]
+    fn bytes_pass_the_link_one_after_the_other() {
+        let inner = MemoryStore::new();
+        inner.put("k", &[&[7; 100_000]], PutMode::IfAbsent, false).unwrap();
+        let store = DelayStore::new(inner, Duration::from_millis(1), 1e6);
+        let began = Instant::now();
+        let read = || store.submit(Request::read_many("k", vec![(0, 50_000)]));
+        let both = [read(), read()];
+        both.into_iter().for_each(|one| drop(one.wait().unwrap()));
+        assert!(began.elapsed() >= Duration::from_millis(100));
+    }
+}

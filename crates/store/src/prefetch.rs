@@ -1,0 +1,288 @@
+//! Makes hints count on a far store: [`Request::Expect`] starts the reads, and later reads of the ranges join them.
+//!
+//! Code that looks at one thing after the other, as a check of a container does, says first what it will look at; then it waits for one round
+//! trip and not for each.
+//!
+//! Invariants
+//! - what a read gives is what the store gave after the hint: a change of the object by way of this store is seen, another one within
+//!   [`FRESH`] may not be, so hints are for objects whose bytes never change;
+//! - a prefetch that failed is forgotten, and the read itself says what is wrong;
+//! - ranges that were hinted at and not read take [`MOST`] bytes at most.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::{Features, ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store};
+
+/// Bytes that are under way or wait to be read.
+const MOST: u64 = 8 << 20;
+/// What nobody read for so long is forgotten.
+const FRESH: Duration = Duration::from_secs(10);
+
+/// A store that reads ahead what it is told of.
+#[derive(Debug)]
+pub struct PrefetchStore<S> {
+    inner: S,
+    held: Mutex<VecDeque<Held>>,
+}
+
+/// A range that was hinted at.
+#[derive(Debug)]
+struct Held {
+    key: String,
+    range: Range<u64>,
+    since: Instant,
+    /// Bytes of it that were not read yet.
+    left: u64,
+    content: Arc<Mutex<Content>>,
+}
+
+#[derive(Debug)]
+enum Content {
+    UnderWay(Option<Pending>),
+    Here(Vec<u8>),
+    Failed,
+}
+
+impl<S: Store> PrefetchStore<S> {
+    /// Over a far store; on others reads are as quick as this is.
+    pub fn new(inner: S) -> Self {
+        PrefetchStore { inner, held: Mutex::default() }
+    }
+
+    /// The store inside.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    fn held(&self) -> MutexGuard<'_, VecDeque<Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts to read what is not held yet, as far as there is room; whether all of it is needless.
+    fn prefetch(&self, key: &str, ranges: &[(u64, u64)]) -> bool {
+        let mut held = self.held();
+        held.retain(|one| one.since.elapsed() < FRESH);
+        let wanted = ranges.iter().fold(0u64, |sum, (_, len)| sum.saturating_add(*len));
+        let bytes =
+            |held: &VecDeque<Held>| held.iter().map(|one| one.range.end - one.range.start).sum::<u64>();
+        if bytes(&held).saturating_add(wanted) > MOST {
+            // What was read in part is most likely read as far as anybody wants.
+            held.retain(|one| one.left == one.range.end - one.range.start);
+        }
+        let mut room = MOST.saturating_sub(bytes(&held));
+        let mut needless = true;
+        for &(at, len) in ranges {
+            let range = at..at.saturating_add(len);
+            let covered =
+                |one: &Held| one.key == key && one.range.start <= range.start && range.end <= one.range.end;
+            if len == 0 || len > room || held.iter().any(covered) {
+                continue;
+            }
+            let Ok(bytes) = usize::try_from(len) else { continue };
+            room -= len;
+            needless = false;
+            let pending = self.inner.submit(Request::read_many(key, vec![(at, bytes)]));
+            let content = Arc::new(Mutex::new(Content::UnderWay(Some(pending))));
+            held.push_back(Held { key: key.to_owned(), range, since: Instant::now(), left: len, content });
+        }
+        needless
+    }
+
+    /// Fills `out` if its range was hinted at and could be read.
+    fn joined(&self, key: &str, offset: u64, out: &mut [u8]) -> bool {
+        let Some(end) = offset.checked_add(out.len() as u64) else { return false };
+        let (content, from) = {
+            let mut held = self.held();
+            let holds = |one: &Held| one.key == key && one.range.start <= offset && end <= one.range.end;
+            let Some(at) = held.iter().position(holds) else { return false };
+            let Some(one) = held.get_mut(at) else { return false };
+            one.left = one.left.saturating_sub(out.len() as u64);
+            let found = (Arc::clone(&one.content), (offset - one.range.start) as usize);
+            if one.left == 0 {
+                held.remove(at);
+            }
+            found
+        };
+        // Other readers of the range wait here for the same reply.
+        let mut content = content.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Content::UnderWay(pending) = &mut *content {
+            let reply = pending.take().map(Pending::wait);
+            *content = match reply {
+                Some(Ok(reply)) => Content::Here(reply.into_buffers().pop().unwrap_or_default()),
+                _ => Content::Failed,
+            };
+        }
+        match &*content {
+            Content::Here(bytes) => match bytes.get(from..from + out.len()) {
+                Some(bytes) => {
+                    out.copy_from_slice(bytes);
+                    true
+                }
+                None => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// The object is going to be another.
+    fn changes(&self, key: &str) {
+        self.held().retain(|one| one.key != key);
+    }
+}
+
+impl<S: Store> Store for PrefetchStore<S> {
+    fn features(&self) -> Features {
+        self.inner.features()
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    fn device(&self) -> Option<String> {
+        self.inner.device()
+    }
+
+    /// Those of the store inside: files are read ahead by the system.
+    fn local(&self) -> Option<&dyn LocalFiles> {
+        self.inner.local()
+    }
+
+    fn len(&self, key: &str) -> Result<u64> {
+        self.inner.len(key)
+    }
+
+    fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
+        if !out.is_empty() && self.joined(key, offset, out) {
+            return Ok(());
+        }
+        self.inner.read(key, offset, out)
+    }
+
+    fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
+        self.inner.read_whole(key, limit)
+    }
+
+    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
+        self.inner.append(key, at, parts)
+    }
+
+    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
+        self.changes(key);
+        let done = self.inner.write_at(key, parts, len);
+        self.changes(key);
+        done
+    }
+
+    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
+        let done = self.inner.put(key, parts, mode, sync);
+        self.changes(key);
+        done
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
+        self.inner.list(prefix)
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        let done = self.inner.delete(key);
+        self.changes(key);
+        done
+    }
+
+    fn sweep(&self, prefix: &str, older: Duration) -> Result<u64> {
+        self.inner.sweep(prefix, older)
+    }
+
+    fn sync(&self, keys: &[&str]) -> Result<()> {
+        self.inner.sync(keys)
+    }
+
+    fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
+        self.inner.exec(key, method, input)
+    }
+
+    fn submit(&self, request: Request) -> Pending {
+        match &request {
+            Request::Expect { key, ranges } if self.inner.features().far.is_some() => {
+                let needless = self.prefetch(key, ranges);
+                return Pending::completed(Ok(Reply::Expected { needless }));
+            }
+            Request::Put { key, .. } | Request::Delete { key } => self.changes(key),
+            _ => {}
+        }
+        self.inner.submit(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DelayStore, MemoryStore, StoreError};
+
+    fn store() -> PrefetchStore<DelayStore<MemoryStore>> {
+        let inner = MemoryStore::new();
+        let bytes: Vec<u8> = (0..100_u8).collect();
+        inner.put("k", &[&bytes], PutMode::IfAbsent, false).unwrap();
+        PrefetchStore::new(DelayStore::new(inner, Duration::from_millis(30), 1e9))
+    }
+
+    fn expect(store: &impl Store, ranges: Vec<(u64, u64)>) -> bool {
+        let reply = store.submit(Request::Expect { key: "k".into(), ranges }).wait().unwrap();
+        reply == Reply::Expected { needless: true }
+    }
+
+    #[test]
+    fn reads_of_what_was_hinted_at_take_one_round_together() {
+        let store = store();
+        assert!(!expect(&store, vec![(0, 50), (60, 10), (0, 0)]));
+        assert!(expect(&store, vec![(10, 20)]), "it is on its way");
+        for (at, len) in [(0, 10), (10, 40), (60, 10)] {
+            let mut out = vec![0; len];
+            store.read("k", at as u64, &mut out).unwrap();
+            assert!(out.iter().enumerate().all(|(n, byte)| *byte as usize == at + n));
+        }
+        let log = store.inner().take_log();
+        assert_eq!(
+            log.iter().map(|asked| (asked.round, asked.bytes)).collect::<Vec<_>>(),
+            [(1, 50), (1, 10)]
+        );
+        store.read("k", 0, &mut [0; 10]).unwrap();
+        assert_eq!(store.inner().take_log().len(), 1, "what was read once is read again");
+    }
+
+    #[test]
+    fn a_hint_at_what_is_not_there_changes_nothing() {
+        let store = store();
+        expect(&store, vec![(90, 20), (u64::MAX - 1, 7), (5, 1 << 40)]);
+        let short = store.read("k", 95, &mut [0; 10]);
+        assert!(matches!(short, Err(StoreError::ShortRead { offset: 95, got: 5, .. })), "{short:?}");
+        store.read("k", 90, &mut [0; 10]).unwrap();
+    }
+
+    #[test]
+    fn an_object_that_is_replaced_is_read_anew() {
+        let store = store();
+        expect(&store, vec![(0, 3)]);
+        store.put("k", &[b"new"], PutMode::Replace, false).unwrap();
+        let mut out = [0; 3];
+        store.read("k", 0, &mut out).unwrap();
+        assert_eq!(&out, b"new");
+        expect(&store, vec![(0, 3)]);
+        store.delete("k").unwrap();
+        assert!(matches!(store.read("k", 0, &mut out), Err(StoreError::NotFound { .. })));
+    }
+
+    #[test]
+    fn what_nobody_reads_takes_bounded_memory() {
+        let inner = MemoryStore::new();
+        inner.put("k", &[&vec![1; 20 << 20]], PutMode::IfAbsent, false).unwrap();
+        let store = PrefetchStore::new(DelayStore::new(inner, Duration::from_millis(1), 1e10));
+        expect(&store, (0..20).map(|n| (n << 20, 1 << 20)).collect());
+        let bytes: u64 = store.inner().take_log().iter().map(|asked| asked.bytes).sum();
+        assert_eq!(bytes, MOST);
+    }
+}
