@@ -10,8 +10,11 @@ import subprocess
 import sys
 import textwrap
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import drystone as dry
 import numpy as np
@@ -258,16 +261,65 @@ def test_xarray_opens_it(rig: Rig) -> None:
         np.testing.assert_array_equal(dataset["T"].values[2], values(2))
 
 
+def over_http(root: str) -> Any:
+    """A store of zarr-python that fetches files by their names from a web server, as its own does with aiohttp."""
+    from zarr.abc.store import OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
+
+    class OverHttp(Store):
+        supports_writes = supports_deletes = supports_listing = supports_partial_writes = False
+
+        async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+            request = urllib.request.Request(f"{root}/{key}")
+            match byte_range:
+                case RangeByteRequest(start, end):
+                    request.add_header("Range", f"bytes={start}-{end - 1}")
+                case OffsetByteRequest(offset):
+                    request.add_header("Range", f"bytes={offset}-")
+                case SuffixByteRequest(suffix):
+                    request.add_header("Range", f"bytes=-{suffix}")
+            try:
+                with urllib.request.urlopen(request, timeout=20) as answer:
+                    return prototype.buffer.from_bytes(answer.read())
+            except urllib.error.HTTPError:
+                return None
+
+        async def get_partial_values(self, prototype: Any, key_ranges: Any) -> list[Any]:
+            return [await self.get(key, prototype, wanted) for key, wanted in key_ranges]
+
+        async def exists(self, key: str) -> bool:
+            return await self.get(key, zarr.core.buffer.default_buffer_prototype()) is not None
+
+        def __eq__(self, other: object) -> bool:
+            return self is other
+
+        async def set(self, key: str, value: Any) -> None:
+            raise NotImplementedError
+
+        async def delete(self, key: str) -> None:
+            raise NotImplementedError
+
+        def list(self) -> Any:
+            raise NotImplementedError
+
+        def list_prefix(self, prefix: str) -> Any:
+            raise NotImplementedError
+
+        def list_dir(self, prefix: str) -> Any:
+            raise NotImplementedError
+
+    import zarr
+
+    return OverHttp(read_only=True)
+
+
 def test_what_is_published_is_read_by_zarr_over_http(rig: Rig) -> None:
     zarr = pytest.importorskip("zarr")
-    pytest.importorskip("aiohttp")
-    pytest.importorskip("fsspec")
     url = "s3://bucket/published.dry"
     fill(url, rig.options)
     with dry.open(url, "r+", storage_options=rig.options) as c:
         c.publish()
         assert not c.verify(values=True).damage
-    root = zarr.open_group(f"{rig.endpoint}/bucket/published.dry/zarr", mode="r")
+    root = zarr.open_group(over_http(f"{rig.endpoint}/bucket/published.dry/zarr"), mode="r")
     np.testing.assert_array_equal(root["T"][1], values(1))
 
 
@@ -373,7 +425,7 @@ def test_no_secret_is_shown_anywhere(rig: Rig) -> None:
     fill(url, rig.options)
     with dry.open(url, "r+", storage_options=rig.options) as c:
         shown = [repr(c), str(c), c._repr_html_(), repr(c["T"]), repr(c._options), repr(c.describe())]
-        shown += [json.dumps(rig.order()), repr(vars(c)), str(c["T"].explain(slice(0, 1)))]
+        shown += [json.dumps(rig.order()), repr(vars(c)), str(c["T"].explain[0])]
     assert not [secret for secret in SECRETS for text in shown if secret in text]
 
 
