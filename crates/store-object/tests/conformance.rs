@@ -53,3 +53,16 @@ fn a_bucket_keeps_the_contract_where_replies_are_late() {
     rig.set_script(Script::new(3).rule(Rule::new(late).share(0.03)).rule(Rule::new(very_late).share(0.01)));
     conformance::check(|| fresh(&rig, "30s"));
 }
+
+/// A real server, if there is one: `DRYSTONE_CONFORMANCE_URL` names a bucket and a folder in it (`s3://bucket/folder`), which are written
+/// to; everything else comes from the usual environment variables.
+#[test]
+fn the_server_that_the_environment_names_keeps_the_contract() {
+    let Ok(root) = std::env::var("DRYSTONE_CONFORMANCE_URL") else { return };
+    let run = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
+    let count = AtomicU64::new(0);
+    conformance::check(|| {
+        let url = format!("{root}/{run}-{}", count.fetch_add(1, Ordering::Relaxed));
+        Box::new(FarStore::open(&url, &Options::default()).expect("the address is valid"))
+    });
+}
