@@ -35,14 +35,18 @@ def store_options(url: str, options: Mapping[str, object] | None) -> list[tuple[
     if not options:
         return []
     if not is_url(url):
-        raise InvalidArgumentError(f"{url} is a local path: storage_options are for URLs such as s3://bucket/run42.dry")
+        raise InvalidArgumentError(
+            f"{url} is a local path: storage_options are for URLs such as s3://bucket/run42.dry"
+        )
     given = []
     for name, value in options.items():
         if isinstance(value, bool):
-            value = "true" if value else "false"  # noqa: PLW2901
+            value = "true" if value else "false"
         if not isinstance(name, str) or not isinstance(value, str | int | float):
             # The value may be a secret.
-            raise InvalidArgumentError(f"storage_options: the value of {name!r} is a text, not {type(value).__name__}")
+            raise InvalidArgumentError(
+                f"storage_options: the value of {name!r} is a text, not {type(value).__name__}"
+            )
         given.append((name, str(value)))
     return given
 

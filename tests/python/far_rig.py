@@ -69,7 +69,8 @@ class Rig:
             return dict(json.loads(answer.read()))
 
     def close(self) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait(timeout=20)
         self._process.stdout.close()

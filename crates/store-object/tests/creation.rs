@@ -14,7 +14,7 @@ fn store_with(rig: &Rig, url: &str, timeout: &str) -> FarStore {
         ("aws_secret_access_key", "secret".into()),
         ("timeout", timeout.into()),
     ]);
-    FarStore::open(url, &options).unwrap()
+    FarStore::open(url, &options).expect("the address is valid")
 }
 
 fn store(rig: &Rig) -> FarStore {

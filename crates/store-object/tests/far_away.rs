@@ -13,7 +13,7 @@ fn store_at(rig: &Rig, more: &[(&str, &str)]) -> FarStore {
         ("aws_secret_access_key".into(), "the-secret".into()),
     ];
     pairs.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-    FarStore::open("s3://bucket/run.dry", &Options::new(pairs)).unwrap()
+    FarStore::open("s3://bucket/run.dry", &Options::new(pairs)).expect("the address is valid")
 }
 
 /// Bytes in which every place can be told from its neighbours.
