@@ -30,6 +30,11 @@ def place(url: str | os.PathLike[str]) -> str:
     return os.fsdecode(os.fspath(url)).rstrip("/") if is_url(url) else local_path(url)
 
 
+def named(text: str) -> str | Path:
+    """A container as a command line names it: a URL as it is, else a path."""
+    return text if is_url(text) else Path(text)
+
+
 def store_options(url: str, options: Mapping[str, object] | None) -> list[tuple[str, str]]:
     """The options of a far store as the engine takes them: names and texts."""
     if not options:

@@ -456,6 +456,8 @@ def test_the_command_takes_urls(rig: Rig) -> None:
         ["dump", url, "T", "[0, 0, :3]"],
         ["recover", "--adopt", "--yes", url],
         ["gc", url],
+        ["du", url],
+        ["diff", url, url],
     ):
         said = subprocess.run([*run, *command], env=environment, capture_output=True, text=True, check=False)
         assert said.returncode == 0, (command, said.stderr)
