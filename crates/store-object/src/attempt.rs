@@ -192,7 +192,10 @@ impl<'a> Attempts<'a> {
             0 if !answer.for_credentials => std::io::ErrorKind::TimedOut,
             _ => std::io::ErrorKind::Other,
         };
-        let mut text = self.client.name().to_owned();
+        let mut text = match answer.for_credentials {
+            true => "the service that gives credentials to this machine".to_owned(),
+            false => self.client.name().to_owned(),
+        };
         if answer.status >= 300 {
             text += &format!(" answered {}", answer.status);
             for part in [&answer.code, &answer.message] {
@@ -216,6 +219,12 @@ impl<'a> Attempts<'a> {
     fn advice(&self, failure: &Failure) -> String {
         let answer = &failure.answer;
         let anonymous = "for public data set the storage option skip_signature to \"true\"";
+        if answer.for_credentials || (answer.status < 300 && failure.what == What::Permanent) {
+            return format!(
+                "no credentials were found: set storage_options, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
+                 AWS_PROFILE; {anonymous}"
+            );
+        }
         match (answer.status, answer.code.as_str()) {
             (404, _) => format!(
                 "there is no bucket {:?}: check its name, the endpoint and the region",
@@ -234,9 +243,6 @@ impl<'a> Attempts<'a> {
                 "the server limits the rate of requests: lower the storage option max_requests, or wait"
                     .into()
             }
-            _ if answer.for_credentials || failure.what == What::Permanent => format!(
-                "no credentials were found: set storage_options, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; {anonymous}"
-            ),
             (0, _) => {
                 "check the endpoint and the network; the storage option timeout says how long is tried".into()
             }
