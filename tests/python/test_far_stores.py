@@ -132,6 +132,7 @@ def processes(rig: Rig, code: str, *arguments: tuple[str, ...]) -> list[subproce
     return [subprocess.Popen([sys.executable, "-c", program, *given], env=environment) for given in arguments]
 
 
+@pytest.mark.slow
 def test_commits_of_several_processes_at_once_all_arrive(rig: Rig) -> None:
     url = "s3://bucket/race.dry"
     fill(url, rig.options, steps=0)
@@ -144,6 +145,7 @@ def test_commits_of_several_processes_at_once_all_arrive(rig: Rig) -> None:
             assert (c["T"].read(step=step) == step).all()
 
 
+@pytest.mark.slow
 def test_what_was_committed_survives_writers_that_are_killed(rig: Rig) -> None:
     url = "s3://bucket/killed.dry"
     fill(url, rig.options, steps=1)
@@ -237,6 +239,7 @@ def test_children_read_after_a_fork(rig: Rig) -> None:
         np.testing.assert_array_equal(c["T"][2], values(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_dask_workers_read(rig: Rig, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     multiprocessing = pytest.importorskip("multiprocessing")
@@ -357,7 +360,12 @@ def test_a_container_behind_a_web_server_is_read_without_listing(rig: Rig) -> No
         np.testing.assert_array_equal(c["T"][1, :, 4:9], values(1)[:, 4:9])
         assert c.mode == "r"
         assert not c.verify().damage
+        assert c.describe().writers
     assert rig.order()["requests"].get("LIST", 0) == 0
+    said = subprocess.run(
+        [sys.executable, "-m", "drystone", "info", web], capture_output=True, text=True, check=False
+    )
+    assert said.returncode == 0, said.stderr
     with pytest.raises(dry.UnsupportedError, match="read only"):
         dry.open(web, "r+")
     with pytest.raises(dry.DrystoneError, match="read only"):
@@ -392,6 +400,7 @@ def test_errors_say_what_to_do_and_tell_no_secret(rig: Rig) -> None:
         strict.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:1", "http://no-such-host.invalid:9"])
 def test_a_dead_endpoint_is_an_error_within_45_seconds(endpoint: str) -> None:
     begun = time.monotonic()
