@@ -42,7 +42,7 @@ class Assigned:
         self._steps = False
         self._process = os.getpid()
         _all.add(self)
-        self.elsewhere: str | None = None
+        self.elsewhere: tuple[str, tuple[tuple[str, str], ...]] | None = None
         """Where assignments go, if the container is a reopened one that is for reading."""
 
     def __del__(self) -> None:
@@ -67,9 +67,10 @@ class Assigned:
     def writer(self, steps: bool) -> Iterator[Writer]:
         """A writer for this thread alone."""
         if self.elsewhere is not None:
-            from drystone.container import open as reopen
+            from drystone.container import open_again
 
-            with reopen(self.elsewhere, "r+") as container:
+            path, options = self.elsewhere
+            with open_again(path, "r+", options) as container:
                 with container.writer() as writer:
                     yield writer
                 if steps:

@@ -21,7 +21,7 @@ from drystone.described import Description, Files, Usage, WriterLog
 from drystone.errors import CorruptError, InvalidArgumentError, NotFoundError, warn
 from drystone.fragments import Fragment
 from drystone.group import Group
-from drystone.location import local_path, remove_container
+from drystone.location import is_url, local_path, place, remove_container, store_options
 from drystone.reports import (
     Calibration,
     Damage,
@@ -51,11 +51,12 @@ def create(
     into_existing: bool = False,
     targets: Sequence[Path] | None = None,
     spread: Literal["lattice", "hilbert", "row-major"] = "lattice",
+    storage_options: Mapping[str, object] | None = None,
 ) -> Container:
-    """Create a container: a directory, made with those above it.
+    """Create a container: a directory, made with those above it, or a folder of an object store.
 
     Args:
-        path: A path or `file://` URL.
+        path: A path, a `file://` URL, or a URL of an object store: `s3://`, `gs://`, `az://`.
         durability: What survives. `"async"`: nothing committed is lost when processes are killed; a power cut may lose
             commits after the last `flush()`. `"durable"`: what is committed is on stable storage. `"memory"`: never synced.
         overwrite: Remove a container that is there, and nothing that is not the container's; else that is a `ConflictError`.
@@ -63,13 +64,24 @@ def create(
         targets: Folders on several storage targets (disks, pools of a parallel file system), over which the log parts of writers
             and published shards are spread; the container makes a folder of its own in each. See docs/layout.md.
         spread: How: balanced by a lattice, round-robin along the Hilbert curve, or row by row.
+        storage_options: Endpoint, region, credentials and the like of an object store, by the names that the `object_store`
+            library gives them (`aws_endpoint`, `aws_region`, ...); what is not given comes from the environment. See
+            docs/far-stores.md.
 
     """
-    location = local_path(path)
-    # What lay beside a container that is replaced lies beside the new one.
-    among_files = into_existing or (overwrite and remove_container(location))
-    handle = ContainerHandle.create(location, durability, _folders(targets), spread, among_files)
-    return Container(handle, location)
+    location = place(path)
+    options = store_options(location, storage_options)
+    _check_targets(location, targets)
+    among_files = into_existing
+    if overwrite and is_url(location):
+        ContainerHandle.remove_url(location, options)
+    elif overwrite:
+        # What lay beside a container that is replaced lies beside the new one.
+        among_files = remove_container(location) or into_existing
+    handle = ContainerHandle.create(location, durability, _folders(targets), spread, among_files, options)
+    if options:
+        _given[location] = options
+    return Container(handle, location, options)
 
 
 def open(
@@ -79,20 +91,32 @@ def open(
     targets: Sequence[Path] | None = None,
     spread: Literal["lattice", "hilbert", "row-major"] = "lattice",
     damaged: bool = False,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Container:
     """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none).
 
-    `targets` (as of `create`; to write only) are used by everybody from now on; what lies elsewhere stays there.
+    `targets` (as of `create`; to write only) are used by everybody from now on; what lies elsewhere stays there. `url` and
+    `storage_options` are as of `create`; a container behind a web server, `http://` or `https://`, can be read.
 
     Where the newest snapshot cannot be read and no power cut explains that, opening for reading is a `CorruptError`;
     `damaged=True` then shows, read-only, the newest snapshot that can be read. See docs/lost-files.md.
     """
-    location = local_path(url)
+    location = place(url)
+    options = store_options(location, storage_options)
+    _check_targets(location, targets)
     if damaged:
-        if mode != "r" or targets is not None:
-            raise InvalidArgumentError('damaged=True is for reading: mode is "r", without targets')
+        if mode != "r" or targets is not None or is_url(location):
+            raise InvalidArgumentError('damaged=True is for reading a folder: mode is "r", without targets')
         return Container(ContainerHandle.open_damaged(location), location)
-    return Container(ContainerHandle.open(location, mode, _folders(targets), spread), location)
+    handle = ContainerHandle.open(location, mode, _folders(targets), spread, options)
+    if options:
+        _given[location] = options
+    return Container(handle, location, options)
+
+
+def _check_targets(location: str, targets: Sequence[Path] | None) -> None:
+    if targets is not None and is_url(location):
+        raise InvalidArgumentError(f"{location}: storage targets are folders of local file systems")
 
 
 def require_whole(c: Container) -> None:
@@ -115,9 +139,11 @@ class Container(Group):
     It may be used from several threads. Pickled, it opens the same snapshot again, for reading.
     """
 
-    def __init__(self, handle: ContainerHandle, path: str) -> None:
+    def __init__(self, handle: ContainerHandle, path: str, options: Sequence[tuple[str, str]] = ()) -> None:
         self._handle = handle
         self._location = path
+        # What another process needs to open it again: no secrets, which it has from its environment.
+        self._options = tuple(ContainerHandle.public_options(list(options))) if options else ()
         self._path = ""
         self._writers: weakref.WeakSet[Writer] = weakref.WeakSet()
         self._writer_count = 0  # that were opened from it
@@ -146,7 +172,7 @@ class Container(Group):
     @property
     def targets(self) -> tuple[str, ...]:
         """The container's folders on the storage targets over which log parts and shards are spread; none by default."""
-        found = ContainerHandle.targets(self._location)
+        found = None if is_url(self._location) else ContainerHandle.targets(self._location)
         return () if found is None else tuple(os.fspath(folder) for folder in found[0])
 
     @property
@@ -292,7 +318,7 @@ class Container(Group):
 
     def at(self, snapshot: SupportsIndex) -> Container:
         """The container as it was at a snapshot, for reading only; it never changes."""
-        return Container(self._handle.at(snapshot), self._location)
+        return Container(self._handle.at(snapshot), self._location, self._options)
 
     def refresh(self) -> bool:
         """Show the newest snapshot; True if it is another one.
@@ -540,7 +566,7 @@ class Container(Group):
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._settle()
-        return _reopen, (self._location, self.uuid, int(self.snapshot), self._handle.writable)
+        return _reopen, (self._location, self.uuid, int(self.snapshot), self._handle.writable, self._options)
 
     def _repr_html_(self) -> str:
         if self.closed:
@@ -579,7 +605,21 @@ def _orders(
 _reopened: weakref.WeakValueDictionary[tuple[str, str, int], Container] = weakref.WeakValueDictionary()
 
 
-def _reopen(path: str, uuid: str, version: int, writable: bool = False) -> Container:
+# All options with which URLs were opened in this process, or in one from which it was forked: they leave it in no pickle.
+_given: dict[str, list[tuple[str, str]]] = {}
+
+
+def open_again(
+    path: str, mode: Literal["r", "r+", "a"], options: Iterable[tuple[str, str]] = ()
+) -> Container:
+    """Opens what a pickle or another handle names, with the options of this process where it has any, else with those that came along."""
+    given = _given.get(path) if is_url(path) else None
+    return open(path, mode, storage_options=dict(options if given is None else given))
+
+
+def _reopen(
+    path: str, uuid: str, version: int, writable: bool = False, options: Iterable[tuple[str, str]] = ()
+) -> Container:
     """The container of a pickle; many variables unpickled in one process share it.
 
     It is for reading; what is assigned to its variables goes to the container at its path, if the pickled one was writable.
@@ -587,11 +627,11 @@ def _reopen(path: str, uuid: str, version: int, writable: bool = False) -> Conta
     known = _reopened.get((path, uuid, version))
     if known is not None and not known.closed:
         return known
-    newest = open(path)
+    newest = open_again(path, "r", options)
     if newest.uuid != uuid:
         raise NotFoundError(f"the container at {path} is not the one that was pickled: it has been replaced")
     container = newest.at(version)
-    container._assigned.elsewhere = path if writable else None
+    container._assigned.elsewhere = (path, tuple(options)) if writable else None
     _reopened[path, uuid, version] = container
     return container
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -18,13 +19,50 @@ _TARGETS = "targets.json"
 _FILES = (_TARGETS, "reads.dsr")
 
 
+def is_url(url: str | os.PathLike[str]) -> bool:
+    """Whether it names a container in a far store, and not a local one."""
+    scheme = _SCHEME.match(os.fsdecode(os.fspath(url)))
+    return scheme is not None and scheme[1].lower() != "file"
+
+
+def place(url: str | os.PathLike[str]) -> str:
+    """Where a container is: its URL as it was given, without slashes at the end, or its absolute local path."""
+    return os.fsdecode(os.fspath(url)).rstrip("/") if is_url(url) else local_path(url)
+
+
+def named(text: str) -> str | Path:
+    """A container as a command line names it: a URL as it is, else a path."""
+    return text if is_url(text) else Path(text)
+
+
+def store_options(url: str, options: Mapping[str, object] | None) -> list[tuple[str, str]]:
+    """The options of a far store as the engine takes them: names and texts."""
+    if not options:
+        return []
+    if not is_url(url):
+        raise InvalidArgumentError(
+            f"{url} is a local path: storage_options are for URLs such as s3://bucket/run42.dry"
+        )
+    given = []
+    for name, value in options.items():
+        if isinstance(value, bool):
+            value = "true" if value else "false"
+        if not isinstance(name, str) or not isinstance(value, str | int | float):
+            # The value may be a secret.
+            raise InvalidArgumentError(
+                f"storage_options: the value of {name!r} is a text, not {type(value).__name__}"
+            )
+        given.append((name, str(value)))
+    return given
+
+
 def local_path(url: str | os.PathLike[str]) -> str:
     """The absolute local path that a path or `file://` URL means."""
     path = os.fsdecode(os.fspath(url))
     scheme = _SCHEME.match(path)
     if scheme and scheme[1].lower() != "file":
         raise UnsupportedError(
-            f"{path}: this version stores in local directories; {scheme[1]}:// is not supported yet"
+            f"{path}: a local path is needed here; {scheme[1]}:// is for create() and open()"
         )
     if scheme:
         parts = urlsplit(path)

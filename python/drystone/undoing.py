@@ -10,8 +10,8 @@ from typing import Literal, Self
 
 from drystone.container import Container, create
 from drystone.container import open as open_container
-from drystone.errors import DrystoneError
-from drystone.location import local_path, remove_container
+from drystone.errors import DrystoneError, NotFoundError
+from drystone.location import is_url, local_path, remove_container
 
 
 class Addition:
@@ -35,6 +35,11 @@ class Addition:
         into_existing: bool = False,
     ) -> Self:
         """To the container at a path, created if there is none."""
+        if is_url(path):
+            try:
+                return cls(open_container(path, "r+"), owned=True)
+            except NotFoundError:
+                return cls.creating(path, durability)
         if (Path(local_path(path)) / "drystone.json").exists():
             return cls(open_container(path, "r+"), owned=True)
         return cls.creating(path, durability, into_existing=into_existing)
@@ -49,6 +54,9 @@ class Addition:
         into_existing: bool = False,
     ) -> Self:
         """To a container that is created."""
+        if is_url(path):
+            # What failed stays there, uncommitted: a folder of an object store may have been somebody's before.
+            return cls(create(path, durability, overwrite=overwrite), owned=True)
         folder = Path(local_path(path))
         is_new = not folder.exists()
         # In a folder with other contents, what is called as parts of containers are may be somebody's own.

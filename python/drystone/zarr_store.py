@@ -33,7 +33,7 @@ from zarr.abc.store import (
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from drystone.assigning import assign_box
-from drystone.container import Container, _reopen
+from drystone.container import Container, _reopen, open_again
 from drystone.container import open as open_container
 from drystone.errors import ConflictError, NotFoundError, UnsupportedError
 from drystone.zarr_declared import Chunks, create_arguments, layout_of
@@ -73,7 +73,7 @@ class DrystoneStore(Store):
         elif read_only:
             container = container.at(int(container.snapshot))
         else:
-            container = open_container(container.path, "r+")
+            container = open_again(container.path, "r+", container._options)
         self._container = container
         self._lock = threading.RLock()
         self._writing = threading.Lock()
@@ -104,8 +104,9 @@ class DrystoneStore(Store):
     def __reduce__(self) -> tuple[Any, ...]:
         container = self._container
         if not self.read_only:
-            return _writable, (container.path, container.uuid, self._is_open)
-        return _pinned, (container.path, container.uuid, int(container.snapshot), self._is_open)
+            return _writable, (container.path, container.uuid, self._is_open, container._options)
+        version = int(container.snapshot)
+        return _pinned, (container.path, container.uuid, version, self._is_open, container._options)
 
     def __str__(self) -> str:
         return f"drystone://{self._container.path}"
@@ -553,16 +554,18 @@ class _Seen:
         return sorted({key[len(below) :].split("/")[0] for key in keys if key.startswith(below)})
 
 
-def _writable(path: str, uuid: str, is_open: bool) -> DrystoneStore:
-    store = DrystoneStore(open_container(path, "r+"))
+def _writable(path: str, uuid: str, is_open: bool, options: Iterable[tuple[str, str]] = ()) -> DrystoneStore:
+    store = DrystoneStore(open_again(path, "r+", options))
     if store._container.uuid != uuid:
         raise ConflictError(f"the container at {path} is not the one that was pickled: it has been replaced")
     store._is_open = is_open
     return store
 
 
-def _pinned(path: str, uuid: str, version: int, is_open: bool) -> DrystoneStore:
-    store = DrystoneStore(_reopen(path, uuid, version), read_only=True)
+def _pinned(
+    path: str, uuid: str, version: int, is_open: bool, options: Iterable[tuple[str, str]] = ()
+) -> DrystoneStore:
+    store = DrystoneStore(_reopen(path, uuid, version, options=options), read_only=True)
     store._is_open = is_open
     return store
 

@@ -175,10 +175,11 @@ typedef struct dry_commit_report {
     uint64_t incomplete; /* steps that some ranks have closed and others not; the log tells which */
 } dry_commit_report;
 
-/** Creates a container: a folder. DRY_CONFLICT if there is one. */
+/** Creates a container: a folder, or at a URL such as s3://bucket/run.dry, with options from the environment (docs/far-stores.md).
+ *  DRY_CONFLICT if there is one. */
 dry_status dry_create(const char *path, const dry_create_options *options, dry_container **container);
 
-/** Opens a container. DRY_NOT_FOUND if there is none, DRY_UNSUPPORTED if a newer version wrote it. */
+/** Opens a container, by its path or a URL. DRY_NOT_FOUND if there is none, DRY_UNSUPPORTED if a newer version wrote it. */
 dry_status dry_open(const char *path, int32_t mode, dry_container **container);
 
 /** Opens an earlier snapshot for reading; it never changes. 0 is the empty one before the first commit. */

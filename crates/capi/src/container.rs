@@ -117,7 +117,7 @@ fn durability(number: i32) -> Result<Durability> {
     found.ok_or_else(|| Failure::invalid(format!("{number} is no durability (dry_durability)")))
 }
 
-/// Creates a container in a folder.
+/// Creates a container in a folder, or at a URL; options of its store come from the environment.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_create(
     path: *const c_char,
@@ -128,12 +128,16 @@ pub(crate) unsafe extern "C" fn dry_create(
         // SAFETY: pointers as drystone.h says.
         let (path, given, out) = unsafe { (text(path, "the path")?, options(given)?, handle_place(out)?) };
         let options = CreateOptions { durability: given.durability()? };
-        hand_out(Container::create_local(path, options)?, out);
+        let created = match Some(path).filter(|name| drystone::is_url(name)) {
+            Some(url) => Container::create_url(url, &[], options)?,
+            None => Container::create_local(path, options)?,
+        };
+        hand_out(created, out);
         Ok(())
     })
 }
 
-/// Opens a container in a folder.
+/// Opens a container in a folder, or at a URL; options of its store come from the environment.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_open(
     path: *const c_char,
@@ -143,7 +147,12 @@ pub(crate) unsafe extern "C" fn dry_open(
     guard(|| {
         // SAFETY: pointers as drystone.h says.
         let (path, out) = unsafe { (text(path, "the path")?, handle_place(out)?) };
-        hand_out(Container::open_local(path, self::mode(mode)?)?, out);
+        let mode = self::mode(mode)?;
+        let opened = match Some(path).filter(|name| drystone::is_url(name)) {
+            Some(url) => Container::open_url(url, &[], mode)?,
+            None => Container::open_local(path, mode)?,
+        };
+        hand_out(opened, out);
         Ok(())
     })
 }

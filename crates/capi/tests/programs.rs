@@ -68,6 +68,18 @@ fn misuse_is_an_error_with_a_message() {
 }
 
 #[test]
+fn containers_in_object_stores_are_named_by_urls() {
+    let rig = drystone_s3_rig::Rig::start(drystone_s3_rig::Config::default()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let source = crate_folder().join("tests/c/urls.c");
+    let mut run = program(Language::C, &[&source], folder.path(), &[]);
+    run.env("AWS_ENDPOINT_URL", rig.endpoint())
+        .env("AWS_ACCESS_KEY_ID", "k")
+        .env("AWS_SECRET_ACCESS_KEY", "s");
+    succeeded(&mut run);
+}
+
+#[test]
 fn the_program_of_the_guide_prints_what_it_says() {
     let guide = std::fs::read_to_string(crate_folder().join("../../docs/c.md")).unwrap();
     let code = guide.split("```c\n").nth(1).unwrap().split("```").next().unwrap();

@@ -31,7 +31,8 @@ pub(crate) enum Command {
     #[command(after_help = CODES)]
     Ls(Ls),
     /// Print values of a variable, or the container's header
-    #[command(after_help = CODES)]
+    // `-o` is the file there, as it has always been.
+    #[command(after_help = CODES, mut_arg("options", |option| option.short(None)))]
     Dump(Dump),
     /// Show the plan of a read, without reading
     #[command(after_help = CODES)]
@@ -76,11 +77,29 @@ pub(crate) struct Fmt {
     pub(crate) check: bool,
 }
 
+/// How a container is reached that is named by a URL.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Far {
+    /// An option of the store behind a URL, as aws_region=eu-1; the environment (AWS_ENDPOINT_URL, ...) is read as well
+    #[arg(short = 'o', long = "option", value_name = "NAME=VALUE", value_parser = store_option)]
+    pub(crate) options: Vec<(String, String)>,
+}
+
+fn store_option(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        // The text may hold a secret.
+        _ => Err("an option of a store is written NAME=VALUE".into()),
+    }
+}
+
 /// Which container, and which of its snapshots.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
-    /// The container's directory
+    /// The container's directory or URL
     pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
     /// An earlier snapshot, by its number
     #[arg(long, value_name = "SNAPSHOT", value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) at: Option<u64>,
@@ -165,8 +184,10 @@ pub(crate) struct Explain {
 
 #[derive(Debug, Args)]
 pub(crate) struct Gc {
-    /// The container's directory
+    /// The container's directory or URL
     pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
     /// So many of the newest snapshots stay, the collection's own commit among them
     #[arg(long, value_name = "NUMBER", value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) keep: Option<u64>,
@@ -189,8 +210,10 @@ pub(crate) struct Verify {
 
 #[derive(Debug, Args)]
 pub(crate) struct Publish {
-    /// The container's directory
+    /// The container's directory or URL
     pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
     /// Only these variables; all that have a form in Zarr if none is given
     #[arg(value_name = "VARIABLE")]
     pub(crate) variables: Vec<String>,
@@ -231,8 +254,10 @@ pub(crate) struct Calibrate {
 
 #[derive(Debug, Args)]
 pub(crate) struct Recover {
-    /// The container's directory
+    /// The container's directory or URL
     pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
     #[command(flatten)]
     pub(crate) choice: Choice,
     /// Do not ask

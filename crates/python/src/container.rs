@@ -138,7 +138,7 @@ fn parameters(given: &Bound<'_, PyDict>) -> Result<Vec<(String, i64)>> {
 
 #[pymethods]
 impl ContainerHandle {
-    /// Creates a container in a local directory.
+    /// Creates a container in a local directory, or at a URL with options of its store.
     #[staticmethod]
     fn create(
         py: Python<'_>,
@@ -147,6 +147,7 @@ impl ContainerHandle {
         targets: Option<Vec<PathBuf>>,
         spread: &str,
         among_files: bool,
+        store: Vec<(String, String)>,
     ) -> Result<Self> {
         let durability = Durability::parse(durability).ok_or_else(|| {
             invalid(format!("durability is \"async\", \"durable\" or \"memory\", not \"{durability}\""))
@@ -154,13 +155,14 @@ impl ContainerHandle {
         let options = CreateOptions { durability };
         let targets = targets.map(|folders| Targets::parse(folders, spread)).transpose()?;
         let container = py.detach(|| match among_files {
+            _ if drystone::is_url(path) => Container::create_url(path, &store, options),
             true => Container::create_among_files(path, options, targets.as_ref()),
             false => Container::create_placed(path, options, targets.as_ref()),
         })?;
         Ok(ContainerHandle { container })
     }
 
-    /// Opens a container in a local directory.
+    /// Opens a container in a local directory, or at a URL with options of its store.
     #[staticmethod]
     fn open(
         py: Python<'_>,
@@ -168,6 +170,7 @@ impl ContainerHandle {
         mode: &str,
         targets: Option<Vec<PathBuf>>,
         spread: &str,
+        store: Vec<(String, String)>,
     ) -> Result<Self> {
         let mode = match mode {
             "r" => Mode::Read,
@@ -183,9 +186,22 @@ impl ContainerHandle {
         let targets = targets.map(|folders| Targets::parse(folders, spread)).transpose()?;
         let container = py.detach(|| match &targets {
             Some(targets) => Container::open_placed(path, mode, targets),
+            None if drystone::is_url(path) => Container::open_url(path, &store, mode),
             None => Container::open_local(path, mode),
         })?;
         Ok(ContainerHandle { container })
+    }
+
+    /// Removes the container at a URL, and nothing else.
+    #[staticmethod]
+    fn remove_url(py: Python<'_>, url: &str, store: Vec<(String, String)>) -> Result<()> {
+        Ok(py.detach(|| Container::remove_url(url, &store))?)
+    }
+
+    /// Those options of a store that are no secrets.
+    #[staticmethod]
+    fn public_options(store: Vec<(String, String)>) -> Vec<(String, String)> {
+        drystone::public_options(&store)
     }
 
     /// The folders of the storage targets of the container at a path, and how they are used.

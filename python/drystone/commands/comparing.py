@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,14 @@ from drystone.commands.outcome import Outcome, shown
 from drystone.commands.progress import Progress
 from drystone.commands.selected import damaged, whole
 from drystone.container import Container
+from drystone.location import named
 from drystone.variable import Variable
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.add_argument("first", type=Path, help="a container")
-    parser.add_argument("second", type=Path, help="the other")
+    parser.add_argument("first", type=named, help="a container")
+    parser.add_argument("second", type=named, help="the other")
     parser.add_argument("--at", type=int, nargs=2, metavar=("FIRST", "SECOND"), help="snapshots of the two")
     parser.add_argument(
         "--atol", type=_tolerance, default=0.0, help="differences of values up to this are none"

@@ -21,6 +21,7 @@ from drystone.commands.progress import Progress
 from drystone.container import Container
 from drystone.counted import counted
 from drystone.errors import CorruptError, DrystoneError, InvalidArgumentError, IoError, UnsupportedError
+from drystone.location import named
 from drystone.undoing import Addition
 from drystone.values import fill_bytes
 
@@ -36,7 +37,7 @@ _COLUMN = 32
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument("file", type=Path, help="an HDF5, netCDF, Zarr, .npy or ADIOS BP file")
-    parser.add_argument("container", type=Path, help="the container: created, or added to")
+    parser.add_argument("container", type=named, help="the container: created, or added to")
     parser.add_argument("--format", choices=READERS, help="if neither contents nor name of the file say it")
     parser.add_argument("--group", default="", help="put everything below this group")
     parser.add_argument(

@@ -10,12 +10,13 @@ from typing import Any
 from drystone import container
 from drystone.container import Container, require_whole
 from drystone.errors import InvalidArgumentError, NotFoundError
+from drystone.location import named
 from drystone.variable import Variable
 
 
 def place(parser: argparse.ArgumentParser) -> None:
     """The container, and which of its snapshots."""
-    parser.add_argument("container", type=Path, help="the container's directory")
+    parser.add_argument("container", type=named, help="the container's directory")
     parser.add_argument("--at", type=int, metavar="SNAPSHOT", help="an earlier snapshot, by its number")
     damaged(parser)
 

@@ -35,9 +35,11 @@ def run(given: argparse.Namespace) -> Outcome:
                 }
             )
     rows.sort(key=lambda row: -row["stored"])
+    # In a far store it would take a list of everything.
+    in_files = () if isinstance(given.container, str) else ("log", "index", "manifest")
     folders = {
         folder: sum(file.stat().st_size for file in (given.container / folder).rglob("*") if file.is_file())
-        for folder in ("log", "index", "manifest")
+        for folder in in_files
     }
     shown = [("name", "blocks", "stored", "decoded", "ratio")]
     shown += [
@@ -51,5 +53,6 @@ def run(given: argparse.Namespace) -> Outcome:
         for r in rows
     ]
     total = ", ".join(f"{folder} {size(nbytes)}" for folder, nbytes in folders.items())
-    text = f"{table(shown)}\n{size(sum(folders.values()))} in files: {total}"
+    files = f"\n{size(sum(folders.values()))} in files: {total}" if folders else ""
+    text = f"{table(shown)}{files}"
     return Outcome(text, {"variables": rows, "files": folders})

@@ -14,14 +14,16 @@ from drystone.container import Container, require_whole
 from drystone.container import open as open_container
 from drystone.errors import CorruptError, NotFoundError
 from drystone.group import Group
+from drystone.location import is_url
 from drystone.xarray.store import DrystoneStore
 
 
 class DrystoneBackendEntrypoint(BackendEntrypoint):
     """Opens containers as datasets: lazily, ready for Dask, with CF decoding.
 
-    Of its own it takes `group=` (a path in the container), `snapshot=` (the number of an earlier one) and `damaged=True` (go on with
-    what is left of a container that has lost files, which is an error otherwise).
+    Of its own it takes `group=` (a path in the container), `snapshot=` (the number of an earlier one), `storage_options=` where the
+    container is named by a URL, and `damaged=True` (go on with what is left of a container that has lost files, which is an error
+    otherwise).
     """
 
     description = "Open Drystone containers"
@@ -32,6 +34,9 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
         if isinstance(filename_or_obj, Container | Group):
             return True
         try:
+            if is_url(filename_or_obj):
+                # Nothing is asked of a server for a guess.
+                return str(filename_or_obj).rstrip("/").endswith(".dry")
             return (Path(filename_or_obj) / "drystone.json").is_file()
         except (TypeError, ValueError, OSError):
             return False
@@ -50,6 +55,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
         group: str | None = None,
         snapshot: int | None = None,
         damaged: bool = False,
+        storage_options: Mapping[str, object] | None = None,
     ) -> xr.Dataset:
         """The variables directly in a group, the root by default."""
         decoding = {
@@ -61,7 +67,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
             "use_cftime": use_cftime,
             "decode_timedelta": decode_timedelta,
         }
-        container, owned = _opened(filename_or_obj, snapshot, damaged)
+        container, owned = _opened(filename_or_obj, snapshot, damaged, storage_options)
         try:
             return _dataset(_group(container, group), owned, decoding)
         except BaseException:
@@ -83,6 +89,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
         group: str | None = None,
         snapshot: int | None = None,
         damaged: bool = False,
+        storage_options: Mapping[str, object] | None = None,
     ) -> dict[str, xr.Dataset]:
         """A dataset for each group, by its path from `group`."""
         decoding = {
@@ -94,7 +101,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
             "use_cftime": use_cftime,
             "decode_timedelta": decode_timedelta,
         }
-        container, owned = _opened(filename_or_obj, snapshot, damaged)
+        container, owned = _opened(filename_or_obj, snapshot, damaged, storage_options)
         try:
             root = _group(container, group)
             found = {"/": _dataset(root, owned, decoding)}
@@ -111,10 +118,14 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
         return xr.DataTree.from_dict(self.open_groups_as_dict(filename_or_obj, **options))
 
 
-def _opened(source: Any, snapshot: int | None, damaged: bool) -> tuple[Container, bool]:
+def _opened(
+    source: Any, snapshot: int | None, damaged: bool, options: Mapping[str, object] | None
+) -> tuple[Container, bool]:
     """The container, and whether it was opened here. A CorruptError where it has lost files, unless `damaged`."""
     owned = not isinstance(source, Container | Group)
-    container = open_container(source, damaged=damaged) if owned else source._container
+    container = (
+        open_container(source, damaged=damaged, storage_options=options) if owned else source._container
+    )
     shown = container if snapshot is None else container.at(snapshot)
     try:
         if not damaged:

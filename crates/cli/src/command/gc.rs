@@ -2,10 +2,10 @@
 
 use std::io::IsTerminal;
 
-use drystone::{Container, GcOptions, GcReport, Mode};
+use drystone::{GcOptions, GcReport, Mode};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::warn;
+use super::{open_as, warn};
 use crate::args::Gc;
 use crate::failure::{Failure, OK, Result};
 use crate::json::Json;
@@ -18,7 +18,7 @@ pub(super) fn run(gc: &Gc, json: bool, output: &mut Output) -> Result<i32> {
     let older_than = gc.older_than.as_deref().map(age).transpose()?;
     let options = GcOptions { keep: gc.keep, older_than, dry_run: gc.dry_run };
     let mode = if gc.dry_run { Mode::Read } else { Mode::ReadWrite };
-    let container = Container::open_local(&gc.path, mode)?;
+    let container = open_as(&gc.path, &gc.far, mode)?;
     warn(&container);
     let bar = bar();
     let done = container.gc(&options, &mut |done, total| {

@@ -87,7 +87,14 @@ pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32>
         ),
         ("index", format!("{}, one per block and member", counted(found.entries, "entry"))),
         ("writers", writers_text(&found)),
-        ("on disk", format!("{} in {}{}", bytes(on_disk), counted(files, "file"), folders(&found))),
+        (
+            "on disk",
+            match files {
+                // A web server lists nothing.
+                0 => "not known".into(),
+                _ => format!("{} in {}{}", bytes(on_disk), counted(files, "file"), folders(&found)),
+            },
+        ),
     ];
     if found.run > 0 {
         rows.push(("run", found.run.to_string()));

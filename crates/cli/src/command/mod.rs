@@ -14,12 +14,13 @@ mod recover;
 mod verify;
 
 use std::io::Write;
+use std::path::Path;
 
 use drystone::format::schema::Variable;
 use drystone::plan::selection::{Index, Selection, index};
 use drystone::{Container, Mode, Reading};
 
-use crate::args::{Arguments, Command, Part, Place};
+use crate::args::{Arguments, Command, Far, Part, Place};
 use crate::cells::kept_axes;
 use crate::failure::{CORRUPT, Failure, NOT_FOUND, Result};
 use crate::output::Output;
@@ -59,8 +60,13 @@ fn open(place: &Place) -> Result<Container> {
 /// [`open`] for commands that say themselves what is lost.
 fn look(place: &Place) -> Result<Container> {
     let container = match place.damaged {
+        true if place.path.to_str().is_some_and(drystone::is_url) => {
+            return Err(Failure::usage(
+                "--damaged is for containers in folders: far stores lose nothing to a power cut",
+            ));
+        }
         true => Container::open_damaged(&place.path)?,
-        false => Container::open_local(&place.path, Mode::Read)?,
+        false => open_as(&place.path, &place.far, Mode::Read)?,
     };
     Ok(match place.at {
         Some(snapshot) => {
@@ -88,6 +94,17 @@ fn lost(container: &Container, place: &Place) -> Result<Option<Failure>> {
         first.message
     );
     Ok(Some(Failure::new(CORRUPT, what)))
+}
+
+/// Opens the container at a path or a URL.
+fn open_as(path: &Path, far: &Far, mode: Mode) -> Result<Container> {
+    match path.to_str().filter(|name| drystone::is_url(name)) {
+        Some(url) => Ok(Container::open_url(url, &far.options, mode)?),
+        None if !far.options.is_empty() => {
+            Err(Failure::usage(format!("{} is a path: options of a store are for URLs", path.display())))
+        }
+        None => Ok(Container::open_local(path, mode)?),
+    }
 }
 
 /// Tells standard error what opening had to pass over.

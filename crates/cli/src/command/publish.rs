@@ -2,12 +2,10 @@
 
 use std::io::IsTerminal;
 
-use drystone::{
-    Compressor, Container, Error, ErrorKind, Format, Mode, PublishOptions, PublishReport, PublishedArray,
-};
+use drystone::{Compressor, Error, ErrorKind, Format, Mode, PublishOptions, PublishReport, PublishedArray};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::{shape_text, warn};
+use super::{open_as, shape_text, warn};
 use crate::args::Publish;
 use crate::failure::{OK, Result};
 use crate::json::Json;
@@ -28,7 +26,7 @@ pub(super) fn run(publish: &Publish, json: bool, output: &mut Output) -> Result<
         format: publish.format.as_deref().map(Format::parse).transpose()?,
         ..PublishOptions::default()
     };
-    let container = Container::open_local(&publish.path, Mode::ReadWrite)?;
+    let container = open_as(&publish.path, &publish.far, Mode::ReadWrite)?;
     warn(&container);
     let bar = bar();
     let mut shown = |done, total| {
@@ -37,6 +35,9 @@ pub(super) fn run(publish: &Publish, json: bool, output: &mut Output) -> Result<
         true
     };
     let published = match (options.format, &publish.output) {
+        (Some(Format::Netcdf), None) if publish.path.to_str().is_some_and(drystone::is_url) => {
+            Err(Error::new(ErrorKind::InvalidArgument, "a netCDF file is a local one: name it with --output"))
+        }
         (Some(Format::Netcdf), path) => {
             let path = path.clone().unwrap_or_else(|| drystone::netcdf_path(&publish.path));
             container.publish_netcdf(&path, &options, &mut shown)

@@ -4,7 +4,7 @@ use std::io::{BufRead, IsTerminal, Write};
 
 use drystone::{Adopt, Container, Mode, Pending, RecoverReport};
 
-use super::{info, warn};
+use super::{info, open_as, warn};
 use crate::args::Recover;
 use crate::failure::{Failure, OK, Result};
 use crate::json::{Json, list};
@@ -14,7 +14,7 @@ use crate::table::pairs;
 
 pub(super) fn run(recover: &Recover, json: bool, output: &mut Output) -> Result<i32> {
     let mode = if recover.choice.dry_run { Mode::Read } else { Mode::ReadWrite };
-    let container = Container::open_local(&recover.path, mode)?;
+    let container = open_as(&recover.path, &recover.far, mode)?;
     warn(&container);
     if recover.choice.dry_run {
         let pending = container.pending()?;

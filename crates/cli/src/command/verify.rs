@@ -15,7 +15,9 @@ use crate::table::table;
 
 pub(super) fn run(verify: &Verify, json: bool, output: &mut Output) -> Result<i32> {
     // What is lost is what it is to find.
-    let place = Place { path: verify.place.path.clone(), damaged: true, ..verify.place };
+    let Place { path, far, at, .. } = &verify.place;
+    let damaged = !path.to_str().is_some_and(drystone::is_url);
+    let place = Place { path: path.clone(), far: far.clone(), at: *at, damaged };
     let container = look(&place)?;
     warn(&container);
     let bar = bar(container.snapshot().entry_count());

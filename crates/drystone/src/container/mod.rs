@@ -8,6 +8,7 @@ mod access;
 pub(crate) mod batch;
 pub mod calibrate;
 mod config;
+mod far;
 mod flush;
 pub mod hdf5_stub;
 mod learn;
@@ -42,6 +43,7 @@ use crate::published::shards::Shards;
 use crate::{Error, ErrorKind, Result};
 
 pub use config::{Config, Rule};
+pub use far::{is_url, public_options};
 pub use opening::{CreateOptions, Mode};
 
 /// Bytes of subchunk tables and of trailers kept per container.

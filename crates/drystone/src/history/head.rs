@@ -346,8 +346,13 @@ fn top(store: &dyn Store, hint: Option<u64>, look: Look) -> Result<u64> {
     Ok(version)
 }
 
+/// 0 also where nothing can be listed: behind a web server, where every commit that was closed has left a hint, and probing finds the rest.
 fn listed(store: &dyn Store, parse: impl Fn(&str) -> Option<u64>) -> Result<u64> {
-    Ok(store.list("manifest/")?.iter().filter_map(|e| parse(&e.key)).max().unwrap_or(0))
+    let entries = match store.list("manifest/") {
+        Err(StoreError::Unsupported { .. }) => return Ok(0),
+        entries => entries?,
+    };
+    Ok(entries.iter().filter_map(|e| parse(&e.key)).max().unwrap_or(0))
 }
 
 /// The greatest manifest number below `version` that is listed; 0 if there is none.
@@ -501,7 +506,7 @@ impl Way<'_> {
                 self.losses.add(key, what, true);
             }
             self.warnings.extend(self.losses.found.last().map(|loss| loss.message.clone()));
-        } else if top == 0 && hint.is_none() && !store.list("log/")?.is_empty() {
+        } else if top == 0 && hint.is_none() && has_log(store)? {
             // Blocks belong to variables, and creating one is a commit: there was a manifest.
             let what =
                 "no manifest is there, although writers have written: the folder \"manifest\" was lost";
@@ -636,6 +641,14 @@ pub(crate) fn is_of_this_boot(store: &dyn Store, uuid: &[u8; 16], version: u64) 
     }
     let headers = loss::headers(store, uuid, loss::MOST_HEADERS)?;
     Ok(!headers.is_empty() && headers.iter().all(|(_, h)| writer_process::is_of_boot(&h.process, boot)))
+}
+
+/// Whether writers have written; not where nothing can be listed.
+fn has_log(store: &dyn Store) -> Result<bool> {
+    match store.list("log/") {
+        Err(StoreError::Unsupported { .. }) => Ok(false),
+        entries => Ok(!entries?.is_empty()),
+    }
 }
 
 /// The newest version that a mark says was flushed.

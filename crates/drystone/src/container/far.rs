@@ -1,0 +1,156 @@
+//! Containers that are named by a URL: which store is meant, and what opening there may and may not do.
+//!
+//! The stores are behind the feature `object`, so that programs on local files do not compile them. Without it every URL is refused
+//! here, with the same message everywhere.
+
+use drystone_format::keys;
+use drystone_store::{Reply, Request, StoreExt};
+
+use super::Container;
+use super::opening::{CreateOptions, Mode};
+use crate::{Error, Result};
+
+/// So many objects are deleted at once.
+const AT_ONCE: usize = 256;
+
+/// Whether a container's name is a URL of a far store, and not a path: it begins with a scheme and `://`, other than `file`.
+pub fn is_url(name: &str) -> bool {
+    let Some((scheme, _)) = name.split_once("://") else { return false };
+    let is_scheme = scheme.len() > 1
+        && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(|c| c.is_ascii_alphanumeric() || b"+.-".contains(&c));
+    is_scheme && !scheme.eq_ignore_ascii_case("file")
+}
+
+/// Options of a far store that are no secrets: what may be written down to open it again elsewhere.
+pub fn public_options(options: &[(String, String)]) -> Vec<(String, String)> {
+    found::public(options)
+}
+
+impl Container {
+    /// Creates a container at a URL. `options` are the store's: endpoint, region, credentials; docs/far-stores.md has them.
+    ///
+    /// `Conflict` if one is there already, `Unsupported` if the scheme is not built in or only reads, `InvalidArgument` if the URL or
+    /// an option is wrong, `Io` if the store does not answer or refuses.
+    pub fn create_url(url: &str, options: &[(String, String)], create: CreateOptions) -> Result<Self> {
+        Self::create(found::store(url, options)?, create)
+    }
+
+    /// Removes the container at a URL, and nothing else that lies below it; where there is none, nothing happens.
+    ///
+    /// `Conflict` if there are objects of those names that belong to no container.
+    pub fn remove_url(url: &str, options: &[(String, String)]) -> Result<()> {
+        const FOLDERS: [&str; 6] = ["log/", "index/", "manifest/", "publish/", "zarr/", "netcdf/"];
+        let store = found::store(url, options)?;
+        if !store.exists(keys::IDENTITY)? {
+            let left = store.together(FOLDERS.map(|prefix| Request::List { prefix: prefix.into() }).into());
+            for listed in left {
+                if let Reply::Listed { entries } = listed?
+                    && let Some(entry) = entries.first()
+                {
+                    return Err(Error::conflict(format!(
+                        "{} is not a container, but has {}: overwriting replaces containers only",
+                        store.describe(),
+                        entry.key
+                    )));
+                }
+            }
+            return Ok(());
+        }
+        // Without its identity it is no container any more, however far the rest comes.
+        store.delete(keys::IDENTITY)?;
+        for prefix in FOLDERS {
+            let found = store.list(prefix)?;
+            for some in found.chunks(AT_ONCE) {
+                let deletes = some.iter().map(|entry| Request::Delete { key: entry.key.clone() });
+                for deleted in store.together(deletes.collect()) {
+                    deleted?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a container at a URL; errors as of [`create_url`](Self::create_url), and `NotFound` if there is none.
+    pub fn open_url(url: &str, options: &[(String, String)], mode: Mode) -> Result<Self> {
+        let store = found::store(url, options)?;
+        if mode != Mode::Read && found::is_read_only(url) {
+            return Err(Error::unsupported(format!(
+                "{} is behind a web server, which is read only; open it with mode \"r\"",
+                store.describe()
+            )));
+        }
+        Self::open(store, mode)
+    }
+}
+
+#[cfg(feature = "object")]
+mod found {
+    use std::sync::Arc;
+
+    use drystone_store::Store;
+    use drystone_store_object::{Address, FarStore, Options, SCHEMES, Scheme};
+
+    use crate::{Error, Result};
+
+    pub(super) fn store(url: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
+        let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+        match FarStore::open(url, &Options::new(options.iter().cloned())) {
+            Ok(store) => Ok(Arc::new(store)),
+            Err(error) if !SCHEMES.contains(&scheme) && Address::parse(url).is_err() => {
+                Err(Error::unsupported(error.to_string()))
+            }
+            Err(error) => Err(Error::invalid(error.to_string())),
+        }
+    }
+
+    pub(super) fn is_read_only(url: &str) -> bool {
+        Address::parse(url).is_ok_and(|address| address.scheme() == Scheme::Http)
+    }
+
+    pub(super) fn public(options: &[(String, String)]) -> Vec<(String, String)> {
+        let options = Options::new(options.iter().cloned());
+        options.public().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+}
+
+#[cfg(not(feature = "object"))]
+mod found {
+    use std::sync::Arc;
+
+    use drystone_store::Store;
+
+    use crate::{Error, Result};
+
+    pub(super) fn store(url: &str, _options: &[(String, String)]) -> Result<Arc<dyn Store>> {
+        let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+        Err(Error::unsupported(format!(
+            "{scheme}:// is not built in: this build stores in local directories only; use one with the feature \"object\""
+        )))
+    }
+
+    pub(super) fn is_read_only(_url: &str) -> bool {
+        false
+    }
+
+    pub(super) fn public(_options: &[(String, String)]) -> Vec<(String, String)> {
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_url;
+
+    #[test]
+    fn a_path_is_no_url() {
+        for url in ["s3://bucket/run.dry", "https://host/x", "rados://pool/ns/x", "ftp://x"] {
+            assert!(is_url(url), "{url}");
+        }
+        for path in
+            ["run.dry", "/data/run.dry", "file:///data/run.dry", "FILE:///x", "c://x", "a/b://c", "://x"]
+        {
+            assert!(!is_url(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Putting whole objects, and finding out what became of a put whose reply was lost.
+//!
+//! Every put carries 128 random bits as metadata, its write id. The decision about a put if absent:
+//! 1. PUT with the condition, never repeated by a layer below;
+//! 2. success: done;
+//! 3. the condition was not met: HEAD. Our id: an earlier attempt landed, done. Another id: it exists. No object: 1 again;
+//! 4. no id, because the server keeps no metadata: after an attempt whose outcome is unknown equal bytes are ours, else it exists;
+//! 5. any other answer that another attempt may better: 1 again, until the deadline; then the outcome is unknown, and said to be.
+//!
+//! A reply that was lost therefore never looks like a conflict, nor a conflict like success.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use drystone_store::{PutMode, StoreError};
+use object_store::path::Path;
+use object_store::{Attribute, Attributes, PutMode as Mode, PutOptions, PutPayload};
+
+use crate::attempt::{Attempts, Failure, Place, What, attempt};
+use crate::provider::{Client, write_id};
+use crate::read;
+use crate::wire::Notes;
+
+/// Name of the metadata that holds the write id: letters only, which is what every provider takes.
+const WRITE_ID: &str = "drystoneput";
+
+/// The attributes of a put with this id.
+pub(crate) fn attributes(id: &str) -> Attributes {
+    let mut attributes = Attributes::new();
+    attributes.insert(Attribute::Metadata(Cow::Borrowed(WRITE_ID)), id.to_owned().into());
+    attributes
+}
+
+/// Puts the object in one request.
+pub(crate) async fn put(
+    client: &Client,
+    path: &Path,
+    place: &Place<'_>,
+    data: Bytes,
+    mode: PutMode,
+) -> Result<(), StoreError> {
+    let id = write_id();
+    let mut attempts = Attempts::new(client);
+    loop {
+        let condition = match mode {
+            PutMode::IfAbsent => Mode::Create,
+            PutMode::Replace => Mode::Overwrite,
+        };
+        let options = PutOptions { mode: condition, attributes: attributes(&id), ..PutOptions::default() };
+        let request = client.objects().put_opts(path, PutPayload::from_bytes(data.clone()), options);
+        let (turn, outcome) = attempt(&attempts, attempts.limit(data.len()), Notes::default(), request).await;
+        drop(turn);
+        let failure = match outcome {
+            Ok(_) => return Ok(()),
+            Err(failure) if mode == PutMode::IfAbsent && failure.is_unmet() => {
+                match settled(client, path, place, &id, &data, attempts.failed() > 0).await? {
+                    Settled::Ours => return Ok(()),
+                    Settled::Others => return Err(exists(place)),
+                    // It was there and is gone, or the server refused because of another put under way.
+                    Settled::Absent => Failure { what: What::Again, ..failure },
+                }
+            }
+            // The bucket, not the object: a put needs none.
+            Err(failure) if failure.what == What::NotFound => Failure { what: What::Permanent, ..failure },
+            Err(failure) => failure,
+        };
+        if !attempts.again(&failure).await {
+            return Err(attempts.error(&failure, place));
+        }
+    }
+}
+
+pub(crate) fn exists(place: &Place<'_>) -> StoreError {
+    StoreError::AlreadyExists { key: place.key.to_owned(), store: place.store.to_owned() }
+}
+
+/// Whose the object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    Ours,
+    Others,
+    Absent,
+}
+
+/// Looks whose object is there. `doubtful`: an earlier attempt of this put may have landed.
+pub(crate) async fn settled(
+    client: &Client,
+    path: &Path,
+    place: &Place<'_>,
+    id: &str,
+    data: &[u8],
+    doubtful: bool,
+) -> Result<Settled, StoreError> {
+    let found = match read::head(client, path, place).await {
+        Ok(found) => found,
+        Err(StoreError::NotFound { .. }) => return Ok(Settled::Absent),
+        Err(other) => return Err(other),
+    };
+    match found.attributes.get(&Attribute::Metadata(Cow::Borrowed(WRITE_ID))) {
+        Some(theirs) if theirs.as_ref() == id => Ok(Settled::Ours),
+        Some(_) => Ok(Settled::Others),
+        None if !doubtful || found.meta.size != data.len() as u64 => Ok(Settled::Others),
+        None => match read::whole(client, path, place, data.len() as u64).await {
+            Ok(Ok(theirs)) if theirs == data => Ok(Settled::Ours),
+            Ok(_) => Ok(Settled::Others),
+            Err(StoreError::NotFound { .. }) => Ok(Settled::Absent),
+            Err(other) => Err(other),
+        },
+    }
+}

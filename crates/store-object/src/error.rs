@@ -1,0 +1,19 @@
+//! What is wrong with an address or its options, before anything is asked of a server.
+
+/// An address, an option or a profile that cannot be used. The text names it and says what would do; it holds no secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidAddress(String);
+
+impl InvalidAddress {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        InvalidAddress(text.into())
+    }
+}
+
+impl std::fmt::Display for InvalidAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for InvalidAddress {}

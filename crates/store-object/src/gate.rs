@@ -1,0 +1,111 @@
+//! Where requests wait for their turn, as [`Flow`] decides.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use crate::flow::{Admit, Flow, Outcome};
+
+/// One per endpoint and process.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    since: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    flow: Flow,
+    under_way: usize,
+    waiting: VecDeque<oneshot::Sender<()>>,
+}
+
+impl Gate {
+    pub(crate) fn new(max: usize) -> Arc<Gate> {
+        let state = State { flow: Flow::new(max), under_way: 0, waiting: VecDeque::new() };
+        Arc::new(Gate { since: Instant::now(), state: Mutex::new(state) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> f64 {
+        self.since.elapsed().as_secs_f64()
+    }
+
+    /// Waits until one more request may begin.
+    pub(crate) async fn enter(self: &Arc<Self>) -> Turn {
+        loop {
+            let turn = {
+                let mut state = self.state();
+                let under_way = state.under_way;
+                match state.flow.admit(under_way, self.now()) {
+                    Admit::Now => {
+                        state.under_way += 1;
+                        return Turn {
+                            gate: Arc::clone(self),
+                            outcome: Outcome::Lost,
+                            bytes: 0,
+                            counted: true,
+                        };
+                    }
+                    Admit::At(time) => Err(time),
+                    Admit::WhenOneEnds => {
+                        let (sender, receiver) = oneshot::channel();
+                        state.waiting.push_back(sender);
+                        Ok(receiver)
+                    }
+                }
+            };
+            match turn {
+                Ok(receiver) => drop(receiver.await),
+                Err(time) => {
+                    tokio::time::sleep(Duration::from_secs_f64((time - self.now()).max(0.0005))).await
+                }
+            }
+        }
+    }
+}
+
+/// A request under way. Without a word about its end it was lost.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    gate: Arc<Gate>,
+    outcome: Outcome,
+    bytes: u64,
+    counted: bool,
+}
+
+impl Turn {
+    /// How it ended.
+    pub(crate) fn ended(&mut self, outcome: Outcome, bytes: u64) {
+        self.outcome = outcome;
+        self.bytes = bytes;
+    }
+
+    /// It was given up for a reason that says nothing about the server.
+    pub(crate) fn abandoned(&mut self) {
+        self.counted = false;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let now = self.gate.now();
+        let mut state = self.gate.state();
+        state.under_way -= 1;
+        if self.counted {
+            state.flow.ended(self.outcome, self.bytes, now);
+        }
+        // As many as there is room for; one that has gone away meanwhile takes no room.
+        let mut room = state.flow.limit().saturating_sub(state.under_way);
+        while room > 0
+            && let Some(next) = state.waiting.pop_front()
+        {
+            room -= usize::from(next.send(()).is_ok());
+        }
+    }
+}

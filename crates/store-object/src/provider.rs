@@ -1,0 +1,206 @@
+//! A client for one bucket: the `object_store` crate's, set up so that it decides nothing on its own.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzure, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorage, GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::http::{HttpBuilder, HttpStore};
+use object_store::list::PaginatedListStore;
+use object_store::multipart::MultipartStore;
+use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
+
+use crate::credentials::ProcessCredentials;
+use crate::gate::Gate;
+use crate::hedge::Hedge;
+use crate::options::Resolved;
+use crate::wire::Connector;
+use crate::{InvalidAddress, Scheme};
+
+/// The four protocols.
+pub(crate) enum Provider {
+    S3(AmazonS3),
+    Gs(GoogleCloudStorage),
+    Az(MicrosoftAzure),
+    Http(HttpStore),
+}
+
+/// A client and what is known of its server.
+pub(crate) struct Client {
+    pub(crate) provider: Provider,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) hedge: Mutex<Hedge>,
+    pub(crate) deadline: Duration,
+    pub(crate) bucket: String,
+    pub(crate) region: String,
+    /// The server has answered this process at least once.
+    pub(crate) has_answered: AtomicBool,
+    /// A web server that sends whole files only.
+    pub(crate) ignores_ranges: AtomicBool,
+}
+
+impl std::fmt::Debug for Client {
+    /// Nothing of the options, among which are secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} client for {:?}", self.name(), self.bucket)
+    }
+}
+
+impl Client {
+    pub(crate) fn new(resolved: &Resolved, bucket: &str) -> Result<Client, InvalidAddress> {
+        let provider = provider(resolved, bucket).map_err(|error| {
+            InvalidAddress::new(format!("cannot make a client for {bucket:?}: {}", innermost(&error)))
+        })?;
+        Ok(Client {
+            provider,
+            gate: Gate::new(resolved.max_requests),
+            hedge: Mutex::default(),
+            deadline: resolved.deadline,
+            bucket: bucket.to_owned(),
+            region: resolved.value("aws_region").unwrap_or("us-east-1").to_owned(),
+            has_answered: AtomicBool::new(false),
+            ignores_ranges: AtomicBool::new(false),
+        })
+    }
+
+    /// The provider's name in messages.
+    pub(crate) fn name(&self) -> &'static str {
+        match self.provider {
+            Provider::S3(_) => "S3",
+            Provider::Gs(_) => "Google Cloud Storage",
+            Provider::Az(_) => "Azure Blob Storage",
+            Provider::Http(_) => "the web server",
+        }
+    }
+
+    pub(crate) fn objects(&self) -> &dyn ObjectStore {
+        match &self.provider {
+            Provider::S3(store) => store,
+            Provider::Gs(store) => store,
+            Provider::Az(store) => store,
+            Provider::Http(store) => store,
+        }
+    }
+
+    pub(crate) fn uploads(&self) -> Option<&dyn MultipartStore> {
+        match &self.provider {
+            Provider::S3(store) => Some(store),
+            Provider::Gs(store) => Some(store),
+            Provider::Az(store) => Some(store),
+            Provider::Http(_) => None,
+        }
+    }
+
+    pub(crate) fn lists(&self) -> Option<&dyn PaginatedListStore> {
+        match &self.provider {
+            Provider::S3(store) => Some(store),
+            Provider::Gs(store) => Some(store),
+            Provider::Az(store) => Some(store),
+            Provider::Http(_) => None,
+        }
+    }
+}
+
+/// The crate tries each request once, and has no limit of time of its own but for connecting.
+fn client_options(resolved: &Resolved) -> ClientOptions {
+    let mut options =
+        ClientOptions::new().with_timeout_disabled().with_connect_timeout(Duration::from_secs(5));
+    let plain = resolved.endpoint().is_some_and(|endpoint| endpoint.starts_with("http://"));
+    if plain {
+        // Certificates that nobody asks for take longer to read than a request.
+        options = options.with_no_system_certificates(true);
+    }
+    options
+}
+
+fn retry() -> RetryConfig {
+    RetryConfig { backoff: BackoffConfig::default(), max_retries: 0, retry_timeout: Duration::from_secs(1) }
+}
+
+fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider> {
+    let values = || resolved.values.iter();
+    match resolved.scheme {
+        Scheme::S3 => {
+            let mut builder = AmazonS3Builder::new()
+                .with_client_options(client_options(resolved))
+                // One request per object: a server's own bulk request needs rights and checksums that many do not offer.
+                .with_disable_bulk_delete(true);
+            for (name, value) in values() {
+                builder = builder.with_config(name.parse::<AmazonS3ConfigKey>()?, value);
+            }
+            if let Some(process) = &resolved.profile.process {
+                builder = builder.with_credentials(Arc::new(ProcessCredentials::new(process.clone())));
+            }
+            let builder = builder
+                .with_bucket_name(bucket)
+                .with_retry(retry())
+                .with_http_connector(Connector::default());
+            Ok(Provider::S3(builder.build()?))
+        }
+        Scheme::Gs => {
+            let mut builder = GoogleCloudStorageBuilder::new().with_client_options(client_options(resolved));
+            for (name, value) in values() {
+                builder = builder.with_config(name.parse::<GoogleConfigKey>()?, value);
+            }
+            let builder = builder
+                .with_bucket_name(bucket)
+                .with_retry(retry())
+                .with_http_connector(Connector::default());
+            Ok(Provider::Gs(builder.build()?))
+        }
+        Scheme::Az => {
+            let mut builder = MicrosoftAzureBuilder::new().with_client_options(client_options(resolved));
+            for (name, value) in values() {
+                builder = builder.with_config(name.parse::<AzureConfigKey>()?, value);
+            }
+            let builder = builder
+                .with_container_name(bucket)
+                .with_retry(retry())
+                .with_http_connector(Connector::default());
+            Ok(Provider::Az(builder.build()?))
+        }
+        Scheme::Http => {
+            // Whoever opens `http://` has said that it may be read by others on the way.
+            let mut options = client_options(resolved).with_allow_http(bucket.starts_with("http://"));
+            for (name, value) in values() {
+                options = options.with_config(name.parse::<ClientConfigKey>()?, value);
+            }
+            let builder = HttpBuilder::new()
+                .with_client_options(options)
+                .with_url(format!("{bucket}/"))
+                .with_retry(retry());
+            Ok(Provider::Http(builder.with_http_connector(Connector::default()).build()?))
+        }
+    }
+}
+
+fn innermost(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), innermost)
+}
+
+/// A number between 0 and 1 that differs between threads, processes and calls.
+pub(crate) fn chance() -> f64 {
+    (random() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// 128 random bits as text: what tells one put from all others.
+pub(crate) fn write_id() -> String {
+    format!("{:016x}{:016x}", random(), random())
+}
+
+/// The standard library's hasher is seeded by the system, once per thread, and forks inherit the seed: the process and a counter are
+/// hashed too, and the time, which no two processes with one number share.
+fn random() -> u64 {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let mut hasher = RandomState::new().build_hasher();
+    hasher.write_u32(drystone_store::process_id());
+    hasher.write_u64(COUNT.fetch_add(1, Ordering::Relaxed));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    hasher.write_u128(now.as_nanos());
+    hasher.finish()
+}

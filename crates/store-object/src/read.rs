@@ -1,0 +1,344 @@
+//! Reading ranges: pieces go to a [`Sink`] as they arrive.
+//!
+//! A range of more than [`SPLIT`] bytes is read by several requests. All of them must see the same version of the object, told by its
+//! entity tag; otherwise everything is read again. A reply that is cut is continued where it broke off.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+use drystone_store::StoreError;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, GetResult};
+use tokio::sync::mpsc;
+
+use crate::attempt::{Attempts, Failure, Place, What, attempt};
+use crate::flow::Outcome;
+use crate::gate::Turn;
+use crate::provider::Client;
+use crate::wire::Notes;
+
+/// The largest request, in bytes.
+pub(crate) const SPLIT: usize = 8 << 20;
+/// How often a range is read again because the object was replaced meanwhile.
+const REPLACED: usize = 20;
+
+/// Bytes at their place within the range that was asked for.
+pub(crate) type Piece = (usize, Bytes);
+
+/// Who wants the pieces.
+pub(crate) enum Sink {
+    /// A thread that copies them to their place.
+    Thread(mpsc::Sender<Piece>),
+    /// A buffer, of a given length or as long as what arrives. Its memory is touched when the first piece is there.
+    Buffer(Mutex<Vec<u8>>, Option<usize>),
+}
+
+impl Sink {
+    pub(crate) fn buffer(mut memory: Vec<u8>, len: Option<usize>) -> Sink {
+        memory.clear();
+        Sink::Buffer(Mutex::new(memory), len)
+    }
+
+    /// Hands a piece over; whether anybody took it.
+    async fn put(&self, at: usize, piece: Bytes) -> bool {
+        match self {
+            Sink::Thread(sender) => sender.send((at, piece)).await.is_ok(),
+            Sink::Buffer(bytes, len) => {
+                let mut bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
+                let end = at + piece.len();
+                if bytes.len() < end {
+                    let len = len.unwrap_or(end).max(end);
+                    if bytes.is_empty() && bytes.capacity() < len && len > end {
+                        // Fresh memory comes zeroed from the system.
+                        *bytes = vec![0; len];
+                    } else {
+                        bytes.resize(len, 0);
+                    }
+                }
+                bytes[at..end].copy_from_slice(&piece);
+                true
+            }
+        }
+    }
+
+    /// The buffer; empty for a thread.
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
+        match self {
+            Sink::Thread(_) => Vec::new(),
+            Sink::Buffer(bytes, _) => bytes.into_inner().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+}
+
+/// The version that all requests for one range must see.
+type Version = Arc<Mutex<Option<String>>>;
+
+/// Reads `len` bytes, not 0, from `offset`. Pieces come in any order; where one comes again, the last counts.
+pub(crate) async fn range(
+    client: &Client,
+    path: &Path,
+    place: &Place<'_>,
+    offset: u64,
+    len: usize,
+    sink: &Sink,
+) -> Result<(), StoreError> {
+    for _ in 0..REPLACED {
+        let version = Version::default();
+        let parts = (0..len)
+            .step_by(SPLIT)
+            .map(|at| part(client, path, place, offset, at..len.min(at + SPLIT), sink, Arc::clone(&version)));
+        let mut parts: FuturesUnordered<_> = parts.collect();
+        let mut replaced = false;
+        while let Some(outcome) = parts.next().await {
+            match outcome {
+                Ok(()) => {}
+                Err(End::Replaced) => replaced = true,
+                Err(End::Error(error)) => return Err(error),
+            }
+        }
+        if !replaced {
+            return Ok(());
+        }
+    }
+    Err(StoreError::Io {
+        key: place.key.to_owned(),
+        store: place.store.to_owned(),
+        operation: place.operation,
+        source: std::io::Error::other("it was replaced again and again while it was read; try again"),
+    })
+}
+
+/// Why a part was not read.
+enum End {
+    /// The object is another one now.
+    Replaced,
+    Error(StoreError),
+}
+
+async fn part(
+    client: &Client,
+    path: &Path,
+    place: &Place<'_>,
+    offset: u64,
+    wanted: Range<usize>,
+    sink: &Sink,
+    version: Version,
+) -> Result<(), End> {
+    let mut attempts = Attempts::new(client);
+    let mut at = wanted.start;
+    while at < wanted.end {
+        let tag = version.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let asked = offset + at as u64..offset + wanted.end as u64;
+        let failure = match begun(client, path, &attempts, Some(asked.clone()), tag.clone()).await {
+            Ok((turn, reply)) => {
+                if !agrees(&version, &reply) {
+                    return Err(End::Replaced);
+                }
+                let there = reply.meta.size;
+                match arriving(client, turn, reply, asked, &mut at, offset, sink, &mut attempts).await {
+                    Ok(()) if at < wanted.end => {
+                        return Err(End::Error(short(place, offset, wanted.end, there)));
+                    }
+                    Ok(()) => return Ok(()),
+                    // Without a version there is no telling what the rest would be of.
+                    Err(failure) => {
+                        if version.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+                            at = wanted.start;
+                        }
+                        failure
+                    }
+                }
+            }
+            Err(failure) => failure,
+        };
+        match failure.what {
+            What::Condition if tag.is_some() => return Err(End::Replaced),
+            What::OutOfRange => {
+                let there = match head(client, path, place).await {
+                    Ok(reply) => reply.meta.size,
+                    Err(error) => return Err(End::Error(error)),
+                };
+                return Err(End::Error(short(place, offset, wanted.end, there)));
+            }
+            What::RangesIgnored if !client.ignores_ranges.swap(true, Ordering::Relaxed) => continue,
+            _ => {}
+        }
+        if !attempts.again(&failure).await {
+            return Err(End::Error(attempts.error(&failure, place)));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the reply is of the version that the others saw; the first says which.
+fn agrees(version: &Version, reply: &GetResult) -> bool {
+    let Some(tag) = &reply.meta.e_tag else { return true };
+    let mut version = version.lock().unwrap_or_else(PoisonError::into_inner);
+    version.get_or_insert_with(|| tag.clone()) == tag
+}
+
+fn short(place: &Place<'_>, offset: u64, wanted: usize, there: u64) -> StoreError {
+    StoreError::ShortRead {
+        key: place.key.to_owned(),
+        store: place.store.to_owned(),
+        offset,
+        wanted: wanted as u64,
+        got: there.saturating_sub(offset).min(wanted as u64),
+    }
+}
+
+/// Passes on what arrives of `asked`; `at` follows it.
+#[expect(clippy::too_many_arguments, reason = "the state of one request, and nothing that lives longer")]
+async fn arriving(
+    client: &Client,
+    mut turn: Turn,
+    reply: GetResult,
+    asked: Range<u64>,
+    at: &mut usize,
+    offset: u64,
+    sink: &Sink,
+    attempts: &mut Attempts<'_>,
+) -> Result<(), Failure> {
+    let mut from = reply.range.start;
+    let stall = client.deadline / 3;
+    let mut stream = reply.into_stream();
+    let mut moved = 0;
+    loop {
+        let next = match tokio::time::timeout(stall, stream.next()).await {
+            Ok(None) => break,
+            Ok(Some(Ok(bytes))) => bytes,
+            Ok(Some(Err(error))) => {
+                turn.ended(Outcome::Answered, moved);
+                return Err(Failure::new(What::Again, format!("the reply broke off: {}", innermost(&error))));
+            }
+            Err(_) => {
+                turn.ended(Outcome::Lost, moved);
+                return Err(Failure::new(
+                    What::Again,
+                    format!("nothing more within {:.1} s", stall.as_secs_f64()),
+                ));
+            }
+        };
+        moved += next.len() as u64;
+        // A server without ranges sends from the beginning to the end.
+        let begin = asked.start.saturating_sub(from).min(next.len() as u64) as usize;
+        let end = asked.end.saturating_sub(from).min(next.len() as u64) as usize;
+        let place = (from + begin as u64).saturating_sub(offset) as usize;
+        from += next.len() as u64;
+        if begin < end {
+            let piece = next.slice(begin..end);
+            *at = place + piece.len();
+            attempts.progressed();
+            if !sink.put(place, piece).await {
+                turn.abandoned();
+                return Err(Failure::new(What::Permanent, "nobody waits for it"));
+            }
+        }
+        if from >= asked.end {
+            break;
+        }
+    }
+    turn.ended(Outcome::Answered, moved);
+    Ok(())
+}
+
+/// A reply that has begun. One that is late is asked for a second time; the first to begin is taken.
+async fn begun(
+    client: &Client,
+    path: &Path,
+    attempts: &Attempts<'_>,
+    asked: Option<Range<u64>>,
+    tag: Option<String>,
+) -> Result<(Turn, GetResult), Failure> {
+    let once = || async {
+        let mut options = GetOptions { if_match: tag.clone(), ..GetOptions::default() };
+        if !client.ignores_ranges.load(Ordering::Relaxed) {
+            options.range = asked.clone().map(GetRange::Bounded);
+        }
+        let begun = Instant::now();
+        let (turn, outcome) =
+            attempt(attempts, attempts.limit(0), Notes::default(), client.objects().get_opts(path, options))
+                .await;
+        if outcome.is_ok() {
+            client.hedge.lock().unwrap_or_else(PoisonError::into_inner).answered(begun.elapsed());
+        }
+        outcome.map(|reply| (turn, reply))
+    };
+    let late = client.hedge.lock().unwrap_or_else(PoisonError::into_inner).begins();
+    let Some(late) = late else { return once().await };
+    let first = once();
+    let mut first = std::pin::pin!(first);
+    tokio::select! {
+        biased;
+        outcome = &mut first => return outcome,
+        () = tokio::time::sleep(late) => {}
+    }
+    if !client.hedge.lock().unwrap_or_else(PoisonError::into_inner).may_repeat() {
+        return first.await;
+    }
+    let second = once();
+    let mut second = std::pin::pin!(second);
+    tokio::select! {
+        biased;
+        Ok(reply) = &mut first => Ok(reply),
+        Ok(reply) = &mut second => Ok(reply),
+        // Both failed: one failure tells as much as two.
+        else => Err(Failure::new(What::Again, "two requests at once failed")),
+    }
+}
+
+/// The whole object, if it is at most `limit` bytes long; else its length.
+pub(crate) async fn whole(
+    client: &Client,
+    path: &Path,
+    place: &Place<'_>,
+    limit: u64,
+) -> Result<Result<Vec<u8>, u64>, StoreError> {
+    let mut attempts = Attempts::new(client);
+    loop {
+        let failure = match begun(client, path, &attempts, None, None).await {
+            Ok((mut turn, reply)) => {
+                let len = reply.meta.size;
+                let Some(len) = usize::try_from(len).ok().filter(|len| *len as u64 <= limit) else {
+                    turn.abandoned();
+                    return Ok(Err(len));
+                };
+                let sink = Sink::buffer(Vec::new(), None);
+                let mut at = 0;
+                match arriving(client, turn, reply, 0..len as u64, &mut at, 0, &sink, &mut attempts).await {
+                    Ok(()) if at == len => return Ok(Ok(sink.into_buffer())),
+                    Ok(()) => Failure::new(What::Again, "the reply was shorter than announced"),
+                    Err(failure) => failure,
+                }
+            }
+            Err(failure) => failure,
+        };
+        if !attempts.again(&failure).await {
+            return Err(attempts.error(&failure, place));
+        }
+    }
+}
+
+/// What is known of the object, without its bytes.
+pub(crate) async fn head(client: &Client, path: &Path, place: &Place<'_>) -> Result<GetResult, StoreError> {
+    let mut attempts = Attempts::new(client);
+    loop {
+        let options = GetOptions { head: true, ..GetOptions::default() };
+        let request = client.objects().get_opts(path, options);
+        let (turn, outcome) = attempt(&attempts, attempts.limit(0), Notes::default(), request).await;
+        drop(turn);
+        match outcome {
+            Ok(reply) => return Ok(reply),
+            Err(failure) if attempts.again(&failure).await => {}
+            Err(failure) => return Err(attempts.error(&failure, place)),
+        }
+    }
+}
+
+fn innermost(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), innermost)
+}

@@ -1,0 +1,154 @@
+//! Uploads that a killed process has begun and nobody will complete: found by listing, and aborted.
+//!
+//! The crate above cannot list them, so the request is made here and signed as it signs its own. Azure drops what was not
+//! committed after a week, and Google's store has a rule for buckets: there is nothing to do here for either.
+
+use std::time::{Duration, SystemTime};
+
+use drystone_store::StoreError;
+use object_store::path::Path;
+use object_store::signer::{SignedUrlOptions, Signer};
+
+use crate::attempt::{Attempts, Failure, Place, What, attempt};
+use crate::provider::{Client, Provider};
+use crate::wire::Notes;
+
+/// The longest list of uploads that is read, in bytes: a thousand entries are far shorter.
+const LONGEST: usize = 4 << 20;
+
+/// Aborts uploads to keys that begin with `prefix` and were begun at least `older` ago; how many.
+pub(crate) async fn abort(
+    client: &Client,
+    prefix: &str,
+    place: &Place<'_>,
+    older: Duration,
+) -> Result<u64, StoreError> {
+    let (Provider::S3(store), Some(uploads)) = (&client.provider, client.uploads()) else { return Ok(0) };
+    let mut attempts = Attempts::new(client);
+    let document = loop {
+        let request = async {
+            let options = SignedUrlOptions::default().with_query([
+                ("uploads", ""),
+                ("prefix", prefix),
+                ("max-uploads", "1000"),
+            ]);
+            let url = store
+                .signed_url_opts(http::Method::GET, &Path::default(), Duration::from_secs(600), &options)
+                .await?;
+            listing(url).await
+        };
+        let (turn, outcome) = attempt(&attempts, attempts.limit(0), Notes::default(), request).await;
+        drop(turn);
+        match outcome {
+            Ok(Ok(document)) => break document,
+            // Servers without this request have no such uploads to show, and keys without the right to list them none to clear.
+            Ok(Err(400..=499 | 501)) => return Ok(0),
+            Ok(Err(status)) => {
+                let failure = Failure::new(What::Again, format!("status {status}"));
+                if !attempts.again(&failure).await {
+                    return Err(attempts.error(&failure, place));
+                }
+            }
+            Err(failure) if attempts.again(&failure).await => {}
+            Err(failure) => return Err(attempts.error(&failure, place)),
+        }
+    };
+    let mut aborted = 0;
+    for entry in elements(&document, "Upload") {
+        let first = |name| elements(entry, name).into_iter().next().map(unescaped);
+        let (Some(key), Some(id), Some(begun)) = (first("Key"), first("UploadId"), first("Initiated")) else {
+            continue;
+        };
+        let old_enough = older.is_zero() || age(&begun).is_some_and(|age| age >= older);
+        let Ok(path) = Path::parse(&key) else { continue };
+        if key.starts_with(prefix) && old_enough {
+            let (turn, outcome) =
+                attempt(&attempts, attempts.limit(0), Notes::default(), uploads.abort_multipart(&path, &id))
+                    .await;
+            drop(turn);
+            aborted += u64::from(outcome.is_ok());
+        }
+    }
+    Ok(aborted)
+}
+
+/// The document behind the address, or the status of the refusal.
+async fn listing(url: url::Url) -> object_store::Result<Result<String, u16>> {
+    let failed = |error: reqwest::Error| object_store::Error::Generic {
+        store: "S3",
+        // Without the address: it is signed.
+        source: Box::new(error.without_url()),
+    };
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .connect_timeout(Duration::from_secs(5))
+        .build()
+        .map_err(failed)?;
+    let mut response = client.get(url).send().await.map_err(failed)?;
+    let status = response.status().as_u16();
+    if status != 200 {
+        return Ok(Err(status));
+    }
+    let mut text = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(failed)? {
+        text.extend_from_slice(&piece);
+        if text.len() > LONGEST {
+            return Ok(Err(500));
+        }
+    }
+    Ok(Ok(String::from_utf8_lossy(&text).into_owned()))
+}
+
+/// The contents of all elements of this name.
+fn elements<'a>(document: &'a str, name: &str) -> Vec<&'a str> {
+    let (open, close) = (format!("<{name}>"), format!("</{name}>"));
+    document.split(&open).skip(1).filter_map(|rest| rest.split(&close).next()).collect()
+}
+
+fn unescaped(text: &str) -> String {
+    text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
+}
+
+/// How long ago `2026-11-20T10:11:12.000Z` was. A time that cannot be read is `None`.
+fn age(text: &str) -> Option<Duration> {
+    let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<u64>().ok();
+    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+    let seconds = number(11..13)? * 3600 + number(14..16)? * 60 + number(17..19)?;
+    if !(1..=12).contains(&month) || year < 1970 {
+        return None;
+    }
+    // Days since 1970 (Hinnant's `days_from_civil`).
+    let y = if month <= 2 { year - 1 } else { year };
+    let doy = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day.checked_sub(1)?;
+    let doe = (y % 400) * 365 + (y % 400) / 4 - (y % 400) / 100 + doy;
+    let days = ((y / 400) * 146_097 + doe).checked_sub(719_468)?;
+    let then = SystemTime::UNIX_EPOCH + Duration::from_secs(days * 86_400 + seconds);
+    SystemTime::now().duration_since(then).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_counted_from_the_calendar() {
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let age = age("2026-07-01T01:02:03.000Z").unwrap_or_default();
+        let expected = since_epoch.saturating_sub(Duration::from_secs(1_782_864_000 + 3723));
+        assert!(expected.abs_diff(age) < Duration::from_secs(2), "{age:?} {expected:?}");
+        for wrong in ["", "2026-13-01T00:00:00Z", "yesterday", "1969-01-01T00:00:00Z"] {
+            assert_eq!(super::age(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn elements_are_found_and_unescaped() {
+        let document = "<A><Upload><Key>a&amp;b</Key></Upload><Upload><Key>c</Key></Upload></A>";
+        let keys: Vec<_> = elements(document, "Upload")
+            .into_iter()
+            .flat_map(|e| elements(e, "Key"))
+            .map(unescaped)
+            .collect();
+        assert_eq!(keys, ["a&b", "c"]);
+    }
+}

@@ -1,0 +1,129 @@
+//! The layer next to the network: notes what a server answered, for messages and for what is done next.
+//!
+//! An [`Answer`] belongs to one attempt. It travels as a task-local value, because the crate above knows nothing of it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::header::{HeaderValue, IF_NONE_MATCH, RETRY_AFTER};
+use http_body_util::BodyExt;
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
+};
+
+tokio::task_local! {
+    /// Where the attempt under way keeps what it learns.
+    pub(crate) static NOTES: Notes;
+}
+
+/// What a server answered to the last request of an attempt.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answer {
+    /// 0: there was no answer.
+    pub(crate) status: u16,
+    /// S3's word for an error, such as `NoSuchBucket`.
+    pub(crate) code: String,
+    /// The server's sentence.
+    pub(crate) message: String,
+    /// The number under which the server's owner finds the request.
+    pub(crate) request: String,
+    /// How long the server asks to be left alone.
+    pub(crate) pause: Option<Duration>,
+    /// The request went to a service that hands out credentials.
+    pub(crate) for_credentials: bool,
+}
+
+/// Notes of one attempt.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes {
+    answer: Arc<Mutex<Answer>>,
+    /// An upload is to be completed only where no object is.
+    if_absent: bool,
+}
+
+impl Notes {
+    /// For completing an upload, perhaps only where no object is.
+    pub(crate) fn completing(if_absent: bool) -> Self {
+        Notes { answer: Arc::default(), if_absent }
+    }
+
+    pub(crate) fn answer(&self) -> Answer {
+        self.answer.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, answer: Answer) {
+        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = answer;
+    }
+}
+
+/// Makes clients that take notes.
+#[derive(Debug, Default)]
+pub(crate) struct Connector(ReqwestConnector);
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(Noted(self.0.connect(options)?)))
+    }
+}
+
+#[derive(Debug)]
+struct Noted(HttpClient);
+
+/// Documents of errors are short; what is longer is somebody's web page.
+const LONGEST_ERROR: usize = 64 << 10;
+
+#[async_trait::async_trait]
+impl HttpService for Noted {
+    async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let Ok(notes) = NOTES.try_with(Clone::clone) else { return self.0.execute(request).await };
+        let host = request.uri().host().unwrap_or("");
+        let for_credentials =
+            host.starts_with("169.254.") || host.starts_with("sts.") || host.starts_with("metadata.");
+        notes.set(Answer { for_credentials, ..Answer::default() });
+        let completes = request.uri().query().is_some_and(|query| query.contains("uploadId="));
+        if notes.if_absent && completes && request.method() == http::Method::POST {
+            request.headers_mut().insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
+        }
+        let response = self.0.execute(request).await?;
+        let header = |name: &str| {
+            response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+        };
+        let ids = ["x-amz-request-id", "x-ms-request-id", "x-guploader-uploadid", "x-request-id"];
+        let mut answer = Answer {
+            status: response.status().as_u16(),
+            request: ids.into_iter().find_map(header).unwrap_or_default(),
+            pause: header(RETRY_AFTER.as_str()).and_then(|text| text.parse().ok()).map(Duration::from_secs),
+            for_credentials,
+            ..Answer::default()
+        };
+        if response.status().is_success() || response.status().is_redirection() {
+            notes.set(answer);
+            return Ok(response);
+        }
+        notes.set(answer.clone());
+        let (parts, body) = response.into_parts();
+        let mut body = http_body_util::Limited::new(body, LONGEST_ERROR);
+        let mut text = Vec::new();
+        while let Some(Ok(frame)) = body.frame().await {
+            if let Ok(data) = frame.into_data() {
+                text.extend_from_slice(&data);
+            }
+        }
+        let text = String::from_utf8_lossy(&text).into_owned();
+        answer.code = element(&text, "Code");
+        answer.message = element(&text, "Message");
+        if answer.request.is_empty() {
+            answer.request = element(&text, "RequestId");
+        }
+        notes.set(answer);
+        Ok(HttpResponse::from_parts(parts, text.into()))
+    }
+}
+
+/// The content of the first element of this name, shortened to what fits in a message.
+fn element(document: &str, name: &str) -> String {
+    let content = document.split_once(&format!("<{name}>")).and_then(|(_, rest)| rest.split_once("</"));
+    let content = content.map_or("", |(content, _)| content);
+    content.chars().filter(|c| !c.is_control()).take(200).collect()
+}
