@@ -12,6 +12,7 @@ use std::fmt;
 
 use crate::layout::{Device, Profile};
 use crate::read_plan::Options;
+pub use crate::read_plan::Window;
 
 /// Bytes of requests under way, and of those that arrived and are not placed: memory is a caller's buffers and 32 MiB.
 pub const MOST_BYTES: u64 = 28 << 20;
@@ -25,15 +26,6 @@ const LINK: f64 = 125e6;
 const SPREAD: u64 = 16;
 /// Holes up to these are read: at least as on files, at most what a megabyte costs on a fast link.
 const GAPS: (u64, u64) = (16 << 10, 1 << 20);
-
-/// Requests and bytes that may be under way at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
-    /// Requests, at least one.
-    pub requests: u32,
-    /// Bytes of them together.
-    pub bytes: u64,
-}
 
 impl Window {
     /// For a store that says how many requests are worth having under way, and may have been measured.

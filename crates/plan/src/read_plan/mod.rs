@@ -35,7 +35,6 @@ use crate::parts::{Part, parts};
 use crate::ranges::touched;
 use crate::resolve::{Candidate, Resolved, resolve};
 use crate::selection::Selection;
-use crate::window::Window;
 use coded::{Chains, Coded};
 use piece::{Place, Stored, bound};
 pub use replica::{Choice, PUBLISHED, numbers, offered};
@@ -93,6 +92,15 @@ impl Default for Options {
     fn default() -> Self {
         Options { gap: 64 << 10, max_request: 4 << 20, precision: Precision::Exact }
     }
+}
+
+/// Requests and bytes that may be under way at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Requests, at least one.
+    pub requests: u32,
+    /// Bytes of them together.
+    pub bytes: u64,
 }
 
 /// One part of one stored subchunk: read, verify, decode, scatter.
