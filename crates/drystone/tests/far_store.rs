@@ -271,6 +271,9 @@ fn a_commit_of_many_writers_takes_few_round_trips() {
     assert!(c.commit().unwrap().changed);
     let log = store.take_log();
     assert!(log.len() as u64 >= WRITERS && rounds(&log) <= 8, "{} requests: {}", log.len(), shown(&log));
+    c.flush().unwrap();
+    let log = store.take_log();
+    assert!(log.len() <= 2, "what was put is durable, so a flush is a mark: {}", shown(&log));
     assert_eq!(read_all(&c, "a"), ramp_f32(10).repeat(WRITERS as usize));
 }
 

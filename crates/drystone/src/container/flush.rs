@@ -41,6 +41,10 @@ impl Inner {
         if since >= version {
             return Ok(version);
         }
+        if self.store.features().put_is_durable {
+            // All that the version needs was on stable storage before its manifest was.
+            return self.mark(version);
+        }
         // What this handle has synced is not synced again: what a key held then stays as it is.
         let mut synced = lock(&self.synced);
         let mut keys: Vec<String> = Vec::new();
@@ -92,6 +96,11 @@ impl Inner {
         }
         synced.extend(lengths);
         drop(synced);
+        self.mark(version)
+    }
+
+    /// Writes down that a version, and all it needs, is on stable storage.
+    fn mark(&self, version: u64) -> Result<u64> {
         let mark = keys::mark(version);
         match self.store.put(&mark, &[format!("{version:012}").as_bytes()], PutMode::IfAbsent, true) {
             Ok(()) | Err(StoreError::AlreadyExists { .. }) => {}

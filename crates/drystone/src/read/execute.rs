@@ -1,4 +1,5 @@
-//! The executor: fetch, verify, decode, scatter. Dull on purpose: everything was decided in the plan.
+//! The executor: fetch, verify, decode, scatter. Dull on purpose: everything was decided in the plan. Here threads carry out one request
+//! each, as files are read best; [`stream`] has a window of requests under way, as the plan of a far store says.
 //!
 //! Requests run in any order on several threads: what each brings is placed at once, and the cells they write are disjoint
 //! because visible boxes are.
@@ -160,7 +161,7 @@ fn attempt(
     if let Some(window) = reading.inner.window() {
         return stream::attempt(reading, prepared, first_step, out, sources, needed, window);
     }
-    announce(reading, plan, &needed, sources);
+    prefetch(reading, plan, &needed, sources);
     needed.load(reading, prepared, sources)?;
     let trailers = needed.all();
     let waiting = Waiting::default();
@@ -225,27 +226,27 @@ fn each_on(
     lock(&failed).take().map_or(Ok(()), Err)
 }
 
-/// Tells the store what will be read. Checks are told of with the rest, though they are read first.
-fn announce(reading: &Reading, plan: &ReadPlan, needed: &Needed<'_>, sources: &Sources<'_>) {
+/// Prefetches what will be read. Checks are prefetched with the rest, though they are read first.
+fn prefetch(reading: &Reading, plan: &ReadPlan, needed: &Needed<'_>, sources: &Sources<'_>) {
     let slow = lock(&reading.inner.following).may_wait();
     let ranges = plan.ahead(|request| needed.is_missing(request), slow);
     if slow {
         for of_source in ranges.chunk_by(|a, b| a.0 == b.0) {
-            tell_of_one(reading, of_source, sources);
+            prefetch_one(reading, of_source, sources);
         }
     } else {
         // What was read before was at hand: as soon as some of this is, too, all is taken to be.
-        tell_of_alike(reading, &ranges, sources);
+        prefetch_alike(reading, &ranges, sources);
     }
 }
 
-/// The same where all are alike: if it needs not be told of those of one source, it needs not of the others'.
-pub(super) fn tell_of_alike(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) {
-    ranges.chunk_by(|a, b| a.0 == b.0).all(|of_source| tell_of_one(reading, of_source, sources));
+/// Like [`prefetch`], but stops after the first source that is already in memory: the others are taken to be, too.
+pub(super) fn prefetch_alike(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) {
+    ranges.chunk_by(|a, b| a.0 == b.0).all(|of_source| prefetch_one(reading, of_source, sources));
 }
 
-/// Tells the store of ranges of one source; `false`: it needed not be told.
-fn tell_of_one(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) -> bool {
+/// Prefetches ranges of one source; `false`: they were in memory already.
+fn prefetch_one(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) -> bool {
     let Some(Ok(key)) = ranges.first().map(|(source, _)| sources.key(*source)) else { return true };
     let ranges = ranges.iter().map(|(_, range)| (range.start, range.end - range.start)).collect();
     // A hint: nobody waits for it, and a failure shows in the read itself.

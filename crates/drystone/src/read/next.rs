@@ -20,7 +20,7 @@ const WAIT: Duration = Duration::from_micros(60);
 const PACE: f64 = 1e9;
 
 impl Reading {
-    /// Reads by `read`, and takes note of it; has what is likely to be read next brought with it.
+    /// Reads by `read`, and takes note of it; prefetches what is likely to be read next.
     pub(super) fn followed(
         &self,
         selection: &Selection,
@@ -31,7 +31,7 @@ impl Reading {
         }
         let next =
             lock(&self.inner.following).begins(self.variable.id, selection, self.split(selection).0.count);
-        self.bring_next(&next, selection);
+        self.prefetch_next(&next, selection);
         let began = Instant::now();
         let report = read()?;
         let pace = Duration::from_secs_f64(report.read_bytes as f64 / PACE);
@@ -44,8 +44,8 @@ impl Reading {
         self.shelf.is_none() && matches!(self.variable.dtype, DType::Scalar(_))
     }
 
-    /// Tells the store of what is read now, and of the same cells of the variables that follow.
-    fn bring_next(&self, next: &Next, selection: &Selection) {
+    /// Prefetches what is read now, and the same cells of the variables that follow.
+    fn prefetch_next(&self, next: &Next, selection: &Selection) {
         // A far store has all requests of a read under way at once.
         if *next == Next::Unknown || self.inner.window().is_some() {
             return;
@@ -58,7 +58,7 @@ impl Reading {
         lock(&self.inner.following).told(together.variables);
         let sources = Sources::of(self);
         if !together.in_order {
-            return execute::tell_of_alike(self, &together.ranges, &sources);
+            return execute::prefetch_alike(self, &together.ranges, &sources);
         }
         for (source, range) in together.ranges {
             if let (Some(files), Ok(key)) = (self.inner.store.local(), sources.key(source)) {

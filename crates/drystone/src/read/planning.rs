@@ -99,7 +99,7 @@ impl Reading {
         } else {
             let place = |entry: &Entry| (entry.source, entry.piece.position, entry.piece.length);
             let ahead = ahead_of_tables(missing.iter().map(|(_, entry)| place(entry)));
-            execute::tell_of_alike(self, &ahead, sources);
+            execute::prefetch_alike(self, &ahead, sources);
         }
         for (at, entry) in missing {
             tables.insert(at, self.table(entry, sources)?);
