@@ -170,6 +170,12 @@ pub(crate) fn commit_own(
             .filter(|p| mine.get(&p.part).is_none_or(|s| s.state == SourceState::Open))
             .map(|p| PartFrom { watermark: mine.get(&p.part).map_or(0, |s| s.watermark), ..*p })
             .collect();
+        // What is the tail is known; a single part is read at once.
+        let unread = from.iter().filter(|p| !tail.is_some_and(|tail| tail.is(p)));
+        let unread: Vec<PartFrom> = unread.cloned().collect();
+        if unread.len() > 1 {
+            log_scan::prefetch(inner.store.as_ref(), std::iter::once((writer, unread.as_slice())));
+        }
         let log = WriterLog::scan(inner.store.as_ref(), writer, &inner.identity.uuid, &from, tail)?;
         let logs: Vec<WriterLog> = log.into_iter().collect();
         let mut decided = decide(inner, base, &logs, Scope::Own { steps }, version, Vec::new())?;

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use drystone_format::frame::{self, Kind, Next};
 use drystone_format::identity::{self, Durability, Identity};
@@ -146,6 +146,8 @@ fn manifest_of(bytes: Vec<u8>, version: u64, uuid: &[u8; 16]) -> Result<(Manifes
 pub(crate) struct Hint {
     committed: AtomicU64,
     written: AtomicU64,
+    /// The last one was submitted, and nobody has waited for it.
+    unsure: AtomicBool,
     /// The process that committed: a forked child has nothing to settle for its parent.
     pid: AtomicU32,
 }
@@ -162,14 +164,27 @@ impl Hint {
         self.pid.store(drystone_store::process_id(), Ordering::Relaxed);
         let written = self.written.load(Ordering::Relaxed);
         if written == 0 || version >= written.saturating_add(lag) {
-            self.write(store, version, near);
+            // On a far store nobody waits for it: a round trip is longer than what a lagging hint costs.
+            match store.features().far {
+                Some(_) if near => self.submit(store, version),
+                _ => self.write(store, version, near),
+            }
         }
+    }
+
+    fn submit(&self, store: &dyn Store, version: u64) {
+        let data = identity::encode_hint(version);
+        let (key, mode) = (keys::HINT.into(), PutMode::Replace);
+        drop(store.submit(Request::Put { key, data, mode, sync: false }));
+        self.unsure.store(true, Ordering::Relaxed);
+        self.written.fetch_max(version, Ordering::Relaxed);
     }
 
     /// Nothing more is to be expected.
     pub(crate) fn settle(&self, store: &dyn Store, durability: Durability) {
         let committed = self.committed.load(Ordering::Relaxed);
-        if committed > self.written.load(Ordering::Relaxed)
+        let behind = committed > self.written.load(Ordering::Relaxed);
+        if (behind || self.unsure.swap(false, Ordering::Relaxed))
             && self.pid.load(Ordering::Relaxed) == drystone_store::process_id()
         {
             self.write(store, committed, is_near(store, durability));

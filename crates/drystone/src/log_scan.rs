@@ -100,7 +100,7 @@ pub(crate) struct Tail {
 
 impl Tail {
     /// Is it all that would be read?
-    fn is(&self, from: &PartFrom) -> bool {
+    pub(crate) fn is(&self, from: &PartFrom) -> bool {
         self.part == from.part && self.at == from.watermark && self.at + self.bytes.len() as u64 == from.len
     }
 }

@@ -5,7 +5,7 @@
 //! - what is handed over in parts ends at multiples of [`PART`] in the file, where the system's pages and larger pieces of memory end;
 //! - an extent of runs begins behind what was handed over and is `held` until more is, at the end of a step at the latest;
 //! - every piece lies inside one EXTENT frame, aligned to 8 bytes, payload before trailer;
-//! - in a store without append the whole part is one object, put by `finish`.
+//! - in a store without append the whole part is one object, which `take_whole` gives.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use drystone_format::frame::{self, Kind};
 use drystone_format::keys;
 use drystone_format::log::FileHeader;
 use drystone_format::piece::Trailer;
-use drystone_store::{PutMode, Store, StoreExt};
+use drystone_store::{Store, StoreExt};
 
 use crate::Result;
 use crate::runs::{self, Runs};
@@ -419,15 +419,14 @@ impl Segment {
         Ok(())
     }
 
-    /// Without append: puts the part as one object.
-    pub(crate) fn finish(&mut self, sync: bool) -> Result<()> {
+    /// Without append: the part as the object that is to be put, if it holds anything, and its key.
+    pub(crate) fn take_whole(&mut self) -> Result<Option<(String, Vec<u8>)>> {
         self.flush()?;
-        if !self.append && self.has_content() {
-            self.store.put(&self.key, &[&self.pending], PutMode::IfAbsent, sync)?;
-            self.len += self.pending.len() as u64;
-            self.pending = Vec::new();
+        if self.append || !self.has_content() {
+            return Ok(None);
         }
-        Ok(())
+        self.len += self.pending.len() as u64;
+        Ok(Some((self.key.clone(), std::mem::take(&mut self.pending))))
     }
 }
 

@@ -5,20 +5,24 @@
 //! - a fingerprint never comes back with other values, so bytes read before a look at the stamp belong to the shard it shows.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use drystone_format::published::{Array, Shard};
-use drystone_store::{Store, StoreError, StoreExt};
+use drystone_store::{Reply, Request, Store, StoreError, StoreExt};
 use drystone_transform::{Codec as _, Logical, Scratch, Zstd};
 
 use crate::cache::Cache;
 use crate::container::lock;
-use crate::publish::{ROOT, Stamp, stamp_of};
+use crate::publish::{ROOT, STAMP, Stamp, stamp_of};
 use crate::segment::crc32;
 use crate::{Error, Result};
 
 /// Bytes of indexes kept per container.
 const CACHE: usize = 8 << 20;
+/// Indexes that are fetched together from a far store, and the longest of them.
+const TOGETHER: usize = 64;
+const LONGEST: u64 = 1 << 20;
 /// Offset and length of a chunk that is not there.
 const MISSING: u64 = u64::MAX;
 
@@ -87,6 +91,43 @@ impl Shards {
         }
     }
 
+    /// Fetches the indexes of these shards (key, record, number of chunks) that are not known from a far store, all at once. What is not as it
+    /// was recorded is left to [`index`](Self::index), which says what is wrong.
+    pub(crate) fn prefetch(&self, store: &dyn Store, wanted: &[(String, Shard, u64)]) {
+        if store.features().far.is_none() {
+            return;
+        }
+        let missing: Vec<_> = wanted
+            .iter()
+            .filter(|(key, record, _)| {
+                let name = (key.clone(), record.fingerprint);
+                !lock(&self.given_up).contains(&name) && self.indexes.find(&name).is_none()
+            })
+            .filter_map(|(key, record, chunks)| Some((key, record, index_at(record.length, *chunks)?)))
+            .filter(|(_, _, at)| at.end - at.start <= LONGEST)
+            .collect();
+        for some in missing.chunks(TOGETHER) {
+            let requests = some.iter().flat_map(|(key, _, at)| {
+                let ranges = vec![(0, STAMP), (at.start, (at.end - at.start) as usize)];
+                [Request::Len { key: (*key).clone() }, Request::read_many((*key).clone(), ranges)]
+            });
+            let mut replies = store.together(requests.collect()).into_iter();
+            for (key, record, at) in some {
+                let (Some(len), Some(read)) = (replies.next(), replies.next()) else { return };
+                let (Ok(Reply::Len { len }), Ok(Reply::Read { buffers })) = (len, read) else { continue };
+                let [stamp, index, ..] = buffers.as_slice() else { continue };
+                let found = Stamp::decode(stamp);
+                if len == record.length
+                    && found == Some(stamp_of_record(record))
+                    && let Ok(index) = parse(index, record, at.start)
+                {
+                    let cost = index.len() * size_of::<Option<(u64, u64)>>() + key.len();
+                    self.indexes.put(((*key).clone(), record.fingerprint), index, cost);
+                }
+            }
+        }
+    }
+
     /// No later read of this snapshot's shard tries it.
     pub(crate) fn give_up(&self, key: &str, record: &Shard) {
         lock(&self.given_up).insert((key.to_owned(), record.fingerprint));
@@ -112,10 +153,45 @@ pub(crate) fn chunks(array: &Array) -> u64 {
     array.shard.iter().zip(&array.chunk).fold(1, |n: u64, (s, c)| n.saturating_mul(s / (*c).max(1)))
 }
 
+fn stamp_of_record(record: &Shard) -> Stamp {
+    Stamp { fingerprint: record.fingerprint, version: record.version }
+}
+
 /// Whether the object is the one that was recorded now.
 pub(crate) fn is_same(store: &dyn Store, key: &str, record: &Shard) -> Result<bool> {
-    let stamp = Stamp { fingerprint: record.fingerprint, version: record.version };
-    Ok(stamp_of(store, key, 0)? == Some(stamp))
+    Ok(stamp_of(store, key, 0)? == Some(stamp_of_record(record)))
+}
+
+/// The first of these shards that is not, or not any more, the one that was recorded; those of a far store are looked at together.
+pub(crate) fn first_moved<'s>(store: &dyn Store, shards: &[(&'s str, &Shard)]) -> Result<Option<&'s str>> {
+    if store.features().far.is_none() {
+        for (key, record) in shards {
+            if !is_same(store, key, record)? {
+                return Ok(Some(*key));
+            }
+        }
+        return Ok(None);
+    }
+    for some in shards.chunks(2 * TOGETHER) {
+        let stamps = some.iter().map(|(key, _)| Request::read_many(*key, vec![(0, STAMP)])).collect();
+        for ((key, record), reply) in some.iter().zip(store.together(stamps)) {
+            let stamp = match reply.map(Reply::into_buffers) {
+                Ok(buffers) => buffers.first().and_then(|bytes| Stamp::decode(bytes)),
+                Err(StoreError::NotFound { .. } | StoreError::ShortRead { .. }) => None,
+                Err(e) => return Err(e.into()),
+            };
+            if stamp != Some(stamp_of_record(record)) {
+                return Ok(Some(*key));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Where the index of a shard of this length stands, with its checksum.
+fn index_at(length: u64, chunks: u64) -> Option<Range<u64>> {
+    let size = chunks.checked_mul(16).and_then(|n| n.checked_add(4)).filter(|n| *n <= length)?;
+    Some(length - size..length)
 }
 
 /// Reads and checks the index of a shard.
@@ -125,7 +201,7 @@ pub(crate) fn look(store: &dyn Store, key: &str, record: &Shard, chunks: u64) ->
         Err(StoreError::NotFound { .. }) => return Ok(State::Moved),
         other => other?,
     };
-    let wanted = Stamp { fingerprint: record.fingerprint, version: record.version };
+    let wanted = stamp_of_record(record);
     match stamp {
         Some(stamp) if stamp == wanted => {}
         Some(_) => return Ok(State::Moved),
@@ -140,23 +216,30 @@ pub(crate) fn look(store: &dyn Store, key: &str, record: &Shard, chunks: u64) ->
             &format!("it is {length} bytes long instead of {}", record.length),
         );
     }
-    let size = chunks.checked_mul(16).and_then(|n| n.checked_add(4)).filter(|n| *n <= length);
-    let Some(size) = size else { return damaged(length, "it is too short for its index") };
-    let from = length - size;
-    let bytes = match store.read_vec(key, from, size as usize) {
+    let Some(at) = index_at(length, chunks) else {
+        return damaged(length, "it is too short for its index");
+    };
+    let from = at.start;
+    let bytes = match store.read_vec(key, from, (at.end - from) as usize) {
         Err(StoreError::NotFound { .. } | StoreError::ShortRead { .. }) => return Ok(State::Moved),
         other => other?,
     };
-    let (body, check) = bytes.split_at(size as usize - 4);
-    if check != record.index_check.to_le_bytes() || crc32(body) != record.index_check {
+    match parse(&bytes, record, from) {
+        Ok(index) => Ok(State::Same(Arc::new(index))),
         // It may have been replaced since the stamp was read.
-        if !is_same(store, key, record)? {
-            return Ok(State::Moved);
-        }
-        return damaged(from, "its index fails its checksum");
+        Err(_) if !is_same(store, key, record)? => Ok(State::Moved),
+        Err(what) => damaged(from, what),
+    }
+}
+
+/// The index in its bytes, which begin at `from`; or what is wrong with it.
+fn parse(bytes: &[u8], record: &Shard, from: u64) -> std::result::Result<Index, &'static str> {
+    let (body, check) = bytes.split_last_chunk::<4>().ok_or("it is too short for its index")?;
+    if *check != record.index_check.to_le_bytes() || crc32(body) != record.index_check {
+        return Err("its index fails its checksum");
     }
     let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
-    let mut index = Index::with_capacity(chunks as usize);
+    let mut index = Index::with_capacity(body.len() / 16);
     for pair in body.chunks_exact(16) {
         let (offset, len) = (number(&pair[..8]), number(&pair[8..]));
         if (offset, len) == (MISSING, MISSING) {
@@ -164,10 +247,10 @@ pub(crate) fn look(store: &dyn Store, key: &str, record: &Shard, chunks: u64) ->
         } else if len >= 4 && offset.checked_add(len).is_some_and(|end| end <= from) {
             index.push(Some((offset, len)));
         } else {
-            return damaged(from, "its index points outside of it");
+            return Err("its index points outside of it");
         }
     }
-    Ok(State::Same(Arc::new(index)))
+    Ok(index)
 }
 
 /// The values of a chunk as it is stored: checked and decoded into `out`, whose length says how many bytes they are.

@@ -14,7 +14,9 @@ use drystone::plan::selection::{Axis, Selection};
 use drystone::store::{
     Asked, DelayStore, Fault, FaultStore, MemoryStore, NoAppendStore, PutMode, Script, Store,
 };
-use drystone::{Adopt, Container, CreateOptions, Durability, ErrorKind, GcOptions, Mode, WriterOptions};
+use drystone::{
+    Adopt, Container, CreateOptions, Durability, ErrorKind, GcOptions, Mode, PublishOptions, WriterOptions,
+};
 
 use common::*;
 use sample::{Sample, content};
@@ -109,11 +111,25 @@ fn requests_under_way_are_bound_by_the_window_and_not_by_threads() {
     let time = began.elapsed();
     assert!(floats(&found).iter().enumerate().all(|(n, found)| *found == n as f32));
     assert_eq!(store.peak(), 128, "as many as the window holds");
+    assert!(store.peak_bytes() <= 28 << 20, "memory is bound by bytes, too: {}", store.peak_bytes());
     let log = store.take_log();
     assert_eq!(log.len() as u64, requests, "{}", shown(&log[..20]));
     // Bytes take 0.54 s, 8 windows 0.24 s; one after the other it would be 15 s on two threads.
     let bytes = Duration::from_secs_f64(total(&log) as f64 / 125e6);
     assert!(time < 3 * (bytes + Duration::from_millis(60)), "{time:?} for {bytes:?} of bytes");
+}
+
+/// Requests longer than a window's share of its bytes are bound by these: memory stays the caller's buffer and 32 MiB.
+#[test]
+fn bytes_under_way_are_bound_where_requests_are_long() {
+    let objects = written(|c| blocks(c, "a", [3, 3], 1536));
+    let store = far(&objects);
+    let c = opened(&store);
+    store.take_log();
+    let all = read_all(&c, "a");
+    assert!(floats(&all).iter().enumerate().step_by(1000).all(|(n, found)| *found == n as f32));
+    let (bytes, log) = (store.peak_bytes(), store.take_log());
+    assert!(total(&log) > 80 << 20 && (8 << 20..=28 << 20).contains(&bytes), "{bytes} of {}", total(&log));
 }
 
 #[test]
@@ -312,4 +328,155 @@ fn a_handle_that_looks_for_newer_snapshots_asks_once() {
         fresh.take_log()
     };
     assert!(rounds(&log_of_open) <= 5, "{}", shown(&log_of_open));
+}
+
+const ROW: u64 = 128 << 10;
+
+/// Writes a step of `rows` blocks of 512 KiB by a writer whose parts hold two.
+fn write_step(c: &Container, rows: u64) -> drystone::Result<()> {
+    let all = ramp_f32((rows * ROW) as usize);
+    let segment_limit = Some(1 << 20);
+    let w = c.writer(WriterOptions { rank: Some((0, 1)), segment_limit, ..WriterOptions::default() })?;
+    w.begin_step(Some(0), false)?;
+    for (row, cells) in (0..rows).zip(all.chunks(ROW as usize * 4)) {
+        w.put("a", &f4(), &dense(cells, &[1, ROW], 4), Some(&[row, 0]), None)?;
+    }
+    w.end_step()?;
+    w.close()
+}
+
+/// Symptom: 1 GiB went up in 43 objects one after the other, each a round trip for its segment and one for its record. Cause: a part was put
+/// by a blocking call. Now several are under way, and the record of each follows all bytes before it.
+#[test]
+fn parts_go_up_several_at_a_time_and_each_record_after_its_bytes() {
+    const ROWS: u64 = 40;
+    let objects =
+        written(|c| c.apply(vec![create("a", f4(), &[ROWS, ROW], |v| v.steps = true)]).map(drop).unwrap());
+    let store = DelayStore::new(NoAppendStore::new(objects.clone()), Duration::from_millis(150), 1e9);
+    let c = Container::open(Arc::new(store.clone()), Mode::ReadWrite).unwrap();
+    store.take_log();
+    write_step(&c, ROWS).unwrap();
+    let peak = store.peak();
+    assert!((5..=26).contains(&peak), "{peak} under way: 24 MiB of segments, and a record");
+    let log = store.take_log();
+    let mut done = 0;
+    for asked in log.iter().filter(|asked| asked.kind == "put" && asked.key.starts_with("log/")) {
+        if asked.key.ends_with(".idx") {
+            let of = |a: &&Asked| {
+                a.key.ends_with(".seg") && a.key[..a.key.len() - 4] <= asked.key[..asked.key.len() - 4]
+            };
+            assert!(log.iter().filter(of).all(|segment| segment.round < asked.round), "{}", shown(&log));
+            done += 1;
+        }
+    }
+    assert!(done >= ROWS / 2, "{}", shown(&log));
+    // One after the other it would be 3 round trips for each of 20 parts: segment, record, and the commit's look at it.
+    assert!(rounds(&log) < 35, "{}", shown(&log));
+    let cells = read_all(&opened(&store), "a");
+    assert!(floats(&cells).iter().enumerate().all(|(n, found)| *found == n as f32));
+}
+
+/// A process that dies at any request of such a step leaves the step whole or nothing of it, and what it left can be recovered.
+#[test]
+fn a_step_of_parts_under_way_is_there_wholly_or_not_at_all_whenever_its_writer_dies() {
+    const ROWS: u64 = 7;
+    let create_a =
+        |c: &Container| c.apply(vec![create("a", f4(), &[ROWS, ROW], |v| v.steps = true)]).map(drop);
+    let run = |fault: Option<u64>| {
+        let script = fault.map_or(Script::default(), |at| Script::seeded(at).at(at, Fault::Crash));
+        let faulty = Arc::new(FaultStore::in_memory(script));
+        let far = DelayStore::new(NoAppendStore::new(faulty.clone()), Duration::from_micros(300), 1e10);
+        let options = CreateOptions { durability: Durability::Async };
+        let written = Container::create(Arc::new(far), options).and_then(|c| {
+            create_a(&c)?;
+            write_step(&c, ROWS)
+        });
+        (faulty, written.is_ok())
+    };
+    let (whole, done) = run(None);
+    assert!(done);
+    let changes = whole.changes();
+    assert!(changes > 12, "{changes}");
+    let (mut none, mut all) = (0, 0);
+    for at in 0..changes {
+        let (faulty, _) = run(Some(at));
+        let left = Arc::new(NoAppendStore::new(faulty.survivor()));
+        let Ok(c) = Container::open(left, Mode::ReadWrite) else { continue };
+        c.recover(&Adopt::All).unwrap();
+        if c.snapshot().steps.iter().next().is_none() {
+            none += 1;
+            continue;
+        }
+        let cells = read_all(&c, "a");
+        assert!(
+            floats(&cells).iter().enumerate().all(|(n, found)| *found == n as f32),
+            "killed at change {at}"
+        );
+        all += 1;
+    }
+    assert!(none > 3 && all > 0, "{none} {all}");
+}
+
+/// Symptom: a series through published shards took three round trips for each, and one more. Cause: stamp, length and index of a shard were asked for one
+/// after the other, and so were the shards.
+#[test]
+fn published_shards_are_looked_at_together() {
+    const STEPS: u64 = 64;
+    let objects = written(|c| {
+        c.apply(vec![create("a", f4(), &[64, 64], |v| v.steps = true)]).unwrap();
+        let w = c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap();
+        for step in 0..STEPS {
+            w.begin_step(Some(step), false).unwrap();
+            let cells: Vec<u8> =
+                (0..64 * 64).flat_map(|n| ((step * 10_000 + n) as f32).to_le_bytes()).collect();
+            w.put("a", &f4(), &dense(&cells, &[64, 64], 4), None, None).unwrap();
+            w.end_step().unwrap();
+        }
+        w.close().unwrap();
+        let chunks = [("a".to_owned(), vec![1, 2, 2])].into();
+        c.publish(&PublishOptions { chunks, ..PublishOptions::default() }, &mut |_, _| true).unwrap();
+    });
+    let shards = objects.list("zarr/a/c/").unwrap().len();
+    let store = far(&objects);
+    let c = opened(&store);
+    let published = Some(drystone::plan::read_plan::PUBLISHED);
+    let reading = c.reading("a", None).unwrap().by_way_of(published);
+    let axis = |start, count| Axis { start, step: 1, count };
+    let series = Selection { axes: vec![axis(0, STEPS), axis(17, 1), axis(40, 1)] };
+    store.take_log();
+    let mut out = vec![0; STEPS as usize * 4];
+    let target = drystone::array::Target::dense(&mut out, &[STEPS, 1, 1], 4).unwrap();
+    reading.read(&series, &target).unwrap();
+    drop(target);
+    let right: Vec<f32> = (0..STEPS).map(|step| (step * 10_000 + 17 * 64 + 40) as f32).collect();
+    assert_eq!(floats(&out), right);
+    let log = store.take_log();
+    assert!(log.iter().any(|asked| asked.key.starts_with("zarr/")), "{}", shown(&log));
+    assert!(shards > 2 && rounds(&log) <= 5, "{shards} shards: {}", shown(&log));
+}
+
+#[test]
+fn strings_come_together() {
+    let objects = written(|c| {
+        c.apply(vec![create("s", drystone::format::dtype::DType::String, &[40], |_| {})]).unwrap();
+        let w = c.writer(WriterOptions::default()).unwrap();
+        for n in 0..40_u64 {
+            // Longer than a hole that is read: each is a request.
+            let text = n.to_string().repeat(60_000);
+            w.put_strings("s", &[1], &[text.as_bytes()], Some(&[n])).unwrap();
+        }
+        w.close().unwrap();
+        c.commit().unwrap();
+    });
+    let store = far(&objects);
+    let c = opened(&store);
+    let reading = c.reading("s", None).unwrap();
+    store.take_log();
+    let every_second = Selection { axes: vec![Axis { start: 0, step: 2, count: 20 }] };
+    let (found, _) = reading.read_strings(&every_second).unwrap();
+    assert!(
+        found.iter().enumerate().all(|(n, text)| *text == (2 * n).to_string().repeat(60_000).into_bytes())
+    );
+    let log = store.take_log();
+    assert!(log.len() > 20 && rounds(&log) <= 6, "{}", shown(&log));
 }

@@ -68,7 +68,9 @@ struct State {
     arrived: u64,
     log: Vec<Asked>,
     under_way: usize,
+    bytes_under_way: u64,
     peak: usize,
+    peak_bytes: u64,
     runs: bool,
     closing: bool,
 }
@@ -78,6 +80,7 @@ struct State {
 struct Parcel {
     round: u64,
     requests: usize,
+    bytes: u64,
     outcome: Result<Reply>,
     completer: Completer,
 }
@@ -107,6 +110,7 @@ impl Timer {
             if let Some(parcel) = state.due.remove(&(time, id)) {
                 state.arrived = state.arrived.max(parcel.round);
                 state.under_way -= parcel.requests;
+                state.bytes_under_way -= parcel.bytes;
                 drop(state);
                 parcel.completer.complete(parcel.outcome);
                 state = self.lock();
@@ -137,13 +141,18 @@ impl<S: Store> DelayStore<S> {
     /// All requests since the last call, in the order of submission; forgets them, and rounds begin with 1 again.
     pub fn take_log(&self) -> Vec<Asked> {
         let mut state = self.shared.timer.lock();
-        (state.arrived, state.peak) = (0, 0);
+        (state.arrived, state.peak, state.peak_bytes) = (0, 0, 0);
         std::mem::take(&mut state.log)
     }
 
     /// The largest number of requests under way at once since the last [`take_log`](Self::take_log).
     pub fn peak(&self) -> usize {
         self.shared.timer.lock().peak
+    }
+
+    /// The same of their bytes.
+    pub fn peak_bytes(&self) -> u64 {
+        self.shared.timer.lock().peak_bytes
     }
 
     /// Sends what was asked for, with an outcome that is known, on its way.
@@ -162,13 +171,15 @@ impl<S: Store> DelayStore<S> {
         state.log.extend(asked.into_iter().map(|(kind, key, bytes)| Asked { round, kind, key, bytes }));
         state.under_way += requests;
         state.peak = state.peak.max(state.under_way);
-        state.due.insert((time, id), Parcel { round, requests, outcome, completer });
+        state.bytes_under_way += bytes;
+        state.peak_bytes = state.peak_bytes.max(state.bytes_under_way);
+        state.due.insert((time, id), Parcel { round, requests, bytes, outcome, completer });
         if !std::mem::replace(&mut state.runs, true) {
             let timer = Arc::clone(timer);
             let thread = std::thread::Builder::new().name("delay".into()).spawn(move || timer.run());
             // Without the thread no reply would come: whoever waits is told.
             if thread.is_err() {
-                (state.runs, state.under_way) = (false, 0);
+                (state.runs, state.under_way, state.bytes_under_way) = (false, 0, 0);
                 state.due.clear();
             }
         }

@@ -322,14 +322,14 @@ mod tests {
     /// Symptom: a link of 30 ms was measured at 16 requests under way and no more, so a wider window was never taken to gain anything.
     #[test]
     fn a_far_store_is_measured_up_to_128_requests_under_way() {
-        let store = DelayStore::new(MemoryStore::new(), Duration::from_millis(5), 1e9);
-        let limits = Limits { time: Duration::from_millis(1500), bytes: 64 << 20 };
+        let store = DelayStore::new(MemoryStore::new(), Duration::from_millis(20), 1e9);
+        let limits = Limits { time: Duration::from_millis(3000), bytes: 64 << 20 };
         let profile = measure(&store, &limits).unwrap();
         let depths: Vec<u32> = profile.reads.iter().map(|at| at.depth).collect();
         assert_eq!(depths, FAR_DEPTHS);
         let (first, last) = (profile.reads[0].request, profile.reads[4].request);
-        assert!(first > 4e-3 && last < first / 10.0, "{profile}");
-        assert!(store.peak() >= 100, "{}", store.peak());
+        assert!(first > 5e-3 && last < first / 4.0, "{profile}");
+        assert!(store.peak() >= 64, "{}", store.peak());
     }
 
     #[test]

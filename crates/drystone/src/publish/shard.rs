@@ -33,7 +33,7 @@ impl Stamp {
     }
 
     /// `None` for anything that is not a stamp.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (body, check) = bytes.get(..STAMP)?.split_last_chunk::<4>()?;
         let rest = body.strip_prefix(MAGIC)?;
         let (fingerprint, rest) = rest.split_first_chunk::<16>()?;

@@ -474,6 +474,10 @@ impl Reading {
         let mut entries = self.entries(steps, cells.bounds())?;
         let columns = self.columns(entries.values().flatten());
         let mut slots = Vec::with_capacity(steps.count as usize * columns.len());
+        if let Some(shelf) = &self.shelf {
+            let key = |i| if self.variable.steps { steps.cell(i) + 1 } else { 0 };
+            shelf.prefetch(self, (0..steps.count).map(key), cells)?;
+        }
         for i in 0..steps.count {
             let key = if self.variable.steps { steps.cell(i) + 1 } else { 0 };
             let found = self.candidates(entries.remove(&key).unwrap_or_default());

@@ -32,6 +32,9 @@ const FIRST: u32 = 1 << 31;
 /// Shards that one step of a read may meet; of more the log is read.
 const MOST_SHARDS: u64 = 1 << 16;
 
+/// Shards whose indexes are fetched together; those of more come one by one.
+const MOST_PREFETCHED: usize = 1024;
+
 /// Shards, and chunks of each, that the box around listed cells may meet.
 const MOST_LISTED_SHARDS: u64 = 16;
 const MOST_LISTED_CHUNKS: u64 = 1 << 14;
@@ -130,6 +133,36 @@ impl Shelf {
         lock(&self.used).shards.get(number.checked_sub(FIRST)? as usize).cloned()
     }
 
+    /// Fetches the indexes of all shards that these steps may meet from a far store, at once.
+    pub(super) fn prefetch(
+        &self,
+        reading: &Reading,
+        keys: impl Iterator<Item = u64> + Clone,
+        cells: &Selection,
+    ) -> Result<()> {
+        if reading.inner.window().is_none() {
+            return Ok(());
+        }
+        let mut all = BTreeMap::new();
+        for (member, (array, grid, _)) in &self.arrays {
+            let boxes = keys.clone().filter_map(|key| wanted(reading, array, key, cells));
+            for number in boxes.filter_map(|wanted| grid.meeting(&wanted, MOST_SHARDS)).flatten() {
+                if all.len() < MOST_PREFETCHED
+                    && !all.contains_key(&(*member, number))
+                    && let Some(record) = record(reading, array, number)?
+                {
+                    all.insert(
+                        (*member, number),
+                        (shards::key(array, number), record, shards::chunks(array)),
+                    );
+                }
+            }
+        }
+        let all: Vec<_> = all.into_values().collect();
+        reading.inner.shards.prefetch(reading.inner.store.as_ref(), &all);
+        Ok(())
+    }
+
     /// Adds the chunks of a step (`key`: step + 1, or 0) that may meet the cells.
     pub(super) fn offer(
         &self,
@@ -140,28 +173,19 @@ impl Shelf {
         cells: &Selection,
     ) -> Result<()> {
         let Some((array, grid, _)) = self.arrays.get(&member) else { return Ok(()) };
-        let Some((low, high)) = cells.bounds() else { return Ok(()) };
-        let steps = usize::from(reading.variable.steps);
-        let spatial = array.shape.len() - steps;
-        let mut wanted = Box { lo: low[..spatial].to_vec(), hi: high[..spatial].to_vec() };
-        if steps > 0 {
-            let step = key.saturating_sub(1);
-            if array.version < reading.snapshot.steps.hidden_below(step) {
-                return Ok(()); // the step was replaced since
+        let Some(wanted) = wanted(reading, array, key, cells) else { return Ok(()) };
+        let Some(met) = grid.meeting(&wanted, MOST_SHARDS) else { return Ok(()) };
+        let (inner, chunks) = (&reading.inner, shards::chunks(array));
+        let mut found = Vec::new();
+        for number in met {
+            if let Some(record) = record(reading, array, number)? {
+                found.push((number, (shards::key(array, number), record, chunks)));
             }
-            wanted.lo.insert(0, step);
-            wanted.hi.insert(0, key);
         }
-        wanted.hi.iter_mut().zip(&array.shape).for_each(|(hi, n)| *hi = (*hi).min(*n));
-        let Some(shards) = grid.meeting(&wanted, MOST_SHARDS) else { return Ok(()) };
-        for number in shards {
-            let Some(record) = record(reading, array, number)? else { continue };
-            let name = shards::key(array, number);
-            let inner = &reading.inner;
+        for (number, (name, record, _)) in found {
             let tell = |what: String| {
                 inner.warn(format!("the published replica is damaged, the log is read: {what}"));
             };
-            let chunks = shards::chunks(array);
             let index = inner.shards.index(inner.store.as_ref(), &name, &record, chunks, tell)?;
             let Some(index) = index else { continue };
             let source = self.number(member, number, || Shelved { key: name, record, zstd: array.zstd });
@@ -276,12 +300,12 @@ impl Shelf {
 
     /// After the bytes were read: do all shards still stand where they were read from?
     pub(super) fn still_there(&self, reading: &Reading, prepared: &Prepared) -> Result<()> {
-        for shard in used(prepared).into_iter().filter_map(|number| self.shard(number)) {
-            if !shards::is_same(reading.inner.store.as_ref(), &shard.key, &shard.record)? {
-                return Err(Error::corrupt(format!("{} was replaced while it was read", shard.key)));
-            }
+        let used: Vec<_> = used(prepared).into_iter().filter_map(|number| self.shard(number)).collect();
+        let shards: Vec<_> = used.iter().map(|shard| (shard.key.as_str(), &shard.record)).collect();
+        match shards::first_moved(reading.inner.store.as_ref(), &shards)? {
+            Some(key) => Err(Error::corrupt(format!("{key} was replaced while it was read"))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// A read by way of shards failed: those that were replaced are not tried again, nor those that are damaged, which is told.
@@ -298,6 +322,24 @@ impl Shelf {
             }
         }
     }
+}
+
+/// The box of an array that cells of a step (`key`: step + 1, or 0) are in; `None` where it has none of them.
+fn wanted(reading: &Reading, array: &Array, key: u64, cells: &Selection) -> Option<Box> {
+    let (low, high) = cells.bounds()?;
+    let steps = usize::from(reading.variable.steps);
+    let spatial = array.shape.len() - steps;
+    let mut wanted = Box { lo: low[..spatial].to_vec(), hi: high[..spatial].to_vec() };
+    if steps > 0 {
+        let step = key.saturating_sub(1);
+        if array.version < reading.snapshot.steps.hidden_below(step) {
+            return None; // the step was replaced since
+        }
+        wanted.lo.insert(0, step);
+        wanted.hi.insert(0, key);
+    }
+    wanted.hi.iter_mut().zip(&array.shape).for_each(|(hi, n)| *hi = (*hi).min(*n));
+    Some(wanted)
 }
 
 /// What is recorded of a shard.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use drystone_format::dtype::DType;
-use drystone_plan::coalesce::coalesce;
+use drystone_plan::coalesce::{Fetch, coalesce};
 use drystone_plan::selection::{Axis, Selection};
 
 use super::execute::{self, Sources};
@@ -116,8 +116,29 @@ impl Reading {
                 wanted.push((source, position..end, (cell, check)));
             }
         }
+        let fetches = coalesce(wanted, GAP, MAX_REQUEST);
+        let mut take = |fetch: &Fetch<(usize, u32)>, bytes: &[u8]| {
+            for (range, (cell, check)) in &fetch.items {
+                let at = (range.start - fetch.range.start) as usize;
+                let value = bytes.get(at..at + (range.end - range.start) as usize).unwrap_or_default();
+                if crc32(value) != *check {
+                    let key = sources.key(fetch.source)?;
+                    return Err(Error::corrupt(format!(
+                        "{key} is damaged at byte {}: a string fails its checksum (variable \"{}\")",
+                        range.start, self.path
+                    )));
+                }
+                out[*cell] = value.to_vec();
+            }
+            Ok(())
+        };
+        // A far store says of a range that it leaves its object; asking for the length first would take as long.
+        let long = fetches.iter().any(|fetch| fetch.len() > MAX_REQUEST);
+        if self.inner.window().is_some() && !long {
+            return self.fetch_all(&sources, &fetches, &mut take);
+        }
         let mut lengths: BTreeMap<u32, u64> = BTreeMap::new();
-        for fetch in coalesce(wanted, GAP, MAX_REQUEST) {
+        for fetch in fetches {
             let source = sources.get(fetch.source)?;
             let key = segment_key(&source);
             let known = match lengths.get(&fetch.source) {
@@ -139,17 +160,7 @@ impl Reading {
                 .store
                 .read(&key, fetch.range.start, &mut bytes)
                 .map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.path)))?;
-            for (range, (cell, check)) in &fetch.items {
-                let at = (range.start - fetch.range.start) as usize;
-                let value = &bytes[at..at + (range.end - range.start) as usize];
-                if crc32(value) != *check {
-                    return Err(Error::corrupt(format!(
-                        "{key} is damaged at byte {}: a string fails its checksum (variable \"{}\")",
-                        range.start, self.path
-                    )));
-                }
-                out[*cell] = value.to_vec();
-            }
+            take(&fetch, &bytes)?;
         }
         Ok(())
     }

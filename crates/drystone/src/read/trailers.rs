@@ -24,6 +24,9 @@ const UNCHECKED: usize = 5 << 20;
 /// Trailers loaded for one plan; pieces beyond are read whole.
 const FOR_A_PLAN: usize = 8 << 20;
 
+/// What is done with a request and its bytes.
+type Taking<'a, T> = dyn FnMut(&Fetch<T>, &[u8]) -> Result<()> + 'a;
+
 /// Trailers of pieces, and what loading them costs where none is in the cache.
 #[derive(Default)]
 pub(super) struct Known {
@@ -289,7 +292,7 @@ impl Reading {
         &self,
         sources: &Sources<'_>,
         fetches: &[F],
-        act: &mut dyn FnMut(&Fetch<T>, &[u8]) -> Result<()>,
+        act: &mut Taking<'_, T>,
     ) -> Result<()> {
         let Some(window) = self.inner.window() else {
             let mut bytes = Vec::new();

@@ -10,6 +10,7 @@ mod encode;
 mod part;
 mod promise;
 mod putting;
+mod uploads;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -20,6 +21,7 @@ use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::log::{self, GroupHead, Rank};
 use drystone_format::schema::{Schema, Variable};
+use drystone_store::Features;
 use drystone_transform::Choice;
 
 use crate::choose::Choices;
@@ -35,6 +37,7 @@ use cuts::Cuts;
 use part::{Part, header};
 pub(crate) use promise::Promise;
 pub use putting::BlockSink;
+use uploads::Uploads;
 
 /// How to open a writer.
 #[derive(Debug, Clone, Default)]
@@ -52,6 +55,8 @@ pub struct WriterOptions {
 const SEGMENT_LIMIT: u64 = 4 << 30;
 /// Without append a part is held in memory until it is put.
 const WHOLE_PART_LIMIT: u64 = 24 << 20;
+/// The same on a far store, to which several parts are on their way at once.
+const FAR_PART_LIMIT: u64 = 8 << 20;
 
 struct OpenStep {
     step: u64,
@@ -76,6 +81,8 @@ struct State {
     last_step: Option<u64>,
     /// The part, and its watermark, after this writer's last commit.
     settled: Option<(u32, u64)>,
+    /// Without append: parts that are on their way.
+    uploads: Uploads,
     generation: u64,
     failed: Option<Error>,
     closed: bool,
@@ -146,7 +153,11 @@ impl Writer {
         let id = random::id64();
         let run = options.run.unwrap_or(fence);
         let limit = options.segment_limit.unwrap_or(SEGMENT_LIMIT).max(1 << 16);
-        let limit = if inner.store.features().append { limit } else { limit.min(WHOLE_PART_LIMIT) };
+        let limit = match inner.store.features() {
+            Features { append: true, .. } => limit,
+            Features { far: Some(_), .. } => limit.min(FAR_PART_LIMIT),
+            _ => limit.min(WHOLE_PART_LIMIT),
+        };
         let header = header(&inner, id, 0, run, rank, fence);
         let state = State {
             part: Part::new(&inner, &header, limit),
@@ -159,6 +170,7 @@ impl Writer {
             puts: 0,
             last_step: None,
             settled: None,
+            uploads: Uploads::default(),
             generation: 0,
             failed: None,
             closed: false,

@@ -5,7 +5,6 @@ use drystone_format::frame::{self, Kind};
 use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::log::{self, FileHeader, FileKind, GroupHead, Rank};
-use drystone_store::PutMode;
 
 use crate::container::Inner;
 use crate::log_scan::{Group, Tail};
@@ -76,23 +75,28 @@ impl Part {
         });
     }
 
-    /// Hands pending frames to the store (without append: puts the idx as one object).
+    /// Hands pending frames to a store with append.
     pub(super) fn idx_flush(&mut self, inner: &Inner, writer: u64) -> Result<()> {
         if self.idx_pending.is_empty() {
             return Ok(());
         }
-        let key = keys::idx(writer, self.number);
-        if inner.store.features().append {
-            inner.store.append(&key, self.idx_len, &[&self.idx_pending])?;
-        } else {
-            let sync = inner.identity.durability == Durability::Durable;
-            inner.store.put(&key, &[&self.idx_pending], PutMode::IfAbsent, sync)?;
-        }
+        inner.store.append(&keys::idx(writer, self.number), self.idx_len, &[&self.idx_pending])?;
+        self.idx_was_handed_over();
+        Ok(())
+    }
+
+    /// Without append: the idx as the object that is to be put, and its key.
+    pub(super) fn take_idx(&mut self, writer: u64) -> (String, Vec<u8>) {
+        let bytes = self.idx_pending.clone();
+        self.idx_was_handed_over();
+        (keys::idx(writer, self.number), bytes)
+    }
+
+    fn idx_was_handed_over(&mut self) {
         self.idx_len += self.idx_pending.len() as u64;
         std::mem::swap(&mut self.idx_last, &mut self.idx_pending);
         self.group_last = self.group_pending.take();
         self.idx_pending.clear();
-        Ok(())
     }
 
     /// The end of the idx, as it was handed to the store, if that is not much.

@@ -178,7 +178,9 @@ impl Writer {
         let s = &self.shared;
         state.part.idx_push_last(head, entries);
         if !self.appends() {
-            return self.roll(state).map(|()| None);
+            self.roll(state)?;
+            state.uploads.settle(s.inner.store.as_ref(), self.durable())?;
+            return Ok(None);
         }
         state.part.segment.end()?;
         if state.part.segment.has_content() {
@@ -223,7 +225,7 @@ impl Writer {
         if self.appends() || state.part.idx_frames > 1 {
             self.seal_log(state)?;
         }
-        Ok(())
+        state.uploads.settle(self.shared.inner.store.as_ref(), self.durable())
     }
 
     fn sync_segments(&self, state: &mut State) -> Result<()> {
@@ -237,17 +239,22 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the current part: everything handed over, CLOSE written.
+    /// Ends the current part: everything handed over, CLOSE written; without append on its way.
     pub(super) fn seal_log(&self, state: &mut State) -> Result<()> {
         let s = &self.shared;
         state.part.idx_push(Kind::Close, &[]);
-        state.part.segment.finish(self.durable())?;
-        if state.part.segment.has_content() && self.appends() {
+        if !self.appends() {
+            let segment = state.part.segment.take_whole()?;
+            let idx = state.part.take_idx(s.id);
+            return state.uploads.push(s.inner.store.as_ref(), segment, idx, self.durable());
+        }
+        state.part.segment.flush()?;
+        if state.part.segment.has_content() {
             state.unsynced.insert(state.part.segment.key().to_string());
         }
         self.sync_segments(state)?;
         state.part.idx_flush(&s.inner, s.id)?;
-        if self.durable() && self.appends() {
+        if self.durable() {
             s.inner.store.sync(&[&keys::idx(s.id, state.part.number)])?;
         }
         Ok(())

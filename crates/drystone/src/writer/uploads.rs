@@ -1,0 +1,87 @@
+//! Parts of a log on their way to a store without append: several segments are under way while the next is filled.
+//!
+//! Invariants
+//! - the idx of a part is put when its segment, and segment and idx of every part before it, are stored: whoever finds a step record finds
+//!   the bytes it speaks of, and parts are recorded in their order;
+//! - after a failure nothing more is put: what was handed over is forgotten, and the writer with it;
+//! - segments under way have [`ROOM`] bytes together, unless one alone is longer.
+
+use std::collections::VecDeque;
+
+use drystone_store::{Pending, PutMode, Request, Store};
+
+use crate::Result;
+
+/// With a part of [`FAR_PART_LIMIT`](super::FAR_PART_LIMIT) that is being filled these are 32 MiB.
+const ROOM: u64 = 24 << 20;
+
+/// What was handed over and is not known to be stored.
+#[derive(Debug, Default)]
+pub(super) struct Uploads {
+    parts: VecDeque<Upload>,
+    /// The idx of the part before the first.
+    idx: Option<Pending>,
+}
+
+#[derive(Debug)]
+struct Upload {
+    segment: Option<Pending>,
+    bytes: u64,
+    idx: (String, Vec<u8>),
+}
+
+impl Uploads {
+    /// Hands a part over: its segment, if it has one, and its idx, each with its key. Waits until there is room for it.
+    pub(super) fn push(
+        &mut self,
+        store: &dyn Store,
+        segment: Option<(String, Vec<u8>)>,
+        idx: (String, Vec<u8>),
+        sync: bool,
+    ) -> Result<()> {
+        let bytes = segment.as_ref().map_or(0, |(_, data)| data.len() as u64);
+        while !self.parts.is_empty() && self.under_way().saturating_add(bytes) > ROOM {
+            self.next(store, sync, true)?;
+        }
+        let put = |(key, data)| store.submit(Request::Put { key, data, mode: PutMode::IfAbsent, sync });
+        self.parts.push_back(Upload { segment: segment.map(put), bytes, idx });
+        while self.next(store, sync, false)? {}
+        Ok(())
+    }
+
+    /// Waits until all that was handed over is stored.
+    pub(super) fn settle(&mut self, store: &dyn Store, sync: bool) -> Result<()> {
+        while self.next(store, sync, true)? {}
+        Ok(())
+    }
+
+    fn under_way(&self) -> u64 {
+        self.parts.iter().map(|part| part.bytes).sum()
+    }
+
+    /// Takes the next step that can be taken without waiting, or with `wait` the next one; `false`: there is none.
+    fn next(&mut self, store: &dyn Store, sync: bool, wait: bool) -> Result<bool> {
+        let done = self.advance(store, sync, wait);
+        if done.is_err() {
+            self.parts.clear();
+        }
+        done
+    }
+
+    fn advance(&mut self, store: &dyn Store, sync: bool, wait: bool) -> Result<bool> {
+        if let Some(idx) = self.idx.take_if(|idx| wait || idx.is_ready()) {
+            idx.wait()?;
+            return Ok(true);
+        }
+        let Some(first) = self.parts.front_mut().filter(|_| self.idx.is_none()) else { return Ok(false) };
+        if let Some(segment) = first.segment.take_if(|segment| wait || segment.is_ready()) {
+            segment.wait()?;
+        }
+        if first.segment.is_some() {
+            return Ok(false);
+        }
+        let Some(Upload { idx: (key, data), .. }) = self.parts.pop_front() else { return Ok(false) };
+        self.idx = Some(store.submit(Request::Put { key, data, mode: PutMode::IfAbsent, sync }));
+        Ok(true)
+    }
+}
