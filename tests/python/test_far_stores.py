@@ -80,6 +80,32 @@ def test_the_environment_is_enough(rig: Rig, monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_array_equal(c["T"][0], values(0))
 
 
+@pytest.mark.parametrize("way", ["keys", "credential_process"])
+def test_a_profile_has_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    names = {"AccessKeyId": KEYS["aws_access_key_id"], "SecretAccessKey": KEYS["aws_secret_access_key"]}
+    strict = Rig("--access-key", KEYS["aws_access_key_id"], "--region", "lab-1")
+    try:
+        said = tmp_path / "said.json"
+        said.write_text(json.dumps({"Version": 1, "Expiration": "2030-01-01T00:00:00Z", **names}))
+        keys = "".join(f"{name} = {value}\n" for name, value in KEYS.items())
+        secret = keys if way == "keys" else f"credential_process = cat {said}\n"
+        (tmp_path / ".aws").mkdir()
+        (tmp_path / ".aws/config").write_text(
+            f"[profile lab]\nregion = lab-1\nendpoint_url = {strict.endpoint}\n{secret}"
+        )
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("AWS_PROFILE", "lab")
+        fill("s3://bucket/profile.dry", None, steps=1)
+        monkeypatch.delenv("AWS_PROFILE")
+        with dry.open("s3://bucket/profile.dry", storage_options={"aws_profile": "lab"}) as c:
+            np.testing.assert_array_equal(c["T"][0], values(0))
+    finally:
+        strict.close()
+    monkeypatch.setenv("AWS_PROFILE", "absent")
+    with pytest.raises(dry.InvalidArgumentError, match="absent"):
+        dry.open("s3://bucket/profile.dry")
+
+
 def test_creating_twice_is_a_conflict_and_overwriting_is_not(rig: Rig) -> None:
     url = "s3://bucket/twice.dry"
     fill(url, rig.options, steps=1)

@@ -106,7 +106,15 @@ pub(crate) async fn attempt<T>(
     let outcome = tokio::time::timeout(limit, NOTES.scope(notes.clone(), request)).await;
     let outcome = match outcome {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(Failure::of(&error, notes.answer())),
+        Ok(Err(error)) => {
+            let mut failure = Failure::of(&error, notes.answer());
+            // Where there were credentials before, there will be some again.
+            let is_passing = failure.answer.for_credentials && failure.answer.status == 0;
+            if is_passing && client.has_answered.load(Ordering::Relaxed) {
+                failure.what = What::Again;
+            }
+            Err(failure)
+        }
         Err(_) => {
             let reason = format!("no answer within {:.1} s", limit.as_secs_f64());
             Err(Failure { late: true, ..Failure::new(What::Again, reason) })

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use object_store::CredentialProvider;
 use object_store::aws::AwsCredential;
 
-use crate::InvalidAddress;
+use crate::{InvalidAddress, timestamp};
 
 /// What the files say about one profile.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
@@ -153,9 +153,10 @@ fn run(command: &str) -> Result<(Arc<AwsCredential>, Option<Instant>), String> {
     let (Some(key_id), Some(secret_key)) = (text("AccessKeyId"), text("SecretAccessKey")) else {
         return Err("what it printed lacks AccessKeyId or SecretAccessKey".into());
     };
-    let until = text("Expiration").map(|_| {
-        // Times in that field are absolute; asking again after a while costs little and needs no calendar.
-        Instant::now() + EARLY
+    let until = text("Expiration").map(|text| {
+        // A time that cannot be read is taken for a near one.
+        let left = timestamp::parse(&text).and_then(|end| end.duration_since(SystemTime::now()).ok());
+        Instant::now() + left.map_or(EARLY, |left| left.saturating_sub(EARLY))
     });
     Ok((Arc::new(AwsCredential { key_id, secret_key, token: text("SessionToken") }), until))
 }

@@ -24,6 +24,7 @@ mod provider;
 mod read;
 mod stale;
 mod store;
+mod timestamp;
 mod upload;
 mod wait;
 mod wire;

@@ -11,6 +11,7 @@ use object_store::signer::{SignedUrlOptions, Signer};
 
 use crate::attempt::{Attempts, Failure, Place, What, attempt};
 use crate::provider::{Client, Provider};
+use crate::timestamp;
 use crate::wire::Notes;
 
 /// The longest list of uploads that is read, in bytes: a thousand entries are far shorter.
@@ -109,37 +110,14 @@ fn unescaped(text: &str) -> String {
     text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
 }
 
-/// How long ago `2026-11-20T10:11:12.000Z` was. A time that cannot be read is `None`.
+/// How long ago it was; `None` for what lies ahead or cannot be read.
 fn age(text: &str) -> Option<Duration> {
-    let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<u64>().ok();
-    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-    let seconds = number(11..13)? * 3600 + number(14..16)? * 60 + number(17..19)?;
-    if !(1..=12).contains(&month) || year < 1970 {
-        return None;
-    }
-    // Days since 1970 (Hinnant's `days_from_civil`).
-    let y = if month <= 2 { year - 1 } else { year };
-    let doy = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day.checked_sub(1)?;
-    let doe = (y % 400) * 365 + (y % 400) / 4 - (y % 400) / 100 + doy;
-    let days = ((y / 400) * 146_097 + doe).checked_sub(719_468)?;
-    let then = SystemTime::UNIX_EPOCH + Duration::from_secs(days * 86_400 + seconds);
-    SystemTime::now().duration_since(then).ok()
+    SystemTime::now().duration_since(timestamp::parse(text)?).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ages_are_counted_from_the_calendar() {
-        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-        let age = age("2026-07-01T01:02:03.000Z").unwrap_or_default();
-        let expected = since_epoch.saturating_sub(Duration::from_secs(1_782_864_000 + 3723));
-        assert!(expected.abs_diff(age) < Duration::from_secs(2), "{age:?} {expected:?}");
-        for wrong in ["", "2026-13-01T00:00:00Z", "yesterday", "1969-01-01T00:00:00Z"] {
-            assert_eq!(super::age(wrong), None, "{wrong}");
-        }
-    }
 
     #[test]
     fn elements_are_found_and_unescaped() {
