@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from drystone import html, values
@@ -89,9 +88,11 @@ class Group:
         return Variable(self._container, path)
 
     def __contains__(self, name: object) -> bool:
-        with suppress(InvalidArgumentError):  # A name that nothing can have.
-            return self._container._handle.kind(self._below(name)) is not None  # type: ignore[arg-type]
-        return False
+        try:
+            path = self._below(name)  # type: ignore[arg-type]
+        except InvalidArgumentError:  # A name that nothing can have.
+            return False
+        return self._container._handle.kind(path) is not None
 
     def __iter__(self) -> Iterator[str]:
         """Names of what is directly in it."""
@@ -224,10 +225,11 @@ class Names(Mapping[str, T], Generic[T]):
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
             return False
-        with suppress(InvalidArgumentError):  # A name that nothing can have.
+        try:
             path = self._group._below(name)
-            return self._group._container._handle.kind(path) == ("variable", "group")[self._which]
-        return False
+        except InvalidArgumentError:  # A name that nothing can have.
+            return False
+        return self._group._container._handle.kind(path) == ("variable", "group")[self._which]
 
     def __repr__(self) -> str:
         return repr(self._names())
