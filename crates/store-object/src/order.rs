@@ -31,18 +31,18 @@ impl Order {
     }
 
     /// Takes a place behind all changes of these keys.
-    pub(crate) fn place(&self, keys: &[String]) -> Place {
+    pub(crate) fn place(&self, keys: Vec<String>) -> Place {
         let (done, waits_for_us) = watch::channel(());
         let mut waits = self.waits();
         waits.count += 1;
         let number = waits.count;
         let mut before = Vec::new();
-        for key in keys {
+        for key in &keys {
             if let Some((_, earlier)) = waits.last.insert(key.clone(), (number, waits_for_us.clone())) {
                 before.push(earlier);
             }
         }
-        Place { order: self.clone(), keys: keys.to_vec(), number, before, _done: done }
+        Place { order: self.clone(), keys, number, before, _done: done }
     }
 }
 

@@ -19,6 +19,7 @@ use crate::credentials::ProcessCredentials;
 use crate::gate::Gate;
 use crate::hedge::Hedge;
 use crate::options::Resolved;
+use crate::order::Order;
 use crate::wire::Connector;
 use crate::{InvalidAddress, Scheme};
 
@@ -35,6 +36,7 @@ pub(crate) struct Client {
     pub(crate) provider: Provider,
     pub(crate) gate: Arc<Gate>,
     pub(crate) hedge: Mutex<Hedge>,
+    pub(crate) order: Order,
     pub(crate) deadline: Duration,
     pub(crate) bucket: String,
     pub(crate) region: String,
@@ -60,6 +62,7 @@ impl Client {
             provider,
             gate: Gate::new(resolved.max_requests),
             hedge: Mutex::default(),
+            order: Order::default(),
             deadline: resolved.deadline,
             bucket: bucket.to_owned(),
             region: resolved.value("aws_region").unwrap_or("us-east-1").to_owned(),

@@ -15,7 +15,6 @@ use tokio::sync::mpsc;
 
 use crate::attempt::{Attempts, Place, What, attempt};
 use crate::options::Resolved;
-use crate::order::Order;
 use crate::process::Local;
 use crate::provider::Client;
 use crate::read::Sink;
@@ -39,7 +38,6 @@ struct Inner {
     // The client of the process that opened the store. In a child it is neither used nor dropped.
     process: u32,
     client: Option<Arc<Client>>,
-    order: Order,
 }
 
 impl Drop for Inner {
@@ -60,14 +58,7 @@ impl FarStore {
             Some(endpoint) => format!("{address} at {}", endpoint.trim_end_matches('/')),
             None => address.to_string(),
         };
-        let inner = Inner {
-            address,
-            resolved,
-            described,
-            process: process_id(),
-            client: Some(client),
-            order: Order::default(),
-        };
+        let inner = Inner { address, resolved, described, process: process_id(), client: Some(client) };
         Ok(FarStore { inner: Arc::new(inner) })
     }
 
@@ -432,7 +423,10 @@ impl Store for FarStore {
             Ok(found) => found,
             Err(error) => return Pending::completed(Err(error)),
         };
-        let mut place = self.inner.order.place(request.ordered_keys());
+        // Names in the bucket, since stores of one bucket share the client; it is this process's own, and so is the lock in there.
+        let prefix = self.inner.address.prefix();
+        let names: Vec<String> = request.ordered_keys().iter().map(|key| format!("{prefix}/{key}")).collect();
+        let mut place = asking.client.order.place(names);
         let (completer, pending) = Pending::waiting();
         local.handle().spawn(async move {
             place.reached().await;
