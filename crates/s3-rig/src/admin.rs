@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::protocol::Said;
 use crate::script::{Action, Rule, Script};
-use crate::serve::State;
+use crate::state::State;
 
 /// The first component of the path; no bucket may be called so.
 pub(crate) const PATH: &str = "_rig";

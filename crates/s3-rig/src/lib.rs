@@ -16,6 +16,7 @@ mod link;
 mod protocol;
 mod script;
 mod serve;
+mod state;
 mod xml;
 
 use std::net::SocketAddr;
@@ -62,7 +63,7 @@ impl Default for Config {
 /// A server that runs in this process until it is dropped.
 pub struct Rig {
     address: SocketAddr,
-    state: Arc<serve::State>,
+    state: Arc<state::State>,
     // Ends the server's threads when it is dropped.
     runtime: Option<tokio::runtime::Runtime>,
 }
@@ -72,7 +73,7 @@ impl Rig {
     pub fn start(config: Config) -> std::io::Result<Rig> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let port = config.port;
-        let state = Arc::new(serve::State::new(config));
+        let state = Arc::new(state::State::new(config));
         let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", port)))?;
         let address = listener.local_addr()?;
         runtime.spawn(serve::accept(listener, Arc::clone(&state)));

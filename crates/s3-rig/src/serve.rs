@@ -1,10 +1,9 @@
 //! Requests over HTTP/1.1: what is asked for, what the script does to it, and the answer.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -16,66 +15,14 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use crate::bucket::Objects;
-use crate::counts::{Started, Tally};
-use crate::link::{Limit, Link};
+use crate::admin;
+use crate::counts::Started;
 use crate::protocol::{Asked, Said, done, failed, refusal};
-use crate::script::{Action, Script};
-use crate::{Config, admin};
+use crate::script::Action;
+use crate::state::State;
 
 /// Bytes that go through the link at once.
 const PIECE: usize = 64 << 10;
-
-#[derive(Debug)]
-pub(crate) struct State {
-    config: Mutex<Config>,
-    objects: Mutex<Objects>,
-    script: Mutex<Script>,
-    tally: Tally,
-    inward: Link,
-    outward: Link,
-    limit: Limit,
-    requests: AtomicU64,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl State {
-    pub(crate) fn new(config: Config) -> Self {
-        let mut objects = Objects::default();
-        for bucket in &config.buckets {
-            objects.buckets.insert(bucket.clone(), BTreeMap::new());
-        }
-        State {
-            config: Mutex::new(config),
-            objects: Mutex::new(objects),
-            script: Mutex::default(),
-            tally: Tally::default(),
-            inward: Link::new(),
-            outward: Link::new(),
-            limit: Limit::new(),
-            requests: AtomicU64::new(0),
-        }
-    }
-
-    pub(crate) fn config(&self) -> MutexGuard<'_, Config> {
-        locked(&self.config)
-    }
-
-    pub(crate) fn objects(&self) -> MutexGuard<'_, Objects> {
-        locked(&self.objects)
-    }
-
-    pub(crate) fn script(&self) -> MutexGuard<'_, Script> {
-        locked(&self.script)
-    }
-
-    pub(crate) fn tally(&self) -> &Tally {
-        &self.tally
-    }
-}
 
 /// Serves connections until the runtime ends.
 pub(crate) async fn accept(listener: TcpListener, state: Arc<State>) {
