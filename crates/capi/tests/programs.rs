@@ -73,7 +73,9 @@ fn containers_in_object_stores_are_named_by_urls() {
     let folder = tempfile::tempdir().unwrap();
     let source = crate_folder().join("tests/c/urls.c");
     let mut run = program(Language::C, &[&source], folder.path(), &[]);
-    run.env("AWS_ENDPOINT_URL", rig.endpoint()).env("AWS_ACCESS_KEY_ID", "k").env("AWS_SECRET_ACCESS_KEY", "s");
+    run.env("AWS_ENDPOINT_URL", rig.endpoint())
+        .env("AWS_ACCESS_KEY_ID", "k")
+        .env("AWS_SECRET_ACCESS_KEY", "s");
     succeeded(&mut run);
 }
 
