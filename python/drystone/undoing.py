@@ -59,11 +59,10 @@ class Addition:
             return cls(create(path, durability, overwrite=overwrite), owned=True)
         folder = Path(local_path(path))
         is_new = not folder.exists()
-        # In a folder with other contents, what is called as parts of containers are may be somebody's own.
-        alone = is_new or (folder.is_dir() and (overwrite or not any(folder.iterdir())))
         made = cls(create(path, durability, overwrite=overwrite, into_existing=into_existing), owned=True)
         made._folder_is_new = is_new
-        made._made = made.container.path if alone else ""
+        # A folder that holds anything with the name of a container's part was refused, so all parts there are this container's.
+        made._made = made.container.path
         return made
 
     def begin(self, names: Iterable[str]) -> None:

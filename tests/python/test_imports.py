@@ -116,10 +116,10 @@ def test_a_failed_import_leaves_nothing_that_it_made(tmp_path, path, broken):
     fail_to_import(broken, path)
     assert path.is_dir()
     assert not [*path.iterdir()]
-    (path / "log").mkdir()
-    (path / "log/mine.txt").write_text("kept")
-    fail_to_import(broken, path)
-    assert (path / "log/mine.txt").read_text() == "kept"
+    (path / "mine.txt").write_text("kept")
+    fail_to_import(broken, path, "--into-existing")
+    assert [file.name for file in path.iterdir()] == ["mine.txt"]
+    assert (path / "mine.txt").read_text() == "kept"
 
 
 def test_a_failed_import_leaves_what_was_there_before(tmp_path, path, broken):
