@@ -26,6 +26,7 @@ __all__ = [
     "element_dtype",
     "encode_subchunk",
     "find_room",
+    "readable_transform",
 ]
 
 __version__: str
