@@ -125,7 +125,8 @@ def require_whole(c: Container) -> None:
     if lost:
         more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
         raise CorruptError(
-            f"{c.path} has lost files: {lost[0]}{more}; verify() names all, recover() settles it, damaged=True (--damaged) goes on"
+            f"{c.path} has lost files: {lost[0]}{more}; verify() names all: restore them, or go on with what is left by "
+            "damaged=True (--damaged); after a power cut recover() settles it"
         )
 
 

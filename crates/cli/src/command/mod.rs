@@ -89,7 +89,8 @@ fn lost(container: &Container, place: &Place) -> Result<Option<Failure>> {
         n => format!(" (and {n} more)"),
     };
     let what = format!(
-        "{} has lost files: {}{more}; \"drystone verify\" names all, \"drystone recover\" settles it, --damaged goes on",
+        "{} has lost files: {}{more}; \"drystone verify\" names all: restore them, or go on with what is left by --damaged; after a \
+         power cut \"drystone recover\" settles it",
         place.path.display(),
         first.message
     );
