@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from drystone import html, values
+from drystone import html, tree, values
 from drystone._core import element_dtype
 from drystone.errors import InvalidArgumentError, NotFoundError
 
@@ -37,8 +37,12 @@ def check_text(text: str, what: str) -> None:
         raise InvalidArgumentError(f"{text[:24]!a} is not valid UTF-8, as {what}s have to be") from None
 
 
-class Group:
-    """Variables and groups below a path. Names are paths relative to it; a leading `/` means the root."""
+class Group(Mapping[str, Any]):
+    """Variables and groups below a path. Names are paths relative to it; a leading `/` means the root.
+
+    It is a mapping of what is directly in it: `len`, `keys`, `values`, `items`, `get` and iteration. `in`, `get` and indexing
+    take paths too. Unlike a dictionary it is equal only to itself, and true while it is open, empty or not.
+    """
 
     def __init__(self, container: Container, path: str) -> None:
         self._owner = container
@@ -98,6 +102,43 @@ class Group:
         """Names of what is directly in it."""
         variables, groups = self._container._handle.names(self._path)
         return iter(sorted(path for path in {*variables, *groups} if "/" not in path))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return not self._container.closed
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The `Variable` or `Group` of that name; `default` if there is none."""
+        return self[name] if name in self else default  # noqa: SIM401 (this is `get`)
+
+    def visititems(self, visit: Callable[[str, Any], Any]) -> Any:
+        """Call `visit(path, object)` for every variable and group below, depth first, in the order of names.
+
+        It stops at the first call that gives something other than None, and gives that.
+        """
+        variables, groups = self.variables, self.groups
+        for path in sorted({*variables, *groups}, key=lambda path: path.split("/")):
+            found = visit(path, variables[path] if path in variables else groups[path])
+            if found is not None:
+                return found
+        return None
+
+    def visit(self, visit: Callable[[str], Any]) -> Any:
+        """The same with the path alone."""
+        return self.visititems(lambda path, _: visit(path))
+
+    def tree(self, depth: int | None = None) -> tree.Tree:
+        """The names below with types and shapes, to be printed; `depth` levels of them. `print(group)` shows it too."""
+        return tree.Tree(tree.drawn(self, self._path or "/", depth))
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """What `c["<Tab>` offers: all paths below."""
+        return sorted({*self.variables, *self.groups})
 
     def __delitem__(self, name: str) -> None:
         self.delete(name)
@@ -182,6 +223,9 @@ class Group:
 
     def _repr_html_(self) -> str:
         return html.group(self, f"group {self._path or '/'}", {"container": self._container.path})
+
+    def __str__(self) -> str:
+        return tree.drawn(self, repr(self), None, tree.FEW) if self else repr(self)
 
     def __repr__(self) -> str:
         return f"<drystone group {self._path or '/'} of {self._container.path}>"

@@ -454,6 +454,10 @@ class Variable(expr.Operators):
             return self
         return type(self)(self._container.at(snapshot), self._path, self._member, self._precision)
 
+    def _ipython_key_completions_(self) -> list[str]:
+        """What `T["<Tab>` offers: the members of a record."""
+        return self._reading().members
+
     def _repr_html_(self) -> str:
         return html.variable(self)
 

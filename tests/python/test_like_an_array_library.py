@@ -1,5 +1,7 @@
 """What people expect who know h5py and zarr: the same calls on all three give the same."""
 
+from collections.abc import Mapping
+
 import dask.array as da
 import drystone as dry
 import h5py
@@ -103,3 +105,109 @@ def test_chunks_follow_the_snapshot(container):
     v[2:5] = 1
     assert v.chunks == (3,)
     assert [place for place, _ in v.pieces()] == [(slice(0, 8),)]
+
+
+# Containers and groups.
+
+
+@pytest.fixture
+def full(library, place):
+    """The same names in each of them."""
+    for group in ("fields", "fields/old"):
+        place.create_group(group)
+    for name in ("T", "fields/p", "fields/old/p", "z"):
+        if library == "drystone":
+            place.create_variable(name, "i4", (3,))
+        elif library == "h5py":
+            place.create_dataset(name, (3,), "i4")
+        else:
+            place.create_array(name, shape=(3,), dtype="i4")
+    return place
+
+
+def test_groups_are_mappings(full, library):
+    assert len(full) == 3
+    assert sorted(full) == sorted(full.keys()) == ["T", "fields", "z"]
+    if library != "zarr":  # which has `members` in place of `items` and `values`
+        assert isinstance(full, Mapping)
+        assert len(full.values()) == len(full.items()) == len(list(full.values())) == 3
+        assert {n: v.name.strip("/") for n, v in full.items()} == {n: n for n in ("T", "fields", "z")}
+    assert "T" in full
+    assert "fields/old/p" in full
+    assert "no" not in full
+    assert "fields/no" not in full
+    assert full.get("no") is None
+    assert full.get("no", 7) == 7
+    assert (
+        full.get("fields/p").shape == full["fields"]["p"].shape == full["fields"].get("old/p").shape == (3,)
+    )
+    assert sorted(full["fields"]) == ["old", "p"]
+    with pytest.raises(KeyError):
+        full["no"]
+
+
+@pytest.mark.parametrize("library", ["drystone", "h5py"], indirect=True)
+def test_items_are_visited(full):
+    seen = []
+    assert full.visititems(lambda name, value: seen.append((name, isinstance(value, Mapping)))) is None
+    assert seen == [
+        ("T", False), ("fields", True), ("fields/old", True), ("fields/old/p", False), ("fields/p", False), ("z", False)
+    ]  # fmt: skip
+    assert full["fields"].visit(lambda name: name if name.endswith("p") else None) == "old/p"
+    assert "fields" in full._ipython_key_completions_()
+
+
+def test_names_that_nothing_can_have_are_not_there(container):
+    assert container.get("a" * 2000, "no") == container.get("\ud800", "no") == container.get(3, "no") == "no"
+    assert container.get("") is container
+
+
+def test_groups_are_equal_only_to_themselves_and_true_while_open(container):
+    """A mapping in Python is true if it is not empty, and equal to what has equal items; as of h5py, ours are not."""
+    c = container
+    group = c.create_group("a")
+    assert c
+    assert group
+    assert not len(group)
+    assert group != c.create_group("b")
+    assert {c: 1, group: 2}[c] == 1
+    c.close()
+    assert not c
+    assert not group
+
+
+def test_completions_are_paths_and_members(container):
+    container.create_variable("g/r", [("x", "f4"), ("v", "i2", (2,))], (3,))
+    assert container._ipython_key_completions_() == ["g", "g/r"]
+    assert container["g/r"]._ipython_key_completions_() == ["x", "v"]
+
+
+def test_containers_are_printed_as_trees(container):
+    c = container
+    c.create_variable("T", "f4", (30, 40), dims=("y", "x"), steps=True)
+    c.create_variable("g/h/names", str, (3,))
+    c.create_variable("g/own", "i2", local=True)
+    c.create_variable("g-1", "i2", steps=True)
+    lines = """
+├── T  float32 (0, 30, 40) (step, y, x)
+├── g/
+│   ├── h/
+│   │   └── names  str (3,)
+│   └── own  local int16
+└── g-1  int16 (0,), with steps"""
+    assert str(c) == repr(c) + lines
+    assert repr(c.tree()) == str(c.tree()) == "/" + lines
+    assert "\n" not in repr(c)
+    assert str(c["g"].tree(depth=1)) == "g\n├── h/\n└── own  local int16"
+    with pytest.raises(dry.InvalidArgumentError, match="depth is 0"):
+        c.tree(0)
+    c.close()
+    assert str(c) == repr(c)
+
+
+def test_large_containers_are_printed_in_part(container):
+    with container.batch():
+        for n in range(70):
+            container.create_variable(f"v{n:02}", "i4")
+    assert str(container).splitlines()[-2:] == ["├── v59  int32 ()", "… and 10 more names"]
+    assert len(container.tree().splitlines()) == 71
