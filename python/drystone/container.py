@@ -257,9 +257,9 @@ class Container(Group):
         would miss the step: the commit made nothing visible, a writer of this handle has reached the step, or a later step is visible. Ranks that
         run ahead of the one that commits are no reason to warn.
         """
-        if self._assigned.pending:
-            self._assigned.settle(commit=False)
+        ends = self._assigned.settle(commit=False) if self._assigned.pending else {}
         version, time, changed, incomplete, notes = self._handle.commit()
+        self._assigned.committed(ends)
         snapshot = Snapshot(version, moment(time), changed, _incomplete(incomplete), tuple(notes))
         for text in in_words(self._missed(snapshot)):
             warn(text)

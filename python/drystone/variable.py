@@ -189,14 +189,29 @@ class Variable(expr.Operators):
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write a block: `T[5:9, :] = array`, `T[step, ...] = array`.
 
-        The key has integers, `...`, and slices of step 1 or -1; on the step axis and axes that grow they may lie beyond the
-        end. Arrays are cast where `numpy.can_cast(..., "same_kind")` allows, and broadcast. Several threads may assign at once,
+        The key is what indexing takes; on the step axis and axes that grow, integers, slices and lists may lie beyond the end.
+        Only the selected cells are written, as boxes, 4096 of them at most: `T[::2]` along an axis is a box per cell. Arrays are cast where `numpy.can_cast(..., "same_kind")` allows, and broadcast. Several threads may assign at once,
         to any boxes (`dask.array.store(..., lock=False)`). What was assigned becomes visible, in one commit, with the next
         read, `commit` or `close` of the container.
         """
         if isinstance(key, str):
             raise InvalidArgumentError(f'a member is assigned with an index: T["{key}"][...] = array')
         assigning.assign(self._container, self._path, self._member, key, value)
+
+    def append(self, value: Any, axis: SupportsIndex | None = None) -> None:
+        """Write an array behind what is there: as the step after its last one, or along the axis that grows.
+
+        With steps `value` has the shape of one step, or an axis of steps before it. Other axes fit exactly. It becomes visible
+        as assignments do, many at once. Threads of this process may append at the same time; one process appends.
+
+        Args:
+            value: The array.
+            axis: Which axis grows, if there are several.
+
+        """
+        if self._member is not None:
+            raise InvalidArgumentError(f'"{self._path}" is appended to by whole records, not by a member')
+        assigning.append(self._container, self._path, value, axis)
 
     def _member_named(self, name: str) -> Variable:
         if not self._reading().members:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from drystone import selection
+from drystone import assigning, selection
 from drystone.errors import InvalidArgumentError
 from drystone.reports import ErrorBound
 from drystone.selection import Leg, Listed, Rule, Run, Wanted
@@ -173,6 +173,11 @@ class Indexer:
 
     def __getitem__(self, key: Any) -> Any:
         return self.read(key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Write to what the key selects, as `T[key] = value` does."""
+        v = self._variable
+        assigning.assign(v._container, v._path, v._member, key, value, self._rule)
 
     def read(self, key: Any, out: Any = None) -> Any:
         """The same as indexing; `out`, of the shape and dtype of the result, is filled and returned."""
