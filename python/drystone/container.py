@@ -147,6 +147,7 @@ class Container(Group):
         self._path = ""
         self._writers: weakref.WeakSet[Writer] = weakref.WeakSet()
         self._writer_count = 0  # that were opened from it
+        self._batched = False
         self._reached = -1  # the last step that one of them has closed
         self._assigned = Assigned(self)
         self._warn()
@@ -368,11 +369,14 @@ class Container(Group):
         An exception inside drops it all. Values are put to what it makes when it has ended.
         """
         self._handle.begin_batch()
+        self._batched = True
         try:
             yield self
         except BaseException:
+            self._batched = False
             self._handle.end_batch(False)
             raise
+        self._batched = False
         self._handle.end_batch(True)
         self._warn()
 

@@ -427,3 +427,128 @@ def test_threads_append_side_by_side_while_another_reads(container):
     pairs = v[...].reshape(-1, 2)
     assert (pairs[:, 0] == pairs[:, 1]).all()
     assert sorted(pairs[:, 0]) == list(range(200))
+
+
+# Variables of arrays.
+
+
+def test_an_array_is_stored_by_its_name(place, library):
+    if library == "zarr":
+        place["n"] = np.arange(6).reshape(2, 3)
+    else:
+        place["n"] = np.arange(6).reshape(2, 3)
+        place["deep/down/x"] = 2.5
+        place.create_group("g")["l"] = [1, 2]
+        assert place["deep/down/x"][()] == 2.5
+        assert place["g/l"][...].tolist() == [1, 2]
+    assert (place["n"].shape, place["n"].dtype) == ((2, 3), np.dtype("i8"))
+    assert place["n"][...].tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.float32(2.5),
+        np.arange(4, dtype=">i2"),
+        np.array(["a", "bcd"]),
+        np.array([b"a", b"bcd"]),
+        np.array([(1, [2, 3])], [("a", "i4"), ("b", "f8", (2,))]),
+        np.zeros((0, 3), "f4"),
+        np.array([True, False]),
+        np.asfortranarray(np.arange(12.0).reshape(3, 4))[::2, ::-1],
+        np.arange(3) * 1j,
+    ],
+    ids=lambda array: f"{array.dtype.kind}{array.shape}",
+)
+def test_what_is_stored_is_what_was_given(path, array):
+    with dry.create(path) as c:
+        c["a"] = array
+        c.create_variable("g/b", data=array)
+    with dry.open(path) as c:
+        for name in ("a", "g/b"):
+            got = c[name][...]
+            assert (got.shape, got.dtype) == (array.shape, array.dtype.newbyteorder("="))
+            assert np.array_equal(got, array)
+
+
+def test_lists_of_texts_are_texts_of_any_length(container):
+    container["a"] = ["x", "yz"]
+    container["b"] = np.array(["x", "yz"], object)
+    container["c"] = "one"
+    container["a"][0] = "longer"
+    assert container["a"].dtype == container["b"].dtype == np.dtype(object)
+    assert container["a"][...].tolist() == ["longer", "yz"]
+    assert container["c"][()] == "one"
+
+
+def test_arrays_of_other_libraries_are_stored(place, field, container):
+    container["T"] = field
+    container["lazy"] = da.from_array(field) + 1
+    assert (container["T"][...] == FIELD).all()
+    assert (container["lazy"][...] == FIELD + 1).all()
+
+
+@pytest.mark.parametrize("library", ["drystone", "h5py"], indirect=True)
+def test_a_name_that_is_there_is_not_replaced(place, library):
+    """As of h5py. zarr replaces the array, with its chunks, codecs and attributes."""
+    place["a"] = np.arange(3)
+    wrong = dry.ConflictError if library == "drystone" else (ValueError, OSError, RuntimeError)
+    for other in (np.zeros(3, "i8"), np.zeros(4)):
+        with pytest.raises(wrong):
+            place["a"] = other
+    create = place.create_variable if library == "drystone" else place.create_dataset
+    with pytest.raises(wrong):
+        create("a", data=np.zeros(3, "i8"))
+    assert place["a"][...].tolist() == [0, 1, 2]
+    del place["a"]
+    place["a"] = [5.5]
+    assert place["a"][...].tolist() == [5.5]
+
+
+def test_a_refused_array_leaves_no_variable(container):
+    c = container
+    for wrong in (
+        None,
+        {},
+        c.create_group("g"),
+        object(),
+        [[1], [1, 2]],
+        np.array([None, 1]),
+        np.ma.array([1], mask=True),
+    ):
+        with pytest.raises(dry.InvalidArgumentError):
+            c["a"] = wrong
+    with pytest.raises(dry.InvalidArgumentError, match="would change"):
+        c.create_variable("a", "i1", data=np.array([300]))
+    with pytest.raises(dry.InvalidArgumentError, match=r"shape \(3,\), data has \(2,\)"):
+        c.create_variable("a", shape=3, data=[1, 2])
+    with pytest.raises(dry.InvalidArgumentError, match="first axis of data is the step"):
+        c.create_variable("a", steps=True, data=1)
+    with pytest.raises(dry.InvalidArgumentError, match="each writer puts its own"):
+        c.create_variable("a", local=True, data=[1])
+    with pytest.raises(dry.InvalidArgumentError, match="needs a dtype, or data"):
+        c.create_variable("a")
+    with pytest.raises(dry.ConflictError, match="made in a batch"), c.batch():
+        c["a"] = [1]
+    assert list(c) == ["g"]
+    c["a"] = [1]
+
+
+def test_data_fills_steps_and_axes_that_grow(container):
+    c = container
+    T = c.create_variable(
+        "T", data=FIELD, steps=True, dims=("y", "x"), chunks=(4, 10), transform="zstd", attrs={"units": "K"}
+    )
+    assert (T.shape, T.steps, T.dims, T.chunks, T.attrs["units"]) == (
+        FIELD.shape,
+        [0, 1, 2],
+        ("y", "x"),
+        (1, 4, 10),
+        "K",
+    )
+    T.append(FIELD[0])
+    assert (T[...] == FIELD[[0, 1, 2, 0]]).all()
+    v = c.create_variable("v", "f8", (None, 2), data=[[1, 2], [3, 4]])
+    v.append([[5, 6]])
+    assert v[...].tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert v.dtype == np.dtype("f8")
