@@ -197,7 +197,7 @@ cheaper one) is decided by the code that the engine links.
 
 ## Planes, shared by what is stored
 
-Each reader takes whole subchunks (of the contiguous file: cells), as readers do that ask what is stored: `T.chunks()`, Dask by way
+Each reader takes whole subchunks (of the contiguous file: cells), as readers do that ask what is stored: `T.pieces()`, Dask by way
 of xarray, Zarr's own tools. With more readers than subchunks across the plane, some have nothing to do.
 
 ![seconds over readers, for three planes](pictures/simulator-planes.svg)

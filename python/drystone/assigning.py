@@ -7,13 +7,15 @@ no block has to be aligned with anything. The next read of the container closes 
 from __future__ import annotations
 
 import atexit
+import itertools
+import math
 import operator
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +24,7 @@ from drystone import selection, values
 from drystone.errors import ConflictError, InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
+    from drystone._core import ReadingHandle
     from drystone.container import Container
     from drystone.writer import Writer
 
@@ -40,6 +43,7 @@ class Assigned:
         self._idle: list[Writer] = []
         self._busy = 0
         self._steps = False
+        self._ends: dict[str, list[int]] = {}
         self._process = os.getpid()
         _all.add(self)
         self.elsewhere: tuple[str, tuple[tuple[str, str], ...]] | None = None
@@ -93,17 +97,71 @@ class Assigned:
                     self._idle.append(mine)
                 self._changed.notify_all()
 
-    def settle(self, commit: bool = True) -> None:
-        """Close the writers and commit their steps."""
+    def settle(self, commit: bool = True) -> dict[str, list[int]]:
+        """Close the writers and commit their steps; gives how far they reach, for `committed`."""
         with self._changed:
             self._changed.wait_for(lambda: not self._busy)
             container = self._owner()
             idle, self._idle = self._idle, []
             steps, self._steps = self._steps, False
+            ends = {path: list(end) for path, end in self._ends.items()}
         for writer in idle:
             writer.close()
-        if steps and commit and container is not None:
-            container.commit()
+        if commit:
+            if steps and container is not None:
+                container.commit()
+            self.committed(ends)
+        return ends
+
+    def reached(self, container: Container, path: str, end: Sequence[int]) -> None:
+        """Note how far a box reaches that is not yet visible, for what is appended behind it."""
+        path = container._handle.followed(path) or path
+        with self._changed:
+            known = self._ends.setdefault(path, [0] * len(end))
+            known[:] = map(max, known, end)
+
+    def shape(self, container: Container, path: str, reading: ReadingHandle) -> tuple[int, ...]:
+        """The shape of a variable with what was assigned to it and is not yet visible."""
+        path = container._handle.followed(path) or path
+        with self._changed:
+            ends = self._ends.get(path, ())
+            return tuple(
+                map(max, itertools.zip_longest(reading.shape, ends[: len(reading.shape)], fillvalue=0))
+            )
+
+    def committed(self, ends: dict[str, list[int]]) -> None:
+        """Forget these ends, which the container shows now, unless more has come."""
+        with self._changed:
+            for path, end in ends.items():
+                if self._ends.get(path) == end:
+                    del self._ends[path]
+
+    @contextmanager
+    def behind(self, container: Container, path: str, axis: int, count: Sequence[int]) -> Iterator[list[int]]:
+        """A place for this many cells behind all that was written along an axis, for this thread alone."""
+        known = container._handle.followed(path) or path
+        with self._changed:
+            reading = container._handle.reading(path)
+            there = (reading.steps()[-1:] or [-1])[0] + 1 if reading.has_steps else reading.shape[axis]
+            ends = self._ends.setdefault(known, [0] * len(count))
+            start = max(there, ends[axis])
+            ends[axis] = start + count[axis]
+            self._busy += (
+                1  # A settlement that came between would forget the end, without what is to lie before it.
+            )
+        place = [0] * len(count)
+        place[axis] = start
+        try:
+            yield place
+        except BaseException:
+            with self._changed:
+                if ends[axis] == start + count[axis]:
+                    ends[axis] = start
+            raise
+        finally:
+            with self._changed:
+                self._busy -= 1
+                self._changed.notify_all()
 
 
 _all: weakref.WeakSet[Assigned] = weakref.WeakSet()
@@ -115,8 +173,19 @@ def _abandon_all() -> None:
         assigned.abandon()
 
 
-def assign(container: Container, path: str, member: str | None, key: Any, value: Any) -> None:
-    """Write `value` to what the key selects."""
+MOST_BOXES = 4096
+"""Boxes that one assignment writes. Each is a block, which every later read of the place has to look at."""
+
+
+def assign(
+    container: Container,
+    path: str,
+    member: str | None,
+    key: Any,
+    value: Any,
+    rule: selection.Rule = selection.Rule.PLAIN,
+) -> None:
+    """Write `value` to what the key selects: the selected cells alone, as boxes. Nothing is read to be written back."""
     reading = container._handle.reading(path, member)
     name = f'"{path}"' + (f' member "{member}"' if member else "")
     if reading.local:
@@ -124,62 +193,181 @@ def assign(container: Container, path: str, member: str | None, key: Any, value:
     growing = [*reading.growable, *(False for _ in reading.inner)]
     if reading.has_steps:
         growing.insert(0, True)
-    wanted = selection.select(key, _room(key, reading.shape, growing))
-    start, count, flip = [], [], []
-    for leg in wanted.legs:
-        if not isinstance(leg, selection.Run) or (leg.count > 1 and abs(leg.step) != 1):
-            raise UnsupportedError(f"{name}: only slices of step 1 or -1 and integers can be assigned to")
-        back = leg.count > 1 and leg.step < 0
-        start.append(leg.start - (leg.count - 1 if back else 0))
-        count.append(leg.count)
-        flip.append(back)
+    shape = container._assigned.shape(container, path, reading) if any(growing) else reading.shape
+    wanted = selection.select(key, _room(key, shape, growing), rule)
     array = values.as_stored(value, reading.element, name)
+    while array.ndim > len(wanted.shape) and array.shape[0] == 1:  # as NumPy's assignment
+        array = array[0]
+    counts = [leg.count for leg in wanted.legs]
     try:
-        array = np.broadcast_to(array, wanted.shape).reshape(count)
+        array = np.broadcast_to(array, wanted.shape).reshape(counts)
     except ValueError:
         raise InvalidArgumentError(
             f"{name}: an array of shape {array.shape} does not fit into {wanted.shape}"
         ) from None
-    # With an ellipsis an array of no axes stays one: without, a text would come out.
-    array = array[(..., *(slice(None, None, -1 if back else None) for back in flip))]
-    assign_box(container, path, member, start, array)
+    if array.size == 0:
+        return
+    cut = [_ends(leg) for leg in wanted.legs]
+    number = math.prod(len(ends) for ends in cut)
+    if number > MOST_BOXES:
+        raise UnsupportedError(
+            f"{name}: what is selected falls into {number} boxes, and one assignment writes {MOST_BOXES} at most: assign parts of it, "
+            "or, if nothing else writes there, read the box around it, change that and assign it"
+        )
+    _write(container, path, member, _boxes(wanted.legs, cut, array))
 
 
 def assign_box(
     container: Container, path: str, member: str | None, start: Sequence[int], array: npt.NDArray[Any]
 ) -> None:
     """Write an array with its first cell at `start`, the step first if there are steps."""
+    if 0 not in array.shape:
+        _write(container, path, member, [(start, array)])
+
+
+_Box: TypeAlias = tuple[Sequence[int], npt.NDArray[Any]]
+
+
+def _ends(leg: selection.Leg) -> Sequence[int]:
+    """Where the parts of a leg end that lie beside each other along one axis."""
+    if isinstance(leg, selection.Run):
+        return [leg.count] if abs(leg.step) == 1 or leg.count == 1 else range(1, leg.count + 1)
+    moved = np.diff(leg.cells, axis=0)
+    apart = (moved[:, :-1] != 0).any(1) | (moved[:, -1] != 1)
+    return [*(np.flatnonzero(apart) + 1).tolist(), leg.count]
+
+
+def _boxes(
+    legs: Sequence[selection.Leg], cut: Sequence[Sequence[int]], array: npt.NDArray[Any]
+) -> Iterator[_Box]:
+    """The parts of an array, of an axis per leg, with their places: in the order of the key, so that of cells named twice the last counts."""
+    # Where it lies along the axis that varies in a part, which is the last of a leg's.
+    order = sorted(range(len(legs)), key=lambda n: legs[n].axes[-1])
+    ndim = sum(len(leg.axes) for leg in legs)
+    for ends in itertools.product(*(zip([0, *end], end, strict=False) for end in cut)):
+        start, count = [0] * ndim, [1] * ndim
+        index: list[Any] = [...]  # without it an array of no axes would become a text
+        for leg, (begin, end) in zip(legs, ends, strict=True):
+            back = isinstance(leg, selection.Run) and leg.count > 1 and leg.step == -1
+            if isinstance(leg, selection.Run):
+                start[leg.axis] = leg.start + leg.step * (end - 1 if back else begin)
+            else:
+                for axis, cell in zip(leg.axes, leg.cells[begin].tolist(), strict=True):
+                    start[axis] = cell
+            count[leg.axes[-1]] = end - begin
+            index.append(slice(end - 1, begin - 1 if begin else None, -1) if back else slice(begin, end))
+        yield start, array[tuple(index)].transpose(order).reshape(count)
+
+
+def _write(container: Container, path: str, member: str | None, boxes: Iterable[_Box]) -> None:
+    """Write boxes, those of a step at once."""
     reading = container._handle.reading(path, member)
-    if 0 in array.shape:
-        return
-    if container.mode == "r" and container._assigned.elsewhere is None:
+    assigned = container._assigned
+    if container.mode == "r" and assigned.elsewhere is None:
         raise ConflictError(
             f'"{path}" cannot be assigned to: the container is open for reading (mode="r+" writes)'
         )
     inner = len(reading.inner)
-    outer = len(start) - inner
-    if member is not None and tuple(array.shape[outer:]) != tuple(reading.inner):
-        part = zip(start[outer:], array.shape[outer:], strict=True)
-        member += f"[{', '.join(f'{first}:{first + n}' for first, n in part)}]"
-    with container._assigned.writer(reading.has_steps) as writer:
-        if not reading.has_steps:
-            writer.put(path, array, offset=start[:outer], field=member)
-            return
-        for step, block in enumerate(array, start[0]):
+    grows = reading.has_steps or any(reading.growable)
+
+    def put(writer: Writer, start: Sequence[int], array: npt.NDArray[Any]) -> None:
+        outer = array.ndim - inner
+        field = member
+        if field is not None and tuple(array.shape[outer:]) != tuple(reading.inner):
+            part = zip(start[outer:], array.shape[outer:], strict=True)
+            field += f"[{', '.join(f'{first}:{first + n}' for first, n in part)}]"
+        writer.put(path, array, offset=start[:outer], field=field)
+
+    steps: dict[int, list[_Box]] = {}
+    with assigned.writer(reading.has_steps) as writer:
+        for start, array in boxes:
+            if grows:
+                assigned.reached(container, path, [at + n for at, n in zip(start, array.shape, strict=True)])
+            if not reading.has_steps:
+                put(writer, start, array)
+                continue
+            for step, block in enumerate(array, start[0]):
+                steps.setdefault(step, []).append((start[1:], block))
+        for step, blocks in steps.items():
             with writer.step(step):
-                writer.put(path, block, offset=start[1:outer], field=member)
+                for start, block in blocks:
+                    put(writer, start, block)
+
+
+def append(container: Container, path: str, value: Any, axis: SupportsIndex | None) -> None:
+    """Write `value` behind what is there: as the next step or steps, or along an axis that grows."""
+    reading = container._handle.reading(path)
+    name = f'"{path}"'
+    if reading.local:
+        raise InvalidArgumentError(f"{name} is a local variable: put a value with a writer")
+    if container._assigned.elsewhere is not None:
+        raise ConflictError(f'{name} is of a pickled container: open that with mode="r+" to append')
+    array = values.as_stored(value, reading.element, name)
+    growable = [True, *reading.growable] if reading.has_steps else list(reading.growable)
+    if reading.has_steps and array.ndim == len(growable) - 1:
+        array = array[np.newaxis]
+    at = _appended_axis(name, growable, reading.has_steps, axis)
+    extents = reading.shape
+    fits = array.ndim == len(extents) and all(
+        grows or n == extent for n, extent, grows in zip(array.shape, extents, growable, strict=True)
+    )
+    if not fits:
+        room = ", ".join("any" if grows else str(n) for n, grows in zip(extents, growable, strict=True))
+        raise InvalidArgumentError(f"{name}: an array of shape {array.shape} is not appended to ({room})")
+    if array.size == 0:
+        return
+    with container._assigned.behind(container, path, at, array.shape) as start:
+        _write(container, path, None, [(start, array)])
+
+
+def _appended_axis(name: str, growable: Sequence[bool], steps: bool, axis: SupportsIndex | None) -> int:
+    if axis is None:
+        grow = [0] if steps else [n for n, grows in enumerate(growable) if grows]
+        if len(grow) != 1:
+            what = "several axes that grow: give axis=" if grow else "no steps and no axis that grows"
+            raise InvalidArgumentError(f"{name} has {what}")
+        return grow[0]
+    at = operator.index(axis)
+    at += len(growable) if at < 0 else 0
+    if not 0 <= at < len(growable) or not growable[at] or (steps and at):
+        raise InvalidArgumentError(f"{name} is not appended to along axis {axis}")
+    return at
 
 
 def _room(key: Any, shape: Sequence[int], growing: Sequence[bool]) -> tuple[int, ...]:
     """The shape that a key is about: axes that grow reach as far as it says."""
-    items = [item for item in (key if isinstance(key, tuple) else (key,)) if item is not None]
-    at = next((n for n, item in enumerate(items) if item is Ellipsis), len(items))
-    behind = items[at + 1 :]
-    placed = [*enumerate(items[:at]), *enumerate(behind, len(shape) - len(behind))]
+    items = [_reach(item) for item in (key if isinstance(key, tuple) else (key,)) if item is not None]
+    at = next((n for n, item in enumerate(items) if item is None), len(items))
     room = list(shape)
-    for axis, item in placed:
-        if 0 <= axis < len(room) and growing[axis]:
-            end = item.stop if isinstance(item, slice) else item
-            end = 0 if end is None or not hasattr(end, "__index__") else operator.index(end)
-            room[axis] = max(room[axis], end + (0 if isinstance(item, slice) else 1))
+    axis = 0
+    for n, item in enumerate(items):
+        if n == at:
+            axis = len(shape) - sum(one[0] for one in items[at + 1 :] if one is not None)
+        if item is None:
+            continue
+        width, end = item
+        if width and 0 <= axis < len(room) and growing[axis]:
+            room[axis] = max(room[axis], end)
+        axis += width
     return tuple(room)
+
+
+def _reach(item: Any) -> tuple[int, int] | None:
+    """How many axes an index takes, and how far it reaches along the first; None for `...`."""
+    if item is Ellipsis:
+        return None
+    if isinstance(item, slice):
+        return 1, operator.index(item.stop) if hasattr(item.stop, "__index__") else 0
+    if isinstance(item, bool | np.bool):
+        return 0, 0
+    if isinstance(item, list | tuple) or (values.is_array(item) and not isinstance(item, int)):
+        try:
+            array = values.as_array(item)
+        except ValueError:  # A list that is not rectangular, which `selection` refuses.
+            return 1, 0
+        if array.dtype.kind == "b":
+            return array.ndim, 0
+        # A negative number counts from the end that is there: beside it nothing lies beyond.
+        beyond = array.dtype.kind in "iu" and array.size and array.min() >= 0
+        return 1, int(array.max()) + 1 if beyond else 0
+    return 1, operator.index(item) + 1 if hasattr(item, "__index__") else 0

@@ -148,6 +148,7 @@ class Container(Group):
         self._path = ""
         self._writers: weakref.WeakSet[Writer] = weakref.WeakSet()
         self._writer_count = 0  # that were opened from it
+        self._batched = False
         self._reached = -1  # the last step that one of them has closed
         self._assigned = Assigned(self)
         self._warn()
@@ -258,9 +259,9 @@ class Container(Group):
         would miss the step: the commit made nothing visible, a writer of this handle has reached the step, or a later step is visible. Ranks that
         run ahead of the one that commits are no reason to warn.
         """
-        if self._assigned.pending:
-            self._assigned.settle(commit=False)
+        ends = self._assigned.settle(commit=False) if self._assigned.pending else {}
         version, time, changed, incomplete, notes = self._handle.commit()
+        self._assigned.committed(ends)
         snapshot = Snapshot(version, moment(time), changed, _incomplete(incomplete), tuple(notes))
         for text in in_words(self._missed(snapshot)):
             warn(text)
@@ -369,11 +370,14 @@ class Container(Group):
         An exception inside drops it all. Values are put to what it makes when it has ended.
         """
         self._handle.begin_batch()
+        self._batched = True
         try:
             yield self
         except BaseException:
+            self._batched = False
             self._handle.end_batch(False)
             raise
+        self._batched = False
         self._handle.end_batch(True)
         self._warn()
 

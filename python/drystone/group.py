@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from drystone import html, values
+import numpy as np
+import numpy.typing as npt
+
+from drystone import assigning, html, tree, values
 from drystone._core import element_dtype
-from drystone.errors import InvalidArgumentError, NotFoundError
+from drystone.errors import ConflictError, InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:
     from drystone.container import Container
@@ -37,8 +41,12 @@ def check_text(text: str, what: str) -> None:
         raise InvalidArgumentError(f"{text[:24]!a} is not valid UTF-8, as {what}s have to be") from None
 
 
-class Group:
-    """Variables and groups below a path. Names are paths relative to it; a leading `/` means the root."""
+class Group(Mapping[str, Any]):
+    """Variables and groups below a path. Names are paths relative to it; a leading `/` means the root.
+
+    It is a mapping of what is directly in it: `len`, `keys`, `values`, `items`, `get` and iteration. `in`, `get` and indexing
+    take paths too. Unlike a dictionary it is equal only to itself, and true while it is open, empty or not.
+    """
 
     def __init__(self, container: Container, path: str) -> None:
         self._owner = container
@@ -99,14 +107,64 @@ class Group:
         variables, groups = self._container._handle.names(self._path)
         return iter(sorted(path for path in {*variables, *groups} if "/" not in path))
 
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return not self._container.closed
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The `Variable` or `Group` of that name; `default` if there is none."""
+        return self[name] if name in self else default  # noqa: SIM401 (this is `get`)
+
+    def visititems(self, visit: Callable[[str, Any], Any]) -> Any:
+        """Call `visit(path, object)` for every variable and group below, depth first, in the order of names.
+
+        It stops at the first call that gives something other than None, and gives that.
+        """
+        variables, groups = self.variables, self.groups
+        for path in sorted({*variables, *groups}, key=lambda path: path.split("/")):
+            found = visit(path, variables[path] if path in variables else groups[path])
+            if found is not None:
+                return found
+        return None
+
+    def visit(self, visit: Callable[[str], Any]) -> Any:
+        """The same with the path alone."""
+        return self.visititems(lambda path, _: visit(path))
+
+    def tree(self, depth: int | None = None) -> tree.Tree:
+        """The names below with types and shapes, to be printed; `depth` levels of them. `print(group)` shows it too."""
+        return tree.Tree(tree.drawn(self, self._path or "/", depth))
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """What `c["<Tab>` offers: all paths below."""
+        return sorted({*self.variables, *self.groups})
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Create a variable of an array: its dtype, its shape, its values. A name that is there is a `ConflictError`.
+
+        `c[name][...] = value` replaces the values of a variable, and `del c[name]` makes way for another one.
+        """
+        if name in self:
+            raise _there_already(self._below(name))
+        if isinstance(value, Mapping):
+            raise InvalidArgumentError(f"{name!r:.80} takes an array: create_group makes groups")
+        if value is None:
+            raise InvalidArgumentError(f"{name!r:.80} takes an array, not None")
+        self.create_variable(name, data=value)
+
     def __delitem__(self, name: str) -> None:
         self.delete(name)
 
     def create_variable(
         self,
         name: str,
-        dtype: Any,
-        shape: Sequence[int | str | None] | int = (),
+        dtype: Any = None,
+        shape: Sequence[int | str | None] | int | str | EllipsisType | None = ...,
         dims: Sequence[str] | None = None,
         steps: bool = False,
         local: bool = False,
@@ -115,15 +173,18 @@ class Group:
         fill_value: Any = None,
         attrs: Mapping[str, Any] | None = None,
         access: str | None = None,
+        *,
+        data: Any = None,
     ) -> Variable:
         """Create a variable, and the groups above it.
 
-        Creating the identical one again changes nothing; a different one of the name is a `ConflictError`.
+        Creating the identical one again changes nothing; a different one of the name is a `ConflictError`. With `data` any of the
+        name is one, so that no values are replaced.
 
         Args:
             name: Path, with `/` between groups.
-            dtype: What `numpy.dtype` takes, `"bfloat16"`, or `str` for strings of any length.
-            shape: Extents, without the step axis; `None` or `"*"` grows as blocks are put.
+            dtype: What `numpy.dtype` takes, `"bfloat16"`, or `str` for strings of any length; by default that of `data`.
+            shape: Extents, without the step axis; `None` or `"*"` grows as blocks are put. By default one value, or that of `data`.
             dims: A name per dimension.
             steps: One array per output time; else one array.
             local: One value or array of any shape per writer (and step).
@@ -132,6 +193,7 @@ class Group:
             fill_value: What cells read as that nobody wrote; zero if not given.
             attrs: Attributes.
             access: The expected mix of reads, such as `"plane:z 60%, box:64"` (docs/language.md): `publish` cuts by it.
+            data: An array to assign to it, with steps as its first axis if it has them. It becomes visible as assignments do.
 
         """
         from drystone.variable import Variable
@@ -141,11 +203,25 @@ class Group:
         for dim in dims or ():
             if isinstance(dim, str) and not dim.isascii():
                 check_text(dim, "dimension")
+        array = None
+        if data is not None:
+            if local:
+                raise InvalidArgumentError(f'"{path}" is to be local, without data: each writer puts its own')
+            if self._container._batched:
+                raise ConflictError(
+                    f'"{path}" is made in a batch, which takes no values: assign the data when it has ended'
+                )
+            array, dtype = _given(path, data, dtype)
+        elif dtype is None:
+            raise InvalidArgumentError(f'"{path}" needs a dtype, or data to take it from')
+        extents = () if shape is ... and array is None else shape
+        if array is not None:
+            extents = _extents(path, array, shape, bool(steps))
         element, strings = element_dtype(dtype)
-        self._container._handle.create_variable(
+        made = self._container._handle.create_variable(
             path,
             dtype,
-            _as_tuple(shape),
+            _as_tuple(extents),
             dims,
             bool(steps),
             bool(local),
@@ -156,6 +232,10 @@ class Group:
             access,
         )
         self._container._warn()
+        if array is not None:
+            if not made:
+                raise _there_already(path)
+            assigning.assign_box(self._container, path, None, [0] * array.ndim, array)
         return Variable(self._container, path)
 
     def create_group(self, name: str, attrs: Mapping[str, Any] | None = None) -> Group:
@@ -183,8 +263,51 @@ class Group:
     def _repr_html_(self) -> str:
         return html.group(self, f"group {self._path or '/'}", {"container": self._container.path})
 
+    def __str__(self) -> str:
+        return tree.drawn(self, repr(self), None, tree.FEW) if self else repr(self)
+
     def __repr__(self) -> str:
         return f"<drystone group {self._path or '/'} of {self._container.path}>"
+
+
+def _there_already(path: str) -> ConflictError:
+    return ConflictError(
+        f'"{path}" is there already: assign to it (c["{path}"][...] = array), or delete it first'
+    )
+
+
+def _given(path: str, data: Any, dtype: Any) -> tuple[npt.NDArray[Any], Any]:
+    """The array with which a variable begins, as it is stored, and its dtype."""
+    if dtype is None:
+        try:
+            array = values.as_array(data)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(f'"{path}" takes an array: {error}') from None
+        dtype = array.dtype
+        texts = dtype.kind == "O" and array.size and all(isinstance(text, str) for text in array.flat)
+        if texts or dtype.kind == "T" or (dtype.kind == "U" and not values.is_array(data)):
+            dtype = str
+        elif dtype.kind == "O":
+            raise InvalidArgumentError(
+                f'"{path}" takes an array of numbers, texts or records, not {type(data).__name__} of objects'
+            )
+        data = array
+    element, strings = element_dtype(dtype)
+    return values.as_stored(data, np.dtype(object) if strings else element, f'"{path}"'), dtype
+
+
+def _extents(path: str, array: npt.NDArray[Any], shape: Any, steps: bool) -> tuple[Any, ...]:
+    """The shape of a variable that begins with an array."""
+    if steps and not array.ndim:
+        raise InvalidArgumentError(f'"{path}" has steps: the first axis of data is the step')
+    own = array.shape[steps:]
+    if shape is ...:
+        return own
+    given = _as_tuple(shape)
+    free = (None, "*")
+    if len(given) != len(own) or not all(n in free or n == m for n, m in zip(given, own, strict=True)):
+        raise InvalidArgumentError(f'"{path}" is to have the shape {given}, data has {own}')
+    return given
 
 
 def _as_tuple(shape: Any) -> tuple[Any, ...]:

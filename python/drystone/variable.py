@@ -33,7 +33,7 @@ class Variable(expr.Operators):
     The first axis of a variable with steps is the step. It follows its container: after a commit or `refresh` it shows the newer state.
     """
 
-    __slots__ = ("__weakref__", "_container", "_member", "_path", "_precision")
+    __slots__ = ("__weakref__", "_container", "_cut", "_member", "_path", "_precision")
 
     def __init__(
         self,
@@ -46,6 +46,7 @@ class Variable(expr.Operators):
         self._path = path
         self._member = member
         self._precision = precision
+        self._cut: tuple[int, tuple[int, ...] | None] | None = None
 
     def _reading(self) -> ReadingHandle:
         self._container._settle()
@@ -101,6 +102,22 @@ class Variable(expr.Operators):
     def chunk_shape(self) -> tuple[int, ...] | None:
         """The shape into which blocks are cut, if it was given."""
         return self._reading().chunks
+
+    @property
+    def chunks(self) -> tuple[int, ...] | None:
+        """The shape of the pieces to read it by, an extent per axis, as of h5py and zarr; None where nothing is known.
+
+        That is `chunk_shape` if it was given, else the largest piece into which the blocks of the last step are cut. The step
+        axis is 1, and axes of a member are whole. Other steps may be cut in other ways: `blocks` tells.
+        """
+        reading = self._reading()
+        if reading.local:
+            return None
+        if self._cut is None or self._cut[0] != reading.snapshot:
+            cut = reading.chunks or _largest_cut(reading)
+            steps = (1,) if reading.has_steps else ()
+            self._cut = reading.snapshot, None if cut is None else (*steps, *cut, *reading.inner)
+        return self._cut[1]
 
     @property
     def fill_value(self) -> Any:
@@ -172,14 +189,29 @@ class Variable(expr.Operators):
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write a block: `T[5:9, :] = array`, `T[step, ...] = array`.
 
-        The key has integers, `...`, and slices of step 1 or -1; on the step axis and axes that grow they may lie beyond the
-        end. Arrays are cast where `numpy.can_cast(..., "same_kind")` allows, and broadcast. Several threads may assign at once,
+        The key is what indexing takes; on the step axis and axes that grow, integers, slices and lists may lie beyond the end.
+        Only the selected cells are written, as boxes, 4096 of them at most: `T[::2]` along an axis is a box per cell. Arrays are cast where `numpy.can_cast(..., "same_kind")` allows, and broadcast. Several threads may assign at once,
         to any boxes (`dask.array.store(..., lock=False)`). What was assigned becomes visible, in one commit, with the next
         read, `commit` or `close` of the container.
         """
         if isinstance(key, str):
             raise InvalidArgumentError(f'a member is assigned with an index: T["{key}"][...] = array')
         assigning.assign(self._container, self._path, self._member, key, value)
+
+    def append(self, value: Any, axis: SupportsIndex | None = None) -> None:
+        """Write an array behind what is there: as the step after its last one, or along the axis that grows.
+
+        With steps `value` has the shape of one step, or an axis of steps before it. Other axes fit exactly. It becomes visible
+        as assignments do, many at once. Threads of this process may append at the same time; one process appends.
+
+        Args:
+            value: The array.
+            axis: Which axis grows, if there are several.
+
+        """
+        if self._member is not None:
+            raise InvalidArgumentError(f'"{self._path}" is appended to by whole records, not by a member')
+        assigning.append(self._container, self._path, value, axis)
 
     def _member_named(self, name: str) -> Variable:
         if not self._reading().members:
@@ -367,7 +399,7 @@ class Variable(expr.Operators):
         """`T.lazy[key]` is a `View` of `T[key]`: planned once, read as often as wanted."""
         return Lazy(self)
 
-    def chunks(
+    def pieces(
         self, selection: Any = ..., max_bytes: int = 16 << 20
     ) -> Iterator[tuple[tuple[slice, ...], npt.NDArray[Any]]]:
         """Read a selection piece by piece, in bounded memory.
@@ -381,7 +413,7 @@ class Variable(expr.Operators):
             max_bytes: Largest piece; about two are in memory at a time.
 
         """
-        return views.chunks(self._reading(), selection, max_bytes)
+        return views.pieces(self._reading(), selection, max_bytes)
 
     def why(self, block: Sequence[SupportsIndex]) -> str:
         """How the model cuts a block of these extents, for which reads, and what it predicts that they cost: text for people."""
@@ -408,6 +440,15 @@ class Variable(expr.Operators):
         values = np.asarray(self._reading().select(...))
         return values if dtype is None else values.astype(dtype, copy=False)
 
+    def __dlpack__(self, *, copy: bool | None = None, **how: Any) -> Any:
+        """Its values, read into memory of their own: `torch.from_dlpack(T)`."""
+        if copy is False:
+            raise BufferError("a variable cannot become a tensor without a copy")
+        return np.asarray(self).__dlpack__(**how)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # the processor's memory
+
     def _expression(self) -> expr.Expression:
         return expr.of(self)
 
@@ -427,6 +468,10 @@ class Variable(expr.Operators):
         if int(self._container.snapshot) == snapshot:
             return self
         return type(self)(self._container.at(snapshot), self._path, self._member, self._precision)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """What `T["<Tab>` offers: the members of a record."""
+        return self._reading().members
 
     def _repr_html_(self) -> str:
         return html.variable(self)
@@ -451,6 +496,13 @@ class Variable(expr.Operators):
                 return f", at precision {level}"
             case (error, relative, _):
                 return f", within {error}{' of each magnitude' if relative else ''}"
+
+
+def _largest_cut(reading: ReadingHandle) -> tuple[int, ...] | None:
+    """The largest shape into which blocks of the last step are cut; None if there is no block or no dimension."""
+    last = reading.steps()[-1:] if reading.has_steps else [None]
+    cuts = (tuple(block["chunks"]) for step in last for block in reading.blocks(step))
+    return max(cuts, key=math.prod, default=None) or None
 
 
 def _makes_condition(other: object) -> bool:

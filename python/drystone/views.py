@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from drystone import selection
+from drystone import assigning, selection
 from drystone.errors import InvalidArgumentError
 from drystone.reports import ErrorBound
 from drystone.selection import Leg, Listed, Rule, Run, Wanted
@@ -46,6 +46,8 @@ def read_bounded(reading: ReadingHandle, wanted: Wanted, out: Any = None) -> tup
 
 def in_memory(out: Any) -> npt.NDArray[Any] | None:
     """The memory of an array of another library, by way of DLPack; None if it has none that the processor reaches."""
+    if hasattr(out, "_reading"):  # A variable gives a copy of what it holds.
+        return None
     try:
         return np.from_dlpack(out)
     except (AttributeError, TypeError, RuntimeError, BufferError):
@@ -171,6 +173,11 @@ class Indexer:
 
     def __getitem__(self, key: Any) -> Any:
         return self.read(key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Write to what the key selects, as `T[key] = value` does."""
+        v = self._variable
+        assigning.assign(v._container, v._path, v._member, key, value, self._rule)
 
     def read(self, key: Any, out: Any = None) -> Any:
         """The same as indexing; `out`, of the shape and dtype of the result, is filled and returned."""
@@ -303,10 +310,10 @@ LEAST = 8 << 20
 """Bytes worth a call of a library that writes them to a file."""
 
 
-def chunks(reading: ReadingHandle, key: Any, max_bytes: int) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
+def pieces(reading: ReadingHandle, key: Any, max_bytes: int) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
     """The pieces of a selection of slices and integers, each read while the one before is used."""
-    pieces = _Pieces(reading, key, max_bytes)
-    return _ahead(pieces.read, len(pieces))
+    found = _Pieces(reading, key, max_bytes)
+    return _ahead(found.read, len(found))
 
 
 def in_rows(
@@ -366,7 +373,7 @@ class _Pieces:
         is_basic = len(runs) == len(wanted.legs) and len(wanted.kept) == len(wanted.shape)
         if not is_basic:  # True and False bring an axis without a leg
             raise InvalidArgumentError(
-                "chunks takes integers, slices, '...' and None: index the pieces with lists, or read them with oindex"
+                "pieces takes integers, slices, '...' and None: index the pieces with lists, or read them with oindex"
             )
         if max_bytes < 1:
             raise InvalidArgumentError(f"max_bytes is {max_bytes}; it must be at least 1")
@@ -431,7 +438,7 @@ def _ahead(
         if (found := read(0)) is not None:
             yield found
         return
-    with ThreadPoolExecutor(1, thread_name_prefix="drystone-chunks") as ahead:
+    with ThreadPoolExecutor(1, thread_name_prefix="drystone-pieces") as ahead:
         number = 0
         coming: Future[tuple[Place, npt.NDArray[Any]] | None] = ahead.submit(read, number)
         try:

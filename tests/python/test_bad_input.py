@@ -155,9 +155,9 @@ def test_arguments_of_other_kinds_are_told(container):
     """They were errors of Python or NumPy from inside: no attribute 'items', cannot reshape, int too big."""
     V = container.create_variable("v", "i4", shape=(3,))
     for key in (True, False, (True, ...), (slice(None), False)):
-        with pytest.raises(dry.InvalidArgumentError, match="chunks takes integers, slices"):
-            list(V.chunks(key))
-    assert [piece.shape for _, piece in V.chunks(..., max_bytes=2**70)] == [(3,)]
+        with pytest.raises(dry.InvalidArgumentError, match="pieces takes integers, slices"):
+            list(V.pieces(key))
+    assert [piece.shape for _, piece in V.pieces(..., max_bytes=2**70)] == [(3,)]
     for wrong in ("ab", 3, [1]):
         for act in (
             lambda wrong=wrong: container.create_variable("w", "i4", attrs=wrong),

@@ -902,7 +902,7 @@ def test_a_selection_of_one_piece_is_read_without_a_thread(path, monkeypatch):
     with dry.create(path) as c:
         c.create_variable("v", "f4", (3,))[...] = 1
         c.create_variable("none", "f4", (0, 3))
-        assert [values.tolist() for _, values in c["v"].chunks()] == [[1, 1, 1]]
-        assert list(c["none"].chunks()) == []
+        assert [values.tolist() for _, values in c["v"].pieces()] == [[1, 1, 1]]
+        assert list(c["none"].pieces()) == []
         with pytest.raises(AssertionError):
-            list(c["v"].chunks(max_bytes=4))
+            list(c["v"].pieces(max_bytes=4))

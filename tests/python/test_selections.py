@@ -280,7 +280,7 @@ def no_list(rng, lengths):
 @given(seed=seeds)
 def test_chunks_put_together_are_the_selection(pairs, seed):
     def pieces(variable, key, most, write):
-        for place, piece in variable.chunks(key, max_bytes=most):
+        for place, piece in variable.pieces(key, max_bytes=most):
             write(place, piece)
 
     pieces_make_the_selection(pairs, seed, no_list, pieces)
@@ -475,10 +475,10 @@ def test_points_outside_and_of_the_wrong_shape_are_refused(container):
     with pytest.raises(dry.InvalidArgumentError, match="dtype"):
         V.oindex.read([0], out=np.empty((1, 2), "f8"))
     assert V.read_points([]).shape == (0,)
-    with pytest.raises(dry.InvalidArgumentError, match="chunks takes"):
-        V.chunks([0, 1])
+    with pytest.raises(dry.InvalidArgumentError, match="pieces takes"):
+        V.pieces([0, 1])
     with pytest.raises(dry.InvalidArgumentError, match="max_bytes"):
-        V.chunks(max_bytes=0)
+        V.pieces(max_bytes=0)
 
 
 def test_a_view_stays_with_its_snapshot_and_is_read_from_many_threads(path):
@@ -513,7 +513,7 @@ def test_pieces_lie_between_subchunks_and_stay_small(container):
     with container.writer() as w:
         w.put("v", whole)
     read = 0
-    for (z, y, x), piece in V.chunks((slice(8, 56), ...), max_bytes=16 * 32 * 64 * 4):
+    for (z, y, x), piece in V.pieces((slice(8, 56), ...), max_bytes=16 * 32 * 64 * 4):
         assert piece.nbytes <= 16 * 32 * 64 * 4
         same(piece, whole[8:56][z, y, x])
         read += V.explain[z.start + 8 : z.stop + 8, y, x].read_bytes
@@ -522,7 +522,7 @@ def test_pieces_lie_between_subchunks_and_stay_small(container):
 
 def test_a_loop_over_chunks_may_be_left(container):
     V = container.create_variable("v", "f4", shape=(100,))
-    pieces = V.chunks(max_bytes=40)
+    pieces = V.pieces(max_bytes=40)
     place, piece = next(pieces)
     assert (place, piece.shape) == ((slice(0, 10),), (10,))
     pieces.close()
@@ -530,7 +530,7 @@ def test_a_loop_over_chunks_may_be_left(container):
         next(pieces)
     del pieces
     gc.collect()
-    assert not [t for t in threading.enumerate() if "drystone-chunks" in t.name]
+    assert not [t for t in threading.enumerate() if "drystone-pieces" in t.name]
 
 
 def test_follow_gives_each_step_once_as_it_is_committed(path):

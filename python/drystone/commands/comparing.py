@@ -121,7 +121,7 @@ def _values(
     name: str, v: Variable, w: Variable, given: argparse.Namespace, differ: Any, progress: Progress
 ) -> None:
     cells, largest, place = 0, 0.0, None
-    for box, ours in v.chunks():
+    for box, ours in v.pieces():
         theirs = np.asarray(w[box] if box else w[...], w.dtype)
         different = _different(ours, theirs, given)
         if different.any():

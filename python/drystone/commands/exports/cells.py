@@ -35,7 +35,7 @@ Write = Callable[[tuple[slice, ...], npt.NDArray[Any]], None]
 
 def pieces(v: Variable, key: Any, progress: Progress) -> Iterator[tuple[tuple[slice, ...], npt.NDArray[Any]]]:
     """The pieces of a selection, in row-major order."""
-    for box, piece in _listed(v, key) if _has_lists(key) else v.chunks(key, MOST):
+    for box, piece in _listed(v, key) if _has_lists(key) else v.pieces(key, MOST):
         yield box, piece
         interruption.check()
         progress.add(piece.nbytes)
