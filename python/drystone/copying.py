@@ -30,7 +30,6 @@ from drystone.container import Container, require_whole
 from drystone.container import open as open_container
 from drystone.errors import (
     CancelledError,
-    ConflictError,
     CorruptError,
     DrystoneError,
     InvalidArgumentError,
@@ -39,7 +38,6 @@ from drystone.errors import (
 )
 from drystone.location import is_url, place, store_options
 from drystone.undoing import Addition
-from drystone.variable import Variable
 from drystone.writer import Writer
 
 _MOST = 16 << 20
@@ -268,7 +266,7 @@ def _create_variable(
         reading.has_steps,
         reading.local,
         transform,
-        cuts[path] if path in cuts else reading.chunks,
+        cuts.get(path, reading.chunks),
         reading.fill,
         attrs,
         reading.access,
@@ -397,7 +395,9 @@ class _Cells:
         blocks = whole.blocks(step)
         own = whole.shape[whole.has_steps :]
         leaves = list(_leaves(whole.element)) if whole.members else []
-        handed = [(None, whole, [_box(b, own) for b in blocks], whole.item)]
+        handed: list[tuple[str | None, ReadingHandle, list[written.Box], int]] = [
+            (None, whole, [_box(b, own) for b in blocks], whole.item)
+        ]
         if leaves:
             by_member = {leaf: [_box(b, own) for b in blocks if leaf in b["members"]] for leaf in leaves}
             readings = {leaf: self._source._handle.reading(name, leaf) for leaf in leaves}
@@ -487,7 +487,7 @@ class _Cells:
         makers = [(partial(target.writer, r, ranks), ranked.get(r, []), all_steps) for r in range(ranks)]
         for free in sorted(others):
             own = {step for _, step, _ in others[free] if step is not None}
-            makers.append((target.writer, others[free], own))
+            makers.append((partial(target.writer), others[free], own))
         with ExitStack() as stack:
             for number, (make, found, own_steps) in enumerate(makers):
                 w = make()

@@ -10,6 +10,7 @@ Invariants
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -129,7 +130,7 @@ def rectangles(mask: npt.NDArray[np.bool_]) -> Iterator[Box]:
     rows = mask.reshape(len(mask), -1)
     changes = np.flatnonzero((rows[1:] != rows[:-1]).any(axis=1)) + 1
     edges = [0, *changes.tolist(), len(mask)]
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         for low, high in rectangles(mask[start]):
             yield (start, *low), (end, *high)
 
