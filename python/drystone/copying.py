@@ -44,6 +44,8 @@ _MOST = 16 << 20
 """Bytes of a part, of which two are in memory."""
 _TEXT = 64
 """Bytes that a text is taken to have."""
+_TRIES = 4096
+"""Boxes at most, about, into which a part with lost values is cut."""
 _OPEN = 64
 """Writers of local variables that are open at a time."""
 
@@ -103,9 +105,11 @@ def copy(
         adding.begin(())
         _create(source, copied, wanted, transform, cuts, attrs)
         _declare(source, copied, wanted, changed=transform is not ... or chunks is not ...)
-        _Cells(source, copied, wanted, progress, damaged).copy()
+        cells = _Cells(source, copied, wanted, progress, damaged)
+        cells.copy()
         adding.container.commit()
         adding.container.flush()
+        cells.name_rounded()
         _name_the_rest(source, copied)
     except BaseException:
         uuid = adding.container.uuid
@@ -357,13 +361,21 @@ class _Cells:
         self._advance(0, last=True)
         notes = self._copied.notes
         notes += [
-            f"{n}: {cells} cells in lost files are unwritten in the copy" for n, cells in self._lost.items()
+            f"{n}: {cells} cells in lost files, or beside them, are unwritten in the copy"
+            for n, cells in self._lost.items()
         ]
+
+    def name_rounded(self) -> None:
+        """Notes the variables whose values a lossy transform has rounded a second time."""
+        target = self._copied.container
         for name in sorted(self._rounded):
-            if target._handle.reading(name).transform is not None:
-                notes.append(
-                    f"{name}: its values were rounded by a lossy transform and are encoded again, by "
-                    f"{target._handle.reading(name).transform}; a lossless transform would keep them as they read now"
+            reading = target._handle.reading(name)
+            steps = reading.steps()
+            plan = reading.explain((steps[0], ...) if steps else ...)
+            if any(plan.max_errors):
+                self._copied.notes.append(
+                    f"{name}: its values were rounded by a lossy transform, and are again by {reading.transform}; "
+                    "a lossless transform keeps them as they read now"
                 )
 
     def _put(self, w: Writer, ahead: ThreadPoolExecutor, pieces: Iterator[_Piece]) -> None:
@@ -380,9 +392,7 @@ class _Cells:
     def _put_one(self, w: Writer, piece: _Piece, found: list[tuple[written.Box, npt.NDArray[Any]]]) -> None:
         for (low, _), values in found:
             w.put(piece.name, values, low, piece.member)
-        low, high = piece.part.box
-        cells = math.prod(b - a for a, b in zip(low, high, strict=True))
-        self._advance(cells * piece.reading.item)
+        self._advance(_cells(piece.part.box) * piece.reading.item)
 
     def _advance(self, nbytes: int, *, last: bool = False) -> None:
         self._copied.nbytes += nbytes
@@ -434,7 +444,9 @@ class _Cells:
         except CorruptError:
             if not self._damaged:
                 raise
-            return [found for box in part.written for found in self._what_is_left(piece, box)]
+            # What lies beside lost values is given up with them where the part is large: each try reads.
+            least = max(1, _cells(part.box) // _TRIES)
+            return [found for box in part.written for found in self._what_is_left(piece, box, least)]
         origin = part.box[0]
 
         def of(box: written.Box) -> npt.NDArray[Any]:
@@ -452,18 +464,18 @@ class _Cells:
         return np.asarray(values, piece.reading.element if not piece.reading.inner else None)
 
     def _what_is_left(
-        self, piece: _Piece, box: written.Box
+        self, piece: _Piece, box: written.Box, least: int
     ) -> Iterator[tuple[written.Box, npt.NDArray[Any]]]:
-        """The halves, and halves of halves, of a box that can be read."""
+        """The halves, and halves of halves, of a box that can be read; those of at most `least` cells are given up."""
         try:
             yield box, self._box(piece, box)
         except CorruptError:
-            cells = math.prod(b - a for a, b in zip(*box, strict=True))
-            if cells <= 1:
+            cells = _cells(box)
+            if cells <= least:
                 self._lost[piece.name] = self._lost.get(piece.name, 0) + cells
                 return
             for half in written.halves(box):
-                yield from self._what_is_left(piece, half)
+                yield from self._what_is_left(piece, half, least)
 
     def _put_locals(self) -> None:
         """Values of local variables: those of a rank by that rank, others each by a writer of its own."""
@@ -527,6 +539,10 @@ def _leaves(dtype: np.dtype[Any], above: str = "") -> Iterator[str]:
             yield from _leaves(inner, f"{above}{name}.")
         else:
             yield f"{above}{name}"
+
+
+def _cells(box: written.Box) -> int:
+    return math.prod(b - a for a, b in zip(*box, strict=True))
 
 
 def _box(block: dict[str, Any], shape: Sequence[int]) -> written.Box:
