@@ -6,7 +6,19 @@ import sys
 from drystone._core import cli_main
 
 # Commands that need Python packages; the others are compiled.
-IN_PYTHON = {"import", "export", "plot", "diff", "du", "view", "hdf5-env", "doctor", "completion", "man"}
+IN_PYTHON = {
+    "import",
+    "export",
+    "copy",
+    "plot",
+    "diff",
+    "du",
+    "view",
+    "hdf5-env",
+    "doctor",
+    "completion",
+    "man",
+}
 
 
 def main() -> int:

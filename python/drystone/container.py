@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from html import escape
-from types import TracebackType
+from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
 
 from drystone import html, values
@@ -362,6 +362,64 @@ class Container(Group):
                     return
                 time.sleep(pause if timeout is None else min(pause, timeout - waited))
                 pause = min(2 * pause, poll)
+
+    def copy(
+        self,
+        url: Path,
+        *,
+        variables: str | Iterable[str] | None = None,
+        steps: slice | Iterable[SupportsIndex] | None = None,
+        transform: str | Sequence[str | Mapping[str, Any]] | EllipsisType | None = ...,
+        chunks: Mapping[str, Sequence[SupportsIndex] | None]
+        | Sequence[SupportsIndex]
+        | EllipsisType
+        | None = ...,
+        attrs: bool = True,
+        storage_options: Mapping[str, object] | None = None,
+        overwrite: bool = False,
+        progress: Callable[[int, int], object] | bool | None = False,
+        damaged: bool = False,
+    ) -> Container:
+        """Copy the snapshot it shows to a new container, in few files; gives that one, open to write.
+
+        Groups, attributes, links, step numbers and the newest value of each cell are the same; cells that nobody wrote stay
+        unwritten. Earlier snapshots are not copied. A copy that fails removes what it made. A warning names what the copy
+        lacks. See docs/copying.md.
+
+        Args:
+            url: A path or URL, as of `create`.
+            variables: Paths of variables and groups; by default all.
+            steps: A slice of step numbers, or a list of them; by default all.
+            transform: Codecs for all variables, None for none; by default those that each has.
+            chunks: The chunk shape by variable, one shape for all variables of as many dimensions, or None for none; by
+                default what each has.
+            attrs: Whether attributes are copied.
+            storage_options: Of the target, as of `create`.
+            overwrite: Remove a container that is there before the copy begins.
+            progress: Called as `progress(done, total)` in bytes, and stops by giving False (`CancelledError`). True shows a
+                line where standard error is a terminal.
+            damaged: Copy what is left of a container that has lost files; else that is a `CorruptError`.
+
+        """
+        from drystone import copying
+
+        line = copying.shown if progress is True and sys.stderr.isatty() else None
+        copied = copying.copy(
+            self,
+            url,
+            variables=variables,
+            steps=steps,
+            transform=transform,
+            chunks=chunks,
+            attrs=attrs,
+            storage_options=storage_options,
+            overwrite=overwrite,
+            progress=progress if callable(progress) else line,
+            damaged=damaged,
+        )
+        for note in copied.notes:
+            warn(note)
+        return copied.container
 
     @contextmanager
     def batch(self) -> Iterator[Self]:

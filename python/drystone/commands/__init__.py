@@ -19,6 +19,7 @@ from drystone import errors
 from drystone.commands import (
     comparing,
     completing,
+    copying,
     doctor,
     drawing,
     exporting,
@@ -35,6 +36,7 @@ from drystone.commands.outcome import Outcome
 COMMANDS = {
     "import": (importing, "copy a file of another format into a container"),
     "export": (exporting, "copy variables into a file of another format"),
+    "copy": (copying, "copy a container, or a part of it, to a new one of few files"),
     "plot": (drawing, "draw a plane, a series, or where the blocks of a variable lie, as PNG"),
     "diff": (comparing, "compare two containers, or two snapshots of one; exit code 1 if they differ"),
     "du": (usage, "what variables take on disk"),
@@ -100,7 +102,7 @@ def main(arguments: Sequence[str]) -> int:
     run: Callable[[argparse.Namespace], Outcome] = module.run
     try:
         given = _parsed(parser(name), rest)
-        noted = interruption.noted() if module in (importing, exporting) else nullcontext()
+        noted = interruption.noted() if module in (importing, exporting, copying) else nullcontext()
         with noted, _warnings_as_lines():
             outcome = run(given)
         for note in outcome.notes:
