@@ -423,6 +423,7 @@ class Variable(expr.Operators):
 
     def resize(self, shape: Sequence[SupportsIndex] | SupportsIndex) -> None:
         """Set the extents, without the step axis. What is cut away and grows back reads as fill."""
+        self._container._settle_before_change()
         self._container._handle.resize(self._path, shape)
         self._container._warn()
 
