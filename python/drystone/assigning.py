@@ -211,8 +211,8 @@ def assign(
     number = math.prod(len(ends) for ends in cut)
     if number > MOST_BOXES:
         raise UnsupportedError(
-            f"{name}: what is selected falls into {number} boxes, and one assignment writes {MOST_BOXES} at most: assign parts of it, "
-            "or, if nothing else writes there, read the box around it, change that and assign it"
+            f"{name}: what is selected falls into {number} boxes, and one assignment writes {MOST_BOXES} "
+            "at most: assign parts of it, or, if nothing else writes there, read the box around it, change that and assign it"
         )
     _write(container, path, member, _boxes(wanted.legs, cut, array))
 
@@ -240,7 +240,10 @@ def _ends(leg: selection.Leg) -> Sequence[int]:
 def _boxes(
     legs: Sequence[selection.Leg], cut: Sequence[Sequence[int]], array: npt.NDArray[Any]
 ) -> Iterator[_Box]:
-    """The parts of an array, of an axis per leg, with their places: in the order of the key, so that of cells named twice the last counts."""
+    """The parts of an array, of an axis per leg, with their places.
+
+    They come in the order of the key, so that of cells named twice the last value counts.
+    """
     # Where it lies along the axis that varies in a part, which is the last of a leg's.
     order = sorted(range(len(legs)), key=lambda n: legs[n].axes[-1])
     ndim = sum(len(leg.axes) for leg in legs)
@@ -271,7 +274,7 @@ def _write(container: Container, path: str, member: str | None, boxes: Iterable[
     grows = reading.has_steps or any(reading.growable)
 
     def put(writer: Writer, start: Sequence[int], array: npt.NDArray[Any]) -> None:
-        outer = array.ndim - inner
+        outer = len(start) - inner
         field = member
         if field is not None and tuple(array.shape[outer:]) != tuple(reading.inner):
             part = zip(start[outer:], array.shape[outer:], strict=True)

@@ -162,6 +162,14 @@ class Container(Group):
         if self._assigned.pending:
             self._assigned.settle()
 
+    def _settle_before_change(self) -> None:
+        """Makes it visible before names and extents change: what is assigned next begins where these say.
+
+        A batch has done so at its begin.
+        """
+        if not self._batched:
+            self._settle()
+
     def _warn(self) -> None:
         for text in self._handle.take_warnings():
             warn(text)
@@ -427,6 +435,7 @@ class Container(Group):
 
         An exception inside drops it all. Values are put to what it makes when it has ended.
         """
+        self._settle()
         self._handle.begin_batch()
         self._batched = True
         try:

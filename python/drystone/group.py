@@ -247,11 +247,13 @@ class Group(Mapping[str, Any]):
 
     def rename(self, old: str, new: str) -> None:
         """Give a variable, a link or a group with all below it another path."""
+        self._container._settle_before_change()
         self._container._handle.rename(self._below(old), self._below(new))
         self._container._warn()
 
     def delete(self, name: str) -> None:
         """Remove a name; of a group, with all below it. Earlier snapshots keep it."""
+        self._container._settle_before_change()
         self._container._handle.delete(self._below(name))
         self._container._warn()
 

@@ -190,9 +190,10 @@ class Variable(expr.Operators):
         """Write a block: `T[5:9, :] = array`, `T[step, ...] = array`.
 
         The key is what indexing takes; on the step axis and axes that grow, integers, slices and lists may lie beyond the end.
-        Only the selected cells are written, as boxes, 4096 of them at most: `T[::2]` along an axis is a box per cell. Arrays are cast where `numpy.can_cast(..., "same_kind")` allows, and broadcast. Several threads may assign at once,
-        to any boxes (`dask.array.store(..., lock=False)`). What was assigned becomes visible, in one commit, with the next
-        read, `commit` or `close` of the container.
+        Only the selected cells are written, as boxes, 4096 of them at most: `T[::2]` along an axis is a box per cell. Arrays
+        are cast where `numpy.can_cast(..., "same_kind")` allows, and broadcast. Several threads may assign at once, to any
+        boxes (`dask.array.store(..., lock=False)`). What was assigned becomes visible, in one commit, with the next read,
+        `commit` or `close` of the container.
         """
         if isinstance(key, str):
             raise InvalidArgumentError(f'a member is assigned with an index: T["{key}"][...] = array')
@@ -422,6 +423,7 @@ class Variable(expr.Operators):
 
     def resize(self, shape: Sequence[SupportsIndex] | SupportsIndex) -> None:
         """Set the extents, without the step axis. What is cut away and grows back reads as fill."""
+        self._container._settle_before_change()
         self._container._handle.resize(self._path, shape)
         self._container._warn()
 

@@ -552,3 +552,22 @@ def test_data_fills_steps_and_axes_that_grow(container):
     v.append([[5, 6]])
     assert v[...].tolist() == [[1, 2], [3, 4], [5, 6]]
     assert v.dtype == np.dtype("f8")
+
+
+def test_what_was_appended_counts_for_the_variable_it_went_to(container):
+    """A variable that takes the name of one with values on their way begins at its own beginning; a resize comes after them."""
+    c = container
+    for n in range(3):
+        v = c.create_variable("v", "i4", (None,))
+        v.append([n, n])
+        if n == 0:
+            c.delete("v")
+        elif n == 1:
+            with c.batch():
+                c.rename("v", "old")
+    assert c["v"][...].tolist() == [2, 2]
+    assert c["old"][...].tolist() == [1, 1]
+    v.append([3, 4])
+    v.resize(3)
+    v.append([5])
+    assert v[...].tolist() == [2, 2, 3, 5]

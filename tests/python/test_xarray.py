@@ -526,13 +526,15 @@ def test_assignment_is_numpys_and_visible_with_the_next_read(path):
             ((-1, slice(2, 4)), [7, 8]),
             ((0, 0), np.float32(9)),
             ((slice(2, 2), slice(None)), 1),
+            ([0, 5], 4),
+            (slice(None, None, 2), np.arange(5)),
         ]:
             V[key] = value
             expected[key] = value
             np.testing.assert_array_equal(V[...], expected)
         for key, value, message in [
-            ([0, 1], 1, "only slices"),
-            (slice(None, None, 2), 1, "only slices"),
+            ([0, 1], np.zeros(4), "does not fit"),
+            (slice(None, None, 2), np.zeros((2, 5)), "does not fit"),
             (9, 1, "out of bounds"),
             (0, np.zeros(4), "does not fit"),
             (0, "text", "does not fit"),
