@@ -1,10 +1,11 @@
 """Copies of a container: the newest values of a snapshot in a new container, in few files.
 
 Names, attributes, step numbers and the newest value of every written cell are copied; a cell that nobody wrote stays
-unwritten. The copy has no history: earlier snapshots and values that were written over are left behind. docs/copying.md.
+unwritten. The copy has no history: earlier snapshots and values that were written over are left behind.
+docs/copying.md has the promises.
 
-Values go through one writer, in one pass, while the next part is read; the steps become visible together, by the last commit.
-Only local variables need more writers, for each of their values belongs to one.
+Values go through one writer, in one pass, while the next part is read. The last commit makes all steps visible. Only
+local variables need more writers, for each of their values belongs to one.
 """
 
 from __future__ import annotations

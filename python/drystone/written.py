@@ -1,7 +1,7 @@
 """Which cells of an array hold values: disjoint boxes, found from the blocks and checked against the plan of a read.
 
-Blocks overlap, lie apart, and may reach beyond a boundary to which the variable was shrunk once. A plan counts the bytes
-that blocks hold of a box, each cell once, so it is the truth; the blocks tell where to look.
+Blocks overlap, lie apart, and may reach beyond a boundary to which the variable was shrunk once. A plan counts the
+bytes that blocks hold of a box, each cell once, so it is the truth; the blocks tell where to look.
 
 Invariants
 - the boxes of all parts together are exactly the cells that read as something written;
@@ -68,7 +68,7 @@ def halves(box: Box) -> tuple[Box, Box]:
 
 
 def _cut(box: Box, starts: npt.NDArray[np.int64], unit: Sequence[int]) -> tuple[int, int]:
-    """The axis along which a box is cut in two, and where: at the beginning of a block near the middle, or between units."""
+    """The axis along which a box is cut in two, and where: at a block near the middle, or between units."""
     low, high = box
     extents = [b - a for a, b in zip(low, high, strict=True)]
     long = [d for d, n in enumerate(extents) if n > max(1, unit[d])]

@@ -165,8 +165,8 @@ def test_a_thousand_assignments_are_few_files_in_the_copy(tmp_path):
 
 
 def test_cells_beyond_a_boundary_of_the_past_stay_unwritten(tmp_path):
-    """A variable that is shrunk and grows again reads as fill where its old blocks still lie. A copy that trusts the boxes of
-    the blocks would make written cells of these; the counts of cells that hold values tell."""
+    """A variable that is shrunk and grows again reads as fill where its old blocks still lie. A copy that trusts the
+    boxes of the blocks would make written cells of these; the counts of cells that hold values tell."""
     one, two = tmp_path / "one.dry", tmp_path / "two.dry"
     with dry.create(one, durability="memory") as c:
         v = c.create_variable("v", "i4", (40, 50), fill_value=-1)
