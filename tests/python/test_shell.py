@@ -212,6 +212,7 @@ WRONG = [
     *((f"{name} missing.dry{more}", 3, "missing.dry") for name, more in [
         ("info", ""), ("ls", ""), ("dump", f" {T}"), ("explain", f" {T}"), ("verify", ""), ("publish", ""), ("recover", " --adopt"),
         ("export", " out.h5"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("view", ""), ("gc", ""), ("calibrate", ""),
+        ("copy", " new.dry"),
     ]),
     *((f"{name} some.txt{more}", None, "some.txt") for name, more in [
         ("info", ""), ("ls", ""), ("dump", f" {T}"), ("explain", f" {T}"), ("verify", ""), ("publish", ""), ("recover", " --adopt"),
@@ -238,6 +239,9 @@ WRONG = [
     ("import some.txt new.dry", 2, "format"),
     ("import broken.h5 new.dry", 6, ""),
     ("import broken.nc new.dry", 6, ""),
+    ("copy good.dry good.dry", 2, "the container itself"),
+    ("copy good.dry", 2, "target"),
+    (f"copy good.dry new.dry {T} --transform nonsense", 2, "unknown codec"),
     ("calibrate missing.dry", 3, "missing.dry"),
     ("calibrate some.txt --show", 3, "some.txt is a file"),
     ("export good.dry nowhere/out.h5", 3, "no folder nowhere"),
