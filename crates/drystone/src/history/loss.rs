@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use drystone_format::keys;
 use drystone_format::log::FileHeader;
 use drystone_format::steps::{StepRun, Steps};
-use drystone_store::Store;
+use drystone_store::{Store, StoreError};
 
 use super::snapshot::Snapshot;
 use crate::Result;
@@ -66,10 +66,14 @@ pub(crate) fn boot_of(store: &dyn Store) -> Option<&'static str> {
     writer_process::boot().filter(|_| store.device().is_some())
 }
 
-/// Keys and headers of files of step records, at most so many.
+/// Keys and headers of files of step records, at most so many; none where the store cannot list.
 pub(crate) fn headers(store: &dyn Store, uuid: &[u8; 16], most: usize) -> Result<Vec<(String, FileHeader)>> {
     let mut out = Vec::new();
-    for item in store.list("log/")? {
+    let items = match store.list("log/") {
+        Err(StoreError::Unsupported { .. }) => Vec::new(),
+        items => items?,
+    };
+    for item in items {
         if matches!(keys::parse_log(&item.key), Some((.., true))) && out.len() < most {
             out.extend(scan::header(store, &item.key, uuid)?.map(|header| (item.key, header)));
         }
