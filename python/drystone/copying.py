@@ -96,6 +96,7 @@ def copy(
     source._settle()
     if not damaged:
         require_whole(source)
+        source = source.at(source.snapshot)  # whatever is committed through the handle meanwhile
     wanted = _wanted(source, variables, steps)
     cuts = _cuts(source, wanted, chunks)
     _check_apart(source, url)

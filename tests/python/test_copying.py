@@ -581,3 +581,17 @@ def test_a_container_is_copied_to_an_object_store_and_back(tmp_path, sample):
     finally:
         rig.close()
     alike(sample, tmp_path / "back.dry")
+
+
+def test_what_is_committed_during_a_copy_is_not_in_it(tmp_path, sample):
+    with dry.open(sample, "r+") as c:
+
+        def change(done, total):
+            c["x"][0] = 1000 + done
+            assert c["x"][0] == 1000 + done
+            c["g/T"].attrs["units"] = str(done)
+
+        with c.copy(tmp_path / "t.dry", progress=change) as d:
+            same(d["x"][:], np.arange(6.0))
+            assert d["g/T"].attrs["units"] == "K"
+        assert c["x"][0] > 1000

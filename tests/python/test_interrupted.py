@@ -9,6 +9,7 @@ import drystone as dry
 import numpy as np
 import pytest
 from command_line import drystone
+from drystone import copying
 from drystone.commands import importing
 from drystone.commands.exports import cells, placed
 
@@ -64,6 +65,17 @@ def test_an_import(tmp_path, source, monkeypatch, dropped):
     assert not (tmp_path / "a.dry").exists()
     assert told == []  # that Python dropped it, with a traceback
     assert sys.unraisablehook == told.append
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_copy(tmp_path, source, monkeypatch, dropped):
+    drystone("import", source, tmp_path / "a.dry")
+    monkeypatch.setattr(copying, "_MOST", 1000)
+    calls = interrupts(monkeypatch, copying._Cells, "_put_one", dropped=dropped)
+    assert "interrupted" in drystone("copy", tmp_path / "a.dry", tmp_path / "b.dry", code=130)
+    assert len(calls) == 2
+    assert not (tmp_path / "b.dry").exists()
+    assert drystone("diff", tmp_path / "a.dry", tmp_path / "a.dry") == "no difference\n"
 
 
 @pytest.mark.parametrize("dropped", [False, True])

@@ -211,16 +211,15 @@ T = "fields/temperature"
 WRONG = [
     *((f"{name} missing.dry{more}", 3, "missing.dry") for name, more in [
         ("info", ""), ("ls", ""), ("dump", f" {T}"), ("explain", f" {T}"), ("verify", ""), ("publish", ""), ("recover", " --adopt"),
-        ("export", " out.h5"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("view", ""), ("gc", ""), ("calibrate", ""),
-        ("copy", " new.dry"),
+        ("export", " out.h5"), ("copy", " new.dry"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("view", ""), ("gc", ""), ("calibrate", ""),
     ]),
     *((f"{name} some.txt{more}", None, "some.txt") for name, more in [
         ("info", ""), ("ls", ""), ("dump", f" {T}"), ("explain", f" {T}"), ("verify", ""), ("publish", ""), ("recover", " --adopt"),
-        ("export", " out.h5"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("view", ""), ("gc", ""),
+        ("export", " out.h5"), ("copy", " new.dry"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("view", ""), ("gc", ""),
     ]),
     *((f"{name} good.dry{more}", 3, "fields/temprature") for name, more in [
         ("ls", " fields/temprature"), ("dump", " fields/temprature"), ("explain", " fields/temprature"), ("publish", " fields/temprature"),
-        ("export", " out.h5 fields/temprature"), ("plot", " fields/temprature"), ("du", " fields/temprature"),
+        ("export", " out.h5 fields/temprature"), ("copy", " new.dry fields/temprature"), ("plot", " fields/temprature"), ("du", " fields/temprature"),
     ]),
     *((f"{name} good.dry{more}", 2, "") for name, more in [
         ("dump", f" {T} [0,,]"), ("explain", f" {T} [a]"), ("plot", f" {T} [x]"), ("export", f" out.npy {T} --select [0:1:]x"),
@@ -228,7 +227,7 @@ WRONG = [
         ("info", " --at x"), ("view", " --port 99999"), ("plot", " fields/texts"), ("plot", f" {T} [0] --colours mauve"), ("recover", ""),
     ]),
     *((f"{name} good.dry{more}", 3, "999") for name, more in [
-        ("info", " --at 999"), ("ls", " --at 999"), ("du", " --at 999"), ("export", " out.h5 --at 999"),
+        ("info", " --at 999"), ("ls", " --at 999"), ("du", " --at 999"), ("copy", " new.dry --at 999"), ("export", " out.h5 --at 999"),
     ]),
     (f"dump bad.dry {T}", 4, "damaged"),
     ("export bad.dry out2.h5", 4, "damaged"),
@@ -239,9 +238,6 @@ WRONG = [
     ("import some.txt new.dry", 2, "format"),
     ("import broken.h5 new.dry", 6, ""),
     ("import broken.nc new.dry", 6, ""),
-    ("copy good.dry good.dry", 2, "the container itself"),
-    ("copy good.dry", 2, "target"),
-    (f"copy good.dry new.dry {T} --transform nonsense", 2, "unknown codec"),
     ("calibrate missing.dry", 3, "missing.dry"),
     ("calibrate some.txt --show", 3, "some.txt is a file"),
     ("export good.dry nowhere/out.h5", 3, "no folder nowhere"),
@@ -263,6 +259,13 @@ WRONG = [
     ("calibrate good.dry --seconds soon", 2, "soon"),
     ("verify good.dry --at first", 2, "first"),
     ("recover good.dry --steps three --yes", 2, "three"),
+    ("copy good.dry good.dry --overwrite", 2, "the container itself"),
+    ("copy good.dry new.dry --steps first", 2, "first"),
+    ("copy good.dry new.dry --chunks 4,x", 2, "4,x"),
+    ("copy good.dry new.dry --transform nonsense", 2, "nonsense"),
+    ("copy bad.dry new.dry", 4, "damaged"),
+    ("copy good.dry some.txt", 5, "some.txt"),
+    ("copy good.dry", 2, "target"),
     ("completion powershell", 2, "bash"),
     ("completion", 2, "bash"),
     ("man page", 2, "page"),
