@@ -273,7 +273,8 @@ fn a_commit_of_many_writers_takes_few_round_trips() {
     assert!(log.len() as u64 >= WRITERS && rounds(&log) <= 8, "{} requests: {}", log.len(), shown(&log));
     c.flush().unwrap();
     let log = store.take_log();
-    assert!(log.len() <= 2, "what was put is durable, so a flush is a mark: {}", shown(&log));
+    // Whether it is still this container and the newest snapshot, and the mark.
+    assert!(log.len() <= 3, "what was put is durable, so a flush is a mark: {}", shown(&log));
     assert_eq!(read_all(&c, "a"), ramp_f32(10).repeat(WRITERS as usize));
 }
 

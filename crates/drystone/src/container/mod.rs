@@ -29,7 +29,7 @@ use drystone_format::piece::Trailer;
 use drystone_format::schema::{Schema, Variable};
 use drystone_format::table::Subchunk;
 use drystone_plan::following::Following;
-use drystone_store::{Store, StoreError, StoreExt};
+use drystone_store::{Reply, Request, Result as StoreResult, Store, StoreError, StoreExt};
 
 use self::calibrate::Known;
 use self::learn::Seen;
@@ -349,20 +349,40 @@ impl Inner {
         if self.watched {
             return Ok(self.store.unchanged()?);
         }
-        let bytes = match self.store.read_all(keys::IDENTITY, 64 << 10) {
-            Err(StoreError::NotFound { .. }) => {
-                let (key, store) = (keys::IDENTITY.into(), self.store.describe());
-                return Err(StoreError::Removed { key, store }.into());
-            }
-            other => other?,
-        };
-        match Identity::decode(&bytes) {
-            Ok(found) if found.uuid == self.identity.uuid => Ok(()),
-            Ok(_) => {
-                let (key, store) = (keys::IDENTITY.into(), self.store.describe());
-                Err(StoreError::Replaced { key, store }.into())
-            }
-            Err(found) => Err(Error::damaged(keys::IDENTITY, 0, &found)),
+        self.check_identity(self.store.read_all(keys::IDENTITY, head::IDENTITY_LIMIT))
+    }
+
+    fn check_identity(&self, read: StoreResult<Vec<u8>>) -> Result<()> {
+        let (key, store) = (keys::IDENTITY.to_owned(), self.store.describe());
+        match read.map(|bytes| Identity::decode(&bytes)) {
+            Ok(Ok(found)) if found.uuid == self.identity.uuid => Ok(()),
+            Ok(Ok(_)) => Err(StoreError::Replaced { key, store }.into()),
+            Ok(Err(found)) => Err(Error::damaged(keys::IDENTITY, 0, &found)),
+            Err(StoreError::NotFound { .. }) => Err(StoreError::Removed { key, store }.into()),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// Whether there is a manifest above a version, of a container that is still this one: both are asked at once.
+    fn has_newer(&self, version: u64) -> Result<bool> {
+        let store = self.store.as_ref();
+        if self.watched {
+            self.require_same()?;
+            return head::has_newer(store, version);
+        }
+        let identity = Request::ReadWhole { key: keys::IDENTITY.into(), limit: head::IDENTITY_LIMIT };
+        let mut replies =
+            store.together(vec![identity, Request::Len { key: keys::manifest(version + 1) }]).into_iter();
+        match replies.next() {
+            Some(Ok(Reply::Whole { bytes: Ok(bytes) })) => self.check_identity(Ok(bytes))?,
+            Some(Err(error)) => self.check_identity(Err(error))?,
+            _ => self.require_same()?, // too long, which that says
+        }
+        match replies.next() {
+            Some(Ok(Reply::Len { .. })) => Ok(true),
+            Some(Err(StoreError::NotFound { .. })) => Ok(false),
+            Some(Err(error)) => Err(error.into()),
+            _ => head::has_newer(store, version),
         }
     }
 
@@ -388,9 +408,8 @@ impl Inner {
 
     /// The newest snapshot in the store and the highest manifest number there.
     pub(crate) fn newest(&self) -> Result<(Arc<Snapshot>, u64)> {
-        self.require_same()?;
         let known = self.newest_known();
-        if !head::has_newer(self.store.as_ref(), known.1)? {
+        if !self.has_newer(known.1)? {
             return Ok(known);
         }
         let head =

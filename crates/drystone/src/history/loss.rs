@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use drystone_format::keys;
 use drystone_format::log::FileHeader;
 use drystone_format::steps::{StepRun, Steps};
-use drystone_store::{Store, StoreError};
+use drystone_store::{Request, Store, StoreError};
 
 use super::snapshot::Snapshot;
 use crate::Result;
@@ -66,6 +66,9 @@ pub(crate) fn boot_of(store: &dyn Store) -> Option<&'static str> {
     writer_process::boot().filter(|_| store.device().is_some())
 }
 
+/// Headers that are prefetched together from a far store.
+const TOGETHER: usize = 128;
+
 /// Keys and headers of files of step records, at most so many; none where the store cannot list.
 pub(crate) fn headers(store: &dyn Store, uuid: &[u8; 16], most: usize) -> Result<Vec<(String, FileHeader)>> {
     let mut out = Vec::new();
@@ -73,9 +76,18 @@ pub(crate) fn headers(store: &dyn Store, uuid: &[u8; 16], most: usize) -> Result
         Err(StoreError::Unsupported { .. }) => Vec::new(),
         items => items?,
     };
-    for item in items {
-        if matches!(keys::parse_log(&item.key), Some((.., true))) && out.len() < most {
-            out.extend(scan::header(store, &item.key, uuid)?.map(|header| (item.key, header)));
+    let logs =
+        items.into_iter().filter(|item| matches!(keys::parse_log(&item.key), Some((.., true)))).take(most);
+    let logs: Vec<_> = logs.map(|item| (item.key, item.len.min(scan::HEAD))).collect();
+    for some in logs.chunks(TOGETHER) {
+        if store.features().far.is_some() {
+            for (key, len) in some {
+                // A hint: what fails is said when it is read.
+                drop(store.submit(Request::Expect { key: key.clone(), ranges: vec![(0, *len)] }));
+            }
+        }
+        for (key, len) in some {
+            out.extend(scan::header(store, key, *len, uuid)?.map(|header| (key.clone(), header)));
         }
     }
     Ok(out)

@@ -16,7 +16,7 @@ use crate::base::error::must_exist;
 use crate::{Error, Result};
 
 /// A file's header ends before this.
-const HEAD: u64 = 4096;
+pub(crate) const HEAD: u64 = 4096;
 
 /// A group all of whose frames are there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -244,8 +244,9 @@ impl WriterLog {
 }
 
 /// The header of a file of the log; `None` if it is gone, torn, or another container's.
-pub(crate) fn header(store: &dyn Store, key: &str, uuid: &[u8; 16]) -> Result<Option<FileHeader>> {
-    let bytes = match store.len(key).and_then(|len| store.read_vec(key, 0, len.min(4096) as usize)) {
+/// `len`: bytes that are read of it.
+pub(crate) fn header(store: &dyn Store, key: &str, len: u64, uuid: &[u8; 16]) -> Result<Option<FileHeader>> {
+    let bytes = match store.read_vec(key, 0, len.min(HEAD) as usize) {
         Err(StoreError::NotFound { .. } | StoreError::ShortRead { .. }) => return Ok(None),
         other => other?,
     };

@@ -247,19 +247,24 @@ fn check_records(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damage>> {
         return Ok(Vec::new());
     }
     let mut out = Vec::new();
-    for source in snapshot.sources(&inner.pages)?.iter().filter(|s| s.kind == 0 && s.seg_length > 0) {
-        let key = keys::idx(source.writer, source.part);
-        let message = match inner.store.len(&key) {
-            Ok(len) if len < source.watermark && !durable => {
-                format!("{key} ends at byte {len}, {} were read from it", source.watermark)
-            }
-            Ok(_) => continue,
-            Err(StoreError::NotFound { .. }) => {
-                format!("{key} is missing: the step records of writer {:016x}", source.writer)
-            }
-            Err(e) => return Err(e.into()),
-        };
-        out.push(Damage { key, variable: None, step: None, message });
+    let sources = snapshot.sources(&inner.pages)?;
+    let sources: Vec<_> = sources.iter().filter(|s| s.kind == 0 && s.seg_length > 0).collect();
+    for some in sources.chunks(TOGETHER) {
+        let lens = some.iter().map(|s| Request::Len { key: keys::idx(s.writer, s.part) }).collect();
+        for (source, reply) in some.iter().zip(inner.store.together(lens)) {
+            let key = keys::idx(source.writer, source.part);
+            let message = match reply {
+                Ok(Reply::Len { len }) if len < source.watermark && !durable => {
+                    format!("{key} ends at byte {len}, {} were read from it", source.watermark)
+                }
+                Ok(_) => continue,
+                Err(StoreError::NotFound { .. }) => {
+                    format!("{key} is missing: the step records of writer {:016x}", source.writer)
+                }
+                Err(e) => return Err(e.into()),
+            };
+            out.push(Damage { key, variable: None, step: None, message });
+        }
     }
     Ok(out)
 }

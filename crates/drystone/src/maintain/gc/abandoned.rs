@@ -31,7 +31,7 @@ impl Abandoned {
         let mut ended = Vec::new();
         for (writer, left) in unsettled(inner, sources)? {
             let header = match left.idx.is_empty() {
-                true => scan::header(inner.store.as_ref(), &left.segment, &inner.identity.uuid)?,
+                true => scan::header(inner.store.as_ref(), &left.segment, left.len, &inner.identity.uuid)?,
                 false => scan(inner, writer, &left.idx)?.map(|log| log.header),
             };
             let process = |header: FileHeader| Process::parse(header.process.as_bytes());
@@ -86,6 +86,8 @@ struct Left {
     idx: Vec<PartFrom>,
     /// Key of a segment.
     segment: String,
+    /// Its length.
+    len: u64,
 }
 
 /// The parts by writer.
@@ -104,7 +106,7 @@ fn unsettled(inner: &Inner, sources: &[Source]) -> Result<BTreeMap<u64, Left>> {
             let watermark = source.map_or(0, |source| source.watermark);
             left.idx.push(PartFrom { part, watermark, len: item.len });
         } else {
-            left.segment = item.key;
+            (left.segment, left.len) = (item.key, item.len);
         }
     }
     writers.values_mut().for_each(|left| left.idx.sort_by_key(|part| part.part));
