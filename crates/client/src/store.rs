@@ -256,7 +256,11 @@ impl Asking<'_> {
         }
         match self.ask(Ask::Sync { keys: keys.to_vec() }, "do").await {
             Ok(_) => Ok(()),
-            Err(failure) => Err(failure.error(&keys.join(", "), &self.inner.described, "sync")),
+            Err(failure) => {
+                let which = failure.found.and_then(|which| keys.get(usize::try_from(which).ok()?));
+                let which = which.cloned().unwrap_or_else(|| keys.join(", "));
+                Err(failure.error(&which, &self.inner.described, "sync"))
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use drystone_store::{PutMode, StoreExt};
+use drystone_store::{PutMode, StoreError, StoreExt};
 use drystone_wire::{
     Answer, Ask, CONTENT_TYPE, FrameHead, Frames, Header, Status, body_head, checksum, encode_listing,
 };
@@ -177,8 +177,15 @@ fn done(opened: &Arc<Opened>, ask: Ask, payload: &[u8], most: u64) -> Result<Don
         }
         Ask::Sync { keys } => {
             let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-            store.sync(&keys)?;
-            numbers(Vec::new())
+            match store.sync(&keys) {
+                Ok(()) => numbers(Vec::new()),
+                // Which of them is not there.
+                Err(StoreError::NotFound { key, .. }) => {
+                    let which = keys.iter().position(|known| *known == key).map(|which| which as u64);
+                    Err(Refusal { found: which, ..Refusal::new(Status::NotFound, "there is no such object") })
+                }
+                Err(error) => Err(error.into()),
+            }
         }
         Ask::Sweep { prefix, older } => numbers(vec![store.sweep(&prefix, Duration::from_millis(older))?]),
     }

@@ -57,7 +57,7 @@ pub enum Ask {
         /// The object.
         key: String,
     },
-    /// Makes objects survive a power cut.
+    /// Makes objects survive a power cut. Answer of not-found: number 0, which of the keys has no object.
     Sync {
         /// The objects.
         keys: Vec<String>,
