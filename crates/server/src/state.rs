@@ -56,9 +56,8 @@ impl State {
         if let Some(known) = live(&tokens) {
             return Some(known);
         }
-        if !self.reload() {
-            return None;
-        }
+        // Whether it was read again here or just before by another request, it is looked for once more.
+        self.reload();
         let tokens = Arc::clone(&self.tokens.read().unwrap_or_else(PoisonError::into_inner));
         live(&tokens)
     }
