@@ -276,7 +276,8 @@ impl Query {
 
     /// What would be read: from statistics alone.
     pub fn explain(&self) -> Result<QueryPlan> {
-        let mut out = QueryPlan { text: self.asked.text.clone(), ..QueryPlan::default() };
+        let (text, summary) = (self.asked.text.clone(), Summary::of(&self.asked.terms));
+        let mut out = QueryPlan { text, summary, steps: 0 };
         self.each_step(|_, plan| {
             out.summary.add(&plan.sum);
             out.steps += 1;
@@ -388,7 +389,7 @@ impl Query {
             query: self.clone(),
             columns,
             next_step: 0,
-            sum: Summary::default(),
+            sum: Summary::of(&self.asked.terms),
             step: None,
             window: Batch::default(),
             given: 0,
@@ -409,7 +410,7 @@ impl Query {
     fn each_hits(&self, mut act: impl FnMut((u64, u64), Vec<TileHits>) -> Result<()>) -> Result<QueryReport> {
         let asked = &*self.asked;
         let costs = Costs::new(asked.terms.len());
-        let mut sum = Summary::default();
+        let mut sum = Summary::of(&asked.terms);
         for &(place, step) in &asked.present {
             let zones = asked.zones(step)?;
             let plan = StepPlan::new(&asked.terms, &asked.known(step, &zones));

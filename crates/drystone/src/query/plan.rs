@@ -237,7 +237,7 @@ impl StepPlan {
     /// Plans one step.
     pub(super) fn new(terms: &[Term], known: &Known<'_>) -> StepPlan {
         let mut plan = StepPlan::default();
-        plan.sum.terms = terms.iter().map(|t| TermSummary { text: t.text.clone(), ..Default::default() }).collect();
+        plan.sum = Summary::of(terms);
         plan.sum.cells = known.cells.cells().unwrap_or(u64::MAX);
         let mut boxes: Vec<([u64; MAX_NDIM], [u64; MAX_NDIM], bool)> = Vec::new();
         // The straight input with the most zones draws the lines.
@@ -332,6 +332,12 @@ impl StepPlan {
 }
 
 impl Summary {
+    /// Of no step.
+    pub(super) fn of(terms: &[Term]) -> Summary {
+        let of = |term: &Term| TermSummary { text: term.text.clone(), ..TermSummary::default() };
+        Summary { terms: terms.iter().map(of).collect(), ..Summary::default() }
+    }
+
     /// Adds another step's.
     pub(super) fn add(&mut self, other: &Summary) {
         self.cells = self.cells.saturating_add(other.cells);
@@ -340,10 +346,6 @@ impl Summary {
         self.some += other.some;
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.requests += other.requests;
-        if self.terms.is_empty() {
-            self.terms = other.terms.clone();
-            return;
-        }
         for (sum, one) in self.terms.iter_mut().zip(&other.terms) {
             sum.none += one.none;
             sum.all += one.all;
