@@ -65,7 +65,7 @@ pub use plugin::plugins;
 pub use publish::{
     Compressor, Format, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView, netcdf_path,
 };
-pub use query::{Batch, Batches, Query, QueryPlan, QueryReport, Summary, TermSummary};
+pub use query::{Batch, Batches, HitBox, Query, QueryPlan, QueryReport, Summary, TermSummary};
 pub use read::{
     BlockInfo, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted, Written,
 };

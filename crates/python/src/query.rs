@@ -2,8 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use drystone::plan::selection::{Axis, Selection};
-use drystone::{Batches, Query, QueryReport, Summary};
+use drystone::{Batches, HitBox, Query, QueryReport, Summary};
 use numpy::PyArrayMethods;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
@@ -90,13 +89,9 @@ impl QueryHandle {
         steps: Vec<u64>,
     ) -> Result<(QueryHandle, Vec<u64>, Vec<bool>)> {
         let selected = key::select(selection, self.query.grid())?;
-        let descends: Vec<bool> = selected.selection.axes.iter().map(|axis| axis.step < 0).collect();
-        let ascending = |axis: &Axis| match axis.step < 0 && axis.count > 0 {
-            true => Axis { start: axis.cell(axis.count - 1), step: -axis.step, count: axis.count },
-            false => Axis { step: axis.step.max(1), ..*axis },
-        };
-        let axes = selected.selection.axes.iter().map(ascending).collect();
-        let query = self.query.within(Selection { axes }, steps)?;
+        let descends: Vec<bool> =
+            selected.selection.axes.iter().map(|axis| axis.step < 0 && axis.count > 1).collect();
+        let query = self.query.within(selected.selection, steps)?;
         Ok((QueryHandle { query }, selected.shape, descends))
     }
 
@@ -119,8 +114,7 @@ impl QueryHandle {
     }
 
     /// First cells and extents.
-    #[allow(clippy::type_complexity)]
-    fn boxes(&self, py: Python<'_>) -> Result<(Vec<(Vec<u64>, Vec<u64>)>, ReportItem)> {
+    fn boxes(&self, py: Python<'_>) -> Result<(Vec<HitBox>, ReportItem)> {
         let (boxes, cost) = py.detach(|| self.query.boxes())?;
         Ok((boxes, report(&cost)))
     }

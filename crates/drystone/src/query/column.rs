@@ -86,7 +86,9 @@ fn spread<T: Copy>(from: &[T], shape: &[u64], strides: &[usize], to: &mut Vec<T>
     loop {
         let first: usize = at.iter().zip(strides).map(|(at, stride)| *at as usize * stride).sum();
         match step {
-            0 => to.extend(from.get(first).map(|value| std::iter::repeat_n(*value, row as usize)).into_iter().flatten()),
+            0 => to.extend(
+                from.get(first).map(|value| std::iter::repeat_n(*value, row as usize)).into_iter().flatten(),
+            ),
             1 => to.extend(from.get(first..first + row as usize).unwrap_or_default()),
             step => to.extend(from.get(first..).unwrap_or_default().iter().step_by(step).take(row as usize)),
         }

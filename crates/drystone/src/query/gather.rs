@@ -77,39 +77,43 @@ impl Known<'_> {
             }
         }
         work.extend(single.chunks(LISTED).map(|cells| Group::Listed(cells.to_vec())));
-        let read = share(work.len(), || (), |(), n| match &work[n] {
-            Group::Box(lo, hi, cells) => {
-                let shape: Vec<u64> = (0..ndim).map(|d| hi[d] - lo[d]).collect();
-                let mut axes: Vec<Axis> = Vec::with_capacity(ndim + 1);
-                axes.extend(steps.then_some(Axis { start: self.step, step: 1, count: 1 }));
-                for (d, axis) in input.axes.iter().enumerate() {
-                    let along = &self.cells.axes[*axis];
-                    axes.push(Axis { start: along.cell(lo[d]), step: along.step, count: shape[d] });
+        let read = share(
+            work.len(),
+            || (),
+            |(), n| match &work[n] {
+                Group::Box(lo, hi, cells) => {
+                    let shape: Vec<u64> = (0..ndim).map(|d| hi[d] - lo[d]).collect();
+                    let mut axes: Vec<Axis> = Vec::with_capacity(ndim + 1);
+                    axes.extend(steps.then_some(Axis { start: self.step, step: 1, count: 1 }));
+                    for (d, axis) in input.axes.iter().enumerate() {
+                        let along = &self.cells.axes[*axis];
+                        axes.push(Axis { start: along.cell(lo[d]), step: along.step, count: shape[d] });
+                    }
+                    let selection = Selection { axes };
+                    let mut buffer = vec![0; shape.iter().product::<u64>() as usize * item];
+                    let target = Target::dense(&mut buffer, &selection.shape(), item)?;
+                    costs.add(&reading.read_unnoted(&selection, &target)?);
+                    drop(target);
+                    let mut out = Vec::with_capacity(cells.len() * item);
+                    for cell in cells {
+                        let at = own(&places[*cell as usize]);
+                        let inside = (0..ndim).fold(0, |n, d| n * shape[d] + (at[d] - lo[d])) as usize * item;
+                        out.extend_from_slice(buffer.get(inside..inside + item).unwrap_or_default());
+                    }
+                    Ok(out)
                 }
-                let selection = Selection { axes };
-                let mut buffer = vec![0; shape.iter().product::<u64>() as usize * item];
-                let target = Target::dense(&mut buffer, &selection.shape(), item)?;
-                costs.add(&reading.read_unnoted(&selection, &target)?);
-                drop(target);
-                let mut out = Vec::with_capacity(cells.len() * item);
-                for cell in cells {
-                    let at = own(&places[*cell as usize]);
-                    let inside = (0..ndim).fold(0, |n, d| n * shape[d] + (at[d] - lo[d])) as usize * item;
-                    out.extend_from_slice(buffer.get(inside..inside + item).unwrap_or_default());
+                Group::Listed(cells) => {
+                    let some: Vec<Place> = cells.iter().map(|cell| places[*cell as usize]).collect();
+                    let coords = self.own_cells(number, &some);
+                    let mut buffer = vec![0; some.len() * item];
+                    let target = Target::dense(&mut buffer, &[some.len() as u64], item)?;
+                    let listing = Listing::points(ndim + usize::from(steps), coords);
+                    costs.add(&reading.read_listed_unnoted(&listing, &target)?);
+                    drop(target);
+                    Ok(buffer)
                 }
-                Ok(out)
-            }
-            Group::Listed(cells) => {
-                let some: Vec<Place> = cells.iter().map(|cell| places[*cell as usize]).collect();
-                let coords = self.own_cells(number, &some);
-                let mut buffer = vec![0; some.len() * item];
-                let target = Target::dense(&mut buffer, &[some.len() as u64], item)?;
-                let listing = Listing::points(ndim + usize::from(steps), coords);
-                costs.add(&reading.read_listed_unnoted(&listing, &target)?);
-                drop(target);
-                Ok(buffer)
-            }
-        })?;
+            },
+        )?;
         let mut out = vec![0; places.len() * item];
         for (group, values) in work.iter().zip(read) {
             let (Group::Box(_, _, cells) | Group::Listed(cells)) = group;

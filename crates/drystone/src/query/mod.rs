@@ -71,6 +71,9 @@ struct Asked {
     constant: Vec<OnceLock<Arc<ZoneSet>>>,
 }
 
+/// First cell and extents of a box, the step first where there are steps.
+pub type HitBox = (Vec<u64>, Vec<u64>);
+
 /// What answering cost.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct QueryReport {
@@ -181,8 +184,8 @@ fn both(a: &Tree, b: &Tree) -> Result<Tree> {
 }
 
 impl Query {
-    /// The same query on a part of the cells: `cells` has an axis per dimension, without the step axis, with positive strides; `steps` are
-    /// step numbers, ascending, which a grid without steps has none of.
+    /// The same query on a part of the cells: `cells` has an axis per dimension, without the step axis; `steps` are step numbers, ascending,
+    /// which a grid without steps has none of. Hits come in C order, whatever the direction of an axis.
     pub fn within(&self, cells: Selection, steps: impl IntoIterator<Item = u64>) -> Result<Query> {
         let asked = &*self.asked;
         let shape = &asked.grid.shape;
@@ -190,18 +193,25 @@ impl Query {
             let (found, wanted) = (cells.axes.len(), shape.len());
             return Err(Error::invalid(format!("the selection has {found} axes, the grid {wanted}")));
         }
-        for (d, (axis, n)) in cells.axes.iter().zip(shape).enumerate() {
-            let last = axis.count.checked_sub(1).map(|last| {
-                i128::from(axis.start) + i128::from(axis.step) * i128::from(last)
-            });
-            if axis.step < 1 {
-                return Err(Error::invalid(format!("axis {d} of a query's selection descends")));
+        let mut cells = cells;
+        for (d, (axis, n)) in cells.axes.iter_mut().zip(shape).enumerate() {
+            if axis.count == 0 {
+                *axis = Axis { start: 0, step: 1, count: 0 };
+                continue;
             }
-            if last.is_some_and(|last| last >= i128::from(*n)) {
+            let last = i128::from(axis.start) + i128::from(axis.step) * i128::from(axis.count - 1);
+            if axis.start >= *n || last < 0 || last >= i128::from(*n) {
                 return Err(Error::new(
                     crate::ErrorKind::OutOfRange,
                     format!("the selection leaves the grid in axis {d}, which has {n} cells"),
                 ));
+            }
+            if axis.step < 1 || axis.count == 1 {
+                *axis = Axis {
+                    start: axis.start.min(last as u64),
+                    step: axis.step.saturating_abs().max(1),
+                    count: axis.count,
+                };
             }
         }
         let (mut count, mut present, mut last) = (0, Vec::new(), None);
@@ -234,6 +244,18 @@ impl Query {
             present,
         };
         Ok(Query { asked: Arc::new(asked) })
+    }
+
+    /// The same query on a selection with the step axis first, where there are steps.
+    pub fn select(&self, selection: &Selection) -> Result<Query> {
+        let mut axes = selection.axes.clone();
+        let mut steps = Vec::new();
+        if self.asked.grid.steps && !axes.is_empty() {
+            let axis = axes.remove(0);
+            steps = (0..axis.count).map(|n| axis.cell(n)).collect();
+            steps.sort_unstable();
+        }
+        self.within(Selection { axes }, steps)
     }
 
     /// The condition.
@@ -304,7 +326,7 @@ impl Query {
 
     /// Boxes that hold all hits, each with at least one: first cell and extents, the step first where there are steps. A box is the
     /// smallest around the hits of one tile.
-    pub fn boxes(&self) -> Result<(Vec<(Vec<u64>, Vec<u64>)>, QueryReport)> {
+    pub fn boxes(&self) -> Result<(Vec<HitBox>, QueryReport)> {
         let asked = &*self.asked;
         let ndim = asked.grid.shape.len();
         let mut out = Vec::new();
@@ -420,7 +442,11 @@ impl Query {
             while from < plan.tiles.len() {
                 let (mut to, mut cells) = (from, 0u64);
                 while to < plan.tiles.len() && (to == from || cells < TOGETHER) {
-                    cells = cells.saturating_add(if plan.tiles[to].open.is_empty() { 0 } else { plan.tiles[to].cells() });
+                    cells = cells.saturating_add(if plan.tiles[to].open.is_empty() {
+                        0
+                    } else {
+                        plan.tiles[to].cells()
+                    });
                     to += 1;
                 }
                 act((place, step), run.hits(&plan.tiles[from..to])?)?;
@@ -432,7 +458,8 @@ impl Query {
 }
 
 fn terms_again(terms: &[Term]) -> Vec<Term> {
-    let again = |t: &Term| Term { text: t.text.clone(), program: t.program.clone(), inputs: t.inputs.clone() };
+    let again =
+        |t: &Term| Term { text: t.text.clone(), program: t.program.clone(), inputs: t.inputs.clone() };
     terms.iter().map(again).collect()
 }
 
@@ -650,7 +677,9 @@ impl Batches {
             for number in 0..self.columns.len() {
                 values.push(known.gather(number, &places, &self.costs)?);
                 let mask = known.written_at(number, &places);
-                let byte = |mask: Vec<u64>| (0..places.len()).map(|n| (mask[n / 64] >> (n % 64) & 1) as u8).collect();
+                let byte = |mask: Vec<u64>| {
+                    (0..places.len()).map(|n| (mask[n / 64] >> (n % 64) & 1) as u8).collect()
+                };
                 written.push(mask.map(byte).filter(|bytes: &Vec<u8>| bytes.contains(&0)));
             }
             self.window = Batch { rows: places.len(), coords, values, written };

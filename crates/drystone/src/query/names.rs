@@ -264,7 +264,8 @@ fn dimensions(container: &Pinned, tree: &Tree, over: &[String]) -> Vec<String> {
     let mut dims: Vec<String> = Vec::new();
     let paths = tree.names().iter().map(Name::path).chain(over.iter().map(String::as_str));
     for path in paths {
-        let path = path.split_once('.').map_or(path, |(p, _)| if schema.resolve(path).is_some() { path } else { p });
+        let path =
+            path.split_once('.').map_or(path, |(p, _)| if schema.resolve(path).is_some() { path } else { p });
         let Some(variable) = schema.resolve(path) else { continue };
         dims.extend(variable.dims.iter().cloned());
         if variable.steps {
@@ -315,7 +316,8 @@ fn grid(found: &[Found], more: &[Found], step_axis: u64) -> Result<Grid> {
         ));
     };
     let steps = more.iter().chain(found).any(|one| one.steps && stored(&one));
-    let widest = all.fold(first, |widest, one| if one.shape.len() > widest.shape.len() { one } else { widest });
+    let widest =
+        all.fold(first, |widest, one| if one.shape.len() > widest.shape.len() { one } else { widest });
     if widest.shape.len() > MAX_NDIM {
         return Err(Error::invalid("a variable has more dimensions than a query takes"));
     }
@@ -352,7 +354,10 @@ fn axes(found: &Found, grid: &Grid) -> Result<Vec<usize>> {
         Origin::Place => {
             let axis = found.dims.first().and_then(|dim| grid.dims.iter().position(|d| d == dim));
             return axis.map(|axis| vec![axis]).ok_or_else(|| {
-                Error::invalid(format!("`{name}` is no dimension of the grid {}", described(&grid.shape, &grid.dims)))
+                Error::invalid(format!(
+                    "`{name}` is no dimension of the grid {}",
+                    described(&grid.shape, &grid.dims)
+                ))
             });
         }
         Origin::Stored(_) => {}

@@ -236,16 +236,18 @@ pub struct TermSummary {
 impl StepPlan {
     /// Plans one step.
     pub(super) fn new(terms: &[Term], known: &Known<'_>) -> StepPlan {
-        let mut plan = StepPlan::default();
-        plan.sum = Summary::of(terms);
+        let mut plan = StepPlan { sum: Summary::of(terms), ..StepPlan::default() };
         plan.sum.cells = known.cells.cells().unwrap_or(u64::MAX);
         let mut boxes: Vec<([u64; MAX_NDIM], [u64; MAX_NDIM], bool)> = Vec::new();
         // The straight input with the most zones draws the lines.
         let straight = (0..known.inputs.len()).filter(|n| known.inputs[*n].is_straight(known.grid));
         match straight.max_by_key(|n| known.zones[*n].all().len()) {
-            Some(first) => boxes.extend(known.zones[first].all().iter().map(|zone| {
-                (zone.lo, zone.hi, zone.stored.is_none_or(|stored| stored.raw))
-            })),
+            Some(first) => boxes.extend(
+                known.zones[first]
+                    .all()
+                    .iter()
+                    .map(|zone| (zone.lo, zone.hi, zone.stored.is_none_or(|stored| stored.raw))),
+            ),
             None => {
                 let mut hi = [1; MAX_NDIM];
                 known.cells.axes.iter().zip(&mut hi).for_each(|(axis, hi)| *hi = axis.count);
@@ -280,11 +282,17 @@ impl StepPlan {
                 continue;
             }
             let tile = Tile { lo, hi, open: open.clone() };
-            let most = if open.is_empty() { u64::MAX } else if raw { SMALL } else { LARGE };
+            let most = if open.is_empty() {
+                u64::MAX
+            } else if raw {
+                SMALL
+            } else {
+                LARGE
+            };
             split(tile, most, &mut plan.tiles);
         }
         plan.order(terms, known);
-        plan.tiles.sort_by(|a, b| a.lo.cmp(&b.lo));
+        plan.tiles.sort_by_key(|tile| tile.lo);
         plan.tiles = merged(std::mem::take(&mut plan.tiles));
         plan
     }
@@ -411,7 +419,10 @@ impl Display for QueryPlan {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Summary { cells, none, all, some, terms, bytes, requests } = &self.summary;
         writeln!(f, "{}", self.text)?;
-        writeln!(f, "  {cells} cells: {none} excluded and {all} included by statistics, {some} to be looked at")?;
+        writeln!(
+            f,
+            "  {cells} cells: {none} excluded and {all} included by statistics, {some} to be looked at"
+        )?;
         for term in terms {
             let TermSummary { text, none, all, some, bytes, .. } = term;
             writeln!(f, "  {text}: {none} tiles none, {all} all, {some} some; at most {bytes} bytes")?;

@@ -200,9 +200,11 @@ impl Run<'_> {
                 }
             }
             let term = usize::from(term);
-            let kept = share(groups.len(), || self.worker(), |worker, n| {
-                self.listed(worker, term, tiles, &now[groups[n].clone()])
-            })?;
+            let kept = share(
+                groups.len(),
+                || self.worker(),
+                |worker, n| self.listed(worker, term, tiles, &now[groups[n].clone()]),
+            )?;
             for (one, cells) in now.iter_mut().zip(kept.into_iter().flatten()) {
                 one.cells = cells;
                 one.next += 1;
