@@ -105,7 +105,12 @@ class Query:
     """
 
     def __init__(
-        self, container: Container, condition: expr.Expression, handle: QueryHandle, selection: Any, steps: Any
+        self,
+        container: Container,
+        condition: expr.Expression,
+        handle: QueryHandle,
+        selection: Any,
+        steps: Any,
     ) -> None:
         self._container = container
         self._condition = condition
@@ -197,7 +202,9 @@ class Query:
             mask = mask[turned]
         return mask.reshape(self._shape)
 
-    def batches(self, rows: int = 65536, variables: Iterable[str | Variable] | None = None) -> Iterator[Batch]:
+    def batches(
+        self, rows: int = 65536, variables: Iterable[str | Variable] | None = None
+    ) -> Iterator[Batch]:
         """The hits in order, at most `rows` at a time, with the values of variables (by default those of the condition), in bounded memory."""
         names = self._stored() if variables is None else [_path(name) for name in variables]
         rows = operator.index(rows)
@@ -214,7 +221,9 @@ class Query:
             columns = [_array(data, element, count) for data, element in zip(values, elements, strict=True)]
             masks = [None if mask is None else np.frombuffer(mask, np.bool_) for mask in written]
             yield Batch(
-                self._cells(coords, count), dict(zip(names, columns, strict=True)), dict(zip(names, masks, strict=True))
+                self._cells(coords, count),
+                dict(zip(names, columns, strict=True)),
+                dict(zip(names, masks, strict=True)),
             )
         self._take(handle.report())
 

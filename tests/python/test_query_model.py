@@ -8,10 +8,9 @@ import os
 import tempfile
 from dataclasses import dataclass
 
+import drystone as dry
 import numpy as np
 import pytest
-
-import drystone as dry
 
 LONG = os.environ.get("DRYSTONE_LONG") == "1"
 CONTAINERS, CONDITIONS = (200, 50) if LONG else (12, 25)
@@ -33,7 +32,9 @@ def numbers(rng, dtype, shape):
     if dtype == np.dtype(bool):
         return rng.random(shape) < 0.4
     if np.dtype(dtype).kind == "f":
-        values = rng.choice([-2.0, -0.5, -0.0, 0.0, 0.25, 1.0, 3.5, np.inf, -np.inf, 7.0], shape).astype(dtype)
+        values = rng.choice([-2.0, -0.5, -0.0, 0.0, 0.25, 1.0, 3.5, np.inf, -np.inf, 7.0], shape).astype(
+            dtype
+        )
         if rng.random() < 0.6:
             # Blocks that lie in a narrow range, so that statistics decide something.
             values = (rng.integers(-3, 4) + rng.random(shape)).astype(dtype)
@@ -67,7 +68,14 @@ class World:
             chunks = tuple(int(n) for n in rng.integers(1, 9, 2)) if rng.random() < 0.7 else None
             codec = CODECS[rng.integers(len(CODECS))]
             self.c.create_variable(
-                name, dtype, SHAPE, dims=("y", "x"), steps=self.steps, transform=codec, chunks=chunks, fill_value=None
+                name,
+                dtype,
+                SHAPE,
+                dims=("y", "x"),
+                steps=self.steps,
+                transform=codec,
+                chunks=chunks,
+                fill_value=None,
             )
         self.c.create_variable("lat", "f8", (SHAPE[0],), dims=("y",))
         self.c.create_variable("one", "i4", ())
@@ -130,7 +138,11 @@ class World:
         text = name
         if depth > 0 and rng.random() < 0.4:
             other, others, also = self.number(depth - 1)
-            text, values, known = f"(f8({text}) + f8({other}))", values.astype("f8") + others.astype("f8"), known & also
+            text, values, known = (
+                f"(f8({text}) + f8({other}))",
+                values.astype("f8") + others.astype("f8"),
+                known & also,
+            )
         elif rng.random() < 0.2:
             text, values = f"abs({text})", np.abs(values)
         elif rng.random() < 0.1 and depth > 0:

@@ -166,9 +166,5 @@ fn axes(query: &Query) -> Vec<String> {
 /// A field of CSV, in quotes where it has to be.
 fn field(text: &str) -> String {
     let text = plain(text);
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.into()
-    }
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }

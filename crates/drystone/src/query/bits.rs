@@ -115,7 +115,7 @@ mod tests {
             let (len, source) = (random.below(130) as usize, random.below(120) as usize);
             let target = random.below(120) as usize;
             let bit = |bits: &[u64], at: usize| bits[at / 64] >> (at % 64) & 1;
-            let expected: Vec<u64> = (0..256)
+            let expected: Vec<u64> = (0..256usize)
                 .map(|at| match at.checked_sub(target) {
                     Some(n) if n < len => bit(&from, source + n),
                     _ => bit(&to, at),

@@ -54,6 +54,10 @@ impl Zone {
 impl Reading {
     /// The zones of one step (any, for a variable without steps) of a selection without the step axis, in no order.
     pub(crate) fn zones(&self, step: u64, cells: &Selection) -> Result<Vec<Zone>> {
+        self.zones_of(step, cells).map_err(|e| self.reason(e))
+    }
+
+    fn zones_of(&self, step: u64, cells: &Selection) -> Result<Vec<Zone>> {
         let mut out = Vec::new();
         if cells.is_empty() {
             return Ok(out);
@@ -109,12 +113,12 @@ impl Reading {
     /// Reads a box as `read` does, and takes no note of it: an operation of the engine's own.
     pub(crate) fn read_unnoted(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
         self.check_read(selection, out)?;
-        self.read_box(selection, out).map_err(|e| self.or_expired(e))
+        self.read_box(selection, out).map_err(|e| self.reason(e))
     }
 
     /// Reads listed cells as `read_listed` does, and takes no note of it.
     pub(crate) fn read_listed_unnoted(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
-        self.read_cells(listing, out).map_err(|e| self.or_expired(e))
+        self.read_cells(listing, out).map_err(|e| self.reason(e))
     }
 }
 
