@@ -12,16 +12,19 @@ from drystone.errors import (
     CancelledError,
     ConflictError,
     CorruptError,
+    DeadlineError,
     DrystoneError,
     DrystoneWarning,
     InvalidArgumentError,
     IoError,
+    LeaseExpired,
     NotFoundError,
     OutOfRangeError,
     UnsupportedError,
 )
 from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
+from drystone.regions import Region, Transfer
 from drystone.reports import (
     Block,
     Calibration,
@@ -49,6 +52,7 @@ __all__ = [
     "ConflictError",
     "Container",
     "CorruptError",
+    "DeadlineError",
     "Coverage",
     "Damage",
     "Description",
@@ -63,6 +67,7 @@ __all__ = [
     "IncompleteStep",
     "InvalidArgumentError",
     "IoError",
+    "LeaseExpired",
     "Missing",
     "NotFoundError",
     "OutOfRangeError",

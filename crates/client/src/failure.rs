@@ -18,6 +18,23 @@ impl std::fmt::Display for InvalidAddress {
 
 impl std::error::Error for InvalidAddress {}
 
+/// A call that the server did not do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Why.
+    pub status: Status,
+    /// For a person.
+    pub message: String,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Refused {}
+
 /// A request that was not answered as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
