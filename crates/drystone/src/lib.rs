@@ -42,7 +42,7 @@ pub use container::calibrate;
 pub use container::calibrate::{Calibration, Limits};
 pub use container::hdf5_stub;
 pub use container::targets::Targets;
-pub use container::{Config, Container, CreateOptions, Mode, Rule, is_url, public_options};
+pub use container::{Config, Container, CreateOptions, Mode, Rule, is_url, open_store, public_options};
 pub use drystone_dataset as dataset;
 pub use drystone_expression as expression;
 pub use drystone_format as format;

@@ -18,7 +18,6 @@ mod flow;
 mod gate;
 mod hedge;
 mod options;
-mod order;
 mod process;
 mod provider;
 mod read;
@@ -26,7 +25,6 @@ mod stale;
 mod store;
 mod timestamp;
 mod upload;
-mod wait;
 mod wire;
 
 pub use address::{Address, SCHEMES, Scheme};
