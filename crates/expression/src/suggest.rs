@@ -4,7 +4,7 @@
 const MAX_CANDIDATES: usize = 4096;
 
 /// A sentence that offers the nearest of `known`, if one is near enough to be a slip of the pen.
-pub(crate) fn did_you_mean<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> Option<String> {
+pub fn did_you_mean<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> Option<String> {
     nearest(word, known).map(|name| format!("did you mean `{name}`?"))
 }
 

@@ -5,6 +5,7 @@
 //!
 //! Invariant: the interpreter lock is released whenever the engine is called, and never taken by the engine but for progress.
 
+mod catalog;
 mod codec;
 mod container;
 mod dtype;
@@ -60,6 +61,8 @@ fn cli_grammar() -> String {
 
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::catalog::CatalogHandle;
     #[pymodule_export]
     use super::cli_grammar;
     #[pymodule_export]

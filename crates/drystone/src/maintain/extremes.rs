@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use drystone_plan::tree;
 use drystone_transform::stats::Domain;
 
+use crate::Result;
 use crate::container::Container;
 use crate::schema::element_type::kind_of;
-use crate::Result;
 
 /// A value as statistics keep it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,7 +64,9 @@ impl Container {
             let hidden = step.is_some_and(|s| entry.commit < snapshot.steps.hidden_below(s));
             let leaf = leaves.get(&entry.variable).and_then(|leaves| leaves.get(entry.member as usize));
             let domain = leaf.and_then(|leaf| kind_of(&leaf.dtype).domain());
-            let (Some(domain), Some((low, high)), false) = (domain, entry.stats.min_max, hidden) else { return };
+            let (Some(domain), Some((low, high)), false) = (domain, entry.stats.min_max, hidden) else {
+                return;
+            };
             let (low, high) = (value(domain, low), value(domain, high));
             let range = found.entry((entry.variable, entry.member)).or_insert((low, high));
             if below(low, range.0) {

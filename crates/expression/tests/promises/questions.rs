@@ -4,7 +4,8 @@ use drystone_expression::{Answer, Node, Reduction, Tree, Type, parse, parse_ques
 
 #[test]
 fn a_question_has_texts_and_reductions() {
-    let tree = parse_question("campaign == 'it''s' & max(fields/p.x) > 3 & ~(name == \"a*\")").expect("parses");
+    let tree =
+        parse_question("campaign == 'it''s' & max(fields/p.x) > 3 & ~(name == \"a*\")").expect("parses");
     assert_eq!(tree.texts(), ["it's", "a*"]);
     assert!(tree.nodes().iter().any(|node| matches!(node, Node::Reduce(Reduction::Max, _))));
     assert_eq!(tree.names()[1].path(), "fields/p");
