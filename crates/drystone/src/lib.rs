@@ -3,6 +3,7 @@
 //! ```text
 //! maintain                     looking into a container, verifying it, recovering it, collecting garbage
 //! fragment  collective  publish    declared memory layouts; ranks together; replicas in other formats
+//! query     which cells satisfy a condition: zones -> tiles -> values -> hits
 //! write     put: cut, encode, append to the log          read   index -> plan -> fetch, verify, decode, scatter
 //! commit    closed steps become one manifest, put if absent
 //! container the handle: store, snapshot, caches, configuration
@@ -28,6 +29,7 @@ mod maintain;
 mod plugin;
 mod publish;
 mod published;
+mod query;
 mod read;
 mod schema;
 mod schema_op;
@@ -44,6 +46,7 @@ pub use container::{
     Config, Container, CreateOptions, Mode, Rule, SeenBefore, is_url, public_options, store_at,
 };
 pub use drystone_dataset as dataset;
+pub use drystone_expression as expression;
 pub use drystone_format as format;
 pub use drystone_format::identity::Durability;
 pub use drystone_plan as plan;
@@ -65,6 +68,7 @@ pub use plugin::plugins;
 pub use publish::{
     Compressor, Format, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView, netcdf_path,
 };
+pub use query::{Batch, Batches, HitBox, Query, QueryPlan, QueryReport, Summary, TermSummary};
 pub use read::{
     BlockInfo, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted, Written,
 };

@@ -16,6 +16,7 @@ mod key;
 mod listing;
 mod ndarray;
 mod plan;
+mod query;
 mod reading;
 mod rules;
 mod transform;
@@ -83,6 +84,8 @@ mod _core {
     use super::listing::{PlannedHandle, TilesHandle};
     #[pymodule_export]
     use super::plan::Plan;
+    #[pymodule_export]
+    use super::query::{BatchesHandle, QueryHandle};
     #[pymodule_export]
     use super::readable_transform;
     #[pymodule_export]
