@@ -1,6 +1,6 @@
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, SupportsIndex, TypeAlias, final
 
 import numpy as np
@@ -22,6 +22,8 @@ __all__ = [
     "WriterHandle",
     "ZarrHandle",
     "__version__",
+    "arrow_schema",
+    "arrow_stream",
     "chain_text",
     "cli_grammar",
     "cli_main",
@@ -45,6 +47,11 @@ def encode_subchunk(
     transform: str, dtype: npt.DTypeLike, shape: Sequence[int], data: bytes | npt.NDArray[Any]
 ) -> bytes: ...
 def decode_subchunk(transform: str, dtype: npt.DTypeLike, shape: Sequence[int], stored: bytes) -> bytes: ...
+_Field: TypeAlias = tuple[str, str, list[_Field]]
+_Node: TypeAlias = tuple[int, int, list[npt.NDArray[np.uint8] | None], list[_Node]]
+
+def arrow_schema(fields: Sequence[_Field]) -> Any: ...
+def arrow_stream(fields: Sequence[_Field], batches: Iterator[tuple[int, list[_Node]]]) -> Any: ...
 def cli_grammar() -> str: ...
 def cli_main(args: Sequence[str]) -> int: ...
 def element_dtype(dtype: Any) -> tuple[np.dtype[Any], bool]: ...
