@@ -20,9 +20,7 @@ from drystone.reports import moment
 Path = str | os.PathLike[str]
 
 
-def catalog(
-    url: Path, *, storage_options: Mapping[str, object] | None = None, make: bool = True
-) -> Catalog:
+def catalog(url: Path, *, storage_options: Mapping[str, object] | None = None, make: bool = True) -> Catalog:
     """Open the catalogue at a path or URL, or make one there.
 
     Args:
@@ -32,7 +30,9 @@ def catalog(
 
     """
     location = place(url)
-    return Catalog(CatalogHandle.open(location, store_options(location, storage_options), make), storage_options)
+    return Catalog(
+        CatalogHandle.open(location, store_options(location, storage_options), make), storage_options
+    )
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,18 @@ class Matches(Sequence[Match]):
         return f"<{counted(len(self), 'container')}: {self.paths!r:.200}>"
 
     def _repr_html_(self) -> str:
-        rows = [(m.path, str(m.snapshot), f"{m.time:%Y-%m-%d %H:%M}" if m.time else "", "stale" if m.stale else "") for m in self]
-        return html.box(counted(len(self), "container"), html.table(("path", "snapshot", "committed", ""), rows))
+        rows = [
+            (
+                m.path,
+                str(m.snapshot),
+                f"{m.time:%Y-%m-%d %H:%M}" if m.time else "",
+                "stale" if m.stale else "",
+            )
+            for m in self
+        ]
+        return html.box(
+            counted(len(self), "container"), html.table(("path", "snapshot", "committed", ""), rows)
+        )
 
 
 @dataclass(frozen=True)
@@ -188,9 +198,13 @@ class Catalog:
             raise InvalidArgumentError(f"a question is a text, not {type(question).__name__}")
         found, gone, closed = self._handle.find(question, bool(fresh))
         if gone:
-            warn(f"{counted(gone, 'container')} that would answer cannot be found any more; check(update=True) forgets them")
+            warn(
+                f"{counted(gone, 'container')} that would answer cannot be found any more; check(update=True) forgets them"
+            )
         if closed:
-            warn(f"{counted(closed, 'container')} that would answer cannot be opened from here: they are not shown")
+            warn(
+                f"{counted(closed, 'container')} that would answer cannot be opened from here: they are not shown"
+            )
         matches = [
             Match(path, snapshot, moment(time), uuid, stale) for path, uuid, snapshot, time, stale in found
         ]
@@ -224,4 +238,4 @@ def _places(paths: tuple[Path | Iterable[Path], ...]) -> list[str]:
     for path in flat:
         if not isinstance(path, str | os.PathLike):
             raise InvalidArgumentError(f"a path is a text, not {path!r:.80}")
-    return [place(path) if not is_url(path) else os.fspath(path).rstrip("/") for path in flat]  # type: ignore[arg-type]
+    return [place(path) if not is_url(path) else os.fspath(path).rstrip("/") for path in flat]

@@ -327,13 +327,20 @@ def test_matches_show_in_notebooks(known):
 def test_the_command_adds_finds_and_checks(runs, tmp_path):
     def run(*arguments, code=0):
         done = subprocess.run(
-            [sys.executable, "-m", "drystone", *map(str, arguments)], capture_output=True, text=True, check=False
+            [sys.executable, "-m", "drystone", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == code, done.stderr
         return done.stdout
 
     run("tag", runs / "none.dry", "campaign=zeta", "n=3", "flag=true")
-    assert json.loads(run("tag", runs / "none.dry", "--json"))["tags"] == {"campaign": "zeta", "n": 3, "flag": True}
+    assert json.loads(run("tag", runs / "none.dry", "--json"))["tags"] == {
+        "campaign": "zeta",
+        "n": 3,
+        "flag": True,
+    }
     known = tmp_path / "catalogue"
     assert "4 containers added" in run("catalog", "add", known, runs)
     assert "none.dry" in run("catalog", "find", known, "campaign == 'z*' & flag")

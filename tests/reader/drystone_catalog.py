@@ -60,7 +60,13 @@ def manifest(data):
         raise Damaged("no manifest")
     out = {"number": b.u64(), "uuid": b.take(16).hex(), "pages": []}
     for _ in range(b.varint()):
-        page = {"id": b.take(16).hex(), "containers": b.varint(), "bytes": b.varint(), "directory": b.varint(), "crc": b.u32()}
+        page = {
+            "id": b.take(16).hex(),
+            "containers": b.varint(),
+            "bytes": b.varint(),
+            "directory": b.varint(),
+            "crc": b.u32(),
+        }
         page["hidden"] = b.ascending(page["containers"])
         out["pages"].append(page)
     b.end()

@@ -72,7 +72,7 @@ pub use query::{Batch, Batches, HitBox, Query, QueryPlan, QueryReport, Summary, 
 pub use read::{
     BlockInfo, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted, Written,
 };
-pub use schema::element_type::logical_of;
+pub use schema::element_type::{logical_of, rule_kind};
 pub use schema::member;
 pub use schema_op::{NewVariable, SchemaOp};
 pub use write::{BlockSink, Writer, WriterOptions};

@@ -228,7 +228,8 @@ unsafe extern "C" fn stream_schema(stream: *mut ArrowArrayStream, out: *mut Arro
 
 fn next(parts: &StreamParts) -> std::result::Result<Option<ArrowArray>, String> {
     let found = Python::try_attach(|py| -> PyResult<Option<ArrowArray>> {
-        let batches = parts.batches.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|b| b.clone_ref(py));
+        let batches =
+            parts.batches.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|b| b.clone_ref(py));
         let Some(batches) = batches else { return Ok(None) };
         match batches.into_bound(py).next() {
             Some(batch) => {

@@ -19,7 +19,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=ACTIONS, help="what to do")
     parser.add_argument("catalog", type=named, help="the catalogue's folder or URL; add makes it")
     parser.add_argument(
-        "what", nargs="*", help="containers, and folders of containers; for find the question: \"campaign == 'a*'\""
+        "what",
+        nargs="*",
+        help="containers, and folders of containers; for find the question: \"campaign == 'a*'\"",
     )
     parser.add_argument("--fresh", action="store_true", help="find: look first at what has changed")
     parser.add_argument(
@@ -37,7 +39,9 @@ def run(given: argparse.Namespace) -> Outcome:
     if given.action == "find" and len(given.what) != 1:
         raise InvalidArgumentError("find takes one question, in quotes (drystone catalog --help)")
     if given.action in ("check", "rebuild") and given.what:
-        raise InvalidArgumentError(f"{given.action} takes no more than the catalogue (drystone catalog --help)")
+        raise InvalidArgumentError(
+            f"{given.action} takes no more than the catalogue (drystone catalog --help)"
+        )
     known = catalogue.catalog(given.catalog, make=given.action == "add")
     if given.action == "find":
         return _found(known.find(given.what[0], fresh=given.fresh))

@@ -16,7 +16,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument("container", type=named, help="the container's directory")
     parser.add_argument(
-        "tag", nargs="*", help="KEY=VALUE sets a tag, KEY= removes it; a value is a number, true, false, or a text"
+        "tag",
+        nargs="*",
+        help="KEY=VALUE sets a tag, KEY= removes it; a value is a number, true, false, or a text",
     )
     parser.add_argument("--of", metavar="PATH", default="", help="tags of a variable or group in it")
 

@@ -68,7 +68,18 @@ class Blocks:
                     cells += [None] * (2 * self._axes - len(cells))
                     low, high = _outwards(block.min, -math.inf), _outwards(block.max, math.inf)
                     size = math.prod(block.shape)
-                    yield (v.name, step, *cells, low, high, block.nans, size, block.nbytes, block.commit, block.transform)
+                    yield (
+                        v.name,
+                        step,
+                        *cells,
+                        low,
+                        high,
+                        block.nans,
+                        size,
+                        block.nbytes,
+                        block.commit,
+                        block.transform,
+                    )
 
     @staticmethod
     def _container_steps(v: Variable) -> Sequence[int | None]:
@@ -90,7 +101,7 @@ class Blocks:
             column = [row[n] for row in rows]
             there = np.array([value is not None for value in column])
             dtype, nothing = {"U": (object, ""), "g": (np.float64, 0.0)}.get(form, (np.int64, 0))
-            values = np.array([nothing if value is None else value for value in column], dtype)  # type: ignore[arg-type]
+            values = np.array([nothing if value is None else value for value in column], dtype)
             out.append(arrow.node(values, None if there.all() else there))
         return out
 
@@ -104,7 +115,7 @@ class Blocks:
         return f"<drystone table of the blocks of {', '.join(v.name for v in self._variables)}>"
 
     def _repr_html_(self) -> str:
-        rows = []
+        rows: list[list[str]] = []
         for row in self.rows():
             if len(rows) == _SHOWN:
                 break

@@ -124,7 +124,9 @@ def widest(all_: list[Stored]) -> Stored:
         raise InvalidArgumentError("there is no variable to make a table of")
     best = max(candidates, key=lambda one: (len(one.shape), one.has_steps))
     others = [
-        one for one in candidates if not one.is_along(best.dims or ("",) * len(best.shape), best.shape, best.has_steps)
+        one
+        for one in candidates
+        if not one.is_along(best.dims or ("",) * len(best.shape), best.shape, best.has_steps)
     ]
     # Texts that repeat along dimensions are left out, not in the way.
     others = [one for one in others if not one.is_text]

@@ -43,7 +43,9 @@ class Column:
         """As Arrow has it."""
         found = arrow.field(self.name, self.dtype, self.inner)
         if found is None:
-            raise InvalidArgumentError(f'"{self.name}" is {self.dtype}, which Arrow has no type for: leave it out')
+            raise InvalidArgumentError(
+                f'"{self.name}" is {self.dtype}, which Arrow has no type for: leave it out'
+            )
         return found
 
 
@@ -87,11 +89,17 @@ class Table:
             self._over = [n for n in handle.names if n.strip("/") in {one.name for one in everything}]
         along = [one for one in everything if one.is_along(names, shape, handle.has_steps)]
         places = self._places(along)
-        values = [one for one in (along if chosen is None else chosen) if one.name not in {p.name for p in places}]
+        values = [
+            one for one in (along if chosen is None else chosen) if one.name not in {p.name for p in places}
+        ]
         coordinates = {p.stored.name for p in places if p.stored}
         every = [
             *places,
-            *(Column(one.name, one.dtype, one.inner, one, None) for one in values if one.name not in coordinates),
+            *(
+                Column(one.name, one.dtype, one.inner, one, None)
+                for one in values
+                if one.name not in coordinates
+            ),
         ]
         if columns is not None:
             every = self._in_order(every, columns)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use drystone::{Error, ErrorKind, Result};
-use drystone_expression::did_you_mean;
+use drystone_suggest::did_you_mean;
 
 use super::Catalog;
 use super::add::Listed;

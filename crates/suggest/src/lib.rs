@@ -9,7 +9,7 @@ pub fn did_you_mean<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) ->
 }
 
 /// The nearest of `known` within a third of the word's length; the first of several.
-fn nearest<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+pub fn nearest<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let word: Vec<char> = word.chars().collect();
     if word.len() > 40 {
         return None;
