@@ -289,6 +289,13 @@ WRONG = [
     ("info", 2, ""),
     ("import", 2, ""),
     ("du good.dry --bytes", 2, "--bytes"),
+    ("tag missing.dry", 3, "missing.dry"),
+    ("tag good.dry campaign", 2, "KEY=VALUE"),
+    ("tag good.dry a=b --of fields/temprature", 3, "fields/temprature"),
+    ("catalog find missing.cat x==1", 3, "missing.cat"),
+    ("catalog find missing.cat", 2, "one question"),
+    ("catalog look missing.cat", 2, "look"),
+    ("catalog check missing.cat --fresh", 2, "--fresh"),
 ]  # fmt: skip
 
 
