@@ -11,6 +11,7 @@
 
 mod address;
 mod attempt;
+mod connect;
 mod create;
 mod credentials;
 mod error;
@@ -21,6 +22,7 @@ mod options;
 mod order;
 mod process;
 mod provider;
+mod random;
 mod read;
 mod stale;
 mod store;
