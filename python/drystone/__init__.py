@@ -6,6 +6,7 @@ read with NumPy's rules. Everything that fails raises a `DrystoneError`.
 
 from drystone import expr, rules
 from drystone._core import Plan, __version__
+from drystone.catalogue import Catalog, Match, Matches, catalog
 from drystone.container import Container, create, open
 from drystone.described import Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
 from drystone.errors import (
@@ -20,6 +21,7 @@ from drystone.errors import (
     LeaseExpired,
     NotFoundError,
     OutOfRangeError,
+    PermissionError,
     UnsupportedError,
 )
 from drystone.fragments import Coverage, Fragment, Missing
@@ -49,12 +51,13 @@ __all__ = [
     "Block",
     "Calibration",
     "CancelledError",
+    "Catalog",
     "ConflictError",
     "Container",
     "CorruptError",
-    "DeadlineError",
     "Coverage",
     "Damage",
+    "DeadlineError",
     "Description",
     "DrystoneError",
     "DrystoneWarning",
@@ -68,16 +71,21 @@ __all__ = [
     "InvalidArgumentError",
     "IoError",
     "LeaseExpired",
+    "Match",
+    "Matches",
     "Missing",
     "NotFoundError",
     "OutOfRangeError",
+    "PermissionError",
     "Plan",
     "PublishReport",
     "PublishedArray",
     "PublishedStatistics",
     "RecoverReport",
+    "Region",
     "Snapshot",
     "Statistics",
+    "Transfer",
     "TransformChoice",
     "UnsupportedError",
     "Usage",
@@ -87,6 +95,7 @@ __all__ = [
     "Writer",
     "WriterLog",
     "__version__",
+    "catalog",
     "create",
     "expr",
     "open",

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from html import escape
 from types import EllipsisType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, overload
 
 from drystone import html, values
 from drystone._core import ContainerHandle, RegionsHandle
@@ -41,11 +41,12 @@ from drystone.writer import Writer
 if TYPE_CHECKING:
     from drystone.expr import Expression
     from drystone.query import Query
+    from drystone.tables import Blocks, Table
     from drystone.variable import Variable
     from drystone.zarr_store import DrystoneStore
 
 Path = str | os.PathLike[str]
-Consistency = Literal["eventual", "session", "commit", "strong"]
+_Consistency = Literal["eventual", "session", "commit", "strong"]
 CONSISTENCIES = ("eventual", "session", "commit", "strong")
 
 
@@ -102,7 +103,7 @@ def open(
     damaged: bool = False,
     storage_options: Mapping[str, object] | None = None,
     token: str | None = None,
-    consistency: Consistency = "commit",
+    consistency: _Consistency = "commit",
 ) -> Container:
     """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none).
 
@@ -171,7 +172,7 @@ class Container(Group):
         self._batched = False
         self._reached = -1  # the last step that one of them has closed
         self._assigned = Assigned(self)
-        self._consistency: Consistency = "commit"
+        self._consistency: _Consistency = "commit"
         self._own_regions: RegionsHandle | None = None
         self._transfers: list[Transfer] = []
         self._warn()
@@ -205,7 +206,7 @@ class Container(Group):
         return open_again(self._location, "r", self._options)
 
     @property
-    def consistency(self) -> Consistency:
+    def consistency(self) -> _Consistency:
         """When what is written here is seen, and what is seen here: docs/guide/regions.md has the table."""
         return self._consistency
 
@@ -457,6 +458,54 @@ class Container(Group):
 
         self._settle()
         return query.make(self, condition, selection, steps, over)
+
+    @overload
+    def table(
+        self,
+        where: str | Expression | Variable | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        selection: Any = None,
+        steps: SupportsIndex | slice | Iterable[SupportsIndex] | None = None,
+        of: Literal["cells"] = "cells",
+    ) -> Table: ...
+    @overload
+    def table(
+        self,
+        where: None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        of: Literal["blocks"],
+    ) -> Blocks: ...
+    def table(
+        self,
+        where: str | Expression | Variable | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        selection: Any = None,
+        steps: SupportsIndex | slice | Iterable[SupportsIndex] | None = None,
+        of: Literal["cells", "blocks"] = "cells",
+    ) -> Table | Blocks:
+        """Cells as rows, for programs that take Arrow tables: DuckDB, Polars, pandas, pyarrow and others. Nothing is read yet.
+
+        Args:
+            where: Rows are the cells that satisfy this condition, as of `query`; by default all.
+            columns: Names of variables, members (`P.x`), dimensions and `step`, in the order of the columns; by default those of one grid.
+            selection: As of `query`.
+            steps: As of `query`.
+            of: `"blocks"`: a row per block of variables, with its statistics.
+
+        """
+        from drystone.tables import Blocks, Table
+
+        self._settle()
+        if of == "cells":
+            return Table(self.at(self.snapshot.version), where, columns, selection, steps)
+        if of != "blocks":
+            raise InvalidArgumentError(f'of is "cells" or "blocks", not {of!r:.40}')
+        if where is not None or selection is not None or steps is not None:
+            raise InvalidArgumentError("a table of blocks has no condition, selection or steps")
+        return Blocks(self.at(self.snapshot.version), columns)
 
     def copy(
         self,

@@ -8,7 +8,7 @@ import time
 import weakref
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from drystone.container import Container
     from drystone.variable import Variable
 
-Level = Literal["received", "node", "partner", "home", "stable"]
-Mode = Literal["r", "w", "rw"]
+_Level = Literal["received", "node", "partner", "home", "stable"]
+_Mode = Literal["r", "w", "rw"]
 
 _LEVELS = ("received", "node", "partner", "home", "stable")
 _SERVERS = ("drys://", "dry://", "drys+unix://")
@@ -57,27 +57,27 @@ def regions_of(container: Container) -> RegionsHandle:
 class Transfer:
     """Values on their way from a released region into the container."""
 
-    def __init__(self, handle: RegionsHandle | None, number: int, level: Level) -> None:
+    def __init__(self, handle: RegionsHandle | None, number: int, level: _Level) -> None:
         self._handle = handle
         self._number = number
         self._wanted = level
-        self._reached: Level = "received"
+        self._reached: str = "received"
 
     def __repr__(self) -> str:
         return f"<drystone.Transfer at level {self._reached!r}>"
 
     @property
-    def level(self) -> Level:
+    def level(self) -> _Level:
         """The level that is reached."""
         self._look("stable" if self._wanted == "stable" else "node", 0)
-        return self._reached
+        return cast("_Level", self._reached)
 
     @property
     def done(self) -> bool:
         """Whether the values are in the container's log: they survive the process that took them. An error if they could not be written."""
         return _LEVELS.index(self.level) >= _LEVELS.index("node")
 
-    def wait(self, timeout: float | None = None, level: Level | None = None) -> None:
+    def wait(self, timeout: float | None = None, level: _Level | None = None) -> None:
         """Waits until the values have this level, `"node"` at least; a `DeadlineError` after `timeout` seconds."""
         wanted = _checked(level or ("stable" if self._wanted == "stable" else "node"))
         if wanted == "stable" and self._wanted != "stable":
@@ -89,23 +89,23 @@ class Transfer:
                     f"the transfer has level {self._reached!r}, not {wanted!r}, after {timeout} s"
                 )
 
-    def _look(self, wanted: Level, timeout: float) -> bool:
+    def _look(self, wanted: _Level, timeout: float) -> bool:
         needed = _LEVELS.index(wanted)
         # Where there are no tiers, the log lies in the home store.
         needed = min(needed, 1) if wanted == "home" else needed
         if _LEVELS.index(self._reached) < needed and self._handle is not None:
-            self._reached = self._handle.wait(self._number, wanted == "stable", timeout)  # type: ignore[assignment]
+            self._reached = self._handle.wait(self._number, wanted == "stable", timeout)
         return _LEVELS.index(self._reached) >= needed
 
 
-def _checked(level: str) -> Level:
+def _checked(level: str) -> _Level:
     if level not in _LEVELS:
         raise InvalidArgumentError(f"there is no level {level!r}; levels are {', '.join(_LEVELS)}")
     if level == "partner":
         raise UnsupportedError(
             'level "partner" needs a tier with a partner; this container has no tiers: ask for "home"'
         )
-    return level
+    return cast("_Level", level)
 
 
 class Region:
@@ -122,7 +122,7 @@ class Region:
         step: int | None,
         offset: tuple[int, ...],
         count: tuple[int, ...],
-        mode: Mode,
+        mode: _Mode,
     ) -> None:
         self._variable = variable
         self._container = variable._container
@@ -204,7 +204,7 @@ class Region:
             self._load(None)
         return self
 
-    def release(self, level: Level = "received") -> Transfer:
+    def release(self, level: _Level = "received") -> Transfer:
         """Ends the lock; what was written goes to the container.
 
         Returns when the values have this level: `"received"` (in the memory of the engine or the server), `"node"` and `"home"` (in the log
@@ -306,7 +306,7 @@ def region(
     step: SupportsIndex | None,
     offset: Sequence[SupportsIndex] | None,
     count: Sequence[SupportsIndex] | None,
-    mode: Mode,
+    mode: _Mode,
 ) -> Region:
     """A region, checked."""
     if mode not in ("r", "w", "rw"):

@@ -50,6 +50,7 @@ fn of_server(py: Python<'_>, refused: Refused) -> Failure {
         Status::Conflict | Status::AlreadyExists => ErrorKind::Conflict,
         Status::Invalid => ErrorKind::InvalidArgument,
         Status::Unsupported => ErrorKind::Unsupported,
+        Status::Denied => ErrorKind::Permission,
         _ => ErrorKind::Io,
     };
     Error::new(kind, refused.message).into()

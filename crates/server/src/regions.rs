@@ -17,10 +17,13 @@ use crate::reply::Refusal;
 /// A lock or a transfer is waited for so long in one request. A longer wait would take turns from those that end it.
 const BRIEF: Duration = Duration::from_millis(100);
 
+/// Regions, and the store beside which their container was opened.
+type Kept = (Weak<Opened>, Arc<Regions>);
+
 /// The regions of each container, and the store that it was opened beside: where that is another one, so is the container.
 #[derive(Default)]
 pub(crate) struct AllRegions {
-    open: Mutex<HashMap<String, (Weak<Opened>, Arc<Regions>)>>,
+    open: Mutex<HashMap<String, Kept>>,
 }
 
 impl AllRegions {
@@ -135,6 +138,8 @@ fn refused(error: &RegionError) -> Refusal {
             ErrorKind::Conflict => Status::Conflict,
             ErrorKind::Unsupported => Status::Unsupported,
             ErrorKind::InvalidArgument | ErrorKind::OutOfRange => Status::Invalid,
+            ErrorKind::Permission => Status::Denied,
+            ErrorKind::Deadline => Status::Deadline,
             _ => Status::Io,
         },
     };

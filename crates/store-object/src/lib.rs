@@ -11,6 +11,7 @@
 
 mod address;
 mod attempt;
+mod connect;
 mod create;
 mod credentials;
 mod error;
@@ -20,6 +21,7 @@ mod hedge;
 mod options;
 mod process;
 mod provider;
+mod random;
 mod read;
 mod stale;
 mod store;
