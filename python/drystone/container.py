@@ -39,6 +39,8 @@ from drystone.reports import (
 from drystone.writer import Writer
 
 if TYPE_CHECKING:
+    _Consistency = Literal["eventual", "session", "commit", "strong"]
+
     from drystone.expr import Expression
     from drystone.query import Query
     from drystone.tables import Blocks, Table
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     from drystone.zarr_store import DrystoneStore
 
 Path = str | os.PathLike[str]
-_Consistency = Literal["eventual", "session", "commit", "strong"]
 CONSISTENCIES = ("eventual", "session", "commit", "strong")
 
 

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from drystone.container import Container
     from drystone.variable import Variable
 
-_Level = Literal["received", "node", "partner", "home", "stable"]
-_Mode = Literal["r", "w", "rw"]
+    _Level = Literal["received", "node", "partner", "home", "stable"]
+    _Mode = Literal["r", "w", "rw"]
+
 
 _LEVELS = ("received", "node", "partner", "home", "stable")
 _SERVERS = ("drys://", "dry://", "drys+unix://")
