@@ -55,12 +55,36 @@ pub(crate) enum Command {
     /// Settle what a dead run left: commit or drop its complete steps, drop the others, fence its writers
     #[command(after_help = CODES)]
     Recover(Recover),
+    /// Show a container as files at a folder, until Ctrl-C: every variable as .npy, .bin, .h5 and .nc, fragments as flat files
+    #[command(after_help = CODES)]
+    Mount(Mount),
+    /// End `drystone mount` at a folder
+    #[command(after_help = CODES)]
+    Umount(Umount),
     /// Check texts in the dataset language: every mistake, with its place
     #[command(after_help = CODES)]
     Check(Texts),
     /// Format texts in the dataset language, in place
     #[command(after_help = CODES)]
     Fmt(Fmt),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Mount {
+    /// The container's directory or URL
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
+    /// An empty folder
+    #[arg(value_name = "FOLDER")]
+    pub(crate) at: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Umount {
+    /// Where it is mounted
+    #[arg(value_name = "FOLDER")]
+    pub(crate) at: PathBuf,
 }
 
 #[derive(Debug, Args)]
