@@ -206,7 +206,7 @@ impl Views {
     fn attributes(&self, node: &Node) -> Result<FileAttr> {
         let (size, time) = self.measures(node)?;
         let file = matches!(node, Node::Array(..) | Node::Fragment(..));
-        let time = UNIX_EPOCH + Duration::from_secs(time);
+        let time = UNIX_EPOCH + Duration::from_nanos(time);
         Ok(FileAttr {
             ino: INodeNo(locked(&self.inodes).number(node)),
             size,

@@ -16,7 +16,7 @@ pub(crate) struct Shown {
     pub(crate) tree: Tree,
     pub(crate) fragments: BTreeMap<String, Fragment>,
     arrays: Vec<Array>,
-    /// Seconds since 1970, when it was committed.
+    /// When it was committed, in nanoseconds since 1970.
     pub(crate) time: u64,
 }
 

@@ -13,6 +13,8 @@ mod mount;
 mod publish;
 mod query;
 mod recover;
+mod serve;
+mod token;
 mod verify;
 
 use std::io::Write;
@@ -46,6 +48,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
         Command::Recover(recover) => recover::run(recover, json, output),
         Command::Mount(mount) => mount::run(mount, output),
         Command::Umount(place) => mount::end(place),
+        Command::Serve(serve) => serve::run(serve),
+        Command::Token(token) => token::run(token, json, output),
         Command::Check(texts) => check::run(texts, json, output),
         Command::Fmt(fmt) => fmt::run(fmt, output),
     }
