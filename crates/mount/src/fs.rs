@@ -330,7 +330,9 @@ impl Filesystem for Views {
             return reply.error(Errno::EROFS);
         }
         match self.node(ino).and_then(|node| self.opened(node)) {
-            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE),
+            Ok(handle) => {
+                reply.opened(FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH)
+            }
             Err(error) => reply.error(refused(&error)),
         }
     }

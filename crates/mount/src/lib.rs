@@ -26,6 +26,8 @@ mod tree;
 use std::io;
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use drystone::Container;
 use fuser::{Config, MountOption, Session, SessionACL};
@@ -35,6 +37,8 @@ use signal_hook::iterator::Signals;
 
 /// Threads that answer the kernel.
 const THREADS: usize = 4;
+/// How long programs have to close their files after a signal; those that stay open end with the process.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Mounts a container at a folder and serves it until the folder is unmounted, or the process gets SIGINT, SIGTERM or SIGHUP.
 /// `ready` is called when the file system is mounted.
@@ -59,18 +63,25 @@ pub fn serve(container: Container, at: &Path, ready: impl FnOnce()) -> io::Resul
     let mut unmounter = session.unmount_callable();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let handle = signals.handle();
-    let place = at.to_path_buf();
-    let waiting = std::thread::spawn(move || {
-        if signals.forever().next().is_some() && unmounter.unmount().is_err() {
-            // A file is open: the mount point is free at once, the open files end with the process.
-            let _ = detach(&place);
+    let (tell, told) = mpsc::channel();
+    let by_signal = tell.clone();
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            let _ = by_signal.send(None);
         }
     });
     ready();
-    let served = session.run();
+    std::thread::spawn(move || tell.send(Some(session.run())));
+    let ended = told.recv().unwrap_or(None);
     handle.close();
-    let _ = waiting.join();
-    served
+    if let Some(served) = ended {
+        return served;
+    }
+    if unmounter.unmount().is_err() {
+        // A file is open: the folder is free at once, and the open file ends with the process.
+        detach(at)?;
+    }
+    told.recv_timeout(PATIENCE).ok().flatten().unwrap_or(Ok(()))
 }
 
 /// Unmounts what [`serve`] mounted, from any process.
