@@ -24,6 +24,7 @@ pub mod in_order;
 pub mod joining;
 pub mod joint_read;
 pub mod layout;
+pub mod linear;
 pub mod listing;
 pub mod parts;
 pub mod ranges;

@@ -12,7 +12,8 @@ type Body = Vec<(Header, Vec<u8>)>;
 fn bodies() -> Vec<(&'static str, Body)> {
     let ask = |ask: Ask| ask.header();
     let key = || "log/0123456789abcdef-0001.seg".to_owned();
-    let answer = |ask, status, numbers, text: &str| Answer::To { ask, status, numbers, text: text.into() }.header();
+    let answer =
+        |ask, status, numbers, text: &str| Answer::To { ask, status, numbers, text: text.into() }.header();
     vec![
         ("v1_len", vec![(ask(Ask::Len { key: "a".into() }), vec![])]),
         (
@@ -74,8 +75,12 @@ fn the_vectors_are_what_is_written_and_read() {
         }
         let stored = std::fs::read(&path).unwrap();
         assert!(stored == encoded(&body), "{name} is written as it always was");
-        let found: Body =
-            Frames::decode(&stored).unwrap().into_frames().into_iter().map(|(h, p)| (h, p.to_vec())).collect();
+        let found: Body = Frames::decode(&stored)
+            .unwrap()
+            .into_frames()
+            .into_iter()
+            .map(|(h, p)| (h, p.to_vec()))
+            .collect();
         assert!(found == body, "{name} is read as it was written");
     }
 }
