@@ -1,4 +1,4 @@
-"""Lost and cut files are damage, and containers that were replaced or removed are noticed: docs/lost-files.md."""
+"""Lost and cut files are damage, and containers that were replaced or removed are noticed: docs/guide/lost-files.md."""
 
 import contextlib
 import json

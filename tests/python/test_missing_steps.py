@@ -1,4 +1,4 @@
-"""Steps that are not there, as every face shows them (the table of docs/reading.md).
+"""Steps that are not there, as every face shows them (the table of docs/guide/reading.md).
 
 By the number of the step, they are cells that nobody wrote: fill. By a coordinate that holds the numbers, they are left out.
 """
