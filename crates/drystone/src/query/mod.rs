@@ -18,6 +18,7 @@ mod bits;
 mod column;
 mod gather;
 mod inputs;
+mod keys;
 mod names;
 mod plan;
 mod run;
@@ -162,7 +163,8 @@ fn terms(condition: &Tree, inputs: &[Input]) -> Result<Vec<Term>> {
         };
         let program = tree.check(types).map_err(|error| Error::invalid(error.to_string()))?;
         let numbers = program.inputs().iter().filter_map(|(name, _)| number(name, inputs)).collect();
-        terms.push(Term { text: tree.to_string(), program, inputs: numbers });
+        let keys = keys::of(&program);
+        terms.push(Term { text: tree.to_string(), program, inputs: numbers, keys });
     }
     Ok(terms)
 }
@@ -458,8 +460,12 @@ impl Query {
 }
 
 fn terms_again(terms: &[Term]) -> Vec<Term> {
-    let again =
-        |t: &Term| Term { text: t.text.clone(), program: t.program.clone(), inputs: t.inputs.clone() };
+    let again = |t: &Term| Term {
+        text: t.text.clone(),
+        program: t.program.clone(),
+        inputs: t.inputs.clone(),
+        keys: t.keys.clone(),
+    };
     terms.iter().map(again).collect()
 }
 

@@ -141,6 +141,21 @@ impl Run<'_> {
                 let cells = bits::each(set).map(|cell| cell as u32).collect();
                 return Ok(Outcome::Left(Deferred { tile: number, next, cells }));
             }
+            if alive.is_none()
+                && let Some(found) = self.search(term, tile)?
+            {
+                self.costs.tried(term_number, cells as u64, found.len() as u64);
+                if found.is_empty() {
+                    return Ok(Outcome::Hits(None));
+                }
+                if next + 1 == tile.open.len() {
+                    return Ok(Outcome::Hits(Some(TileHits { cells: Cells::Few(found), ..whole })));
+                }
+                let mut set = vec![0; bits::words(cells)];
+                found.iter().for_each(|cell| set[*cell as usize / 64] |= 1 << (cell % 64));
+                alive = Some((set, found.len() as u64));
+                continue;
+            }
             for &input in &term.inputs {
                 let (loaded, is_here) = &mut worker.loaded[input];
                 if !*is_here {
@@ -177,6 +192,19 @@ impl Run<'_> {
             Some((set, count)) => Cells::Bits(set, count),
         };
         Ok(Outcome::Hits(Some(TileHits { cells, ..whole })))
+    }
+
+    /// The cells of a tile that satisfy a term, by the index of the subchunk that the tile is; `None` where there is none.
+    fn search(&self, term: &Term, tile: &Tile) -> Result<Option<Vec<u32>>> {
+        let (Some(keys), [input]) = (&term.keys, term.inputs.as_slice()) else { return Ok(None) };
+        let one = &self.known.inputs[*input];
+        let Some(reading) = one.reading().filter(|_| one.is_straight(self.known.grid)) else {
+            return Ok(None);
+        };
+        let Some(zone) = self.known.zones[*input].indexed(&tile.lo, &tile.hi) else { return Ok(None) };
+        let Some((cells, report)) = reading.search_zone(zone, keys)? else { return Ok(None) };
+        self.costs.add(&report);
+        Ok(Some(cells))
     }
 
     /// Tries the terms that are left on few cells each.

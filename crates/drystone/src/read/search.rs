@@ -9,6 +9,7 @@ use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, Piece};
 use drystone_format::layout::Layout;
 use drystone_format::piece::Trailer;
+use drystone_plan::parts::Part;
 use drystone_plan::ranges::{at_units, decoded_len};
 use drystone_plan::read_plan::Work;
 use drystone_plan::selection::{Axis, Selection};
@@ -20,7 +21,7 @@ use drystone_transform::{
 
 use super::execute::Sources;
 use super::execute::trailers;
-use super::{OPTIONS, ReadReport, Reading};
+use super::{IndexedZone, OPTIONS, ReadReport, Reading};
 use crate::base::array::Target;
 use crate::schema::element_type::{kind_of, logical};
 use crate::schema::member::Column;
@@ -37,6 +38,16 @@ pub struct Hits {
     pub count: usize,
     /// What finding them cost.
     pub report: ReadReport,
+}
+
+/// A stored piece that is searched, and the part of it that is wanted.
+#[derive(Clone, Copy)]
+struct Searched<'a> {
+    source: u32,
+    step: u64,
+    piece: Piece,
+    part: &'a Part,
+    ndim: usize,
 }
 
 /// What stays the same from subchunk to subchunk.
@@ -171,11 +182,18 @@ impl Reading {
                 _ => Chain::parse(text).ok(),
             };
             let found = match &chain {
-                Some(chain) => self.search_piece(search, entry, work, chain, &trailer)?,
+                Some(chain) => {
+                    let ndim = usize::from(entry.ndim);
+                    let searched =
+                        Searched { source: entry.source, step: entry.step, piece, part: &work.part, ndim };
+                    self.search_piece(search.sources, &searched, chain, &trailer, &search.keys)?
+                }
                 None => None,
             };
             search.chain = Some((text.clone(), chain));
-            let Some(found) = found else { return Ok(false) };
+            let Some((found, read)) = found else { return Ok(false) };
+            search.hits.report.requests += read.requests;
+            search.hits.report.read_bytes += read.read_bytes;
             search.last = Some(((entry.source, piece), found));
         }
         let item = self.item as usize;
@@ -201,37 +219,91 @@ impl Reading {
         Ok(true)
     }
 
-    /// Reads and searches the bins of a piece; `None` if it keeps no index.
+    /// The cells of a zone whose values have keys in a range, by the index of its subchunk: their numbers in the zone, ascending.
+    /// `None` where the index is not worth to be read, or is not there.
+    pub(crate) fn search_zone(
+        &self,
+        zone: &IndexedZone,
+        keys: &RangeInclusive<u64>,
+    ) -> Result<Option<(Vec<u32>, ReadReport)>> {
+        let searched = || {
+            let sources = Sources::of(self);
+            let trailers = trailers::for_plan(self, &sources, &[(zone.source, zone.piece)])?;
+            let mut report = ReadReport {
+                requests: trailers.requests,
+                read_bytes: trailers.bytes,
+                ..ReadReport::default()
+            };
+            let Some(trailer) = trailers.get(zone.source, &zone.piece) else { return Ok(None) };
+            let Ok(chain) = Chain::parse(&zone.encoding.chain) else { return Ok(None) };
+            let ndim = self.variable.shape.len();
+            let piece =
+                Searched { source: zone.source, step: zone.step, piece: zone.piece, part: &zone.part, ndim };
+            let found = self.search_piece(&sources, &piece, &chain, trailer, keys)?;
+            let Some((found, read)) = found else { return Ok(None) };
+            report.requests += read.requests;
+            report.read_bytes += read.read_bytes;
+            let part = &zone.part;
+            let inside = |position: &u32| {
+                let mut rest = u64::from(*position);
+                let (mut cell, mut stride) = (0, 1);
+                for d in (0..ndim).rev() {
+                    let edge = part.chunk_shape[d].max(1);
+                    let (first, step, count) = part.chunk[d];
+                    let from = (rest % edge).checked_sub(first)?;
+                    let step = step.unsigned_abs().max(1);
+                    if from % step != 0 || from / step >= count {
+                        return None;
+                    }
+                    cell += from / step * stride;
+                    stride *= count;
+                    rest /= edge;
+                }
+                u32::try_from(cell).ok()
+            };
+            let mut cells: Vec<u32> = found.positions.iter().filter_map(inside).collect();
+            cells.sort_unstable();
+            Ok(Some((cells, report)))
+        };
+        searched().map_err(|e| self.reason(e))
+    }
+
+    /// Reads and searches the bins of a piece; `None` if it keeps no index, or if all of it is read as cheaply.
     fn search_piece(
         &self,
-        search: &mut Search<'_>,
-        entry: &Entry,
-        work: &Work,
+        sources: &Sources<'_>,
+        searched: &Searched<'_>,
         chain: &Chain,
         trailer: &Trailer,
-    ) -> Result<Option<Found>> {
-        let piece = work.piece;
-        let damaged = |at: u64, what: &str| self.damaged(search.sources, entry.source, entry.step, at, what);
+        keys: &RangeInclusive<u64>,
+    ) -> Result<Option<(Found, ReadReport)>> {
+        let Searched { source, step, piece, part, ndim } = *searched;
+        let damaged = |at: u64, what: &str| self.damaged(sources, source, step, at, what);
         let undecodable = |e: TransformError| damaged(piece.position, &format!("searching: {e}"));
         let leaf = &self.leaves[0].leaf;
-        let logical = logical(leaf, &work.part.chunk_shape[..usize::from(entry.ndim)]);
-        let len = decoded_len(&work.part, u64::from(leaf.size));
+        let logical = logical(leaf, &part.chunk_shape[..ndim]);
+        let len = decoded_len(part, u64::from(leaf.size));
         if len > MAX_DECODED_LEN as u64 {
             return Err(damaged(piece.position, "a subchunk claims more than 16 MiB"));
         }
         let stored = Stored { len: piece.length, meta: &trailer.meta, decoded_len: len as usize };
-        let planned = chain.plan_search(&stored, &logical, &search.keys).map_err(undecodable)?;
+        let planned = chain.plan_search(&stored, &logical, keys).map_err(undecodable)?;
         let Some(planned) = planned else { return Ok(None) };
         if planned.iter().any(|range| range.end > piece.length || range.start > range.end) {
             return Err(damaged(piece.position, "an index that leaves its subchunk"));
         }
         let unit = piece.unit();
         let ranges = at_units(&planned, unit, piece.length, OPTIONS.gap);
+        // Beside an index that also keeps the values as they are, those are read instead where many are asked for.
+        let bytes = ranges.iter().map(|range| range.end - range.start).sum::<u64>();
+        if piece.length > len.saturating_add(len / 2) && bytes.saturating_mul(2) > len {
+            return Ok(None);
+        }
         let mut buffers = Vec::with_capacity(ranges.len());
         for range in &ranges {
             let mut bytes = Vec::new();
             let place = piece.position + range.start..piece.position + range.end;
-            self.read_range(search.sources, entry.source, &place, &mut bytes)?;
+            self.read_range(sources, source, &place, &mut bytes)?;
             let first = (range.start / unit) as usize;
             let sums = first..first + bytes.len().div_ceil(unit as usize);
             let sums = trailer.checks.get(sums).unwrap_or_default();
@@ -241,10 +313,9 @@ impl Reading {
         }
         let fetched = Fetched::new(buffers.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect());
         let mut found = Found::default();
-        chain.search(&stored, &fetched, &logical, &search.keys, &mut found).map_err(undecodable)?;
-        search.hits.report.requests += ranges.len() as u64;
-        search.hits.report.read_bytes += ranges.iter().map(|r| r.end - r.start).sum::<u64>();
-        Ok(Some(found))
+        chain.search(&stored, &fetched, &logical, keys, &mut found).map_err(undecodable)?;
+        let requests = ranges.len() as u64;
+        Ok(Some((found, ReadReport { requests, read_bytes: bytes, ..ReadReport::default() })))
     }
 
     /// Finds cells of a box by reading all of it.
