@@ -56,6 +56,7 @@ use execute::Sources;
 pub use listing::{Planned, Wanted};
 use published::Shelf;
 pub use search::Hits;
+pub(crate) use search::ZoneCells;
 pub use sidecars::PublishedStatistics;
 pub use statistics::StoredStatistics;
 pub(crate) use zones::{IndexedZone, StoredZone, Zone, Zones};
