@@ -17,6 +17,7 @@ __all__ = [
     "PlannedHandle",
     "QueryHandle",
     "ReadingHandle",
+    "RegionsHandle",
     "RuleHandle",
     "TilesHandle",
     "WriterHandle",
@@ -413,6 +414,35 @@ class ExpressionHandle:
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
+
+@final
+class RegionsHandle:
+    @staticmethod
+    def local(place: str, options: list[tuple[str, str]]) -> RegionsHandle: ...
+    @staticmethod
+    def of_server(url: str, options: list[tuple[str, str]]) -> RegionsHandle: ...
+    def lock(
+        self,
+        variable: str,
+        step: int | None,
+        offset: Sequence[int],
+        count: Sequence[int],
+        timeout: float,
+        life: float,
+    ) -> tuple[int, float]: ...
+    def renew(self, fence: int) -> None: ...
+    def unlock(self, fence: int) -> None: ...
+    def release(
+        self,
+        variable: str,
+        step: int | None,
+        offset: Sequence[int],
+        array: npt.NDArray[Any],
+        fence: int | None,
+        stable: bool,
+    ) -> int: ...
+    def wait(self, transfer: int, stable: bool, timeout: float) -> str: ...
+    def commit(self) -> int: ...
 
 @final
 class RuleHandle:
