@@ -31,6 +31,7 @@ pub mod ranges;
 pub mod read_plan;
 pub mod resolve;
 pub mod selection;
+pub mod tier;
 pub mod tiles;
 pub mod tree;
 pub mod window;
