@@ -274,7 +274,7 @@ class Container(Group):
         try:
             if not self.closed:
                 self._drain()
-            self._settle()
+            self._assigned.end()
             for writer in list(self._writers):
                 writer.close()
         finally:
@@ -726,6 +726,7 @@ class Container(Group):
         """
         seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
         report = _print_progress if progress is True else progress or None
+        self._assigned.end()  # a log that goes on is kept
         kept, expired, superseded, removed, nbytes = self._handle.gc(keep, seconds, bool(dry_run), report)
         return GcReport(tuple(kept), tuple(expired), superseded, dict(removed), nbytes, bool(dry_run))
 

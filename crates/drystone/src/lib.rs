@@ -69,7 +69,8 @@ pub use maintain::recover::{Adopt, RecoverReport};
 pub use maintain::verify::{Damage, VerifyReport};
 pub use plugin::plugins;
 pub use publish::{
-    Compressor, Format, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView, netcdf_path,
+    Compressor, FlatArray, Format, Frame, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView,
+    netcdf_path,
 };
 pub use query::{Batch, Batches, HitBox, Query, QueryPlan, QueryReport, Summary, TermSummary};
 pub use read::{
