@@ -30,6 +30,7 @@ from drystone.commands import (
     publishing_hdf5,
     usage,
     viewing,
+    watching,
 )
 from drystone.commands.outcome import Outcome
 
@@ -40,6 +41,10 @@ COMMANDS = {
     "plot": (drawing, "draw a plane, a series, or where the blocks of a variable lie, as PNG"),
     "diff": (comparing, "compare two containers, or two snapshots of one; exit code 1 if they differ"),
     "du": (usage, "what variables take on disk"),
+    "top": (
+        watching,
+        "show a running simulation: its steps, rates, writers, and the ranks that a step waits for",
+    ),
     "view": (viewing, "show a container in the browser"),
     "hdf5-env": (hdf5_environment, "print the variables by which HDF5 programs use Drystone, for eval"),
     "doctor": (doctor, "say whether HDF5 programs use Drystone, and if not, why"),
