@@ -255,6 +255,13 @@ WRONG = [
     (f"dump good.dry {T} --field q", 3, "is no record, but float"),
     ("gc good.dry --keep -1", 2, "see drystone gc --help"),
     ("du", 2, "required: container ("),
+    ("serve missing.toml", 3, "missing.toml"),
+    ("serve some.txt", 2, "some.txt"),
+    ("token create some.txt", 2, "scope"),
+    ("token list missing.toml", 3, "missing.toml"),
+    ("token revoke some.txt", 2, "id of the token"),
+    ("token create tokens.toml --scope read:/x", 2, "read:/x"),
+    ("token create tokens.toml --scope storage.read:/x --expires soon", 2, "soon"),
     ("check missing.drepl", None, "missing.drepl"),
     ("fmt missing.drepl", None, "missing.drepl"),
     ("check bad.drepl", 2, "bad.drepl"),
@@ -318,11 +325,11 @@ def test_wrong_input_gets_one_line_that_helps(places, typed, code, says, monkeyp
     )  # whose values it was about to print; what is wrong
 
 
-def test_a_folder_that_cannot_be_read_is_an_error_of_the_medium(places, tmp_path):
+def test_a_folder_that_cannot_be_read_is_an_error_of_rights(places, tmp_path):
     if os.geteuid() == 0:
         pytest.skip("root reads everything")
     shutil.copytree(places / "good.dry", tmp_path / "shut.dry")
     (tmp_path / "shut.dry").chmod(0)
-    done = run("info", tmp_path / "shut.dry", code=6)
+    done = run("info", tmp_path / "shut.dry", code=7)
     assert done.stderr.count("\n") == 1
     (tmp_path / "shut.dry").chmod(0o755)

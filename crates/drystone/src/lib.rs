@@ -43,7 +43,7 @@ pub use container::calibrate::{Calibration, Limits};
 pub use container::hdf5_stub;
 pub use container::targets::Targets;
 pub use container::{
-    Config, Container, CreateOptions, Mode, Rule, SeenBefore, is_url, public_options, store_at,
+    Config, Container, CreateOptions, Mode, Rule, SeenBefore, is_url, open_store, public_options, store_at,
 };
 pub use drystone_dataset as dataset;
 pub use drystone_expression as expression;

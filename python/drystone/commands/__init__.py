@@ -58,8 +58,11 @@ _CODES: list[tuple[type[BaseException], int]] = [
     (errors.NotFoundError, 3),
     (errors.CorruptError, 4),
     (errors.ConflictError, 5),
+    (errors.PermissionError, 7),
+    (errors.DeadlineError, 8),
     (errors.IoError, 6),
     (errors.DrystoneError, 2),
+    (PermissionError, 7),
     (OSError, 6),
 ]
 

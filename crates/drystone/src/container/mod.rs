@@ -44,7 +44,7 @@ use crate::published::shards::Shards;
 use crate::{Error, ErrorKind, Result};
 
 pub use config::{Config, Rule};
-pub use far::{is_url, public_options};
+pub use far::{is_url, open_store, public_options};
 pub use glance::{SeenBefore, store_at};
 pub use opening::{CreateOptions, Mode};
 
