@@ -41,11 +41,14 @@ from drystone.reports import (
 from drystone.writer import Writer
 
 if TYPE_CHECKING:
+    from polars import LazyFrame
+
     _Consistency = Literal["eventual", "session", "commit", "strong"]
 
     from drystone.expr import Expression
     from drystone.query import Query
     from drystone.tables import Blocks, Table
+    from drystone.tables.dataset import CellDataset
     from drystone.variable import Variable
     from drystone.zarr_store import DrystoneStore
 
@@ -517,6 +520,44 @@ class Container(Group):
         if where is not None or selection is not None or steps is not None:
             raise InvalidArgumentError("a table of blocks has no condition, selection or steps")
         return Blocks(self.at(self.snapshot.version), columns)
+
+    def dataset(
+        self,
+        where: str | Expression | Variable | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        selection: Any = None,
+        steps: SupportsIndex | slice | Iterable[SupportsIndex] | None = None,
+        nan: Literal["arrow", "greatest"] | None = None,
+    ) -> CellDataset:
+        """The table of cells as a pyarrow dataset, which takes columns and filters from DuckDB, DataFusion, Dask and pyarrow.
+
+        Args:
+            where: As of `table`: it holds whatever an engine pushes down.
+            columns: As of `table`.
+            selection: As of `query`.
+            steps: As of `query`.
+            nan: How filters compare with NaN: `"greatest"` above all numbers, as engines do, `"arrow"` as IEEE; by default the first for
+                engines that ask for a scanner, the second for `to_table(filter=...)` and other calls of the dataset itself.
+
+        """
+        from drystone.tables.dataset import CellDataset
+
+        return CellDataset(self.table(where, columns, selection=selection, steps=steps), nan)
+
+    def scan_polars(
+        self,
+        where: str | Expression | Variable | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        selection: Any = None,
+        steps: SupportsIndex | slice | Iterable[SupportsIndex] | None = None,
+    ) -> LazyFrame:
+        """The table of cells as a lazy frame of Polars, which pushes columns, conditions and limits down. Arguments are those of `table`."""
+        from drystone.tables import polars
+
+        frame: LazyFrame = polars.scan(self.table(where, columns, selection=selection, steps=steps))
+        return frame
 
     def copy(
         self,
