@@ -26,6 +26,7 @@ pub mod joint_read;
 pub mod layout;
 pub mod listing;
 pub mod parts;
+pub mod programs;
 pub mod ranges;
 pub mod read_plan;
 pub mod resolve;

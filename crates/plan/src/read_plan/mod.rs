@@ -70,7 +70,7 @@ impl Slot {
     }
 
     /// What a codec is told of a box of elements.
-    fn logical(&self, shape: &[u64]) -> Logical {
+    pub(crate) fn logical(&self, shape: &[u64]) -> Logical {
         let (item, scalar, kind) = (self.item as usize, self.scalar as usize, self.kind);
         Logical { item, scalar, kind, shape: shape.to_vec() }
     }
