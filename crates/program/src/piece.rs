@@ -27,9 +27,11 @@ pub(crate) struct Workbench {
     /// Of which item the decoded (and unrolled) bytes are the whole.
     holds: Option<Held>,
     chain: Option<(u16, Chain)>,
-    ranks: Option<((Curve, Vec<u32>), Vec<u32>)>,
+    ranks: Option<Ranks>,
 }
 
+/// The order of a curve through a shape.
+type Ranks = ((Curve, Vec<u32>), Vec<u32>);
 type Held = (u16, Mode, Piece, Option<Piece>);
 
 impl From<SourceError> for Refusal {

@@ -41,8 +41,8 @@ impl Reading {
         let sources = Sources::of(self);
         let mut report = ReadReport::default();
         self.each_batch(listing, &mut |prepared| {
-            execute::run(self, &prepared, 0, out, &sources)?;
-            report.add(&prepared.plan);
+            let carried = execute::run(self, &prepared, 0, out, &sources)?;
+            report.add_carried(&prepared.plan, carried);
             Ok(())
         })?;
         Ok(report)
@@ -350,9 +350,9 @@ impl Planned {
             Wanted::Box(selection) => reading.note_box(selection),
             Wanted::Listed(listing) => reading.note_listing(listing),
         }
-        execute::run(reading, prepared, 0, out, &Sources::of(reading))?;
+        let carried = execute::run(reading, prepared, 0, out, &Sources::of(reading))?;
         let mut report = ReadReport::default();
-        report.add(&prepared.plan);
+        report.add_carried(&prepared.plan, carried);
         Ok(report)
     }
 

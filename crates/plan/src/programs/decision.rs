@@ -1,11 +1,34 @@
 //! Program or ranges: what an object costs either way, and which is taken.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Display, Formatter};
 
 use super::Call;
 use crate::layout::Device;
-use crate::read_plan::ReadPlan;
+use crate::read_plan::{Decision, ReadPlan};
+
+/// Whether objects are asked to run programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Programs {
+    /// Where that is predicted to be faster.
+    #[default]
+    Auto,
+    /// Never.
+    Never,
+    /// Wherever there is a program for an object, whatever it costs.
+    Always,
+}
+
+impl Programs {
+    /// `auto`, `never` or `always`.
+    pub fn parse(text: &str) -> Option<Programs> {
+        match text {
+            "auto" => Some(Programs::Auto),
+            "never" => Some(Programs::Never),
+            "always" => Some(Programs::Always),
+            _ => None,
+        }
+    }
+}
 
 /// What the two ways cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,24 +44,12 @@ impl Rates {
     pub const THERE: f64 = 6e8;
 }
 
-/// What was decided of one object, and why.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Decision {
-    /// The object, as a source of the plan.
-    pub source: u32,
-    /// Bytes on the wire and predicted seconds by ranges.
-    pub ranges: (u64, f64),
-    /// The same by programs, and their number; or why there are none.
-    pub programs: Result<(u64, f64, usize), String>,
-    /// Whether programs are sent.
-    pub chosen: bool,
-}
-
 /// Compares both ways for each object of a plan; `calls` are those of the same objects.
 pub fn decide(
     plan: &ReadPlan,
     calls: &BTreeMap<u32, Result<Vec<Call>, &'static str>>,
     rates: &Rates,
+    programs: Programs,
 ) -> Vec<Decision> {
     let mut by_ranges: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     let trailers = plan.trailers.iter().map(|fetch| (fetch.source, fetch.len()));
@@ -49,7 +60,7 @@ pub fn decide(
     }
     let one = |(&source, &(requests, bytes)): (&u32, &(u64, u64))| {
         let ranges = (bytes, rates.device.seconds(requests as f64, bytes as f64));
-        let programs = match calls.get(&source) {
+        let made = match calls.get(&source) {
             None => Err("nothing is read of it".to_owned()),
             Some(Err(reason)) => Err((*reason).to_owned()),
             Some(Ok(calls)) => {
@@ -62,24 +73,13 @@ pub fn decide(
             }
         };
         // Half of the bytes at least: a prediction is not a promise, and ranges are verified twice.
-        let chosen =
-            programs.as_ref().is_ok_and(|(sent, seconds, _)| *sent <= bytes / 2 && *seconds < ranges.1);
-        Decision { source, ranges, programs, chosen }
+        let pays = |(sent, seconds, _): &(u64, f64, usize)| *sent <= bytes / 2 && *seconds < ranges.1;
+        let chosen = match programs {
+            Programs::Auto => made.as_ref().is_ok_and(pays),
+            Programs::Never => false,
+            Programs::Always => made.is_ok(),
+        };
+        Decision { source, ranges, programs: made, chosen }
     };
     by_ranges.iter().map(one).collect()
-}
-
-impl Display for Decision {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let (bytes, seconds) = self.ranges;
-        let way = if self.chosen { "read there" } else { "by ranges" };
-        write!(f, "source {}: {way}; ranges: {bytes} bytes, {:.3} ms", self.source, seconds * 1e3)?;
-        match &self.programs {
-            Ok((bytes, seconds, calls)) => {
-                let noun = if *calls == 1 { "program" } else { "programs" };
-                write!(f, "; {calls} {noun}: {bytes} bytes, {:.3} ms", seconds * 1e3)
-            }
-            Err(reason) => write!(f, "; no program: {reason}"),
-        }
-    }
 }

@@ -21,7 +21,7 @@ use crate::form::{self, Form};
 use crate::parts::Part;
 use crate::read_plan::{PUBLISHED, ReadPlan, Slot, Work};
 
-pub use decision::{Decision, Rates, decide};
+pub use decision::{Programs, Rates, decide};
 pub use gather::packed;
 
 /// What one call may bring and cost: a program that is larger is several.
