@@ -237,7 +237,7 @@ fn read_listed(c: &Container, listing: &Listing, programs: Programs) -> Read {
     Ok((out, report))
 }
 
-const TRANSFORMS: [&str; 20] = [
+const TRANSFORMS: [&str; 21] = [
     "",
     "zlib:3",
     "gzip:3",
@@ -253,11 +253,12 @@ const TRANSFORMS: [&str; 20] = [
     "isobar",
     "aplod:2,1,1",
     "alacrity",
-    "multilevel:1e-3",
+    "multilevel",
     "pcodec",
     "bitround:12,shuffle,zstd:1",
-    "lorenzo:1e-3",
+    "lorenzo,shuffle,zstd:1",
     "mloc",
+    "zfp",
 ];
 
 #[test]
@@ -297,7 +298,7 @@ fn programs_give_what_ranges_give_for_every_codec_precision_and_selection() {
             tried += 1;
         }
     }
-    assert!(refused.len() < 8, "{refused:?}");
+    assert!(refused.len() < 6, "{refused:?}");
     assert!(sent * 10 >= tried * 9, "{sent} of {tried} reads sent a program");
 }
 

@@ -1,4 +1,5 @@
 //! Programs and replies: one encoding, budgets, any bytes, and values that are those of the codecs.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use drystone_expression::{Type, parse};
 use drystone_program::{
