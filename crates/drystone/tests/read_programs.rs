@@ -350,7 +350,7 @@ fn whatever_fails_values_are_those_of_ranges_and_one_warning_is_given() {
         let warnings = c.take_warnings();
         let warns = matches!(fails, UNSUPPORTED | OLD | BROKEN);
         assert_eq!(warnings.len(), usize::from(warns), "way {fails}: {warnings:?}");
-        assert!(warnings.iter().all(|warning| warning.contains("docs/ceph.md")), "{warnings:?}");
+        assert!(warnings.iter().all(|warning| warning.contains("docs/guide/ceph.md")), "{warnings:?}");
     }
 }
 

@@ -108,7 +108,7 @@ impl Pool {
         };
         if first {
             inner.warn(format!(
-                "{what}: reads fetch ranges instead, with the same values; see docs/ceph.md for the object class"
+                "{what}: reads fetch ranges instead, with the same values; see docs/guide/ceph.md for the object class"
             ));
         }
     }
