@@ -12,6 +12,10 @@
 //! - a program has one encoding.
 
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::single_range_in_vec_init,
+    reason = "lists of one byte range are what reading parts is about"
+)]
 
 mod condition;
 mod cost;

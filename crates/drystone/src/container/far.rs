@@ -1,6 +1,6 @@
 //! Containers that are named by a URL: which store is meant, and what opening there may and may not do.
 //!
-//! The stores are behind the feature `object`, so that programs on local files do not compile them. Without it every URL is refused
+//! The stores are behind the features `object` and `rados`, so that programs on local files do not compile them. Without it every URL is refused
 //! here, with the same message everywhere.
 
 use drystone_format::keys;
@@ -10,6 +10,8 @@ use super::Container;
 use super::opening::{CreateOptions, Mode};
 use crate::{Error, Result};
 
+/// The scheme of Ceph.
+const RADOS: &str = "rados";
 /// So many objects are deleted at once.
 const AT_ONCE: usize = 256;
 
@@ -95,6 +97,9 @@ mod found {
 
     pub(super) fn store(url: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
         let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+        if scheme == super::RADOS {
+            return super::in_ceph::store(url, options);
+        }
         match FarStore::open(url, &Options::new(options.iter().cloned())) {
             Ok(store) => Ok(Arc::new(store)),
             Err(error) if !SCHEMES.contains(&scheme) && Address::parse(url).is_err() => {
@@ -109,8 +114,12 @@ mod found {
     }
 
     pub(super) fn public(options: &[(String, String)]) -> Vec<(String, String)> {
-        let options = Options::new(options.iter().cloned());
-        options.public().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        let all = Options::new(options.iter().cloned());
+        let known = all.public().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut public: Vec<(String, String)> = known.collect();
+        let of_ceph = options.iter().filter(|(name, _)| super::in_ceph::is_public(name));
+        public.extend(of_ceph.filter(|option| !all.public().any(|(name, _)| name == option.0)).cloned());
+        public
     }
 }
 
@@ -122,8 +131,11 @@ mod found {
 
     use crate::{Error, Result};
 
-    pub(super) fn store(url: &str, _options: &[(String, String)]) -> Result<Arc<dyn Store>> {
+    pub(super) fn store(url: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
         let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+        if scheme == super::RADOS {
+            return super::in_ceph::store(url, options);
+        }
         Err(Error::unsupported(format!(
             "{scheme}:// is not built in: this build stores in local directories only; use one with the feature \"object\""
         )))
@@ -133,8 +145,45 @@ mod found {
         false
     }
 
-    pub(super) fn public(_options: &[(String, String)]) -> Vec<(String, String)> {
-        Vec::new()
+    pub(super) fn public(options: &[(String, String)]) -> Vec<(String, String)> {
+        options.iter().filter(|(name, _)| super::in_ceph::is_public(name)).cloned().collect()
+    }
+}
+
+#[cfg(feature = "rados")]
+mod in_ceph {
+    use std::sync::Arc;
+
+    use drystone_store::Store;
+    use drystone_store_rados::{Options, RadosStore};
+
+    use crate::{Error, Result};
+
+    pub(super) fn store(url: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
+        let options = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let opened = Options::new(options).and_then(|options| RadosStore::open(url, options));
+        Ok(Arc::new(opened.map_err(|error| Error::invalid(error.to_string()))?))
+    }
+
+    pub(super) fn is_public(option: &str) -> bool {
+        Options::is_public(option)
+    }
+}
+
+#[cfg(not(feature = "rados"))]
+mod in_ceph {
+    use std::sync::Arc;
+
+    use drystone_store::Store;
+
+    use crate::{Error, Result};
+
+    pub(super) fn store(_url: &str, _options: &[(String, String)]) -> Result<Arc<dyn Store>> {
+        Err(Error::unsupported("rados:// is not built in: use a build with the feature \"rados\""))
+    }
+
+    pub(super) fn is_public(_option: &str) -> bool {
+        false
     }
 }
 

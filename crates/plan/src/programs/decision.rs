@@ -6,6 +6,9 @@ use super::Call;
 use crate::layout::Device;
 use crate::read_plan::{Decision, ReadPlan};
 
+/// A program is sent where it is predicted to take no more than this part of the time of ranges: predictions are none too exact.
+const GAIN: f64 = 0.8;
+
 /// Whether objects are asked to run programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Programs {
@@ -73,7 +76,7 @@ pub fn decide(
             }
         };
         // Half of the bytes at least: a prediction is not a promise, and ranges are verified twice.
-        let pays = |(sent, seconds, _): &(u64, f64, usize)| *sent <= bytes / 2 && *seconds < ranges.1;
+        let pays = |(sent, seconds, _): &(u64, f64, usize)| *sent <= bytes / 2 && *seconds < ranges.1 * GAIN;
         let chosen = match programs {
             Programs::Auto => made.as_ref().is_ok_and(pays),
             Programs::Never => false,
@@ -82,4 +85,53 @@ pub fn decide(
         Decision { source, ranges, programs: made, chosen }
     };
     by_ranges.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coalesce::Fetch;
+    use drystone_program::{Cost, Program};
+
+    fn call(source: u32, result: u64, decoded: u64) -> Call {
+        let cost = Cost { bytes: decoded, memory: 0, steps: 0 };
+        Call { source, works: vec![0], program: Program::new(), bytes: vec![0; 200], cost, result, decoded }
+    }
+
+    fn chosen(bandwidth: f64, there: f64, result: u64) -> bool {
+        let all = 16 << 20;
+        let range = 0..all;
+        let fetch = Fetch { source: 3, items: vec![(range.clone(), (0, range.clone()))], range };
+        let plan = ReadPlan { fetches: vec![fetch], ..ReadPlan::default() };
+        let calls = BTreeMap::from([(3, Ok(vec![call(3, result, all)]))]);
+        let rates = Rates { device: Device { bandwidth, request: 1e-4 }, there };
+        let decided = decide(&plan, &calls, &rates, Programs::Auto);
+        assert_eq!((decided.len(), decided[0].ranges.0), (1, all));
+        assert!(decide(&plan, &calls, &rates, Programs::Always)[0].chosen);
+        assert!(!decide(&plan, &calls, &rates, Programs::Never)[0].chosen);
+        decided[0].chosen
+    }
+
+    #[test]
+    fn programs_are_sent_where_the_link_is_the_limit() {
+        let third = (16 << 20) / 3;
+        assert!(chosen(125e6, 6e8, third), "1 Gbit/s");
+        assert!(!chosen(2e9, 6e8, third), "a link that is faster than the keeper");
+        assert!(!chosen(125e6, 1e8, third), "a keeper that is slower than the link");
+        assert!(!chosen(125e6, 6e9, 10 << 20), "most of the bytes come back anyway");
+    }
+
+    #[test]
+    fn an_object_without_a_program_says_why() {
+        let calls = BTreeMap::from([(3, Err("a reason"))]);
+        let fetch = Fetch { source: 3, range: 0..9, items: vec![] };
+        let plan = ReadPlan { fetches: vec![fetch], ..ReadPlan::default() };
+        let rates = Rates { device: Device::ASSUMED, there: 1.0 };
+        let decided = decide(&plan, &calls, &rates, Programs::Always);
+        assert!(
+            !decided[0].chosen && decided[0].to_string().ends_with("no program: a reason"),
+            "{}",
+            decided[0]
+        );
+    }
 }
