@@ -38,6 +38,9 @@ from drystone.reports import (
 from drystone.writer import Writer
 
 if TYPE_CHECKING:
+    from drystone.expr import Expression
+    from drystone.query import Query
+    from drystone.variable import Variable
     from drystone.zarr_store import DrystoneStore
 
 Path = str | os.PathLike[str]
@@ -370,6 +373,31 @@ class Container(Group):
                     return
                 time.sleep(pause if timeout is None else min(pause, timeout - waited))
                 pause = min(2 * pause, poll)
+
+    def query(
+        self,
+        condition: str | Expression | Variable,
+        selection: Any = None,
+        steps: SupportsIndex | slice | Iterable[SupportsIndex] | None = None,
+        *,
+        over: Iterable[str | Variable] = (),
+    ) -> Query:
+        """The cells that satisfy a condition, in the snapshot that it shows now. Nothing is read before the query is asked.
+
+        A cell that nobody wrote satisfies nothing; NaN satisfies `isnan` and `!=` only. Variables meet by the names of their
+        dimensions, or by equal shapes. See docs/queries.md.
+
+        Args:
+            condition: A text, as `"p > 3e-5 & abs(u) < 1"`, or an expression of variables, as `c["p"] > 3e-5`.
+            selection: What indexing takes, integers and slices, for the axes behind the step; by default all cells.
+            steps: A step number, a slice of them or a list; by default all.
+            over: Further variables that have a say in which cells there are, though the condition may not name them.
+
+        """
+        from drystone import query
+
+        self._settle()
+        return query.make(self, condition, selection, steps, over)
 
     def copy(
         self,

@@ -56,7 +56,7 @@ def test_the_options_that_the_page_names_are_there(line):
 # What the page's words stand for, per command where it matters.
 WORDS = {
     "VARIABLE": "T", "SELECTION": "[0]", "GROUP": "fields", "N": "2", "DIM": "time", "PATH": "T", "CODECS": "zstd:1", "PORT": "0",
-    "SNAPSHOT": "1", "TARGET": "new.dry", "A:B": "0:3", "SHAPE": "3,5",
+    "SNAPSHOT": "1", "CONDITION": "T>0", "TARGET": "new.dry", "A:B": "0:3", "SHAPE": "3,5",
 }  # fmt: skip
 FILES = {
     "import": "some.h5",
