@@ -158,8 +158,8 @@ class Cluster:
         for number, name in enumerate(self._uuids):
             (self.folder / f"osd.{number}").mkdir(exist_ok=True)
             command = ["ceph-osd", "-i", str(number), "--mkfs", "--osd-uuid", name, "--no-mon-config", "--monmap", str(monmap)]
-            log = (self.folder / "log" / f"osd.{number}.mkfs").open("wb")
-            making.append(subprocess.Popen(command, env=self.environment, stdout=log, stderr=log))
+            with (self.folder / "log" / f"osd.{number}.mkfs").open("wb") as log:
+                making.append(subprocess.Popen(command, env=self.environment, stdout=log, stderr=log))
         for number, name in enumerate(self._uuids):
             self.command(prefix="osd new", uuid=name, id=number)
             self.command(prefix="osd crush add", id=number, weight=1.0, args=["host=localhost", "root=default"])
@@ -177,10 +177,10 @@ class Cluster:
             raise RuntimeError(f"{command[0]}: {done.stderr}")
 
     def _daemon(self, name: str, *command: str) -> subprocess.Popen[bytes]:
-        log = (self.folder / "log" / f"{name}.out").open("ab")
-        process = subprocess.Popen(
-            command, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
+        with (self.folder / "log" / f"{name}.out").open("ab") as log:
+            process = subprocess.Popen(
+                command, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
         (self.folder / "run" / f"{name}.process").write_text(str(process.pid))
         return process
 

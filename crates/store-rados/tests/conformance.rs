@@ -4,57 +4,18 @@
 //! installed, the tests say so and end.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+mod common;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use drystone_store::{PutMode, Request, Store, StoreError, StoreExt, conformance};
 use drystone_store_rados::{Options, RadosStore};
 
-struct Cluster {
-    conf: String,
-    started: Option<PathBuf>,
-}
-
-fn script() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/servers/ceph.py")
-}
-
-impl Cluster {
-    fn get() -> Option<Cluster> {
-        if let Ok(conf) = std::env::var("DRYSTONE_TEST_CEPH") {
-            return Some(Cluster { conf, started: None });
-        }
-        let folder = std::env::temp_dir().join(format!("drystone-ceph-{}", std::process::id()));
-        let started = Command::new("python3").arg(script()).arg("start").arg(&folder).output().unwrap();
-        if !started.status.success() {
-            let why = String::from_utf8_lossy(&started.stderr).into_owned();
-            assert!(why.contains("not installed"), "{why}");
-            println!("skipped: {why}");
-            return None;
-        }
-        let conf = String::from_utf8(started.stdout).unwrap().trim().to_owned();
-        Some(Cluster { conf, started: Some(folder) })
-    }
-
-    fn open(&self, place: &str, more: &[(&str, &str)]) -> RadosStore {
-        let options = [&[("conf", self.conf.as_str())], more].concat();
-        RadosStore::open(&format!("rados://{place}"), Options::new(options).unwrap()).unwrap()
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        if let Some(folder) = &self.started {
-            drop(Command::new("python3").arg(script()).arg("stop").arg(folder).status());
-            drop(std::fs::remove_dir_all(folder));
-        }
-    }
-}
+use common::Cluster;
 
 #[test]
 fn a_pool_keeps_the_contract() {
-    let Some(cluster) = Cluster::get() else { return };
+    let Some(cluster) = Cluster::get("DRYSTONE_TEST_CEPH", &[]) else { return };
     let number = AtomicU32::new(0);
     let process = std::process::id();
     for append in ["true", "false"] {
