@@ -26,11 +26,19 @@ const uint8_t *dry_version(size_t *len);
 // The longest program; a longer one is refused before it is flattened.
 static const unsigned MOST = 256 << 10;
 
-static int read_object(void *object, uint64_t offset, uint8_t *out, size_t len) {
+// The object of a call, and whether its pool lets methods read.
+struct Object {
+  cls_method_context_t handle;
+  bool refused;
+};
+
+static int read_object(void *place, uint64_t offset, uint8_t *out, size_t len) {
+  Object *object = static_cast<Object *>(place);
   if (offset > INT_MAX || len > INT_MAX - offset) return -EFBIG;
   try {
     bufferlist found;
-    int code = cls_cxx_read(static_cast<cls_method_context_t>(object), int(offset), int(len), &found);
+    int code = cls_cxx_read(object->handle, int(offset), int(len), &found);
+    if (code == -EOPNOTSUPP) object->refused = true;
     if (code < 0) return code;
     unsigned got = found.length() < len ? found.length() : unsigned(len);
     found.begin().copy(got, reinterpret_cast<char *>(out));
@@ -49,14 +57,20 @@ static int method_version(cls_method_context_t, bufferlist *, bufferlist *out) {
   return 0;
 }
 
-static int method_read(cls_method_context_t object, bufferlist *in, bufferlist *out) {
+static int method_read(cls_method_context_t handle, bufferlist *in, bufferlist *out) {
   if (in->length() > MOST) return -E2BIG;
   try {
     const uint8_t *program = reinterpret_cast<const uint8_t *>(in->c_str());
     uint8_t *reply = nullptr;
     size_t len = 0;
-    int code = dry_read(program, in->length(), object, read_object, &reply, &len);
+    Object object = {handle, false};
+    int code = dry_read(program, in->length(), &object, read_object, &reply, &len);
     if (code < 0) return code;
+    // An erasure-coded pool: the caller need not ask again, item by item.
+    if (object.refused) {
+      dry_free(reply, len);
+      return -EOPNOTSUPP;
+    }
     try {
       out->append(reinterpret_cast<const char *>(reply), len);
     } catch (...) {

@@ -219,6 +219,8 @@ class Container(Group):
             for writer in list(self._writers):
                 writer.close()
         finally:
+            if not self._handle.closed:
+                self._warn()
             self._handle.close()
 
     def __enter__(self) -> Self:

@@ -102,7 +102,10 @@ cluster.shutdown()
 def missing() -> str:
     """What is not installed, as a sentence; empty if a cluster can be started."""
     lacking = [name for name in PROGRAMS if shutil.which(name) is None]
-    if not lacking and subprocess.run([SYSTEM_PYTHON, "-c", "import rados"], capture_output=True).returncode != 0:
+    if (
+        not lacking
+        and subprocess.run([SYSTEM_PYTHON, "-c", "import rados"], capture_output=True).returncode != 0
+    ):
         lacking = ["python3-rados"]
     return f"{', '.join(lacking)} not installed" if lacking else ""
 
@@ -157,12 +160,24 @@ class Cluster:
         making = []
         for number, name in enumerate(self._uuids):
             (self.folder / f"osd.{number}").mkdir(exist_ok=True)
-            command = ["ceph-osd", "-i", str(number), "--mkfs", "--osd-uuid", name, "--no-mon-config", "--monmap", str(monmap)]
+            command = [
+                "ceph-osd",
+                "-i",
+                str(number),
+                "--mkfs",
+                "--osd-uuid",
+                name,
+                "--no-mon-config",
+                "--monmap",
+                str(monmap),
+            ]
             with (self.folder / "log" / f"osd.{number}.mkfs").open("wb") as log:
                 making.append(subprocess.Popen(command, env=self.environment, stdout=log, stderr=log))
         for number, name in enumerate(self._uuids):
             self.command(prefix="osd new", uuid=name, id=number)
-            self.command(prefix="osd crush add", id=number, weight=1.0, args=["host=localhost", "root=default"])
+            self.command(
+                prefix="osd crush add", id=number, weight=1.0, args=["host=localhost", "root=default"]
+            )
         for process in making:
             if process.wait(60) != 0:
                 raise RuntimeError(f"ceph-osd --mkfs failed; see {self.folder}/log")
@@ -179,7 +194,12 @@ class Cluster:
     def _daemon(self, name: str, *command: str) -> subprocess.Popen[bytes]:
         with (self.folder / "log" / f"{name}.out").open("ab") as log:
             process = subprocess.Popen(
-                command, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         (self.folder / "run" / f"{name}.process").write_text(str(process.pid))
         return process
@@ -203,7 +223,9 @@ class Cluster:
         return self.commands(command)[0]
 
     def start_osd(self, number: int) -> None:
-        self.osds[number] = self._daemon(f"osd.{number}", "ceph-osd", "-i", str(number), "-f", "--no-mon-config")
+        self.osds[number] = self._daemon(
+            f"osd.{number}", "ceph-osd", "-i", str(number), "-f", "--no-mon-config"
+        )
 
     def kill_osd(self, number: int) -> None:
         process = self.osds.pop(number)
@@ -299,7 +321,9 @@ def _lives(number: int) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=["start", "stop"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--osds", type=int, default=3)
@@ -311,7 +335,9 @@ def main() -> None:
         stop(said.folder.resolve())
         return
     if lacking := missing():
-        sys.exit(f"{lacking}: apt-get install --no-install-recommends ceph-mon ceph-osd ceph-common python3-rados")
+        sys.exit(
+            f"{lacking}: apt-get install --no-install-recommends ceph-mon ceph-osd ceph-common python3-rados"
+        )
     cluster = Cluster(said.folder, said.osds, said.classes, said.listed, said.bluestore)
     print(cluster.conf)
 

@@ -158,13 +158,16 @@ mod tests {
         let reply = call(&bytes, &mut object, read);
         assert_eq!(Reply::new(&reply).unwrap().count(), program.items.len());
         assert!(Reply::new(&reply).unwrap().all(|f| !matches!(f.unwrap().payload, Payload::Refused(_))));
-        for (bytes, why) in [(&b"nonsense"[..], Why::Malformed), (b"", Why::Malformed), (b"DRYP\x09\0", Why::Version)] {
+        for (bytes, why) in
+            [(&b"nonsense"[..], Why::Malformed), (b"", Why::Malformed), (b"DRYP\x09\0", Why::Version)]
+        {
             let reply = call(bytes, &mut object, read);
             let frame = Reply::new(&reply).unwrap().next().unwrap().unwrap();
             assert!(matches!(frame.payload, Payload::Refused(refusal) if refusal.why == why));
         }
         let reply = call(&bytes, &mut object, fails);
-        let refused = |payload| matches!(payload, Payload::Refused(refusal) if refusal.why == Why::Unreadable);
+        let refused =
+            |payload| matches!(payload, Payload::Refused(refusal) if refusal.why == Why::Unreadable);
         assert!(Reply::new(&reply).unwrap().all(|frame| refused(frame.unwrap().payload)));
         let mut len = 0;
         // SAFETY: the place lives; the text is as long as is said.

@@ -10,7 +10,7 @@
 
 mod pool;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use drystone_format::entry::Piece;
 use drystone_plan::form::Form;
-use drystone_plan::programs::{Call, Limits, Programs, calls, decide, packed};
+use drystone_plan::programs::{Call, Limits, Programs, Rates, calls, decide, packed};
 use drystone_plan::read_plan::{self, Decision, Options, ReadPlan};
 use drystone_plan::window::Window;
 use drystone_program::{FRAME_OVERHEAD, Payload, REPLY_HEADER, Reply as Frames};
@@ -51,10 +51,41 @@ struct Divided {
     decisions: Vec<Decision>,
 }
 
-/// What was decided, object by object, for a plan; nothing where the store runs no programs.
+/// What was decided, object by object, for a plan; nothing where the store runs no programs, or none are to be sent.
 pub(in crate::read) fn decisions(reading: &Reading, prepared: &Prepared) -> Result<Vec<Decision>> {
     let sources = Sources::of(reading);
-    Ok(consider(reading, prepared, &sources)?.map_or_else(Vec::new, |divided| divided.decisions))
+    match asked(reading, prepared, &sources)? {
+        None => Ok(Vec::new()),
+        Some(Err(reason)) => {
+            let device = reading.inner.device();
+            let rates = Rates { device, there: Rates::THERE };
+            let mut decided = decide(&prepared.plan, &BTreeMap::new(), &rates, Programs::Never);
+            decided.iter_mut().for_each(|decision| decision.programs = Err(reason.clone()));
+            Ok(decided)
+        }
+        Some(Ok(_)) => {
+            Ok(consider(reading, prepared, &sources)?.map_or_else(Vec::new, |divided| divided.decisions))
+        }
+    }
+}
+
+/// What programs and ranges cost on the store of a read, or why it runs none; `None` where it is not asked.
+fn asked(
+    reading: &Reading,
+    prepared: &Prepared,
+    sources: &Sources<'_>,
+) -> Result<Option<std::result::Result<Rates, String>>> {
+    let inner = &reading.inner;
+    let able = inner.store.features().exec && inner.window().is_some();
+    if !able || reading.programs == Programs::Never || prepared.plan.works.is_empty() {
+        return Ok(None);
+    }
+    let Some(first) = prepared.plan.fetches.iter().max_by_key(|fetch| fetch.len()) else { return Ok(None) };
+    if sources.shard(first.source).is_some() {
+        return Ok(None);
+    }
+    let pool = pool::of(inner.store.as_ref());
+    Ok(Some(pool.rates(inner, &sources.key(first.source)?, &first.range)))
 }
 
 /// Reads what is cheaper to be read where it lies; `None` if that is nothing, and nothing was done.
@@ -83,22 +114,11 @@ pub(super) fn run(
 
 /// Divides a plan, if the store runs programs and has not refused to.
 fn consider(reading: &Reading, prepared: &Prepared, sources: &Sources<'_>) -> Result<Option<Divided>> {
-    let inner = &reading.inner;
-    let wanted = reading.programs;
-    let able = inner.store.features().exec && inner.window().is_some();
-    if !able || wanted == Programs::Never || prepared.plan.works.is_empty() {
-        return Ok(None);
-    }
-    let Some(first) = prepared.plan.fetches.iter().max_by_key(|fetch| fetch.len()) else { return Ok(None) };
-    if sources.shard(first.source).is_some() {
-        return Ok(None);
-    }
-    let pool = pool::of(inner.store.as_ref());
-    let Some(rates) = pool.rates(inner, &sources.key(first.source)?, &first.range) else { return Ok(None) };
+    let Some(Ok(rates)) = asked(reading, prepared, sources)? else { return Ok(None) };
     let large = Options { max_request: 16 << 20, ..reading.options() };
     let plan = replanned(reading, prepared, sources, &large)?;
     let made = calls(&plan, &prepared.slots, &Limits::OBJECT_CLASS);
-    let decisions = decide(&prepared.plan, &made, &rates, wanted);
+    let decisions = decide(&prepared.plan, &made, &rates, reading.programs);
     let chosen: BTreeSet<u32> = decisions.iter().filter(|d| d.chosen).map(|d| d.source).collect();
     let with = |plan: ReadPlan| Prepared {
         columns: prepared.columns.clone(),

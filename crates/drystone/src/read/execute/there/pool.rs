@@ -30,8 +30,8 @@ pub(super) struct Pool {
 
 #[derive(Default)]
 struct Known {
-    /// When it refused to run programs.
-    refused: Option<Instant>,
+    /// When it refused to run programs, and how.
+    refused: Option<(Instant, String)>,
     /// The link as it was probed.
     link: Option<Device>,
     /// Bytes per second that keepers decode and gather.
@@ -51,13 +51,13 @@ pub(super) fn of(store: &dyn Store) -> Arc<Pool> {
 }
 
 impl Pool {
-    /// What the two ways cost, as far as it was measured; `None` where no program is run. The first time, the pool is asked for its
+    /// What the two ways cost, as far as it was measured, or why no program is run. The first time, the pool is asked for its
     /// version, and the link is measured with the beginning of a range that would be read anyway.
-    pub(super) fn rates(&self, inner: &Inner, key: &str, range: &Range<u64>) -> Option<Rates> {
+    pub(super) fn rates(&self, inner: &Inner, key: &str, range: &Range<u64>) -> Result<Rates, String> {
         let (link, there) = {
             let mut known = lock(&self.known);
-            match known.refused {
-                Some(at) if at.elapsed() < AGAIN => return None,
+            match &known.refused {
+                Some((at, what)) if at.elapsed() < AGAIN => return Err(what.clone()),
                 Some(_) => *known = Known::default(),
                 None => {}
             }
@@ -65,10 +65,14 @@ impl Pool {
         };
         let link = match link {
             Some(link) => link,
-            None => self.probe(inner, key, range)?,
+            None => {
+                let unknown =
+                    || lock(&self.known).refused.as_ref().map_or_else(String::new, |(_, what)| what.clone());
+                self.probe(inner, key, range).ok_or_else(unknown)?
+            }
         };
         let device = inner.profile().map_or(link, |_| inner.device());
-        Some(Rates { device, there: there.unwrap_or(Rates::THERE) })
+        Ok(Rates { device, there: there.unwrap_or(Rates::THERE) })
     }
 
     fn probe(&self, inner: &Inner, key: &str, range: &Range<u64>) -> Option<Device> {
@@ -104,7 +108,7 @@ impl Pool {
     fn refuse(&self, inner: &Inner, what: &str) {
         let first = {
             let mut known = lock(&self.known);
-            known.refused.replace(Instant::now()).is_none()
+            known.refused.replace((Instant::now(), what.to_owned())).is_none()
         };
         if first {
             inner.warn(format!(
