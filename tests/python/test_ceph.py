@@ -286,6 +286,18 @@ def check_without_class(cluster: ceph.Cluster, where: str, options: dict[str, st
     assert "; no program: " in shown, shown
 
 
+def test_a_cluster_without_daemons_is_an_error_in_time(tmp_path: Path) -> None:
+    with ceph.Cluster(tmp_path / "cluster", osds=1) as cluster:
+        options = {"conf": str(cluster.conf), "timeout": "3"}
+        write(url("lost"), values(1), storage_options=options)
+        with dry.open(url("lost"), storage_options=options) as c:
+            cluster.kill_osd(0)
+            began = time.monotonic()
+            with pytest.raises(dry.DeadlineError, match="storage daemons"):
+                c["T"][...]
+            assert time.monotonic() - began < 45
+
+
 @needs_class
 def test_a_daemon_that_dies_costs_time_and_nothing_else(tmp_path: Path) -> None:
     with ceph.Cluster(tmp_path / "cluster", classes=CLASS, bluestore=True) as cluster:

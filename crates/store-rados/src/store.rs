@@ -20,7 +20,9 @@ const NO_ENTRY: c_int = -2;
 const EXISTS: c_int = -17;
 const RANGE: c_int = -34;
 const OVERFLOW: c_int = -75;
+const NO_ACCESS: c_int = -13;
 const NOT_SUPPORTED: c_int = -95;
+const TIMED_OUT: c_int = -110;
 const NO_SPACE: [c_int; 2] = [-28, -122];
 const TOO_LARGE: [c_int; 2] = [-27, -90];
 
@@ -151,11 +153,21 @@ impl RadosStore {
                 let system = io::Error::from_raw_os_error(-code);
                 let hint = match code {
                     NO_ENTRY => "; is the name right, and CEPH_CONF or the option \"conf\" set?",
-                    -110 => "; do the monitors answer?",
-                    -13 | -1 => "; may the user (option \"user\") do that, and is its keyring found?",
+                    TIMED_OUT => "; do the monitors answer?",
+                    NO_ACCESS | NOT_PERMITTED => {
+                        "; may the user (option \"user\") do that, and is its keyring found?"
+                    }
                     _ => "",
                 };
-                self.io(key, "reach", io::Error::new(system.kind(), format!("cannot {what}: {system}{hint}")))
+                let reason = format!("cannot {what}: {system}{hint}");
+                let (key, store, operation) = (key.to_owned(), self.describe(), "reach");
+                match code {
+                    TIMED_OUT => StoreError::Deadline { key, store, operation, reason },
+                    NO_ACCESS | NOT_PERMITTED => {
+                        StoreError::PermissionDenied { key, store, operation, reason }
+                    }
+                    _ => self.io(&key, operation, io::Error::new(system.kind(), reason)),
+                }
             }
         })
     }
@@ -176,12 +188,18 @@ impl RadosStore {
                             publish in smaller shards";
                 self.io(key, operation, io::Error::new(io::ErrorKind::FileTooLarge, what))
             }
-            -110 => {
-                let what = format!(
+            TIMED_OUT => {
+                let reason = format!(
                     "no answer within {} s; whether it was done is unknown (are the storage daemons up?)",
                     self.inner.options.timeout
                 );
-                self.io(key, operation, io::Error::new(io::ErrorKind::TimedOut, what))
+                StoreError::Deadline { key: owned, store, operation, reason }
+            }
+            NOT_PERMITTED | NO_ACCESS => {
+                let user = self.inner.options.user.as_deref().unwrap_or("admin");
+                let reason =
+                    format!("client.{user} may not do that; its capabilities are given by `ceph auth caps`");
+                StoreError::PermissionDenied { key: owned, store, operation, reason }
             }
             code => self.io(key, operation, io::Error::from_raw_os_error(-code)),
         }
