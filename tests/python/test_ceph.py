@@ -28,6 +28,8 @@ import ceph  # noqa: E402
 if lacking := ceph.missing():
     pytest.skip(f"no Ceph cluster can be started: {lacking}", allow_module_level=True)
 
+pytestmark = pytest.mark.slow
+
 CLASS = Path(os.environ.get("DRYSTONE_RADOS_CLASS", ROOT / "build" / "rados-class"))
 needs_class = pytest.mark.skipif(
     not (CLASS / "libcls_dry.so").exists(), reason="the object class is not built: make rados-class"
