@@ -286,6 +286,8 @@ class Container(Group):
                 writer.close()
         finally:
             self._own_regions = None
+            if not self._handle.closed:
+                self._warn()
             self._handle.close()
 
     def __enter__(self) -> Self:
