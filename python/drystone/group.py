@@ -73,6 +73,10 @@ class Group(Mapping[str, Any]):
         """Attributes of the group; setting one is a commit."""
         return Attributes(self._container, self._path)
 
+    def tag(self, tags: Mapping[str, Any] | None = None, /, **named: Any) -> None:
+        """Set attributes of the group, as one commit; `None` removes one. A catalogue finds containers by them."""
+        self.attrs.tag(tags, named)
+
     @property
     def variables(self) -> Names[Variable]:
         """The variables below, by path, in sorted order."""
@@ -192,7 +196,7 @@ class Group(Mapping[str, Any]):
             chunks: Shape of the pieces that blocks are cut into and read by.
             fill_value: What cells read as that nobody wrote; zero if not given.
             attrs: Attributes.
-            access: The expected mix of reads, such as `"plane:z 60%, box:64"` (docs/language.md): `publish` cuts by it.
+            access: The expected mix of reads, such as `"plane:z 60%, box:64"` (docs/reference/language.md): `publish` cuts by it.
             data: An array to assign to it, with steps as its first axis if it has them. It becomes visible as assignments do.
 
         """
@@ -408,6 +412,17 @@ class Attributes(MutableMapping[str, Any]):
         changes = dict(*others, **named)
         if changes:
             self._change(changes, [])
+
+    def tag(self, tags: Mapping[str, Any] | None, named: Mapping[str, Any]) -> None:
+        """Set several, as one commit; `None` removes one."""
+        given = {**(values.named(tags, "tags") or {}), **named}
+        if not given:
+            raise InvalidArgumentError("a tag has a name and a value: tag(campaign='a')")
+        there = self._all() if None in given.values() else {}
+        changes = {name: value for name, value in given.items() if value is not None}
+        gone = [name for name, value in given.items() if value is None and name in there]
+        if changes or gone:
+            self._change(changes, gone)
 
     def clear(self) -> None:
         """Remove all, as one commit."""

@@ -10,6 +10,7 @@ pub mod calibrate;
 mod config;
 mod far;
 mod flush;
+mod glance;
 pub mod hdf5_stub;
 mod learn;
 mod opening;
@@ -43,7 +44,8 @@ use crate::published::shards::Shards;
 use crate::{Error, ErrorKind, Result};
 
 pub use config::{Config, Rule};
-pub use far::{is_url, public_options};
+pub use far::{is_url, open_store, public_options};
+pub use glance::{SeenBefore, store_at};
 pub use opening::{CreateOptions, Mode};
 
 /// Bytes of subchunk tables and of trailers kept per container.
@@ -110,8 +112,9 @@ impl Container {
         let snapshot = if version == 0 {
             Snapshot::empty(inner.identity.uuid)
         } else {
-            let manifest = head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid)?;
-            Snapshot::load(manifest, &inner.pages)?
+            let manifest = head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid);
+            let found = manifest.and_then(|manifest| Snapshot::load(manifest, &inner.pages));
+            found.map_err(|e| inner.reason(e, version))?
         };
         let snapshot = Arc::new(snapshot);
         let pinned = Inner {
@@ -155,6 +158,7 @@ impl Container {
     /// The snapshots that can be read, ascending, each with the nanoseconds since 1970 at which it was committed.
     pub fn history(&self) -> Result<Vec<(u64, u64)>> {
         self.inner.require_open()?;
+        self.inner.require_same()?;
         let mut out = Vec::new();
         let mut version = self.snapshot().version();
         while version > 0 {
@@ -350,6 +354,21 @@ impl Inner {
             return Ok(self.store.unchanged()?);
         }
         self.check_identity(self.store.read_all(keys::IDENTITY, head::IDENTITY_LIMIT))
+    }
+
+    /// The reason for an error that a read of this snapshot met. Bytes that are missing or wrong are no damage where the container was
+    /// removed or replaced, or where the snapshot has expired.
+    pub(crate) fn reason(&self, error: Error, version: u64) -> Error {
+        if !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) {
+            return error;
+        }
+        match self.require_same() {
+            Err(other) if matches!(other.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => other,
+            _ if error.kind() == ErrorKind::Corrupt && head::is_gone(self.store.as_ref(), version) => {
+                Error::not_found(format!("snapshot {version} has expired: garbage collection removed it"))
+            }
+            _ => error,
+        }
     }
 
     fn check_identity(&self, read: StoreResult<Vec<u8>>) -> Result<()> {

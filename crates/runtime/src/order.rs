@@ -1,0 +1,70 @@
+//! Changes that were submitted for one key are done in the order of submission.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+/// For each key the last change that is under way.
+#[derive(Clone, Debug, Default)]
+pub struct Order(Arc<Mutex<Waits>>);
+
+#[derive(Debug, Default)]
+struct Waits {
+    last: HashMap<String, (u64, watch::Receiver<()>)>,
+    count: u64,
+}
+
+/// A change's place behind earlier ones; later ones wait until it is dropped.
+#[derive(Debug)]
+pub struct Place {
+    order: Order,
+    keys: Vec<String>,
+    number: u64,
+    before: Vec<watch::Receiver<()>>,
+    _done: watch::Sender<()>,
+}
+
+impl Order {
+    fn waits(&self) -> MutexGuard<'_, Waits> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place behind all changes of these keys.
+    pub fn place(&self, keys: Vec<String>) -> Place {
+        let (done, waits_for_us) = watch::channel(());
+        let mut waits = self.waits();
+        waits.count += 1;
+        let number = waits.count;
+        let mut before = Vec::new();
+        for key in &keys {
+            if let Some((_, earlier)) = waits.last.insert(key.clone(), (number, waits_for_us.clone())) {
+                before.push(earlier);
+            }
+        }
+        Place { order: self.clone(), keys, number, before, _done: done }
+    }
+}
+
+impl Place {
+    /// Waits for all earlier changes.
+    pub async fn reached(&mut self) {
+        for mut earlier in std::mem::take(&mut self.before) {
+            // The sender says nothing; it goes away. A key that is named twice in one request waits for itself not at all.
+            if !earlier.same_channel(&self._done.subscribe()) {
+                while earlier.changed().await.is_ok() {}
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut waits = self.order.waits();
+        for key in &self.keys {
+            if waits.last.get(key).is_some_and(|(number, _)| *number == self.number) {
+                waits.last.remove(key);
+            }
+        }
+    }
+}
