@@ -461,7 +461,7 @@ class Container(Group):
         """The cells that satisfy a condition, in the snapshot that it shows now. Nothing is read before the query is asked.
 
         A cell that nobody wrote satisfies nothing; NaN satisfies `isnan` and `!=` only. Variables meet by the names of their
-        dimensions, or by equal shapes. See docs/queries.md.
+        dimensions, or by equal shapes. See docs/guide/queries.md.
 
         Args:
             condition: A text, as `"p > 3e-5 & abs(u) < 1"`, or an expression of variables, as `c["p"] > 3e-5`.
