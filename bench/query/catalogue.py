@@ -1,4 +1,4 @@
-"""How long does it take to find runs among ten thousand?
+"""Finding runs among ten thousand: how long it takes.
 
     python bench/query/catalogue.py [--containers 10000] [--tags 100] [--folder DIR]
 
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import drystone as dry
@@ -29,12 +30,19 @@ def make(folder: Path, containers: int, tags: int) -> None:
         path = folder / f"{n // 1000:03}" / f"run{n:05}.dry"
         with dry.create(path, durability="memory") as c:
             c["p"] = random.normal(size=16).astype("f4") + n % 100
-            own = {"campaign": f"campaign{n % 100:03}", "number": n, "label": f"label {random.integers(2**40):x}"}
-            more = {f"tag{t:02}": float(random.integers(1000)) if t % 2 else f"word{random.integers(500)}" for t in range(tags - 3)}
+            own = {
+                "campaign": f"campaign{n % 100:03}",
+                "number": n,
+                "label": f"label {random.integers(2**40):x}",
+            }
+            more = {
+                f"tag{t:02}": float(random.integers(1000)) if t % 2 else f"word{random.integers(500)}"
+                for t in range(tags - 3)
+            }
             c.tag({**own, **more})
 
 
-def timed(do, times: int = 20) -> float:
+def timed(do: Callable[[], object], times: int = 20) -> float:
     """The median, in milliseconds."""
     took = []
     for _ in range(times):
@@ -51,13 +59,18 @@ def cold(folder: Path) -> float:
         "found = dry.catalog(sys.argv[1], make=False).find('number == 4711')\n"
         "print(1000 * (time.perf_counter() - begin))"
     )
-    runs = [subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True) for _ in range(5)]
+    runs = [
+        subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
+        for _ in range(5)
+    ]
     return statistics.median(float(run.stdout) for run in runs)
 
 
 def main() -> None:
     """Make, add, ask, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--containers", type=int, default=10_000)
     parser.add_argument("--tags", type=int, default=100)
     parser.add_argument("--folder", type=Path, help="where containers are kept for the next time")
@@ -71,7 +84,10 @@ def main() -> None:
     known.add(runs)
     adding = time.perf_counter() - begin
     checked = known.check()
-    rows = {"added, containers per minute": 60 * n / adding, "bytes per tag": checked.nbytes / (n * given.tags)}
+    rows = {
+        "added, containers per minute": 60 * n / adding,
+        "bytes per tag": checked.nbytes / (n * given.tags),
+    }
     rows["open and first answer, ms"] = cold(Path(known.path))
     rows["exact, 1 answer, ms"] = timed(lambda: known.find("number == 4711"))
     rows["exact, 1 % answer, ms"] = timed(lambda: known.find("campaign == 'campaign042'"))
