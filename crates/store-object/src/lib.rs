@@ -22,6 +22,7 @@ mod order;
 mod process;
 mod provider;
 mod read;
+mod rising;
 mod stale;
 mod store;
 mod timestamp;

@@ -139,10 +139,8 @@ fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider>
             if let Some(process) = &resolved.profile.process {
                 builder = builder.with_credentials(Arc::new(ProcessCredentials::new(process.clone())));
             }
-            let builder = builder
-                .with_bucket_name(bucket)
-                .with_retry(retry())
-                .with_http_connector(Connector::default());
+            let builder =
+                builder.with_bucket_name(bucket).with_retry(retry()).with_http_connector(Connector::for_s3());
             Ok(Provider::S3(builder.build()?))
         }
         Scheme::Gs => {

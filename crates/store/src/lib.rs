@@ -39,6 +39,7 @@ mod prefetch;
 mod process;
 mod request;
 mod store;
+mod upload;
 
 #[cfg(any(test, feature = "testing"))]
 pub use counting::{Counters, CountingStore};
@@ -59,3 +60,4 @@ pub use prefetch::PrefetchStore;
 pub use process::process_id;
 pub use request::{Arrivals, Completer, Pending, Reply, Request};
 pub use store::{Far, Features, ListEntry, PutMode, SEEN_LOG2, Store, StoreExt};
+pub use upload::{HELD, PIECE, Upload};

@@ -66,7 +66,7 @@ pub struct WriterOptions {
 const SEGMENT_LIMIT: u64 = 4 << 30;
 /// Without append a part is held in memory until it is put.
 const WHOLE_PART_LIMIT: u64 = 24 << 20;
-/// The same on a far store, to which several parts are on their way at once.
+/// The same on a far store, to which several parts are on their way at once, where they do not go up in pieces.
 const FAR_PART_LIMIT: u64 = 8 << 20;
 
 struct OpenStep {
@@ -165,7 +165,7 @@ impl Writer {
         let run = options.run.unwrap_or(fence);
         let limit = options.segment_limit.unwrap_or(SEGMENT_LIMIT).max(1 << 16);
         let limit = match inner.store.features() {
-            Features { append: true, .. } => limit,
+            Features { append: true, .. } | Features { far: Some(_), uploads: true, .. } => limit,
             Features { far: Some(_), .. } => limit.min(FAR_PART_LIMIT),
             _ => limit.min(WHOLE_PART_LIMIT),
         };
