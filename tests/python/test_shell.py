@@ -85,7 +85,7 @@ def test_the_manual_page_is_up_to_date():
     for command in grammar.commands():
         assert f"drystone {command.name}\\fR" in PAGE.read_text()
     for code, _ in manual.CODES:
-        assert f"| {code} |" in (ROOT / "docs/cli.md").read_text()
+        assert f"| {code} |" in (ROOT / "docs/reference/cli.md").read_text()
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="no groff in PATH")

@@ -33,7 +33,7 @@ pub use grammar::grammar;
 use args::{Arguments, Parsed};
 use output::Output;
 
-/// Runs the command with `args` (the program's name first) and returns its exit code; see `docs/cli.md` for the codes.
+/// Runs the command with `args` (the program's name first) and returns its exit code; see `docs/reference/cli.md` for the codes.
 ///
 /// Writes to standard output and standard error of the process; never ends the process itself.
 pub fn run(args: Vec<OsString>) -> i32 {

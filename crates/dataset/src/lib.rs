@@ -14,7 +14,7 @@
 //!
 //! The crate is pure: no I/O, no clock, no dependencies. A text is a stranger's: whatever it holds, it is
 //! read in time linear in its length, with bounded depth, and answered by a [`Program`] or by
-//! [`Diagnostics`]. The language is described in `docs/language.md`.
+//! [`Diagnostics`]. The language is described in `docs/reference/language.md`.
 
 #![forbid(unsafe_code)]
 

@@ -146,6 +146,7 @@ impl Container {
     /// ends of logs.
     pub fn describe(&self) -> Result<Description> {
         self.inner.require_open()?;
+        self.inner.require_same()?;
         let snapshot = self.snapshot();
         let mut out = Description {
             run: snapshot.manifest.fence,
@@ -253,6 +254,7 @@ impl Container {
 
     fn walked(&self, with_tables: bool) -> Result<BTreeMap<u32, VariableUsage>> {
         self.inner.require_open()?;
+        self.inner.require_same()?;
         let snapshot = self.snapshot();
         let mut out: BTreeMap<u32, VariableUsage> =
             snapshot.schema.variables.keys().map(|id| (*id, VariableUsage::default())).collect();

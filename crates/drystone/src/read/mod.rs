@@ -279,7 +279,7 @@ impl Reading {
     pub fn read(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
         self.note_box(selection);
         self.check_read(selection, out)?;
-        self.followed(selection, || self.read_box(selection, out)).map_err(|e| self.or_expired(e))
+        self.followed(selection, || self.read_box(selection, out)).map_err(|e| self.reason(e))
     }
 
     /// Takes note of the extents of a read.
@@ -295,17 +295,9 @@ impl Reading {
         }
     }
 
-    /// What looks like damage is the snapshot's end, if it has expired meanwhile.
-    fn or_expired(&self, error: Error) -> Error {
-        let version = self.snapshot.version();
-        match error.kind() {
-            crate::ErrorKind::Corrupt
-                if crate::history::head::is_gone(self.inner.store.as_ref(), version) =>
-            {
-                Error::not_found(format!("snapshot {version} has expired: garbage collection removed it"))
-            }
-            _ => error,
-        }
+    /// The reason for an error of a read: what looks like damage may be the end of the snapshot or of the container.
+    fn reason(&self, error: Error) -> Error {
+        self.inner.reason(error, self.snapshot.version())
     }
 
     fn read_box(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
