@@ -85,7 +85,8 @@ impl Asked {
     fn condition(&self) -> Condition {
         match (self.header("if-none-match"), self.header("if-match")) {
             (Some(_), _) => Condition::Absent,
-            (None, Some(tag)) => Condition::Match(tag.to_owned()),
+            // S3 takes tags without quotation marks, too, and some clients send them so.
+            (None, Some(tag)) => Condition::Match(format!("\"{}\"", tag.trim_matches('"'))),
             (None, None) => Condition::None,
         }
     }

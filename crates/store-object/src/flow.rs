@@ -16,7 +16,7 @@ pub(crate) enum Outcome {
 }
 
 /// Requests under way at the beginning.
-const FIRST: usize = 16;
+const FIRST: usize = 64;
 /// A request costs about as much as so many bytes.
 const REQUEST_COST: f64 = 65_536.0;
 /// Length of the intervals in which refusals are counted, in seconds.
