@@ -215,7 +215,7 @@ impl Reading {
 
     /// Plans listings within steps, given by ascending key step.
     fn prepare_listed(&self, wanted: Vec<(u64, Listing)>) -> Result<Prepared> {
-        self.from_log_or(&|reading| reading.plan_listings(wanted.clone()))
+        self.by_log_or(&|reading| reading.plan_listings(wanted.clone()))
     }
 
     fn plan_listings(&self, wanted: Vec<(u64, Listing)>) -> Result<Prepared> {

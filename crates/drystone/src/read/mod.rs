@@ -314,7 +314,7 @@ impl Reading {
             let many = batch.min(steps.count - from);
             let range = Axis { start: steps.cell(from), step: steps.step, count: many };
             let found = Cell::new(0);
-            let prepared = self.from_log_or(&|reading| {
+            let prepared = self.by_log_or(&|reading| {
                 let sought = reading.sought(&range, &cells)?;
                 found.set(sought.candidates());
                 reading.prefetch_blocks(&sought.slots, &sources);
@@ -495,7 +495,7 @@ impl Reading {
 
     /// Plans cells of steps.
     fn prepare(&self, steps: &Axis, cells: &Selection) -> Result<Prepared> {
-        self.from_log_or(&|reading| reading.plan(reading.sought(steps, cells)?))
+        self.by_log_or(&|reading| reading.plan(reading.sought(steps, cells)?))
     }
 
     /// One slot per step and column, in that order.

@@ -30,7 +30,7 @@ impl Reading {
 
     /// `plan` with what was published among the candidates. At a far store that is looked for only where the log takes longer than to
     /// find out: indexes and stamps of shards are two round trips more.
-    pub(super) fn from_log_or(&self, plan: &dyn Fn(&Reading) -> Result<Prepared>) -> Result<Prepared> {
+    pub(super) fn by_log_or(&self, plan: &dyn Fn(&Reading) -> Result<Prepared>) -> Result<Prepared> {
         if self.shelf.is_none() || self.forced.is_some() || self.inner.window().is_none() {
             return plan(self);
         }

@@ -31,7 +31,7 @@ use crate::base::sync::lock;
 use crate::container::targets::process_cell;
 use crate::container::{Container, Inner};
 use crate::layout::Layouts;
-use crate::log::scan::PartFrom;
+use crate::log::scan::{PartFrom, Tail};
 use crate::schema::near_miss::no_such;
 use crate::{Error, Result};
 use choose::Choices;
@@ -83,6 +83,8 @@ struct OpenStep {
 struct State {
     part: Part,
     done: Vec<PartFrom>,
+    /// The whole idx of the part that ended last, if that is not much.
+    ended: Option<Tail>,
     unsynced: BTreeSet<String>,
     open: Option<OpenStep>,
     loose: GroupEntries,
@@ -173,6 +175,7 @@ impl Writer {
         let state = State {
             part: Part::new(&inner, &header, limit),
             done: Vec::new(),
+            ended: None,
             unsynced: BTreeSet::new(),
             open: None,
             loose: GroupEntries::default(),
@@ -448,6 +451,7 @@ impl Writer {
         let number = state.part.number + 1;
         let s = &self.shared;
         let header = header(&s.inner, s.id, number, s.run, s.rank, s.fence);
+        state.ended = state.part.tail();
         state.done.push(PartFrom { part: state.part.number, watermark: 0, len: state.part.idx_len });
         state.part = Part::new(&s.inner, &header, s.limit);
         self.place_part(number);
