@@ -46,9 +46,11 @@ class Drystone:
         self.name = "drystone, published" if published else "drystone"
 
     def url(self, name: str) -> str:
+        """Where it lies."""
         return f"s3://bucket/{'published' if self.published else 'drystone'}/{name}.dry"
 
     def write(self, name: str, arrays: dict[str, np.ndarray], chunk: tuple[int, ...]) -> None:
+        """See Engine."""
         with self.dry.create(self.url(name), storage_options=self.options) as c:
             shape = next(iter(arrays.values())).shape
             # Blocks of the first axis in turn: what a simulation that puts several variables leaves.
@@ -73,9 +75,11 @@ class Drystone:
             c.commit()
 
     def open(self, name: str, array: str) -> Array:
+        """See Engine."""
         return self.dry.open(self.url(name), storage_options=self.options)[array]
 
     def points(self, array: Array, coords: np.ndarray) -> np.ndarray:
+        """See Engine."""
         return np.asarray(array.read_points(coords))
 
 
@@ -94,6 +98,7 @@ class Zarr:
         self.endpoint = endpoint
 
     def store(self, name: str) -> Any:
+        """Where the arrays of a name lie."""
         return self.object_store(
             self.s3(
                 "bucket",
@@ -108,14 +113,17 @@ class Zarr:
         )
 
     def write(self, name: str, arrays: dict[str, np.ndarray], chunk: tuple[int, ...]) -> None:
+        """See Engine."""
         store = self.store(name)
         _write(self.zarr, store, arrays, chunk)
         self.zarr.consolidate_metadata(store)
 
     def open(self, name: str, array: str) -> Array:
+        """See Engine."""
         return self.zarr.open_group(self.store(name), mode="r", use_consolidated=True)[array]
 
     def points(self, array: Array, coords: np.ndarray) -> np.ndarray:
+        """See Engine."""
         return np.asarray(array.vindex[tuple(coords.T)])
 
 
@@ -140,6 +148,7 @@ class TensorStore:
         """Nothing: the arrays of zarr are its own."""
 
     def open(self, name: str, array: str) -> Array:
+        """See Engine."""
         context = self.ts.Context(
             {
                 "s3_request_concurrency": {"limit": CONCURRENCY},
@@ -160,6 +169,7 @@ class TensorStore:
         return _Read(self.ts.open(spec, context=context, open=True, read=True).result())
 
     def points(self, array: Array, coords: np.ndarray) -> np.ndarray:
+        """See Engine."""
         return np.asarray(array.array.vindex[tuple(coords.T)].read().result())
 
 
@@ -184,6 +194,7 @@ class Icechunk:
         self.icechunk, self.zarr, self.endpoint = icechunk, zarr, endpoint
 
     def storage(self, name: str) -> Any:
+        """Where a repository lies."""
         return self.icechunk.s3_storage(
             bucket="bucket",
             prefix=f"icechunk/{name}",
@@ -196,20 +207,28 @@ class Icechunk:
         )
 
     def config(self) -> Any:
+        """Its best settings."""
         config = self.icechunk.RepositoryConfig.default()
         config.get_partial_values_concurrency = CONCURRENCY
         return config
 
     def write(self, name: str, arrays: dict[str, np.ndarray], chunk: tuple[int, ...]) -> None:
-        session = self.icechunk.Repository.create(self.storage(name), config=self.config()).writable_session("main")
+        """See Engine."""
+        session = self.icechunk.Repository.create(self.storage(name), config=self.config()).writable_session(
+            "main"
+        )
         _write(self.zarr, session.store, arrays, chunk)
         session.commit("written")
 
     def open(self, name: str, array: str) -> Array:
-        session = self.icechunk.Repository.open(self.storage(name), config=self.config()).readonly_session("main")
+        """See Engine."""
+        session = self.icechunk.Repository.open(self.storage(name), config=self.config()).readonly_session(
+            "main"
+        )
         return self.zarr.open_group(session.store, mode="r")[array]
 
     def points(self, array: Array, coords: np.ndarray) -> np.ndarray:
+        """See Engine."""
         return np.asarray(array.vindex[tuple(coords.T)])
 
 

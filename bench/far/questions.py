@@ -36,7 +36,9 @@ class Row:
 
     def best_peer(self, of: Callable[[str], float]) -> tuple[float, str]:
         """The least of the others, and whose it is."""
-        return min(((of(name), name) for name in self.seconds if not name.startswith("drystone")), default=(0.0, "-"))
+        return min(
+            ((of(name), name) for name in self.seconds if not name.startswith("drystone")), default=(0.0, "-")
+        )
 
 
 Act = Callable[[], np.ndarray | None]
@@ -144,7 +146,8 @@ def boxes(server: Server, engines: Sequence[Engine], rounds: int, edge: int) -> 
     for rtt in RTTS:
         for case, key in keys.items():
             acts = {
-                engine.name: lambda engine=engine, key=key: _read(engine.open("cube", "a"), key) for engine in engines
+                engine.name: lambda engine=engine, key=key: _read(engine.open("cube", "a"), key)
+                for engine in engines
             }
             rows.append(asked(server, case, rtt, acts, whole[key], rounds))
         acts = {engine.name: lambda engine=engine: _points(engine, coords) for engine in engines}
@@ -272,5 +275,7 @@ def explained(server: Server) -> list[str]:
                 _ = array[key]
                 seconds = time.perf_counter() - begun
                 counts = server.counts()
-                lines.append(f"{name} at {rtt * 1e3:.0f} ms: measured {counts}, {seconds:.3f} s; plan: {plan}")
+                lines.append(
+                    f"{name} at {rtt * 1e3:.0f} ms: measured {counts}, {seconds:.3f} s; plan: {plan}"
+                )
     return lines

@@ -1,4 +1,4 @@
-"""What do opens, reads and writes cost on a far store, beside TensorStore, Icechunk and zarr over obstore?
+"""Measures opens, reads and writes on a far store beside TensorStore, Icechunk and zarr over obstore.
 
 The server is the scripted one of crates/s3-rig, in a process of its own behind a link of 1 Gbit/s, with round trips of 1 and 30 ms. Counts
 are exact. Bars: a cold open of 20,000 blocks in 5 requests and 2 rounds; 64 MiB in 64 ranges in 1.15 of bytes / bandwidth + 2 round trips,
@@ -26,7 +26,9 @@ QUESTIONS = ("open", "ranges", "boxes", "checkpoint", "forks", "explain")
 def main() -> int:
     """Run what the command line asks for, and print Markdown."""
     parser = argparse.ArgumentParser(description="Measure far stores beside peers.")
-    parser.add_argument("--quick", action="store_true", help="tiny: shows that everything works, measures nothing")
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny: shows that everything works, measures nothing"
+    )
     parser.add_argument("--only", action="append", choices=QUESTIONS, help="one question (repeatable)")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each engine")
     parser.add_argument("--here", action="store_true", help="use the packages of this Python")
@@ -57,7 +59,9 @@ def main() -> int:
             print("\n".join(questions.explained(server)), "\n")
         server.order(clear="bucket")
         if "checkpoint" in wanted:
-            rows, remarks = questions.checkpoint(server, min(rounds, 3), 2 if quick else 8, 20 if quick else 128)
+            rows, remarks = questions.checkpoint(
+                server, min(rounds, 3), 2 if quick else 8, 20 if quick else 128
+            )
             _table(rows)
             print("\n".join(remarks), "\n")
         if "forks" in wanted:
@@ -87,7 +91,9 @@ def _table(rows: list) -> None:
         ratios = []
         for of in (row.seconds.__getitem__, lambda name, row=row: row.counts[name].modelled(row.rtt)):
             best, whose = row.best_peer(of)
-            ratios.append(", ".join(f"{of(name) / best:.2f}" for name in ours) + f" of {whose}" if best else "-")
+            ratios.append(
+                ", ".join(f"{of(name) / best:.2f}" for name in ours) + f" of {whose}" if best else "-"
+            )
         print(f"| {row.case} | {row.rtt * 1e3:.0f} ms | " + " | ".join([*cells, *ratios]) + " |")
     print(flush=True)
 

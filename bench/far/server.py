@@ -72,7 +72,15 @@ class Server:
 
 
 def _built() -> str:
-    command = ["cargo", "build", "--release", "--quiet", "--package", "drystone-s3-rig", "--message-format=json"]
+    command = [
+        "cargo",
+        "build",
+        "--release",
+        "--quiet",
+        "--package",
+        "drystone-s3-rig",
+        "--message-format=json",
+    ]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     for line in built.stdout.splitlines():
         said = json.loads(line)

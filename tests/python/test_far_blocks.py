@@ -84,7 +84,14 @@ def test_a_process_holds_32_mib_beside_its_array(rig: Rig) -> None:
     options = [f"{name}={value}" for name, value in rig.options.items()]
     peaks = []
     for steps in (0, 8):
-        command = [sys.executable, "-c", textwrap.dedent(program), f"s3://bucket/{steps}.dry", str(steps), *options]
+        command = [
+            sys.executable,
+            "-c",
+            textwrap.dedent(program),
+            f"s3://bucket/{steps}.dry",
+            str(steps),
+            *options,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
         peaks.append(int(done.stdout))
     # 32 MiB of buffers; threads, connections and what the allocator keeps come on top of them.

@@ -39,7 +39,6 @@ mod prefetch;
 mod process;
 mod request;
 mod store;
-mod upload;
 
 #[cfg(any(test, feature = "testing"))]
 pub use counting::{Counters, CountingStore};
@@ -58,6 +57,5 @@ pub use memory::MemoryStore;
 pub use no_append::NoAppendStore;
 pub use prefetch::PrefetchStore;
 pub use process::process_id;
-pub use request::{Arrivals, Completer, Pending, Reply, Request};
+pub use request::{Arrivals, Completer, HELD, PIECE, Pending, Reply, Request, Upload};
 pub use store::{Far, Features, ListEntry, PutMode, SEEN_LOG2, Store, StoreExt};
-pub use upload::{HELD, PIECE, Upload};
