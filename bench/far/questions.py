@@ -68,7 +68,7 @@ def asked(
                     found = act()
                     seconds = time.perf_counter() - begun
                 except Exception as error:  # an engine that cannot do it is part of the answer
-                    row.failures[name] = f"{type(error).__name__}: {error}"[:200]
+                    row.failures[name] = f"{type(error).__name__}: {error}"[:900]
                     continue
                 row.counts[name] = server.counts()
                 if expected is not None and not np.array_equal(found, expected):

@@ -6,18 +6,21 @@ read with NumPy's rules. Everything that fails raises a `DrystoneError`.
 
 from drystone import expr, rules
 from drystone._core import Plan, __version__
+from drystone.catalogue import Catalog, Match, Matches, catalog
 from drystone.container import Container, create, open
 from drystone.described import Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
 from drystone.errors import (
     CancelledError,
     ConflictError,
     CorruptError,
+    DeadlineError,
     DrystoneError,
     DrystoneWarning,
     InvalidArgumentError,
     IoError,
     NotFoundError,
     OutOfRangeError,
+    PermissionError,
     UnsupportedError,
 )
 from drystone.fragments import Coverage, Fragment, Missing
@@ -46,11 +49,13 @@ __all__ = [
     "Block",
     "Calibration",
     "CancelledError",
+    "Catalog",
     "ConflictError",
     "Container",
     "CorruptError",
     "Coverage",
     "Damage",
+    "DeadlineError",
     "Description",
     "DrystoneError",
     "DrystoneWarning",
@@ -63,9 +68,12 @@ __all__ = [
     "IncompleteStep",
     "InvalidArgumentError",
     "IoError",
+    "Match",
+    "Matches",
     "Missing",
     "NotFoundError",
     "OutOfRangeError",
+    "PermissionError",
     "Plan",
     "PublishReport",
     "PublishedArray",
@@ -82,6 +90,7 @@ __all__ = [
     "Writer",
     "WriterLog",
     "__version__",
+    "catalog",
     "create",
     "expr",
     "open",

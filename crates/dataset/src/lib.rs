@@ -37,7 +37,6 @@ mod program;
 mod render;
 mod run;
 mod span;
-mod suggest;
 mod symbols;
 mod trial;
 mod types;
@@ -56,7 +55,6 @@ pub use overlap::Writable;
 pub use program::{FragmentInfo, Program, check};
 pub use run::Run;
 pub use span::Span;
-pub use suggest::did_you_mean;
 pub use types::{ArrayType, Field, Order, Prim, StructType, Type};
 pub use variable::{Fill, Variable};
 

@@ -5,6 +5,8 @@
 //!
 //! Invariant: the interpreter lock is released whenever the engine is called, and never taken by the engine but for progress.
 
+mod arrow;
+mod catalog;
 mod codec;
 mod container;
 mod dtype;
@@ -15,6 +17,7 @@ mod key;
 mod listing;
 mod ndarray;
 mod plan;
+mod query;
 mod reading;
 mod rules;
 mod transform;
@@ -61,6 +64,10 @@ fn cli_grammar() -> String {
 #[pymodule]
 mod _core {
     #[pymodule_export]
+    use super::arrow::{arrow_schema, arrow_stream};
+    #[pymodule_export]
+    use super::catalog::CatalogHandle;
+    #[pymodule_export]
     use super::cli_grammar;
     #[pymodule_export]
     use super::cli_main;
@@ -80,6 +87,8 @@ mod _core {
     use super::listing::{PlannedHandle, TilesHandle};
     #[pymodule_export]
     use super::plan::Plan;
+    #[pymodule_export]
+    use super::query::{BatchesHandle, QueryHandle};
     #[pymodule_export]
     use super::readable_transform;
     #[pymodule_export]

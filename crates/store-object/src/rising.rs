@@ -18,7 +18,8 @@ use tokio::task::JoinHandle;
 use crate::attempt::Place;
 use crate::create::{self, Proof};
 use crate::process::Local;
-use crate::provider::{Client, Provider, write_id};
+use crate::provider::{Client, Provider};
+use crate::random::write_id;
 use crate::upload::{MOST_PARTS, Object};
 
 /// What the tasks of one upload share.
@@ -101,7 +102,7 @@ impl Shared {
 
 /// An upload of this process.
 pub(crate) struct Rising {
-    local: &'static Local,
+    local: Local,
     process: u32,
     shared: Arc<Shared>,
     held: Vec<(Bytes, Completer)>,
@@ -117,7 +118,7 @@ impl std::fmt::Debug for Rising {
 }
 
 impl Rising {
-    pub(crate) fn new(local: &'static Local, shared: Shared) -> Self {
+    pub(crate) fn new(local: Local, shared: Shared) -> Self {
         let (shared, held, tasks) = (Arc::new(shared), Vec::new(), Vec::new());
         Rising { local, process: process_id(), shared, held, tasks, count: 0, len: 0 }
     }

@@ -118,7 +118,7 @@ int main(void) {
     FAILS(DRY_INVALID_ARGUMENT, "0 dimensions", dry_put(w, "v", DRY_FLOAT64, data, 32, 0, NULL, NULL, NULL));
     FAILS(DRY_INVALID_ARGUMENT, "float64", dry_put(w, "v", DRY_FLOAT32, data, 32, 1, NULL, shape, NULL));
     FAILS(DRY_INVALID_ARGUMENT, "99 is no element type", dry_put(w, "v", 99, data, 32, 1, NULL, shape, NULL));
-    FAILS(DRY_NOT_FOUND, "did you mean \"v\"", dry_put(w, "w", DRY_FLOAT64, data, 32, 1, NULL, shape, NULL));
+    FAILS(DRY_NOT_FOUND, "there are: v", dry_put(w, "w", DRY_FLOAT64, data, 32, 1, NULL, shape, NULL));
     put.reserved = 1;
     FAILS(DRY_UNSUPPORTED, "not set to 0", dry_put(w, "v", DRY_FLOAT64, data, 32, 1, NULL, shape, &put));
     put.reserved = 0;
@@ -159,6 +159,9 @@ int main(void) {
     REQUIRE(strstr(dry_last_error(), "struct_size 7") != NULL);
     REQUIRE(dry_set_error(DRY_OK, "nothing") == DRY_OK && strstr(dry_last_error(), "struct_size 7") != NULL);
     FAILS(DRY_IO, "a disk of mine", dry_set_error(DRY_IO, "a disk of mine"));
+    FAILS(DRY_PERMISSION, "not for you", dry_set_error(DRY_PERMISSION, "not for you"));
+    REQUIRE(strcmp(dry_status_name(DRY_PERMISSION), "DRY_PERMISSION") == 0);
+    REQUIRE(strcmp(dry_status_name(DRY_DEADLINE), "DRY_DEADLINE") == 0);
     REQUIRE(dry_set_error(DRY_IO, NULL) == DRY_IO && dry_last_error()[0] == 0);
 
     /* A container that is closed under its variables and writers. */

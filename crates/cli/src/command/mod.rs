@@ -10,7 +10,10 @@ mod header;
 mod info;
 mod ls;
 mod publish;
+mod query;
 mod recover;
+mod serve;
+mod token;
 mod verify;
 
 use std::io::Write;
@@ -38,9 +41,12 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
         Command::Explain(explain) => explain::run(explain, json, output),
         Command::Verify(verify) => verify::run(verify, json, output),
         Command::Publish(publish) => publish::run(publish, json, output),
+        Command::Query(asked) => query::run(asked, json, output),
         Command::Calibrate(calibrate) => calibrate::run(calibrate, json, output),
         Command::Gc(gc) => gc::run(gc, json, output),
         Command::Recover(recover) => recover::run(recover, json, output),
+        Command::Serve(serve) => serve::run(serve),
+        Command::Token(token) => token::run(token, json, output),
         Command::Check(texts) => check::run(texts, json, output),
         Command::Fmt(fmt) => fmt::run(fmt, output),
     }

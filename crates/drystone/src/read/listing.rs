@@ -34,7 +34,7 @@ impl Reading {
         self.read_cells(listing, out).map_err(|e| self.reason(e))
     }
 
-    fn read_cells(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
+    pub(super) fn read_cells(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
         self.check_listing(listing)?;
         self.check_target(&listing.shape(), out)?;
         self.require_no_strings()?;

@@ -19,6 +19,7 @@ mod sidecars;
 mod statistics;
 mod stored;
 mod strings;
+mod zones;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,6 +59,7 @@ use published::Shelf;
 pub use search::Hits;
 pub use sidecars::PublishedStatistics;
 pub use statistics::StoredStatistics;
+pub(crate) use zones::{StoredZone, Zone};
 
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
 /// request; wider ones are left out, since the store is told of many requests ahead and a device then serves them together.
@@ -106,8 +108,17 @@ pub struct Reading {
 impl Container {
     /// The variable at a path in the handle's snapshot, to be read: whole elements, or one member of a record (`field`).
     pub fn reading(&self, path: &str, field: Option<&str>) -> Result<Reading> {
+        self.reading_at(self.snapshot(), path, field)
+    }
+
+    /// The same in a snapshot that the handle shows or showed.
+    pub(crate) fn reading_at(
+        &self,
+        snapshot: Arc<Snapshot>,
+        path: &str,
+        field: Option<&str>,
+    ) -> Result<Reading> {
         self.inner.require_open()?;
-        let snapshot = self.snapshot();
         let path = Self::normal_path(path);
         let variable = match snapshot.schema.resolve(path) {
             Some(v) => v.clone(),
@@ -197,6 +208,11 @@ impl Reading {
     pub fn by_way_of(mut self, replica: Option<u32>) -> Reading {
         self.forced = replica;
         self
+    }
+
+    /// The path that it was opened by.
+    pub fn path(&self) -> &str {
+        &self.path
     }
 
     /// The schema entry.

@@ -11,6 +11,7 @@
 
 mod insert;
 mod leaf;
+mod new_entries;
 mod prune;
 mod steps;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod tests;
 
 pub use insert::{BRANCH_FANOUT, LEAF_CAPACITY, insert};
 pub use leaf::Leaf;
+pub use new_entries::{InOrder, NewEntries};
 pub use prune::{each_page, prune};
 pub use steps::key_steps;
 

@@ -4,12 +4,12 @@
 const MAX_CANDIDATES: usize = 4096;
 
 /// A sentence that offers the nearest of `known`, if one is near enough to be a slip of the pen.
-pub(crate) fn did_you_mean<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> Option<String> {
+pub fn did_you_mean<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> Option<String> {
     nearest(word, known).map(|name| format!("did you mean `{name}`?"))
 }
 
 /// The nearest of `known` within a third of the word's length; the first of several.
-fn nearest<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+pub fn nearest<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let word: Vec<char> = word.chars().collect();
     if word.len() > 40 {
         return None;
