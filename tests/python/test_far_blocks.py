@@ -34,10 +34,9 @@ def test_large_blocks_of_a_step_are_one_object_in_pieces(rig: Rig) -> None:
         for name in "TS":
             c.create_variable(name, "f8", shape=SHAPE, steps=True)
         rig.order(reset=True)
-        with c.writer() as w, w.step():
+        with c.writer(rank=0, nranks=1) as w, w.step():
             w.put("T", block())
             w.put("S", block()[:, ::-1])
-        c.commit()
         counts = rig.order()["requests"]
         assert (counts["CREATE_UPLOAD"], counts["COMPLETE_UPLOAD"]) == (1, 1), counts
         assert counts["PUT_PART"] == 18, counts  # 96 MiB in pieces of 5.5
