@@ -8,7 +8,7 @@ use bytes::Bytes;
 use drystone_runtime::block_on;
 use drystone_store::{
     Far, Features, ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store, StoreError,
-    validate_key, validate_prefix,
+    Upload, validate_key, validate_prefix,
 };
 use drystone_wire::{Answer, Ask, Builder, CONTENT_TYPE, Frames, Status, decode_listing};
 use hyper::Method;
@@ -372,6 +372,7 @@ impl Store for ServerStore {
             exec: false,
             sync: true,
             put_is_durable: false,
+            uploads: false,
             far: Some(Far {
                 latency,
                 requests: u32::try_from(self.inner.options.max_requests).unwrap_or(u32::MAX),
@@ -426,6 +427,11 @@ impl Store for ServerStore {
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
         let data = Bytes::from(parts.concat());
         self.wait(async |asking| asking.put(key, data, mode, sync).await)
+    }
+
+    fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
+        validate_key(key)?;
+        self.unsupported(format!("upload in pieces (of '{key}')"))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {

@@ -292,6 +292,9 @@ impl Store for Yielding {
             _ => Ok(()),
         }
     }
+    fn upload(&self, key: &str) -> StoreResult<Box<dyn drystone::store::Upload>> {
+        self.inner.upload(key)
+    }
     fn list(&self, prefix: &str) -> StoreResult<Vec<ListEntry>> {
         self.turn();
         Ok(self.between(self.inner.list(prefix)?))

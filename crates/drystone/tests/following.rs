@@ -68,6 +68,9 @@ impl Store for Slow {
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> StoreResult<()> {
         self.inner.put(key, parts, mode, sync)
     }
+    fn upload(&self, key: &str) -> StoreResult<Box<dyn drystone::store::Upload>> {
+        self.inner.upload(key)
+    }
     fn list(&self, prefix: &str) -> StoreResult<Vec<ListEntry>> {
         self.inner.list(prefix)
     }

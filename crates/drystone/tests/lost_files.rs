@@ -223,6 +223,9 @@ impl Store for Unwatched {
     fn put(&self, key: &str, data: &[&[u8]], mode: PutMode, sync: bool) -> Stored<()> {
         self.0.put(key, data, mode, sync)
     }
+    fn upload(&self, key: &str) -> Stored<Box<dyn drystone::store::Upload>> {
+        self.0.upload(key)
+    }
     fn list(&self, prefix: &str) -> Stored<Vec<ListEntry>> {
         self.0.list(prefix)
     }

@@ -24,6 +24,8 @@ const GOOD_ENOUGH: f64 = 1.05;
 const LINK: f64 = 125e6;
 /// A window holds this many of the largest requests at least: one connection of an object store is slower than the link.
 const SPREAD: u64 = 16;
+/// Seconds of both sides' processors that a request takes, however many are under way.
+const OWN: f64 = 5e-4;
 /// Holes up to these are read: at least as on files, at most what a megabyte costs on a fast link.
 const GAPS: (u64, u64) = (16 << 10, 1 << 20);
 
@@ -51,7 +53,8 @@ impl Window {
     /// How requests are merged for a device: holes that cost less than a request are read, and the largest requests are small enough
     /// that a window holds many.
     pub fn options(&self, device: &Device, options: Options) -> Options {
-        let gap = (device.request_bytes() as u64).clamp(GAPS.0, GAPS.1);
+        let gap = device.request_bytes().max(device.bandwidth * OWN) as u64;
+        let gap = gap.clamp(GAPS.0, GAPS.1);
         Options { gap, max_request: (self.bytes / SPREAD).max(options.max_request), ..options }
     }
 }
@@ -112,9 +115,12 @@ mod tests {
     fn holes_that_cost_less_than_a_request_are_read() {
         let window = Window::choose(100, None);
         let options = window.options(&Device::far(30e-3, 100), Options::default());
-        assert_eq!(options.gap, 37_500, "0.3 ms of 125 MB/s");
+        assert_eq!(options.gap, 62_500, "0.5 ms of 125 MB/s");
+        let few = Window::choose(10, None).options(&Device::far(30e-3, 10), Options::default());
+        assert_eq!(few.gap, 375_000, "3 ms of it: a tenth of a round trip");
         assert_eq!(options.max_request, 4 << 20);
-        assert_eq!(window.options(&Device::far(1e-3, 100), Options::default()).gap, GAPS.0);
+        let slow = Device { bandwidth: 1e6, ..Device::far(1e-3, 100) };
+        assert_eq!(window.options(&slow, Options::default()).gap, GAPS.0);
     }
 
     #[test]

@@ -73,6 +73,7 @@ fn rule(value: &Value) -> Result<Rule, String> {
         "delay_before" => Action::DelayBefore(millis(&value["ms"])?),
         "delay_after" => Action::DelayAfter(millis(&value["ms"])?),
         "late" => Action::Late(millis(&value["ms"])?),
+        "garble" => Action::Garble,
         "cut" => Action::Cut(value["after"].as_u64()),
         "status" => Action::Status(status()?),
         "refuse" => {

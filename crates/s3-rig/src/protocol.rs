@@ -66,10 +66,27 @@ impl Asked {
         }
     }
 
+    /// Whether the body has the checksum that was sent with it, if one was.
+    pub(crate) fn vouches_for(&self, body: &[u8]) -> bool {
+        let Some(said) = self.header("x-amz-checksum-crc32c") else { return true };
+        let digit = |digit: u8| match digit {
+            b'A'..=b'Z' => Some(digit - b'A'),
+            b'a'..=b'z' => Some(digit - b'a' + 26),
+            b'0'..=b'9' => Some(digit - b'0' + 52),
+            b'+' => Some(62),
+            b'/' => Some(63),
+            _ => None,
+        };
+        let Some(digits) = said.strip_suffix("==").filter(|digits| digits.len() == 6) else { return false };
+        let bits = digits.bytes().try_fold(0u64, |bits, next| Some(bits << 6 | u64::from(digit(next)?)));
+        bits.is_some_and(|bits| bits >> 4 == u64::from(crc32c::crc32c(body)))
+    }
+
     fn condition(&self) -> Condition {
         match (self.header("if-none-match"), self.header("if-match")) {
             (Some(_), _) => Condition::Absent,
-            (None, Some(tag)) => Condition::Match(tag.to_owned()),
+            // S3 takes tags without quotation marks, too, and some clients send them so.
+            (None, Some(tag)) => Condition::Match(format!("\"{}\"", tag.trim_matches('"'))),
             (None, None) => Condition::None,
         }
     }

@@ -13,6 +13,8 @@ pub enum Action {
     DelayAfter(Duration),
     /// It is done; the connection ends after so many bytes of the reply's body. `None`: before the status line.
     Cut(Option<u64>),
+    /// A byte of its body is changed on the way in.
+    Garble,
     /// It is not done, and answered so.
     Status(u16),
     /// It is not done, and answered with this status and S3's word for the reason. A region is that of the bucket.

@@ -21,6 +21,7 @@ use crate::counts::Started;
 use crate::protocol::{Asked, Said, done, failed, refusal, refused as refused_for};
 use crate::script::Action;
 use crate::state::State;
+use crate::xml;
 
 /// Bytes that go through the link at once.
 const PIECE: usize = 64 << 10;
@@ -91,7 +92,12 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
     if let Some(Action::DelayBefore(wait)) = action {
         tokio::time::sleep(wait).await;
     }
+    let body = match (&action, body.split_first()) {
+        (Some(Action::Garble), Some((first, rest))) => [&[first ^ 1], rest].concat().into(),
+        _ => body,
+    };
     let said = match (refused, &action) {
+        (None, _) if !asked.vouches_for(&body) => Said::text(400, xml::error(400, "BadDigest", number)),
         (Some(status), _) => failed(status, number),
         (None, Some(Action::Status(status))) => failed(*status, number),
         (None, Some(Action::Refuse(status, code, region))) => {

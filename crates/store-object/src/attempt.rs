@@ -79,7 +79,8 @@ impl Failure {
             (404 | 410, _) => What::NotFound,
             (304 | 412, _) => What::Condition,
             (416, _) => What::OutOfRange,
-            (400, "RequestTimeout") | (408 | 409 | 429 | 500 | 502 | 503 | 504, _) => What::Again,
+            (400, "RequestTimeout" | "BadDigest" | "XAmzContentSHA256Mismatch")
+            | (408 | 409 | 429 | 500 | 502 | 503 | 504, _) => What::Again,
             (300..=599, _) => What::Permanent,
             _ if answer.for_credentials || mistrust(error).is_some() => What::Permanent,
             _ => match error {

@@ -37,10 +37,11 @@ pub(crate) async fn put(
     client: &Client,
     path: &Path,
     place: &Place<'_>,
-    data: Bytes,
+    data: &[Bytes],
     mode: PutMode,
 ) -> Result<(), StoreError> {
     let id = write_id();
+    let len = data.iter().map(Bytes::len).sum();
     let mut attempts = Attempts::new(client);
     loop {
         let condition = match mode {
@@ -48,13 +49,13 @@ pub(crate) async fn put(
             PutMode::Replace => Mode::Overwrite,
         };
         let options = PutOptions { mode: condition, attributes: attributes(&id), ..PutOptions::default() };
-        let request = client.objects().put_opts(path, PutPayload::from_bytes(data.clone()), options);
-        let (turn, outcome) = attempt(&attempts, attempts.limit(data.len()), Notes::default(), request).await;
+        let request = client.objects().put_opts(path, data.iter().cloned().collect::<PutPayload>(), options);
+        let (turn, outcome) = attempt(&attempts, attempts.limit(len), Notes::sending(data), request).await;
         drop(turn);
         let failure = match outcome {
             Ok(_) => return Ok(()),
             Err(failure) if mode == PutMode::IfAbsent && failure.is_unmet() => {
-                match settled(client, path, place, &id, &data, attempts.failed() > 0).await? {
+                match settled(client, path, place, &id, Proof::Bytes(data), attempts.failed() > 0).await? {
                     Settled::Ours => return Ok(()),
                     Settled::Others => return Err(exists(place)),
                     // It was there and is gone, or the server refused because of another put under way.
@@ -83,13 +84,52 @@ pub(crate) enum Settled {
     Absent,
 }
 
+/// What an object without a write id is known by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Proof<'a> {
+    /// What was put.
+    Bytes(&'a [Bytes]),
+    /// So many bytes went up in pieces that are no longer held, to a key that nobody else puts to.
+    Length(u64),
+}
+
+impl Proof<'_> {
+    /// Whether an object of this length is the one that was put.
+    async fn holds(
+        self,
+        client: &Client,
+        path: &Path,
+        place: &Place<'_>,
+        size: u64,
+    ) -> Result<bool, StoreError> {
+        match self {
+            Proof::Length(len) => Ok(size == len),
+            Proof::Bytes(data) => {
+                let len: usize = data.iter().map(Bytes::len).sum();
+                if size != len as u64 {
+                    return Ok(false);
+                }
+                let theirs = read::whole(client, path, place, size).await?.unwrap_or_default();
+                let mut rest = &theirs[..];
+                Ok(data.iter().all(|part| match rest.split_at_checked(part.len()) {
+                    Some((first, behind)) => {
+                        rest = behind;
+                        first == part
+                    }
+                    None => false,
+                }) && rest.is_empty())
+            }
+        }
+    }
+}
+
 /// Looks whose object is there. `doubtful`: an earlier attempt of this put may have landed.
 pub(crate) async fn settled(
     client: &Client,
     path: &Path,
     place: &Place<'_>,
     id: &str,
-    data: &[u8],
+    proof: Proof<'_>,
     doubtful: bool,
 ) -> Result<Settled, StoreError> {
     let found = match read::head(client, path, place).await {
@@ -100,9 +140,9 @@ pub(crate) async fn settled(
     match found.attributes.get(&Attribute::Metadata(Cow::Borrowed(WRITE_ID))) {
         Some(theirs) if theirs.as_ref() == id => Ok(Settled::Ours),
         Some(_) => Ok(Settled::Others),
-        None if !doubtful || found.meta.size != data.len() as u64 => Ok(Settled::Others),
-        None => match read::whole(client, path, place, data.len() as u64).await {
-            Ok(Ok(theirs)) if theirs == data => Ok(Settled::Ours),
+        None if !doubtful => Ok(Settled::Others),
+        None => match proof.holds(client, path, place, found.meta.size).await {
+            Ok(true) => Ok(Settled::Ours),
             Ok(_) => Ok(Settled::Others),
             Err(StoreError::NotFound { .. }) => Ok(Settled::Absent),
             Err(other) => Err(other),

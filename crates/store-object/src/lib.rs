@@ -23,6 +23,7 @@ mod process;
 mod provider;
 mod random;
 mod read;
+mod rising;
 mod stale;
 mod store;
 mod timestamp;

@@ -141,7 +141,7 @@ fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider>
             let builder = builder
                 .with_bucket_name(bucket)
                 .with_retry(retry())
-                .with_http_connector(Connector(Redirections::Refuse));
+                .with_http_connector(Connector::for_s3(Redirections::Refuse));
             Ok(Provider::S3(builder.build()?))
         }
         Scheme::Gs => {
@@ -152,7 +152,7 @@ fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider>
             let builder = builder
                 .with_bucket_name(bucket)
                 .with_retry(retry())
-                .with_http_connector(Connector(Redirections::Refuse));
+                .with_http_connector(Connector::new(Redirections::Refuse));
             Ok(Provider::Gs(builder.build()?))
         }
         Scheme::Az => {
@@ -163,7 +163,7 @@ fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider>
             let builder = builder
                 .with_container_name(bucket)
                 .with_retry(retry())
-                .with_http_connector(Connector(Redirections::Refuse));
+                .with_http_connector(Connector::new(Redirections::Refuse));
             Ok(Provider::Az(builder.build()?))
         }
         Scheme::Http => {
@@ -176,7 +176,7 @@ fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider>
                 .with_client_options(options)
                 .with_url(format!("{bucket}/"))
                 .with_retry(retry());
-            Ok(Provider::Http(builder.with_http_connector(Connector(Redirections::Follow)).build()?))
+            Ok(Provider::Http(builder.with_http_connector(Connector::new(Redirections::Follow)).build()?))
         }
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use drystone_runtime::block_on;
 use drystone_store::{
     Far, Features, ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store, StoreError,
-    process_id, validate_key, validate_prefix,
+    Upload, process_id, validate_key, validate_prefix,
 };
 use object_store::ObjectStoreExt;
 use object_store::list::PaginatedListOptions;
@@ -19,6 +19,7 @@ use crate::options::Resolved;
 use crate::process::Local;
 use crate::provider::Client;
 use crate::read::Sink;
+use crate::rising::{Rising, Shared};
 use crate::wire::Notes;
 use crate::{Address, InvalidAddress, Options, Scheme, create, read, stale, upload};
 
@@ -208,7 +209,7 @@ impl Asking {
         if upload::in_parts(&self.client, data.len(), mode) {
             upload::put(&self.client, &path, &place, data, mode).await
         } else {
-            create::put(&self.client, &path, &place, data, mode).await
+            create::put(&self.client, &path, &place, &[data], mode).await
         }
     }
 
@@ -328,6 +329,7 @@ impl Store for FarStore {
             exec: false,
             sync: true,
             put_is_durable: true,
+            uploads: self.inner.address.scheme() != Scheme::Http,
             far: Some(Far {
                 latency: Duration::from_millis(30),
                 requests: u32::try_from(self.inner.resolved.max_requests).unwrap_or(u32::MAX),
@@ -396,6 +398,14 @@ impl Store for FarStore {
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, _sync: bool) -> Result<()> {
         let (key, data) = (key.to_owned(), Bytes::from(parts.concat()));
         self.run(|asking| async move { asking.put(&key, data, mode).await })
+    }
+
+    fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
+        let path = self.path(key)?;
+        self.refuse_writes(key, "upload")?;
+        let (local, asking) = self.asking()?;
+        let shared = Shared::new(asking.client, self.inner.described.clone(), key.to_owned(), path);
+        Ok(Box::new(Rising::new(local, shared)))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {

@@ -5,7 +5,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::header::{HeaderValue, IF_NONE_MATCH, RETRY_AFTER};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue, IF_NONE_MATCH, RETRY_AFTER};
 use http_body_util::BodyExt;
 use object_store::ClientOptions;
 use object_store::client::{HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService};
@@ -42,12 +43,20 @@ pub(crate) struct Notes {
     answer: Arc<Mutex<Answer>>,
     /// An upload is to be completed only where no object is.
     if_absent: bool,
+    /// CRC-32C of the body.
+    sum: Option<u32>,
 }
 
 impl Notes {
     /// For completing an upload, perhaps only where no object is.
     pub(crate) fn completing(if_absent: bool) -> Self {
-        Notes { answer: Arc::default(), if_absent }
+        Notes { if_absent, ..Notes::default() }
+    }
+
+    /// For a body of these bytes.
+    pub(crate) fn sending(data: &[Bytes]) -> Self {
+        let sum = data.iter().fold(0, |sum, part| crc32c::crc32c_append(sum, part));
+        Notes { sum: Some(sum), ..Notes::default() }
     }
 
     pub(crate) fn answer(&self) -> Answer {
@@ -59,18 +68,35 @@ impl Notes {
     }
 }
 
+/// S3's name for the CRC-32C of a body, in base 64.
+const CHECKSUM: HeaderName = HeaderName::from_static("x-amz-checksum-crc32c");
+
 /// Makes clients that take notes.
 #[derive(Debug)]
-pub(crate) struct Connector(pub(crate) Redirections);
+pub(crate) struct Connector {
+    redirections: Redirections,
+    /// The server speaks S3's protocol, and takes its checksums.
+    takes_checksums: bool,
+}
+
+impl Connector {
+    pub(crate) fn new(redirections: Redirections) -> Self {
+        Connector { redirections, takes_checksums: false }
+    }
+
+    pub(crate) fn for_s3(redirections: Redirections) -> Self {
+        Connector { redirections, takes_checksums: true }
+    }
+}
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(Noted(self.0.connect(options)?)))
+        Ok(HttpClient::new(Noted(self.redirections.connect(options)?, self.takes_checksums)))
     }
 }
 
 #[derive(Debug)]
-struct Noted(HttpClient);
+struct Noted(HttpClient, bool);
 
 /// Whether a host is one that gives machines their credentials, and not one that holds containers.
 fn gives_credentials(host: &str) -> bool {
@@ -95,6 +121,14 @@ impl HttpService for Noted {
         let completes = request.uri().query().is_some_and(|query| query.contains("uploadId="));
         if notes.if_absent && completes && request.method() == http::Method::POST {
             request.headers_mut().insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
+        }
+        // A signature covers the body's SHA-256, and every header of this kind has to be part of it: the server checks that. Without one
+        // nothing else would tell a body that was damaged on its way.
+        let is_signed = request.headers().contains_key(AUTHORIZATION);
+        if let Some(sum) = notes.sum.filter(|_| self.1 && !is_signed)
+            && let Ok(value) = HeaderValue::from_str(&base64(sum.to_be_bytes()))
+        {
+            request.headers_mut().insert(CHECKSUM, value);
         }
         let response = self.0.execute(request).await?;
         let header = |name: &str| {
@@ -149,4 +183,25 @@ fn element(document: &str, name: &str) -> String {
 
 fn shortened(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(200).collect()
+}
+
+/// Four bytes in base 64.
+fn base64(bytes: [u8; 4]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    // 32 bits and four of padding are six digits.
+    let bits = u64::from(u32::from_be_bytes(bytes)) << 4;
+    let digits = (0..6).rev().map(|n| char::from(DIGITS[(bits >> (6 * n)) as usize & 63]));
+    digits.chain(['=', '=']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base64;
+
+    #[test]
+    fn checksums_are_written_in_base_64() {
+        assert_eq!(base64([0; 4]), "AAAAAA==");
+        assert_eq!(base64(*b"Word"), "V29yZA==");
+        assert_eq!(base64([0xff; 4]), "/////w==");
+    }
 }

@@ -146,31 +146,42 @@ fn a_server_that_limits_the_rate_is_used_and_not_flooded() {
     }
     let seconds = begun.elapsed().as_secs_f64();
     let sent = rig.counts().total() as f64;
-    assert!(1600.0 / seconds >= 0.7 * LIMIT, "{:.0} of {LIMIT} per second", 1600.0 / seconds);
+    println!("{:.0} of {LIMIT} per second, {:.0} sent", 1600.0 / seconds, sent / seconds);
+    assert!(1600.0 / seconds >= 0.85 * LIMIT, "{:.0} of {LIMIT} per second", 1600.0 / seconds);
     assert!(sent / seconds <= 2.0 * LIMIT, "{:.0} sent per second", sent / seconds);
 }
 
-/// One reply in twenty is a second late: asking again for those makes the latest far less late, and costs few requests.
+/// Goal A-6: one reply in twenty is a second late. Asking again for those makes the latest of a hundred take no more than twice the time of
+/// most, and costs no more than 8 % more requests. A read here is of a megabyte, whose bytes take time, too: a copy of a request
+/// cannot be answered before a second round trip is over. `DRYSTONE_LONG=1` holds the goal; else the machine may do something else.
 #[test]
 fn replies_that_are_late_are_asked_for_again() {
-    let rig = Rig::start(Config { rtt: Duration::from_millis(20), ..Config::default() }).unwrap();
+    const LEN: usize = 1 << 20;
+    let rtt = Duration::from_millis(20);
+    let rig = Rig::start(Config { rtt, bytes_per_second: Some(60e6), ..Config::default() }).unwrap();
     let store = store_at(&rig, &[]);
-    rig.with_objects(|objects| objects.put("bucket", "run.dry/k", pattern(4096)));
-    let read = || {
+    rig.with_objects(|objects| objects.put("bucket", "run.dry/k", pattern(LEN)));
+    let mut out = vec![0; LEN];
+    let mut read = || {
         let begun = Instant::now();
-        store.read("k", 1, &mut [0; 64]).unwrap();
+        store.read("k", 0, &mut out).unwrap();
         begun.elapsed()
     };
-    (0..30).for_each(|_| {
+    for _ in 0..30 {
         read();
-    });
+    }
+    let is_long = std::env::var_os("DRYSTONE_LONG").is_some();
+    let (count, times_half) = if is_long { (400, 2) } else { (120, 5) };
     let late = Action::DelayBefore(Duration::from_secs(1));
-    rig.set_script(Script::new(9).rule(Rule::new(late).of_kind("GET").share(0.03)));
+    rig.set_script(Script::new(9).rule(Rule::new(late).of_kind("GET").share(0.05)));
     rig.reset_counts();
-    let mut times: Vec<Duration> = (0..200).map(|_| read()).collect();
+    let mut times: Vec<Duration> = (0..count).map(|_| read()).collect();
     times.sort_unstable();
-    assert!(times[195] < Duration::from_millis(500), "{:?}", &times[180..]);
-    assert!(rig.counts().of("GET") <= 216, "{:?}", rig.counts());
+    let (half, most) = (times[count / 2], times[count * 99 / 100]);
+    let asked = rig.counts().of("GET");
+    println!("p50 {half:?}, p99 {most:?}, {asked} requests for {count} reads");
+    assert!(most <= times_half * half, "{half:?} {:?}", &times[count * 9 / 10..]);
+    assert!(asked <= count as u64 * 108 / 100, "{:?}", rig.counts());
 }
 
 #[test]

@@ -6,7 +6,10 @@ use std::fmt;
 use std::ops::{Range, Sub};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Features, ListEntry, LocalFiles, Mapped, Pending, PutMode, Request, Result, Store, StoreExt};
+use crate::{
+    Features, ListEntry, LocalFiles, Mapped, Pending, PutMode, Request, Result, Store, StoreError, StoreExt,
+    Upload, validate_key,
+};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -117,8 +120,9 @@ impl<S: Store> CountingStore<S> {
 }
 
 impl<S: Store> Store for CountingStore<S> {
+    /// Without uploads: what is counted are puts.
     fn features(&self) -> Features {
-        self.inner.features()
+        Features { uploads: false, ..self.inner.features() }
     }
 
     fn describe(&self) -> String {
@@ -170,6 +174,14 @@ impl<S: Store> Store for CountingStore<S> {
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
         self.tally.put(parts.iter().map(|part| part.len()).sum(), sync);
         self.inner.put(key, parts, mode, sync)
+    }
+
+    fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
+        validate_key(key)?;
+        Err(StoreError::Unsupported {
+            operation: format!("upload in pieces (of '{key}')"),
+            store: self.describe(),
+        })
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {

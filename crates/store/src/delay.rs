@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     Completer, Far, Features, ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store,
-    StoreError,
+    StoreError, Upload,
 };
 
 /// What a [`DelayStore`] was asked for.
@@ -23,7 +23,7 @@ use crate::{
 pub struct Asked {
     /// Which round trip it belongs to, from 1 on.
     pub round: u64,
-    /// `read`, `whole`, `len`, `list`, `put`, `append`, `delete`, `exec`.
+    /// `read`, `whole`, `len`, `list`, `put`, `piece`, `append`, `delete`, `exec`.
     pub kind: &'static str,
     /// The object, or the prefix.
     pub key: String,
@@ -199,10 +199,36 @@ fn unexpected(reply: &Reply) -> StoreError {
     StoreError::Io { key: String::new(), store: "delayed store".into(), operation: "ask", source }
 }
 
-impl<S: Store> Store for DelayStore<S> {
+/// An upload: pieces pass the link, and the whole is put into the store inside at the end.
+struct Delayed<S> {
+    store: DelayStore<S>,
+    key: String,
+    pieces: Vec<u8>,
+}
+
+impl<S> std::fmt::Debug for Delayed<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "upload of {}, {} bytes so far", self.key, self.pieces.len())
+    }
+}
+
+impl<S: Store> Upload for Delayed<S> {
+    fn add(&mut self, data: Vec<u8>) -> Pending {
+        self.pieces.extend_from_slice(&data);
+        let asked = vec![("piece", self.key.clone(), data.len() as u64)];
+        self.store.send(asked, Ok(Reply::Append { data }))
+    }
+
+    fn finish(self: Box<Self>) -> Pending {
+        let done = self.store.inner().put(&self.key, &[&self.pieces], PutMode::IfAbsent, true);
+        self.store.send(vec![("put", self.key.clone(), 0)], done.map(|()| Reply::Put { data: Vec::new() }))
+    }
+}
+
+impl<S: Store + 'static> Store for DelayStore<S> {
     fn features(&self) -> Features {
         let far = Some(Far { latency: self.shared.latency, requests: 128 });
-        Features { far, put_is_durable: true, sync: true, ..self.shared.inner.features() }
+        Features { far, put_is_durable: true, uploads: true, sync: true, ..self.shared.inner.features() }
     }
 
     fn describe(&self) -> String {
@@ -263,6 +289,11 @@ impl<S: Store> Store for DelayStore<S> {
         let bytes = parts.iter().map(|part| part.len() as u64).sum();
         let done = self.shared.inner.put(key, parts, mode, sync);
         self.ask("put", key, bytes, done.map(|()| Reply::Deleted)).map(drop)
+    }
+
+    fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
+        crate::validate_key(key)?;
+        Ok(Box::new(Delayed { store: self.clone(), key: key.to_owned(), pieces: Vec::new() }))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {

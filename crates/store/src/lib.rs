@@ -57,5 +57,5 @@ pub use memory::MemoryStore;
 pub use no_append::NoAppendStore;
 pub use prefetch::PrefetchStore;
 pub use process::process_id;
-pub use request::{Arrivals, Completer, Pending, Reply, Request};
+pub use request::{Arrivals, Completer, HELD, PIECE, Pending, Reply, Request, Upload};
 pub use store::{Far, Features, ListEntry, PutMode, SEEN_LOG2, Store, StoreExt};

@@ -11,8 +11,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::key::invalid;
 use crate::request::end_within;
 use crate::{
-    Features, ListEntry, LocalFiles, Pending, PutMode, Request, Result, Store, StoreError, validate_key,
-    validate_prefix,
+    Features, ListEntry, LocalFiles, Pending, PutMode, Request, Result, Store, StoreError, Upload,
+    validate_key, validate_prefix,
 };
 
 type Object = Arc<RwLock<Vec<u8>>>;
@@ -74,6 +74,7 @@ impl Store for MemoryStore {
             exec: false,
             sync: false,
             put_is_durable: false,
+            uploads: false,
             far: None,
             targets: 0,
         }
@@ -188,6 +189,14 @@ impl Store for MemoryStore {
         check_place(&objects, key)?;
         objects.insert(key.to_owned(), object);
         Ok(())
+    }
+
+    fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
+        validate_key(key)?;
+        Err(StoreError::Unsupported {
+            operation: format!("upload in pieces (of '{key}')"),
+            store: self.describe(),
+        })
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {

@@ -1,7 +1,8 @@
 //! Takes append away from a store, so that code can be tried as it would run on an object store.
 
 use crate::{
-    Features, ListEntry, LocalFiles, Pending, PutMode, Request, Result, Store, StoreError, validate_key,
+    Features, ListEntry, LocalFiles, Pending, PutMode, Request, Result, Store, StoreError, Upload,
+    validate_key,
 };
 
 /// The inner store without `append`: objects are put whole and never grow.
@@ -73,6 +74,10 @@ impl<S: Store> Store for NoAppendStore<S> {
 
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
         self.0.put(key, parts, mode, sync)
+    }
+
+    fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
+        self.0.upload(key)
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::{Features, ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store};
+use crate::{Features, ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store, Upload};
 
 /// Bytes that are under way or wait to be read.
 const MOST: u64 = 8 << 20;
@@ -189,6 +189,10 @@ impl<S: Store> Store for PrefetchStore<S> {
         let done = self.inner.put(key, parts, mode, sync);
         self.changes(key);
         done
+    }
+
+    fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
+        self.inner.upload(key)
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {

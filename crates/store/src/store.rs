@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::request::{grow_to, must_check_length};
-use crate::{LocalFiles, Pending, Reply, Request, Result, StoreError};
+use crate::{LocalFiles, Pending, Reply, Request, Result, StoreError, Upload};
 
 /// What a store can do beyond the minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct Features {
     pub sync: bool,
     /// What `put` has acknowledged survives a power cut, whether or not it was asked to: a sync costs nothing.
     pub put_is_durable: bool,
+    /// `upload` works: an object may go up in pieces.
+    pub uploads: bool,
     /// A round trip takes milliseconds, and many requests may be under way at once; `None` for memory and files.
     pub far: Option<Far>,
     /// Storage targets among which [`Request::Place`] chooses; 0 where all objects lie in one place.
@@ -124,6 +126,10 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// returns; a power cut before that leaves nothing of it or everything, too: bytes become durable before the name.
     /// After [`StoreError::Io`] or [`StoreError::Deadline`] it may have been done: read it back.
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()>;
+
+    /// Begins an object that goes up in pieces ([`Upload`]). The key is the caller's own: nobody else puts to it meanwhile. What is
+    /// finished is as a put with sync. [`StoreError::Unsupported`] where [`Features::uploads`] says so.
+    fn upload(&self, key: &str) -> Result<Box<dyn Upload>>;
 
     /// All objects whose key begins with `prefix`, which may end anywhere in a key, sorted by key.
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>>;
@@ -342,6 +348,9 @@ macro_rules! forward_to_pointee {
             }
             fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
                 (**self).put(key, parts, mode, sync)
+            }
+            fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
+                (**self).upload(key)
             }
             fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
                 (**self).list(prefix)

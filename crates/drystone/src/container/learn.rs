@@ -9,7 +9,7 @@
 //! - memory and the object are bounded, whatever is read.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use drystone_format::keys;
 use drystone_format::reads::{self, Kind, Reads};
@@ -28,9 +28,9 @@ const MOST_CELLS: u64 = 1 << 12;
 /// When a variable's weights sum up to more, all are halved: what was long ago counts less.
 const FADING: u64 = 1 << 14;
 
-/// What one handle has seen.
+/// What one handle has seen, and what it found kept where looking again is a round trip.
 #[derive(Debug, Default)]
-pub(crate) struct Seen(Mutex<HashMap<u64, BTreeMap<Vec<u64>, u64>>>);
+pub(crate) struct Seen(Mutex<HashMap<u64, BTreeMap<Vec<u64>, u64>>>, OnceLock<Vec<Reads>>);
 
 impl Seen {
     fn add(&self, uid: u64, extents: Vec<u64>, weight: u64) {
@@ -132,9 +132,15 @@ impl Inner {
         if self.config.as_ref().is_some_and(|config| !config.learn) {
             return Vec::new();
         }
-        let found = load(self.store.as_ref()).into_iter().find(|reads| reads.uid == uid);
-        let kinds = found.map(|reads| reads.kinds).unwrap_or_default();
-        kinds.into_iter().map(|kind| (kind.weight, kind.extents)).collect()
+        let of = |all: &[Reads]| {
+            let found = all.iter().find(|reads| reads.uid == uid);
+            let kinds = found.map(|reads| reads.kinds.as_slice()).unwrap_or_default();
+            kinds.iter().map(|kind| (kind.weight, kind.extents.clone())).collect()
+        };
+        match self.window() {
+            Some(_) => of(self.seen.1.get_or_init(|| load(self.store.as_ref()))),
+            None => of(&load(self.store.as_ref())),
+        }
     }
 }
 

@@ -5,8 +5,10 @@
 //! - what is handed over in parts ends at multiples of [`PART`] in the file, where the system's pages and larger pieces of memory end;
 //! - an extent of runs begins behind what was handed over and is `held` until more is, at the end of a step at the latest;
 //! - every piece lies inside one EXTENT frame, aligned to 8 bytes, payload before trailer;
-//! - in a store without append the whole part is one object, which `take_whole` gives.
+//! - in a store without append the whole part is one object, which `take_whole` gives; on a far one that takes uploads it goes up in
+//!   pieces once it is longer than one, and then `len` bytes were handed over as well.
 
+use super::rising::{BUFFER, PIECE, Rising};
 use super::runs::PAGE;
 use crate::base::checksum::crc32;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use drystone_format::frame::{self, Kind};
 use drystone_format::keys;
 use drystone_format::log::FileHeader;
 use drystone_format::piece::Trailer;
-use drystone_store::{Store, StoreExt};
+use drystone_store::{Pending, Store, StoreExt};
 
 use super::runs;
 use super::runs::Runs;
@@ -57,6 +59,9 @@ pub(crate) struct Segment {
     store: Arc<dyn Store>,
     key: String,
     append: bool,
+    /// It may go up in pieces, and what went up so far.
+    rises: bool,
+    rising: Option<Rising>,
     len: u64,
     pending: Vec<u8>,
     /// How long it was when it last ended with a promise.
@@ -107,12 +112,16 @@ impl Held {
 impl Segment {
     /// The part that `header` names. `runs`: places for the small pieces of a series, in a store that writes inside of objects.
     pub(crate) fn new(store: Arc<dyn Store>, header: &FileHeader, runs: Option<Runs>) -> Self {
-        let append = store.features().append;
+        let features = store.features();
+        let append = features.append;
+        let rises = !append && features.uploads && features.far.is_some();
         let mut pending = Vec::new();
         frame::push(&mut pending, Kind::File, 0, &header.encode());
         Segment {
             key: keys::segment(header.id, header.part),
             append,
+            rises,
+            rising: None,
             store,
             len: 0,
             pending,
@@ -165,7 +174,7 @@ impl Segment {
             let check = crc32(&trailer);
             (trailer, check)
         };
-        let position = if payload.len() < DIRECT || !self.append {
+        let position = if payload.len() < DIRECT || !self.is_handed_over() {
             self.stage(payload, &trailer)?
         } else {
             let position = self.begin_piece(payload.len(), trailer.len());
@@ -175,7 +184,7 @@ impl Segment {
                 self.hand_over(part)?;
                 rest = behind;
             }
-            self.end_piece(payload.len(), &trailer);
+            self.end_piece(payload.len(), &trailer)?;
             position
         };
         Ok(Piece { position, length: payload.len() as u64, trailer: trailer.len() as u64, unit_log2, check })
@@ -199,7 +208,7 @@ impl Segment {
                 seen(unit);
             }
         };
-        if payload.len() < DIRECT || !self.append {
+        if payload.len() < DIRECT || !self.is_handed_over() {
             check(payload);
             trailer = le_bytes(&sums);
             position = self.stage(payload, &trailer)?;
@@ -216,7 +225,7 @@ impl Segment {
                 (checked, rest) = (later, behind);
             }
             trailer = le_bytes(&sums);
-            self.end_piece(payload.len(), &trailer);
+            self.end_piece(payload.len(), &trailer)?;
         }
         Ok(Piece {
             position,
@@ -235,13 +244,55 @@ impl Segment {
 
     /// Ends a piece of `payload` bytes, which were handed over or are the last that are pending: its trailer, padded from where the piece
     /// begins, as what is pending may begin anywhere in the file.
-    fn end_piece(&mut self, payload: usize, trailer: &[u8]) {
+    fn end_piece(&mut self, payload: usize, trailer: &[u8]) -> Result<()> {
         if !trailer.is_empty() {
             let padding = payload.next_multiple_of(4) - payload;
             self.pending.resize(self.pending.len() + padding, 0);
-            self.pending.extend_from_slice(trailer);
+            self.push(trailer)?;
         }
         self.pad();
+        Ok(())
+    }
+
+    /// Whether bytes may leave before the part is whole.
+    fn is_handed_over(&self) -> bool {
+        self.append || self.rises
+    }
+
+    /// Adds to what is pending; where the part goes up in pieces, hands over those that are full. No extent of small pieces is open then.
+    fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
+        if !self.rises || self.extent.is_some() {
+            self.pending.extend_from_slice(bytes);
+            return Ok(());
+        }
+        while !bytes.is_empty() {
+            if self.pending.len() >= PIECE {
+                self.rise()?;
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(PIECE - self.pending.len().min(PIECE)));
+            if self.pending.capacity() < PIECE && self.pending.len() + now.len() > STAGE {
+                self.pending.reserve_exact(BUFFER - self.pending.len());
+            }
+            self.pending.extend_from_slice(now);
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    /// Hands over the first piece of what is pending, which has one. After an error nothing of the part stays.
+    fn rise(&mut self) -> Result<()> {
+        let mut rising = match self.rising.take() {
+            Some(rising) => rising,
+            None => Rising::begin(self.store.as_ref(), &self.key)?,
+        };
+        let behind = self.pending.split_off(PIECE.min(self.pending.len()));
+        let piece = std::mem::take(&mut self.pending);
+        self.len += piece.len() as u64;
+        rising.add(piece)?;
+        self.pending = rising.buffer();
+        self.pending.extend_from_slice(&behind);
+        self.rising = Some(rising);
+        Ok(())
     }
 
     /// Begins an extent of `len` bytes, a multiple of 8, which `add` fills; where its first byte stands.
@@ -258,8 +309,7 @@ impl Segment {
         if self.append && bytes.len() >= FEW {
             return self.hand_over(bytes);
         }
-        self.pending.extend_from_slice(bytes);
-        Ok(())
+        self.push(bytes)
     }
 
     /// Ends what a promise is made of: as [`flush`](Self::flush), and after much with a whole page.
@@ -281,6 +331,9 @@ impl Segment {
 
     /// Appends what is pending and `part`.
     fn hand_over(&mut self, part: &[u8]) -> Result<()> {
+        if self.rises {
+            return self.push(part);
+        }
         self.write_held()?;
         let from = self.told.max(self.len);
         // It is for an object that is there.
@@ -376,13 +429,21 @@ impl Segment {
         if let Some(position) = self.hold(payload, trailer)? {
             return Ok(position);
         }
+        // An extent of small pieces is not parted: what would reach into the next piece of the part has one of its own.
+        let room = payload.len() + trailer.len() + 2 * frame::HEADER;
+        if self.rises && self.pending.len() + room > PIECE {
+            let position = self.begin_piece(payload.len(), trailer.len());
+            self.push(payload)?;
+            self.end_piece(payload.len(), trailer)?;
+            return Ok(position);
+        }
         if self.extent.is_none() {
             self.extent = Some(self.pending.len());
             self.pending.resize(self.pending.len() + frame::HEADER, 0);
         }
         let position = self.size();
         self.pending.extend_from_slice(payload);
-        self.end_piece(payload.len(), trailer);
+        self.end_piece(payload.len(), trailer)?;
         if self.append && self.pending.len() >= STAGE {
             self.flush()?;
         }
@@ -421,15 +482,34 @@ impl Segment {
         Ok(())
     }
 
-    /// Without append: the part as the object that is to be put, if it holds anything, and its key.
-    pub(crate) fn take_whole(&mut self) -> Result<Option<(String, Vec<u8>)>> {
+    /// Without append: the part as the object that is to be put, or on its way, if it holds anything.
+    pub(crate) fn take_whole(&mut self) -> Result<Option<Whole>> {
         self.flush()?;
         if self.append || !self.has_content() {
             return Ok(None);
         }
+        while self.rises && self.pending.len() > PIECE {
+            self.rise()?;
+        }
         self.len += self.pending.len() as u64;
-        Ok(Some((self.key.clone(), std::mem::take(&mut self.pending))))
+        let rest = std::mem::take(&mut self.pending);
+        let Some(mut rising) = self.rising.take() else {
+            return Ok(Some(Whole::Held(self.key.clone(), rest)));
+        };
+        if !rest.is_empty() {
+            rising.add(rest)?;
+        }
+        let (pending, bytes) = rising.finish();
+        Ok(Some(Whole::Rising(pending, bytes)))
     }
+}
+
+/// A part without append.
+pub(crate) enum Whole {
+    /// Its key and its bytes.
+    Held(String, Vec<u8>),
+    /// On its way, of which so many bytes are held.
+    Rising(Pending, u64),
 }
 
 /// Bytes of the part that begins at `at` in the file, a short one together with the next.

@@ -215,6 +215,10 @@ impl Reading {
 
     /// Plans listings within steps, given by ascending key step.
     fn prepare_listed(&self, wanted: Vec<(u64, Listing)>) -> Result<Prepared> {
+        self.by_log_or(&|reading| reading.plan_listings(wanted.clone()))
+    }
+
+    fn plan_listings(&self, wanted: Vec<(u64, Listing)>) -> Result<Prepared> {
         let boxes: Vec<Selection> = wanted.iter().map(|(_, listing)| listing.enclosing()).collect();
         let mut bounds: Option<([u64; MAX_NDIM], [u64; MAX_NDIM])> = None;
         for (lo, hi) in boxes.iter().filter_map(Selection::bounds) {

@@ -21,6 +21,7 @@ mod stored;
 mod strings;
 mod zones;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -350,10 +351,14 @@ impl Reading {
         while from < steps.count {
             let many = batch.min(steps.count - from);
             let range = Axis { start: steps.cell(from), step: steps.step, count: many };
-            let sought = self.sought(&range, &cells)?;
-            let found = sought.candidates();
-            self.prefetch_blocks(&sought.slots, &sources);
-            let prepared = self.plan(sought)?;
+            let found = Cell::new(0);
+            let prepared = self.by_log_or(&|reading| {
+                let sought = reading.sought(&range, &cells)?;
+                found.set(sought.candidates());
+                reading.prefetch_blocks(&sought.slots, &sources);
+                reading.plan(sought)
+            })?;
+            let found = found.get();
             let carried = execute::run(self, &prepared, from, out, &sources)?;
             report.add_carried(&prepared.plan, carried);
             from += many;
@@ -420,8 +425,7 @@ impl Reading {
         let mut plan = ReadPlan::default();
         if !selection.is_empty() {
             let (steps, cells) = self.split(selection);
-            let one = |reading: &Reading| reading.plan(reading.sought(&steps, &cells)?);
-            plan = self.explained(&one)?;
+            plan = self.explained(&|reading| reading.prepare(&steps, &cells))?;
         }
         let axes: Vec<String> = selection
             .axes
@@ -526,6 +530,11 @@ impl Reading {
             }
         }
         limit
+    }
+
+    /// Plans cells of steps.
+    fn prepare(&self, steps: &Axis, cells: &Selection) -> Result<Prepared> {
+        self.by_log_or(&|reading| reading.plan(reading.sought(steps, cells)?))
     }
 
     /// One slot per step and column, in that order.

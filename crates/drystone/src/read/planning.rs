@@ -19,10 +19,32 @@ use crate::{Error, Result};
 /// What a store is taken to cost when replicas are compared and nobody has measured it: requests that go out together.
 const UNMEASURED: Device = Device { bandwidth: 1e9, request: 3e-5 };
 
+/// Round trips of a read of what was published: indexes, chunks, stamps.
+const LOOKS: f64 = 3.0;
+
 impl Reading {
     /// Plans by way of the replica that costs least; where there is none, what was put.
     pub(super) fn plan(&self, sought: Sought) -> Result<Prepared> {
         self.cheapest(sought, &|columns, slots| self.plan_one(columns, slots))
+    }
+
+    /// `plan` with what was published among the candidates. At a far store that is looked for only where the log takes longer than to
+    /// find out: indexes and stamps of shards are two round trips more.
+    pub(super) fn by_log_or(&self, plan: &dyn Fn(&Reading) -> Result<Prepared>) -> Result<Prepared> {
+        if self.shelf.is_none() || self.forced.is_some() || self.inner.window().is_none() {
+            return plan(self);
+        }
+        // What the log cannot give any more may have been published.
+        if let Ok(mut prepared) = plan(&self.clone().from_log()) {
+            let seconds = self.predicted(&prepared, UNMEASURED);
+            let wanted = self.inner.device().seconds(1.0, prepared.plan.wanted_bytes as f64);
+            if seconds <= LOOKS * self.inner.far_latency() + wanted {
+                let choice = Choice { chosen: true, ..Choice::of(0, &prepared.plan, seconds) };
+                prepared.plan.choices = vec![choice];
+                return Ok(prepared);
+            }
+        }
+        plan(self)
     }
 
     /// Of the plans that `one` makes of what was put with each replica, the one that costs least.

@@ -31,7 +31,7 @@ use crate::base::sync::lock;
 use crate::container::targets::process_cell;
 use crate::container::{Container, Inner};
 use crate::layout::Layouts;
-use crate::log::scan::PartFrom;
+use crate::log::scan::{PartFrom, Tail};
 use crate::schema::near_miss::no_such;
 use crate::{Error, Result};
 use choose::Choices;
@@ -66,7 +66,7 @@ pub struct WriterOptions {
 const SEGMENT_LIMIT: u64 = 4 << 30;
 /// Without append a part is held in memory until it is put.
 const WHOLE_PART_LIMIT: u64 = 24 << 20;
-/// The same on a far store, to which several parts are on their way at once.
+/// The same on a far store, to which several parts are on their way at once, where they do not go up in pieces.
 const FAR_PART_LIMIT: u64 = 8 << 20;
 /// A far store that appends keeps objects of limited size, and spreads reads over them.
 const FAR_APPENDED_LIMIT: u64 = 32 << 20;
@@ -85,6 +85,8 @@ struct OpenStep {
 struct State {
     part: Part,
     done: Vec<PartFrom>,
+    /// The whole idx of the part that ended last, if that is not much.
+    ended: Option<Tail>,
     unsynced: BTreeSet<String>,
     open: Option<OpenStep>,
     loose: GroupEntries,
@@ -167,7 +169,7 @@ impl Writer {
         let run = options.run.unwrap_or(fence);
         let limit = options.segment_limit.unwrap_or(SEGMENT_LIMIT).max(1 << 16);
         let limit = match inner.store.features() {
-            Features { append: true, far: None, .. } => limit,
+            Features { append: true, far: None, .. } | Features { far: Some(_), uploads: true, .. } => limit,
             Features { append: true, .. } => limit.min(FAR_APPENDED_LIMIT),
             Features { far: Some(_), .. } => limit.min(FAR_PART_LIMIT),
             _ => limit.min(WHOLE_PART_LIMIT),
@@ -176,6 +178,7 @@ impl Writer {
         let state = State {
             part: Part::new(&inner, &header, limit),
             done: Vec::new(),
+            ended: None,
             unsynced: BTreeSet::new(),
             open: None,
             loose: GroupEntries::default(),
@@ -451,6 +454,7 @@ impl Writer {
         let number = state.part.number + 1;
         let s = &self.shared;
         let header = header(&s.inner, s.id, number, s.run, s.rank, s.fence);
+        state.ended = state.part.tail();
         state.done.push(PartFrom { part: state.part.number, watermark: 0, len: state.part.idx_len });
         state.part = Part::new(&s.inner, &header, s.limit);
         self.place_part(number);

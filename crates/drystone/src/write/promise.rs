@@ -44,7 +44,7 @@ impl Writer {
         if let Some((end, tail)) = later {
             return self.commit_and_record(&mut state, end, &tail).map(Some);
         }
-        let tail = state.part.tail();
+        let tail = state.tail();
         drop(state);
         let (inner, fence) = (&self.shared.inner, self.own_fence());
         let (log, synced) = ((&parts[..], tail.as_ref()), BTreeSet::new());
@@ -145,7 +145,7 @@ impl Writer {
                 w.finish_loose(state)
             })?;
         }
-        let (parts, tail) = (state.parts(), state.part.tail());
+        let (parts, tail) = (state.parts(), state.tail());
         drop(state);
         if loose && commit {
             adoption::commit_own(
@@ -293,6 +293,11 @@ impl Writer {
 }
 
 impl State {
+    /// The end of the log, if it is known: a part that holds nothing yet follows one that was ended.
+    fn tail(&self) -> Option<Tail> {
+        if self.part.idx_len > 0 { self.part.tail() } else { self.ended.clone() }
+    }
+
     /// All parts with their lengths, for a commit of this writer.
     fn parts(&self) -> Vec<PartFrom> {
         let mut parts = self.done.clone();

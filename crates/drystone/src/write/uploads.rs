@@ -11,8 +11,9 @@ use std::collections::VecDeque;
 use drystone_store::{Pending, PutMode, Request, Store};
 
 use crate::Result;
+use crate::log::segment::Whole;
 
-/// With a part of [`FAR_PART_LIMIT`](super::FAR_PART_LIMIT) that is being filled these are 32 MiB.
+/// With a part of [`FAR_PART_LIMIT`](super::FAR_PART_LIMIT), or a piece of one, that is being filled these are 32 MiB.
 const ROOM: u64 = 24 << 20;
 
 /// What was handed over and is not known to be stored.
@@ -31,21 +32,30 @@ struct Upload {
 }
 
 impl Uploads {
-    /// Hands a part over: its segment, if it has one, and its idx, each with its key. Waits until there is room for it.
+    /// Hands a part over: its segment, if it has one, and its idx with its key. Waits until there is room for it.
     pub(super) fn push(
         &mut self,
         store: &dyn Store,
-        segment: Option<(String, Vec<u8>)>,
+        segment: Option<Whole>,
         idx: (String, Vec<u8>),
         sync: bool,
     ) -> Result<()> {
-        let bytes = segment.as_ref().map_or(0, |(_, data)| data.len() as u64);
+        let bytes = match &segment {
+            None => 0,
+            Some(Whole::Held(_, data)) => data.len() as u64,
+            Some(Whole::Rising(_, bytes)) => *bytes,
+        };
+        let rises = matches!(segment, Some(Whole::Rising(..)));
         while !self.parts.is_empty() && self.under_way().saturating_add(bytes) > ROOM {
             self.next(store, sync, true)?;
         }
-        let put = |(key, data)| store.submit(Request::Put { key, data, mode: PutMode::IfAbsent, sync });
+        let put = |segment| match segment {
+            Whole::Held(key, data) => store.submit(Request::Put { key, data, mode: PutMode::IfAbsent, sync }),
+            Whole::Rising(pending, _) => pending,
+        };
         self.parts.push_back(Upload { segment: segment.map(put), bytes, idx });
-        while self.next(store, sync, false)? {}
+        // The next part may go up in pieces, too, which have all the room.
+        while self.next(store, sync, rises)? {}
         Ok(())
     }
 

@@ -19,7 +19,7 @@ use crate::counting::{Tally, add};
 use crate::request::end_within;
 use crate::{
     Counters, Features, ListEntry, LocalFiles, MemoryStore, Pending, PutMode, Request, Result, Store,
-    StoreError, StoreExt, validate_key, validate_prefix,
+    StoreError, StoreExt, Upload, validate_key, validate_prefix,
 };
 use medium::{Change, Medium};
 use random::Xorshift;
@@ -247,7 +247,7 @@ fn copy_of(store: &MemoryStore) -> MemoryStore {
 impl<S: Store> Store for FaultStore<S> {
     fn features(&self) -> Features {
         // The medium models syncs, whatever the store inside does.
-        Features { sync: true, ..self.inner.features() }
+        Features { sync: true, uploads: false, ..self.inner.features() }
     }
 
     fn describe(&self) -> String {
@@ -379,6 +379,14 @@ impl<S: Store> Store for FaultStore<S> {
             (room.is_none() && !refused && random.one_in(2)).then(|| change(sync))
         };
         self.change(key, "put", data.len() as u64, apply, tear)
+    }
+
+    fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
+        validate_key(key)?;
+        Err(StoreError::Unsupported {
+            operation: format!("upload in pieces (of '{key}')"),
+            store: self.describe(),
+        })
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {

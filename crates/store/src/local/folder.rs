@@ -22,7 +22,7 @@ use crate::key::invalid;
 use crate::request::end_within;
 use crate::{
     Features, ListEntry, LocalFiles, Mapped, Pending, PutMode, Reply, Request, Result, SEEN_LOG2, Store,
-    StoreError, validate_key, validate_prefix,
+    StoreError, Upload, validate_key, validate_prefix,
 };
 
 /// What the threads of the pool share with the store.
@@ -418,6 +418,7 @@ impl Store for Folder {
             exec: false,
             sync: true,
             put_is_durable: false,
+            uploads: false,
             far: None,
             targets: self.targets.count(),
         }
@@ -490,6 +491,14 @@ impl Store for Folder {
 
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
         self.put_when(key, parts, mode, sync, &|| Ok(()))
+    }
+
+    fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
+        validate_key(key)?;
+        Err(StoreError::Unsupported {
+            operation: format!("upload in pieces (of '{key}')"),
+            store: self.describe(),
+        })
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {

@@ -40,7 +40,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::{Features, ListEntry, LocalFiles, Mapped, Pending, PutMode, Reply, Request, Result, Store};
+use crate::{
+    Features, ListEntry, LocalFiles, Mapped, Pending, PutMode, Reply, Request, Result, Store, Upload,
+};
 use ahead::Ahead;
 use folder::{Folder, folder_error};
 pub use mapping::MapPolicy;
@@ -183,6 +185,10 @@ impl Store for LocalStore {
             self.make_ahead(key);
         }
         Ok(())
+    }
+
+    fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
+        self.folder.upload(key)
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {

@@ -1,0 +1,188 @@
+//! What a writer holds in memory of large blocks on their way to a far store.
+//!
+//! Symptom: a block of 1 GiB took another GiB before it was put. Cause: a part of a log without append was filled in memory, whatever the
+//! length of the block. It goes up in pieces now; the bytes that are held at most, the caller's aside, are counted.
+#![allow(
+    clippy::unwrap_used,
+    unsafe_code,
+    reason = "a test ends at the first surprise, and counts what is allocated"
+)]
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
+use std::time::Duration;
+
+use drystone::array::Source;
+use drystone::store::{
+    DelayStore, Features, ListEntry, LocalFiles, MemoryStore, NoAppendStore, Pending, PutMode, Reply,
+    Request, Result as Stored, Store, Upload,
+};
+use drystone::{Container, CreateOptions, WriterOptions};
+
+use common::{create, dense, f4};
+
+struct Counting;
+
+static HELD: AtomicIsize = AtomicIsize::new(0);
+static MOST: AtomicIsize = AtomicIsize::new(0);
+
+fn count(change: isize) {
+    let held = HELD.fetch_add(change, Ordering::Relaxed) + change;
+    MOST.fetch_max(held, Ordering::Relaxed);
+}
+
+// SAFETY: every call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: see above.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: see above.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A far store that answers for pieces after a while and forgets them.
+#[derive(Debug)]
+struct Forgetful {
+    store: DelayStore<NoAppendStore<MemoryStore>>,
+    pieces: Arc<AtomicU64>,
+    bytes: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct Forgotten {
+    lens: Vec<usize>,
+    pieces: Arc<AtomicU64>,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Upload for Forgotten {
+    fn add(&mut self, data: Vec<u8>) -> Pending {
+        self.lens.push(data.len());
+        let (completer, pending) = Pending::waiting();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            completer.complete(Ok(Reply::Append { data }));
+        });
+        pending
+    }
+
+    fn finish(self: Box<Self>) -> Pending {
+        let (last, others) = self.lens.split_last().unwrap();
+        assert!(others.iter().all(|len| len == &others[0]) && *last <= others[0], "{:?}", self.lens);
+        self.pieces.fetch_add(self.lens.len() as u64, Ordering::Relaxed);
+        self.bytes.fetch_add(self.lens.iter().sum::<usize>() as u64, Ordering::Relaxed);
+        Pending::completed(Ok(Reply::Put { data: Vec::new() }))
+    }
+}
+
+impl Store for Forgetful {
+    fn features(&self) -> Features {
+        self.store.features()
+    }
+    fn describe(&self) -> String {
+        self.store.describe()
+    }
+    fn device(&self) -> Option<String> {
+        self.store.device()
+    }
+    fn local(&self) -> Option<&dyn LocalFiles> {
+        None
+    }
+    fn watch(&self, key: &str) -> Stored<bool> {
+        self.store.watch(key)
+    }
+    fn unchanged(&self) -> Stored<()> {
+        self.store.unchanged()
+    }
+    fn len(&self, key: &str) -> Stored<u64> {
+        self.store.len(key)
+    }
+    fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Stored<()> {
+        self.store.read(key, offset, out)
+    }
+    fn read_whole(&self, key: &str, limit: u64) -> Stored<Result<Vec<u8>, u64>> {
+        self.store.read_whole(key, limit)
+    }
+    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Stored<()> {
+        self.store.append(key, at, parts)
+    }
+    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Stored<()> {
+        self.store.write_at(key, parts, len)
+    }
+    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Stored<()> {
+        self.store.put(key, parts, mode, sync)
+    }
+    fn upload(&self, _key: &str) -> Stored<Box<dyn Upload>> {
+        let (pieces, bytes) = (Arc::clone(&self.pieces), Arc::clone(&self.bytes));
+        Ok(Box::new(Forgotten { lens: Vec::new(), pieces, bytes }))
+    }
+    fn list(&self, prefix: &str) -> Stored<Vec<ListEntry>> {
+        self.store.list(prefix)
+    }
+    fn delete(&self, key: &str) -> Stored<()> {
+        self.store.delete(key)
+    }
+    fn sweep(&self, prefix: &str, older: Duration) -> Stored<u64> {
+        self.store.sweep(prefix, older)
+    }
+    fn sync(&self, keys: &[&str]) -> Stored<()> {
+        self.store.sync(keys)
+    }
+    fn exec(&self, key: &str, method: &str, input: &[u8]) -> Stored<Vec<u8>> {
+        self.store.exec(key, method, input)
+    }
+    fn submit(&self, request: Request) -> Pending {
+        self.store.submit(request)
+    }
+}
+
+const EDGE: u64 = 4096;
+const MIB: isize = 1 << 20;
+
+#[test]
+fn a_large_block_takes_no_more_than_32_mib_beside_the_callers() {
+    // One block of 64 MiB, the same gathered from every second column, and a member of records.
+    let block = vec![1u8; (EDGE * EDGE * 4) as usize];
+    let wide = vec![2u8; 2 * block.len()];
+    for (name, chunks) in [("whole", None), ("cut", Some(vec![256, 256])), ("gathered", None)] {
+        let (pieces, bytes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let store = DelayStore::new(NoAppendStore::new(MemoryStore::new()), Duration::from_millis(1), 1e10);
+        let store = Forgetful { store, pieces: Arc::clone(&pieces), bytes: Arc::clone(&bytes) };
+        let c = Container::create(Arc::new(store), CreateOptions::default()).unwrap();
+        c.apply(vec![create("a", f4(), &[2 * EDGE, EDGE], |v| v.chunks = chunks.clone())]).unwrap();
+        let w = c.writer(WriterOptions::default()).unwrap();
+        let before = HELD.load(Ordering::Relaxed);
+        MOST.store(before, Ordering::Relaxed);
+        for n in 0..2 {
+            let source = match name {
+                "gathered" => strided(&wide),
+                _ => dense(&block, &[EDGE, EDGE], 4),
+            };
+            w.put("a", &f4(), &source, Some(&[n * EDGE, 0]), None).unwrap();
+        }
+        w.close().unwrap();
+        let most = MOST.load(Ordering::Relaxed) - before;
+        assert!(most <= 32 * MIB, "{name}: {:.1} MiB", most as f64 / MIB as f64);
+        let (pieces, bytes) = (pieces.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed));
+        assert!(bytes > 2 * block.len() as u64 && bytes < 2 * block.len() as u64 * 101 / 100, "{bytes}");
+        assert_eq!(pieces, bytes.div_ceil(11 << 19), "one object for all blocks of the part");
+    }
+}
+
+/// Every second column.
+fn strided(wide: &[u8]) -> Source<'_> {
+    // SAFETY: 4096 rows of 4096 pairs of floats are in there.
+    unsafe { Source::new(wide.as_ptr(), &[EDGE, EDGE], &[8 * EDGE as i64, 8], 4) }.unwrap()
+}
