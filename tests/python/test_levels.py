@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Literal
 
 import drystone as dry
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 DATA = np.arange(16, dtype="f4")
 
 
-def made(path: Path, durability: str = "async") -> dry.Container:
+def made(path: Path, durability: Literal["async", "durable"] = "async") -> dry.Container:
     c = dry.create(path, durability=durability)
     c.create_variable("T", dtype="f4", shape=(16,), steps=True)
     return c
@@ -82,7 +83,12 @@ def test_a_reader_waits_for_another_process(tmp_path: Path) -> None:
     made(path).close()
     reader = dry.open(path)
     done: list[int] = []
-    waiting = threading.Thread(target=lambda: (reader.wait(0, "stable", timeout=60), done.append(1)))
+
+    def wait() -> None:
+        reader.wait(0, "stable", timeout=60)
+        done.append(1)
+
+    waiting = threading.Thread(target=wait)
     waiting.start()
     time.sleep(0.05)
     assert not done
