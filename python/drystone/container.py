@@ -15,13 +15,16 @@ from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, overload
 
 from drystone import html, values
-from drystone._core import ContainerHandle
+from drystone._core import ContainerHandle, RegionsHandle
 from drystone.assigning import Assigned
+from drystone.counted import counted
 from drystone.described import Description, Files, Usage, WriterLog
 from drystone.errors import CorruptError, InvalidArgumentError, NotFoundError, warn
 from drystone.fragments import Fragment
 from drystone.group import Group
 from drystone.location import is_url, local_path, place, remove_container, store_options, with_token
+from drystone.logs import log
+from drystone.regions import Transfer, regions_of
 from drystone.reports import (
     Calibration,
     Damage,
@@ -38,13 +41,19 @@ from drystone.reports import (
 from drystone.writer import Writer
 
 if TYPE_CHECKING:
+    from polars import LazyFrame
+
+    _Consistency = Literal["eventual", "session", "commit", "strong"]
+
     from drystone.expr import Expression
     from drystone.query import Query
     from drystone.tables import Blocks, Table
+    from drystone.tables.dataset import CellDataset
     from drystone.variable import Variable
     from drystone.zarr_store import DrystoneStore
 
 Path = str | os.PathLike[str]
+CONSISTENCIES = ("eventual", "session", "commit", "strong")
 
 
 def create(
@@ -86,6 +95,7 @@ def create(
         # What lay beside a container that is replaced lies beside the new one.
         among_files = remove_container(location) or into_existing
     handle = ContainerHandle.create(location, durability, _folders(targets), spread, among_files, options)
+    log.info("created %s (%s)", location, durability)
     if options:
         _given[location] = options
     return Container(handle, location, options)
@@ -100,11 +110,15 @@ def open(
     damaged: bool = False,
     storage_options: Mapping[str, object] | None = None,
     token: str | None = None,
+    consistency: _Consistency = "commit",
 ) -> Container:
     """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none).
 
     `targets` (as of `create`; to write only) are used by everybody from now on; what lies elsewhere stays there. `url`,
     `storage_options` and `token` are as of `create`; a container behind a web server, `http://` or `https://`, can be read.
+
+    `consistency` says when others see what is written through this handle, and what this handle sees: `"eventual"`, `"session"`,
+    `"commit"` or `"strong"`; docs/guide/regions.md has the table.
 
     Where the newest snapshot cannot be read and no power cut explains that, opening for reading is a `CorruptError`;
     `damaged=True` then shows, read-only, the newest snapshot that can be read. See docs/guide/lost-files.md.
@@ -116,10 +130,17 @@ def open(
         if mode != "r" or targets is not None or is_url(location):
             raise InvalidArgumentError('damaged=True is for reading a folder: mode is "r", without targets')
         return Container(ContainerHandle.open_damaged(location), location)
+    if consistency not in CONSISTENCIES:
+        raise InvalidArgumentError(
+            f"there is no consistency {consistency!r}; there are: {', '.join(CONSISTENCIES)}"
+        )
     handle = ContainerHandle.open(location, mode, _folders(targets), spread, options)
+    log.info("opened %s to %s", location, "read" if mode == "r" else "write")
     if options:
         _given[location] = options
-    return Container(handle, location, options)
+    container = Container(handle, location, options)
+    container._consistency = consistency
+    return container
 
 
 def _check_targets(location: str, targets: Sequence[Path] | None) -> None:
@@ -159,7 +180,43 @@ class Container(Group):
         self._batched = False
         self._reached = -1  # the last step that one of them has closed
         self._assigned = Assigned(self)
+        self._consistency: _Consistency = "commit"
+        self._own_regions: RegionsHandle | None = None
+        self._transfers: list[Transfer] = []
         self._warn()
+
+    @property
+    def _regions(self) -> RegionsHandle:
+        """The locks and releases of the container."""
+        if self._own_regions is None:
+            self._own_regions = regions_of(self)
+        return self._own_regions
+
+    def _released(self, transfer: Transfer) -> None:
+        """A region was released: a commit of this handle takes it."""
+        if self._consistency == "strong":
+            transfer.wait()
+            self.commit()
+            return
+        self._transfers = [*(one for one in self._transfers if one._reached == "received"), transfer]
+
+    def _drain(self) -> None:
+        transfers, self._transfers = self._transfers, []
+        for transfer in transfers:
+            transfer.wait()
+
+    def _all_options(self) -> Iterable[tuple[str, str]]:
+        """The options of its store, secrets too where this process was given them."""
+        return _given.get(self._location, list(self._options))
+
+    def _newest(self) -> Container:
+        """Another handle on the newest snapshot, for reading."""
+        return open_again(self._location, "r", self._options)
+
+    @property
+    def consistency(self) -> _Consistency:
+        """When what is written here is seen, and what is seen here: docs/guide/regions.md has the table."""
+        return self._consistency
 
     @property
     def _container(self) -> Container:
@@ -169,6 +226,8 @@ class Container(Group):
         """Makes visible what was assigned."""
         if self._assigned.pending:
             self._assigned.settle()
+        if self._consistency == "strong" and not self._handle.closed:
+            self._handle.refresh()
 
     def _settle_before_change(self) -> None:
         """Makes it visible before names and extents change: what is assigned next begins where these say.
@@ -220,10 +279,15 @@ class Container(Group):
         survives a power cut.
         """
         try:
-            self._settle()
+            if not self.closed:
+                self._drain()
+            self._assigned.end()
             for writer in list(self._writers):
                 writer.close()
         finally:
+            self._own_regions = None
+            if not self._handle.closed:
+                self._warn()
             self._handle.close()
 
     def __enter__(self) -> Self:
@@ -275,9 +339,12 @@ class Container(Group):
         would miss the step: the commit made nothing visible, a writer of this handle has reached the step, or a later step is visible. Ranks that
         run ahead of the one that commits are no reason to warn.
         """
+        self._drain()
         ends = self._assigned.settle(commit=False) if self._assigned.pending else {}
         version, time, changed, incomplete, notes = self._handle.commit()
         self._assigned.committed(ends)
+        if changed:
+            log.info("committed snapshot %d of %s", version, self._location)
         snapshot = Snapshot(version, moment(time), changed, _incomplete(incomplete), tuple(notes))
         for text in in_words(self._missed(snapshot)):
             warn(text)
@@ -296,7 +363,9 @@ class Container(Group):
     def flush(self) -> int:
         """Make everything committed so far survive a power cut; gives the number of the last commit."""
         self._settle()
-        return self._handle.flush()
+        version = self._handle.flush()
+        log.debug("flushed %s up to snapshot %d", self._location, version)
+        return version
 
     def levels(self) -> dict[int, str]:
         """How safe each committed step is: `"home"`, or `"stable"` where it survives a power cut.
@@ -359,6 +428,8 @@ class Container(Group):
         """
         self._settle()
         changed = self._handle.refresh()
+        if changed:
+            log.debug("moved to snapshot %d of %s", self.snapshot.version, self._location)
         self._warn()
         return changed
 
@@ -404,7 +475,7 @@ class Container(Group):
         """The cells that satisfy a condition, in the snapshot that it shows now. Nothing is read before the query is asked.
 
         A cell that nobody wrote satisfies nothing; NaN satisfies `isnan` and `!=` only. Variables meet by the names of their
-        dimensions, or by equal shapes. See docs/queries.md.
+        dimensions, or by equal shapes. See docs/guide/queries.md.
 
         Args:
             condition: A text, as `"p > 3e-5 & abs(u) < 1"`, or an expression of variables, as `c["p"] > 3e-5`.
@@ -465,6 +536,44 @@ class Container(Group):
         if where is not None or selection is not None or steps is not None:
             raise InvalidArgumentError("a table of blocks has no condition, selection or steps")
         return Blocks(self.at(self.snapshot.version), columns)
+
+    def dataset(
+        self,
+        where: str | Expression | Variable | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        selection: Any = None,
+        steps: SupportsIndex | slice | Iterable[SupportsIndex] | None = None,
+        nan: Literal["arrow", "greatest"] | None = None,
+    ) -> CellDataset:
+        """The table of cells as a pyarrow dataset, which takes columns and filters from DuckDB, DataFusion, Dask and pyarrow.
+
+        Args:
+            where: As of `table`: it holds whatever an engine pushes down.
+            columns: As of `table`.
+            selection: As of `query`.
+            steps: As of `query`.
+            nan: How filters compare with NaN: `"greatest"` above all numbers, as engines do, `"arrow"` as IEEE; by default the first for
+                engines that ask for a scanner, the second for `to_table(filter=...)` and other calls of the dataset itself.
+
+        """
+        from drystone.tables.dataset import CellDataset
+
+        return CellDataset(self.table(where, columns, selection=selection, steps=steps), nan)
+
+    def scan_polars(
+        self,
+        where: str | Expression | Variable | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        selection: Any = None,
+        steps: SupportsIndex | slice | Iterable[SupportsIndex] | None = None,
+    ) -> LazyFrame:
+        """The table of cells as a lazy frame of Polars, which pushes columns, conditions and limits down. Arguments are those of `table`."""
+        from drystone.tables import polars
+
+        frame: LazyFrame = polars.scan(self.table(where, columns, selection=selection, steps=steps))
+        return frame
 
     def copy(
         self,
@@ -576,6 +685,7 @@ class Container(Group):
         """
         which, but = _orders(adopt, discard)
         adopted, discarded, incomplete, notes, run, version = self._handle.recover(which, but)
+        log.info("recovered %s: adopted steps %s, discarded %s", self._location, adopted, discarded)
         self._warn()
         return RecoverReport(
             tuple(adopted),
@@ -647,6 +757,7 @@ class Container(Group):
             for path, variable, member, shape, chunk, shard, written, kept, copied, nbytes, why in arrays
         )
         where = f"{self._location}/zarr" if file is None else os.fspath(file)
+        log.info("published snapshot %d to %s: %s", snapshot, where, counted(len(published), "array"))
         return PublishReport(where, snapshot, published, dict(skipped))
 
     def zarr_store(self, *, read_only: bool = True) -> DrystoneStore:
@@ -684,7 +795,11 @@ class Container(Group):
         """
         seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
         report = _print_progress if progress is True else progress or None
+        self._assigned.end()  # a log that goes on is kept
         kept, expired, superseded, removed, nbytes = self._handle.gc(keep, seconds, bool(dry_run), report)
+        log.info(
+            "collected garbage of %s: %d bytes in %s", self._location, nbytes, counted(len(removed), "file")
+        )
         return GcReport(tuple(kept), tuple(expired), superseded, dict(removed), nbytes, bool(dry_run))
 
     def calibrate(self, seconds: float = 3.0, max_bytes: SupportsIndex = 256 << 20) -> Calibration:
@@ -729,6 +844,7 @@ class Container(Group):
         self._settle()
         report = _print_progress if progress is True else progress or None
         entries, nbytes, manifests, shards, damage = self._handle.verify(report, bool(values))
+        log.info("verified %s: %s", self._location, counted(len(damage), "damaged place"))
         return VerifyReport(entries, nbytes, manifests, [Damage(*found) for found in damage], shards)
 
     def __reduce__(self) -> tuple[Any, ...]:

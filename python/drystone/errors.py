@@ -8,6 +8,8 @@ import builtins
 import sys
 import warnings
 
+from drystone.logs import log
+
 
 class DrystoneError(Exception):
     """Any error of this package."""
@@ -53,6 +55,10 @@ class DeadlineError(IoError, TimeoutError):
     """Time ran out. Of a change it is not known whether it was done."""
 
 
+class LeaseExpired(ConflictError):  # noqa: N818 (its name is a state, as of StopIteration)
+    """The lease of a region has ended: what was released under it was not written."""
+
+
 class CancelledError(DrystoneError):
     """The caller asked to stop."""
 
@@ -66,4 +72,5 @@ def warn(text: str) -> None:
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("drystone."):
         level, frame = level + 1, frame.f_back
+    log.warning("%s", text)
     warnings.warn(text, DrystoneWarning, stacklevel=level)

@@ -11,10 +11,13 @@
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyIterator};
 
 use crate::error::{Result, invalid};
@@ -202,10 +205,49 @@ unsafe extern "C" fn release_array(array: *mut ArrowArray) {
     }
 }
 
+/// The program ends: threads of consumers, which read ahead, may not wait for an interpreter that is going.
+static ENDING: AtomicBool = AtomicBool::new(false);
+/// Threads that are in Python on behalf of a consumer, or wait to be.
+static INSIDE: AtomicUsize = AtomicUsize::new(0);
+/// So long is waited for them at the end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Does something in Python; `None`, without doing it, once the program ends.
+fn inside<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
+    INSIDE.fetch_add(1, Ordering::SeqCst);
+    let done = if ENDING.load(Ordering::SeqCst) { None } else { Python::try_attach(work) };
+    INSIDE.fetch_sub(1, Ordering::SeqCst);
+    done
+}
+
+/// From now on no stream enters the interpreter, and none is in it when this returns: called when the program ends.
+#[pyfunction]
+fn end_streams(py: Python<'_>) {
+    ENDING.store(true, Ordering::SeqCst);
+    py.detach(|| {
+        let since = Instant::now();
+        while INSIDE.load(Ordering::SeqCst) > 0 && since.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+}
+
+/// Has [`end_streams`] called once when the program ends.
+fn watch_the_end(py: Python<'_>) -> PyResult<()> {
+    static WATCHED: PyOnceLock<()> = PyOnceLock::new();
+    WATCHED
+        .get_or_try_init(py, || {
+            let call = wrap_pyfunction!(end_streams, py)?;
+            py.import("atexit")?.call_method1("register", (call,))?;
+            Ok(())
+        })
+        .copied()
+}
+
 /// Gives Python objects back. Once the interpreter is shutting down nobody may touch them.
 fn leave<T>(held: T) {
     let mut held = Some(held);
-    if Python::try_attach(|_| drop(held.take())).is_none() {
+    if inside(|_| drop(held.take())).is_none() {
         std::mem::forget(held);
     }
 }
@@ -227,7 +269,7 @@ unsafe extern "C" fn stream_schema(stream: *mut ArrowArrayStream, out: *mut Arro
 }
 
 fn next(parts: &StreamParts) -> std::result::Result<Option<ArrowArray>, String> {
-    let found = Python::try_attach(|py| -> PyResult<Option<ArrowArray>> {
+    let found = inside(|py| -> PyResult<Option<ArrowArray>> {
         let batches =
             parts.batches.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|b| b.clone_ref(py));
         let Some(batches) = batches else { return Ok(None) };
@@ -304,6 +346,7 @@ pub(crate) fn arrow_stream<'py>(
     let Ok(batches) = batches.cast::<PyIterator>() else {
         return Err(invalid("batches come from an iterator"));
     };
+    watch_the_end(py)?;
     let parts = Box::new(StreamParts {
         fields,
         batches: Mutex::new(Some(batches.clone().unbind())),

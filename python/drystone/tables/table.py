@@ -237,6 +237,12 @@ class Table:
             self._coordinates[of.name] = self._container.variables[of.name][...]
         return self._coordinates[of.name]
 
+    def streams(self, rows: int = ROWS) -> Iterator[Rows]:
+        """The rows in order, so many at a time, each a capsule source of its own."""
+        fields = [column.field for column in self.columns]
+        for number, columns in self.arrays(rows):
+            yield Rows(fields, number, [arrow.node(values, written) for values, written in columns])
+
     def _nodes(self) -> Iterator[tuple[int, list[arrow.Node]]]:
         for number, columns in self.arrays():
             yield number, [arrow.node(values, written) for values, written in columns]
@@ -266,6 +272,20 @@ class Table:
         title = f"{size}, {counted(len(self.columns), 'column')}"
         header = [f"{c.name} ({'str' if c.dtype.kind == 'O' else c.dtype})" for c in self.columns]
         return html.box(title, html.table(header, rows))
+
+
+class Rows:
+    """Some rows of a table: a capsule source."""
+
+    def __init__(self, fields: list[arrow.Field], number: int, nodes: list[arrow.Node]) -> None:
+        self._fields = fields
+        self._batch = number, nodes
+
+    def __arrow_c_schema__(self) -> Any:
+        return _core.arrow_schema(self._fields)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return _core.arrow_stream(self._fields, iter([self._batch]))
 
 
 def _shown(value: Any) -> str:

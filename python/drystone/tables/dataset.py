@@ -1,0 +1,235 @@
+"""Tables as pyarrow datasets: engines push columns and conditions down, and the container's statistics decide what is read.
+
+What an engine pushes down becomes a condition of a query. Where that cannot say all of it, it decides what is read, and pyarrow
+applies the whole filter to the rows that come: a filter that is not understood costs bytes and never a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+from drystone.errors import InvalidArgumentError, UnsupportedError
+from drystone.tables import filters, substrait
+from drystone.tables.table import Table
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.dataset as pads
+except ModuleNotFoundError:
+    raise UnsupportedError("a dataset needs the package pyarrow: pip install pyarrow") from None
+
+if TYPE_CHECKING:
+    from drystone.query import QueryReport
+
+Order = Literal["arrow", "greatest"]
+
+
+class CellDataset(pads.Dataset):  # type: ignore[misc]
+    """The cells of a grid as a pyarrow dataset; made by `Container.dataset`.
+
+    Engines ask it for a scanner, with columns and a filter; that is answered in the engines' order, in which NaN is greater than
+    all numbers. What is asked of the dataset itself, as `to_table(filter=...)`, is answered in pyarrow's, where a comparison with
+    NaN is false. `nan="arrow"` or `"greatest"` settles it for both.
+    """
+
+    def __init__(self, table: Table, nan: Order | None = None) -> None:
+        if nan not in (None, "arrow", "greatest"):
+            raise InvalidArgumentError(f'nan is "arrow" or "greatest", not {nan!r:.40}')
+        self._table = table
+        self._nan = nan
+        self._schema = pa.schema(table)
+        self._last: Table | None = None
+
+    @property
+    def schema(self) -> Any:
+        """The columns."""
+        return self._schema
+
+    @property
+    def partition_expression(self) -> Any:
+        """What holds of all rows: nothing."""
+        return pc.scalar(True)
+
+    @property
+    def report(self) -> QueryReport | None:
+        """What the last scan has read so far."""
+        return None if self._last is None else self._last.report
+
+    def scanner(self, columns: Any = None, filter: Any = None, **options: Any) -> Any:
+        """A scanner of the rows that satisfy a filter; `columns` are names, or expressions by name."""
+        return self._scan(columns, filter, self._nan or "greatest", options)
+
+    def _scan(self, columns: Any, filter_: Any, order: Order, options: dict[str, Any]) -> Any:
+        table, exact = self._pushed(columns, filter_, order)
+        self._last = table
+        kept = {
+            name: options[name] for name in ("batch_size", "use_threads", "memory_pool") if name in options
+        }
+        reader = pa.RecordBatchReader.from_stream(table)
+        return pads.Scanner.from_batches(reader, columns=columns, filter=exact, **kept)
+
+    def _pushed(self, columns: Any, filter_: Any, order: Order) -> tuple[Table, Any]:
+        """The table that is read, and the filter that is applied to its rows."""
+        needed = set(self._schema.names) if columns is None or isinstance(columns, dict) else set(columns)
+        if filter_ is None:
+            return self._table.narrowed(None, [n for n in self._schema.names if n in needed]), None
+        condition = self._decoded(filter_)
+        names = self._table.conditions()
+        exact = filter_
+        if order == "greatest":
+            condition = filters.greatest_nan(condition, names)
+            rewritten = filters.expression(condition)
+            exact = filter_ if rewritten is None else rewritten
+        used = _columns(condition)
+        with_used = set(self._schema.names) if used is None else needed | used
+        said = filters.text(condition, names)
+        if said is None:
+            return self._table.narrowed(None, self._in_order(with_used)), exact
+        where, is_all = said
+        # The query says all that the filter does: its columns are not needed once more.
+        if is_all:
+            return self._table.narrowed(where, self._in_order(needed)), None
+        return self._table.narrowed(where, self._in_order(with_used)), exact
+
+    def _in_order(self, names: set[str]) -> list[str]:
+        return [name for name in self._schema.names if name in names]
+
+    def _decoded(self, filter_: Any) -> filters.Condition:
+        # Texts and lists have no form there; a filter of such a column is not understood.
+        plain = pa.schema([field for field in self._schema if field.name in self._table.conditions()])
+        for schema in (plain, _wide(plain)):
+            try:
+                encoded = bytes(filter_.to_substrait(schema))
+            except (pa.ArrowException, ValueError, NotImplementedError):
+                continue
+            return substrait.condition(encoded, plain.names)
+        return filters.Unknown()
+
+    def get_fragments(self, filter: Any = None) -> Iterator[CellFragment]:
+        """A part per step, or one; those are left out of which statistics say that no row satisfies the filter."""
+        steps = self._table.steps
+        if steps is None:
+            yield CellFragment(self, None)
+            return
+        for step in steps:
+            fragment = CellFragment(self, step)
+            if filter is None or fragment._may_have(filter):
+                yield fragment
+
+    def _of_step(self, step: int | None) -> CellDataset:
+        if step is None:
+            return self
+        return CellDataset(self._table.narrowed(None, self._table.names, steps=[step]), self._nan)
+
+    def to_table(self, columns: Any = None, filter: Any = None, **options: Any) -> Any:
+        """All rows that satisfy a filter, in pyarrow's order of NaN."""
+        return self._scan(columns, filter, self._nan or "arrow", options).to_table()
+
+    def to_batches(self, columns: Any = None, filter: Any = None, **options: Any) -> Any:
+        """The same in batches."""
+        return self._scan(columns, filter, self._nan or "arrow", options).to_batches()
+
+    def count_rows(self, filter: Any = None, **options: Any) -> int:
+        """The number of rows that satisfy a filter, in pyarrow's order of NaN."""
+        order = self._nan or "arrow"
+        if filter is None:
+            return self._table.count()
+        condition = self._decoded(filter)
+        used = _columns(condition)
+        columns = None if used is None else sorted(used)
+        found: int = self._scan(columns, filter, order, options).count_rows()
+        return found
+
+    def head(self, num_rows: int, columns: Any = None, filter: Any = None, **options: Any) -> Any:
+        """The first rows."""
+        return self._scan(columns, filter, self._nan or "arrow", options).head(num_rows)
+
+    def take(self, indices: Any, columns: Any = None, filter: Any = None, **options: Any) -> Any:
+        """Rows by their numbers."""
+        return self._scan(columns, filter, self._nan or "arrow", options).take(pa.array(indices))
+
+    def replace_schema(self, schema: Any) -> CellDataset:
+        """The same dataset: its schema is that of the container."""
+        if schema != self._schema:
+            raise InvalidArgumentError("the schema of cells is the container's: cast what was read")
+        return self
+
+    def __repr__(self) -> str:
+        return f"<drystone dataset of {self._table!r}>"
+
+    def __reduce__(self) -> Any:
+        return _again, (self._table, self._nan)
+
+
+def _again(table: Table, nan: Order | None) -> CellDataset:
+    return CellDataset(table, nan)
+
+
+class CellFragment:
+    """The cells of one step, as engines take fragments."""
+
+    def __init__(self, dataset: CellDataset, step: int | None) -> None:
+        self._dataset = dataset._of_step(step)
+        self.step = step
+
+    @property
+    def physical_schema(self) -> Any:
+        """The columns."""
+        return self._dataset.schema
+
+    @property
+    def partition_expression(self) -> Any:
+        """What holds of all rows: nothing."""
+        return self._dataset.partition_expression
+
+    def _may_have(self, filter_: Any) -> bool:
+        table, _ = self._dataset._pushed(None, filter_, "greatest")
+        return table.bounds()[1] > 0
+
+    def scanner(self, schema: Any = None, columns: Any = None, filter: Any = None, **options: Any) -> Any:
+        """As of the dataset."""
+        return self._dataset.scanner(columns, filter, **options)
+
+    def to_table(self, schema: Any = None, columns: Any = None, filter: Any = None, **options: Any) -> Any:
+        """As of the dataset."""
+        return self._dataset.to_table(columns, filter, **options)
+
+    def to_batches(self, schema: Any = None, columns: Any = None, filter: Any = None, **options: Any) -> Any:
+        """As of the dataset."""
+        return self._dataset.to_batches(columns, filter, **options)
+
+    def count_rows(self, filter: Any = None, **options: Any) -> int:
+        """As of the dataset."""
+        return self._dataset.count_rows(filter, **options)
+
+
+def _wide(schema: Any) -> Any:
+    """The same columns as the widest of their kinds, into which constants of all types fit without a cast of the column."""
+    wide = []
+    for field in schema:
+        of = field.type
+        if pa.types.is_floating(of):
+            of = pa.float64()
+        elif pa.types.is_integer(of) and of != pa.uint64():
+            of = pa.int64()
+        wide.append(pa.field(field.name, of))
+    return pa.schema(wide)
+
+
+def _columns(condition: filters.Condition) -> set[str] | None:
+    """The columns that a condition is about; None where not all are known."""
+    if isinstance(condition, filters.Unknown):
+        return None
+    if isinstance(condition, filters.Not):
+        return _columns(condition.of)
+    if isinstance(condition, filters.Joined):
+        out: set[str] = set()
+        for part in condition.parts:
+            found = _columns(part)
+            if found is None:
+                return None
+            out |= found
+        return out
+    return {condition.column}
