@@ -367,6 +367,20 @@ class Container(Group):
         log.debug("flushed %s up to snapshot %d", self._location, version)
         return version
 
+    def levels(self) -> dict[int, str]:
+        """How safe each committed step is: `"home"`, or `"stable"` where it survives a power cut.
+
+        The levels are ordered: `"received"` < `"node"` < `"partner"` < `"home"` < `"stable"`.
+        """
+        return self._handle.levels()
+
+    def wait(self, step: SupportsIndex, level: str = "home", timeout: float | None = None) -> None:
+        """Wait until a step is committed and has this level; `DeadlineError` after `timeout` seconds.
+
+        For `"stable"` a handle that may write flushes; any other waits until some process has flushed.
+        """
+        self._handle.wait(step, level, timeout)
+
     def describe(self) -> Description:
         """What it consists of: files, writers, and what waits for a commit. Lists the store and reads the ends of logs."""
         files, writers, run, entries, waiting, values, incomplete, notes = self._handle.describe()

@@ -30,14 +30,17 @@ class Writer:
         self._container = container
         self._handle = handle
 
-    def step(self, number: SupportsIndex | None = None, *, replace: bool = False) -> Step:
+    def step(
+        self, number: SupportsIndex | None = None, *, replace: bool = False, level: str | None = None
+    ) -> Step:
         """An output time: `with w.step():` is the next one, `with w.step(t):` step `t`, which may leave a gap.
 
         Inside, `put` lays down blocks; on leaving the step is closed, and visible with the next commit (with `nranks=1`
         at once). An exception inside drops the step. Writing a step again overwrites the cells written; with `replace`
-        it hides all that the step held before.
+        it hides all that the step held before. `level` says how safe the step is when it is left: `"received"`, `"node"`,
+        `"partner"`, `"home"` or `"stable"`; by default what the container's durability promises.
         """
-        return Step(self, number, replace)
+        return Step(self, number, replace, level)
 
     def put(
         self,
@@ -128,8 +131,13 @@ class Writer:
 class Step:
     """An output time of a writer, for `with`; it gives the number of the step."""
 
-    def __init__(self, writer: Writer, number: SupportsIndex | None, replace: bool) -> None:
+    def __init__(
+        self, writer: Writer, number: SupportsIndex | None, replace: bool, level: str | None = None
+    ) -> None:
+        if level is not None:
+            writer._handle.check_level(level)
         self._writer = writer
+        self._level = level
         self._number = number
         self._replace = replace
         self._begun = -1
@@ -142,7 +150,7 @@ class Step:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            self._writer._handle.end_step()
+            self._writer._handle.end_step(self._level)
             container = self._writer._container
             if self._writer.run is not None:
                 container._reached = max(container._reached, self._begun)

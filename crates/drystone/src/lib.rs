@@ -53,6 +53,7 @@ pub use drystone_expression as expression;
 pub use drystone_format as format;
 pub use drystone_format::identity::Durability;
 pub use drystone_plan as plan;
+pub use drystone_plan::tier::level::Level;
 pub use drystone_rules as rules;
 pub use drystone_store as store;
 pub use drystone_transform as transform;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use drystone::format::schema::Name;
 use drystone::plan::layout::Profile;
@@ -17,7 +18,7 @@ use crate::expression::ExpressionHandle;
 use crate::fragment::FragmentHandle;
 use crate::query::QueryHandle;
 use crate::reading::ReadingHandle;
-use crate::writer::WriterHandle;
+use crate::writer::{WriterHandle, parse_level};
 use crate::zarr::ZarrHandle;
 use crate::{dtype, key, transform, value};
 
@@ -328,6 +329,28 @@ impl ContainerHandle {
 
     fn flush(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.container.flush())?)
+    }
+
+    /// Level of each committed step, by its name.
+    fn levels(&self, py: Python<'_>) -> Result<BTreeMap<u64, &'static str>> {
+        let found = py.detach(|| self.container.levels())?;
+        Ok(found.into_iter().map(|(step, level)| (step, level.name())).collect())
+    }
+
+    /// Waits until a step has a level; seconds, or for ever.
+    fn wait(&self, py: Python<'_>, step: &Bound<'_, PyAny>, level: &str, timeout: Option<f64>) -> Result<()> {
+        let step = key::unsigned(step, "the step")?;
+        let level = parse_level(level)?;
+        let timeout = match timeout {
+            None => None,
+            Some(seconds) if seconds >= 0.0 => {
+                Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+            }
+            Some(seconds) => {
+                return Err(invalid(format!("timeout is a number of seconds from 0 on, not {seconds}")));
+            }
+        };
+        watched(py, None, |progress| self.container.wait_for(step, level, timeout, &mut || progress(0, 0)))
     }
 
     fn steps(&self, py: Python<'_>) -> Result<Vec<u64>> {

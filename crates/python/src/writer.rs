@@ -2,7 +2,7 @@
 
 use drystone::format::dtype::DType;
 use drystone::member::member;
-use drystone::{Container, ErrorKind, Writer};
+use drystone::{Container, ErrorKind, Level, Writer};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
@@ -42,6 +42,14 @@ impl WriterHandle {
     }
 }
 
+/// The level of that name.
+pub(crate) fn parse_level(name: &str) -> Result<Level> {
+    Level::parse(name).ok_or_else(|| {
+        let names: Vec<String> = Level::ALL.iter().map(|level| format!("\"{level}\"")).collect();
+        invalid(format!("a level is one of {}, not \"{name}\"", names.join(", ")))
+    })
+}
+
 #[pymethods]
 impl WriterHandle {
     /// Number in the names of its log, in hexadecimal.
@@ -71,8 +79,18 @@ impl WriterHandle {
         Ok(py.detach(|| self.writer.begin_step(step, replace))?)
     }
 
-    fn end_step(&self, py: Python<'_>) -> Result<()> {
-        py.detach(|| self.writer.end_step())?;
+    /// Refuses a name that is no level.
+    #[staticmethod]
+    fn check_level(level: &str) -> Result<()> {
+        parse_level(level).map(drop)
+    }
+
+    /// `level`: how safe the step is when this returns; none: as the container promises.
+    fn end_step(&self, py: Python<'_>, level: Option<&str>) -> Result<()> {
+        match level.map(parse_level).transpose()? {
+            Some(level) => py.detach(|| self.writer.end_step_at(level))?,
+            None => py.detach(|| self.writer.end_step())?,
+        };
         Ok(())
     }
 

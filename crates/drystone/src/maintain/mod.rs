@@ -3,6 +3,7 @@
 pub(crate) mod describe;
 pub(crate) mod extremes;
 pub(crate) mod gc;
+pub(crate) mod levels;
 mod lost;
 pub(crate) mod recover;
 pub(crate) mod verify;

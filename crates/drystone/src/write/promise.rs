@@ -11,6 +11,8 @@ use drystone_format::frame::Kind;
 use drystone_format::keys;
 use drystone_format::log::{GroupEntries, GroupHead};
 
+use drystone_plan::tier::level::Level;
+
 use super::{State, Writer};
 use crate::base::sync::lock;
 use crate::commit::adoption;
@@ -71,6 +73,19 @@ impl Writer {
         let done = done?;
         recorded.map_err(|e| e.while_doing("continuing the log after the step was committed"))?;
         self.remember_watermark(state, &done);
+        Ok(done)
+    }
+
+    /// Ends the step and returns when it has this level: what [`end_step`](Self::end_step) leaves is in the home store; `stable` is synced.
+    /// Where others commit the step, its log is.
+    pub fn end_step_at(&self, level: Level) -> Result<Option<Committed>> {
+        let done = self.end_step()?;
+        if level == Level::Stable {
+            match &done {
+                Some(_) => self.shared.inner.flush().map(drop)?,
+                None => self.sync()?,
+            }
+        }
         Ok(done)
     }
 

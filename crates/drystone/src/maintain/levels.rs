@@ -1,0 +1,107 @@
+//! How safe each step is, and waiting until it is safe enough.
+//!
+//! Invariants
+//! - a step is `stable` only if everything that a mark, or a synced manifest, vouches for includes its newest blocks;
+//! - asking changes nothing; waiting for `stable` through a handle that may write flushes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use drystone_format::identity::Durability;
+use drystone_plan::tier::level::Level;
+use drystone_plan::tree;
+
+use crate::container::{Container, Inner};
+use crate::history::head;
+use crate::history::snapshot::Snapshot;
+use crate::{Error, ErrorKind, Result};
+
+/// Pauses between looks: the first, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(250));
+
+impl Container {
+    /// The level of each committed step of the newest snapshot. One pass over the index where commits are not flushed.
+    pub fn levels(&self) -> Result<BTreeMap<u64, Level>> {
+        self.inner.require_open()?;
+        let (newest, _) = self.inner.newest()?;
+        levels(&self.inner, &newest)
+    }
+
+    /// Waits until a step is committed and has this level. `Deadline` when `timeout` has passed, `Cancelled` when `go_on` says no, which
+    /// is asked at every look.
+    pub fn wait_for(
+        &self,
+        step: u64,
+        level: Level,
+        timeout: Option<Duration>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        let (begun, mut pause) = (Instant::now(), PAUSES.0);
+        loop {
+            let mut found = self.levels()?.get(&step).copied();
+            if found.is_some_and(|found| found < level) && level == Level::Stable && self.inner.is_unpinned()
+            {
+                self.flush()?;
+                found = self.levels()?.get(&step).copied();
+            }
+            if found.is_some_and(|found| found >= level) {
+                return Ok(());
+            }
+            if !go_on() {
+                return Err(Error::new(
+                    ErrorKind::Cancelled,
+                    format!("the wait for step {step} was stopped"),
+                ));
+            }
+            let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
+            if left == Some(Duration::ZERO) {
+                let state = match found {
+                    Some(found) => format!("it is at level \"{found}\""),
+                    None => "it is not committed".into(),
+                };
+                return Err(Error::new(
+                    ErrorKind::Deadline,
+                    format!(
+                        "step {step} of {} did not reach level \"{level}\" in time: {state}; wait longer, or see levels()",
+                        self.location()
+                    ),
+                ));
+            }
+            std::thread::sleep(left.map_or(pause, |left| pause.min(left)));
+            pause = (pause * 2).min(PAUSES.1);
+        }
+    }
+}
+
+fn levels(inner: &Inner, snapshot: &Snapshot) -> Result<BTreeMap<u64, Level>> {
+    let all = |level: Level| snapshot.steps.iter().map(|step| (step, level)).collect();
+    let durable = inner.identity.durability == Durability::Durable || inner.store.features().put_is_durable;
+    if durable || snapshot.manifest.marked {
+        return Ok(all(Level::Stable));
+    }
+    let marked = inner.last_marked(snapshot).max(head::newest_mark(inner.store.as_ref())?);
+    if marked >= snapshot.version() {
+        return Ok(all(Level::Stable));
+    }
+    // A step is stable if the newest flushed snapshot shows it and nothing was written to it since.
+    let flushed = match marked {
+        0 => None,
+        marked => head::read_manifest(inner.store.as_ref(), marked, &inner.identity.uuid)
+            .and_then(|manifest| Snapshot::load(manifest, &inner.pages))
+            .ok(),
+    };
+    let mut written: BTreeSet<u64> = BTreeSet::new();
+    if let Some(root) = &snapshot.manifest.root {
+        tree::entries(&inner.pages, root, &mut |entry| {
+            if entry.commit > marked {
+                written.extend(entry.step.checked_sub(1));
+            }
+        })?;
+    }
+    let level = |step: u64| {
+        let is_flushed = flushed.as_ref().is_some_and(|flushed| flushed.steps.contains(step));
+        let is_same = !written.contains(&step) && snapshot.steps.hidden_below(step) <= marked;
+        if is_flushed && is_same { Level::Stable } else { Level::Home }
+    };
+    Ok(snapshot.steps.iter().map(|step| (step, level(step))).collect())
+}
