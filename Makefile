@@ -21,7 +21,7 @@ export OMPI_MCA_io := romio341
 
 RUST_SOURCES := $(shell find crates connectors -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup dev plugin wheel test lint lints check bench peers demo install clean
+.PHONY: help setup dev plugin wheel test lint lints check docs bench peers demo install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -110,7 +110,16 @@ demo: setup ## kill a simulation, restart it on other ranks, compare bit for bit
 	@$(BIN)/python examples/ocean/climatology.py --folder build/ocean
 	@echo "==> demo: done. Look at the pictures in build/demo and build/ocean, at the run itself with"
 	@echo "      $(BIN)/drystone view build/demo/restarted.dry"
-	@echo "    and go on with docs/tutorial.md"
+	@echo "    and go on with docs/tutorial/README.md"
+
+# Rust's reference is copied beside the pages, which link to it.
+docs: setup ## the documentation as a site with a search, in build/site
+	@echo "==> docs: reference of the Rust crates"
+	@cargo doc --no-deps --quiet --package drystone
+	@echo "==> docs: site"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@cp -r "$${CARGO_TARGET_DIR:-target}/doc" build/site/rust
+	@echo "    open build/site/index.html"
 
 bench: setup ## measure, against raw files and h5py
 	@echo "==> bench"

@@ -1,7 +1,7 @@
 """Measures Drystone beside raw files and h5py: `make bench`, or `.venv/bin/python bench/run.py --help`.
 
 Each module beside this one answers one question, which it states with the bar; figures of a quiet machine are in
-docs/benchmarks.md. Nothing here asserts a time, but every value that was read or written is compared, and a wrong one
+docs/benchmarks/local.md. Nothing here asserts a time, but every value that was read or written is compared, and a wrong one
 ends the run.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from report import Listing, Table
 
 HERE = Path(__file__).resolve().parent
-DOCUMENT = HERE.parent / "docs" / "benchmarks.md"
+DOCUMENT = HERE.parent / "docs" / "benchmarks" / "local.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 QUESTIONS = ("checkpoint", "restart", "planes", "points", "many_blocks", "many_steps", "appends", "memory")
 
@@ -91,7 +91,9 @@ def _arguments() -> argparse.Namespace:
         default=HERE.parent / "build" / "bench",
         help="where data and figures go (build/bench)",
     )
-    parser.add_argument("--document", action="store_true", help="put the figures into docs/benchmarks.md")
+    parser.add_argument(
+        "--document", action="store_true", help="put the figures into docs/benchmarks/local.md"
+    )
     parser.add_argument(
         "--drop-caches",
         action="store_true",

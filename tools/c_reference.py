@@ -1,4 +1,4 @@
-"""The reference of the C library out of its header: `python tools/c_reference.py` writes docs/c-reference.md.
+"""The reference of the C library out of its header: `python tools/c_reference.py` writes docs/reference/c-reference.md.
 
 The header is what binds; the page shows it by sections, with an index. A test says when it has to be made anew.
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 HEADER = ROOT / "crates/capi/include/drystone.h"
-PAGE = ROOT / "docs/c-reference.md"
+PAGE = ROOT / "docs/reference/c-reference.md"
 SECTION = re.compile(r"^/\* -{4} (.*?) -{4,} \*/\n", flags=re.MULTILINE)
 FUNCTION = re.compile(r"^(?:dry_status|const char \*)\s*\*?(dry_\w+)\(", flags=re.MULTILINE)
 
@@ -21,8 +21,8 @@ def page() -> str:
     parts = SECTION.split(rest)[2::2]
     lines = [re.sub(r"^(/\*| \*)? ?", "", line) for line in general.splitlines()]
     out = "# Reference of the C library\n\n"
-    out += "Made from [`drystone.h`](../crates/capi/include/drystone.h) by `python tools/c_reference.py`. "
-    out += "[c.md](c.md) is the guide: how these functions are used together. What holds everywhere:\n\n"
+    out += "Made from [`drystone.h`](../../crates/capi/include/drystone.h) by `python tools/c_reference.py`. "
+    out += "[c.md](../guide/c.md) is the guide: how these functions are used together. What holds everywhere:\n\n"
     out += (
         "\n".join(line for line in lines if line).partition("What holds everywhere\n")[2].strip()
         + "\n\n## Functions\n\n"

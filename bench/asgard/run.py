@@ -25,7 +25,7 @@ from report import duration, size
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-DOCUMENT = ROOT / "docs" / "benchmarks-asgard.md"
+DOCUMENT = ROOT / "docs" / "benchmarks" / "asgard.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 BASE = "MPI-IO collective"
 KIB, MIB = 1 << 10, 1 << 20
@@ -58,7 +58,7 @@ def main() -> int:
         "--out", type=Path, default=ROOT / "build" / "asgard", help="where data and figures go"
     )
     parser.add_argument(
-        "--document", action="store_true", help="put the figures into docs/benchmarks-asgard.md"
+        "--document", action="store_true", help="put the figures into docs/benchmarks/asgard.md"
     )
     arguments = parser.parse_args()
     folder = arguments.out / "data"

@@ -28,7 +28,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 BIN = Path(sys.executable).parent
-PAGE = ROOT / "docs" / "benchmarks-checkpoint.md"
+PAGE = ROOT / "docs" / "benchmarks" / "checkpoint.md"
 CALLS = ("openat", "fsync", "fdatasync")
 CALLS += (
     "write",

@@ -31,7 +31,7 @@ from statistics import median
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 BIN = Path(sys.executable).parent
-PAGE = ROOT / "docs" / "benchmarks-hdf5.md"
+PAGE = ROOT / "docs" / "benchmarks" / "hdf5.md"
 NATIVE, OURS = "native", "drystone"
 sys.path.insert(0, str(ROOT / "examples" / "gray_scott"))
 
@@ -390,7 +390,7 @@ def page(text: str, given: argparse.Namespace) -> str:
 `.venv/bin/python bench/hdf5/run.py --document`, after `make setup` and `bench/hdf5/build_hdf5.sh build/hdf5-1.14.5`;
 {date.today()}, {os.cpu_count()} x {model}, load {os.getloadavg()[0]:.1f}.
 
-The kernels ([bench/hdf5/kernels.c](../bench/hdf5/kernels.c)) are written from the description of VPIC-IO, BD-CATS-IO and H5Boss in the
+The kernels ([bench/hdf5/kernels.c](../../bench/hdf5/kernels.c)) are written from the description of VPIC-IO, BD-CATS-IO and H5Boss in the
 papers on object stores for HDF5. One program, parallel HDF5 1.14.5 with Open MPI and ROMIO; the environment alone chooses the
 connector, and each run says which one HDF5 used. Every value read is compared with what was written.
 
@@ -402,7 +402,7 @@ connector, and each run says which one HDF5 used. Every value read is compared w
   over the rounds, at most {given.rounds} (5,000 datasets: one). Above 1 the connector is faster.
 
 The connector treats both kinds of transfer alike, and is measured with independent ones. What a rank wrote, others see after a
-flush, as HDF5 asks (docs/hdf5.md). The ranks share {os.cpu_count()} cores: more of them than that show what is asked of the file system, not how a cluster would scale.
+flush, as HDF5 asks (docs/guide/hdf5.md). The ranks share {os.cpu_count()} cores: more of them than that show what is asked of the file system, not how a cluster would scale.
 
 {text}"""
 

@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from drystone.rules import Layout, compile
 
 Array = np.ndarray[Any, Any]
-DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs" / "benchmarks-kernels.md"
+DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs" / "benchmarks" / "kernels.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 SIZES = [1, 2, 4, 8, 16, 24, 32, 64, 128, 256, 512, 1024, 4096]
 CACHED = 256 << 10
@@ -369,7 +369,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small and once: shows that everything works")
     parser.add_argument("--rounds", type=int, default=45, help="how often each acts")
     parser.add_argument("--only", default="", help="cases whose name holds this")
-    parser.add_argument("--document", action="store_true", help=f"put the figures into docs/{DOCUMENT.name}")
+    parser.add_argument(
+        "--document", action="store_true", help=f"put the figures into docs/benchmarks/{DOCUMENT.name}"
+    )
     arguments = parser.parse_args()
     rounds = 1 if arguments.quick else arguments.rounds
     verdict = Verdict([], [], [])

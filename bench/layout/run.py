@@ -4,7 +4,7 @@ The bars: the worst axis within 2x of the best; at least 5x faster than the wors
 planes ahead of every engine at its defaults and level with the best hand-tuned one; bytes read within 1.2x of the model's
 prediction; subchunking costs a write at most 10 %; the median error of 200 predicted reads below 30 %.
 
-`python bench/layout/run.py FOLDER` runs all of it (about five minutes and 10 GB below FOLDER), writes docs/benchmarks-layout.md and
+`python bench/layout/run.py FOLDER` runs all of it (about five minutes and 10 GB below FOLDER), writes docs/benchmarks/layout.md and
 docs/pictures/layout-*.svg. `--quick` shows in seconds that everything works, and writes nothing. `--drop-caches` (root) drops the
 caches of the whole system too before each cold read.
 """
@@ -276,7 +276,7 @@ Left out: {left_out}.
 
 ## Time over size
 
-![read time over the size of subchunks](pictures/layout-curve.svg)
+![read time over the size of subchunks](../pictures/layout-curve.svg)
 
 {curve}
 
@@ -331,7 +331,7 @@ def main() -> None:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if not given.quick:
-        (DOCS / "benchmarks-layout.md").write_text(page)
+        (DOCS / "benchmarks" / "layout.md").write_text(page)
     print(page)
     print(f"{CHECKED.values:,} values checked", file=sys.stderr)
 

@@ -21,8 +21,8 @@ from report import anchors_table
 from rounds import Bench, Question
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = ROOT / "docs" / "benchmarks-peers.md"
-PLOTS = ROOT / "docs" / "benchmarks-peers"
+DOCUMENT = ROOT / "docs" / "benchmarks" / "peers.md"
+PLOTS = ROOT / "docs" / "benchmarks" / "peers"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace, names: Sequence[str]) -> int:
     plots = PLOTS if arguments.document else arguments.out / "plots"
     drawn = _plots(questions, plots)
     if arguments.document:
-        shown = "\n".join(f"![{title}](benchmarks-peers/{path.name})" for title, path in drawn)
+        shown = "\n".join(f"![{title}](peers/{path.name})" for title, path in drawn)
         page = DOCUMENT.read_text()
         before, rest = page.split(BEGIN)
         DOCUMENT.write_text(f"{before}{BEGIN}\n{text}\n{shown}\n{END}{rest.split(END)[1]}")

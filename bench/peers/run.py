@@ -2,7 +2,7 @@
 
 The first run makes an environment of bench/peers/requirements.txt in build/peers and goes on in it; `--here` takes the packages of
 the Python it is started with, whichever they are. The extension must be built (`make setup`). `--document` puts the figures into
-docs/benchmarks-peers.md. Nothing here asserts a time; a wrong value ends the run.
+docs/benchmarks/peers.md. Nothing here asserts a time; a wrong value ends the run.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--engine", action="append", help="one engine (repeatable); drystone is always there")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "peers", help="for data and figures")
     parser.add_argument(
-        "--document", action="store_true", help="put tables and plots into docs/benchmarks-peers.md"
+        "--document", action="store_true", help="put tables and plots into docs/benchmarks/peers.md"
     )
     parser.add_argument(
         "--here", action="store_true", help="use the packages of this Python, whichever are there"

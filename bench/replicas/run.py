@@ -4,7 +4,7 @@ The bar: where the two differ by 1.5 times or more, the cheaper one is taken in 
 
 Each box is read by way of the log and by way of what was published, alternating, several times; the smallest time of each counts.
 All values are compared. One command, about two minutes: `python bench/replicas/run.py [--reads N] [--quick]`; it writes
-docs/benchmarks-replicas.md.
+docs/benchmarks/replicas.md.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PUBLISHED = 2**32 - 1
 RATIO = 1.5
 BAR = 0.95
 ROUNDS = 3
-PAGE = Path(__file__).parent.parent.parent / "docs" / "benchmarks-replicas.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "benchmarks" / "replicas.md"
 
 
 def cases(edge: int) -> dict[str, tuple[dict[str, Any], tuple[int, int, int]]]:

@@ -2,7 +2,7 @@
 
 The bars: the optimum within 2 of the model's; at least 4 times faster than one chunk per process and 20 times faster than a
 contiguous file on both slow planes. `python bench/simulator/run.py` runs all of it (half a minute once it is compiled), draws
-docs/pictures/simulator-*.svg and writes docs/simulator.md. The same on every machine: nothing is measured but simulated time.
+docs/pictures/simulator-*.svg and writes docs/guide/simulator.md. The same on every machine: nothing is measured but simulated time.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ cheaper one) is decided by the code that the engine links.
 Each reader takes whole subchunks (of the contiguous file: cells), as readers do that ask what is stored: `T.pieces()`, Dask by way
 of xarray, Zarr's own tools. With more readers than subchunks across the plane, some have nothing to do.
 
-![seconds over readers, for three planes](pictures/simulator-planes.svg)
+![seconds over readers, for three planes](../pictures/simulator-planes.svg)
 
 {planes}
 
@@ -218,7 +218,7 @@ with a seek each, and 5.01 s of the contiguous file are 88 times that. The latti
 published system takes, leaves the busiest target 8 of them (on average over all planes across k; 7 of the one that is read here), and
 requests that take turns there seek for each MiB: that is its 19.6, and why the lattice is the default.
 
-![seconds over readers, for three planes](pictures/simulator-tiles.svg)
+![seconds over readers, for three planes](../pictures/simulator-tiles.svg)
 
 {tiles}
 
@@ -226,7 +226,7 @@ Fixed i is the plane that suits the other layouts (one run per block); ours pays
 
 ## How finely to cut
 
-![seconds over the number of cuts](pictures/simulator-sweep.svg)
+![seconds over the number of cuts](../pictures/simulator-sweep.svg)
 
 The sum over the three planes, for blocks cut n ways along j and k (drawn: readers that share by subchunks):
 
@@ -266,7 +266,7 @@ def main() -> None:
         sweep=sweep(simulate("sweep")),
         scale=scale(simulate("scale")),
     )
-    (DOCS / "simulator.md").write_text(page)
+    (DOCS / "guide" / "simulator.md").write_text(page)
     print(page)
 
 

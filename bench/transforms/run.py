@@ -1,6 +1,6 @@
 """All questions about transforms, one after the other, into one page.
 
-    .venv/bin/python bench/transforms/run.py                     # docs/benchmarks-transforms.md and docs/tipping.svg
+    .venv/bin/python bench/transforms/run.py                     # docs/benchmarks/transforms.md and docs/benchmarks/tipping.svg
     .venv/bin/python bench/transforms/run.py --quick --out build/transforms.md
 
 Peers are those that the interpreter has (bench/transforms/requirements.txt); what is missing is said in the page.
@@ -98,7 +98,7 @@ def main() -> None:
     """Asks all questions and writes the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small, to see that it works")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks-transforms.md")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks" / "transforms.md")
     arguments = parser.parse_args()
     out = arguments.out.resolve()
     machine = f"{platform.machine()}, {os.cpu_count()} processors"
@@ -110,7 +110,8 @@ def main() -> None:
         ]
         told = asked(command, 900)
         shown = [
-            word if word != command[-1] or "plot" not in whole[-2] else "docs/tipping.svg" for word in command
+            word if word != command[-1] or "plot" not in whole[-2] else "docs/benchmarks/tipping.svg"
+            for word in command
         ]
         line = " ".join(["bench/transforms/" + shown[0], *shown[1:]])
         page += [f"## {title}\n", f"```\n.venv/bin/python {line}\n```\n", f"{text}\n"]

@@ -3,7 +3,7 @@
 Boxes of a growing part of each edge are read from the same values stored without a transform, by opaque codecs, and by codecs
 of which parts are read. Bytes are what the plan says and the engine reads; each value is compared. With `--plot` the bytes are drawn.
 
-    .venv/bin/python bench/transforms/tipping.py --edge 128 --rounds 5 --plot docs/tipping.svg
+    .venv/bin/python bench/transforms/tipping.py --edge 128 --rounds 5 --plot docs/benchmarks/tipping.svg
 """
 
 from __future__ import annotations

@@ -38,6 +38,9 @@ from drystone.reports import (
 from drystone.writer import Writer
 
 if TYPE_CHECKING:
+    from drystone.expr import Expression
+    from drystone.query import Query
+    from drystone.variable import Variable
     from drystone.zarr_store import DrystoneStore
 
 Path = str | os.PathLike[str]
@@ -62,11 +65,11 @@ def create(
         overwrite: Remove a container that is there, and nothing that is not the container's; else that is a `ConflictError`.
         into_existing: Take a folder that holds other files, which stay as they are; else that is a `ConflictError`.
         targets: Folders on several storage targets (disks, pools of a parallel file system), over which the log parts of writers
-            and published shards are spread; the container makes a folder of its own in each. See docs/layout.md.
+            and published shards are spread; the container makes a folder of its own in each. See docs/guide/layout.md.
         spread: How: balanced by a lattice, round-robin along the Hilbert curve, or row by row.
         storage_options: Endpoint, region, credentials and the like of an object store, by the names that the `object_store`
             library gives them (`aws_endpoint`, `aws_region`, ...); what is not given comes from the environment. See
-            docs/far-stores.md.
+            docs/guide/far-stores.md.
 
     """
     location = place(path)
@@ -99,7 +102,7 @@ def open(
     `storage_options` are as of `create`; a container behind a web server, `http://` or `https://`, can be read.
 
     Where the newest snapshot cannot be read and no power cut explains that, opening for reading is a `CorruptError`;
-    `damaged=True` then shows, read-only, the newest snapshot that can be read. See docs/lost-files.md.
+    `damaged=True` then shows, read-only, the newest snapshot that can be read. See docs/guide/lost-files.md.
     """
     location = place(url)
     options = store_options(location, storage_options)
@@ -371,6 +374,31 @@ class Container(Group):
                 time.sleep(pause if timeout is None else min(pause, timeout - waited))
                 pause = min(2 * pause, poll)
 
+    def query(
+        self,
+        condition: str | Expression | Variable,
+        selection: Any = None,
+        steps: SupportsIndex | slice | Iterable[SupportsIndex] | None = None,
+        *,
+        over: Iterable[str | Variable] = (),
+    ) -> Query:
+        """The cells that satisfy a condition, in the snapshot that it shows now. Nothing is read before the query is asked.
+
+        A cell that nobody wrote satisfies nothing; NaN satisfies `isnan` and `!=` only. Variables meet by the names of their
+        dimensions, or by equal shapes. See docs/queries.md.
+
+        Args:
+            condition: A text, as `"p > 3e-5 & abs(u) < 1"`, or an expression of variables, as `c["p"] > 3e-5`.
+            selection: What indexing takes, integers and slices, for the axes behind the step; by default all cells.
+            steps: A step number, a slice of them or a list; by default all.
+            over: Further variables that have a say in which cells there are, though the condition may not name them.
+
+        """
+        from drystone import query
+
+        self._settle()
+        return query.make(self, condition, selection, steps, over)
+
     def copy(
         self,
         url: Path,
@@ -392,7 +420,7 @@ class Container(Group):
 
         Groups, attributes, links, step numbers and the newest value of each cell are the same; cells that nobody wrote stay
         unwritten. Earlier snapshots are not copied. A copy that fails removes what it made. A warning names what the copy
-        lacks. See docs/copying.md.
+        lacks. See docs/guide/copying.md.
 
         Args:
             url: A path or URL, as of `create`.
@@ -449,7 +477,7 @@ class Container(Group):
         self._warn()
 
     def declare(self, text: str, /, **params: SupportsIndex) -> list[str]:
-        """Declare a text in the dataset language (docs/language.md): one commit creates the variables of its datasets.
+        """Declare a text in the dataset language (docs/reference/language.md): one commit creates the variables of its datasets.
 
         Gives their names. The text is kept, for `fragment`. `params` are values of its parameters; what datasets depend on
         must be there. Declaring the same again changes nothing; a variable that exists and differs is a `ConflictError`, and
@@ -506,7 +534,7 @@ class Container(Group):
 
         It may run while steps arrive, and be killed: readers of the hierarchy see whole steps, and another call completes what
         is missing and writes only what has changed. Records become a group with one array per member. One process
-        publishes at a time (`ConflictError`). See docs/publishing.md.
+        publishes at a time (`ConflictError`). See docs/guide/publishing.md.
 
         Args:
             variables: Paths; by default everything that has a portable form, and what is no longer there is removed.
@@ -558,7 +586,7 @@ class Container(Group):
         """The container as a store of zarr-python, unpublished steps included: `zarr.open_group(store=c.zarr_store())`.
 
         By default it shows the present snapshot, and can be read only. A writable one has a handle of its own: what is created
-        and written through it is committed at once, and seen here after `refresh`. See docs/zarr-store.md.
+        and written through it is committed at once, and seen here after `refresh`. See docs/guide/zarr-store.md.
         """
         from drystone.zarr_store import DrystoneStore
 
@@ -577,7 +605,7 @@ class Container(Group):
 
         Without `keep` and `older_than` nothing expires, and only what dead processes left is removed. With them expired snapshots
         are `NotFoundError`, and log files whose blocks show in no retained snapshot are deleted. A file with a block that shows is
-        never deleted, whatever was published. See docs/gc.md.
+        never deleted, whatever was published. See docs/guide/gc.md.
 
         Args:
             keep: So many of the newest snapshots stay, at least 1; the collection's own commit is one of them.
@@ -597,7 +625,7 @@ class Container(Group):
 
         A probe of at most `max_bytes` is written, synced, read and removed again. The result is kept for 30 days for all
         containers on the device, in the user's cache folder. Without it a local solid-state disk is assumed. See
-        docs/calibration.md.
+        docs/guide/calibration.md.
 
         Args:
             seconds: About so long it takes.

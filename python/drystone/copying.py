@@ -2,7 +2,7 @@
 
 Names, attributes, step numbers and the newest value of every written cell are copied; a cell that nobody wrote stays
 unwritten. The copy has no history: earlier snapshots and values that were written over are left behind.
-docs/copying.md has the promises.
+docs/guide/copying.md has the promises.
 
 Values go through one writer, in one pass, while the next part is read. The last commit makes all steps visible. Only
 local variables need more writers, for each of their values belongs to one.

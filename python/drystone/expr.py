@@ -4,7 +4,7 @@
     expr.sqrt(c["u"] * c["u"] + c["v"] * c["v"])
     expr.parse("p > 3e-5 & abs(u) < 1")
 
-Operators make a tree and read nothing. Meanings are in docs/expressions.md: types are NumPy's, constants take the type that they meet,
+Operators make a tree and read nothing. Meanings are in docs/guide/expressions.md: types are NumPy's, constants take the type that they meet,
 what could lose a value needs a cast (`expr.f8(c["n"])`). Python's `&` and `|` bind tighter than comparisons: put those in brackets.
 """
 

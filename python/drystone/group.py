@@ -192,7 +192,7 @@ class Group(Mapping[str, Any]):
             chunks: Shape of the pieces that blocks are cut into and read by.
             fill_value: What cells read as that nobody wrote; zero if not given.
             attrs: Attributes.
-            access: The expected mix of reads, such as `"plane:z 60%, box:64"` (docs/language.md): `publish` cuts by it.
+            access: The expected mix of reads, such as `"plane:z 60%, box:64"` (docs/reference/language.md): `publish` cuts by it.
             data: An array to assign to it, with steps as its first axis if it has them. It becomes visible as assignments do.
 
         """

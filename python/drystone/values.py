@@ -1,6 +1,6 @@
 """The one casting rule: what becomes of values that are not arrays of exactly the stored type.
 
-`as_stored` applies it for every way to write (docs/reading.md states it): an array is converted within its kind (NumPy's
+`as_stored` applies it for every way to write (docs/guide/reading.md states it): an array is converted within its kind (NumPy's
 `same_kind`), a scalar or list by its value, and a value that would change by more than the last digits of a float is refused.
 """
 

@@ -373,7 +373,7 @@ class Variable(expr.Operators):
 
     @property
     def learnt(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
-        """How it was read, as far as is remembered: how often, and extents, steps first; 0 is a whole axis. See docs/layout.md."""
+        """How it was read, as far as is remembered: how often, and extents, steps first; 0 is a whole axis. See docs/guide/layout.md."""
         found = self._container._handle.learnt_reads(self._path)
         return tuple((weight, tuple(extents)) for weight, extents in found)
 

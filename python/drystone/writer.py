@@ -49,7 +49,7 @@ class Writer:
         """Write a block of a variable, or of one member of a record (`field`), with its first cell at `offset`.
 
         Takes an array in any memory layout, a scalar, a list or a text. What is not of the variable's dtype is converted by the
-        casting rule (docs/reading.md): within its kind, and only if no value changes by more than the last digits of a float.
+        casting rule (docs/guide/reading.md): within its kind, and only if no value changes by more than the last digits of a float.
         `offset` has an entry per dimension, without the step axis, and is zero if left out. The array may be changed
         again when this returns.
         """

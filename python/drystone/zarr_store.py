@@ -1,7 +1,7 @@
 """A container as a store of zarr-python: `zarr.open_group(store=c.zarr_store())`, `xr.open_zarr(c.zarr_store())`.
 
 Nothing is published or copied. Metadata documents come from the schema, and a chunk is read from the log when it is asked for. A
-writable store makes containers of what others write to Zarr: groups become groups, arrays variables, chunks blocks (docs/zarr-store.md).
+writable store makes containers of what others write to Zarr: groups become groups, arrays variables, chunks blocks (docs/guide/zarr-store.md).
 
 Invariants
 - a store that is read-only shows one snapshot for ever; one that is writable shows the newest;

@@ -9,7 +9,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 UNSAID = {"what a read does", "what it copies"}
 
 
-@pytest.mark.parametrize("page", ["language.md", "rules.md"])
+@pytest.mark.parametrize("page", ["reference/language.md", "guide/rules.md"])
 def test_the_examples_run_and_print_what_is_said(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(), flags=re.MULTILINE | re.DOTALL)

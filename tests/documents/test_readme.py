@@ -19,7 +19,9 @@ def blocks(document, language):
     return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/reading.md", "docs/xarray.md", "docs/view.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "docs/guide/reading.md", "docs/guide/xarray.md", "docs/guide/view.md"]
+)
 def test_what_a_document_shows_runs(document, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     code = blocks(document, "python")
@@ -52,7 +54,7 @@ def run42(tmp_path, monkeypatch):
 def test_what_a_page_does_with_a_container_runs(document, capsys):
     for package in ("zarr", "xarray", "h5py"):
         pytest.importorskip(package)
-    code = blocks(f"docs/{document}", "python")
+    code = blocks(f"docs/guide/{document}", "python")
     assert code
     names = {"__name__": "page"}
     for block in code:
@@ -63,7 +65,7 @@ def test_what_a_page_does_with_a_container_runs(document, capsys):
 
 
 def test_the_configuration_that_is_shown_is_taken(tmp_path, monkeypatch):
-    (tmp_path / "drystone.toml").write_text(blocks("docs/configuration.md", "toml")[0])
+    (tmp_path / "drystone.toml").write_text(blocks("docs/reference/configuration.md", "toml")[0])
     monkeypatch.setenv("DRYSTONE_CONFIG", str(tmp_path / "drystone.toml"))
     with dry.create(tmp_path / "run42.dry") as c:
         T = c.create_variable("fields/T", "f4", (64, 64, 64), transform="zstd:3")
@@ -74,7 +76,9 @@ def test_the_configuration_that_is_shown_is_taken(tmp_path, monkeypatch):
         text=True,
         check=True,
     )
-    shown = re.search(r"^encoded +(.*)$", (ROOT / "docs/configuration.md").read_text(), flags=re.MULTILINE)
+    shown = re.search(
+        r"^encoded +(.*)$", (ROOT / "docs/reference/configuration.md").read_text(), flags=re.MULTILINE
+    )
     assert shown
     assert shown[1] in done.stdout
 
@@ -84,14 +88,14 @@ def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
     """Python and shell as they stand there, one after the other."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    text = (ROOT / "docs/tutorial.md").read_text()
+    text = (ROOT / "docs/tutorial/README.md").read_text()
     if not Path("/usr/share/ferret-vis/data/coads_climatology.cdf").exists():
         text = text.partition("## A climatology of the ocean")[0]  # apt-get install ferret-datasets
     names = {"__name__": "tutorial"}
     code = ""
     for language, block in re.findall(r"^```(python|sh)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
         if language == "python":
-            exec(compile(block, "docs/tutorial.md", "exec"), names)
+            exec(compile(block, "docs/tutorial/README.md", "exec"), names)
             code += block
         elif "pip install" not in block:
             done = subprocess.run(["bash", "-euc", block], capture_output=True, text=True, check=False)
@@ -111,3 +115,32 @@ def test_links_between_documents_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)#\s]+)", document.read_text()):
         if "://" not in target:
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+@pytest.mark.parametrize("folder", ["guide", "reference", "format", "decisions", "benchmarks"])
+def test_the_index_of_each_folder_names_every_page(folder):
+    index = (ROOT / "docs" / folder / "README.md").read_text()
+    linked = {target.split("#")[0] for target in re.findall(r"\]\(([^)\s]+)", index)}
+    pages = {path.name for path in (ROOT / "docs" / folder).glob("*.md")} - {"README.md"}
+    assert pages - linked == set()
+
+
+def test_the_site_of_the_documentation_builds_without_a_warning(tmp_path):
+    """`--strict` fails on a link or an anchor that leads nowhere, and on a page that no menu has."""
+    pytest.importorskip("mkdocs")
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path / "site"),
+    ]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "site" / "reference" / "python.html").read_text()
+    assert "drystone.Container.commit" in page

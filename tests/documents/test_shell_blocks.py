@@ -24,8 +24,8 @@ def shell_blocks(document):
 
 
 def usage_lines():
-    """The commands of docs/cli.md as they are typed: the words behind three blanks say what they do."""
-    block = (ROOT / "docs/cli.md").read_text().split("```\n")[1]
+    """The commands of docs/reference/cli.md as they are typed: the words behind three blanks say what they do."""
+    block = (ROOT / "docs/reference/cli.md").read_text().split("```\n")[1]
     out = []
     for line in block.splitlines():
         if line.startswith(" "):
@@ -56,7 +56,7 @@ def test_the_options_that_the_page_names_are_there(line):
 # What the page's words stand for, per command where it matters.
 WORDS = {
     "VARIABLE": "T", "SELECTION": "[0]", "GROUP": "fields", "N": "2", "DIM": "time", "PATH": "T", "CODECS": "zstd:1", "PORT": "0",
-    "SNAPSHOT": "1", "TARGET": "new.dry", "A:B": "0:3", "SHAPE": "3,5",
+    "SNAPSHOT": "1", "CONDITION": "T>0", "TARGET": "new.dry", "A:B": "0:3", "SHAPE": "3,5",
 }  # fmt: skip
 FILES = {
     "import": "some.h5",
@@ -147,7 +147,7 @@ def test_what_the_readme_makes_is_there():
 def test_a_plug_in_is_compiled_and_configured_as_the_page_says(tmp_path):
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
-    (block,) = shell_blocks("docs/plugins.md")
+    (block,) = shell_blocks("docs/guide/plugins.md")
     for name in ("crates", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "simulation.py").write_text(

@@ -133,7 +133,7 @@ actions = st.one_of(
     act("reopen"),
 )
 
-# References to regions as h5py makes them lie in the native file's own heap: the connector cannot keep them (docs/hdf5.md).
+# References to regions as h5py makes them lie in the native file's own heap: the connector cannot keep them (docs/guide/hdf5.md).
 regions = act("region", numbers, names, numbers, selections)
 
 

@@ -1,4 +1,4 @@
-"""The commands by which docs/c.md compiles programs, as they stand there."""
+"""The commands by which docs/guide/c.md compiles programs, as they stand there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def blocks(language):
-    text = (ROOT / "docs" / "c.md").read_text()
+    text = (ROOT / "docs" / "guide" / "c.md").read_text()
     return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""Copies hold what their container showed, and nothing else: docs/copying.md."""
+"""Copies hold what their container showed, and nothing else: docs/guide/copying.md."""
 
 import json
 import os

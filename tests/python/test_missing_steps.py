@@ -1,8 +1,9 @@
-"""Steps that are not there, as every face shows them (the table of docs/reading.md).
+"""Steps that are not there, as every face shows them (the table of docs/guide/reading.md).
 
 By the number of the step, they are cells that nobody wrote: fill. By a coordinate that holds the numbers, they are left out.
 """
 
+import json
 import subprocess
 import sys
 
@@ -84,6 +85,21 @@ def test_an_array_alone_has_fill_for_missing_steps(gaps, tmp_path):
     assert "fill value: 3\n" in drystone_command(
         "export", gaps.path, tmp_path / "c.csv", "T", "--select", "[3]"
     )
+
+
+def test_dump_and_plot_read_fill_and_name_the_missing_steps(gaps, tmp_path):
+    assert "steps 0..1, 3..4 were never written: those cells are the fill value" in drystone_command(
+        "dump", gaps.path, "T"
+    )
+    assert "step 3 was never written" in drystone_command("dump", gaps.path, "T", "[3]")
+    assert "never written" not in drystone_command("dump", gaps.path, "T", "[2::3]")
+    told = json.loads(drystone_command("dump", gaps.path, "T", "[1:3]", "--json"))
+    assert (told["missing_steps"], told["values"]) == ([1], FILLED[1:3])
+    pytest.importorskip("matplotlib")
+    file = tmp_path / "t.png"
+    said = drystone_command("plot", gaps.path, "T", "-o", file)
+    assert "never written, whose cells are the fill value: 0, 1, 3, 4" in said
+    assert "never written" not in drystone_command("plot", gaps.path, "T", "[5]", "-o", file)
 
 
 def drystone_command(*words):

@@ -85,7 +85,7 @@ def test_the_manual_page_is_up_to_date():
     for command in grammar.commands():
         assert f"drystone {command.name}\\fR" in PAGE.read_text()
     for code, _ in manual.CODES:
-        assert f"| {code} |" in (ROOT / "docs/cli.md").read_text()
+        assert f"| {code} |" in (ROOT / "docs/reference/cli.md").read_text()
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="no groff in PATH")
@@ -229,6 +229,12 @@ WRONG = [
     *((f"{name} good.dry{more}", 3, "999") for name, more in [
         ("info", " --at 999"), ("ls", " --at 999"), ("du", " --at 999"), ("copy", " new.dry --at 999"), ("export", " out.h5 --at 999"),
     ]),
+    ("query missing.dry a>1", 3, "missing.dry"),
+    ("query some.txt a>1", None, "some.txt"),
+    ("query good.dry fields/temprature>1", 2, "fields/temperature"),
+    ("query good.dry a>>", 2, ""),
+    (f"query good.dry {T}>1 [a]", 2, "selection"),
+    (f"query good.dry {T}+1", 2, "condition"),
     (f"dump bad.dry {T}", 4, "damaged"),
     ("export bad.dry out2.h5", 4, "damaged"),
     (f"plot bad.dry {T} [0]", 4, "damaged"),

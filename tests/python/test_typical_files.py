@@ -1,7 +1,7 @@
 """Files as other programs write them go into a container and out again: nothing is lost but what is named.
 
 Each file is made (or found: real climatologies, where Debian's ferret-datasets is installed), imported, compared with what its own
-package reads, exported into the like format, imported again, and compared with the first container. docs/import.md lists
+package reads, exported into the like format, imported again, and compared with the first container. docs/guide/import.md lists
 the files and what is lost of each; the list and this test agree.
 """
 
@@ -22,7 +22,7 @@ netCDF4 = pytest.importorskip("netCDF4")
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
-DOCUMENT = Path(__file__).parents[2] / "docs/import.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/guide/import.md"
 REAL = sorted(Path("/usr/share/ferret-vis/data").glob("*.*"))
 rng = np.random.default_rng(42)
 
@@ -520,7 +520,7 @@ def test_the_list_in_the_document_is_this_one():
     rows = re.findall(r"^\| (.+?) \| (.+?) \|$", DOCUMENT.read_text(), flags=re.MULTILINE)[1:]
     listed = dict(rows)
     for name, (_, _, lost) in CASES.items():
-        assert name in listed, f"docs/import.md lacks the row | {name} | ... |"
+        assert name in listed, f"docs/guide/import.md lacks the row | {name} | ... |"
         assert (listed[name] == "nothing") == (not lost), name
     assert len(CASES) + 10 >= 20
     assert any("ferret-datasets" in name for name in listed)

@@ -1,4 +1,4 @@
-"""Where subchunks stand and how their cells are arranged, as docs/format/index.md says under "Layouts" and "Subchunk table". Part of
+"""Where subchunks stand and how their cells are arranged, as docs/format/block-index.md says under "Layouts" and "Subchunk table". Part of
 the reader."""
 
 import numpy as np

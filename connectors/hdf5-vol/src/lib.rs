@@ -1,4 +1,4 @@
-//! The HDF5 VOL connector: programs that speak HDF5 write and read Drystone containers, unchanged (docs/hdf5.md).
+//! The HDF5 VOL connector: programs that speak HDF5 write and read Drystone containers, unchanged (docs/guide/hdf5.md).
 //!
 //! ```text
 //! entry ─► classes ─► calls ─► object ─► file ─► ranks ─► library ─► model

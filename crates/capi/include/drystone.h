@@ -1,5 +1,5 @@
 /*
- * Drystone in C: an array store for simulations and for the people who analyse them. docs/c.md is the guide to this header.
+ * Drystone in C: an array store for simulations and for the people who analyse them. docs/guide/c.md is the guide to this header.
  *
  * What holds everywhere
  * - Functions return a dry_status: DRY_OK, or what kind of failure it was; dry_last_error() is then its message.
@@ -177,7 +177,7 @@ typedef struct dry_commit_report {
     uint64_t incomplete; /* steps that some ranks have closed and others not; the log tells which */
 } dry_commit_report;
 
-/** Creates a container: a folder, or at a URL such as s3://bucket/run.dry, with options from the environment (docs/far-stores.md).
+/** Creates a container: a folder, or at a URL such as s3://bucket/run.dry, with options from the environment (docs/guide/far-stores.md).
  *  DRY_CONFLICT if there is one. */
 dry_status dry_create(const char *path, const dry_create_options *options, dry_container **container);
 
@@ -246,7 +246,7 @@ typedef int32_t (*dry_progress)(void *context, uint64_t done, uint64_t total);
 /** Checks every byte the handle's snapshot refers to. Damage is counted, not a failure of this call. */
 dry_status dry_verify(dry_container *container, dry_progress progress, void *context, dry_verify_report *report);
 
-/* ---- publishing: the replica that other tools read (docs/publishing.md) ------------------------------------------ */
+/* ---- publishing: the replica that other tools read (docs/guide/publishing.md) ------------------------------------------ */
 
 typedef struct dry_publish_options {
     uint32_t struct_size;
@@ -293,7 +293,7 @@ typedef struct dry_variable_options {
     uint32_t dims_count;      /* entries of dims, of which another number than ndim is refused; 0 for ndim */
     const void *fill;         /* one element, or NULL for zeros */
     uint64_t fill_size;
-    const char *access;       /* the expected mix of reads, such as "plane:z 60%, box:64", or NULL (docs/language.md) */
+    const char *access;       /* the expected mix of reads, such as "plane:z 60%, box:64", or NULL (docs/reference/language.md) */
 } dry_variable_options;
 
 /** Creates a variable and the groups above it; "group/name" is a path. The identical one again changes nothing, another one
@@ -466,7 +466,7 @@ typedef struct dry_read_report {
     double max_relative_error;
 } dry_read_report;
 
-/** How close to what was written; less may need fewer bytes, where the transform has levels (docs/transforms.md). */
+/** How close to what was written; less may need fewer bytes, where the transform has levels (docs/guide/transforms.md). */
 enum {
     DRY_EXACT = 0,
     DRY_WITHIN = 1,          /* no value further from the one written than max_error; DRY_INVALID_ARGUMENT where it may be */
@@ -574,7 +574,7 @@ dry_status dry_read_block(dry_variable *variable, int64_t step, size_t number, d
 dry_status dry_read_block_strings(dry_variable *variable, int64_t step, size_t number, char *text, size_t capacity,
                                   size_t *length, uint64_t *ends, size_t cells);
 
-/* ---- fragments: declared memory layouts (docs/language.md) ------------------------------------------------------ */
+/* ---- fragments: declared memory layouts (docs/reference/language.md) ------------------------------------------------------ */
 
 typedef struct dry_fragment dry_fragment;
 
@@ -640,7 +640,7 @@ dry_status dry_fragment_coverage(dry_fragment *fragment, int64_t step, dry_cover
 
 dry_status dry_fragment_explain(dry_fragment *fragment, int64_t step, char *text, size_t capacity, size_t *length);
 
-/* ---- rules: conversions between memory layouts (docs/rules.md) -------------------------------------------------- */
+/* ---- rules: conversions between memory layouts (docs/guide/rules.md) -------------------------------------------------- */
 
 typedef struct dry_rule dry_rule;
 

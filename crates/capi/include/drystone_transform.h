@@ -1,5 +1,5 @@
 /*
- * Codecs of your own for Drystone: the interface between the engine and a plug-in. docs/plugins.md is the guide to this header.
+ * Codecs of your own for Drystone: the interface between the engine and a plug-in. docs/guide/plugins.md is the guide to this header.
  *
  * A plug-in is a shared library that exports drystone_codec(). It is loaded if the configuration that DRYSTONE_CONFIG names lists
  * its file; its codecs are then names in transforms like any other. examples/plugin is one.

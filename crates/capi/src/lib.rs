@@ -1,6 +1,6 @@
 //! The C library: what `include/drystone.h` declares, as conversion and error mapping, no decisions.
 //!
-//! The contract of every function, which a C program cannot be made to keep, stands in the header; docs/c.md is its guide.
+//! The contract of every function, which a C program cannot be made to keep, stands in the header; docs/guide/c.md is its guide.
 //!
 //! Invariants
 //! - no function unwinds into its caller, and each returns a status whose message [`failure`] keeps for its thread;

@@ -4,8 +4,7 @@
 
 use std::ffi::c_char;
 
-use drystone::format::dtype::Scalar;
-use drystone::rules::{Axis, Block, Dtype, Fragment, IndexMap, Kind, Narrowing, Order, Rule, Step, View};
+use drystone::rules::{Axis, Block, Dtype, Fragment, IndexMap, Narrowing, Order, Rule, Step, View};
 
 use crate::argument::{
     bytes, bytes_mut, give, give_list, give_text, handle_place, list, optional_list, versioned,
@@ -62,22 +61,10 @@ fn refused(error: impl std::fmt::Display) -> Failure {
 fn element(type_: Type) -> Result<Block> {
     let scalar = scalar(type_)
         .ok_or_else(|| Failure::invalid(format!("{type_} is no type of a number (dry_type)")))?;
-    let kind = match scalar {
-        Scalar::I8 => Kind::I8,
-        Scalar::I16 => Kind::I16,
-        Scalar::I32 => Kind::I32,
-        Scalar::I64 => Kind::I64,
-        Scalar::U8 => Kind::U8,
-        Scalar::U16 => Kind::U16,
-        Scalar::U32 => Kind::U32,
-        Scalar::U64 => Kind::U64,
-        Scalar::F32 => Kind::F32,
-        Scalar::F64 => Kind::F64,
-        Scalar::Bool | Scalar::F16 | Scalar::BF16 | Scalar::C64 | Scalar::C128 => {
-            return Ok(Block::opaque(scalar.size().into()));
-        }
-    };
-    Ok(Block::number(Dtype { kind, big_endian: cfg!(target_endian = "big") }))
+    Ok(match drystone::rule_kind(scalar) {
+        Some(kind) => Block::number(Dtype { kind, big_endian: cfg!(target_endian = "big") }),
+        None => Block::opaque(scalar.size().into()),
+    })
 }
 
 unsafe fn fragment(given: *const dry_layout, count: usize, what: &str) -> Result<Fragment> {

@@ -81,7 +81,7 @@ fn containers_in_object_stores_are_named_by_urls() {
 
 #[test]
 fn the_program_of_the_guide_prints_what_it_says() {
-    let guide = std::fs::read_to_string(crate_folder().join("../../docs/c.md")).unwrap();
+    let guide = std::fs::read_to_string(crate_folder().join("../../docs/guide/c.md")).unwrap();
     let code = guide.split("```c\n").nth(1).unwrap().split("```").next().unwrap();
     let said = code.split("/* ").find(|part| part.starts_with(char::is_numeric)).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -37,6 +37,9 @@ pub(crate) enum Command {
     /// Show the plan of a read, without reading
     #[command(after_help = CODES)]
     Explain(Explain),
+    /// Which cells satisfy a condition: how many, where, and what variables hold there
+    #[command(after_help = CODES)]
+    Query(Query),
     /// Check every stored byte against its checksums; exit code 1 if something is damaged
     #[command(after_help = CODES)]
     Verify(Verify),
@@ -180,6 +183,36 @@ pub(crate) struct Explain {
     /// Also show how the model would cut a block, as 256x256x256, and why
     #[arg(long, value_name = "BLOCK")]
     pub(crate) why: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Query {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// The condition, as in 'p > 3e-5 & abs(u) < 1'
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) condition: String,
+    /// Which cells, as in '[3, :, 0:8:2, -1]', the step first; all if not given
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) selection: Option<String>,
+    /// Print the number of hits alone
+    #[arg(long, conflicts_with_all = ["coords", "csv", "explain"])]
+    pub(crate) count: bool,
+    /// Print the coordinates of the hits, a line each
+    #[arg(long, conflicts_with_all = ["csv", "explain"])]
+    pub(crate) coords: bool,
+    /// Print coordinates and values as CSV; a cell that nobody wrote is empty
+    #[arg(long, conflicts_with_all = ["json", "explain"])]
+    pub(crate) csv: bool,
+    /// The variables whose values --csv prints; those of the condition if not given
+    #[arg(long, value_name = "VARIABLE,…", value_delimiter = ',', requires = "csv")]
+    pub(crate) columns: Vec<String>,
+    /// Print at most so many hits; 0 prints all
+    #[arg(long, value_name = "HITS", value_parser = number::<u64>, allow_negative_numbers = true)]
+    pub(crate) limit: Option<u64>,
+    /// Print what would be read, and what statistics decide, without reading
+    #[arg(long)]
+    pub(crate) explain: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,4 +1,4 @@
-//! Why a command failed: one line for a person, and an exit code for a program (docs/cli.md).
+//! Why a command failed: one line for a person, and an exit code for a program (docs/reference/cli.md).
 
 use std::io::Write;
 

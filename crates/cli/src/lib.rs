@@ -1,7 +1,7 @@
 //! The `drystone` command as a library, so that the Python package installs the same command.
 //!
 //! ```text
-//! args ── command (info, ls, dump, explain, verify, publish, calibrate, recover; check, fmt) ── engine
+//! args ── command (info, ls, dump, explain, query, verify, publish, calibrate, recover; check, fmt) ── engine
 //!              ├─ selection_text, cells: text to selections, selections to slabs of bounded size
 //!              └─ element, nested, json, table: values to text          output: where text goes
 //! ```
@@ -33,7 +33,7 @@ pub use grammar::grammar;
 use args::{Arguments, Parsed};
 use output::Output;
 
-/// Runs the command with `args` (the program's name first) and returns its exit code; see `docs/cli.md` for the codes.
+/// Runs the command with `args` (the program's name first) and returns its exit code; see `docs/reference/cli.md` for the codes.
 ///
 /// Writes to standard output and standard error of the process; never ends the process itself.
 pub fn run(args: Vec<OsString>) -> i32 {

@@ -10,7 +10,7 @@ use std::fmt;
 
 use crate::diagnostic::Diagnostic;
 use crate::span::Span;
-use crate::suggest::did_you_mean;
+use drystone_suggest::did_you_mean;
 
 /// The most kinds of reads in one mix.
 pub const MAX_READS: usize = 32;

@@ -14,7 +14,7 @@
 //!
 //! The crate is pure: no I/O, no clock, no dependencies. A text is a stranger's: whatever it holds, it is
 //! read in time linear in its length, with bounded depth, and answered by a [`Program`] or by
-//! [`Diagnostics`]. The language is described in `docs/language.md`.
+//! [`Diagnostics`]. The language is described in `docs/reference/language.md`.
 
 #![forbid(unsafe_code)]
 
@@ -37,7 +37,6 @@ mod program;
 mod render;
 mod run;
 mod span;
-mod suggest;
 mod symbols;
 mod trial;
 mod types;
@@ -56,7 +55,6 @@ pub use overlap::Writable;
 pub use program::{FragmentInfo, Program, check};
 pub use run::Run;
 pub use span::Span;
-pub use suggest::did_you_mean;
 pub use types::{ArrayType, Field, Order, Prim, StructType, Type};
 pub use variable::{Fill, Variable};
 

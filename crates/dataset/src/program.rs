@@ -7,10 +7,10 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::eval::{BUDGET, Eval, Evaluator, Given, Stop};
 use crate::fragment::Fragment;
 use crate::span::Span;
-use crate::suggest::did_you_mean;
 use crate::symbols::Symbols;
 use crate::types::Type;
 use crate::variable::Variable;
+use drystone_suggest::did_you_mean;
 
 /// A text without mistakes. All that depends on parameters is computed when their values are given, as
 /// pairs of name and value; the same pairs always give the same result.

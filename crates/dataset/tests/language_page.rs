@@ -6,7 +6,7 @@ use drystone_dataset::{check, format};
 
 /// The fenced blocks of the page: language, text, line.
 fn blocks() -> Vec<(String, String, usize)> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/language.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/language.md");
     let page = std::fs::read_to_string(path).unwrap();
     let mut blocks = Vec::new();
     let mut open: Option<(String, String, usize)> = None;

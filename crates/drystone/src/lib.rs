@@ -3,6 +3,7 @@
 //! ```text
 //! maintain                     looking into a container, verifying it, recovering it, collecting garbage
 //! fragment  collective  publish    declared memory layouts; ranks together; replicas in other formats
+//! query     which cells satisfy a condition: zones -> tiles -> values -> hits
 //! write     put: cut, encode, append to the log          read   index -> plan -> fetch, verify, decode, scatter
 //! commit    closed steps become one manifest, put if absent
 //! container the handle: store, snapshot, caches, configuration
@@ -28,6 +29,7 @@ mod maintain;
 mod plugin;
 mod publish;
 mod published;
+mod query;
 mod read;
 mod schema;
 mod schema_op;
@@ -42,6 +44,7 @@ pub use container::hdf5_stub;
 pub use container::targets::Targets;
 pub use container::{Config, Container, CreateOptions, Mode, Rule, is_url, public_options};
 pub use drystone_dataset as dataset;
+pub use drystone_expression as expression;
 pub use drystone_format as format;
 pub use drystone_format::identity::Durability;
 pub use drystone_plan as plan;
@@ -62,10 +65,11 @@ pub use plugin::plugins;
 pub use publish::{
     Compressor, Format, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView, netcdf_path,
 };
+pub use query::{Batch, Batches, HitBox, Query, QueryPlan, QueryReport, Summary, TermSummary};
 pub use read::{
     BlockInfo, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted, Written,
 };
-pub use schema::element_type::logical_of;
+pub use schema::element_type::{logical_of, rule_kind};
 pub use schema::member;
 pub use schema_op::{NewVariable, SchemaOp};
 pub use write::{BlockSink, Writer, WriterOptions};

@@ -39,7 +39,7 @@ pub struct NewVariable {
     pub fill: Option<Vec<u8>>,
     /// Attributes.
     pub attrs: Attrs,
-    /// The mix of reads that is expected (docs/language.md); empty if that is not known.
+    /// The mix of reads that is expected (docs/reference/language.md); empty if that is not known.
     pub access: String,
 }
 

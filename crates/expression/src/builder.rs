@@ -176,3 +176,21 @@ impl Builder {
         tree
     }
 }
+
+impl Tree {
+    /// The terms that all must hold, in the order of the text: what `&` joins at the root. A cell is a hit of a condition just where it is
+    /// a hit of every term, unknown values included. An expression that is no `&` is its own only term.
+    pub fn conjuncts(&self) -> Vec<Tree> {
+        let mut builder = Builder::new();
+        let Ok(root) = builder.import(self) else { return vec![self.clone()] };
+        let (mut open, mut terms) = (vec![root], Vec::new());
+        while let Some(id) = open.pop() {
+            match builder.node(id) {
+                Node::Binary(Binary::And, a, b) => open.extend([b, a]),
+                _ if terms.contains(&id) => {}
+                _ => terms.push(id),
+            }
+        }
+        terms.into_iter().map(|id| builder.finish(id)).collect()
+    }
+}

@@ -8,9 +8,9 @@ use crate::constant::{self, Scalar};
 use crate::error::{Error, Kind};
 use crate::name::Name;
 use crate::program::{Program, Step, StepId};
-use crate::suggest::did_you_mean;
 use crate::tree::{Binary, Node, NodeId, Tree, Unary};
 use crate::types::Type;
+use drystone_suggest::did_you_mean;
 
 /// What a name is, in the words of the container.
 #[derive(Debug, Clone, PartialEq, Eq)]

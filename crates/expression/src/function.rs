@@ -3,9 +3,9 @@
 use crate::builder::Builder;
 use crate::error::{Error, Kind};
 use crate::parser::OPERATORS;
-use crate::suggest::did_you_mean;
 use crate::tree::{Binary, NodeId, Unary};
 use crate::types::Type;
+use drystone_suggest::did_you_mean;
 
 /// What a function becomes.
 #[derive(Debug, Clone, Copy)]

@@ -40,7 +40,6 @@ mod name;
 mod parser;
 mod print;
 mod program;
-mod suggest;
 mod tree;
 mod types;
 

@@ -10,8 +10,8 @@ use crate::builder::Builder;
 use crate::error::{Error, Kind};
 use crate::lexer::{Lexer, Token};
 use crate::name::{KEYWORDS, Name};
-use crate::suggest::did_you_mean;
 use crate::tree::{Binary, MAX_DEPTH, NodeId, Tree, Unary};
+use drystone_suggest::did_you_mean;
 
 /// Bytes of a text, at most.
 pub const MAX_TEXT: usize = 256 * 1024;

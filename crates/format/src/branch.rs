@@ -1,4 +1,4 @@
-//! Branch pages of the index tree (docs/format/index.md).
+//! Branch pages of the index tree (docs/format/block-index.md).
 
 use crate::cbor::{Sink, Source};
 use crate::column::set;

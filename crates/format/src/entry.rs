@@ -1,4 +1,4 @@
-//! Index entries and entry blocks (docs/format/index.md).
+//! Index entries and entry blocks (docs/format/block-index.md).
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -207,7 +207,7 @@ impl Entry {
         std::array::from_fn(|d| self.offset[d].saturating_add(self.count[d]))
     }
 
-    /// Checks what docs/format/index.md demands of one entry.
+    /// Checks what docs/format/block-index.md demands of one entry.
     pub fn validate(&self) -> Result<(), String> {
         let ndim = usize::from(self.ndim);
         if ndim > MAX_NDIM {

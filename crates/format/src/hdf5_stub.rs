@@ -50,7 +50,7 @@ impl Stub {
         let crc = crate::crc32c(&[&out, payload.as_bytes()].concat());
         out.extend_from_slice(&crc.to_le_bytes());
         out.extend_from_slice(payload.as_bytes());
-        out.extend_from_slice(b"\nThe data lie in that folder. See docs/hdf5.md of Drystone.\n");
+        out.extend_from_slice(b"\nThe data lie in that folder. See docs/guide/hdf5.md of Drystone.\n");
         out.resize(LENGTH, b' ');
         Some(out)
     }

@@ -1,4 +1,4 @@
-//! How the cells of a decoded subchunk follow one another (docs/format/index.md, Layouts).
+//! How the cells of a decoded subchunk follow one another (docs/format/block-index.md, Layouts).
 //!
 //! A cell is `room` bytes: one element of a member, or elements of several members of a record side by side, each with an entry of
 //! its own that says where in the cell it stands. The piece is then the same in all these entries.

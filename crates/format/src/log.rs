@@ -1,7 +1,7 @@
 //! File headers and groups of the log (docs/format/log.md).
 
 use crate::Corrupt;
-use crate::block::decode_block;
+use crate::block::{Block, decode_block};
 use crate::cbor::{Sink, Source};
 use crate::cursor::Reader;
 use crate::entry::{Entry, MAX_BLOCK_ENTRIES, encode_block};
@@ -217,26 +217,44 @@ fn push_with_length(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// The entries of a group that is being written. All but the last few are kept as the blocks of the GROUP frame to come, which takes
-/// some 30 bytes for one, in place of several hundred.
-#[derive(Debug, Default)]
+/// The entries of a group that is being written, or was read. All but the last few are kept as blocks of a GROUP frame, which takes some 30
+/// bytes for one, in place of several hundred.
+#[derive(Debug, Clone, Default)]
 pub struct GroupEntries {
-    /// Whole blocks, as they stand in a frame, and how many entries they hold.
-    blocks: Vec<u8>,
+    /// Whole blocks, and how many entries they hold.
+    blocks: Vec<Box<[u8]>>,
     encoded: u64,
     /// Fewer than a block holds.
     last: Vec<Entry>,
 }
+
+/// A block of so many entries is kept as it was read.
+const KEPT_BLOCK: usize = MAX_BLOCK_ENTRIES / 4;
 
 impl GroupEntries {
     /// Adds an entry.
     pub fn push(&mut self, entry: Entry) {
         self.last.push(entry);
         if self.last.len() >= MAX_BLOCK_ENTRIES {
-            push_with_length(&mut self.blocks, &encode_block(&self.last));
-            self.encoded += self.last.len() as u64;
+            self.push_block(encode_block(&self.last).into());
             self.last.clear();
         }
+    }
+
+    fn push_block(&mut self, block: Box<[u8]>) {
+        self.encoded += self.last.len() as u64;
+        self.blocks.push(block);
+    }
+
+    /// Adds the entries of a block that was read, which are these.
+    fn add_block(&mut self, block: &[u8], entries: Vec<Entry>) {
+        if !self.last.is_empty() || entries.len() < KEPT_BLOCK {
+            self.extend(entries);
+            return;
+        }
+        self.last = entries;
+        self.push_block(block.into());
+        self.last = Vec::new();
     }
 
     /// How many there are.
@@ -249,7 +267,7 @@ impl GroupEntries {
         self.len() == 0
     }
 
-    /// Forgets them, and keeps the memory.
+    /// Forgets them.
     pub fn clear(&mut self) {
         self.blocks.clear();
         self.last.clear();
@@ -259,20 +277,50 @@ impl GroupEntries {
     /// What [`encode_group`] would give.
     pub fn encode(&self, head: &GroupHead) -> Vec<u8> {
         let last = encode_block(&self.last);
-        let mut out = Vec::with_capacity(self.blocks.len() + last.len() + 256);
+        let blocks: usize = self.blocks.iter().map(|block| block.len() + 4).sum();
+        let mut out = Vec::with_capacity(blocks + last.len() + 256);
         push_with_length(&mut out, &head.encode());
-        out.extend_from_slice(&self.blocks);
+        self.blocks.iter().for_each(|block| push_with_length(&mut out, block));
         if !self.last.is_empty() {
             push_with_length(&mut out, &last);
         }
         out
     }
 
+    /// Visits all entries, in their order, a block at a time.
+    pub fn each<E: From<Corrupt>>(
+        &self,
+        visit: &mut dyn FnMut(Entry) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        for block in &self.blocks {
+            let block = Block::decode(block)?;
+            (0..block.len()).try_for_each(|i| visit(block.entry(i)))?;
+        }
+        self.last.iter().cloned().try_for_each(visit)
+    }
+
     /// The entries, if they are too few to have been encoded.
-    pub fn into_few(self) -> Option<Vec<Entry>> {
-        (self.encoded == 0).then_some(self.last)
+    pub fn few(&self) -> Option<&[Entry]> {
+        (self.encoded == 0).then_some(&self.last)
     }
 }
+
+impl PartialEq for GroupEntries {
+    /// Whether the entries are equal, however they are kept.
+    fn eq(&self, other: &Self) -> bool {
+        let all = |of: &Self| {
+            let mut out = Vec::new();
+            let each: Result<(), Corrupt> = of.each(&mut |entry| {
+                out.push(entry);
+                Ok(())
+            });
+            each.map(|()| out)
+        };
+        self.len() == other.len() && all(self) == all(other)
+    }
+}
+
+impl Eq for GroupEntries {}
 
 impl Extend<Entry> for GroupEntries {
     fn extend<T: IntoIterator<Item = Entry>>(&mut self, entries: T) {
@@ -280,25 +328,61 @@ impl Extend<Entry> for GroupEntries {
     }
 }
 
+impl FromIterator<Entry> for GroupEntries {
+    fn from_iter<T: IntoIterator<Item = Entry>>(entries: T) -> Self {
+        let mut all = GroupEntries::default();
+        all.extend(entries);
+        all
+    }
+}
+
 /// Reads the payload of a GROUP frame; every entry is of the group's step.
 pub fn decode_group(payload: &[u8]) -> Result<(GroupHead, Vec<Entry>), Corrupt> {
+    let mut entries = Vec::new();
+    let head = read_group(payload, &mut |_, block| entries.extend(block))?;
+    Ok((head, entries))
+}
+
+/// The same, of very many entries: adds them to `all`.
+pub fn decode_into(
+    payload: &[u8],
+    all: &mut GroupEntries,
+    seen: &mut dyn FnMut(&Entry),
+) -> Result<GroupHead, Corrupt> {
+    read_group(payload, &mut |bytes, block| {
+        block.iter().for_each(&mut *seen);
+        all.add_block(bytes, block);
+    })
+}
+
+/// The head of a GROUP frame alone.
+pub fn head_of(payload: &[u8]) -> Result<GroupHead, Corrupt> {
+    let r = &mut Reader::new(payload);
+    let len = r.u32()? as usize;
+    let at = r.position() as u64;
+    GroupHead::decode(r.take(len)?).map_err(|e| Corrupt { what: e.what, at: at + e.at })
+}
+
+fn read_group(payload: &[u8], take: &mut dyn FnMut(&[u8], Vec<Entry>)) -> Result<GroupHead, Corrupt> {
     let r = &mut Reader::new(payload);
     let inner = |at: usize| move |e: Corrupt| Corrupt { what: e.what, at: at as u64 + e.at };
     let len = r.u32()? as usize;
     let at = r.position();
     let head = GroupHead::decode(r.take(len)?).map_err(inner(at))?;
-    let mut entries = Vec::new();
+    let (mut n, step) = (0u64, head.entry_step());
     while r.remaining() > 0 {
         let len = r.u32()? as usize;
         let at = r.position();
-        entries.extend(decode_block(r.take(len)?).map_err(inner(at))?);
+        let bytes = r.take(len)?;
+        let entries = decode_block(bytes).map_err(inner(at))?;
+        if let Some(e) = entries.iter().find(|e| e.step != step) {
+            return Err(r.corrupt(format!("an entry of step {} in a group of {step}", e.step)));
+        }
+        n += entries.len() as u64;
+        take(bytes, entries);
     }
-    let n = entries.len() as u64;
     if head.last && (n > head.entries || head.part == 0 && n < head.entries) {
         return Err(r.corrupt(format!("{n} entries in a group of {}", head.entries)));
     }
-    match entries.iter().find(|e| e.step != head.entry_step()) {
-        Some(e) => Err(r.corrupt(format!("an entry of step {} in a group of {}", e.step, head.entry_step()))),
-        None => Ok((head, entries)),
-    }
+    Ok(head)
 }

@@ -43,7 +43,7 @@ pub struct Variable {
     pub clips: Vec<(u64, Vec<u64>)>,
     /// Drawn at random when it was created: tells it from another of the same id whose creation a power cut took. 0: none.
     pub uid: u64,
-    /// The mix of reads that is expected, in the words of docs/language.md; empty if nobody said.
+    /// The mix of reads that is expected, in the words of docs/reference/language.md; empty if nobody said.
     pub access: String,
 }
 

@@ -1,4 +1,4 @@
-//! Subchunk tables (docs/format/index.md).
+//! Subchunk tables (docs/format/block-index.md).
 
 use crate::column::set;
 use crate::cursor::Reader;

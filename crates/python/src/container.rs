@@ -13,7 +13,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 
 use crate::error::{Failure, Result, invalid};
+use crate::expression::ExpressionHandle;
 use crate::fragment::FragmentHandle;
+use crate::query::QueryHandle;
 use crate::reading::ReadingHandle;
 use crate::writer::WriterHandle;
 use crate::zarr::ZarrHandle;
@@ -372,6 +374,18 @@ impl ContainerHandle {
     fn reading(&self, py: Python<'_>, path: &str, member: Option<&str>) -> Result<ReadingHandle> {
         let reading = py.detach(|| self.container.reading(path, member))?;
         ReadingHandle::new(reading, member)
+    }
+
+    /// A query for the cells that satisfy a condition; `over` are variables that have a say in the grid.
+    fn query(
+        &self,
+        py: Python<'_>,
+        condition: &Bound<'_, ExpressionHandle>,
+        over: Vec<String>,
+    ) -> Result<QueryHandle> {
+        let tree = &condition.get().tree;
+        let container = self.open_container()?;
+        Ok(QueryHandle::new(py.detach(|| container.query(tree, &over))?))
     }
 
     #[pyo3(signature = (path, dtype, shape, dims, steps, local, transform, chunks, fill, attrs, access))]

@@ -16,7 +16,7 @@ fn refused(error: &Error) -> Failure {
 #[pyclass(frozen, eq, hash, name = "ExpressionHandle", module = "drystone._core")]
 #[derive(PartialEq, Eq, Hash)]
 pub(crate) struct ExpressionHandle {
-    tree: Tree,
+    pub(crate) tree: Tree,
 }
 
 /// A name as Python has it: path, members, offsets.

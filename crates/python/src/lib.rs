@@ -15,6 +15,7 @@ mod key;
 mod listing;
 mod ndarray;
 mod plan;
+mod query;
 mod reading;
 mod rules;
 mod transform;
@@ -80,6 +81,8 @@ mod _core {
     use super::listing::{PlannedHandle, TilesHandle};
     #[pymodule_export]
     use super::plan::Plan;
+    #[pymodule_export]
+    use super::query::{BatchesHandle, QueryHandle};
     #[pymodule_export]
     use super::readable_transform;
     #[pymodule_export]

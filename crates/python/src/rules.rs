@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use drystone::format::dtype::{DType, Scalar};
-use drystone::rules::{Axis, Block, Dtype, Fragment, IndexMap, Kind, Narrowing, Order, Rule, Step, View};
+use drystone::format::dtype::DType;
+use drystone::rules::{Axis, Block, Dtype, Fragment, IndexMap, Narrowing, Order, Rule, Step, View};
 use numpy::npyffi::flags::{NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_F_CONTIGUOUS, NPY_ARRAY_WRITEABLE};
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -70,7 +70,7 @@ impl Names {
                 }
                 Block::record(record.itemsize.into(), members)
             }
-            DType::Scalar(scalar) => match kind(*scalar) {
+            DType::Scalar(scalar) => match drystone::rule_kind(*scalar) {
                 Some(kind) => Block::number(Dtype { kind, big_endian }),
                 None => Block::opaque(scalar.size().into()),
             },
@@ -91,26 +91,6 @@ impl Names {
         }
         Fragment::new(views, layout.len).map_err(refused)
     }
-}
-
-fn kind(scalar: Scalar) -> Option<Kind> {
-    Some(match scalar {
-        Scalar::I8 => Kind::I8,
-        Scalar::I16 => Kind::I16,
-        Scalar::I32 => Kind::I32,
-        Scalar::I64 => Kind::I64,
-        Scalar::U8 => Kind::U8,
-        Scalar::U16 => Kind::U16,
-        Scalar::U32 => Kind::U32,
-        Scalar::U64 => Kind::U64,
-        Scalar::F32 => Kind::F32,
-        Scalar::F64 => Kind::F64,
-        Scalar::F16 => Kind::F16,
-        Scalar::BF16 => Kind::BF16,
-        Scalar::C64 => Kind::C64,
-        Scalar::C128 => Kind::C128,
-        Scalar::Bool => return None,
-    })
 }
 
 #[pymethods]

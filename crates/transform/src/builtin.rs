@@ -22,7 +22,7 @@ use crate::codecs::szip::Szip;
 use crate::codecs::zstandard::Zstd;
 use crate::error::TransformError;
 use crate::registry::{self, BUILT_IN};
-use crate::text::{CodecSpec, nearest};
+use crate::text::CodecSpec;
 
 /// Finds a codec, built in or registered, and checks its parameters. `None` is identity: it does nothing.
 pub(crate) fn find(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, TransformError> {
@@ -64,7 +64,7 @@ pub(crate) fn find(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, Transform
             Some(made) => made.map(Some),
             None => Err(TransformError::UnknownCodec {
                 name: other.into(),
-                suggestion: nearest(other, &BUILT_IN),
+                suggestion: drystone_suggest::nearest(other, BUILT_IN),
                 known: BUILT_IN
                     .map(String::from)
                     .into_iter()

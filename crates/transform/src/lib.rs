@@ -10,7 +10,7 @@
 //! - a stored subchunk is at most one byte longer than its data, unless its codec is worth more to readers;
 //! - decoders refuse damaged bytes; they never panic and never allocate more
 //!   than a small multiple of the declared decoded size;
-//! - the bytes are specified in docs/transforms.md; the code follows it.
+//! - the bytes are specified in docs/guide/transforms.md; the code follows it.
 
 #![allow(
     clippy::single_range_in_vec_init,

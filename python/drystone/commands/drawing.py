@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from drystone.absent_steps import absent_steps, listed
 from drystone.commands.outcome import Outcome, size
 from drystone.commands.selected import opened, parse, place, variable
 from drystone.commands.target import appearing
@@ -68,10 +69,12 @@ def run(given: argparse.Namespace) -> Outcome:
     axes = figure.add_subplot()
     with opened(given) as c:
         v = variable(c, given.variable)
+        absent = [] if given.layout else absent_steps(v, parse(given.selection))
         said = _layout(v, given, figure, axes) if given.layout else _values(v, given, figure, axes)
     with appearing(out) as file:
         figure.savefig(file, dpi=120, format=kind)
-    return Outcome(f"{out}: {said}", {"file": str(out), "shows": said})
+    notes = [f"steps never written, whose cells are the fill value: {listed(absent)}"] if absent else []
+    return Outcome(f"{out}: {said}", {"file": str(out), "shows": said, "missing_steps": absent}, notes)
 
 
 def _values(v: Variable, given: argparse.Namespace, figure: Any, axes: Any) -> str:

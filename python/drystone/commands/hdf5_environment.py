@@ -12,7 +12,7 @@ from drystone.commands.outcome import Outcome
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument(
-        "options", nargs="*", metavar="KEY=VALUE", help="for the connector, as publish=1: docs/hdf5.md"
+        "options", nargs="*", metavar="KEY=VALUE", help="for the connector, as publish=1: docs/guide/hdf5.md"
     )
     parser.add_argument("--off", action="store_true", help="the lines that end it")
 

@@ -1,6 +1,6 @@
 """HDF5 programs unchanged: where the plug-in for HDF5 is, and the environment that makes HDF5 use it.
 
-The plug-in (a VOL connector, docs/hdf5.md) is in this package, alone in a folder, because HDF5 loads every library that it finds in a
+The plug-in (a VOL connector, docs/guide/hdf5.md) is in this package, alone in a folder, because HDF5 loads every library that it finds in a
 folder of plug-ins. `eval "$(drystone hdf5-env)"` sets the same variables in a shell.
 """
 
@@ -27,7 +27,7 @@ def plugin() -> Path:
 def environment(options: str = "", base: Mapping[str, str] | None = None) -> dict[str, str]:
     """The two variables that make HDF5 programs started with them use Drystone.
 
-    `options` is the connector's configuration string, as in `"publish=1;buffer=64"` (docs/hdf5.md). Folders that the environment `base`
+    `options` is the connector's configuration string, as in `"publish=1;buffer=64"` (docs/guide/hdf5.md). Folders that the environment `base`
     (the process's, where None) already names for plug-ins stay, behind ours.
     """
     given = os.environ if base is None else base

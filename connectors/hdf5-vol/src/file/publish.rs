@@ -1,4 +1,4 @@
-//! Publishing: the stub becomes a genuine HDF5 file with the same content, which needs no plug-in (docs/hdf5.md).
+//! Publishing: the stub becomes a genuine HDF5 file with the same content, which needs no plug-in (docs/guide/hdf5.md).
 //!
 //! The library that has the file open copies it through its own functions, from this connector to its own format, and compares.
 //!

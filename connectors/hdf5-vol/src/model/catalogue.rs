@@ -1,4 +1,4 @@
-//! The catalogue: a file's tree as bytes, kept in the container beside the values (docs/hdf5.md).
+//! The catalogue: a file's tree as bytes, kept in the container beside the values (docs/guide/hdf5.md).
 //!
 //! ```text
 //! 0  8  "DRYHDF5C"      8  4  version 1      12  4  CRC-32C of the payload      16  8  length of the payload      24  payload

@@ -119,8 +119,44 @@ static void check_rules(void) {
     OK(dry_rule_close(rule));
 }
 
+/* Rules took the short and complex floats for opaque bytes here, and converted them in Python. */
+static void check_conversion_of_every_number(void) {
+    static const uint64_t three[1] = {3};
+    static const uint16_t half[3] = {0x3c00, 0xc100, 0x7bff}; /* 1, -2.5, 65504 */
+    static const uint16_t brain[3] = {0x3f80, 0xc020, 0x4780}; /* 1, -2.5, 65536 */
+    static const float complexes[6] = {1, -2, 3, -4, 5, -6};
+    float out[3];
+    double wide[6];
+    int i;
+    dry_layout from, to;
+    dry_rule *rule;
+
+    memset(&from, 0, sizeof from);
+    from.ndim = 1;
+    from.shape = three;
+    to = from;
+    from.type = DRY_FLOAT16;
+    to.type = DRY_FLOAT32;
+    OK(dry_rule_compile(&from, 1, &to, 1, DRY_REFUSE, &rule));
+    OK(dry_rule_apply(rule, half, sizeof half, out, sizeof out));
+    REQUIRE(out[0] == 1 && out[1] == -2.5f && out[2] == 65504);
+    OK(dry_rule_close(rule));
+    from.type = DRY_BFLOAT16;
+    OK(dry_rule_compile(&from, 1, &to, 1, DRY_REFUSE, &rule));
+    OK(dry_rule_apply(rule, brain, sizeof brain, out, sizeof out));
+    REQUIRE(out[0] == 1 && out[1] == -2.5f && out[2] == 65536);
+    OK(dry_rule_close(rule));
+    from.type = DRY_COMPLEX64;
+    to.type = DRY_COMPLEX128;
+    OK(dry_rule_compile(&from, 1, &to, 1, DRY_REFUSE, &rule));
+    OK(dry_rule_apply(rule, complexes, sizeof complexes, wide, sizeof wide));
+    for (i = 0; i < 6; i++) REQUIRE(wide[i] == complexes[i]);
+    OK(dry_rule_close(rule));
+}
+
 int main(void) {
     check_fragments();
     check_rules();
+    check_conversion_of_every_number();
     return 0;
 }

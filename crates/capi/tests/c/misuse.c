@@ -118,7 +118,7 @@ int main(void) {
     FAILS(DRY_INVALID_ARGUMENT, "0 dimensions", dry_put(w, "v", DRY_FLOAT64, data, 32, 0, NULL, NULL, NULL));
     FAILS(DRY_INVALID_ARGUMENT, "float64", dry_put(w, "v", DRY_FLOAT32, data, 32, 1, NULL, shape, NULL));
     FAILS(DRY_INVALID_ARGUMENT, "99 is no element type", dry_put(w, "v", 99, data, 32, 1, NULL, shape, NULL));
-    FAILS(DRY_NOT_FOUND, "did you mean \"v\"", dry_put(w, "w", DRY_FLOAT64, data, 32, 1, NULL, shape, NULL));
+    FAILS(DRY_NOT_FOUND, "there are: v", dry_put(w, "w", DRY_FLOAT64, data, 32, 1, NULL, shape, NULL));
     put.reserved = 1;
     FAILS(DRY_UNSUPPORTED, "not set to 0", dry_put(w, "v", DRY_FLOAT64, data, 32, 1, NULL, shape, &put));
     put.reserved = 0;

@@ -17,7 +17,7 @@ use crate::failure::{DAMAGE, Failure, OK, Result, USAGE};
 use crate::json::{Json, list};
 use crate::nested::Nested;
 use crate::output::Output;
-use crate::quantity::counted;
+use crate::quantity::{counted, ranges};
 
 /// Bytes read at once.
 const PIECE: u64 = 8 << 20;
@@ -76,14 +76,18 @@ pub(super) fn run(dump: &Dump, json: bool, output: &mut Output) -> Result<i32> {
         .ok_or_else(|| Failure::usage("the selection has more than 2^64 cells; select less"))?;
     let cut = shown != wanted.selection;
     let member = dump.part.field.as_ref().map_or(String::new(), |f| format!(".{f}"));
+    let missing = missing_steps(&wanted.reading, &shown)?;
     if json {
-        let head = [
+        let mut head = vec![
             ("variable", format!("{path}{member}").into()),
             ("dtype", style.dtype.to_string().into()),
             ("shape", list(whole.iter().copied())),
             ("complete", Json::Bool(!cut)),
             ("shown_shape", list(shape.iter().copied())),
         ];
+        if wanted.reading.variable().steps {
+            head.push(("missing_steps", list(missing.iter().copied())));
+        }
         head_json(&head, output);
     } else {
         output.line(&format!("{path}{member}  {}  {}", style.dtype, shape_text(&whole, &[])));
@@ -106,7 +110,27 @@ pub(super) fn run(dump: &Dump, json: bool, output: &mut Output) -> Result<i32> {
             shape_text(&whole, &[])
         ));
     }
+    if !missing.is_empty() && !json {
+        let (steps, were) = if missing.len() == 1 { ("step", "was") } else { ("steps", "were") };
+        output.line(&format!(
+            "{steps} {} {were} never written: those cells are the fill value",
+            ranges(missing)
+        ));
+    }
     Ok(OK)
+}
+
+/// The selected steps in which the variable has no block. Their number is at most that of the selected cells.
+fn missing_steps(reading: &Reading, selection: &Selection) -> Result<Vec<u64>> {
+    let Some(axis) = selection.axes.first().filter(|_| reading.variable().steps && !selection.is_empty())
+    else {
+        return Ok(Vec::new());
+    };
+    let there = reading.steps()?;
+    let mut missing: Vec<u64> =
+        (0..axis.count).map(|i| axis.cell(i)).filter(|step| there.binary_search(step).is_err()).collect();
+    missing.sort_unstable();
+    Ok(missing)
 }
 
 fn style<'a>(dump: &'a Dump, json: bool, reading: &Reading) -> Result<Style<'a>> {

@@ -10,6 +10,7 @@ mod header;
 mod info;
 mod ls;
 mod publish;
+mod query;
 mod recover;
 mod verify;
 
@@ -38,6 +39,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
         Command::Explain(explain) => explain::run(explain, json, output),
         Command::Verify(verify) => verify::run(verify, json, output),
         Command::Publish(publish) => publish::run(publish, json, output),
+        Command::Query(asked) => query::run(asked, json, output),
         Command::Calibrate(calibrate) => calibrate::run(calibrate, json, output),
         Command::Gc(gc) => gc::run(gc, json, output),
         Command::Recover(recover) => recover::run(recover, json, output),

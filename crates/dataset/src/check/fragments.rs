@@ -11,8 +11,8 @@ use crate::ast::{
 };
 use crate::diagnostic::Diagnostic;
 use crate::span::Span;
-use crate::suggest::did_you_mean;
 use crate::symbols::fields;
+use drystone_suggest::did_you_mean;
 
 impl<'s> Checker<'s> {
     pub(super) fn fragments(&mut self) {

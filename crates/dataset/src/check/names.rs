@@ -4,9 +4,9 @@ use super::Checker;
 use crate::ast::{Binder, Expr, Name};
 use crate::diagnostic::Diagnostic;
 use crate::span::Span;
-use crate::suggest::did_you_mean;
 use crate::symbols::{GlobalValue, Symbols, dependency_order, each_name};
 use crate::types::Prim;
+use drystone_suggest::did_you_mean;
 
 /// The names that mean something in an expression besides constants and parameters.
 #[derive(Clone, Copy, Default)]

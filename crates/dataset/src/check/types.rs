@@ -7,9 +7,9 @@ use super::names::{Scope, cyclic};
 use crate::ast::{Expr, Member, OrderExpr, OrderKind, TypeExpr, TypeKind};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::span::Span;
-use crate::suggest::did_you_mean;
 use crate::symbols::{FieldPlace, Symbols, dependency_order, fields};
 use crate::types::Prim;
+use drystone_suggest::did_you_mean;
 
 /// Calls `visit` with a type and all types written inside it, from the outside in.
 fn each_type<'t>(ty: &'t TypeExpr, visit: &mut impl FnMut(&'t TypeExpr)) {

@@ -5,7 +5,7 @@ use crate::ast::{ConstDecl, DatasetDecl, Extent, FillExpr, FillKind, ParamDecl, 
 use crate::diagnostic::Diagnostic;
 use crate::lexer::{Kind, integer};
 use crate::span::Span;
-use crate::suggest::did_you_mean;
+use drystone_suggest::did_you_mean;
 
 /// What may follow the type of a variable.
 const ATTRIBUTES: [&str; 10] =

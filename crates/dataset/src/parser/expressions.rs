@@ -122,7 +122,7 @@ impl Parser<'_> {
             "max" => ExprKind::Max,
             _ => {
                 let message = format!("there is no function `{word}`");
-                let help = crate::suggest::did_you_mean(word, ["min", "max"])
+                let help = drystone_suggest::did_you_mean(word, ["min", "max"])
                     .unwrap_or_else(|| "the functions are `min(…)` and `max(…)`".into());
                 return Err(self.fail(Diagnostic::new(start, message).help(help)));
             }

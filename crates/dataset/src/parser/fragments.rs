@@ -4,7 +4,7 @@ use super::{Parse, Parser};
 use crate::ast::{Binder, FragmentDecl, FragmentItem, FragmentVarDecl, Name, Path, Repeat, RoleExpr, Step};
 use crate::diagnostic::Diagnostic;
 use crate::lexer::Kind;
-use crate::suggest::did_you_mean;
+use drystone_suggest::did_you_mean;
 
 impl Parser<'_> {
     pub(super) fn fragment(&mut self) -> Parse<FragmentDecl> {

@@ -13,7 +13,7 @@ use crate::ast::{File, Item, Name};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::lexer::{Kind, Lexed, Token};
 use crate::span::Span;
-use crate::suggest::did_you_mean;
+use drystone_suggest::did_you_mean;
 
 /// The statement was given up; why has been reported.
 pub(crate) struct Abandoned;

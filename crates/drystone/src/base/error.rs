@@ -92,6 +92,13 @@ impl From<StoreError> for Error {
     }
 }
 
+impl From<Corrupt> for Error {
+    /// For bytes that are in memory; those of a stored object are [`damaged`](Error::damaged).
+    fn from(found: Corrupt) -> Self {
+        Self::corrupt(found.to_string())
+    }
+}
+
 impl From<drystone_hdf5_file::Error> for Error {
     fn from(error: drystone_hdf5_file::Error) -> Self {
         Self::unsupported(error.to_string())

@@ -12,12 +12,12 @@ use super::transaction::{Incomplete, RunStep};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use drystone_format::entry::Entry;
 use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::schema::Schema;
 use drystone_format::source::{Source, SourceState};
 use drystone_format::steps::Steps;
+use drystone_plan::tree::NewEntries;
 use drystone_store::StoreError;
 
 use super::transaction::{Change, Committed, Decision, transact, transact_at_once};
@@ -242,7 +242,7 @@ pub(crate) fn gather(
         // before the bytes came, and the step record after: so it is asked again.
         let mut short = None;
         'groups: for (number, group) in log.groups.iter().enumerate() {
-            for (part, end) in needed(group) {
+            for (part, end) in group.ends.iter().map(|(part, end)| (*part, *end)) {
                 let mut found = segments.get(&(writer, part)).copied().unwrap_or(0);
                 if found < end {
                     found = match store.len(&keys::segment(writer, part)) {
@@ -272,23 +272,6 @@ pub(crate) fn gather(
         logs.push(log);
     }
     Ok((logs, notes))
-}
-
-/// Per part, the bytes of the segment a group's entries need.
-pub(crate) fn needed(group: &Group) -> BTreeMap<u32, u64> {
-    let mut out = BTreeMap::new();
-    for entry in group.entries.iter().filter(|e| e.piece.length > 0) {
-        let end = piece_end(entry);
-        let slot = out.entry(entry.source).or_insert(0);
-        *slot = end.max(*slot);
-    }
-    out
-}
-
-fn piece_end(entry: &Entry) -> u64 {
-    let p = &entry.piece;
-    let payload = p.position.saturating_add(p.length);
-    if p.trailer == 0 { payload } else { payload.next_multiple_of(4).saturating_add(p.trailer) }
 }
 
 /// Groups a writer has settled.
@@ -362,9 +345,9 @@ impl Books {
         let writer = log.header.id;
         let mut ends: BTreeMap<u32, u64> = BTreeMap::new();
         for group in taken {
-            for (part, end) in needed(group) {
-                let slot = ends.entry(part).or_insert(0);
-                *slot = end.max(*slot);
+            for (part, end) in &group.ends {
+                let slot = ends.entry(*part).or_insert(0);
+                *slot = (*end).max(*slot);
             }
         }
         for part in &log.parts {
@@ -506,7 +489,7 @@ pub(crate) fn plan(
             let hidden =
                 group.step.is_some() && take[i][j + 1..].iter().any(|g| g.step == group.step && g.replace);
             if !hidden {
-                adopt_entries(log, group, version, base, &mut books, &mut schema, &mut change.entries);
+                adopt_entries(log, group, version, base, &mut books, &mut schema, &mut change.entries)?;
             }
         }
     }
@@ -632,12 +615,11 @@ fn adopt_entries(
     base: &Snapshot,
     books: &mut Books,
     schema: &mut Option<Schema>,
-    out: &mut Vec<Entry>,
-) {
+    out: &mut NewEntries,
+) -> Result<()> {
     let order = log.header.rank.map_or(log.header.id, |r| u64::from(r.rank));
-    for entry in &group.entries {
-        let Some(variable) = base.schema.variables.get(&entry.variable) else { continue }; // deleted meanwhile
-        let mut entry = entry.clone();
+    group.entries.each(&mut |mut entry| {
+        let Some(variable) = base.schema.variables.get(&entry.variable) else { return Ok(()) }; // deleted meanwhile
         entry.commit = version;
         entry.order = order;
         entry.source = books.source(log.header.id, entry.source);
@@ -661,5 +643,6 @@ fn adopt_entries(
             }
         }
         out.push(entry);
-    }
+        Ok(())
+    })
 }

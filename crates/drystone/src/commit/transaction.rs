@@ -20,7 +20,7 @@ use drystone_format::published::{self, PAGE_SHARDS, ShardPage};
 use drystone_format::schema::Schema;
 use drystone_format::source::{self, PAGE_SOURCES, Source};
 use drystone_format::steps::Steps;
-use drystone_plan::tree::{self, Emit, Leaf};
+use drystone_plan::tree::{self, Emit, Leaf, NewEntries};
 use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
 use super::dead::Dead;
@@ -89,7 +89,7 @@ pub(crate) struct Change {
     pub(crate) schema: Option<Schema>,
     pub(crate) steps: Option<Steps>,
     /// New entries, with `commit`, `order` and `source` set.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: NewEntries,
     /// The whole new source table.
     pub(crate) sources: Option<Vec<Source>>,
     pub(crate) ahead: Option<Vec<(u32, u64)>>,
@@ -293,7 +293,7 @@ impl Draft {
         } else if change.entries.is_empty() {
             old.root
         } else {
-            tree::insert(&inner.pages, old.root.as_ref(), change.entries.clone(), &mut pages)?
+            tree::insert(&inner.pages, old.root.as_ref(), &change.entries, &mut pages)?
         };
         let published = match &change.published {
             Some(arrays) if arrays.is_empty() => None,

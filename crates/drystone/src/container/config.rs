@@ -2,7 +2,7 @@
 //!
 //! A TOML file, named by `DRYSTONE_CONFIG` or lying as `drystone.toml` next to
 //! the container, overrides code and dataset text: how variables are encoded
-//! and cut (by patterns of their names), durability, threads. docs/configuration.md
+//! and cut (by patterns of their names), durability, threads. docs/reference/configuration.md
 //! describes it. It is read when a container is opened, and acts on what is
 //! written through that handle; what was applied is recorded with the blocks.
 //!
@@ -185,7 +185,10 @@ impl Config {
                     }
                 }
                 (known @ ("durability" | "variables"), _) => {
-                    return Err(bad(at, format!("{known} has another type; see docs/configuration.md")));
+                    return Err(bad(
+                        at,
+                        format!("{known} has another type; see docs/reference/configuration.md"),
+                    ));
                 }
                 (other, _) => {
                     return Err(bad(key.span().start, format!("unknown key \"{other}\"; known are {KEYS}")));

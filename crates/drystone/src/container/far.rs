@@ -28,7 +28,7 @@ pub fn public_options(options: &[(String, String)]) -> Vec<(String, String)> {
 }
 
 impl Container {
-    /// Creates a container at a URL. `options` are the store's: endpoint, region, credentials; docs/far-stores.md has them.
+    /// Creates a container at a URL. `options` are the store's: endpoint, region, credentials; docs/guide/far-stores.md has them.
     ///
     /// `Conflict` if one is there already, `Unsupported` if the scheme is not built in or only reads, `InvalidArgument` if the URL or
     /// an option is wrong, `Io` if the store does not answer or refuses.

@@ -110,8 +110,9 @@ impl Container {
         let snapshot = if version == 0 {
             Snapshot::empty(inner.identity.uuid)
         } else {
-            let manifest = head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid)?;
-            Snapshot::load(manifest, &inner.pages)?
+            let manifest = head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid);
+            let found = manifest.and_then(|manifest| Snapshot::load(manifest, &inner.pages));
+            found.map_err(|e| inner.reason(e, version))?
         };
         let snapshot = Arc::new(snapshot);
         let pinned = Inner {
@@ -155,6 +156,7 @@ impl Container {
     /// The snapshots that can be read, ascending, each with the nanoseconds since 1970 at which it was committed.
     pub fn history(&self) -> Result<Vec<(u64, u64)>> {
         self.inner.require_open()?;
+        self.inner.require_same()?;
         let mut out = Vec::new();
         let mut version = self.snapshot().version();
         while version > 0 {
@@ -350,6 +352,21 @@ impl Inner {
             return Ok(self.store.unchanged()?);
         }
         self.check_identity(self.store.read_all(keys::IDENTITY, head::IDENTITY_LIMIT))
+    }
+
+    /// The reason for an error that a read of this snapshot met. Bytes that are missing or wrong are no damage where the container was
+    /// removed or replaced, or where the snapshot has expired.
+    pub(crate) fn reason(&self, error: Error, version: u64) -> Error {
+        if !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) {
+            return error;
+        }
+        match self.require_same() {
+            Err(other) if matches!(other.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => other,
+            _ if error.kind() == ErrorKind::Corrupt && head::is_gone(self.store.as_ref(), version) => {
+                Error::not_found(format!("snapshot {version} has expired: garbage collection removed it"))
+            }
+            _ => error,
+        }
     }
 
     fn check_identity(&self, read: StoreResult<Vec<u8>>) -> Result<()> {

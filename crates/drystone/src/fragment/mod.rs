@@ -138,7 +138,7 @@ impl Container {
         } else {
             format!("; there are: {}", known.join(", "))
         };
-        let meant = drystone_dataset::did_you_mean(name, names.iter().map(String::as_str));
+        let meant = drystone_suggest::did_you_mean(name, names.iter().map(String::as_str));
         let meant = meant.map(|sentence| format!("; {sentence}")).unwrap_or_default();
         Err(Error::not_found(format!("there is no fragment \"{name}\"{known}{meant}")))
     }

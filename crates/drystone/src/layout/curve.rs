@@ -8,7 +8,7 @@ use drystone_plan::form::{Curve, Form};
 use crate::base::sync::lock;
 use crate::{Error, Result};
 
-/// Cells of a subchunk along a curve, at most (docs/format/index.md).
+/// Cells of a subchunk along a curve, at most (docs/format/block-index.md).
 pub(crate) const MOST_CELLS: u64 = 1 << 20;
 /// Tables that are kept: blocks of one variable have few shapes.
 const KEPT: usize = 4;

@@ -4,11 +4,12 @@
 //! - a torn tail is the normal end of a log; bytes a watermark promised and that are not there are damage;
 //! - nothing of a log is used before its frame's CRC was checked.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use drystone_format::entry::Entry;
 use drystone_format::frame::{self, FrameHeader, Kind, Next};
-use drystone_format::log::{self, FileHeader, FileKind, GroupHead};
+use drystone_format::log::{self, FileHeader, FileKind, GroupEntries, GroupHead};
 use drystone_format::{Corrupt, keys};
 use drystone_store::{Request, Store, StoreError, StoreExt};
 
@@ -25,19 +26,61 @@ pub(crate) struct Group {
     pub(crate) step: Option<u64>,
     pub(crate) replace: bool,
     /// `source` holds the part number.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: GroupEntries,
+    /// Per part, the bytes of the segment that the entries need.
+    pub(crate) ends: BTreeMap<u32, u64>,
     /// Id and uid of the variables of the entries.
     pub(crate) variables: Vec<(u32, u64)>,
 }
 
+/// A group whose frames are being read.
+#[derive(Default)]
+struct Building {
+    frames: u64,
+    entries: GroupEntries,
+    ends: BTreeMap<u32, u64>,
+}
+
+impl Building {
+    fn add(&mut self, payload: &[u8]) -> std::result::Result<GroupHead, Corrupt> {
+        let Building { entries, ends, .. } = self;
+        log::decode_into(payload, entries, &mut |entry| needs(ends, entry))
+    }
+}
+
+/// Takes note of the bytes of a segment that an entry of a log needs.
+fn needs(ends: &mut BTreeMap<u32, u64>, entry: &Entry) {
+    let p = &entry.piece;
+    if p.length > 0 {
+        let payload = p.position.saturating_add(p.length);
+        let end =
+            if p.trailer == 0 { payload } else { payload.next_multiple_of(4).saturating_add(p.trailer) };
+        let slot = ends.entry(entry.source).or_insert(0);
+        *slot = end.max(*slot);
+    }
+}
+
 impl Group {
+    fn of(head: GroupHead, built: Building) -> Self {
+        let (entries, ends) = (built.entries, built.ends);
+        let GroupHead { step, replace, group, variables, .. } = head;
+        Group { number: group, step, replace, entries, ends, variables }
+    }
+
+    /// One that was just written, of few entries.
+    pub(crate) fn written(head: &GroupHead, few: &[Entry]) -> Self {
+        let mut built = Building { entries: few.iter().cloned().collect(), ..Building::default() };
+        few.iter().for_each(|entry| needs(&mut built.ends, entry));
+        Group::of(head.clone(), built)
+    }
+
     /// Whether its only frame is all of these bytes.
     fn is_in(&self, bytes: &[u8]) -> bool {
         let Next::Frame { payload, end, .. } = frame::next(bytes, 0, u64::MAX) else { return false };
-        let Ok((head, entries)) = log::decode_group(payload) else { return false };
-        let GroupHead { step, last, replace, group, part, variables, .. } = head;
-        let found = Group { number: group, step, replace, entries, variables };
-        last && part == 0 && end == bytes.len() as u64 && found == *self
+        let mut building = Building::default();
+        let Ok(head) = building.add(payload) else { return false };
+        let whole = head.last && head.part == 0 && end == bytes.len() as u64;
+        whole && Group::of(head, building) == *self
     }
 }
 
@@ -115,13 +158,14 @@ impl WriterLog {
         tail: Option<&Tail>,
     ) -> Result<Option<Self>> {
         let mut out: Option<WriterLog> = None;
-        let mut building: BTreeMap<u64, (u64, Vec<Entry>)> = BTreeMap::new();
+        let mut building: BTreeMap<u64, Building> = BTreeMap::new();
         for from in parts {
             let key = keys::idx(writer, from.part);
             let known = tail.filter(|tail| tail.is(from));
             let read = match known {
-                Some(tail) => Some((tail.header.clone(), tail.bytes.clone(), tail.at)),
-                None => read_part(store, &key, writer, uuid, from)?,
+                Some(tail) => Some((tail.header.clone(), Cow::Borrowed(tail.bytes.as_slice()), tail.at)),
+                None => read_part(store, &key, writer, uuid, from)?
+                    .map(|(header, bytes, at)| (header, Cow::Owned(bytes), at)),
             };
             let Some((header, bytes, at)) = read else { break };
             let log = out.get_or_insert_with(|| WriterLog {
@@ -165,7 +209,7 @@ impl WriterLog {
         bytes: &[u8],
         base: u64,
         part: &mut Part,
-        building: &mut BTreeMap<u64, (u64, Vec<Entry>)>,
+        building: &mut BTreeMap<u64, Building>,
     ) -> Result<()> {
         let mut at = 0u64;
         let mut ordinal = u64::MAX; // any, for the first
@@ -183,33 +227,29 @@ impl WriterLog {
             match header.kind {
                 Kind::File if base + at == 0 => {}
                 Kind::Group => {
-                    let (head, entries) =
-                        log::decode_group(payload).map_err(|c| Error::damaged(key, base + at + 32, &c))?;
+                    let head = log::head_of(payload);
+                    let damaged = |c: Corrupt| Error::damaged(key, base + at + 32, &c);
+                    let head = head.map_err(damaged)?;
                     self.frames.push(FrameAt { part: part.part, start: base + at, group: head.group });
                     let slot = building.entry(head.group).or_default();
-                    if slot.0 != head.part {
+                    slot.add(payload).map_err(damaged)?;
+                    if slot.frames != head.part {
                         // Its first frames lie before the watermark: it was settled earlier.
                         building.remove(&head.group);
                         at = end.min(bytes.len() as u64);
                         part.end = base + at;
                         continue;
                     }
-                    slot.0 += 1;
-                    slot.1.extend(entries);
+                    slot.frames += 1;
                     if head.last {
-                        let (_, entries) = building.remove(&head.group).unwrap_or_default();
-                        if entries.len() as u64 != head.entries {
+                        let built = building.remove(&head.group).unwrap_or_default();
+                        let entries = &built.entries;
+                        if entries.len() != head.entries {
                             let what =
                                 format!("a group states {} entries and has {}", head.entries, entries.len());
                             return Err(Error::damaged(key, base + at, &Corrupt::new(what, 0)));
                         }
-                        self.groups.push(Group {
-                            number: head.group,
-                            step: head.step,
-                            replace: head.replace,
-                            entries,
-                            variables: head.variables,
-                        });
+                        self.groups.push(Group::of(head, built));
                     }
                 }
                 Kind::Abort => {

@@ -146,6 +146,7 @@ impl Container {
     /// ends of logs.
     pub fn describe(&self) -> Result<Description> {
         self.inner.require_open()?;
+        self.inner.require_same()?;
         let snapshot = self.snapshot();
         let mut out = Description {
             run: snapshot.manifest.fence,
@@ -228,13 +229,14 @@ impl Container {
             other => other?,
         };
         notes.extend(change.notes);
-        let mut steps: BTreeSet<u64> = change.entries.iter().filter_map(|e| e.step.checked_sub(1)).collect();
+        let mut steps: BTreeSet<u64> =
+            change.entries.key_steps().iter().filter_map(|key| key.checked_sub(1)).collect();
         if let Some(after) = &change.steps {
             steps.extend(adoption::new_steps(base, logs, after));
         }
         Ok(Pending {
             steps: steps.into_iter().collect(),
-            values: change.entries.iter().any(|e| e.step == 0),
+            values: change.entries.key_steps().contains(&0),
             incomplete: change.incomplete,
             notes,
         })
@@ -253,6 +255,7 @@ impl Container {
 
     fn walked(&self, with_tables: bool) -> Result<BTreeMap<u32, VariableUsage>> {
         self.inner.require_open()?;
+        self.inner.require_same()?;
         let snapshot = self.snapshot();
         let mut out: BTreeMap<u32, VariableUsage> =
             snapshot.schema.variables.keys().map(|id| (*id, VariableUsage::default())).collect();

@@ -250,12 +250,11 @@ fn broken_groups(
 }
 
 fn group_damage(checker: &mut Checker<'_>, log: &WriterLog, group: &Group) -> Result<Option<String>> {
-    for entry in &group.entries {
-        match checker.entry_in(log.header.id, entry.source, entry) {
-            Ok(_) => {}
-            Err(e) if e.kind() == ErrorKind::Corrupt => return Ok(Some(e.to_string())),
-            Err(e) => return Err(e),
-        }
+    let checked =
+        group.entries.each(&mut |entry| checker.entry_in(log.header.id, entry.source, &entry).map(drop));
+    match checked {
+        Ok(()) => Ok(None),
+        Err(e) if e.kind() == ErrorKind::Corrupt => Ok(Some(e.to_string())),
+        Err(e) => Err(e),
     }
-    Ok(None)
 }

@@ -70,6 +70,7 @@ impl Container {
     /// `progress` gets (entries done, entries in all) now and then and may return `false` to stop (`Cancelled`).
     pub fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<VerifyReport> {
         self.inner.require_open()?;
+        self.inner.require_same()?;
         let inner = &self.inner;
         let snapshot = self.snapshot();
         let mut report = VerifyReport::default();

@@ -1,7 +1,7 @@
 //! Plug-ins: codecs in shared libraries of others, by the interface of `drystone_transform.h`.
 //!
 //! A plug-in is code, so nothing that comes with data may bring one in: only the configuration that the environment names
-//! (`DRYSTONE_CONFIG`) lists files to load, and they are loaded by their paths, never looked for. docs/plugins.md is the guide.
+//! (`DRYSTONE_CONFIG`) lists files to load, and they are loaded by their paths, never looked for. docs/guide/plugins.md is the guide.
 //!
 //! Invariants
 //! - a library is loaded once and stays, since chains made of its codecs are all around;

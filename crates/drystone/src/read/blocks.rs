@@ -65,7 +65,8 @@ impl Reading {
         };
         let hidden = &self.snapshot.steps;
         let shows = |key: u64, commit: u64| key > 0 && commit >= hidden.hidden_below(key - 1);
-        let keys = tree::key_steps(&self.inner.pages, root, self.variable.id, &shows)?;
+        let keys = tree::key_steps(&self.inner.pages, root, self.variable.id, &shows);
+        let keys = keys.map_err(|e| self.reason(e))?;
         Ok(keys.into_iter().filter(|key| *key > 0).map(|key| key - 1).collect())
     }
 
@@ -111,6 +112,10 @@ impl Reading {
 
     /// The blocks written in a step (`None` for a variable without), oldest first.
     pub fn blocks(&self, step: Option<u64>) -> Result<Vec<BlockInfo>> {
+        self.described_blocks(step).map_err(|e| self.reason(e))
+    }
+
+    fn described_blocks(&self, step: Option<u64>) -> Result<Vec<BlockInfo>> {
         let sources = Sources::of(self);
         let mut out = Vec::new();
         for block in self.block_entries(step)? {
@@ -169,7 +174,8 @@ impl Reading {
 
     /// The blocks written in a step, in the order of `blocks`, each ready to be read.
     pub fn written(&self, step: Option<u64>) -> Result<Vec<Written>> {
-        Ok(self.block_entries(step)?.into_iter().map(Written).collect())
+        let found = self.block_entries(step).map_err(|e| self.reason(e))?;
+        Ok(found.into_iter().map(Written).collect())
     }
 
     /// Gives the stored bytes of the subchunks of a block to `give`, one after the other: verified, and as their codecs made them.
@@ -177,7 +183,8 @@ impl Reading {
     pub fn stored(&self, step: Option<u64>, number: usize, give: &mut dyn FnMut(&[u8])) -> Result<()> {
         let block = self.nth_block(step, number)?;
         let mut checker = Checker::new(&self.inner, &self.snapshot);
-        block.0.iter().try_for_each(|entry| checker.payloads(entry, give))
+        let checked = block.0.iter().try_for_each(|entry| checker.payloads(entry, give));
+        checked.map_err(|e| self.reason(e))
     }
 
     fn nth_block(&self, step: Option<u64>, number: usize) -> Result<Written> {
@@ -226,6 +233,10 @@ impl Reading {
 
     /// The same for a block of this variable that `written` gave.
     pub fn read_written(&self, block: &Written, out: &Target<'_>) -> Result<ReadReport> {
+        self.read_whole_block(block, out).map_err(|e| self.reason(e))
+    }
+
+    fn read_whole_block(&self, block: &Written, out: &Target<'_>) -> Result<ReadReport> {
         let (count, prepared) = self.prepare_block(block)?;
         self.check_target(&count, out)?;
         let Some(prepared) = prepared else { return Ok(ReadReport::default()) };

@@ -31,10 +31,10 @@ impl Reading {
     /// Errors: `OutOfRange`, `InvalidArgument` (shape or element size of `out`), `Corrupt` (naming file and offset), `Io`.
     pub fn read_listed(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
         self.note_listing(listing);
-        self.read_cells(listing, out).map_err(|e| self.or_expired(e))
+        self.read_cells(listing, out).map_err(|e| self.reason(e))
     }
 
-    fn read_cells(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
+    pub(super) fn read_cells(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
         self.check_listing(listing)?;
         self.check_target(&listing.shape(), out)?;
         self.require_no_strings()?;
@@ -50,6 +50,10 @@ impl Reading {
 
     /// Reads a listing of a string variable: one value per cell in row-major order, empty where nothing was written.
     pub fn listed_strings(&self, listing: &Listing) -> Result<(Vec<Vec<u8>>, ReadReport)> {
+        self.strings_at(listing).map_err(|e| self.reason(e))
+    }
+
+    fn strings_at(&self, listing: &Listing) -> Result<(Vec<Vec<u8>>, ReadReport)> {
         self.check_listing(listing)?;
         let mut out = self.no_strings(listing.cells())?;
         let mut report = ReadReport::default();
@@ -350,7 +354,7 @@ impl Planned {
             Wanted::Box(selection) => reading.note_box(selection),
             Wanted::Listed(listing) => reading.note_listing(listing),
         }
-        execute::run(reading, prepared, 0, out, &Sources::of(reading))?;
+        execute::run(reading, prepared, 0, out, &Sources::of(reading)).map_err(|e| reading.reason(e))?;
         let mut report = ReadReport::default();
         report.add(&prepared.plan);
         Ok(report)

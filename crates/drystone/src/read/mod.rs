@@ -19,6 +19,7 @@ mod sidecars;
 mod statistics;
 mod stored;
 mod strings;
+mod zones;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,6 +58,7 @@ use published::Shelf;
 pub use search::Hits;
 pub use sidecars::PublishedStatistics;
 pub use statistics::StoredStatistics;
+pub(crate) use zones::{StoredZone, Zone};
 
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
 /// request; wider ones are left out, since the store is told of many requests ahead and a device then serves them together.
@@ -105,8 +107,17 @@ pub struct Reading {
 impl Container {
     /// The variable at a path in the handle's snapshot, to be read: whole elements, or one member of a record (`field`).
     pub fn reading(&self, path: &str, field: Option<&str>) -> Result<Reading> {
+        self.reading_at(self.snapshot(), path, field)
+    }
+
+    /// The same in a snapshot that the handle shows or showed.
+    pub(crate) fn reading_at(
+        &self,
+        snapshot: Arc<Snapshot>,
+        path: &str,
+        field: Option<&str>,
+    ) -> Result<Reading> {
         self.inner.require_open()?;
-        let snapshot = self.snapshot();
         let path = Self::normal_path(path);
         let variable = match snapshot.schema.resolve(path) {
             Some(v) => v.clone(),
@@ -198,6 +209,11 @@ impl Reading {
         self
     }
 
+    /// The path that it was opened by.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
     /// The schema entry.
     pub fn variable(&self) -> &Variable {
         &self.variable
@@ -279,7 +295,7 @@ impl Reading {
     pub fn read(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
         self.note_box(selection);
         self.check_read(selection, out)?;
-        self.followed(selection, || self.read_box(selection, out)).map_err(|e| self.or_expired(e))
+        self.followed(selection, || self.read_box(selection, out)).map_err(|e| self.reason(e))
     }
 
     /// Takes note of the extents of a read.
@@ -295,17 +311,9 @@ impl Reading {
         }
     }
 
-    /// What looks like damage is the snapshot's end, if it has expired meanwhile.
-    fn or_expired(&self, error: Error) -> Error {
-        let version = self.snapshot.version();
-        match error.kind() {
-            crate::ErrorKind::Corrupt
-                if crate::history::head::is_gone(self.inner.store.as_ref(), version) =>
-            {
-                Error::not_found(format!("snapshot {version} has expired: garbage collection removed it"))
-            }
-            _ => error,
-        }
+    /// The reason for an error of a read: what looks like damage may be the end of the snapshot or of the container.
+    fn reason(&self, error: Error) -> Error {
+        self.inner.reason(error, self.snapshot.version())
     }
 
     fn read_box(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {

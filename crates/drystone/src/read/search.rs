@@ -56,6 +56,10 @@ impl Reading {
     ///
     /// Errors: `InvalidArgument` for what has no order (records, complex numbers, text) and for NaN as a limit; those of `read`.
     pub fn value_range(&self, step: Option<u64>, low: Limit, high: Limit) -> Result<Hits> {
+        self.cells_between(step, low, high).map_err(|e| self.reason(e))
+    }
+
+    fn cells_between(&self, step: Option<u64>, low: Limit, high: Limit) -> Result<Hits> {
         let kind = match self.leaves.as_slice() {
             [Column { leaf, .. }] if leaf.repeat == 1 && matches!(leaf.dtype, DType::Scalar(_)) => {
                 kind_of(&leaf.dtype)

@@ -48,6 +48,10 @@ impl Reading {
     /// cells were when it was published, which later commits may have changed. `None` if there is nothing published that the
     /// snapshot knows of, or a chunk holds several steps.
     pub fn published_statistics(&self, step: Option<u64>) -> Result<Option<PublishedStatistics>> {
+        self.published_about(step).map_err(|e| self.reason(e))
+    }
+
+    fn published_about(&self, step: Option<u64>) -> Result<Option<PublishedStatistics>> {
         let [Column { leaf, .. }] = self.leaves.iter().filter(|c| !c.is_part()).collect::<Vec<_>>()[..]
         else {
             return Err(Error::invalid(format!("\"{}\" holds records: name a whole member", self.path)));

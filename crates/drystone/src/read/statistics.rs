@@ -36,6 +36,10 @@ const MOST: usize = 1 << 16;
 impl Reading {
     /// What is stored about the values of a step (`None` for a variable without steps), of a primitive or one member of a record.
     pub fn statistics(&self, step: Option<u64>) -> Result<StoredStatistics> {
+        self.stored_about(step).map_err(|e| self.reason(e))
+    }
+
+    fn stored_about(&self, step: Option<u64>) -> Result<StoredStatistics> {
         // Blocks keep numbers of what was put, not of parts of it.
         let [Column { leaf, .. }] = self.leaves.iter().filter(|c| !c.is_part()).collect::<Vec<_>>()[..]
         else {

@@ -66,13 +66,7 @@ impl Part {
     pub(super) fn idx_push_last(&mut self, head: &GroupHead, entries: GroupEntries) {
         let alone = self.idx_pending.is_empty() && head.part == 0;
         self.idx_push(Kind::Group, &entries.encode(head));
-        self.group_pending = entries.into_few().filter(|_| alone).map(|entries| Group {
-            number: head.group,
-            step: head.step,
-            replace: head.replace,
-            entries,
-            variables: head.variables.clone(),
-        });
+        self.group_pending = entries.few().filter(|_| alone).map(|entries| Group::written(head, entries));
     }
 
     /// Hands pending frames to a store with append.

@@ -8,7 +8,7 @@ use drystone_format::cursor::Reader;
 use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, MAX_BLOCK_ENTRIES, encode_block};
 use drystone_format::identity::{self, Durability, Identity};
-use drystone_format::log::{FileHeader, GroupEntries, GroupHead, decode_group, encode_group};
+use drystone_format::log::{FileHeader, GroupEntries, GroupHead, decode_group, decode_into, encode_group};
 use drystone_format::manifest::Manifest;
 use drystone_format::published;
 use drystone_format::schema::Schema;
@@ -233,7 +233,7 @@ fn entries_that_were_packed_on_the_way_make_the_same_group() {
             entries: count as u64,
             variables: vec![(1, 9)],
         };
-        let one = |n: usize| Entry { step: 8, variable: 1, put: n as u64, ..Entry::default() };
+        let one = |n: usize| Entry { step: 8, variable: 1, put: n as u64, subchunks: 1, ..Entry::default() };
         let entries: Vec<Entry> = (0..count).map(one).collect();
         let mut packed = GroupEntries::default();
         packed.push(Entry::default());
@@ -241,7 +241,16 @@ fn entries_that_were_packed_on_the_way_make_the_same_group() {
         packed.extend(entries.iter().cloned());
         assert_eq!((packed.len(), packed.is_empty()), (count as u64, count == 0));
         assert_eq!(packed.encode(&head), encode_group(&head, &entries));
-        let few = packed.into_few();
-        assert_eq!(few, (count < MAX_BLOCK_ENTRIES).then_some(entries));
+        assert_eq!(packed.few(), (count < MAX_BLOCK_ENTRIES).then_some(&entries[..]));
+        let mut seen = Vec::new();
+        let each = packed.each(&mut |entry| {
+            seen.push(entry);
+            Ok::<(), drystone_format::Corrupt>(())
+        });
+        each.unwrap();
+        assert_eq!(seen, entries);
+        let (mut read, mut many) = (GroupEntries::default(), 0);
+        assert_eq!(decode_into(&packed.encode(&head), &mut read, &mut |_| many += 1), Ok(head));
+        assert_eq!((read, many), (packed, count));
     }
 }

@@ -7,7 +7,6 @@
 //! Steps come one by one: the leaf at the right edge is left as it is from [`TAIL`] entries on, and the next begins. A few such
 //! leaves are joined when together they fill one. So a commit emits a quarter of a leaf rather than half of one.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::iter::Peekable;
 use std::sync::Arc;
@@ -17,35 +16,43 @@ use drystone_format::branch::{Branch, Child, MAX_HEIGHT, PageRef};
 use drystone_format::entry::{Encoding, Entry, key_cmp, leaf_cmp, z_cmp};
 use drystone_format::manifest::Root;
 
-use super::{Emit, Pages, Place, key};
+use super::{Emit, InOrder, NewEntries, Pages, Place, key};
 
 /// Most entries a leaf is given.
 pub const LEAF_CAPACITY: usize = 512;
 /// A leaf at the right edge is given no more entries of later steps once it has so many.
 const TAIL: usize = LEAF_CAPACITY / 4;
+/// Entries up to which the pages of a part of the tree that is not its end are filled evenly.
+const SPLIT: usize = 16 * LEAF_CAPACITY;
 /// Most children a branch is given.
 pub const BRANCH_FANOUT: usize = 128;
 
 /// Adds entries to an index (`None`: an empty one) and returns the new root; the old one stays what it was. `None` comes back
-/// only if there was no root and no entry. A child is emitted before its parent.
+/// only if there was no root and no entry. A child is emitted before its parent. Memory: the entries of a few leaves.
 pub fn insert<P: Pages>(
     pages: &P,
     root: Option<&Root>,
-    mut entries: Vec<Entry>,
+    entries: &NewEntries,
     emit: &mut dyn Emit,
 ) -> Result<Option<Root>, P::Error> {
     if entries.is_empty() {
         return Ok(root.copied());
     }
-    sort(&mut entries, key_cmp);
+    let mut new = entries.in_order().peekable();
     let (mut level, mut height) = match root {
-        None => (leaves(entries, true, emit), 0),
+        None => (leaves_in_order(new.by_ref(), emit), 0),
         Some(root) => {
             let place = Place::root(pages, root)?;
-            let mut new = entries.into_iter().peekable();
             (insert_below(pages, place, &mut new, None, emit)?, root.height)
         }
     };
+    // Behind a block that could not be decoded nothing comes: what was emitted then is no index.
+    let before: u64 = root.map_or(0, |root| root.entries);
+    let after = level.iter().fold(0u64, |sum, child| sum.saturating_add(child.entries));
+    if after != before.saturating_add(entries.len() as u64) {
+        let page = level.first().map(|child| child.page).unwrap_or_default();
+        return Err(pages.invalid(&page, format!("{after} entries, not {before} and {} more", entries.len())));
+    }
     while level.len() > 1 {
         if height >= MAX_HEIGHT {
             let page = level.first().map(|child| child.page).unwrap_or_default();
@@ -57,11 +64,14 @@ pub fn insert<P: Pages>(
     Ok(level.first().map(|child| Root { page: child.page, height, entries: child.entries }))
 }
 
+/// New entries in key order.
+type Incoming<'a> = Peekable<InOrder<'a>>;
+
 /// Replaces the page at `place` by pages of its height that also hold the new entries below `bound`.
 fn insert_below<P: Pages>(
     pages: &P,
     place: Place<'_>,
-    new: &mut Peekable<IntoIter<Entry>>,
+    new: &mut Incoming<'_>,
     bound: Option<&Child>,
     emit: &mut dyn Emit,
 ) -> Result<Vec<Child>, P::Error> {
@@ -73,20 +83,21 @@ fn insert_below<P: Pages>(
             bound.is_none() && greatest.zip(new.peek()).is_none_or(|(old, new)| key_cmp(old, new).is_le());
         if appended && old.len() >= TAIL {
             let mut level = vec![Child::of_entries(&old, *place.page)];
-            level.extend(leaves(new.collect(), true, emit));
+            level.extend(leaves_in_order(new, emit));
             return Ok(level);
         }
         emit.replaces(place.page);
-        let mut all = Vec::with_capacity(old.len() + new.len());
-        match old {
-            Cow::Borrowed(old) => all.extend_from_slice(old),
-            Cow::Owned(old) => all.extend(old),
+        let here = std::iter::from_fn(|| new.next_if(|entry| falls_before(entry, bound)));
+        let mut all = Merged::new(old.into_owned(), here);
+        if appended {
+            return Ok(leaves_in_order(&mut all, emit));
         }
-        while let Some(entry) = new.next_if(|entry| falls_before(entry, bound)) {
-            all.push(entry);
-        }
-        sort(&mut all, key_cmp);
-        return Ok(leaves(all, appended, emit));
+        // A page that is split evenly has room in both halves; of very many entries most pages are filled.
+        let some: Vec<Entry> = all.by_ref().take(SPLIT).collect();
+        let even = all.peek().is_none();
+        let mut level = leaves(some, !even, emit);
+        level.extend(leaves_in_order(&mut all, emit));
+        return Ok(level);
     }
     let branch = place.branch(pages)?;
     emit.replaces(place.page);
@@ -101,15 +112,13 @@ fn insert_below<P: Pages>(
         let end = branch.children.get(number + 1).or(bound);
         let affected = new.peek().is_some_and(|entry| falls_before(entry, end));
         if affected && number >= joined {
-            let mut all: Vec<Entry> = Vec::new();
+            let mut old: Vec<Entry> = Vec::new();
             for child in &branch.children[joined..] {
                 emit.replaces(&child.page);
-                all.extend_from_slice(&place.below(child).leaf(pages)?.entries());
+                old.extend_from_slice(&place.below(child).leaf(pages)?.entries());
             }
-            all.extend(new);
-            sort(&mut all, key_cmp);
             children.truncate(before);
-            children.extend(leaves(all, true, emit));
+            children.extend(leaves_in_order(&mut Merged::new(old, new), emit));
             break;
         }
         if affected {
@@ -120,6 +129,35 @@ fn insert_below<P: Pages>(
         }
     }
     Ok(branches(children, place.height, appended, emit))
+}
+
+/// Entries that are there and new ones, in key order. Of equal ones those that are there come first.
+struct Merged<I: Iterator<Item = Entry>> {
+    old: Peekable<IntoIter<Entry>>,
+    new: Peekable<I>,
+}
+
+impl<I: Iterator<Item = Entry>> Merged<I> {
+    fn new(mut old: Vec<Entry>, new: I) -> Self {
+        sort(&mut old, key_cmp);
+        Merged { old: old.into_iter().peekable(), new: new.peekable() }
+    }
+
+    fn peek(&mut self) -> Option<&Entry> {
+        self.old.peek().or_else(|| self.new.peek())
+    }
+}
+
+impl<I: Iterator<Item = Entry>> Iterator for Merged<I> {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        match (self.old.peek(), self.new.peek()) {
+            (Some(old), Some(new)) if key_cmp(old, new).is_gt() => self.new.next(),
+            (Some(_), _) => self.old.next(),
+            _ => self.new.next(),
+        }
+    }
 }
 
 /// The first of the leaves at the end of a branch that are to be joined; their number if none are.
@@ -147,6 +185,18 @@ fn leaves(entries: Vec<Entry>, fill: bool, emit: &mut dyn Emit) -> Vec<Child> {
     let sizes = page_sizes(entries.len(), LEAF_CAPACITY, fill);
     let mut entries = entries.into_iter();
     sizes.map(|size| leaf(entries.by_ref().take(size).collect(), emit)).collect()
+}
+
+/// Full leaves of entries that come in key order.
+fn leaves_in_order(entries: &mut dyn Iterator<Item = Entry>, emit: &mut dyn Emit) -> Vec<Child> {
+    let mut made = Vec::new();
+    loop {
+        let page: Vec<Entry> = entries.take(LEAF_CAPACITY).collect();
+        if page.is_empty() {
+            return made;
+        }
+        made.push(leaf(page, emit));
+    }
 }
 
 fn leaf(mut page: Vec<Entry>, emit: &mut dyn Emit) -> Child {

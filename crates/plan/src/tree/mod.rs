@@ -1,7 +1,7 @@
 //! The persistent index tree: answers "which stored blocks meet this box, in these steps?"
 //!
 //! Why a tree: a restart file can hold millions of blocks and readers ask for thin slabs. Entries are ordered by step, variable,
-//! member and Z-order of their offset (docs/format/index.md), so that both a slab and a step touch few pages, and new steps
+//! member and Z-order of their offset (docs/format/block-index.md), so that both a slab and a step touch few pages, and new steps
 //! are appended at the right edge. Pages are never changed: [`insert`] emits new ones along the paths it touches.
 //!
 //! Invariants
@@ -11,6 +11,7 @@
 
 mod insert;
 mod leaf;
+mod new_entries;
 mod prune;
 mod steps;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod tests;
 
 pub use insert::{BRANCH_FANOUT, LEAF_CAPACITY, insert};
 pub use leaf::Leaf;
+pub use new_entries::{InOrder, NewEntries};
 pub use prune::{each_page, prune};
 pub use steps::key_steps;
 

@@ -73,7 +73,7 @@ impl Memory {
     /// Inserts, and returns the new root and the number of pages it took.
     fn insert(&mut self, root: Option<Root>, entries: Vec<Entry>) -> (Option<Root>, u64) {
         let mut fresh = Fresh { next: self.emitted, ..Fresh::default() };
-        let root = insert(self, root.as_ref(), entries, &mut fresh).unwrap();
+        let root = insert(self, root.as_ref(), &new(entries), &mut fresh).unwrap();
         let made = fresh.next - self.emitted;
         self.emitted = fresh.next;
         self.replaced = fresh.replaced;
@@ -101,6 +101,12 @@ impl Memory {
         );
         (found, leaves, branches)
     }
+}
+
+fn new(entries: Vec<Entry>) -> NewEntries {
+    let mut new = NewEntries::default();
+    new.extend(entries);
+    new
 }
 
 fn random_entry(random: &mut Random, number: u64) -> Entry {
@@ -320,7 +326,7 @@ fn a_page_that_contradicts_its_parent_is_refused() {
     let query = box_query(1, [0; 3], [160; 3]);
     let fails = |memory: &Memory, root: &Root| {
         let found = find(memory, root, &query, &mut |_| {});
-        assert!(insert(memory, Some(root), grid([10, 10, 10], 1), &mut Fresh::default()).is_err());
+        assert!(insert(memory, Some(root), &new(grid([10, 10, 10], 1)), &mut Fresh::default()).is_err());
         assert!(walk(memory, root, &mut |_, _| {}).is_err());
         found.unwrap_err()
     };
@@ -439,4 +445,27 @@ fn steps_that_are_committed_one_by_one_emit_few_entries_and_leave_full_leaves() 
     let query = Query { steps: StepSet::one(577), variable: 3, member: None, bounds: None };
     let (found, ..) = memory.find(&root, &query);
     assert_eq!(found.iter().map(|e| (e.step, e.variable)).collect::<Vec<_>>(), [(577, 3)]);
+}
+
+/// Many entries are packed as sorted runs and merged; a tree of them is the tree of the sorted list.
+#[test]
+fn many_new_entries_come_in_the_order_of_a_sorted_list() {
+    let mut random = Random(5);
+    let mut entries: Vec<Entry> = (0..30_000).map(|n| random_entry(&mut random, n)).collect();
+    let many = new(entries.clone());
+    assert_eq!(many.len(), entries.len());
+    assert_eq!(*many.key_steps(), entries.iter().map(|e| e.step).collect());
+    entries.sort_by(key_cmp);
+    let mut in_order = many.in_order();
+    assert!(in_order.by_ref().eq(entries.iter().cloned()) && in_order.failed().is_none());
+    // In the middle of a tree, twice, so that pages are split.
+    let mut memory = Memory::default();
+    let (some, rest) = entries.split_at(entries.len() / 3);
+    let (root, _) = memory.insert(None, [&some[..9000], &rest[5000..]].concat());
+    let (root, _) = memory.insert(root, [&some[9000..], &rest[..5000]].concat());
+    let root = root.unwrap();
+    let mut found = Vec::new();
+    super::entries(&memory, &root, &mut |entry| found.push(entry.clone())).unwrap();
+    found.sort_by(key_cmp);
+    assert_eq!(found, entries);
 }

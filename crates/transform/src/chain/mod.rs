@@ -1,4 +1,4 @@
-//! A chain of codecs, and the stored form of a subchunk (docs/transforms.md).
+//! A chain of codecs, and the stored form of a subchunk (docs/guide/transforms.md).
 //!
 //! An empty chain is identity: the stored bytes are the data, nothing more.
 //! Any other chain puts one byte in front: format version and mode. Data that

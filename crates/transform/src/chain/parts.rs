@@ -19,7 +19,7 @@ use crate::{
     TransformError, Transparent, Want,
 };
 
-/// Gathers the metadata of a subchunk while it is encoded (docs/transforms.md).
+/// Gathers the metadata of a subchunk while it is encoded (docs/guide/transforms.md).
 pub(super) struct Heads {
     /// Codecs before the last one.
     before: usize,

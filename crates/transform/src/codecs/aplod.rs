@@ -7,7 +7,7 @@
 //! Invariants
 //! - all components give back every bit; fewer give values within the errors in the head;
 //! - zeros, infinities and NaN read as such at every level that is used;
-//! - the bytes are specified in docs/transforms.md.
+//! - the bytes are specified in docs/guide/transforms.md.
 
 mod head;
 pub(crate) mod level;

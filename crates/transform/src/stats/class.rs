@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::stats::{Bf16, Domain, F16, ScalarKind};
 
-/// What the bits of a scalar mean. The codes are stored (docs/transforms.md).
+/// What the bits of a scalar mean. The codes are stored (docs/guide/transforms.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// Nothing is known.

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drystone import _core
+from drystone.absent_steps import absent_steps, listed
 from drystone.commands.exports import cells, placed
 from drystone.commands.formats import bfloat16
 from drystone.commands.progress import Progress
@@ -32,9 +33,8 @@ _LINES = 1 << 14
 def write(kind: str, v: Variable, key: Any, path: Path, lost: list[str]) -> cells.Row:
     """Write what a selection gives; of CSV a line is a cell, with its coordinates."""
     view = v.lazy[key]
-    absent = _absent(v, key)
-    if absent:
-        shown = ", ".join(map(str, absent[:8])) + (", ..." if len(absent) > 8 else "")
+    if absent := absent_steps(v, key):
+        shown = listed(absent)
         lost.append(f"{v.name}: that steps were never written, whose cells are the fill value: {shown}")
     if kind == "npy":
         if view.dtype.hasobject:
@@ -71,15 +71,6 @@ def write(kind: str, v: Variable, key: Any, path: Path, lost: list[str]) -> cell
                         _lines([along[part] for along, part in zip(places, box, strict=True)], piece)
                     )
     return v.name, view.shape, view.nbytes
-
-
-def _absent(v: Variable, key: Any) -> list[int]:
-    """The steps that are selected and not there."""
-    if not v.has_steps:
-        return []
-    there = set(v.steps)
-    of_steps = [leg.along(0) for leg in select(key, v.shape).legs if 0 in leg.axes]
-    return sorted({int(step) for numbers in of_steps for step in np.ravel(numbers)} - there)
 
 
 def _lines(cells: list[npt.NDArray[Any]], piece: npt.NDArray[Any]) -> Iterator[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-//! Where profiles are kept: `devices/HASH.json` in the user's cache folder, one per device (docs/calibration.md).
+//! Where profiles are kept: `devices/HASH.json` in the user's cache folder, one per device (docs/guide/calibration.md).
 //!
 //! The folder is `DRYSTONE_CACHE`, else `drystone` in `XDG_CACHE_HOME`, else in `~/.cache`.
 

@@ -1,4 +1,4 @@
-//! Garbage collection: what no retained manifest needs goes away (docs/gc.md).
+//! Garbage collection: what no retained manifest needs goes away (docs/guide/gc.md).
 //!
 //! ```text
 //! history, keep, older_than -> what expires      newest index -> entries that show nowhere any more

@@ -1,4 +1,4 @@
-//! The head of ALACRITY bytes: the bins, and where their lists and low bytes lie (docs/transforms.md).
+//! The head of ALACRITY bytes: the bins, and where their lists and low bytes lie (docs/guide/transforms.md).
 
 use std::ops::{Range, RangeInclusive};
 

@@ -1,4 +1,4 @@
-//! The head of APLOD bytes: components, how each is stored, and what each level is good for (docs/transforms.md).
+//! The head of APLOD bytes: components, how each is stored, and what each level is good for (docs/guide/transforms.md).
 
 use crate::codecs::section::Method;
 use crate::head::Head;

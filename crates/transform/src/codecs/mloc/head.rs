@@ -1,4 +1,4 @@
-//! The head of MLOC bytes: levels and their order, bins, boxes, and a directory of all cells (docs/transforms.md).
+//! The head of MLOC bytes: levels and their order, bins, boxes, and a directory of all cells (docs/guide/transforms.md).
 
 use crate::TransformError;
 use crate::codecs::aplod::level::Level as Exactness;

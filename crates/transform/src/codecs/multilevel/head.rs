@@ -1,4 +1,4 @@
-//! The head of multilevel bytes (docs/transforms.md).
+//! The head of multilevel bytes (docs/guide/transforms.md).
 
 use crate::codecs::section::Method;
 use crate::head::Head;

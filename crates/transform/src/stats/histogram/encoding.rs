@@ -1,4 +1,4 @@
-//! A histogram as bytes: docs/transforms.md, "Histogram".
+//! A histogram as bytes: docs/guide/transforms.md, "Histogram".
 
 use super::{GREATEST_FLOAT_EXPONENT, GREATEST_INTEGER_EXPONENT, Histogram, LEAST_FLOAT_EXPONENT, MAX_BINS};
 use crate::TransformError;

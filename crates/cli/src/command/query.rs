@@ -1,0 +1,170 @@
+//! `drystone query`: which cells satisfy a condition, counted, listed or with values.
+//!
+//! Hits are printed batch by batch, so that the memory does not depend on their number.
+
+use drystone::format::dtype::DType;
+use drystone::plan::selection::index;
+use drystone::{Query, QueryPlan, QueryReport, Summary};
+
+use super::{open, shape_text, warn};
+use crate::args::Query as Asked;
+use crate::element;
+use crate::failure::{Failure, OK, Result};
+use crate::json::{Json, list};
+use crate::output::Output;
+use crate::plain::plain;
+use crate::{quantity, selection_text};
+
+/// Hits that are printed together.
+const ROWS: usize = 4096;
+
+pub(super) fn run(asked: &Asked, json: bool, output: &mut Output) -> Result<i32> {
+    let container = open(&asked.place)?;
+    warn(&container);
+    let condition = container.expression(&asked.condition)?;
+    let query = container.query(&condition, &[])?;
+    let query = within(&query, asked.selection.as_deref())?;
+    if asked.explain {
+        return explain(&query.explain()?, json, output);
+    }
+    if asked.csv || asked.coords {
+        return rows(&query, asked, json, output);
+    }
+    let (count, report) = query.count()?;
+    match (json, asked.count) {
+        (true, _) => {
+            let mut document =
+                vec![("condition", Json::from(query.text().to_owned())), ("count", count.into())];
+            document.extend(cost(&report));
+            output.json(&Json::Object(document));
+        }
+        (false, true) => output.line(&count.to_string()),
+        (false, false) => {
+            let (cells, read) = (report.summary.cells, quantity::bytes(report.bytes));
+            output.line(&format!("{count} of {cells} cells satisfy {}; {read} read", plain(query.text())));
+        }
+    }
+    Ok(OK)
+}
+
+/// The query on the cells that were typed.
+fn within(query: &Query, typed: Option<&str>) -> Result<Query> {
+    let text = typed.unwrap_or("");
+    let indices = selection_text::parse(text).map_err(|bad| bad.failure(text))?;
+    let shape = query.shape();
+    let (selection, _) = index(&shape, &indices)
+        .map_err(|e| Failure::usage(format!("the cells have shape {}: {e}", shape_text(&shape, &[]))))?;
+    Ok(query.select(&selection)?)
+}
+
+fn cost(report: &QueryReport) -> Vec<(&'static str, Json)> {
+    vec![
+        ("cells", report.summary.cells.into()),
+        ("bytes", report.bytes.into()),
+        ("requests", report.requests.into()),
+    ]
+}
+
+fn explain(plan: &QueryPlan, json: bool, output: &mut Output) -> Result<i32> {
+    if !json {
+        plan.to_string().lines().for_each(|line| output.line(&plain(line)));
+        return Ok(OK);
+    }
+    let Summary { cells, none, all, some, terms, bytes, requests } = &plan.summary;
+    let term = |t: &drystone::TermSummary| {
+        Json::Object(vec![
+            ("term", t.text.clone().into()),
+            ("none", t.none.into()),
+            ("all", t.all.into()),
+            ("some", t.some.into()),
+            ("bytes", t.bytes.into()),
+            ("requests", t.requests.into()),
+        ])
+    };
+    output.json(&Json::Object(vec![
+        ("condition", plan.text.clone().into()),
+        ("steps", plan.steps.into()),
+        ("cells", (*cells).into()),
+        ("excluded", (*none).into()),
+        ("included", (*all).into()),
+        ("open", (*some).into()),
+        ("bytes", (*bytes).into()),
+        ("requests", (*requests).into()),
+        ("terms", Json::List(terms.iter().map(term).collect())),
+    ]));
+    Ok(OK)
+}
+
+/// Coordinates, or with `--csv` values too.
+fn rows(query: &Query, asked: &Asked, json: bool, output: &mut Output) -> Result<i32> {
+    let columns: Vec<String> = match (asked.csv, asked.columns.is_empty()) {
+        (false, _) => Vec::new(),
+        (true, true) => query.names().into_iter().map(str::to_owned).collect(),
+        (true, false) => asked.columns.clone(),
+    };
+    let mut batches = query.batches(&columns)?;
+    let types: Vec<(DType, Vec<u64>)> = batches.dtypes().into_iter().zip(batches.inner()).collect();
+    let axes = axes(query);
+    if json {
+        output.text("{\"condition\": ");
+        output.text(&Json::from(query.text().to_owned()).to_string());
+        output.text(&format!(", \"dims\": {}, \"coords\": [", list(axes.iter().cloned())));
+    } else if asked.csv {
+        let names = axes.iter().map(String::as_str).chain(columns.iter().map(String::as_str));
+        output.line(&names.map(field).collect::<Vec<_>>().join(","));
+    }
+    let mut left = asked.limit.filter(|limit| *limit > 0).unwrap_or(u64::MAX);
+    let mut first = true;
+    while left > 0 && !output.is_gone() {
+        let Some(batch) = batches.next((left as usize).min(ROWS))? else { break };
+        left -= batch.rows as u64;
+        let width = (batch.coords.len() / batch.rows.max(1)).max(1);
+        for row in 0..batch.rows {
+            let coords = batch.coords.get(row * width..(row + 1) * width).unwrap_or_default();
+            if json {
+                output.text(if first { "" } else { ", " });
+                output.text(&list(coords.iter().copied()).to_string());
+                first = false;
+                continue;
+            }
+            let mut texts: Vec<String> = coords.iter().map(i64::to_string).collect();
+            for (number, (dtype, shape)) in types.iter().enumerate() {
+                let unwritten = batch.written[number].as_ref().is_some_and(|mask| mask[row] == 0);
+                let item = batch.values[number].len() / batch.rows.max(1);
+                let bytes = batch.values[number].get(row * item..(row + 1) * item).unwrap_or_default();
+                texts.push(if unwritten {
+                    String::new()
+                } else {
+                    field(&element::text(dtype, shape, bytes))
+                });
+            }
+            output.line(&texts.join(if asked.csv { "," } else { " " }));
+        }
+    }
+    if json {
+        let mut tail = String::from("]");
+        for (name, value) in cost(&batches.report()) {
+            tail.push_str(&format!(", \"{name}\": {value}"));
+        }
+        output.text(&tail);
+        output.text("}\n");
+    }
+    Ok(OK)
+}
+
+/// Names of the columns of coordinates.
+fn axes(query: &Query) -> Vec<String> {
+    let grid = query.grid().len();
+    let dims = query.dims();
+    let of = |axis: usize| match dims.get(axis).filter(|dim| !dim.is_empty()) {
+        Some(dim) => dim.clone(),
+        None => format!("axis_{axis}"),
+    };
+    query.has_steps().then(|| "step".to_owned()).into_iter().chain((0..grid).map(of)).collect()
+}
+
+/// A field of CSV, in quotes where it has to be.
+fn field(text: &str) -> String {
+    let text = plain(text);
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}

@@ -1,0 +1,180 @@
+//! The values of an expression's names over a box, or at listed cells, with masks of what was written.
+//!
+//! Whatever evaluates an expression on stored data reads its inputs by this: names of fewer dimensions are repeated, numbers of cells
+//! are counted, and cells that nobody wrote are marked.
+
+use drystone_expression::{Input as Given, Type};
+use drystone_format::MAX_NDIM;
+use drystone_plan::listing::Listing;
+use drystone_plan::selection::{Axis, Selection};
+
+use super::bits;
+use super::column::Values;
+use super::names::Origin;
+use super::plan::Known;
+use crate::Result;
+use crate::read::ReadReport;
+
+/// A position along each axis of a selection.
+pub(super) type Place = [u64; MAX_NDIM];
+
+/// Values of one input, and where they were written.
+pub(super) struct Loaded {
+    pub(super) values: Values,
+    /// One bit per cell; `None`: all were written.
+    pub(super) written: Option<Vec<u64>>,
+}
+
+impl Loaded {
+    pub(super) fn new(dtype: Type) -> Loaded {
+        Loaded { values: Values::new(dtype), written: None }
+    }
+
+    /// As an expression takes them.
+    pub(super) fn given(&self) -> Given<'_> {
+        Given { values: self.values.column(), written: self.written.as_deref() }
+    }
+}
+
+/// The extents of a box, without the axes that the grid does not have.
+pub(super) fn extents(lo: &Place, hi: &Place, ndim: usize) -> Vec<u64> {
+    (0..ndim).map(|d| hi[d].saturating_sub(lo[d])).collect()
+}
+
+impl Known<'_> {
+    /// The values of an input over a box of the grid.
+    pub(super) fn load(&self, number: usize, lo: &Place, hi: &Place, out: &mut Loaded) -> Result<ReadReport> {
+        let input = &self.inputs[number];
+        let shape = extents(lo, hi, self.grid.shape.len());
+        let cells = shape.iter().product::<u64>() as usize;
+        out.written = None;
+        let Origin::Stored(reading) = &input.origin else {
+            out.values.resize(cells);
+            self.count(&input.origin, input.axes.first().copied(), lo, &shape, &mut out.values);
+            return Ok(ReadReport::default());
+        };
+        let zones = &self.zones[number];
+        let (own_lo, own_hi) = self.own(number, lo, hi);
+        let mut any = true;
+        if zones.has_voids {
+            any = false;
+            for zone in zones.meeting(&own_lo, &own_hi) {
+                if zone.stored.is_some() {
+                    any = true;
+                    continue;
+                }
+                let mask = out.written.get_or_insert_with(|| vec![u64::MAX; bits::words(cells)]);
+                let (mut first, mut count) = (vec![0; shape.len()], shape.clone());
+                for (d, axis) in input.axes.iter().enumerate() {
+                    let (from, to) = (zone.lo[d].max(lo[*axis]), zone.hi[d].min(hi[*axis]));
+                    (first[*axis], count[*axis]) = (from - lo[*axis], to - from);
+                }
+                bits::each_row(&shape, &first, &count, |at, _, len| bits::put_run(mask, at, len, false));
+            }
+        }
+        if !any {
+            out.values.resize(cells);
+            return Ok(ReadReport::default());
+        }
+        let ndim = input.axes.len();
+        let own_shape = extents(&own_lo, &own_hi, ndim);
+        let mut axes: Vec<Axis> = Vec::with_capacity(ndim + 1);
+        if reading.variable().steps {
+            axes.push(Axis { start: self.step, step: 1, count: 1 });
+        }
+        for (d, axis) in input.axes.iter().enumerate() {
+            let along = &self.cells.axes[*axis];
+            axes.push(Axis { start: along.cell(own_lo[d]), step: along.step, count: own_shape[d] });
+        }
+        let selection = Selection { axes };
+        let count = own_shape.iter().product::<u64>() as usize;
+        if input.is_straight(self.grid) {
+            out.values.resize(count);
+            return reading.read_unnoted(&selection, &out.values.target(&selection.shape())?);
+        }
+        let mut own = Values::new(input.dtype);
+        own.resize(count);
+        let report = reading.read_unnoted(&selection, &own.target(&selection.shape())?)?;
+        let mut strides = vec![0usize; shape.len()];
+        let mut stride = 1;
+        for (d, axis) in input.axes.iter().enumerate().rev() {
+            strides[*axis] = stride;
+            stride *= own_shape[d] as usize;
+        }
+        own.spread(&shape, &strides, &mut out.values);
+        Ok(report)
+    }
+
+    /// The values of an input at listed cells.
+    pub(super) fn load_cells(&self, number: usize, places: &[Place], out: &mut Loaded) -> Result<ReadReport> {
+        let input = &self.inputs[number];
+        out.values.resize(places.len());
+        out.written = None;
+        let Origin::Stored(reading) = &input.origin else {
+            if let Values::I8(values) = &mut out.values {
+                let axis = input.axes.first().map(|axis| (*axis, &self.cells.axes[*axis]));
+                for (value, place) in values.iter_mut().zip(places) {
+                    *value = axis.map_or(self.step, |(axis, along)| along.cell(place[axis])) as i64;
+                }
+            }
+            return Ok(ReadReport::default());
+        };
+        out.written = self.written_at(number, places);
+        let coords = self.own_cells(number, places);
+        let ndim = input.axes.len() + usize::from(reading.variable().steps);
+        let target = out.values.target(&[places.len() as u64])?;
+        if ndim == 0 {
+            drop(target);
+            let mut own = Values::new(input.dtype);
+            own.resize(1);
+            let report = reading.read_unnoted(&Selection::default(), &own.target(&[])?)?;
+            own.spread(&[places.len() as u64], &[0], &mut out.values);
+            return Ok(report);
+        }
+        reading.read_listed_unnoted(&Listing::points(ndim, coords), &target)
+    }
+
+    /// Coordinates of listed cells in an input's own variable, its step first if it has steps.
+    pub(super) fn own_cells(&self, number: usize, places: &[Place]) -> Vec<u64> {
+        let input = &self.inputs[number];
+        let steps = input.reading().is_some_and(|reading| reading.variable().steps);
+        let mut coords = Vec::with_capacity(places.len() * (input.axes.len() + 1));
+        for place in places {
+            if steps {
+                coords.push(self.step);
+            }
+            coords.extend(input.axes.iter().map(|axis| self.cells.axes[*axis].cell(place[*axis])));
+        }
+        coords
+    }
+
+    /// Which of listed cells were written; `None`: all.
+    pub(super) fn written_at(&self, number: usize, places: &[Place]) -> Option<Vec<u64>> {
+        let zones = &self.zones[number];
+        if !zones.has_voids {
+            return None;
+        }
+        let mut mask = vec![0; bits::words(places.len())];
+        for (n, place) in places.iter().enumerate() {
+            let end = place.map(|at| at + 1);
+            let (lo, hi) = self.own(number, place, &end);
+            let written = zones.meeting(&lo, &hi).any(|zone| zone.stored.is_some());
+            mask[n / 64] |= u64::from(written) << (n % 64);
+        }
+        Some(mask)
+    }
+
+    /// The numbers of cells along an axis, or of the step.
+    fn count(&self, origin: &Origin, axis: Option<usize>, lo: &Place, shape: &[u64], out: &mut Values) {
+        let Values::I8(values) = out else { return };
+        let (Origin::Place, Some(axis)) = (origin, axis) else {
+            values.fill(self.step as i64);
+            return;
+        };
+        let inner: u64 = shape[axis + 1..].iter().product();
+        let along = &self.cells.axes[axis];
+        for (n, run) in values.chunks_mut(inner.max(1) as usize).enumerate() {
+            run.fill(along.cell(lo[axis] + n as u64 % shape[axis].max(1)) as i64);
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! What a query will look at: tiles of the selection with what statistics say of each term. No I/O, and printable.
+//!
+//! A condition is a list of terms that all must hold. A tile is a box of cells for which a term holds nowhere (it is left out),
+//! everywhere, or somewhere: only then values are read. Terms stand in the order in which they are tried.
+//!
+//! Invariants
+//! - the tiles of a step are disjoint; what is in none of them has no hit;
+//! - in a tile without open terms every cell is a hit.
+
+use std::fmt::{self, Display, Formatter};
+
+use drystone_expression::{Bounds, Extremes, Outcome, Program, Scalar, Truth, Type};
+use drystone_format::MAX_NDIM;
+use drystone_plan::selection::Selection;
+
+use super::names::{Grid, Input, Origin};
+use crate::read::{StoredZone, Zone};
+
+/// Cells of a tile at most, where parts of what is stored can be read alone: they stay in a processor's cache.
+const SMALL: u64 = 1 << 18;
+/// Elsewhere.
+const LARGE: u64 = 1 << 22;
+
+/// One of the conditions that all must hold.
+pub(super) struct Term {
+    /// As people type it.
+    pub(super) text: String,
+    pub(super) program: Program,
+    /// Its names, by their number among the query's.
+    pub(super) inputs: Vec<usize>,
+}
+
+/// A box of cells that may have hits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tile {
+    pub(super) lo: [u64; MAX_NDIM],
+    pub(super) hi: [u64; MAX_NDIM],
+    /// The terms that statistics leave open, in the order in which they are tried.
+    pub(super) open: Vec<u16>,
+}
+
+impl Tile {
+    pub(super) fn cells(&self) -> u64 {
+        (0..MAX_NDIM).fold(1u64, |n, d| n.saturating_mul(self.hi[d].saturating_sub(self.lo[d])))
+    }
+}
+
+/// Zones of one input at one step, to be found by where they are.
+#[derive(Debug, Default)]
+pub(super) struct ZoneSet {
+    zones: Vec<Zone>,
+    axis: usize,
+    longest: u64,
+    pub(super) has_voids: bool,
+}
+
+impl ZoneSet {
+    pub(super) fn new(mut zones: Vec<Zone>) -> ZoneSet {
+        let firsts = |axis: usize| {
+            let mut all: Vec<u64> = zones.iter().map(|zone| zone.lo[axis]).collect();
+            all.sort_unstable();
+            all.dedup();
+            all.len()
+        };
+        let axis = (0..MAX_NDIM).rev().max_by_key(|axis| firsts(*axis)).unwrap_or(0);
+        zones.sort_by_key(|zone| zone.lo[axis]);
+        let longest = zones.iter().map(|zone| zone.hi[axis] - zone.lo[axis]).max().unwrap_or(0);
+        let has_voids = zones.iter().any(|zone| zone.stored.is_none());
+        ZoneSet { zones, axis, longest, has_voids }
+    }
+
+    pub(super) fn all(&self) -> &[Zone] {
+        &self.zones
+    }
+
+    /// The zones that meet a box.
+    pub(super) fn meeting<'a>(
+        &'a self,
+        lo: &'a [u64; MAX_NDIM],
+        hi: &'a [u64; MAX_NDIM],
+    ) -> impl Iterator<Item = &'a Zone> + 'a {
+        let from = lo[self.axis].saturating_sub(self.longest);
+        let first = self.zones.partition_point(|zone| zone.lo[self.axis] < from);
+        let near = self.zones[first..].iter().take_while(|zone| zone.lo[self.axis] < hi[self.axis]);
+        near.filter(move |zone| (0..MAX_NDIM).all(|d| zone.lo[d] < hi[d] && lo[d] < zone.hi[d]))
+    }
+}
+
+/// What is known before values are read: the names' zones at one step.
+pub(super) struct Known<'a> {
+    pub(super) grid: &'a Grid,
+    pub(super) inputs: &'a [Input],
+    /// By input; nothing of names that are not stored.
+    pub(super) zones: &'a [std::sync::Arc<ZoneSet>],
+    /// The selected cells.
+    pub(super) cells: &'a Selection,
+    pub(super) step: u64,
+}
+
+impl Known<'_> {
+    /// A box of the grid as a box of an input.
+    pub(super) fn own(
+        &self,
+        input: usize,
+        lo: &[u64; MAX_NDIM],
+        hi: &[u64; MAX_NDIM],
+    ) -> ([u64; MAX_NDIM], [u64; MAX_NDIM]) {
+        let (mut own_lo, mut own_hi) = ([0; MAX_NDIM], [1; MAX_NDIM]);
+        for (d, axis) in self.inputs[input].axes.iter().enumerate() {
+            (own_lo[d], own_hi[d]) = (lo[*axis], hi[*axis]);
+        }
+        (own_lo, own_hi)
+    }
+
+    /// What statistics say of an input in a box.
+    fn bounds(&self, number: usize, lo: &[u64; MAX_NDIM], hi: &[u64; MAX_NDIM]) -> Bounds {
+        let input = &self.inputs[number];
+        let counted = |least: u64, greatest: u64| {
+            let extremes = Extremes::Within(Scalar::Integer(least.into()), Scalar::Integer(greatest.into()));
+            Bounds { extremes, nans: 0, unwritten: 0, cells: 1 }
+        };
+        match (&input.origin, input.axes.first()) {
+            (Origin::Step, _) => return counted(self.step, self.step),
+            (Origin::Place, Some(&axis)) => {
+                let along = &self.cells.axes[axis];
+                let ends = (along.cell(lo[axis]), along.cell(hi[axis].saturating_sub(1)));
+                return counted(ends.0.min(ends.1), ends.0.max(ends.1));
+            }
+            _ => {}
+        }
+        let (lo, hi) = self.own(number, lo, hi);
+        let mut sum = Bounds { extremes: Extremes::Empty, nans: 0, unwritten: 0, cells: 0 };
+        for zone in self.zones[number].meeting(&lo, &hi) {
+            let one = of_zone(zone, input.dtype);
+            sum.extremes = hull(sum.extremes, one.extremes);
+            sum.nans = sum.nans.saturating_add(one.nans);
+            sum.unwritten = sum.unwritten.saturating_add(one.unwritten);
+            sum.cells = sum.cells.saturating_add(one.cells);
+        }
+        sum
+    }
+
+    /// What a term is in a box.
+    fn truth(&self, term: &Term, lo: &[u64; MAX_NDIM], hi: &[u64; MAX_NDIM]) -> Truth {
+        let bounds: Vec<Bounds> = term.inputs.iter().map(|input| self.bounds(*input, lo, hi)).collect();
+        match term.program.bounds(&bounds) {
+            Outcome::Condition(truth) => truth,
+            Outcome::Values { .. } => Truth::Some,
+        }
+    }
+}
+
+/// The statistics of a zone in the words of expressions.
+fn of_zone(zone: &Zone, dtype: Type) -> Bounds {
+    let Some(StoredZone { stats, cells, .. }) = zone.stored else {
+        let cells = zone.cells();
+        return Bounds { extremes: Extremes::Empty, nans: 0, unwritten: cells, cells };
+    };
+    let scalar = |bits: u64| match dtype {
+        Type::Bool => Scalar::Bool(bits != 0),
+        Type::F4 | Type::F8 => Scalar::Float(f64::from_bits(bits)),
+        dtype if dtype.is_signed() => Scalar::Integer((bits as i64).into()),
+        _ => Scalar::Integer(bits.into()),
+    };
+    let extremes = match stats.min_max {
+        Some((min, max)) => Extremes::Within(scalar(min), scalar(max)),
+        None if dtype.is_float() && stats.nans >= cells => Extremes::Empty,
+        None => Extremes::Unknown,
+    };
+    Bounds { extremes, nans: stats.nans, unwritten: 0, cells }
+}
+
+/// What holds the numbers of both.
+fn hull(a: Extremes, b: Extremes) -> Extremes {
+    let least = |x: Scalar, y: Scalar| if compares_below(y, x) { y } else { x };
+    let greatest = |x: Scalar, y: Scalar| if compares_below(x, y) { y } else { x };
+    match (a, b) {
+        (Extremes::Unknown, _) | (_, Extremes::Unknown) => Extremes::Unknown,
+        (Extremes::Empty, other) | (other, Extremes::Empty) => other,
+        (Extremes::Within(a, b), Extremes::Within(c, d)) => Extremes::Within(least(a, c), greatest(b, d)),
+    }
+}
+
+fn compares_below(x: Scalar, y: Scalar) -> bool {
+    match (x, y) {
+        (Scalar::Float(x), Scalar::Float(y)) => x < y,
+        (Scalar::Integer(x), Scalar::Integer(y)) => x < y,
+        (Scalar::Bool(x), Scalar::Bool(y)) => !x & y,
+        _ => false,
+    }
+}
+
+/// What one step of a query will look at.
+#[derive(Debug, Default)]
+pub(super) struct StepPlan {
+    pub(super) tiles: Vec<Tile>,
+    pub(super) sum: Summary,
+}
+
+/// How many tiles statistics decided, and what the others would cost.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Summary {
+    /// Selected cells.
+    pub cells: u64,
+    /// Cells of tiles without a hit, of tiles of nothing but hits, and of the others.
+    pub none: u64,
+    #[allow(missing_docs)]
+    pub all: u64,
+    #[allow(missing_docs)]
+    pub some: u64,
+    /// By term, in the order in which they are tried at most steps.
+    pub terms: Vec<TermSummary>,
+    /// Bytes that are read at most.
+    pub bytes: u64,
+    /// Subchunks that are read at most.
+    pub requests: u64,
+}
+
+/// What statistics say of one term.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TermSummary {
+    /// The term.
+    pub text: String,
+    /// Tiles in which no cell, every cell, or neither is known to satisfy it.
+    pub none: u64,
+    #[allow(missing_docs)]
+    pub all: u64,
+    #[allow(missing_docs)]
+    pub some: u64,
+    /// Bytes of the values that it needs in tiles that no term excludes, at most.
+    pub bytes: u64,
+    /// Subchunks of them.
+    pub requests: u64,
+}
+
+impl StepPlan {
+    /// Plans one step.
+    pub(super) fn new(terms: &[Term], known: &Known<'_>) -> StepPlan {
+        let mut plan = StepPlan { sum: Summary::of(terms), ..StepPlan::default() };
+        plan.sum.cells = known.cells.cells().unwrap_or(u64::MAX);
+        let mut boxes: Vec<([u64; MAX_NDIM], [u64; MAX_NDIM], bool)> = Vec::new();
+        // The straight input with the most zones draws the lines.
+        let straight = (0..known.inputs.len()).filter(|n| known.inputs[*n].is_straight(known.grid));
+        match straight.max_by_key(|n| known.zones[*n].all().len()) {
+            Some(first) => boxes.extend(
+                known.zones[first]
+                    .all()
+                    .iter()
+                    .map(|zone| (zone.lo, zone.hi, zone.stored.is_none_or(|stored| stored.raw))),
+            ),
+            None => {
+                let mut hi = [1; MAX_NDIM];
+                known.cells.axes.iter().zip(&mut hi).for_each(|(axis, hi)| *hi = axis.count);
+                boxes.push(([0; MAX_NDIM], hi, true));
+            }
+        }
+        let mut open = Vec::with_capacity(terms.len());
+        for (lo, hi, raw) in boxes {
+            open.clear();
+            let mut none = false;
+            for (number, term) in terms.iter().enumerate() {
+                let sum = &mut plan.sum.terms[number];
+                match known.truth(term, &lo, &hi) {
+                    Truth::None => {
+                        sum.none += 1;
+                        none = true;
+                    }
+                    Truth::All => sum.all += 1,
+                    Truth::Some => {
+                        sum.some += 1;
+                        open.push(number as u16);
+                    }
+                }
+            }
+            let cells = (0..MAX_NDIM).fold(1u64, |n, d| n.saturating_mul(hi[d] - lo[d]));
+            match (none, open.is_empty()) {
+                (true, _) => plan.sum.none += cells,
+                (false, true) => plan.sum.all += cells,
+                (false, false) => plan.sum.some += cells,
+            }
+            if none {
+                continue;
+            }
+            let tile = Tile { lo, hi, open: open.clone() };
+            let most = if open.is_empty() {
+                u64::MAX
+            } else if raw {
+                SMALL
+            } else {
+                LARGE
+            };
+            split(tile, most, &mut plan.tiles);
+        }
+        plan.order(terms, known);
+        plan.tiles.sort_by_key(|tile| tile.lo);
+        plan.tiles = merged(std::mem::take(&mut plan.tiles));
+        plan
+    }
+
+    /// Puts the open terms of each tile into the order in which they are tried: first what decides most for the fewest bytes.
+    fn order(&mut self, terms: &[Term], known: &Known<'_>) {
+        if let [only] = self.sum.terms.as_mut_slice() {
+            (only.bytes, only.requests) = (0, 0);
+        }
+        let mut seen = vec![std::collections::HashSet::new(); known.inputs.len()];
+        let mut counted = Vec::new();
+        for tile in self.tiles.iter().filter(|tile| !tile.open.is_empty()) {
+            for &number in &tile.open {
+                for &input in &terms[usize::from(number)].inputs {
+                    let (lo, hi) = known.own(input, &tile.lo, &tile.hi);
+                    for zone in known.zones[input].meeting(&lo, &hi) {
+                        let Some(stored) = zone.stored else { continue };
+                        if seen[input].insert(zone.lo) {
+                            counted.push((input, stored.bytes));
+                        }
+                    }
+                }
+            }
+        }
+        for (input, bytes) in counted {
+            self.sum.bytes = self.sum.bytes.saturating_add(bytes);
+            self.sum.requests += 1;
+            for (sum, term) in self.sum.terms.iter_mut().zip(terms) {
+                if term.inputs.contains(&input) {
+                    sum.bytes = sum.bytes.saturating_add(bytes);
+                    sum.requests += 1;
+                }
+            }
+        }
+        let rank = |number: &u16| {
+            let sum = &self.sum.terms[usize::from(*number)];
+            let tiles = (sum.none + sum.all + sum.some).max(1) as f64;
+            let kept = (sum.all + sum.some) as f64 / tiles;
+            sum.bytes.max(1) as f64 / (1.0 - kept).max(1e-3)
+        };
+        for tile in &mut self.tiles {
+            tile.open.sort_by(|a, b| rank(a).total_cmp(&rank(b)));
+        }
+    }
+}
+
+impl Summary {
+    /// Of no step.
+    pub(super) fn of(terms: &[Term]) -> Summary {
+        let of = |term: &Term| TermSummary { text: term.text.clone(), ..TermSummary::default() };
+        Summary { terms: terms.iter().map(of).collect(), ..Summary::default() }
+    }
+
+    /// Adds another step's.
+    pub(super) fn add(&mut self, other: &Summary) {
+        self.cells = self.cells.saturating_add(other.cells);
+        self.none += other.none;
+        self.all += other.all;
+        self.some += other.some;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.requests += other.requests;
+        for (sum, one) in self.terms.iter_mut().zip(&other.terms) {
+            sum.none += one.none;
+            sum.all += one.all;
+            sum.some += one.some;
+            sum.bytes = sum.bytes.saturating_add(one.bytes);
+            sum.requests += one.requests;
+        }
+    }
+}
+
+/// Neighbours that are to be looked at in the same way as one tile: a read of many small subchunks is cheaper than many reads.
+fn merged(tiles: Vec<Tile>) -> Vec<Tile> {
+    let mut out: Vec<Tile> = Vec::with_capacity(tiles.len());
+    for tile in tiles {
+        if let Some(last) = out.last_mut().filter(|last| !last.open.is_empty() && last.open == tile.open) {
+            let apart: Vec<usize> =
+                (0..MAX_NDIM).filter(|d| (last.lo[*d], last.hi[*d]) != (tile.lo[*d], tile.hi[*d])).collect();
+            if let [d] = apart[..]
+                && last.hi[d] == tile.lo[d]
+                && last.cells().saturating_add(tile.cells()) <= SMALL
+            {
+                last.hi[d] = tile.hi[d];
+                continue;
+            }
+        }
+        out.push(tile);
+    }
+    out
+}
+
+/// Cuts a tile into such of at most `most` cells, along its slowest axes.
+fn split(tile: Tile, most: u64, out: &mut Vec<Tile>) {
+    let cells = tile.cells();
+    let longest = (0..MAX_NDIM).find(|d| tile.hi[*d] - tile.lo[*d] > 1);
+    let (true, Some(d)) = (cells > most, longest) else {
+        out.push(tile);
+        return;
+    };
+    let row = cells / (tile.hi[d] - tile.lo[d]);
+    let rows = (most / row.max(1)).max(1);
+    let mut lo = tile.lo[d];
+    while lo < tile.hi[d] {
+        let mut part = tile.clone();
+        part.lo[d] = lo;
+        part.hi[d] = tile.hi[d].min(lo.saturating_add(rows));
+        lo = part.hi[d];
+        split(part, most, out);
+    }
+}
+
+/// What a query will do, for people and programs.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct QueryPlan {
+    /// The condition.
+    pub text: String,
+    /// Over all selected steps.
+    pub summary: Summary,
+    /// Steps that are looked at.
+    pub steps: u64,
+}
+
+impl Display for QueryPlan {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Summary { cells, none, all, some, terms, bytes, requests } = &self.summary;
+        writeln!(f, "{}", self.text)?;
+        writeln!(
+            f,
+            "  {cells} cells: {none} excluded and {all} included by statistics, {some} to be looked at"
+        )?;
+        for term in terms {
+            let TermSummary { text, none, all, some, bytes, .. } = term;
+            writeln!(f, "  {text}: {none} tiles none, {all} all, {some} some; at most {bytes} bytes")?;
+        }
+        write!(f, "  at most {bytes} bytes in {requests} subchunks")
+    }
+}

@@ -1,0 +1,319 @@
+//! Finds the hits of one step: reads what the plan left open, tile by tile on several threads, and evaluates the terms in order.
+//!
+//! A term whose predecessors left few cells of a tile reads those cells alone, together with those of other tiles. Values of a tile stay
+//! in memory from term to term, and no longer than that.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use drystone_expression::Scratch;
+use drystone_format::MAX_NDIM;
+
+use super::bits;
+use super::inputs::{Loaded, Place, extents};
+use super::plan::{Known, Term, Tile};
+use crate::base::cpus::threads;
+use crate::base::sync::lock;
+use crate::read::ReadReport;
+use crate::{Error, Result};
+
+/// Below one hit in so many cells, further terms read single cells.
+const SPARSE: u64 = 128;
+/// Cells that are read and evaluated together where they are listed.
+const LISTED: usize = 8192;
+
+/// The hits of a tile.
+#[derive(Debug, Clone)]
+pub(super) struct TileHits {
+    pub(super) lo: Place,
+    pub(super) hi: Place,
+    pub(super) cells: Cells,
+}
+
+/// Which cells of a tile are hits; never none.
+#[derive(Debug, Clone)]
+pub(super) enum Cells {
+    All,
+    /// One bit per cell in row-major order, and how many are set.
+    Bits(Vec<u64>, u64),
+    /// Their numbers in row-major order, ascending.
+    Few(Vec<u32>),
+}
+
+impl TileHits {
+    pub(super) fn count(&self) -> u64 {
+        match &self.cells {
+            Cells::All => (0..MAX_NDIM).fold(1, |n, d| n * (self.hi[d] - self.lo[d])),
+            Cells::Bits(_, count) => *count,
+            Cells::Few(cells) => cells.len() as u64,
+        }
+    }
+}
+
+/// What a query cost so far.
+#[derive(Debug, Default)]
+pub(super) struct Costs {
+    pub(super) bytes: AtomicU64,
+    pub(super) requests: AtomicU64,
+    /// Per term: cells that it was tried on, and those that it kept.
+    pub(super) tried: Vec<(AtomicU64, AtomicU64)>,
+}
+
+impl Costs {
+    pub(super) fn new(terms: usize) -> Costs {
+        Costs { tried: (0..terms).map(|_| Default::default()).collect(), ..Default::default() }
+    }
+
+    pub(super) fn add(&self, report: &ReadReport) {
+        self.bytes.fetch_add(report.read_bytes, Ordering::Relaxed);
+        self.requests.fetch_add(report.requests, Ordering::Relaxed);
+    }
+
+    fn tried(&self, term: usize, cells: u64, kept: u64) {
+        if let Some((tried, left)) = self.tried.get(term) {
+            tried.fetch_add(cells, Ordering::Relaxed);
+            left.fetch_add(kept, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What one thread keeps from tile to tile.
+struct Worker {
+    scratch: Vec<Option<Scratch>>,
+    loaded: Vec<(Loaded, bool)>,
+    hits: Vec<u64>,
+}
+
+/// Cells of a tile that are left for further terms, few.
+struct Deferred {
+    tile: usize,
+    /// The next of the tile's open terms.
+    next: usize,
+    cells: Vec<u32>,
+}
+
+/// Evaluates the terms of one step.
+pub(super) struct Run<'a> {
+    pub(super) known: Known<'a>,
+    pub(super) terms: &'a [Term],
+    pub(super) costs: &'a Costs,
+}
+
+impl Run<'_> {
+    /// The hits in these tiles, in their order; tiles without a hit are left out.
+    pub(super) fn hits(&self, tiles: &[Tile]) -> Result<Vec<TileHits>> {
+        let first = share(tiles.len(), || self.worker(), |worker, n| self.tile(worker, n, &tiles[n]))?;
+        let mut found: Vec<Option<TileHits>> = Vec::with_capacity(tiles.len());
+        let mut deferred = Vec::new();
+        for one in first {
+            match one {
+                Outcome::Hits(hits) => found.push(hits),
+                Outcome::Left(left) => {
+                    found.push(None);
+                    deferred.push(left);
+                }
+            }
+        }
+        self.deferred(tiles, deferred, &mut found)?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    fn worker(&self) -> Worker {
+        let loaded = self.known.inputs.iter().map(|input| (Loaded::new(input.dtype), false)).collect();
+        Worker { scratch: self.terms.iter().map(|_| None).collect(), loaded, hits: Vec::new() }
+    }
+
+    fn tile(&self, worker: &mut Worker, number: usize, tile: &Tile) -> Result<Outcome> {
+        let whole = TileHits { lo: tile.lo, hi: tile.hi, cells: Cells::All };
+        if tile.open.is_empty() {
+            return Ok(Outcome::Hits(Some(whole)));
+        }
+        let cells = tile.cells() as usize;
+        let mut alive: Option<(Vec<u64>, u64)> = None;
+        worker.loaded.iter_mut().for_each(|(_, is_here)| *is_here = false);
+        for (next, &number_of_term) in tile.open.iter().enumerate() {
+            let term_number = usize::from(number_of_term);
+            let term = &self.terms[term_number];
+            if let Some((set, count)) = &alive
+                && *count * SPARSE < cells as u64
+                && !term.inputs.iter().all(|input| worker.loaded[*input].1)
+            {
+                let cells = bits::each(set).map(|cell| cell as u32).collect();
+                return Ok(Outcome::Left(Deferred { tile: number, next, cells }));
+            }
+            for &input in &term.inputs {
+                let (loaded, is_here) = &mut worker.loaded[input];
+                if !*is_here {
+                    let report = self.known.load(input, &tile.lo, &tile.hi, loaded)?;
+                    self.costs.add(&report);
+                    *is_here = true;
+                }
+            }
+            let scratch = worker.scratch[term_number].get_or_insert_with(|| Scratch::new(&term.program));
+            let given: Vec<_> = term.inputs.iter().map(|input| worker.loaded[*input].0.given()).collect();
+            worker.hits.resize(bits::words(cells), 0);
+            let selected = term.program.select(&given, cells, scratch, &mut worker.hits);
+            let mut count = selected.map_err(|error| Error::invalid(error.to_string()))?;
+            let before = alive.as_ref().map_or(cells as u64, |(_, count)| *count);
+            match &mut alive {
+                None => alive = Some((worker.hits.clone(), count)),
+                Some((set, left)) => {
+                    set.iter_mut().zip(&worker.hits).for_each(|(a, b)| *a &= b);
+                    count = bits::count(set);
+                    *left = count;
+                }
+            }
+            self.costs.tried(term_number, before, count);
+            if count == 0 {
+                return Ok(Outcome::Hits(None));
+            }
+        }
+        let cells = match alive {
+            None => Cells::All,
+            Some((_, count)) if count == cells as u64 => Cells::All,
+            Some((set, count)) if count * SPARSE < cells as u64 => {
+                Cells::Few(bits::each(&set).map(|cell| cell as u32).collect())
+            }
+            Some((set, count)) => Cells::Bits(set, count),
+        };
+        Ok(Outcome::Hits(Some(TileHits { cells, ..whole })))
+    }
+
+    /// Tries the terms that are left on few cells each.
+    fn deferred(
+        &self,
+        tiles: &[Tile],
+        mut waiting: Vec<Deferred>,
+        found: &mut [Option<TileHits>],
+    ) -> Result<()> {
+        while let Some(term) = waiting.iter().map(|one| tiles[one.tile].open[one.next]).min() {
+            let (mut now, rest): (Vec<_>, Vec<_>) =
+                waiting.into_iter().partition(|one| tiles[one.tile].open[one.next] == term);
+            waiting = rest;
+            let mut groups = Vec::new();
+            let (mut from, mut many) = (0, 0);
+            for (n, one) in now.iter().enumerate() {
+                many += one.cells.len();
+                if many >= LISTED || n + 1 == now.len() {
+                    groups.push(from..n + 1);
+                    (from, many) = (n + 1, 0);
+                }
+            }
+            let term = usize::from(term);
+            let kept = share(
+                groups.len(),
+                || self.worker(),
+                |worker, n| self.listed(worker, term, tiles, &now[groups[n].clone()]),
+            )?;
+            for (one, cells) in now.iter_mut().zip(kept.into_iter().flatten()) {
+                one.cells = cells;
+                one.next += 1;
+            }
+            for one in now.into_iter().filter(|one| !one.cells.is_empty()) {
+                let tile = &tiles[one.tile];
+                if one.next < tile.open.len() {
+                    waiting.push(one);
+                } else {
+                    found[one.tile] =
+                        Some(TileHits { lo: tile.lo, hi: tile.hi, cells: Cells::Few(one.cells) });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The cells of several tiles that satisfy a term.
+    fn listed(
+        &self,
+        worker: &mut Worker,
+        number: usize,
+        tiles: &[Tile],
+        group: &[Deferred],
+    ) -> Result<Vec<Vec<u32>>> {
+        let term = &self.terms[number];
+        let ndim = self.known.grid.shape.len();
+        let mut places: Vec<Place> = Vec::new();
+        for one in group {
+            let tile = &tiles[one.tile];
+            let shape = extents(&tile.lo, &tile.hi, ndim);
+            places.extend(one.cells.iter().map(|cell| place(u64::from(*cell), &tile.lo, &shape)));
+        }
+        for &input in &term.inputs {
+            let report = self.known.load_cells(input, &places, &mut worker.loaded[input].0)?;
+            self.costs.add(&report);
+        }
+        let scratch = worker.scratch[number].get_or_insert_with(|| Scratch::new(&term.program));
+        let given: Vec<_> = term.inputs.iter().map(|input| worker.loaded[*input].0.given()).collect();
+        worker.hits.resize(bits::words(places.len()), 0);
+        let selected = term.program.select(&given, places.len(), scratch, &mut worker.hits);
+        let count = selected.map_err(|error| Error::invalid(error.to_string()))?;
+        self.costs.tried(number, places.len() as u64, count);
+        let mut at = 0;
+        let mut kept = Vec::with_capacity(group.len());
+        for one in group {
+            let own = one.cells.iter().zip(at..).filter(|(_, n)| worker.hits[n / 64] >> (n % 64) & 1 == 1);
+            kept.push(own.map(|(cell, _)| *cell).collect());
+            at += one.cells.len();
+        }
+        Ok(kept)
+    }
+}
+
+/// The position of a cell of a box by its number in row-major order.
+pub(super) fn place(cell: u64, lo: &Place, shape: &[u64]) -> Place {
+    let mut out = [0; MAX_NDIM];
+    let mut rest = cell;
+    for d in (0..shape.len()).rev() {
+        let extent = shape[d].max(1);
+        out[d] = lo[d] + rest % extent;
+        rest /= extent;
+    }
+    out
+}
+
+enum Outcome {
+    Hits(Option<TileHits>),
+    Left(Deferred),
+}
+
+/// Does `count` things on several threads, each with a worker of its own; results come in order.
+pub(super) fn share<W, T: Send>(
+    count: usize,
+    worker: impl Fn() -> W + Sync,
+    act: impl Fn(&mut W, usize) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let threads = threads().min(count);
+    if threads < 2 {
+        let mut own = worker();
+        return (0..count).map(|n| act(&mut own, n)).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::with_capacity(count));
+    let failed: Mutex<Option<Error>> = Mutex::new(None);
+    let take = || {
+        let mut own = worker();
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            if n >= count {
+                return;
+            }
+            match act(&mut own, n) {
+                Ok(result) => lock(&done).push((n, result)),
+                Err(error) => {
+                    lock(&failed).get_or_insert(error);
+                    next.store(usize::MAX / 2, Ordering::Relaxed);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        (1..threads).for_each(|_| drop(scope.spawn(take)));
+        take();
+    });
+    if let Some(error) = lock(&failed).take() {
+        return Err(error);
+    }
+    let mut done = std::mem::take(&mut *lock(&done));
+    done.sort_by_key(|(n, _)| *n);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
+}

@@ -1,0 +1,148 @@
+//! What is known of the values of a selection before a byte of them is read: zones, each with its statistics.
+//!
+//! A zone is the visible part of one stored subchunk, or a box of cells that nobody wrote. Places are positions along the axes of the
+//! selection, where strides are gone.
+//!
+//! Invariants
+//! - the zones of a step are disjoint and together are the whole selection;
+//! - statistics are of all cells of the subchunk, of which the zone may be a part: what they exclude, the zone lacks.
+
+use drystone_format::MAX_NDIM;
+use drystone_format::entry::{Entry, Stats};
+use drystone_plan::parts::parts;
+use drystone_plan::read_plan;
+use drystone_plan::resolve::Candidate;
+use drystone_plan::selection::{Axis, Selection};
+
+use super::execute::Sources;
+use super::{ReadReport, Reading};
+use crate::Result;
+use crate::base::array::Target;
+use drystone_plan::listing::Listing;
+
+/// Cells of a selection that one subchunk holds, or nobody wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Zone {
+    /// First position along each axis of the selection; 0 beyond.
+    pub(crate) lo: [u64; MAX_NDIM],
+    /// Behind the last position; 1 beyond.
+    pub(crate) hi: [u64; MAX_NDIM],
+    /// What is stored there; `None`: nobody wrote it.
+    pub(crate) stored: Option<StoredZone>,
+}
+
+/// What is known of the subchunk of a zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoredZone {
+    /// Of all its values.
+    pub(crate) stats: Stats,
+    /// Cells of the subchunk.
+    pub(crate) cells: u64,
+    /// Bytes that it takes.
+    pub(crate) bytes: u64,
+    /// Whether a part of it can be read alone.
+    pub(crate) raw: bool,
+}
+
+impl Zone {
+    /// Number of cells.
+    pub(crate) fn cells(&self) -> u64 {
+        self.lo.iter().zip(&self.hi).fold(1, |cells, (lo, hi)| cells.saturating_mul(hi.saturating_sub(*lo)))
+    }
+}
+
+impl Reading {
+    /// The zones of one step (any, for a variable without steps) of a selection without the step axis, in no order.
+    pub(crate) fn zones(&self, step: u64, cells: &Selection) -> Result<Vec<Zone>> {
+        self.zones_of(step, cells).map_err(|e| self.reason(e))
+    }
+
+    fn zones_of(&self, step: u64, cells: &Selection) -> Result<Vec<Zone>> {
+        let mut out = Vec::new();
+        if cells.is_empty() {
+            return Ok(out);
+        }
+        let log = self.clone().from_log();
+        let ndim = cells.axes.len();
+        let mut slots = log.sought(&Axis { start: step, step: 1, count: 1 }, cells)?.slots;
+        // One member has one slot, unless arrays in it were put in parts: then nothing is known of the whole.
+        if slots.len() != 1 {
+            slots.clear();
+        }
+        let mut slots = read_plan::offered(&slots, 0);
+        let Some(slot) = slots.first_mut() else {
+            out.push(Zone { lo: [0; MAX_NDIM], hi: ends(cells), stored: Some(StoredZone::unknown(cells)) });
+            return Ok(out);
+        };
+        // Whatever shows of a block below all others, nobody wrote.
+        slot.candidates.insert(0, nothing(&self.variable.shape));
+        let sources = Sources::of(&log);
+        let found = read_plan::resolve_slots(&slots).map_err(|e| log.plan_error(&slots, &sources, e))?;
+        let (Some(slot), Some(resolved)) = (slots.first(), found.first()) else { return Ok(out) };
+        for shown in resolved.visible.chunk_by(|a, b| a.candidate == b.candidate) {
+            let Some(Candidate { entry, .. }) = shown.first().and_then(|v| slot.candidates.get(v.candidate))
+            else {
+                continue;
+            };
+            if shown.first().is_some_and(|first| first.candidate == 0) {
+                out.extend(shown.iter().map(|v| Zone { lo: v.lo, hi: v.hi, stored: None }));
+                continue;
+            }
+            let table = if entry.subchunks > 1 { Some(log.table(entry, &sources)?) } else { None };
+            let raw = entry.encoding.chain.is_empty();
+            for visible in shown {
+                for part in parts(entry, &slot.selection, visible) {
+                    let listed = usize::try_from(part.subchunk).ok();
+                    let listed = table.as_ref().and_then(|table| table.get(listed?));
+                    let (stats, piece) =
+                        listed.map_or((entry.stats, entry.piece), |one| (one.stats, one.piece));
+                    let whole = part.chunk_shape[..ndim].iter();
+                    let cells = whole.fold(1u64, |cells, n| cells.saturating_mul(*n));
+                    let (mut lo, mut hi) = ([0; MAX_NDIM], [1; MAX_NDIM]);
+                    for d in 0..ndim {
+                        (lo[d], hi[d]) = (part.dest[d], part.dest[d].saturating_add(part.chunk[d].2));
+                    }
+                    let bytes = piece.length;
+                    out.push(Zone { lo, hi, stored: Some(StoredZone { stats, cells, bytes, raw }) });
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// Reads a box as `read` does, and takes no note of it: an operation of the engine's own.
+    pub(crate) fn read_unnoted(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
+        self.check_read(selection, out)?;
+        self.read_box(selection, out).map_err(|e| self.reason(e))
+    }
+
+    /// Reads listed cells as `read_listed` does, and takes no note of it.
+    pub(crate) fn read_listed_unnoted(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
+        self.read_cells(listing, out).map_err(|e| self.reason(e))
+    }
+}
+
+impl StoredZone {
+    /// Of cells of which nothing is known.
+    fn unknown(cells: &Selection) -> StoredZone {
+        let cells = cells.cells().unwrap_or(u64::MAX);
+        StoredZone { stats: Stats::default(), cells, bytes: 0, raw: true }
+    }
+}
+
+fn ends(cells: &Selection) -> [u64; MAX_NDIM] {
+    let mut hi = [1; MAX_NDIM];
+    for (hi, axis) in hi.iter_mut().zip(&cells.axes) {
+        *hi = axis.count;
+    }
+    hi
+}
+
+/// A block older than every other that holds all cells of a shape.
+fn nothing(shape: &[u64]) -> Candidate {
+    let mut entry = Entry { ndim: shape.len() as u8, subchunks: 1, ..Entry::default() };
+    for (d, n) in shape.iter().enumerate().take(MAX_NDIM) {
+        (entry.count[d], entry.cut[d]) = (*n, (*n).max(1));
+    }
+    Candidate { entry, limit: [u64::MAX; MAX_NDIM] }
+}

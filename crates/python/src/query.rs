@@ -1,0 +1,174 @@
+//! Queries: conversion of selections and results.
+
+use std::sync::{Mutex, PoisonError};
+
+use drystone::{Batches, HitBox, Query, QueryReport, Summary};
+use numpy::PyArrayMethods;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+
+use crate::error::Result;
+use crate::{dtype, key};
+
+/// A condition on the cells of a snapshot.
+#[pyclass(frozen, name = "QueryHandle", module = "drystone._core")]
+pub(crate) struct QueryHandle {
+    query: Query,
+}
+
+/// Text, tiles none, all and some, bytes, subchunks.
+type TermItem = (String, u64, u64, u64, u64, u64);
+/// Cells, those none, all and some; bytes, requests; terms; per term cells tried and kept; the whole as a text.
+type ReportItem = (u64, u64, u64, u64, u64, u64, Vec<TermItem>, Vec<(u64, u64)>, String);
+/// Rows, coordinates, values and masks of the variables.
+type BatchItem<'py> =
+    (usize, Bound<'py, PyBytes>, Vec<Bound<'py, PyBytes>>, Vec<Option<Bound<'py, PyBytes>>>);
+
+impl QueryHandle {
+    pub(crate) fn new(query: Query) -> Self {
+        QueryHandle { query }
+    }
+}
+
+fn terms(summary: &Summary) -> Vec<TermItem> {
+    let one = |t: &drystone::TermSummary| (t.text.clone(), t.none, t.all, t.some, t.bytes, t.requests);
+    summary.terms.iter().map(one).collect()
+}
+
+fn report(report: &QueryReport) -> ReportItem {
+    let Summary { cells, none, all, some, .. } = report.summary;
+    let (bytes, requests) = (report.bytes, report.requests);
+    let (terms, tried) = (terms(&report.summary), report.tried.clone());
+    (cells, none, all, some, bytes, requests, terms, tried, report.to_string())
+}
+
+#[pymethods]
+impl QueryHandle {
+    #[getter]
+    fn text(&self) -> &str {
+        self.query.text()
+    }
+
+    /// Extents of the grid, without the step axis.
+    #[getter]
+    fn grid<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyTuple>> {
+        Ok(PyTuple::new(py, self.query.grid())?)
+    }
+
+    #[getter]
+    fn dims<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyTuple>> {
+        Ok(PyTuple::new(py, self.query.dims())?)
+    }
+
+    /// The shape of the selection, the steps first where there are steps; without the axes that indexing drops.
+    fn extents(&self) -> Vec<u64> {
+        self.query.shape()
+    }
+
+    /// Extent of the step axis.
+    #[getter]
+    fn step_axis(&self) -> u64 {
+        self.query.step_axis()
+    }
+
+    #[getter]
+    fn has_steps(&self) -> bool {
+        self.query.has_steps()
+    }
+
+    #[getter]
+    fn names(&self) -> Vec<String> {
+        self.query.names().into_iter().map(str::to_owned).collect()
+    }
+
+    /// The same query on the cells of an indexing expression, without the step axis, and on steps; with it the shape that indexing gives,
+    /// and which axes descend.
+    fn within(
+        &self,
+        selection: &Bound<'_, PyAny>,
+        steps: Vec<u64>,
+    ) -> Result<(QueryHandle, Vec<u64>, Vec<bool>)> {
+        let selected = key::select(selection, self.query.grid())?;
+        let descends: Vec<bool> =
+            selected.selection.axes.iter().map(|axis| axis.step < 0 && axis.count > 1).collect();
+        let query = self.query.within(selected.selection, steps)?;
+        Ok((QueryHandle { query }, selected.shape, descends))
+    }
+
+    /// Steps, and what a report says, as it is expected.
+    fn explain(&self, py: Python<'_>) -> Result<(u64, ReportItem)> {
+        let plan = py.detach(|| self.query.explain())?;
+        let Summary { cells, none, all, some, bytes, requests, .. } = plan.summary;
+        let said = terms(&plan.summary);
+        let text = plan.to_string();
+        Ok((plan.steps, (cells, none, all, some, bytes, requests, said, Vec::new(), text)))
+    }
+
+    fn bounds(&self, py: Python<'_>) -> Result<(u64, u64)> {
+        Ok(py.detach(|| self.query.bounds())?)
+    }
+
+    fn count(&self, py: Python<'_>) -> Result<(u64, ReportItem)> {
+        let (count, cost) = py.detach(|| self.query.count())?;
+        Ok((count, report(&cost)))
+    }
+
+    /// First cells and extents.
+    fn boxes(&self, py: Python<'_>) -> Result<(Vec<HitBox>, ReportItem)> {
+        let (boxes, cost) = py.detach(|| self.query.boxes())?;
+        Ok((boxes, report(&cost)))
+    }
+
+    /// Into a writable array of bytes that are 0, of the shape of the selection.
+    fn mask(&self, py: Python<'_>, out: &Bound<'_, pyo3::PyAny>) -> Result<ReportItem> {
+        let array = out.cast::<numpy::PyArray1<u8>>()?;
+        let mut out = array.try_readwrite().map_err(|e| crate::error::invalid(e.to_string()))?;
+        let bytes = out.as_slice_mut().map_err(|e| crate::error::invalid(e.to_string()))?;
+        let cost = py.detach(|| self.query.mask(bytes))?;
+        Ok(report(&cost))
+    }
+
+    /// The hits, with values of these variables.
+    fn batches(&self, py: Python<'_>, names: Vec<String>) -> Result<BatchesHandle> {
+        let batches = py.detach(|| self.query.batches(&names))?;
+        Ok(BatchesHandle { batches: Mutex::new(batches) })
+    }
+}
+
+/// Hits that are given out in order.
+#[pyclass(frozen, name = "BatchesHandle", module = "drystone._core")]
+pub(crate) struct BatchesHandle {
+    batches: Mutex<Batches>,
+}
+
+impl BatchesHandle {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Batches> {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl BatchesHandle {
+    /// The NumPy dtypes of the variables, and the axes that their elements bring.
+    fn elements<'py>(&self, py: Python<'py>) -> Result<Vec<(Bound<'py, PyAny>, Vec<u64>)>> {
+        let (dtypes, inner) = py.detach(|| {
+            let batches = self.lock();
+            (batches.dtypes(), batches.inner())
+        });
+        dtypes.iter().zip(inner).map(|(dtype, inner)| Ok((dtype::to_numpy(py, dtype)?, inner))).collect()
+    }
+
+    fn report(&self, py: Python<'_>) -> ReportItem {
+        report(&py.detach(|| self.lock().report()))
+    }
+
+    /// The next hits, at most so many; None behind the last.
+    fn next<'py>(&self, py: Python<'py>, rows: usize) -> Result<Option<BatchItem<'py>>> {
+        let Some(batch) = py.detach(|| self.lock().next(rows))? else { return Ok(None) };
+        let coords: Vec<u8> = batch.coords.iter().flat_map(|at| at.to_ne_bytes()).collect();
+        let bytes = |values: &Vec<u8>| PyBytes::new(py, values);
+        let values = batch.values.iter().map(bytes).collect();
+        let written = batch.written.iter().map(|mask| mask.as_ref().map(bytes)).collect();
+        Ok(Some((batch.rows, PyBytes::new(py, &coords), values, written)))
+    }
+}

@@ -1,0 +1,24 @@
+"""Steps that a selection names and in which the variable has no data: docs/reading.md, "Steps that are not there"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from drystone.selection import select
+from drystone.variable import Variable
+
+
+def absent_steps(v: Variable, key: Any) -> list[int]:
+    """The selected steps in which nothing was written, ascending."""
+    if not v.has_steps:
+        return []
+    there = set(v.steps)
+    of_steps = [leg.along(0) for leg in select(key, v.shape).legs if 0 in leg.axes]
+    return sorted({int(step) for numbers in of_steps for step in np.ravel(numbers)} - there)
+
+
+def listed(steps: list[int]) -> str:
+    """At most eight of them, for a message."""
+    return ", ".join(map(str, steps[:8])) + (", ..." if len(steps) > 8 else "")

@@ -1,0 +1,341 @@
+"""Queries: which cells satisfy a condition, and what variables hold there.
+
+    q = c.query("p > 3e-5 & (abs(u) < 1 | mask == 2)", steps=3)
+    q.count(), q.coords(), q.values("u", "v"), q.mask()
+
+Statistics decide first, and values are read only where they leave something open. See docs/queries.md.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone import expr
+from drystone.errors import InvalidArgumentError, OutOfRangeError
+
+if TYPE_CHECKING:
+    from drystone._core import BatchesHandle, QueryHandle
+    from drystone.container import Container
+    from drystone.variable import Variable
+
+Selection = int | slice | EllipsisType | Sequence[int | slice | EllipsisType]
+Steps = SupportsIndex | slice | Iterable[SupportsIndex]
+
+
+class Bounds(NamedTuple):
+    """Between which numbers the count lies, both included."""
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Term:
+    """One of the conditions that all must hold, and what was decided about it."""
+
+    text: str
+    none: int
+    """Tiles of which statistics say that no cell satisfies it."""
+    all: int
+    """Tiles of which they say that every cell does."""
+    some: int
+    """The others."""
+    bytes: int
+    """Stored bytes that it needs at most."""
+    requests: int
+    """Subchunks of them."""
+    tried: int = 0
+    """Cells on which it was evaluated."""
+    kept: int = 0
+    """Those that satisfied it."""
+
+
+@dataclass(frozen=True)
+class QueryPlan:
+    """What a query reads at most, from statistics alone."""
+
+    text: str = field(repr=False)
+    cells: int
+    """Selected cells."""
+    none: int
+    """Cells that statistics exclude."""
+    all: int
+    """Cells that they include."""
+    some: int
+    """Cells that have to be looked at."""
+    bytes: int
+    requests: int
+    terms: tuple[Term, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class QueryReport(QueryPlan):
+    """What an answer cost: bytes and requests are those that were read."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some hits in order."""
+
+    coords: npt.NDArray[np.int64]
+    """A row per hit."""
+    values: Mapping[str, npt.NDArray[Any]]
+    """By variable, an element per hit."""
+    written: Mapping[str, npt.NDArray[np.bool_] | None]
+    """By variable, whether somebody wrote the element; None: all were written. Others are the fill value."""
+
+    def __len__(self) -> int:
+        return len(self.coords)
+
+
+class Query:
+    """The cells of a snapshot that satisfy a condition; made by `Container.query`. Nothing is read before it is asked.
+
+    A cell that nobody wrote satisfies nothing. Coordinates are the variable's, whatever is selected, with the step first where there are steps.
+    """
+
+    def __init__(
+        self,
+        container: Container,
+        condition: expr.Expression,
+        handle: QueryHandle,
+        selection: Any,
+        steps: Any,
+    ) -> None:
+        self._container = container
+        self._condition = condition
+        cells = () if selection is None else selection
+        numbers, self._order, self._one_step = _steps(handle, steps, container)
+        self._handle, shape, descends = handle.within(cells, numbers)
+        self._flips = tuple(slice(None, None, -1 if down else 1) for down in descends)
+        self._steps = numbers
+        self._shape = shape if not handle.has_steps or self._one_step else [len(numbers), *shape]
+        self._report: QueryReport | None = None
+
+    @property
+    def text(self) -> str:
+        """The condition."""
+        return self._handle.text
+
+    @property
+    def condition(self) -> expr.Expression:
+        """The condition as an expression."""
+        return self._condition
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the selection, which `mask` has."""
+        return tuple(self._shape)
+
+    @property
+    def dims(self) -> tuple[str, ...] | None:
+        """Names of the columns of `coords`; None where the dimensions have no names."""
+        dims = self._handle.dims
+        if len(dims) != len(self._handle.grid) or not all(dims):
+            return None
+        return ("step", *dims) if self._handle.has_steps else dims
+
+    @property
+    def names(self) -> list[str]:
+        """The names in the condition."""
+        return self._handle.names
+
+    @property
+    def explain(self) -> QueryPlan:
+        """What it reads at most, and what statistics decide about each condition. Reads no value."""
+        return QueryPlan(**_said(self._handle.explain()[1]))
+
+    @property
+    def report(self) -> QueryReport:
+        """What the last answer cost; zeros before any."""
+        return self._report or QueryReport("nothing was asked yet", 0, 0, 0, 0, 0, 0, ())
+
+    def bounds(self) -> Bounds:
+        """The least and the greatest number of hits that there can be, from statistics alone."""
+        return Bounds(*self._handle.bounds())
+
+    def count(self) -> int:
+        """The number of hits."""
+        count, report = self._handle.count()
+        self._take(report)
+        return count
+
+    def boxes(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Boxes, as offset and count, that hold all hits, each with one at least: the smallest around the hits of a piece of what is stored."""
+        boxes, report = self._handle.boxes()
+        self._take(report)
+        return [(tuple(offset), tuple(count)) for offset, count in boxes]
+
+    def coords(self) -> npt.NDArray[np.int64]:
+        """The hits in C order: an int64 array of shape (hits, ndim)."""
+        return self._all([])[0]
+
+    def values(self, *names: str | Variable) -> Any:
+        """What variables hold at the hits, in the order of `coords`: an array for one name, for several a tuple."""
+        paths = [_path(name) for name in names]
+        if not paths:
+            raise InvalidArgumentError("values takes the names of variables")
+        values = self._all(paths)[1]
+        return values[0] if len(values) == 1 else tuple(values)
+
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """Which of the selected cells are hits, of the shape of the selection."""
+        flat = np.zeros(int(np.prod(self._shape, dtype=np.int64)), np.uint8)
+        self._take(self._handle.mask(flat))
+        mask = flat.view(np.bool_)
+        inner = self._inner_shape()
+        mask = mask.reshape([len(self._steps), *inner] if self._handle.has_steps else inner)
+        turned: Any = self._flips
+        if self._handle.has_steps:
+            mask = mask[(self._order if self._order is not None else slice(None), *turned)]
+        else:
+            mask = mask[turned]
+        return mask.reshape(self._shape)
+
+    def batches(
+        self, rows: int = 65536, variables: Iterable[str | Variable] | None = None
+    ) -> Iterator[Batch]:
+        """The hits in order, at most `rows` at a time, with the values of variables (by default those of the condition), in bounded memory."""
+        names = self._stored() if variables is None else [_path(name) for name in variables]
+        rows = operator.index(rows)
+        if rows < 1:
+            raise InvalidArgumentError(f"rows is {rows}; batches have at least one row")
+        return self._batches(names, rows)
+
+    def _batches(self, names: list[str], rows: int) -> Iterator[Batch]:
+        handle = self._handle.batches(names)
+        elements = handle.elements()
+        while (found := handle.next(rows)) is not None:
+            self._take(handle.report())
+            count, coords, values, written = found
+            columns = [_array(data, element, count) for data, element in zip(values, elements, strict=True)]
+            masks = [None if mask is None else np.frombuffer(mask, np.bool_) for mask in written]
+            yield Batch(
+                self._cells(coords, count),
+                dict(zip(names, columns, strict=True)),
+                dict(zip(names, masks, strict=True)),
+            )
+        self._take(handle.report())
+
+    def _all(self, names: list[str]) -> tuple[npt.NDArray[np.int64], list[npt.NDArray[Any]]]:
+        handle: BatchesHandle = self._handle.batches(names)
+        elements = handle.elements()
+        coords: list[npt.NDArray[np.int64]] = [np.empty((0, self._ndim), np.int64)]
+        values = [[np.empty((0, *inner), dtype)] for dtype, inner in elements]
+        while (found := handle.next(1 << 20)) is not None:
+            count, cells, columns, _ = found
+            coords.append(self._cells(cells, count))
+            for own, data, element in zip(values, columns, elements, strict=True):
+                own.append(_array(data, element, count))
+        self._take(handle.report())
+        return np.concatenate(coords), [np.concatenate(own) for own in values]
+
+    @property
+    def _ndim(self) -> int:
+        return len(self._handle.grid) + self._handle.has_steps
+
+    def _inner_shape(self) -> list[int]:
+        return self._handle.extents()[int(self._handle.has_steps) :]
+
+    def _cells(self, coords: bytes, count: int) -> npt.NDArray[np.int64]:
+        return np.frombuffer(coords, np.int64).reshape(count, self._ndim)
+
+    def _stored(self) -> list[str]:
+        return self._handle.names
+
+    def _take(self, report: Any) -> None:
+        self._report = QueryReport(**_said(report))
+
+    def __repr__(self) -> str:
+        return f"<drystone query {self.text}>"
+
+
+def make(
+    container: Container,
+    condition: str | expr.Expression | Variable,
+    selection: Any,
+    steps: Any,
+    over: Iterable[str | Variable],
+) -> Query:
+    """A query of a container's present snapshot."""
+    if isinstance(condition, str):
+        tree = expr.parse(condition, container)
+    elif isinstance(condition, expr.Operators):
+        tree = condition._expression()
+    else:
+        raise InvalidArgumentError(
+            f"a query takes a text or an expression of variables, not {type(condition).__name__}"
+        )
+    other = tree.container
+    if other is not None and other is not container and other.uuid != container.uuid:
+        raise InvalidArgumentError(f"the condition is about {other!r}, the query about {container!r}")
+    handle = container._handle.query(tree._handle, [_path(name) for name in over])
+    return Query(container, tree, handle, selection, steps)
+
+
+def _path(name: str | Variable) -> str:
+    if isinstance(name, str):
+        return name.strip("/")
+    return name.name if name.member is None else f"{name.name}.{name.member}"
+
+
+def _array(data: bytes, element: tuple[np.dtype[Any], Sequence[int]], count: int) -> npt.NDArray[Any]:
+    dtype, inner = element
+    return np.frombuffer(data, dtype).reshape(count, *inner)
+
+
+def _said(item: Any) -> dict[str, Any]:
+    cells, none, every, some, nbytes, requests, terms, tried, text = item
+    tried = [*tried, *[(0, 0)] * (len(terms) - len(tried))]
+    found = tuple(Term(*term, *cost) for term, cost in zip(terms, tried, strict=True))
+    return {
+        "text": text,
+        "cells": cells,
+        "none": none,
+        "all": every,
+        "some": some,
+        "bytes": nbytes,
+        "requests": requests,
+        "terms": found,
+    }
+
+
+def _steps(
+    handle: QueryHandle, steps: Any, container: Container
+) -> tuple[list[int], npt.NDArray[np.int64] | None, bool]:
+    """The steps, ascending; where each of those that were asked for stands among them; whether it is one that is no axis."""
+    if not handle.has_steps:
+        if steps is not None:
+            raise InvalidArgumentError(f"`{handle.text}` is about variables without steps: leave steps= out")
+        return [], None, False
+    extent = handle.step_axis
+    if steps is None:
+        return list(range(extent)), None, False
+    if isinstance(steps, slice):
+        asked = list(range(*steps.indices(extent)))
+    elif hasattr(steps, "__index__"):
+        asked = [operator.index(steps)]
+    else:
+        asked = [operator.index(step) for step in steps]
+    asked = [step + extent if step < 0 else step for step in asked]
+    for step in asked:
+        if not 0 <= step < extent:
+            raise OutOfRangeError(f"there is no step {step}: the last one is {extent - 1}")
+    order = np.argsort(asked, kind="stable")
+    numbers = [asked[n] for n in order]
+    if len(set(numbers)) < len(numbers):
+        raise InvalidArgumentError("a step is named twice")
+    places = np.empty(len(asked), np.int64)
+    places[order] = np.arange(len(asked))
+    ascends = bool(np.all(places == np.arange(len(asked))))
+    return numbers, None if ascends else places, hasattr(steps, "__index__")

@@ -1,0 +1,197 @@
+"""What queries promise: shapes and dtypes of answers, what statistics decide without a byte, errors that help."""
+
+import numpy as np
+import pytest
+
+import drystone as dry
+from drystone import expr
+from drystone.errors import InvalidArgumentError, OutOfRangeError, UnsupportedError
+
+CELLS = 64
+
+
+@pytest.fixture
+def ramp(tmp_path):
+    """Values that ascend along x, in cuts of 16 cells; u is another ramp, in whole blocks."""
+    with dry.create(tmp_path / "ramp.dry") as c:
+        c.create_variable("p", "f4", (8, CELLS), dims=("y", "x"), steps=True, chunks=(8, 16))
+        c.create_variable("u", "f4", (8, CELLS), dims=("y", "x"), steps=True, transform="zstd:1")
+        c.create_variable("name", dtype=str, shape=(8,), dims=("y",))
+        values = np.broadcast_to(np.arange(CELLS, dtype="f4"), (8, CELLS))
+        with c.writer(rank=0, nranks=1) as w:
+            for step in range(3):
+                with w.step():
+                    w.put("p", values + 100 * step, offset=(0, 0))
+                    w.put("u", -values, offset=(0, 0))
+        yield c
+
+
+def test_answers_have_the_shapes_and_dtypes_of_the_contract(ramp):
+    q = ramp.query("p > 60 & u < -60.5", steps=0)
+    assert q.count() == 24
+    assert isinstance(q.count(), int)
+    coords = q.coords()
+    assert coords.dtype == np.int64
+    assert coords.shape == (24, 3)
+    assert coords[0].tolist() == [0, 0, 61]
+    assert q.values("u").dtype == np.float32
+    u, p, x = q.values("u", "p", "x")
+    assert (u == -p).all()
+    assert x.dtype == np.int64
+    assert q.mask().shape == (8, CELLS)
+    assert ramp.query("p > 60").mask().shape == (3, 8, CELLS)
+    assert ramp.query("p > 60", (0, slice(None)), [1, 0]).mask().shape == (2, CELLS)
+    assert q.dims == ("step", "y", "x")
+    assert q.boxes() == [((0, 0, 61), (1, 8, 3))]
+    assert ramp.query("p < 0").coords().shape == (0, 3)
+    assert ramp.query("p < 0").values("u").shape == (0,)
+    assert ramp.query("p < 0").boxes() == []
+
+
+def test_whole_subchunks_cost_no_byte(ramp):
+    q = ramp.query("p >= 32", steps=0)
+    assert q.bounds() == (256, 256)
+    assert q.count() == 256
+    assert q.coords().shape == (256, 3)
+    assert q.mask().sum() == 256
+    assert (q.report.bytes, q.report.requests) == (0, 0)
+    assert q.explain.bytes == 0
+
+
+def test_bounds_hold_and_read_nothing(ramp):
+    q = ramp.query("p > 20.5")
+    low, high = q.bounds()
+    assert low <= q.count() <= high
+    assert q.bounds().low == 256 + 2 * 512
+    assert q.report.bytes == 8 * 16 * 4, "one subchunk is open"
+
+
+def test_a_later_condition_reads_only_where_an_earlier_one_left_cells(ramp):
+    q = ramp.query("p < 4 & u > -2", steps=[0, 1])
+    assert q.count() == 16
+    plan = {term.text: term for term in q.explain.terms}
+    # Of p four cuts a step; those of the second step lie above.
+    assert (plan["p < 4"].none, plan["p < 4"].some) == (7, 1)
+    report = {term.text: term for term in q.report.terms}
+    assert report["p < 4"].tried == 128
+    assert report["u > -2"].tried <= 128
+    assert "p < 4" in str(q.explain)
+
+
+def test_text_and_operators_are_the_same_query(ramp):
+    built = ramp.query((ramp["p"] > 60) & (expr.abs(ramp["u"]) > 61))
+    assert built.text == ramp.query("p > 60 & abs(u) > 61").text
+    assert built.count() == 3 * 16
+
+
+def test_a_query_stays_with_its_snapshot(ramp):
+    q = ramp.query("p > 1000")
+    before = q.count()
+    ramp["p"][0] = np.full((8, CELLS), 2000, "f4")
+    assert ramp.query("p > 1000").count() == 512
+    assert q.count() == before == 0
+
+
+def test_batches_cover_all_hits_in_order(ramp):
+    q = ramp.query("p > 10.5")
+    batches = list(q.batches(rows=100))
+    assert {len(batch) for batch in batches[:-1]} == {100}
+    assert np.array_equal(np.concatenate([b.coords for b in batches]), q.coords())
+    assert np.array_equal(np.concatenate([b.values["p"] for b in batches]), q.values("p"))
+    assert list(ramp.query("p < -1").batches()) == []
+
+
+def test_unwritten_values_are_marked(tmp_path):
+    with dry.create(tmp_path / "half.dry") as c:
+        c.create_variable("a", "i4", (10,), fill_value=7)
+        c.create_variable("b", "i4", (10,), fill_value=-1)
+        with c.writer() as w:
+            w.put("a", np.arange(10, dtype="i4"))
+            w.put("b", np.arange(4, dtype="i4"))
+        assert c.query("b == -1").count() == 0, "a fill value is no value"
+        assert c.query("~(b > 1)").coords().ravel().tolist() == [0, 1]
+        assert c.query("b > 1 | a > 8").coords().ravel().tolist() == [2, 3, 9]
+        (batch,) = c.query("a > 2").batches(variables=["a", "b"])
+        assert batch.written["a"] is None
+        assert batch.written["b"].tolist() == [True] + [False] * 6
+        assert batch.values["b"].tolist() == [3] + [-1] * 6
+
+
+def test_records_are_asked_by_member_and_given_whole(tmp_path):
+    dtype = np.dtype([("x", "f8"), ("id", "i8"), ("v", "f4", (3,))])
+    with dry.create(tmp_path / "particles.dry") as c:
+        particles = np.zeros(1000, dtype)
+        particles["x"] = np.linspace(0, 1, 1000)
+        particles["id"] = 2**53 + np.arange(1000)
+        particles["v"] = np.arange(3000).reshape(1000, 3)
+        c["P"] = particles
+        q = c.query(f"P.id == {2**53 + 1}")
+        assert q.coords().tolist() == [[1]], "64-bit integers compare exactly"
+        assert q.values("P")[0] == particles[1]
+        assert q.values("P.v").tolist() == [[3, 4, 5]]
+        assert c.query("P.x > 0.5 & P.id < 9007199254741500").count() == 8
+        with pytest.raises(InvalidArgumentError, match="record"):
+            c.query("P > 3")
+        with pytest.raises(InvalidArgumentError, match="arrays"):
+            c.query("P.v > 3")
+        with pytest.raises(InvalidArgumentError, match=r"P\.id"):
+            c.query("P.ib > 3")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("nme > 1", "did you mean `name`"),
+        ("p + 1", "compare it"),
+        ("1 > 0", "names no variable"),
+        ("p >", "expected"),
+        ("name == 1", "texts"),
+        ("p[x+1] > 0", "neighbour"),
+        ("p > 1 & v > 2", "cannot be joined"),
+        ("p and", "expected"),
+    ],
+)
+def test_mistakes_are_one_clear_error(ramp, text, says):
+    ramp.create_variable("v", "f4", (8, 3), dims=("y", "x"))
+    with pytest.raises(InvalidArgumentError, match=says):
+        ramp.query(text)
+
+
+def test_selections_and_steps_that_are_not_there(ramp):
+    with pytest.raises(OutOfRangeError):
+        ramp.query("p > 1", (99, slice(None)))
+    with pytest.raises(OutOfRangeError, match="step 3"):
+        ramp.query("p > 1", steps=3)
+    with pytest.raises(InvalidArgumentError, match="twice"):
+        ramp.query("p > 1", steps=[1, 1])
+    with pytest.raises(InvalidArgumentError, match="rows"):
+        ramp.query("p > 1").batches(rows=0)
+    with pytest.raises(UnsupportedError, match="strings"):
+        ramp.query("p > 1").values("name")
+    with pytest.raises(InvalidArgumentError, match="text or an expression"):
+        ramp.query(3)
+
+
+def test_a_damaged_subchunk_fails_its_own_queries_only(ramp, tmp_path):
+    ramp.close()
+    (segment,) = (tmp_path / "ramp.dry" / "log").glob("*.seg")
+    data = bytearray(segment.read_bytes())
+    at = data.find(np.arange(16, dtype="<f4").tobytes())
+    data[at + 5] ^= 1
+    segment.write_bytes(data)
+    with dry.open(tmp_path / "ramp.dry") as c:
+        assert c.query("p > 40", steps=0).count() == 23 * 8
+        with pytest.raises(dry.CorruptError):
+            c.query("p > 3", steps=0).count()
+
+
+def test_coordinates_without_a_variable_and_with_one(tmp_path):
+    with dry.create(tmp_path / "map.dry") as c:
+        c.create_variable("t", "f4", (4, 6), dims=("lat", "lon"))
+        c.create_variable("lat", "f8", (4,), dims=("lat",))
+        c["t"][...] = np.arange(24, dtype="f4").reshape(4, 6)
+        c["lat"][...] = np.array([-30, -10, 10, 30.0])
+        assert c.query("t > 3 & lat < 0 & lon == 5").coords().tolist() == [[0, 5], [1, 5]]
+        assert c.query("lat > 0").coords().tolist() == [[2], [3]]
+        assert c.query("lat > 0", over=["t"]).count() == 12
+        assert c.query("t > 20").values("lat", "lon")[0].tolist() == [30, 30, 30]
