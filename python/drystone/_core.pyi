@@ -50,6 +50,8 @@ def element_dtype(dtype: Any) -> tuple[np.dtype[Any], bool]: ...
 def readable_transform(text: str) -> str: ...
 def find_room(path: str | os.PathLike[str], end: int) -> None: ...
 
+_Supplier = Callable[[], tuple[list[tuple[str, str]], float | None]]
+
 @final
 class ContainerHandle:
     @staticmethod
@@ -60,13 +62,19 @@ class ContainerHandle:
         spread: str,
         among_files: bool,
         store: list[tuple[str, str]],
+        credentials: _Supplier | None,
     ) -> ContainerHandle: ...
     @staticmethod
     def open(
-        path: str, mode: str, targets: list[str] | None, spread: str, store: list[tuple[str, str]]
+        path: str,
+        mode: str,
+        targets: list[str] | None,
+        spread: str,
+        store: list[tuple[str, str]],
+        credentials: _Supplier | None,
     ) -> ContainerHandle: ...
     @staticmethod
-    def remove_url(url: str, store: list[tuple[str, str]]) -> None: ...
+    def remove_url(url: str, store: list[tuple[str, str]], credentials: _Supplier | None) -> None: ...
     @staticmethod
     def public_options(store: list[tuple[str, str]]) -> list[tuple[str, str]]: ...
     @staticmethod

@@ -21,7 +21,7 @@ from drystone.described import Description, Files, Usage, WriterLog
 from drystone.errors import CorruptError, InvalidArgumentError, NotFoundError, warn
 from drystone.fragments import Fragment
 from drystone.group import Group
-from drystone.location import is_url, local_path, place, remove_container, store_options
+from drystone.location import is_url, local_path, place, remove_container, store_options, supplier
 from drystone.reports import (
     Calibration,
     Damage,
@@ -55,6 +55,7 @@ def create(
     targets: Sequence[Path] | None = None,
     spread: Literal["lattice", "hilbert", "row-major"] = "lattice",
     storage_options: Mapping[str, object] | None = None,
+    credentials: Callable[[], Mapping[str, object]] | None = None,
 ) -> Container:
     """Create a container: a directory, made with those above it, or a folder of an object store.
 
@@ -70,20 +71,24 @@ def create(
         storage_options: Endpoint, region, credentials and the like of an object store, by the names that the `object_store`
             library gives them (`aws_endpoint`, `aws_region`, ...); what is not given comes from the environment. See
             docs/guide/far-stores.md.
+        credentials: Gives the credentials of an object store: names and values as of `storage_options`, and `expires`, a time in
+            UTC. It is called at the first request and again before they expire, from another thread. It is in no pickle.
 
     """
     location = place(path)
     options = store_options(location, storage_options)
+    who = supplier(location, credentials)
     _check_targets(location, targets)
     among_files = into_existing
     if overwrite and is_url(location):
-        ContainerHandle.remove_url(location, options)
+        ContainerHandle.remove_url(location, options, who)
     elif overwrite:
         # What lay beside a container that is replaced lies beside the new one.
         among_files = remove_container(location) or into_existing
-    handle = ContainerHandle.create(location, durability, _folders(targets), spread, among_files, options)
-    if options:
-        _given[location] = options
+    handle = ContainerHandle.create(
+        location, durability, _folders(targets), spread, among_files, options, who
+    )
+    _remember(location, options, credentials)
     return Container(handle, location, options)
 
 
@@ -95,25 +100,26 @@ def open(
     spread: Literal["lattice", "hilbert", "row-major"] = "lattice",
     damaged: bool = False,
     storage_options: Mapping[str, object] | None = None,
+    credentials: Callable[[], Mapping[str, object]] | None = None,
 ) -> Container:
     """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none).
 
-    `targets` (as of `create`; to write only) are used by everybody from now on; what lies elsewhere stays there. `url` and
-    `storage_options` are as of `create`; a container behind a web server, `http://` or `https://`, can be read.
+    `targets` (as of `create`; to write only) are used by everybody from now on; what lies elsewhere stays there. `url`,
+    `storage_options` and `credentials` are as of `create`; a container behind a web server, `http://` or `https://`, can be read.
 
     Where the newest snapshot cannot be read and no power cut explains that, opening for reading is a `CorruptError`;
     `damaged=True` then shows, read-only, the newest snapshot that can be read. See docs/guide/lost-files.md.
     """
     location = place(url)
     options = store_options(location, storage_options)
+    who = supplier(location, credentials)
     _check_targets(location, targets)
     if damaged:
         if mode != "r" or targets is not None or is_url(location):
             raise InvalidArgumentError('damaged=True is for reading a folder: mode is "r", without targets')
         return Container(ContainerHandle.open_damaged(location), location)
-    handle = ContainerHandle.open(location, mode, _folders(targets), spread, options)
-    if options:
-        _given[location] = options
+    handle = ContainerHandle.open(location, mode, _folders(targets), spread, options, who)
+    _remember(location, options, credentials)
     return Container(handle, location, options)
 
 
@@ -707,6 +713,19 @@ _reopened: weakref.WeakValueDictionary[tuple[str, str, int], Container] = weakre
 
 # All options with which URLs were opened in this process, or in one from which it was forked: they leave it in no pickle.
 _given: dict[str, list[tuple[str, str]]] = {}
+_suppliers: dict[str, Callable[[], Mapping[str, object]]] = {}
+
+
+def _remember(
+    location: str,
+    options: list[tuple[str, str]],
+    credentials: Callable[[], Mapping[str, object]] | None,
+) -> None:
+    """Keeps what only this process knows, for pickles that come back to it."""
+    if options:
+        _given[location] = options
+    if credentials is not None:
+        _suppliers[location] = credentials
 
 
 def open_again(
@@ -714,7 +733,8 @@ def open_again(
 ) -> Container:
     """Opens what a pickle or another handle names, with the options of this process where it has any, else with those that came along."""
     given = _given.get(path) if is_url(path) else None
-    return open(path, mode, storage_options=dict(options if given is None else given))
+    who = _suppliers.get(path)
+    return open(path, mode, storage_options=dict(options if given is None else given), credentials=who)
 
 
 def _reopen(

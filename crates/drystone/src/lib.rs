@@ -50,6 +50,7 @@ pub use drystone_format::identity::Durability;
 pub use drystone_plan as plan;
 pub use drystone_rules as rules;
 pub use drystone_store as store;
+pub use drystone_store::{Credentials, Supplied};
 pub use drystone_transform as transform;
 pub use drystone_transform::{Bound, Limit, Precision};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};

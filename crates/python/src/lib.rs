@@ -7,6 +7,7 @@
 
 mod codec;
 mod container;
+mod credentials;
 mod dtype;
 mod error;
 mod expression;

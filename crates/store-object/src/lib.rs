@@ -26,6 +26,7 @@ mod random;
 mod read;
 mod stale;
 mod store;
+mod supplied;
 mod timestamp;
 mod upload;
 mod wait;

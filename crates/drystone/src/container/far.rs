@@ -3,8 +3,10 @@
 //! The stores are behind the feature `object`, so that programs on local files do not compile them. Without it every URL is refused
 //! here, with the same message everywhere.
 
+use std::sync::Arc;
+
 use drystone_format::keys;
-use drystone_store::{Reply, Request, StoreExt};
+use drystone_store::{Credentials, Reply, Request, StoreExt};
 
 use super::Container;
 use super::opening::{CreateOptions, Mode};
@@ -33,15 +35,29 @@ impl Container {
     /// `Conflict` if one is there already, `Unsupported` if the scheme is not built in or only reads, `InvalidArgument` if the URL or
     /// an option is wrong, `Io` if the store does not answer or refuses.
     pub fn create_url(url: &str, options: &[(String, String)], create: CreateOptions) -> Result<Self> {
-        Self::create(found::store(url, options)?, create)
+        Self::create_url_as(url, options, None, create)
+    }
+
+    /// The same, with credentials from `who`.
+    pub fn create_url_as(
+        url: &str,
+        options: &[(String, String)],
+        who: Option<Arc<dyn Credentials>>,
+        create: CreateOptions,
+    ) -> Result<Self> {
+        Self::create(found::store(url, options, who)?, create)
     }
 
     /// Removes the container at a URL, and nothing else that lies below it; where there is none, nothing happens.
     ///
     /// `Conflict` if there are objects of those names that belong to no container.
-    pub fn remove_url(url: &str, options: &[(String, String)]) -> Result<()> {
+    pub fn remove_url(
+        url: &str,
+        options: &[(String, String)],
+        who: Option<Arc<dyn Credentials>>,
+    ) -> Result<()> {
         const FOLDERS: [&str; 6] = ["log/", "index/", "manifest/", "publish/", "zarr/", "netcdf/"];
-        let store = found::store(url, options)?;
+        let store = found::store(url, options, who)?;
         if !store.exists(keys::IDENTITY)? {
             let left = store.together(FOLDERS.map(|prefix| Request::List { prefix: prefix.into() }).into());
             for listed in left {
@@ -73,7 +89,17 @@ impl Container {
 
     /// Opens a container at a URL; errors as of [`create_url`](Self::create_url), and `NotFound` if there is none.
     pub fn open_url(url: &str, options: &[(String, String)], mode: Mode) -> Result<Self> {
-        let store = found::store(url, options)?;
+        Self::open_url_as(url, options, None, mode)
+    }
+
+    /// The same, with credentials from `who`.
+    pub fn open_url_as(
+        url: &str,
+        options: &[(String, String)],
+        who: Option<Arc<dyn Credentials>>,
+        mode: Mode,
+    ) -> Result<Self> {
+        let store = found::store(url, options, who)?;
         if mode != Mode::Read && found::is_read_only(url) {
             return Err(Error::unsupported(format!(
                 "{} is behind a web server, which is read only; open it with mode \"r\"",
@@ -88,14 +114,23 @@ impl Container {
 mod found {
     use std::sync::Arc;
 
-    use drystone_store::Store;
+    use drystone_store::{Credentials, Store};
     use drystone_store_object::{Address, FarStore, Options, SCHEMES, Scheme};
 
     use crate::{Error, Result};
 
-    pub(super) fn store(url: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
+    pub(super) fn store(
+        url: &str,
+        options: &[(String, String)],
+        who: Option<Arc<dyn Credentials>>,
+    ) -> Result<Arc<dyn Store>> {
         let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
-        match FarStore::open(url, &Options::new(options.iter().cloned())) {
+        let options = Options::new(options.iter().cloned());
+        let options = match who {
+            Some(who) => options.with_credentials(who),
+            None => options,
+        };
+        match FarStore::open(url, &options) {
             Ok(store) => Ok(Arc::new(store)),
             Err(error) if !SCHEMES.contains(&scheme) && Address::parse(url).is_err() => {
                 Err(Error::unsupported(error.to_string()))
@@ -118,11 +153,15 @@ mod found {
 mod found {
     use std::sync::Arc;
 
-    use drystone_store::Store;
+    use drystone_store::{Credentials, Store};
 
     use crate::{Error, Result};
 
-    pub(super) fn store(url: &str, _options: &[(String, String)]) -> Result<Arc<dyn Store>> {
+    pub(super) fn store(
+        url: &str,
+        _options: &[(String, String)],
+        _who: Option<Arc<dyn Credentials>>,
+    ) -> Result<Arc<dyn Store>> {
         let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
         Err(Error::unsupported(format!(
             "{scheme}:// is not built in: this build stores in local directories only; use one with the feature \"object\""
