@@ -6,6 +6,7 @@ read with NumPy's rules. Everything that fails raises a `DrystoneError`.
 
 from drystone import expr, rules
 from drystone._core import Plan, __version__
+from drystone.catalogue import Catalog, Match, Matches, catalog
 from drystone.container import Container, create, open
 from drystone.described import Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
 from drystone.errors import (
@@ -48,6 +49,7 @@ __all__ = [
     "Block",
     "Calibration",
     "CancelledError",
+    "Catalog",
     "ConflictError",
     "Container",
     "CorruptError",
@@ -66,6 +68,8 @@ __all__ = [
     "IncompleteStep",
     "InvalidArgumentError",
     "IoError",
+    "Match",
+    "Matches",
     "Missing",
     "NotFoundError",
     "OutOfRangeError",
@@ -86,6 +90,7 @@ __all__ = [
     "Writer",
     "WriterLog",
     "__version__",
+    "catalog",
     "create",
     "expr",
     "open",

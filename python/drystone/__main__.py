@@ -16,6 +16,8 @@ IN_PYTHON = {
     "view",
     "hdf5-env",
     "doctor",
+    "catalog",
+    "tag",
     "completion",
     "man",
 }

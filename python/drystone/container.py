@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from html import escape
 from types import EllipsisType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, overload
 
 from drystone import html, values
 from drystone._core import ContainerHandle
@@ -21,7 +21,15 @@ from drystone.described import Description, Files, Usage, WriterLog
 from drystone.errors import CorruptError, InvalidArgumentError, NotFoundError, warn
 from drystone.fragments import Fragment
 from drystone.group import Group
-from drystone.location import is_url, local_path, place, remove_container, store_options, supplier
+from drystone.location import (
+    is_url,
+    local_path,
+    place,
+    remove_container,
+    store_options,
+    supplier,
+    with_token,
+)
 from drystone.reports import (
     Calibration,
     Damage,
@@ -40,6 +48,7 @@ from drystone.writer import Writer
 if TYPE_CHECKING:
     from drystone.expr import Expression
     from drystone.query import Query
+    from drystone.tables import Blocks, Table
     from drystone.variable import Variable
     from drystone.zarr_store import DrystoneStore
 
@@ -56,11 +65,13 @@ def create(
     spread: Literal["lattice", "hilbert", "row-major"] = "lattice",
     storage_options: Mapping[str, object] | None = None,
     credentials: Callable[[], Mapping[str, object]] | None = None,
+    token: str | None = None,
 ) -> Container:
-    """Create a container: a directory, made with those above it, or a folder of an object store.
+    """Create a container: a directory, made with those above it, a folder of an object store, or one on a server.
 
     Args:
-        path: A path, a `file://` URL, or a URL of an object store: `s3://`, `gs://`, `az://`.
+        path: A path, a `file://` URL, a URL of an object store (`s3://`, `gs://`, `az://`) or of a server (`drys://`,
+            `drys+unix://`, on this machine also `dry://`).
         durability: What survives. `"async"`: nothing committed is lost when processes are killed; a power cut may lose
             commits after the last `flush()`. `"durable"`: what is committed is on stable storage. `"memory"`: never synced.
         overwrite: Remove a container that is there, and nothing that is not the container's; else that is a `ConflictError`.
@@ -73,10 +84,11 @@ def create(
             docs/guide/far-stores.md.
         credentials: Gives the credentials of an object store: names and values as of `storage_options`, and `expires`, a time in
             UTC. It is called at the first request and again before they expire, from another thread. It is in no pickle.
+        token: The word that gives rights on a server; without it `BEARER_TOKEN` or `BEARER_TOKEN_FILE` of the environment.
 
     """
     location = place(path)
-    options = store_options(location, storage_options)
+    options = store_options(location, with_token(storage_options, token))
     who = supplier(location, credentials)
     _check_targets(location, targets)
     among_files = into_existing
@@ -101,17 +113,19 @@ def open(
     damaged: bool = False,
     storage_options: Mapping[str, object] | None = None,
     credentials: Callable[[], Mapping[str, object]] | None = None,
+    token: str | None = None,
 ) -> Container:
     """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none).
 
     `targets` (as of `create`; to write only) are used by everybody from now on; what lies elsewhere stays there. `url`,
-    `storage_options` and `credentials` are as of `create`; a container behind a web server, `http://` or `https://`, can be read.
+    `storage_options`, `credentials` and `token` are as of `create`; a container behind a web server, `http://` or `https://`, can be
+    read.
 
     Where the newest snapshot cannot be read and no power cut explains that, opening for reading is a `CorruptError`;
     `damaged=True` then shows, read-only, the newest snapshot that can be read. See docs/guide/lost-files.md.
     """
     location = place(url)
-    options = store_options(location, storage_options)
+    options = store_options(location, with_token(storage_options, token))
     who = supplier(location, credentials)
     _check_targets(location, targets)
     if damaged:
@@ -404,6 +418,54 @@ class Container(Group):
 
         self._settle()
         return query.make(self, condition, selection, steps, over)
+
+    @overload
+    def table(
+        self,
+        where: str | Expression | Variable | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        selection: Any = None,
+        steps: SupportsIndex | slice | Iterable[SupportsIndex] | None = None,
+        of: Literal["cells"] = "cells",
+    ) -> Table: ...
+    @overload
+    def table(
+        self,
+        where: None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        of: Literal["blocks"],
+    ) -> Blocks: ...
+    def table(
+        self,
+        where: str | Expression | Variable | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        selection: Any = None,
+        steps: SupportsIndex | slice | Iterable[SupportsIndex] | None = None,
+        of: Literal["cells", "blocks"] = "cells",
+    ) -> Table | Blocks:
+        """Cells as rows, for programs that take Arrow tables: DuckDB, Polars, pandas, pyarrow and others. Nothing is read yet.
+
+        Args:
+            where: Rows are the cells that satisfy this condition, as of `query`; by default all.
+            columns: Names of variables, members (`P.x`), dimensions and `step`, in the order of the columns; by default those of one grid.
+            selection: As of `query`.
+            steps: As of `query`.
+            of: `"blocks"`: a row per block of variables, with its statistics.
+
+        """
+        from drystone.tables import Blocks, Table
+
+        self._settle()
+        if of == "cells":
+            return Table(self.at(self.snapshot.version), where, columns, selection, steps)
+        if of != "blocks":
+            raise InvalidArgumentError(f'of is "cells" or "blocks", not {of!r:.40}')
+        if where is not None or selection is not None or steps is not None:
+            raise InvalidArgumentError("a table of blocks has no condition, selection or steps")
+        return Blocks(self.at(self.snapshot.version), columns)
 
     def copy(
         self,

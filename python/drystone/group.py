@@ -73,6 +73,10 @@ class Group(Mapping[str, Any]):
         """Attributes of the group; setting one is a commit."""
         return Attributes(self._container, self._path)
 
+    def tag(self, tags: Mapping[str, Any] | None = None, /, **named: Any) -> None:
+        """Set attributes of the group, as one commit; `None` removes one. A catalogue finds containers by them."""
+        self.attrs.tag(tags, named)
+
     @property
     def variables(self) -> Names[Variable]:
         """The variables below, by path, in sorted order."""
@@ -408,6 +412,17 @@ class Attributes(MutableMapping[str, Any]):
         changes = dict(*others, **named)
         if changes:
             self._change(changes, [])
+
+    def tag(self, tags: Mapping[str, Any] | None, named: Mapping[str, Any]) -> None:
+        """Set several, as one commit; `None` removes one."""
+        given = {**(values.named(tags, "tags") or {}), **named}
+        if not given:
+            raise InvalidArgumentError("a tag has a name and a value: tag(campaign='a')")
+        there = self._all() if None in given.values() else {}
+        changes = {name: value for name, value in given.items() if value is not None}
+        gone = [name for name, value in given.items() if value is None and name in there]
+        if changes or gone:
+            self._change(changes, gone)
 
     def clear(self) -> None:
         """Remove all, as one commit."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
@@ -87,6 +87,10 @@ class Variable(expr.Operators):
     def attrs(self) -> Attributes:
         """Its attributes; setting one is a commit."""
         return Attributes(self._container, self._path)
+
+    def tag(self, tags: Mapping[str, Any] | None = None, /, **named: Any) -> None:
+        """Set attributes of the variable, as one commit; `None` removes one. A catalogue finds containers by them."""
+        self.attrs.tag(tags, named)
 
     @property
     def transform(self) -> str | None:

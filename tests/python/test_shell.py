@@ -255,6 +255,13 @@ WRONG = [
     (f"dump good.dry {T} --field q", 3, "is no record, but float"),
     ("gc good.dry --keep -1", 2, "see drystone gc --help"),
     ("du", 2, "required: container ("),
+    ("serve missing.toml", 3, "missing.toml"),
+    ("serve some.txt", 2, "some.txt"),
+    ("token create some.txt", 2, "scope"),
+    ("token list missing.toml", 3, "missing.toml"),
+    ("token revoke some.txt", 2, "id of the token"),
+    ("token create tokens.toml --scope read:/x", 2, "read:/x"),
+    ("token create tokens.toml --scope storage.read:/x --expires soon", 2, "soon"),
     ("check missing.drepl", None, "missing.drepl"),
     ("fmt missing.drepl", None, "missing.drepl"),
     ("check bad.drepl", 2, "bad.drepl"),
@@ -282,6 +289,13 @@ WRONG = [
     ("info", 2, ""),
     ("import", 2, ""),
     ("du good.dry --bytes", 2, "--bytes"),
+    ("tag missing.dry", 3, "missing.dry"),
+    ("tag good.dry campaign", 2, "KEY=VALUE"),
+    ("tag good.dry a=b --of fields/temprature", 3, "fields/temprature"),
+    ("catalog find missing.cat x==1", 3, "missing.cat"),
+    ("catalog find missing.cat", 2, "one question"),
+    ("catalog look missing.cat", 2, "look"),
+    ("catalog check missing.cat --fresh", 2, "--fresh"),
 ]  # fmt: skip
 
 

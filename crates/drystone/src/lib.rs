@@ -42,7 +42,9 @@ pub use container::calibrate;
 pub use container::calibrate::{Calibration, Limits};
 pub use container::hdf5_stub;
 pub use container::targets::Targets;
-pub use container::{Config, Container, CreateOptions, Mode, Rule, is_url, public_options};
+pub use container::{
+    Config, Container, CreateOptions, Mode, Rule, SeenBefore, is_url, open_store, public_options, store_at,
+};
 pub use drystone_dataset as dataset;
 pub use drystone_expression as expression;
 pub use drystone_format as format;
@@ -59,6 +61,7 @@ pub use layout::BlockLayout;
 pub use maintain::describe::{
     Description, FileCount, MOST_CUTS, Pending, VariableUsage, WriterInfo, WriterState,
 };
+pub use maintain::extremes::{Extreme, ValueRange};
 pub use maintain::gc::{GcOptions, GcReport};
 pub use maintain::recover::{Adopt, RecoverReport};
 pub use maintain::verify::{Damage, VerifyReport};

@@ -5,6 +5,8 @@
 //!
 //! Invariant: the interpreter lock is released whenever the engine is called, and never taken by the engine but for progress.
 
+mod arrow;
+mod catalog;
 mod codec;
 mod container;
 mod credentials;
@@ -62,6 +64,10 @@ fn cli_grammar() -> String {
 
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::arrow::{arrow_schema, arrow_stream};
+    #[pymodule_export]
+    use super::catalog::CatalogHandle;
     #[pymodule_export]
     use super::cli_grammar;
     #[pymodule_export]

@@ -19,7 +19,6 @@ mod flow;
 mod gate;
 mod hedge;
 mod options;
-mod order;
 mod process;
 mod provider;
 mod random;
@@ -29,7 +28,6 @@ mod store;
 mod supplied;
 mod timestamp;
 mod upload;
-mod wait;
 mod wire;
 
 pub use address::{Address, SCHEMES, Scheme};

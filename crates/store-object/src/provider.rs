@@ -18,10 +18,10 @@ use crate::credentials::ProcessCredentials;
 use crate::gate::Gate;
 use crate::hedge::Hedge;
 use crate::options::Resolved;
-use crate::order::Order;
 use crate::supplied::SuppliedCredentials;
 use crate::wire::Connector;
 use crate::{InvalidAddress, Scheme};
+use drystone_runtime::Order;
 
 /// The four protocols.
 pub(crate) enum Provider {

@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TextIO
 
 from drystone import errors
 from drystone.commands import (
+    cataloguing,
     comparing,
     completing,
     copying,
@@ -28,6 +29,7 @@ from drystone.commands import (
     interruption,
     manual,
     publishing_hdf5,
+    tagging,
     usage,
     viewing,
 )
@@ -41,6 +43,8 @@ COMMANDS = {
     "diff": (comparing, "compare two containers, or two snapshots of one; exit code 1 if they differ"),
     "du": (usage, "what variables take on disk"),
     "view": (viewing, "show a container in the browser"),
+    "tag": (tagging, "show and set the tags of a container or of what is in it"),
+    "catalog": (cataloguing, "find containers by tags, names and ranges of values, without opening them"),
     "hdf5-env": (hdf5_environment, "print the variables by which HDF5 programs use Drystone, for eval"),
     "doctor": (doctor, "say whether HDF5 programs use Drystone, and if not, why"),
     "completion": (completing, "print the script by which a shell completes what is typed"),

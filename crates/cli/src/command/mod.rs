@@ -12,6 +12,8 @@ mod ls;
 mod publish;
 mod query;
 mod recover;
+mod serve;
+mod token;
 mod verify;
 
 use std::io::Write;
@@ -43,6 +45,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
         Command::Calibrate(calibrate) => calibrate::run(calibrate, json, output),
         Command::Gc(gc) => gc::run(gc, json, output),
         Command::Recover(recover) => recover::run(recover, json, output),
+        Command::Serve(serve) => serve::run(serve),
+        Command::Token(token) => token::run(token, json, output),
         Command::Check(texts) => check::run(texts, json, output),
         Command::Fmt(fmt) => fmt::run(fmt, output),
     }

@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use drystone_format::keys;
-use drystone_store::{Credentials, Reply, Request, StoreExt};
+use drystone_store::{Credentials, LocalStore, Reply, Request, Store, StoreExt};
 
 use super::Container;
 use super::opening::{CreateOptions, Mode};
+use super::targets;
 use crate::{Error, Result};
 
 /// So many objects are deleted at once.
@@ -22,6 +23,23 @@ pub fn is_url(name: &str) -> bool {
         && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.bytes().all(|c| c.is_ascii_alphanumeric() || b"+.-".contains(&c));
     is_scheme && !scheme.eq_ignore_ascii_case("file")
+}
+
+/// The store at a path or a URL, as it is: for programs that pass its objects on, a server for example.
+pub fn open_store(place: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
+    if is_url(place) {
+        return found::store(place, options, None);
+    }
+    let (store, _) = targets::with_targets(LocalStore::open(place, false)?)?;
+    Ok(Arc::new(store))
+}
+
+/// The objects at a URL.
+pub(super) fn store_of_url(
+    url: &str,
+    options: &[(String, String)],
+) -> Result<std::sync::Arc<dyn drystone_store::Store>> {
+    found::store(url, options, None)
 }
 
 /// Options of a far store that are no secrets: what may be written down to open it again elsewhere.
@@ -114,6 +132,7 @@ impl Container {
 mod found {
     use std::sync::Arc;
 
+    use drystone_client::ServerStore;
     use drystone_store::{Credentials, Store};
     use drystone_store_object::{Address, FarStore, Options, SCHEMES, Scheme};
 
@@ -125,6 +144,15 @@ mod found {
         who: Option<Arc<dyn Credentials>>,
     ) -> Result<Arc<dyn Store>> {
         let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+        if drystone_client::SCHEMES.contains(&scheme) {
+            if who.is_some() {
+                return Err(Error::invalid("a server of ours takes a token, and no credentials callback"));
+            }
+            let options = drystone_client::Options::new(options.iter().cloned());
+            let opened =
+                ServerStore::open(url, &options).map_err(|error| Error::invalid(error.to_string()))?;
+            return Ok(Arc::new(opened));
+        }
         let options = Options::new(options.iter().cloned());
         let options = match who {
             Some(who) => options.with_credentials(who),
@@ -133,7 +161,7 @@ mod found {
         match FarStore::open(url, &options) {
             Ok(store) => Ok(Arc::new(store)),
             Err(error) if !SCHEMES.contains(&scheme) && Address::parse(url).is_err() => {
-                Err(Error::unsupported(error.to_string()))
+                Err(Error::unsupported(format!("{error}, {}", drystone_client::SCHEMES.join(", "))))
             }
             Err(error) => Err(Error::invalid(error.to_string())),
         }
@@ -144,8 +172,16 @@ mod found {
     }
 
     pub(super) fn public(options: &[(String, String)]) -> Vec<(String, String)> {
+        let of_servers = drystone_client::Options::new(options.iter().cloned());
         let options = Options::new(options.iter().cloned());
-        options.public().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        let mut public: Vec<_> = options
+            .public()
+            .chain(of_servers.public())
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        public.sort();
+        public.dedup();
+        public
     }
 }
 
