@@ -61,6 +61,7 @@ pub use layout::BlockLayout;
 pub use maintain::describe::{
     Description, FileCount, MOST_CUTS, Pending, VariableUsage, WriterInfo, WriterState,
 };
+pub use maintain::examine::{Examination, Promise, examine};
 pub use maintain::extremes::{Extreme, ValueRange};
 pub use maintain::gc::{GcOptions, GcReport};
 pub use maintain::recover::{Adopt, RecoverReport};
