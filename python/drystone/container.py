@@ -22,7 +22,15 @@ from drystone.described import Description, Files, Usage, WriterLog
 from drystone.errors import CorruptError, InvalidArgumentError, NotFoundError, warn
 from drystone.fragments import Fragment
 from drystone.group import Group
-from drystone.location import is_url, local_path, place, remove_container, store_options, with_token
+from drystone.location import (
+    is_url,
+    local_path,
+    place,
+    remove_container,
+    store_options,
+    supplier,
+    with_token,
+)
 from drystone.logs import log
 from drystone.regions import Transfer, regions_of
 from drystone.reports import (
@@ -65,6 +73,7 @@ def create(
     targets: Sequence[Path] | None = None,
     spread: Literal["lattice", "hilbert", "row-major"] = "lattice",
     storage_options: Mapping[str, object] | None = None,
+    credentials: Callable[[], Mapping[str, object]] | None = None,
     token: str | None = None,
 ) -> Container:
     """Create a container: a directory, made with those above it, a folder of an object store, or one on a server.
@@ -82,22 +91,26 @@ def create(
         storage_options: Endpoint, region, credentials and the like of an object store, by the names that the `object_store`
             library gives them (`aws_endpoint`, `aws_region`, ...); what is not given comes from the environment. See
             docs/guide/far-stores.md.
+        credentials: Gives the credentials of an object store: names and values as of `storage_options`, and `expires`, a time in
+            UTC. It is called at the first request and again before they expire, from another thread. It is in no pickle.
         token: The word that gives rights on a server; without it `BEARER_TOKEN` or `BEARER_TOKEN_FILE` of the environment.
 
     """
     location = place(path)
     options = store_options(location, with_token(storage_options, token))
+    who = supplier(location, credentials)
     _check_targets(location, targets)
     among_files = into_existing
     if overwrite and is_url(location):
-        ContainerHandle.remove_url(location, options)
+        ContainerHandle.remove_url(location, options, who)
     elif overwrite:
         # What lay beside a container that is replaced lies beside the new one.
         among_files = remove_container(location) or into_existing
-    handle = ContainerHandle.create(location, durability, _folders(targets), spread, among_files, options)
+    handle = ContainerHandle.create(
+        location, durability, _folders(targets), spread, among_files, options, who
+    )
+    _remember(location, options, credentials)
     log.info("created %s (%s)", location, durability)
-    if options:
-        _given[location] = options
     return Container(handle, location, options)
 
 
@@ -109,13 +122,15 @@ def open(
     spread: Literal["lattice", "hilbert", "row-major"] = "lattice",
     damaged: bool = False,
     storage_options: Mapping[str, object] | None = None,
+    credentials: Callable[[], Mapping[str, object]] | None = None,
     token: str | None = None,
     consistency: _Consistency = "commit",
 ) -> Container:
     """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none).
 
     `targets` (as of `create`; to write only) are used by everybody from now on; what lies elsewhere stays there. `url`,
-    `storage_options` and `token` are as of `create`; a container behind a web server, `http://` or `https://`, can be read.
+    `storage_options`, `credentials` and `token` are as of `create`; a container behind a web server, `http://` or `https://`, can be
+    read.
 
     `consistency` says when others see what is written through this handle, and what this handle sees: `"eventual"`, `"session"`,
     `"commit"` or `"strong"`; docs/guide/regions.md has the table.
@@ -125,6 +140,7 @@ def open(
     """
     location = place(url)
     options = store_options(location, with_token(storage_options, token))
+    who = supplier(location, credentials)
     _check_targets(location, targets)
     if damaged:
         if mode != "r" or targets is not None or is_url(location):
@@ -134,10 +150,9 @@ def open(
         raise InvalidArgumentError(
             f"there is no consistency {consistency!r}; there are: {', '.join(CONSISTENCIES)}"
         )
-    handle = ContainerHandle.open(location, mode, _folders(targets), spread, options)
+    handle = ContainerHandle.open(location, mode, _folders(targets), spread, options, who)
     log.info("opened %s to %s", location, "read" if mode == "r" else "write")
-    if options:
-        _given[location] = options
+    _remember(location, options, credentials)
     container = Container(handle, location, options)
     container._consistency = consistency
     return container
@@ -890,6 +905,19 @@ _reopened: weakref.WeakValueDictionary[tuple[str, str, int], Container] = weakre
 
 # All options with which URLs were opened in this process, or in one from which it was forked: they leave it in no pickle.
 _given: dict[str, list[tuple[str, str]]] = {}
+_suppliers: dict[str, Callable[[], Mapping[str, object]]] = {}
+
+
+def _remember(
+    location: str,
+    options: list[tuple[str, str]],
+    credentials: Callable[[], Mapping[str, object]] | None,
+) -> None:
+    """Keeps what only this process knows, for pickles that come back to it."""
+    if options:
+        _given[location] = options
+    if credentials is not None:
+        _suppliers[location] = credentials
 
 
 def open_again(
@@ -897,7 +925,8 @@ def open_again(
 ) -> Container:
     """Opens what a pickle or another handle names, with the options of this process where it has any, else with those that came along."""
     given = _given.get(path) if is_url(path) else None
-    return open(path, mode, storage_options=dict(options if given is None else given))
+    who = _suppliers.get(path)
+    return open(path, mode, storage_options=dict(options if given is None else given), credentials=who)
 
 
 def _reopen(

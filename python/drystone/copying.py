@@ -135,7 +135,7 @@ def _remove(url: str, uuid: str, storage_options: Mapping[str, object] | None) -
         with open_container(url, storage_options=storage_options) as there:
             is_ours = there.uuid == uuid
         if is_ours:
-            ContainerHandle.remove_url(url, store_options(url, storage_options))
+            ContainerHandle.remove_url(url, store_options(url, storage_options), None)
 
 
 def _check_apart(source: Container, url: str | os.PathLike[str]) -> None:

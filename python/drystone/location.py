@@ -6,7 +6,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -59,6 +60,53 @@ def store_options(url: str, options: Mapping[str, object] | None) -> list[tuple[
             )
         given.append((name, str(value)))
     return given
+
+
+def supplier(
+    url: str, credentials: Callable[[], Mapping[str, object]] | None
+) -> Callable[[], tuple[list[tuple[str, str]], float | None]] | None:
+    """A caller's source of credentials as the engine takes it: names and texts, and when they expire, in seconds since 1970."""
+    if credentials is None:
+        return None
+    if not is_url(url):
+        raise InvalidArgumentError(
+            f"{url} is a local path: credentials are for URLs such as s3://bucket/run42.dry"
+        )
+    if not callable(credentials):
+        raise InvalidArgumentError(
+            "credentials is a function that gives a dict; keys that are fixed go into storage_options"
+        )
+
+    def supply() -> tuple[list[tuple[str, str]], float | None]:
+        given = dict(credentials())
+        ends = [given.pop(name) for name in _EXPIRY if name in given]
+        # Who has none, such as a session's token, gives None.
+        values = [
+            (name, value) for name, value in given.items() if isinstance(name, str) and isinstance(value, str)
+        ]
+        if len(values) != sum(value is not None for value in given.values()):
+            raise TypeError("names and values of credentials are texts")
+        return values, next((_seconds(end) for end in ends if end is not None), None)
+
+    # One function is one source: containers that have it share connections and what it gave.
+    return _made.setdefault(credentials, supply) if isinstance(credentials, Hashable) else supply
+
+
+_made: dict[Hashable, Callable[[], tuple[list[tuple[str, str]], float | None]]] = {}
+
+
+_EXPIRY = ("expires", "expires_at", "expiry_time", "Expiration", "expiration", "AWS_CREDENTIAL_EXPIRATION")
+
+
+def _seconds(end: object) -> float:
+    if isinstance(end, str):
+        end = datetime.fromisoformat(end)
+    if isinstance(end, datetime):
+        # A time without a zone is in UTC, as boto3 has it.
+        return (end if end.tzinfo else end.replace(tzinfo=UTC)).timestamp()
+    if isinstance(end, int | float):
+        return float(end)
+    raise TypeError("a time of expiry is a datetime, a text, or seconds since 1970")
 
 
 def local_path(url: str | os.PathLike[str]) -> str:

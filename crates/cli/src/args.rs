@@ -338,8 +338,10 @@ pub(crate) struct Publish {
 
 #[derive(Debug, Args)]
 pub(crate) struct Calibrate {
-    /// A container's directory, or any folder on the device
+    /// A container's directory, any folder on the device, or a URL: of a container, or of any folder of an object store
     pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
     /// About so long it takes
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
     pub(crate) seconds: f64,

@@ -56,6 +56,7 @@ pub use drystone_plan as plan;
 pub use drystone_plan::tier::level::Level;
 pub use drystone_rules as rules;
 pub use drystone_store as store;
+pub use drystone_store::{Credentials, Supplied};
 pub use drystone_transform as transform;
 pub use drystone_transform::{Bound, Limit, Precision};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
@@ -64,6 +65,7 @@ pub use layout::BlockLayout;
 pub use maintain::describe::{
     Description, FileCount, MOST_CUTS, Pending, VariableUsage, WriterInfo, WriterState,
 };
+pub use maintain::examine::{Examination, Promise, examine};
 pub use maintain::extremes::{Extreme, ValueRange};
 pub use maintain::gc::{GcOptions, GcReport};
 pub use maintain::recover::{Adopt, RecoverReport};

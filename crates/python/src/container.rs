@@ -10,9 +10,13 @@ use drystone::{
     Adopt, BlockLayout, Compressor, Container, CreateOptions, Durability, Format, GcOptions, Incomplete,
     Limits, Mode, NewVariable, PublishOptions, SchemaOp, Targets, VariableUsage, WriterOptions,
 };
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 
+use crate::credentials::Callback;
 use crate::error::{Failure, Result, invalid};
 use crate::expression::ExpressionHandle;
 use crate::fragment::FragmentHandle;
@@ -102,7 +106,36 @@ fn watched<T: Send>(
 /// An open container.
 #[pyclass(frozen, name = "ContainerHandle", module = "drystone._core")]
 pub(crate) struct ContainerHandle {
-    container: Container,
+    container: Held,
+}
+
+/// A container whose end waits for no thread of Python, and holds none up: the last handle on a far store asks its server, which may
+/// take a credentials callback, or a deadline.
+struct Held(ManuallyDrop<Container>);
+
+impl Held {
+    fn new(container: Container) -> Self {
+        Held(ManuallyDrop::new(container))
+    }
+}
+
+impl Deref for Held {
+    type Target = Container;
+
+    fn deref(&self) -> &Container {
+        &self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: it is taken once, here, and not used afterwards.
+        let container = unsafe { ManuallyDrop::take(&mut self.0) };
+        // Where Python is ending nobody can be asked, and nothing is written down.
+        let mut held = Some(container);
+        Python::try_attach(|py| py.detach(|| drop(held.take())));
+        drop(held);
+    }
 }
 
 fn incomplete(steps: Vec<Incomplete>) -> Vec<IncompleteStep> {
@@ -143,6 +176,7 @@ fn parameters(given: &Bound<'_, PyDict>) -> Result<Vec<(String, i64)>> {
 impl ContainerHandle {
     /// Creates a container in a local directory, or at a URL with options of its store.
     #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "each is one argument of Python's function")]
     fn create(
         py: Python<'_>,
         path: &str,
@@ -151,6 +185,7 @@ impl ContainerHandle {
         spread: &str,
         among_files: bool,
         store: Vec<(String, String)>,
+        credentials: Option<Py<PyAny>>,
     ) -> Result<Self> {
         let durability = Durability::parse(durability).ok_or_else(|| {
             invalid(format!("durability is \"async\", \"durable\" or \"memory\", not \"{durability}\""))
@@ -158,11 +193,13 @@ impl ContainerHandle {
         let options = CreateOptions { durability };
         let targets = targets.map(|folders| Targets::parse(folders, spread)).transpose()?;
         let container = py.detach(|| match among_files {
-            _ if drystone::is_url(path) => Container::create_url(path, &store, options),
+            _ if drystone::is_url(path) => {
+                Container::create_url_as(path, &store, Callback::of(credentials), options)
+            }
             true => Container::create_among_files(path, options, targets.as_ref()),
             false => Container::create_placed(path, options, targets.as_ref()),
         })?;
-        Ok(ContainerHandle { container })
+        Ok(ContainerHandle { container: Held::new(container) })
     }
 
     /// Opens a container in a local directory, or at a URL with options of its store.
@@ -174,6 +211,7 @@ impl ContainerHandle {
         targets: Option<Vec<PathBuf>>,
         spread: &str,
         store: Vec<(String, String)>,
+        credentials: Option<Py<PyAny>>,
     ) -> Result<Self> {
         let mode = match mode {
             "r" => Mode::Read,
@@ -189,16 +227,23 @@ impl ContainerHandle {
         let targets = targets.map(|folders| Targets::parse(folders, spread)).transpose()?;
         let container = py.detach(|| match &targets {
             Some(targets) => Container::open_placed(path, mode, targets),
-            None if drystone::is_url(path) => Container::open_url(path, &store, mode),
+            None if drystone::is_url(path) => {
+                Container::open_url_as(path, &store, Callback::of(credentials), mode)
+            }
             None => Container::open_local(path, mode),
         })?;
-        Ok(ContainerHandle { container })
+        Ok(ContainerHandle { container: Held::new(container) })
     }
 
     /// Removes the container at a URL, and nothing else.
     #[staticmethod]
-    fn remove_url(py: Python<'_>, url: &str, store: Vec<(String, String)>) -> Result<()> {
-        Ok(py.detach(|| Container::remove_url(url, &store))?)
+    fn remove_url(
+        py: Python<'_>,
+        url: &str,
+        store: Vec<(String, String)>,
+        credentials: Option<Py<PyAny>>,
+    ) -> Result<()> {
+        Ok(py.detach(|| Container::remove_url(url, &store, Callback::of(credentials)))?)
     }
 
     /// Those options of a store that are no secrets.
@@ -221,7 +266,7 @@ impl ContainerHandle {
     fn at(&self, py: Python<'_>, version: &Bound<'_, PyAny>) -> Result<Self> {
         let version = key::unsigned(version, "the snapshot")?;
         let container = py.detach(|| self.container.at(version))?;
-        Ok(ContainerHandle { container })
+        Ok(ContainerHandle { container: Held::new(container) })
     }
 
     fn close(&self, py: Python<'_>) -> Result<()> {
@@ -238,7 +283,7 @@ impl ContainerHandle {
     #[staticmethod]
     fn open_damaged(py: Python<'_>, path: &str) -> Result<Self> {
         let container = py.detach(|| Container::open_damaged(path))?;
-        Ok(ContainerHandle { container })
+        Ok(ContainerHandle { container: Held::new(container) })
     }
 
     #[getter]

@@ -9,6 +9,7 @@ mod arrow;
 mod catalog;
 mod codec;
 mod container;
+mod credentials;
 mod dtype;
 mod error;
 mod expression;
@@ -42,6 +43,24 @@ fn element_dtype<'py>(
 #[pyfunction]
 fn find_room(py: Python<'_>, path: std::path::PathBuf, end: u64) {
     py.detach(|| drystone::store::preallocate(&path, end));
+}
+
+/// (what, whether it is kept, what was found, what to do) of each promise; seconds of a request; bytes per second read and written; what
+/// could not be removed.
+type Examined =
+    (Vec<(&'static str, Option<bool>, String, &'static str)>, Option<f64>, Option<(f64, f64)>, Vec<String>);
+
+/// Tries whether the store at a path or URL keeps what containers rely on.
+#[pyfunction]
+fn examine(py: Python<'_>, place: &str, options: Vec<(String, String)>) -> error::Result<Examined> {
+    let found = py.detach(|| {
+        let store = drystone::open_store(place, &options)?;
+        drystone::examine(store.as_ref()).map_err(|error| {
+            drystone::Error::new(error.kind(), format!("trying {}: {error}", store.describe()))
+        })
+    })?;
+    let promises = found.promises.into_iter().map(|p| (p.what, p.kept, p.found, p.remedy)).collect();
+    Ok((promises, found.latency.map(|time| time.as_secs_f64()), found.bandwidth, found.left))
 }
 
 /// A recorded transform as people type it.
@@ -81,8 +100,6 @@ mod _core {
     #[pymodule_export]
     use super::expression::ExpressionHandle;
     #[pymodule_export]
-    use super::find_room;
-    #[pymodule_export]
     use super::fragment::FragmentHandle;
     #[pymodule_export]
     use super::listing::{PlannedHandle, TilesHandle};
@@ -102,6 +119,8 @@ mod _core {
     use super::writer::WriterHandle;
     #[pymodule_export]
     use super::zarr::ZarrHandle;
+    #[pymodule_export]
+    use super::{examine, find_room};
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");

@@ -26,6 +26,7 @@ mod read;
 mod rising;
 mod stale;
 mod store;
+mod supplied;
 mod timestamp;
 mod upload;
 mod wire;

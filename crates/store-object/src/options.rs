@@ -6,18 +6,24 @@
 //! Invariant: [`Options::public`] holds only what a list of harmless names allows; whatever is not on it counts as a secret.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use drystone_store::Credentials;
 use object_store::aws::AmazonS3ConfigKey;
 use object_store::azure::AzureConfigKey;
 use object_store::gcp::GoogleConfigKey;
 
 use crate::credentials::{self, Profile};
+use crate::supplied::Source;
 use crate::{InvalidAddress, Scheme};
 
 /// Options as the caller gave them.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Options(BTreeMap<String, String>);
+pub struct Options {
+    values: BTreeMap<String, String>,
+    source: Option<Source>,
+}
 
 /// How long a request is tried again, where nothing else is said.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -62,12 +68,17 @@ impl Options {
     /// Takes pairs of names and values; names are compared without case.
     pub fn new<K: Into<String>, V: Into<String>>(pairs: impl IntoIterator<Item = (K, V)>) -> Self {
         let lower = |(name, value): (K, V)| (name.into().to_ascii_lowercase(), value.into());
-        Options(pairs.into_iter().map(lower).collect())
+        Options { values: pairs.into_iter().map(lower).collect(), source: None }
+    }
+
+    /// The same; credentials come from this source, and neither from options, the environment nor a profile.
+    pub fn with_credentials(self, source: Arc<dyn Credentials>) -> Self {
+        Options { source: Some(Source(source)), ..self }
     }
 
     /// Those that may be written down: into a pickle, a configuration, a message.
     pub fn public(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0
+        self.values
             .iter()
             .filter(|(name, value)| is_public(name, value))
             .map(|(name, value)| (name.as_str(), value.as_str()))
@@ -101,7 +112,7 @@ impl Options {
                 values.insert(known, value.clone());
             }
         }
-        for (name, value) in &self.0 {
+        for (name, value) in &self.values {
             let is_profile = scheme == Scheme::S3 && matches!(name.as_str(), "profile" | "aws_profile");
             if is_profile || matches!(name.as_str(), "timeout" | "max_requests") {
                 own.insert(if is_profile { "profile" } else { name.as_str() }, value.as_str());
@@ -128,7 +139,12 @@ impl Options {
                 InvalidAddress::new(format!("max_requests: {text:?} is not a number between 1 and 4096"))
             })
         })?;
-        let mut resolved = Resolved { scheme, values, deadline, max_requests, profile: Profile::default() };
+        let source = self.source.clone();
+        if source.is_some() && scheme == Scheme::Http {
+            return Err(InvalidAddress::new("a web server takes no credentials callback"));
+        }
+        let mut resolved =
+            Resolved { scheme, values, deadline, max_requests, profile: Profile::default(), source };
         if scheme == Scheme::S3 {
             let named = own.get("profile").map(|name| (*name).to_owned());
             resolved.take_profile(named, &environment)?;
@@ -142,7 +158,7 @@ impl std::fmt::Debug for Options {
     /// The names, and the values of those that are public.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut map = f.debug_map();
-        for (name, value) in &self.0 {
+        for (name, value) in &self.values {
             map.entry(name, &if is_public(name, value) { value.as_str() } else { "(not shown)" });
         }
         map.finish()
@@ -209,6 +225,7 @@ pub(crate) struct Resolved {
     pub(crate) deadline: Duration,
     pub(crate) max_requests: usize,
     pub(crate) profile: Profile,
+    pub(crate) source: Option<Source>,
 }
 
 impl Resolved {
@@ -242,7 +259,7 @@ impl Resolved {
             .iter()
             .any(|name| self.values.contains_key(*name));
         // Keys that were given stand above a profile, unless the profile was asked for in the options.
-        if named.is_none() && (has_keys || self.is_anonymous()) {
+        if named.is_none() && (has_keys || self.source.is_some() || self.is_anonymous()) {
             return Ok(());
         }
         let profile = credentials::profile(named, environment)?;

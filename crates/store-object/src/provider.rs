@@ -18,6 +18,7 @@ use crate::credentials::ProcessCredentials;
 use crate::gate::Gate;
 use crate::hedge::Hedge;
 use crate::options::Resolved;
+use crate::supplied::SuppliedCredentials;
 use crate::wire::Connector;
 use crate::{InvalidAddress, Scheme};
 use drystone_runtime::Order;
@@ -138,6 +139,9 @@ fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider>
             if let Some(process) = &resolved.profile.process {
                 builder = builder.with_credentials(Arc::new(ProcessCredentials::new(process.clone())));
             }
+            if let Some(source) = &resolved.source {
+                builder = builder.with_credentials(SuppliedCredentials::new(source.clone()));
+            }
             let builder = builder
                 .with_bucket_name(bucket)
                 .with_retry(retry())
@@ -149,6 +153,9 @@ fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider>
             for (name, value) in values() {
                 builder = builder.with_config(name.parse::<GoogleConfigKey>()?, value);
             }
+            if let Some(source) = &resolved.source {
+                builder = builder.with_credentials(SuppliedCredentials::new(source.clone()));
+            }
             let builder = builder
                 .with_bucket_name(bucket)
                 .with_retry(retry())
@@ -159,6 +166,9 @@ fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider>
             let mut builder = MicrosoftAzureBuilder::new().with_client_options(client_options(resolved));
             for (name, value) in values() {
                 builder = builder.with_config(name.parse::<AzureConfigKey>()?, value);
+            }
+            if let Some(source) = &resolved.source {
+                builder = builder.with_credentials(SuppliedCredentials::new(source.clone()));
             }
             let builder = builder
                 .with_container_name(bucket)

@@ -22,6 +22,7 @@
 pub mod conformance;
 #[cfg(any(test, feature = "testing"))]
 mod counting;
+mod credentials;
 #[cfg(any(test, feature = "testing"))]
 mod delay;
 mod error;
@@ -42,6 +43,7 @@ mod store;
 
 #[cfg(any(test, feature = "testing"))]
 pub use counting::{Counters, CountingStore};
+pub use credentials::{Credentials, Supplied};
 #[cfg(any(test, feature = "testing"))]
 pub use delay::{Asked, DelayStore};
 pub use error::{Result, StoreError};

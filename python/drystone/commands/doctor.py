@@ -1,4 +1,4 @@
-"""`drystone doctor`: whether HDF5 programs started from this shell use Drystone, and if not, why not.
+"""`drystone doctor`: whether HDF5 programs use Drystone, and if not, why not; of a store, whether it keeps what containers need.
 
 Each HDF5 library is asked twice, in processes of their own: with the environment as it is, and with what `drystone hdf5-env` sets. A
 library that cannot be served at all differs from an environment that does not ask for it. That a file could be made proves nothing:
@@ -15,9 +15,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from drystone import hdf5
+from drystone import _core, hdf5
 from drystone.commands.outcome import Outcome
+from drystone.errors import InvalidArgumentError
 from drystone.hdf5.libraries import OLDEST, Answer, Library, ask, libraries, library_of
+from drystone.location import place, store_options
 
 OK, NOTE, BAD = "ok", "note", "BAD"
 
@@ -34,6 +36,20 @@ class Finding:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument(
+        "store",
+        nargs="?",
+        metavar="STORE",
+        help="a URL, or a folder: try whether its store keeps what containers rely on; nothing is left there",
+    )
+    parser.add_argument(
+        "-o",
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of the store behind a URL, as aws_region=eu-1",
+    )
+    parser.add_argument(
         "--library", type=Path, action="append", default=[], metavar="FILE", help="ask this libhdf5 too"
     )
     parser.add_argument(
@@ -48,6 +64,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> Outcome:
     """Look at the plug-in, the environment and every library; exit code 1 if something is not as it should be."""
+    if given.store is not None:
+        return of_store(given.store, given.option)
+    if given.option:
+        raise InvalidArgumentError("options are of a store: name its URL")
     asked = [library for program in given.program for library in library_of(program)]
     findings = [*of_plugin(hdf5.plugin()), *of_environment(os.environ)]
     for program in given.program:
@@ -69,6 +89,47 @@ def run(given: argparse.Namespace) -> Outcome:
             lines += [f"      -> {line}" for line in finding.remedy.splitlines()]
     bad = any(finding.state == BAD for finding in findings)
     return Outcome("\n".join(lines), [asdict(finding) for finding in findings], code=int(bad))
+
+
+def of_store(named: str, options: list[str]) -> Outcome:
+    """The table of promises; exit code 1 if one is not kept."""
+    pairs = dict(option.partition("=")[::2] for option in options)
+    if not all("=" in option for option in options):
+        # The text may hold a secret.
+        raise InvalidArgumentError("an option of a store is written NAME=VALUE")
+    location = place(named)
+    promises, latency, bandwidth, left = _core.examine(location, store_options(location, pairs))
+    words = {True: "yes", False: "NO", None: "-"}
+    width = max(len(what) for what, *_ in promises)
+    lines = []
+    for what, kept, found, remedy in promises:
+        lines.append(f"{words[kept]:4} {what:{width}}  {found}")
+        if kept is False:
+            lines.append(f"     -> {remedy}")
+    if latency is not None:
+        lines.append(
+            f"     {'latency':{width}}  {latency * 1e3:.2f} ms per request of a few bytes, the median of 9"
+        )
+    if bandwidth is not None:
+        read, written = (rate / 1e6 for rate in bandwidth)
+        lines.append(
+            f"     {'bandwidth':{width}}  {read:.0f} MB/s read, {written:.0f} MB/s written, of 17 MiB each, one at a time"
+        )
+    if left:
+        lines.append(f"NO   nothing is left  {len(left)} objects could not be removed, such as {left[0]}")
+    data = {
+        "store": location,
+        "promises": [
+            {"what": what, "kept": kept, "found": found, "remedy": remedy if kept is False else ""}
+            for what, kept, found, remedy in promises
+        ],
+        "latency": latency,
+        "read": bandwidth and bandwidth[0],
+        "write": bandwidth and bandwidth[1],
+        "left": left,
+    }
+    bad = left or any(kept is False for _, kept, _, _ in promises)
+    return Outcome("\n".join(lines), data, code=int(bool(bad)))
 
 
 def of_plugin(path: Path) -> list[Finding]:

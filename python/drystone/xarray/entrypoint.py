@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
         snapshot: int | None = None,
         damaged: bool = False,
         storage_options: Mapping[str, object] | None = None,
+        credentials: Callable[[], Mapping[str, object]] | None = None,
     ) -> xr.Dataset:
         """The variables directly in a group, the root by default."""
         decoding = {
@@ -67,7 +68,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
             "use_cftime": use_cftime,
             "decode_timedelta": decode_timedelta,
         }
-        container, owned = _opened(filename_or_obj, snapshot, damaged, storage_options)
+        container, owned = _opened(filename_or_obj, snapshot, damaged, storage_options, credentials)
         try:
             return _dataset(_group(container, group), owned, decoding)
         except BaseException:
@@ -90,6 +91,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
         snapshot: int | None = None,
         damaged: bool = False,
         storage_options: Mapping[str, object] | None = None,
+        credentials: Callable[[], Mapping[str, object]] | None = None,
     ) -> dict[str, xr.Dataset]:
         """A dataset for each group, by its path from `group`."""
         decoding = {
@@ -101,7 +103,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
             "use_cftime": use_cftime,
             "decode_timedelta": decode_timedelta,
         }
-        container, owned = _opened(filename_or_obj, snapshot, damaged, storage_options)
+        container, owned = _opened(filename_or_obj, snapshot, damaged, storage_options, credentials)
         try:
             root = _group(container, group)
             found = {"/": _dataset(root, owned, decoding)}
@@ -119,12 +121,18 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
 
 
 def _opened(
-    source: Any, snapshot: int | None, damaged: bool, options: Mapping[str, object] | None
+    source: Any,
+    snapshot: int | None,
+    damaged: bool,
+    options: Mapping[str, object] | None,
+    credentials: Callable[[], Mapping[str, object]] | None,
 ) -> tuple[Container, bool]:
     """The container, and whether it was opened here. A CorruptError where it has lost files, unless `damaged`."""
     owned = not isinstance(source, Container | Group)
     container = (
-        open_container(source, damaged=damaged, storage_options=options) if owned else source._container
+        open_container(source, damaged=damaged, storage_options=options, credentials=credentials)
+        if owned
+        else source._container
     )
     shown = container if snapshot is None else container.at(snapshot)
     try:

@@ -13,14 +13,27 @@ use crate::json::Json;
 use crate::output::Output;
 
 pub(super) fn run(asked: &Calibrate, json: bool, output: &mut Output) -> Result<i32> {
+    if let Some(url) = asked.path.to_str().filter(|name| drystone::is_url(name)) {
+        return of_store(drystone::open_store(url, &asked.far.options)?.as_ref(), asked, json, output);
+    }
+    if !asked.far.options.is_empty() {
+        return Err(Failure::usage(format!(
+            "{} is a path: options of a store are for URLs",
+            asked.path.display()
+        )));
+    }
     if !asked.path.is_dir() {
         let what = if asked.path.exists() { "is a file" } else { "is not there" };
         let message = format!("{} {what}: name a container's directory, or any folder", asked.path.display());
         return Err(Failure::new(NOT_FOUND, message));
     }
     let store = LocalStore::open(&asked.path, asked.show).map_err(drystone::Error::from)?;
+    of_store(&store, asked, json, output)
+}
+
+fn of_store(store: &dyn Store, asked: &Calibrate, json: bool, output: &mut Output) -> Result<i32> {
     if asked.show {
-        let Some(profile) = profile_of(&store) else {
+        let Some(profile) = profile_of(store) else {
             let message = format!("{} was not measured in the last 30 days", store.describe());
             return Err(Failure::new(NOT_FOUND, format!("{message}; drystone calibrate does it")));
         };
@@ -33,7 +46,7 @@ pub(super) fn run(asked: &Calibrate, json: bool, output: &mut Output) -> Result<
     let time =
         Duration::try_from_secs_f64(asked.seconds).ok().filter(|time| *time <= Duration::from_secs(3600));
     let time = time.ok_or_else(|| Failure::usage("--seconds is a positive number, at most 3600"))?;
-    let done = calibrate(&store, &Limits { time, bytes: asked.most.saturating_mul(1 << 20) })?;
+    let done = calibrate(store, &Limits { time, bytes: asked.most.saturating_mul(1 << 20) })?;
     if json {
         let mut members = profile_json(&done.profile, done.device);
         let kept = done.kept.map_or(Json::Null, |path| path.display().to_string().into());

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use drystone_format::keys;
-use drystone_store::{LocalStore, Reply, Request, Store, StoreExt};
+use drystone_store::{Credentials, LocalStore, Reply, Request, Store, StoreExt};
 
 use super::Container;
 use super::opening::{CreateOptions, Mode};
@@ -30,7 +30,7 @@ pub fn is_url(name: &str) -> bool {
 /// The store at a path or a URL, as it is: for programs that pass its objects on, a server for example.
 pub fn open_store(place: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
     if is_url(place) {
-        return found::store(place, options);
+        return found::store(place, options, None);
     }
     let (store, _) = targets::with_targets(LocalStore::open(place, false)?)?;
     Ok(Arc::new(store))
@@ -41,7 +41,7 @@ pub(super) fn store_of_url(
     url: &str,
     options: &[(String, String)],
 ) -> Result<std::sync::Arc<dyn drystone_store::Store>> {
-    found::store(url, options)
+    found::store(url, options, None)
 }
 
 /// Options of a far store that are no secrets: what may be written down to open it again elsewhere.
@@ -55,15 +55,29 @@ impl Container {
     /// `Conflict` if one is there already, `Unsupported` if the scheme is not built in or only reads, `InvalidArgument` if the URL or
     /// an option is wrong, `Io` if the store does not answer or refuses.
     pub fn create_url(url: &str, options: &[(String, String)], create: CreateOptions) -> Result<Self> {
-        Self::create(found::store(url, options)?, create)
+        Self::create_url_as(url, options, None, create)
+    }
+
+    /// The same, with credentials from `who`.
+    pub fn create_url_as(
+        url: &str,
+        options: &[(String, String)],
+        who: Option<Arc<dyn Credentials>>,
+        create: CreateOptions,
+    ) -> Result<Self> {
+        Self::create(found::store(url, options, who)?, create)
     }
 
     /// Removes the container at a URL, and nothing else that lies below it; where there is none, nothing happens.
     ///
     /// `Conflict` if there are objects of those names that belong to no container.
-    pub fn remove_url(url: &str, options: &[(String, String)]) -> Result<()> {
+    pub fn remove_url(
+        url: &str,
+        options: &[(String, String)],
+        who: Option<Arc<dyn Credentials>>,
+    ) -> Result<()> {
         const FOLDERS: [&str; 6] = ["log/", "index/", "manifest/", "publish/", "zarr/", "netcdf/"];
-        let store = found::store(url, options)?;
+        let store = found::store(url, options, who)?;
         if !store.exists(keys::IDENTITY)? {
             let left = store.together(FOLDERS.map(|prefix| Request::List { prefix: prefix.into() }).into());
             for listed in left {
@@ -95,7 +109,17 @@ impl Container {
 
     /// Opens a container at a URL; errors as of [`create_url`](Self::create_url), and `NotFound` if there is none.
     pub fn open_url(url: &str, options: &[(String, String)], mode: Mode) -> Result<Self> {
-        let store = found::store(url, options)?;
+        Self::open_url_as(url, options, None, mode)
+    }
+
+    /// The same, with credentials from `who`.
+    pub fn open_url_as(
+        url: &str,
+        options: &[(String, String)],
+        who: Option<Arc<dyn Credentials>>,
+        mode: Mode,
+    ) -> Result<Self> {
+        let store = found::store(url, options, who)?;
         if mode != Mode::Read && found::is_read_only(url) {
             return Err(Error::unsupported(format!(
                 "{} is behind a web server, which is read only; open it with mode \"r\"",
@@ -111,23 +135,35 @@ mod found {
     use std::sync::Arc;
 
     use drystone_client::ServerStore;
-    use drystone_store::Store;
+    use drystone_store::{Credentials, Store};
     use drystone_store_object::{Address, FarStore, Options, SCHEMES, Scheme};
 
     use crate::{Error, Result};
 
-    pub(super) fn store(url: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
+    pub(super) fn store(
+        url: &str,
+        options: &[(String, String)],
+        who: Option<Arc<dyn Credentials>>,
+    ) -> Result<Arc<dyn Store>> {
         let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
         if scheme == super::RADOS {
             return super::in_ceph::store(url, options);
         }
         if drystone_client::SCHEMES.contains(&scheme) {
+            if who.is_some() {
+                return Err(Error::invalid("a server of ours takes a token, and no credentials callback"));
+            }
             let options = drystone_client::Options::new(options.iter().cloned());
             let opened =
                 ServerStore::open(url, &options).map_err(|error| Error::invalid(error.to_string()))?;
             return Ok(Arc::new(opened));
         }
-        match FarStore::open(url, &Options::new(options.iter().cloned())) {
+        let options = Options::new(options.iter().cloned());
+        let options = match who {
+            Some(who) => options.with_credentials(who),
+            None => options,
+        };
+        match FarStore::open(url, &options) {
             Ok(store) => Ok(Arc::new(store)),
             Err(error) if !SCHEMES.contains(&scheme) && Address::parse(url).is_err() => {
                 Err(Error::unsupported(format!("{error}, {}", drystone_client::SCHEMES.join(", "))))
@@ -161,11 +197,15 @@ mod found {
 mod found {
     use std::sync::Arc;
 
-    use drystone_store::Store;
+    use drystone_store::{Credentials, Store};
 
     use crate::{Error, Result};
 
-    pub(super) fn store(url: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
+    pub(super) fn store(
+        url: &str,
+        options: &[(String, String)],
+        _who: Option<Arc<dyn Credentials>>,
+    ) -> Result<Arc<dyn Store>> {
         let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
         if scheme == super::RADOS {
             return super::in_ceph::store(url, options);

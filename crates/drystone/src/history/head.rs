@@ -24,7 +24,7 @@ use super::loss::{self, Losses, Trust};
 use super::pages::PageLoader;
 use super::snapshot::Snapshot;
 use crate::base::error::must_exist;
-use crate::base::writer_process;
+use crate::base::{random, writer_process};
 use crate::{Error, ErrorKind, Result};
 
 /// A manifest object that stands for an expired snapshot ends with this; in front of it stand the pages that others need.
@@ -154,12 +154,16 @@ pub(crate) struct Hint {
     written: AtomicU64,
     /// The last one was submitted, and nobody has waited for it.
     unsure: AtomicBool,
+    /// When it was submitted last, in nanoseconds since 1970.
+    submitted: AtomicU64,
     /// The process that committed: a forked child has nothing to settle for its parent.
     pid: AtomicU32,
 }
 
 const LAG: u64 = 8;
 const FAR_LAG: u64 = 64;
+/// On a far store it is renewed no sooner, in nanoseconds: Google's takes about one write per second to one key.
+const PAUSE: u64 = 1_000_000_000;
 
 impl Hint {
     /// A version was committed.
@@ -172,7 +176,13 @@ impl Hint {
         if written == 0 || version >= written.saturating_add(lag) {
             // On a far store nobody waits for it: a round trip is longer than what a lagging hint costs.
             match store.features().far {
-                Some(_) if near => self.submit(store, version),
+                Some(_) if near => {
+                    let now = random::now();
+                    if now.saturating_sub(self.submitted.load(Ordering::Relaxed)) >= PAUSE {
+                        self.submitted.store(now, Ordering::Relaxed);
+                        self.submit(store, version);
+                    }
+                }
                 _ => self.write(store, version, near),
             }
         }

@@ -1,6 +1,7 @@
 //! What an operator runs: looking into a container, verifying it, recovering it, collecting garbage.
 
 pub(crate) mod describe;
+pub(crate) mod examine;
 pub(crate) mod extremes;
 pub(crate) mod gc;
 pub(crate) mod levels;
