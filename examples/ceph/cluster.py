@@ -24,7 +24,7 @@ URL = "rados://copies/example/run.dry"
 READS = {
     "one field of three": "T[-1, :, :, 1]",
     "a plane": "T[0, :, 7, :]",
-    "every eighth row and column": "T[1, ::8, ::8, 2]",
+    "every eighth row and column": "T[-1, ::8, ::8, 2]",
 }
 
 
