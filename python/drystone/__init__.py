@@ -6,22 +6,27 @@ read with NumPy's rules. Everything that fails raises a `DrystoneError`.
 
 from drystone import expr, rules
 from drystone._core import Plan, __version__
+from drystone.catalogue import Catalog, Match, Matches, catalog
 from drystone.container import Container, create, open
 from drystone.described import Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
 from drystone.errors import (
     CancelledError,
     ConflictError,
     CorruptError,
+    DeadlineError,
     DrystoneError,
     DrystoneWarning,
     InvalidArgumentError,
     IoError,
+    LeaseExpired,
     NotFoundError,
     OutOfRangeError,
+    PermissionError,
     UnsupportedError,
 )
 from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
+from drystone.regions import Region, Transfer
 from drystone.reports import (
     Block,
     Calibration,
@@ -46,11 +51,13 @@ __all__ = [
     "Block",
     "Calibration",
     "CancelledError",
+    "Catalog",
     "ConflictError",
     "Container",
     "CorruptError",
     "Coverage",
     "Damage",
+    "DeadlineError",
     "Description",
     "DrystoneError",
     "DrystoneWarning",
@@ -63,16 +70,22 @@ __all__ = [
     "IncompleteStep",
     "InvalidArgumentError",
     "IoError",
+    "LeaseExpired",
+    "Match",
+    "Matches",
     "Missing",
     "NotFoundError",
     "OutOfRangeError",
+    "PermissionError",
     "Plan",
     "PublishReport",
     "PublishedArray",
     "PublishedStatistics",
     "RecoverReport",
+    "Region",
     "Snapshot",
     "Statistics",
+    "Transfer",
     "TransformChoice",
     "UnsupportedError",
     "Usage",
@@ -82,6 +95,7 @@ __all__ = [
     "Writer",
     "WriterLog",
     "__version__",
+    "catalog",
     "create",
     "expr",
     "open",

@@ -17,6 +17,8 @@ IN_PYTHON = {
     "view",
     "hdf5-env",
     "doctor",
+    "catalog",
+    "tag",
     "completion",
     "man",
 }

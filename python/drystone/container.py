@@ -12,18 +12,19 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from html import escape
 from types import EllipsisType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, overload
 
 from drystone import html, values
-from drystone._core import ContainerHandle
+from drystone._core import ContainerHandle, RegionsHandle
 from drystone.assigning import Assigned
 from drystone.counted import counted
 from drystone.described import Description, Files, Usage, WriterLog
 from drystone.errors import CorruptError, InvalidArgumentError, NotFoundError, warn
 from drystone.fragments import Fragment
 from drystone.group import Group
-from drystone.location import is_url, local_path, place, remove_container, store_options
+from drystone.location import is_url, local_path, place, remove_container, store_options, with_token
 from drystone.logs import log
+from drystone.regions import Transfer, regions_of
 from drystone.reports import (
     Calibration,
     Damage,
@@ -40,12 +41,16 @@ from drystone.reports import (
 from drystone.writer import Writer
 
 if TYPE_CHECKING:
+    _Consistency = Literal["eventual", "session", "commit", "strong"]
+
     from drystone.expr import Expression
     from drystone.query import Query
+    from drystone.tables import Blocks, Table
     from drystone.variable import Variable
     from drystone.zarr_store import DrystoneStore
 
 Path = str | os.PathLike[str]
+CONSISTENCIES = ("eventual", "session", "commit", "strong")
 
 
 def create(
@@ -57,11 +62,13 @@ def create(
     targets: Sequence[Path] | None = None,
     spread: Literal["lattice", "hilbert", "row-major"] = "lattice",
     storage_options: Mapping[str, object] | None = None,
+    token: str | None = None,
 ) -> Container:
-    """Create a container: a directory, made with those above it, or a folder of an object store.
+    """Create a container: a directory, made with those above it, a folder of an object store, or one on a server.
 
     Args:
-        path: A path, a `file://` URL, or a URL of an object store: `s3://`, `gs://`, `az://`.
+        path: A path, a `file://` URL, a URL of an object store (`s3://`, `gs://`, `az://`) or of a server (`drys://`,
+            `drys+unix://`, on this machine also `dry://`).
         durability: What survives. `"async"`: nothing committed is lost when processes are killed; a power cut may lose
             commits after the last `flush()`. `"durable"`: what is committed is on stable storage. `"memory"`: never synced.
         overwrite: Remove a container that is there, and nothing that is not the container's; else that is a `ConflictError`.
@@ -72,10 +79,11 @@ def create(
         storage_options: Endpoint, region, credentials and the like of an object store, by the names that the `object_store`
             library gives them (`aws_endpoint`, `aws_region`, ...); what is not given comes from the environment. See
             docs/guide/far-stores.md.
+        token: The word that gives rights on a server; without it `BEARER_TOKEN` or `BEARER_TOKEN_FILE` of the environment.
 
     """
     location = place(path)
-    options = store_options(location, storage_options)
+    options = store_options(location, with_token(storage_options, token))
     _check_targets(location, targets)
     among_files = into_existing
     if overwrite and is_url(location):
@@ -98,27 +106,38 @@ def open(
     spread: Literal["lattice", "hilbert", "row-major"] = "lattice",
     damaged: bool = False,
     storage_options: Mapping[str, object] | None = None,
+    token: str | None = None,
+    consistency: _Consistency = "commit",
 ) -> Container:
     """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none).
 
-    `targets` (as of `create`; to write only) are used by everybody from now on; what lies elsewhere stays there. `url` and
-    `storage_options` are as of `create`; a container behind a web server, `http://` or `https://`, can be read.
+    `targets` (as of `create`; to write only) are used by everybody from now on; what lies elsewhere stays there. `url`,
+    `storage_options` and `token` are as of `create`; a container behind a web server, `http://` or `https://`, can be read.
+
+    `consistency` says when others see what is written through this handle, and what this handle sees: `"eventual"`, `"session"`,
+    `"commit"` or `"strong"`; docs/guide/regions.md has the table.
 
     Where the newest snapshot cannot be read and no power cut explains that, opening for reading is a `CorruptError`;
     `damaged=True` then shows, read-only, the newest snapshot that can be read. See docs/guide/lost-files.md.
     """
     location = place(url)
-    options = store_options(location, storage_options)
+    options = store_options(location, with_token(storage_options, token))
     _check_targets(location, targets)
     if damaged:
         if mode != "r" or targets is not None or is_url(location):
             raise InvalidArgumentError('damaged=True is for reading a folder: mode is "r", without targets')
         return Container(ContainerHandle.open_damaged(location), location)
+    if consistency not in CONSISTENCIES:
+        raise InvalidArgumentError(
+            f"there is no consistency {consistency!r}; there are: {', '.join(CONSISTENCIES)}"
+        )
     handle = ContainerHandle.open(location, mode, _folders(targets), spread, options)
     log.info("opened %s to %s", location, "read" if mode == "r" else "write")
     if options:
         _given[location] = options
-    return Container(handle, location, options)
+    container = Container(handle, location, options)
+    container._consistency = consistency
+    return container
 
 
 def _check_targets(location: str, targets: Sequence[Path] | None) -> None:
@@ -158,7 +177,43 @@ class Container(Group):
         self._batched = False
         self._reached = -1  # the last step that one of them has closed
         self._assigned = Assigned(self)
+        self._consistency: _Consistency = "commit"
+        self._own_regions: RegionsHandle | None = None
+        self._transfers: list[Transfer] = []
         self._warn()
+
+    @property
+    def _regions(self) -> RegionsHandle:
+        """The locks and releases of the container."""
+        if self._own_regions is None:
+            self._own_regions = regions_of(self)
+        return self._own_regions
+
+    def _released(self, transfer: Transfer) -> None:
+        """A region was released: a commit of this handle takes it."""
+        if self._consistency == "strong":
+            transfer.wait()
+            self.commit()
+            return
+        self._transfers = [*(one for one in self._transfers if one._reached == "received"), transfer]
+
+    def _drain(self) -> None:
+        transfers, self._transfers = self._transfers, []
+        for transfer in transfers:
+            transfer.wait()
+
+    def _all_options(self) -> Iterable[tuple[str, str]]:
+        """The options of its store, secrets too where this process was given them."""
+        return _given.get(self._location, list(self._options))
+
+    def _newest(self) -> Container:
+        """Another handle on the newest snapshot, for reading."""
+        return open_again(self._location, "r", self._options)
+
+    @property
+    def consistency(self) -> _Consistency:
+        """When what is written here is seen, and what is seen here: docs/guide/regions.md has the table."""
+        return self._consistency
 
     @property
     def _container(self) -> Container:
@@ -168,6 +223,8 @@ class Container(Group):
         """Makes visible what was assigned."""
         if self._assigned.pending:
             self._assigned.settle()
+        if self._consistency == "strong" and not self._handle.closed:
+            self._handle.refresh()
 
     def _settle_before_change(self) -> None:
         """Makes it visible before names and extents change: what is assigned next begins where these say.
@@ -219,10 +276,13 @@ class Container(Group):
         survives a power cut.
         """
         try:
+            if not self.closed:
+                self._drain()
             self._assigned.end()
             for writer in list(self._writers):
                 writer.close()
         finally:
+            self._own_regions = None
             self._handle.close()
 
     def __enter__(self) -> Self:
@@ -274,6 +334,7 @@ class Container(Group):
         would miss the step: the commit made nothing visible, a writer of this handle has reached the step, or a later step is visible. Ranks that
         run ahead of the one that commits are no reason to warn.
         """
+        self._drain()
         ends = self._assigned.settle(commit=False) if self._assigned.pending else {}
         version, time, changed, incomplete, notes = self._handle.commit()
         self._assigned.committed(ends)
@@ -408,6 +469,54 @@ class Container(Group):
 
         self._settle()
         return query.make(self, condition, selection, steps, over)
+
+    @overload
+    def table(
+        self,
+        where: str | Expression | Variable | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        selection: Any = None,
+        steps: SupportsIndex | slice | Iterable[SupportsIndex] | None = None,
+        of: Literal["cells"] = "cells",
+    ) -> Table: ...
+    @overload
+    def table(
+        self,
+        where: None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        of: Literal["blocks"],
+    ) -> Blocks: ...
+    def table(
+        self,
+        where: str | Expression | Variable | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        selection: Any = None,
+        steps: SupportsIndex | slice | Iterable[SupportsIndex] | None = None,
+        of: Literal["cells", "blocks"] = "cells",
+    ) -> Table | Blocks:
+        """Cells as rows, for programs that take Arrow tables: DuckDB, Polars, pandas, pyarrow and others. Nothing is read yet.
+
+        Args:
+            where: Rows are the cells that satisfy this condition, as of `query`; by default all.
+            columns: Names of variables, members (`P.x`), dimensions and `step`, in the order of the columns; by default those of one grid.
+            selection: As of `query`.
+            steps: As of `query`.
+            of: `"blocks"`: a row per block of variables, with its statistics.
+
+        """
+        from drystone.tables import Blocks, Table
+
+        self._settle()
+        if of == "cells":
+            return Table(self.at(self.snapshot.version), where, columns, selection, steps)
+        if of != "blocks":
+            raise InvalidArgumentError(f'of is "cells" or "blocks", not {of!r:.40}')
+        if where is not None or selection is not None or steps is not None:
+            raise InvalidArgumentError("a table of blocks has no condition, selection or steps")
+        return Blocks(self.at(self.snapshot.version), columns)
 
     def copy(
         self,

@@ -4,6 +4,7 @@ Each is also the built-in exception that a caller would expect in its place, so 
 dictionaries and files handles them.
 """
 
+import builtins
 import sys
 import warnings
 
@@ -43,7 +44,19 @@ class OutOfRangeError(InvalidArgumentError, IndexError):
 
 
 class IoError(DrystoneError, OSError):
-    """The medium failed, is full, or does not permit it."""
+    """The medium failed, or is full."""
+
+
+class PermissionError(IoError, builtins.PermissionError):
+    """Rights are missing: of a file, or at a store. The message says what was refused, and what to check."""
+
+
+class DeadlineError(IoError, TimeoutError):
+    """Time ran out. Of a change it is not known whether it was done."""
+
+
+class LeaseExpired(ConflictError):  # noqa: N818 (its name is a state, as of StopIteration)
+    """The lease of a region has ended: what was released under it was not written."""
 
 
 class CancelledError(DrystoneError):

@@ -44,7 +44,7 @@ def variable(v: Variable) -> str:
     if reading.fill is not None:
         facts["fill value"] = v.fill_value
     name = v.name if v.member is None else f"{v.name}[{v.member!r}]"
-    return _box(f"variable {name}", _facts(facts) + _attrs(dict(v.attrs)))
+    return box(f"variable {name}", _facts(facts) + _attrs(dict(v.attrs)))
 
 
 def group(g: Group, title: str, facts: Mapping[str, Any]) -> str:
@@ -66,10 +66,10 @@ def group(g: Group, title: str, facts: Mapping[str, Any]) -> str:
                 *_stored(usage, g._below(name)),
             )
         )
-    table = _table(("variable", "dtype", "shape", "steps", "transform", "blocks", "stored", "ratio"), rows)
+    shown = table(("variable", "dtype", "shape", "steps", "transform", "blocks", "stored", "ratio"), rows)
     more = f"<p>… and {len(names) - _MOST} more</p>" if len(names) > _MOST else ""
-    return _box(
-        title, _facts(facts) + (table if rows else "<p>no variables</p>") + more + _attrs(dict(g.attrs))
+    return box(
+        title, _facts(facts) + (shown if rows else "<p>no variables</p>") + more + _attrs(dict(g.attrs))
     )
 
 
@@ -112,12 +112,13 @@ def _size(nbytes: float) -> str:
     return f"{nbytes:.4g} TiB"
 
 
-def _box(title: str, inner: str) -> str:
+def box(title: str, inner: str) -> str:
+    """A title over something."""
     return f"<div><p><b>{escape(title)}</b></p>{inner}</div>"
 
 
 def _facts(facts: Mapping[str, Any]) -> str:
-    return _table((), [(name, str(value)) for name, value in facts.items()])
+    return table((), [(name, str(value)) for name, value in facts.items()])
 
 
 def _attrs(attrs: Mapping[str, Any]) -> str:
@@ -127,10 +128,11 @@ def _attrs(attrs: Mapping[str, Any]) -> str:
         (name, text if len(text := repr(value)) <= 120 else f"{text[:116]} ...")
         for name, value in attrs.items()
     ]
-    return f"<details><summary>{len(attrs)} attributes</summary>{_table((), shown)}</details>"
+    return f"<details><summary>{len(attrs)} attributes</summary>{table((), shown)}</details>"
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Rows of texts; the header may be empty."""
     head = "".join(f"<th style='text-align:left'>{escape(cell)}</th>" for cell in header)
     body = "".join(
         "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in row) + "</tr>"

@@ -35,6 +35,11 @@ def named(text: str) -> str | Path:
     return text if is_url(text) else Path(text)
 
 
+def with_token(options: Mapping[str, object] | None, token: str | None) -> Mapping[str, object] | None:
+    """The options, and the word that gives rights on a server."""
+    return options if token is None else {**(options or {}), "token": token}
+
+
 def store_options(url: str, options: Mapping[str, object] | None) -> list[tuple[str, str]]:
     """The options of a far store as the engine takes them: names and texts."""
     if not options:

@@ -56,7 +56,8 @@ def test_the_options_that_the_page_names_are_there(line):
 # What the page's words stand for, per command where it matters.
 WORDS = {
     "VARIABLE": "T", "SELECTION": "[0]", "GROUP": "fields", "N": "2", "DIM": "time", "PATH": "T", "CODECS": "zstd:1", "PORT": "0",
-    "SNAPSHOT": "1", "CONDITION": "T>0", "TARGET": "new.dry", "A:B": "0:3", "SHAPE": "3,5",
+    "CATALOG": "catalogue", "PLACE": "run42.dry", "QUESTION": "max(T)>30", "KEY=VALUE": "campaign=a",
+    "SNAPSHOT": "1", "CONDITION": "T>0", "TARGET": "new.dry", "TOKENS": "tokens.toml", "SCOPE": "storage.read:/run42", "TIME": "30d", "A:B": "0:3", "SHAPE": "3,5",
 }  # fmt: skip
 FILES = {
     "import": "some.h5",
@@ -99,12 +100,14 @@ def place(tmp_path_factory):
     with h5py.File(folder / "some.h5", "w") as file:
         file["T"] = np.arange(12.0).reshape(3, 4)
         file["T"].dims[0].label = "time"
+    (folder / "tokens.toml").touch()
+    dry.catalog(folder / "catalogue").add(folder / "run42.dry")
     (folder / "some.drepl").write_text("dataset { var a[4] float64 }\n")
     return folder
 
 
-# What tests/view and tests/hdf5 try: a server, and what is about programs that use HDF5.
-ELSEWHERE = ("view", "doctor", "publish --hdf5")
+# What tests/view, tests/hdf5 and tests/python/test_{server,mount}.py try: servers, mounts, and what is about programs that use HDF5.
+ELSEWHERE = ("view", "doctor", "publish --hdf5", "serve", "mount", "umount")
 CASES = [(line, so) for line in USAGE if not line.startswith(ELSEWHERE) for so in (False, True)]
 
 

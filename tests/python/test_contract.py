@@ -135,9 +135,23 @@ def test_every_error_class_is_the_built_in_exception_that_people_expect():
     assert issubclass(dry.NotFoundError, KeyError)
     assert issubclass(dry.InvalidArgumentError, ValueError)
     assert issubclass(dry.IoError, OSError)
+    assert issubclass(dry.PermissionError, (dry.IoError, PermissionError))
+    assert issubclass(dry.PermissionError, PermissionError)
+    assert issubclass(dry.DeadlineError, dry.IoError)
+    assert issubclass(dry.DeadlineError, TimeoutError)
     assert issubclass(dry.OutOfRangeError, IndexError)
     assert issubclass(dry.OutOfRangeError, dry.InvalidArgumentError)
-    for name in ("NotFound", "Corrupt", "Conflict", "Unsupported", "InvalidArgument", "Io", "Cancelled"):
+    for name in (
+        "NotFound",
+        "Corrupt",
+        "Conflict",
+        "Unsupported",
+        "InvalidArgument",
+        "Io",
+        "Cancelled",
+        "Permission",
+        "Deadline",
+    ):
         assert issubclass(getattr(dry, f"{name}Error"), dry.DrystoneError)
     assert str(dry.NotFoundError("plain text")) == "plain text"
 

@@ -257,6 +257,15 @@ WRONG = [
     (f"dump good.dry {T} --field q", 3, "is no record, but float"),
     ("gc good.dry --keep -1", 2, "see drystone gc --help"),
     ("du", 2, "required: container ("),
+    ("serve missing.toml", 3, "missing.toml"),
+    ("mount missing.dry .", 3, "missing.dry"),
+    ("umount .", 6, "unmounting"),
+    ("serve some.txt", 2, "some.txt"),
+    ("token create some.txt", 2, "scope"),
+    ("token list missing.toml", 3, "missing.toml"),
+    ("token revoke some.txt", 2, "id of the token"),
+    ("token create tokens.toml --scope read:/x", 2, "read:/x"),
+    ("token create tokens.toml --scope storage.read:/x --expires soon", 2, "soon"),
     ("check missing.drepl", None, "missing.drepl"),
     ("fmt missing.drepl", None, "missing.drepl"),
     ("check bad.drepl", 2, "bad.drepl"),
@@ -284,6 +293,13 @@ WRONG = [
     ("info", 2, ""),
     ("import", 2, ""),
     ("du good.dry --bytes", 2, "--bytes"),
+    ("tag missing.dry", 3, "missing.dry"),
+    ("tag good.dry campaign", 2, "KEY=VALUE"),
+    ("tag good.dry a=b --of fields/temprature", 3, "fields/temprature"),
+    ("catalog find missing.cat x==1", 3, "missing.cat"),
+    ("catalog find missing.cat", 2, "one question"),
+    ("catalog look missing.cat", 2, "look"),
+    ("catalog check missing.cat --fresh", 2, "--fresh"),
 ]  # fmt: skip
 
 
@@ -313,11 +329,11 @@ def test_wrong_input_gets_one_line_that_helps(places, typed, code, says, monkeyp
     )  # whose values it was about to print; what is wrong
 
 
-def test_a_folder_that_cannot_be_read_is_an_error_of_the_medium(places, tmp_path):
+def test_a_folder_that_cannot_be_read_is_an_error_of_rights(places, tmp_path):
     if os.geteuid() == 0:
         pytest.skip("root reads everything")
     shutil.copytree(places / "good.dry", tmp_path / "shut.dry")
     (tmp_path / "shut.dry").chmod(0)
-    done = run("info", tmp_path / "shut.dry", code=6)
+    done = run("info", tmp_path / "shut.dry", code=7)
     assert done.stderr.count("\n") == 1
     (tmp_path / "shut.dry").chmod(0o755)

@@ -24,9 +24,11 @@ const IO: Status = 7;
 const CANCELLED: Status = 8;
 const BUFFER_TOO_SMALL: Status = 9;
 pub(crate) const INTERNAL: Status = 10;
+const PERMISSION: Status = 11;
+const DEADLINE: Status = 12;
 
 /// The names of the statuses, by their numbers.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 13] = [
     "DRY_OK\0",
     "DRY_NOT_FOUND\0",
     "DRY_CORRUPT\0",
@@ -38,6 +40,8 @@ const NAMES: [&str; 11] = [
     "DRY_CANCELLED\0",
     "DRY_BUFFER_TOO_SMALL\0",
     "DRY_INTERNAL\0",
+    "DRY_PERMISSION\0",
+    "DRY_DEADLINE\0",
 ];
 
 /// A status other than success, and its message.
@@ -78,6 +82,8 @@ impl Failure {
             OUT_OF_RANGE => ErrorKind::OutOfRange,
             IO | INTERNAL => ErrorKind::Io,
             CANCELLED => ErrorKind::Cancelled,
+            PERMISSION => ErrorKind::Permission,
+            DEADLINE => ErrorKind::Deadline,
             _ => ErrorKind::InvalidArgument,
         };
         Error::new(kind, self.message)
@@ -99,6 +105,8 @@ impl From<Error> for Failure {
             ErrorKind::OutOfRange => OUT_OF_RANGE,
             ErrorKind::Io => IO,
             ErrorKind::Cancelled => CANCELLED,
+            ErrorKind::Permission => PERMISSION,
+            ErrorKind::Deadline => DEADLINE,
         };
         Failure { status, message: error.to_string() }
     }

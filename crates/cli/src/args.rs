@@ -55,12 +55,78 @@ pub(crate) enum Command {
     /// Settle what a dead run left: commit or drop its complete steps, drop the others, fence its writers
     #[command(after_help = CODES)]
     Recover(Recover),
+    /// Show a container as files at a folder, until Ctrl-C: every variable as .npy, .bin, .h5 and .nc, fragments as flat files
+    #[command(after_help = CODES)]
+    Mount(Mount),
+    /// End `drystone mount` at a folder
+    #[command(after_help = CODES)]
+    Umount(Umount),
+    /// Serve containers to clients, as a configuration says; ends on Ctrl-C and SIGTERM, after what was begun
+    #[command(after_help = CODES)]
+    Serve(Serve),
+    /// Make, list and revoke the tokens by which clients of a server have rights
+    #[command(after_help = CODES)]
+    Token(Token),
     /// Check texts in the dataset language: every mistake, with its place
     #[command(after_help = CODES)]
     Check(Texts),
     /// Format texts in the dataset language, in place
     #[command(after_help = CODES)]
     Fmt(Fmt),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Mount {
+    /// The container's directory or URL
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
+    /// An empty folder
+    #[arg(value_name = "FOLDER")]
+    pub(crate) at: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Umount {
+    /// Where it is mounted
+    #[arg(value_name = "FOLDER")]
+    pub(crate) at: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The server's configuration: docs/guide/server.md has its keys
+    #[arg(value_name = "CONFIGURATION")]
+    pub(crate) configuration: PathBuf,
+}
+
+/// What is done with tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum TokenAction {
+    /// Add a token to the file and print it, once
+    Create,
+    /// List the tokens of the file, without the words
+    List,
+    /// Remove a token from the file
+    Revoke,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Token {
+    /// What to do
+    pub(crate) action: TokenAction,
+    /// The file of tokens that the server's configuration names
+    #[arg(value_name = "TOKENS")]
+    pub(crate) file: PathBuf,
+    /// Of the token to revoke
+    #[arg(value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// A right on a path, as storage.read:/run42 (read, create or modify); again: one more
+    #[arg(long, value_name = "SCOPE")]
+    pub(crate) scope: Vec<String>,
+    /// The token's life, as 2s, 10m, 12h or 30d; without it, it does not end
+    #[arg(long, value_name = "TIME")]
+    pub(crate) expires: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -20,6 +20,10 @@ pub(crate) const CORRUPT: i32 = 4;
 pub(crate) const CONFLICT: i32 = 5;
 /// The medium failed.
 pub(crate) const IO: i32 = 6;
+/// Rights are missing.
+pub(crate) const PERMISSION: i32 = 7;
+/// A request's time ran out.
+pub(crate) const DEADLINE: i32 = 8;
 
 /// A failed command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +69,8 @@ impl From<Error> for Failure {
             | ErrorKind::OutOfRange
             | ErrorKind::Cancelled => USAGE,
             ErrorKind::Io => IO,
+            ErrorKind::Permission => PERMISSION,
+            ErrorKind::Deadline => DEADLINE,
         };
         Failure::new(code, error.to_string())
     }

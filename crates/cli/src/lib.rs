@@ -1,7 +1,7 @@
 //! The `drystone` command as a library, so that the Python package installs the same command.
 //!
 //! ```text
-//! args ── command (info, ls, dump, explain, query, verify, publish, calibrate, recover; check, fmt) ── engine
+//! args ── command (info, ls, dump, explain, query, verify, publish, calibrate, recover; serve, token; check, fmt) ── engine, server
 //!              ├─ selection_text, cells: text to selections, selections to slabs of bounded size
 //!              └─ element, nested, json, table: values to text          output: where text goes
 //! ```

@@ -31,6 +31,7 @@ mod publish;
 mod published;
 mod query;
 mod read;
+pub mod region;
 mod schema;
 mod schema_op;
 mod write;
@@ -42,7 +43,11 @@ pub use container::calibrate;
 pub use container::calibrate::{Calibration, Limits};
 pub use container::hdf5_stub;
 pub use container::targets::Targets;
-pub use container::{Config, Container, CreateOptions, Mode, Rule, is_url, public_options};
+pub use container::{
+    Config, Container, CreateOptions, Mode, Rule, SeenBefore, is_url, open_store, public_options, store_at,
+};
+#[cfg(feature = "object")]
+pub use drystone_client as client;
 pub use drystone_dataset as dataset;
 pub use drystone_expression as expression;
 pub use drystone_format as format;
@@ -58,12 +63,14 @@ pub use layout::BlockLayout;
 pub use maintain::describe::{
     Description, FileCount, MOST_CUTS, Pending, VariableUsage, WriterInfo, WriterState,
 };
+pub use maintain::extremes::{Extreme, ValueRange};
 pub use maintain::gc::{GcOptions, GcReport};
 pub use maintain::recover::{Adopt, RecoverReport};
 pub use maintain::verify::{Damage, VerifyReport};
 pub use plugin::plugins;
 pub use publish::{
-    Compressor, Format, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView, netcdf_path,
+    Compressor, FlatArray, Format, Frame, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView,
+    netcdf_path,
 };
 pub use query::{Batch, Batches, HitBox, Query, QueryPlan, QueryReport, Summary, TermSummary};
 pub use read::{

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::error::{Error, Kind};
 use crate::name::Name;
-use crate::tree::{Binary, MAX_DEPTH, MAX_WEIGHT, Node, NodeId, Tree, Unary};
+use crate::tree::{Binary, MAX_DEPTH, MAX_WEIGHT, Node, NodeId, Reduction, Tree, Unary};
 
 fn too_large() -> Error {
     let found = format!("the expression has more than {MAX_WEIGHT} operators, names and constants");
@@ -17,10 +17,12 @@ fn too_large() -> Error {
 pub struct Builder {
     nodes: Vec<Node>,
     names: Vec<Name>,
+    texts: Vec<String>,
     measures: Vec<Measure>,
     places: Vec<Option<Range<usize>>>,
     known: HashMap<Node, NodeId>,
     known_names: HashMap<Name, u16>,
+    known_texts: HashMap<String, u16>,
 }
 
 /// Weight and depth of a node with all below it.
@@ -114,6 +116,26 @@ impl Builder {
         self.add(Node::Float(value.to_bits()), 1)
     }
 
+    /// A text of a question.
+    pub(crate) fn text(&mut self, text: &str) -> Result<NodeId, Error> {
+        let index = match self.known_texts.get(text) {
+            Some(&index) => index,
+            None if self.texts.len() > MAX_WEIGHT as usize => return Err(too_large()),
+            None => {
+                let index = self.texts.len() as u16;
+                self.known_texts.insert(text.to_owned(), index);
+                self.texts.push(text.to_owned());
+                index
+            }
+        };
+        self.add(Node::Text(index), 1 + text.len() as u32 / 16)
+    }
+
+    /// One value of all cells of a variable.
+    pub(crate) fn reduce(&mut self, reduction: Reduction, a: NodeId) -> Result<NodeId, Error> {
+        self.add(Node::Reduce(reduction, a), 1)
+    }
+
     /// An operator or a function of one operand.
     pub fn unary(&mut self, op: Unary, a: NodeId) -> Result<NodeId, Error> {
         match (op, self.node(a)) {
@@ -139,6 +161,7 @@ impl Builder {
         for node in &tree.nodes {
             let id = match *node {
                 Node::Name(n) => self.name(tree.names[usize::from(n)].clone())?,
+                Node::Text(n) => self.text(&tree.texts[usize::from(n)])?,
                 node => self.add(node.with_operands(|id| new[id.index()]), 1)?,
             };
             new.push(id);
@@ -148,9 +171,10 @@ impl Builder {
 
     /// The tree below `root`. What does not belong to it is left out.
     pub fn finish(&self, root: NodeId) -> Tree {
-        let mut tree = Tree { nodes: Vec::new(), names: Vec::new(), places: Vec::new() };
+        let mut tree = Tree { nodes: Vec::new(), names: Vec::new(), texts: Vec::new(), places: Vec::new() };
         let mut new: Vec<Option<NodeId>> = vec![None; self.nodes.len()];
         let mut new_names: Vec<Option<u16>> = vec![None; self.names.len()];
+        let mut new_texts: Vec<Option<u16>> = vec![None; self.texts.len()];
         let mut open = vec![(root, false)];
         while let Some((id, seen)) = open.pop() {
             if new[id.index()].is_some() {
@@ -166,6 +190,10 @@ impl Builder {
                 Node::Name(n) => Node::Name(*new_names[usize::from(n)].get_or_insert_with(|| {
                     tree.names.push(self.names[usize::from(n)].clone());
                     tree.names.len() as u16 - 1
+                })),
+                Node::Text(n) => Node::Text(*new_texts[usize::from(n)].get_or_insert_with(|| {
+                    tree.texts.push(self.texts[usize::from(n)].clone());
+                    tree.texts.len() as u16 - 1
                 })),
                 node => node.with_operands(|operand| new[operand.index()].unwrap_or(operand)),
             };

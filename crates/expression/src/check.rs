@@ -79,6 +79,8 @@ impl Checker<'_> {
             Node::Bool(value) => Ok(self.push(Step::Constant(Scalar::Bool(value)), Type::Bool)),
             Node::Integer(value) => Ok(Value::Weak(Scalar::Integer(value))),
             Node::Float(bits) => Ok(Value::Weak(Scalar::Float(f64::from_bits(bits)))),
+            Node::Text(_) => Err(type_error("texts are compared in questions to catalogues only")),
+            Node::Reduce(..) => Err(type_error("reductions are part of questions to catalogues only")),
             Node::Unary(op, a) => self.unary(op, self.values[a.index()]),
             Node::Binary(op, a, b) => self.binary(op, self.values[a.index()], self.values[b.index()]),
             Node::Where(c, a, b) => {

@@ -14,6 +14,8 @@ pub(crate) mod code {
     pub(crate) const NEGATIVE: u8 = 4;
     pub(crate) const FLOAT: u8 = 5;
     pub(crate) const WHERE: u8 = 6;
+    /// What only questions have; no decoder takes it.
+    pub(crate) const QUESTION: u8 = 15;
     pub(crate) const UNARY: u8 = 16;
     pub(crate) const CAST: u8 = 64;
     pub(crate) const BINARY: u8 = 96;
@@ -38,7 +40,7 @@ pub(crate) const BINARY: [Binary; 22] = {
 };
 
 impl Tree {
-    /// The bytes of the tree, the same for equal trees.
+    /// The bytes of the tree, the same for equal trees. Those of a question with texts or reductions are refused by every decoder.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         let header = [VERSION, self.names().len() as u16, self.nodes().len() as u16, 0];
@@ -61,6 +63,7 @@ impl Tree {
                     out.extend_from_slice(&(magnitude as u64).to_le_bytes());
                 }
                 Node::Float(bits) => out.extend_from_slice(&bits.to_le_bytes()),
+                Node::Text(n) => out.extend_from_slice(&n.to_le_bytes()),
                 node => node.operands().for_each(|id| out.extend_from_slice(&id.0.to_le_bytes())),
             }
         }
@@ -86,6 +89,7 @@ fn code_of(node: Node) -> u8 {
         Node::Integer(_) => code::INTEGER,
         Node::Float(_) => code::FLOAT,
         Node::Where(..) => code::WHERE,
+        Node::Text(_) | Node::Reduce(..) => code::QUESTION,
         Node::Unary(Unary::Cast(to), _) => code::CAST + position(&to, &crate::types::Type::ALL),
         Node::Unary(op, _) => code::UNARY + position(&op, &UNARY),
         Node::Binary(op, ..) => code::BINARY + position(&op, &BINARY),

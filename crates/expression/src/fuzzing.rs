@@ -4,7 +4,7 @@ use crate::bounds::{Bounds, Extremes, Outcome, Truth};
 use crate::check::Answer;
 use crate::constant::Scalar;
 use crate::dense::{Column, Input, Scratch};
-use crate::parser::parse;
+use crate::parser::{parse, parse_question};
 use crate::program::Program;
 use crate::tree::Tree;
 use crate::types::Type;
@@ -20,6 +20,16 @@ pub fn fuzz(data: &[u8]) {
             Ok(tree) => examine(&tree),
             Err(error) => assert!(!error.render(text).is_empty(), "an error says something"),
         }
+    }
+    if let Ok(text) = std::str::from_utf8(data)
+        && let Ok(question) = parse_question(text)
+    {
+        let printed = question.to_string();
+        match parse_question(&printed) {
+            Ok(again) => assert_eq!(again, question, "{printed}"),
+            Err(error) => panic!("{printed}: {error}"),
+        }
+        let _ = question.check(|_| Answer::Type(Type::F8));
     }
     if let Ok(tree) = Tree::decode(data) {
         assert_eq!(tree.encode(), data, "a tree has one encoding");

@@ -14,6 +14,8 @@ pub(crate) enum Token {
     Word(String),
     /// A name between backticks.
     Quoted(String),
+    /// A text between quotes.
+    Text(String),
     Integer(u64),
     Float(f64),
     /// An operator or a bracket.
@@ -27,6 +29,7 @@ impl Token {
             Token::Word(word) if word.len() > 40 => "a name".to_owned(),
             Token::Word(word) => format!("`{word}`"),
             Token::Quoted(_) => "a quoted name".to_owned(),
+            Token::Text(_) => "a text".to_owned(),
             Token::Integer(n) => format!("`{n}`"),
             Token::Float(x) => format!("`{x:?}`"),
             Token::Sign(sign) => format!("`{sign}`"),
@@ -68,11 +71,13 @@ const FOREIGN: [(&str, &str); 18] = [
 pub(crate) struct Lexer<'t> {
     text: &'t str,
     at: usize,
+    /// Texts between quotes are tokens.
+    texts: bool,
 }
 
 impl<'t> Lexer<'t> {
-    pub(crate) fn new(text: &'t str) -> Self {
-        Lexer { text, at: 0 }
+    pub(crate) fn new(text: &'t str, texts: bool) -> Self {
+        Lexer { text, at: 0, texts }
     }
 
     fn rest(&self) -> &'t str {
@@ -91,7 +96,9 @@ impl<'t> Lexer<'t> {
         } else if first.is_ascii_digit() || first == '.' && second.is_some_and(|c| c.is_ascii_digit()) {
             self.number()?
         } else if first == '`' {
-            self.quoted()?
+            Token::Quoted(self.quoted('`', "the quoted name has no end", "add a backtick")?)
+        } else if self.texts && (first == '"' || first == '\'') {
+            Token::Text(self.quoted(first, "the text has no end", "add the quote that it begins with")?)
         } else {
             self.sign(first)?
         };
@@ -105,27 +112,25 @@ impl<'t> Lexer<'t> {
         rest[..len].to_owned()
     }
 
-    fn quoted(&mut self) -> Result<Token, Error> {
+    /// What stands between two `quote`s, which are doubled where they are meant.
+    fn quoted(&mut self, quote: char, endless: &str, help: &str) -> Result<String, Error> {
         let start = self.at;
         let mut out = String::new();
         let mut rest = &self.rest()[1..];
         loop {
-            let Some(end) = rest.find('`') else {
-                let found = "the quoted name has no end";
-                return Err(Error::new(Kind::Syntax, found)
-                    .at(start..self.text.len())
-                    .help("add a backtick"));
+            let Some(end) = rest.find(quote) else {
+                return Err(Error::new(Kind::Syntax, endless).at(start..self.text.len()).help(help));
             };
             out.push_str(&rest[..end]);
             rest = &rest[end + 1..];
-            match rest.strip_prefix('`') {
+            match rest.strip_prefix(quote) {
                 Some(more) => rest = more,
                 None => break,
             }
-            out.push('`');
+            out.push(quote);
         }
         self.at = self.text.len() - rest.len();
-        Ok(Token::Quoted(out))
+        Ok(out)
     }
 
     fn sign(&mut self, first: char) -> Result<Token, Error> {

@@ -54,7 +54,7 @@ pub use function::{functions, is_function};
 #[doc(hidden)]
 pub use fuzzing::fuzz;
 pub use name::{MAX_OFFSET, Name, Offset};
-pub use parser::{MAX_TEXT, parse, parse_with_groups};
+pub use parser::{MAX_TEXT, parse, parse_question, parse_with_groups};
 pub use program::{Program, Step};
-pub use tree::{Binary, MAX_DEPTH, MAX_WEIGHT, Node, NodeId, Tree, Unary};
+pub use tree::{Binary, MAX_DEPTH, MAX_WEIGHT, Node, NodeId, Reduction, Tree, Unary};
 pub use types::Type;

@@ -10,7 +10,7 @@ use crate::builder::Builder;
 use crate::error::{Error, Kind};
 use crate::lexer::{Lexer, Token};
 use crate::name::{KEYWORDS, Name};
-use crate::tree::{Binary, MAX_DEPTH, NodeId, Tree, Unary};
+use crate::tree::{Binary, MAX_DEPTH, NodeId, Reduction, Tree, Unary};
 use drystone_suggest::did_you_mean;
 
 /// Bytes of a text, at most.
@@ -59,13 +59,25 @@ pub fn parse(text: &str) -> Result<Tree, Error> {
 
 /// Reads a text in which `/` behind the path of a group leads into it: `fields/p`.
 pub fn parse_with_groups(text: &str, is_group: impl Fn(&str) -> bool) -> Result<Tree, Error> {
+    read(text, &is_group, false)
+}
+
+/// Reads a question about containers: `campaign == 'a*' & max(fields/p) > 3`.
+///
+/// Texts stand between quotes, `min` and `max` of one argument are values of statistics, `/` always leads into a group. The
+/// asker gives the tree its meaning: [`Tree::check`] refuses texts and reductions, and no stored bytes hold them.
+pub fn parse_question(text: &str) -> Result<Tree, Error> {
+    read(text, &|_| true, true)
+}
+
+fn read(text: &str, is_group: &dyn Fn(&str) -> bool, question: bool) -> Result<Tree, Error> {
     if text.len() > MAX_TEXT {
         let found = format!("the expression has {} bytes; at most {MAX_TEXT} are allowed", text.len());
         return Err(Error::new(Kind::Limit, found));
     }
-    let mut lexer = Lexer::new(text);
+    let mut lexer = Lexer::new(text, question);
     let next = lexer.next()?;
-    let mut parser = Parser { lexer, next, last_end: 0, builder: Builder::new(), is_group: &is_group };
+    let mut parser = Parser { lexer, next, last_end: 0, builder: Builder::new(), is_group, question };
     if parser.next.0 == Token::End {
         let error = Error::new(Kind::Syntax, "the expression is empty");
         return Err(error.at(parser.next.1).help("write a condition as `p > 3`"));
@@ -84,6 +96,7 @@ struct Parser<'t, 'g> {
     last_end: usize,
     builder: Builder,
     is_group: &'g dyn Fn(&str) -> bool,
+    question: bool,
 }
 
 /// An expression that is being read: what it has, and what becomes of it.
@@ -266,6 +279,10 @@ impl Parser<'_, '_> {
                 self.take()?;
                 return Ok(Operand::Within(self.context(0, Then::Close)));
             }
+            Token::Text(text) => {
+                let text = text.clone();
+                self.builder.text(&text)
+            }
             &Token::Integer(n) => self.builder.integer(n.into()),
             &Token::Float(x) => self.builder.float(x),
             Token::Word(word) => {
@@ -320,7 +337,15 @@ impl Parser<'_, '_> {
     }
 
     fn called(&mut self, call: Call) -> Result<NodeId, Error> {
-        let node = self.builder.call(&call.function, &call.arguments);
+        let reduction = match call.function.as_str() {
+            "min" => Some(Reduction::Min),
+            "max" => Some(Reduction::Max),
+            _ => None,
+        };
+        let node = match (reduction, &call.arguments[..]) {
+            (Some(reduction), &[of]) if self.question => self.builder.reduce(reduction, of),
+            _ => self.builder.call(&call.function, &call.arguments),
+        };
         let node = node.map_err(|error| match error.kind {
             Kind::Unknown => error.at(call.at.clone()),
             _ => error,

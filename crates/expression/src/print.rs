@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::function::{binary_name, unary_name};
 use crate::parser::{OPERATORS, binds};
-use crate::tree::{Binary, Node, NodeId, Tree, Unary};
+use crate::tree::{Binary, Node, NodeId, Reduction, Tree, Unary};
 
 /// Binds tighter than every operator: names, calls, constants without a sign.
 const ATOM: u8 = binds::POWER + 1;
@@ -33,6 +33,7 @@ impl Tree {
                     }
                     match node {
                         Node::Name(n) => write!(f, "{}", self.names()[usize::from(n)])?,
+                        Node::Text(n) => write!(f, "'{}'", self.texts()[usize::from(n)].replace('\'', "''"))?,
                         Node::Bool(value) => write!(f, "{value}")?,
                         Node::Integer(value) => write!(f, "{value}")?,
                         Node::Float(bits) if f64::from_bits(bits).is_nan() => f.write_str("nan")?,
@@ -72,7 +73,9 @@ fn pieces(node: Node, binds: u8) -> Vec<Piece> {
             }
             (name, _) => name.unwrap_or_default(),
         },
-        Node::Name(_) | Node::Bool(_) | Node::Integer(_) | Node::Float(_) => "",
+        Node::Reduce(Reduction::Min, _) => "min",
+        Node::Reduce(Reduction::Max, _) => "max",
+        Node::Name(_) | Node::Bool(_) | Node::Integer(_) | Node::Float(_) | Node::Text(_) => "",
     };
     let mut out = vec![Piece::Text(function)];
     for (n, operand) in node.operands().enumerate() {

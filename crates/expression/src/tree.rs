@@ -106,6 +106,15 @@ impl Binary {
     }
 }
 
+/// What a question makes of all cells of a variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reduction {
+    /// The least value.
+    Min,
+    /// The greatest value.
+    Max,
+}
+
 /// One node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Node {
@@ -117,6 +126,10 @@ pub enum Node {
     Integer(i128),
     /// A float by its bits; NaN has one form.
     Float(u64),
+    /// A text, by its place in [`Tree::texts`]: in questions only.
+    Text(u16),
+    /// One value of all cells: in questions only.
+    Reduce(Reduction, NodeId),
     /// One operand.
     Unary(Unary, NodeId),
     /// Two operands.
@@ -129,8 +142,10 @@ impl Node {
     /// The operands, in order.
     pub fn operands(self) -> impl DoubleEndedIterator<Item = NodeId> {
         let (a, b, c) = match self {
-            Node::Name(_) | Node::Bool(_) | Node::Integer(_) | Node::Float(_) => (None, None, None),
-            Node::Unary(_, a) => (Some(a), None, None),
+            Node::Name(_) | Node::Bool(_) | Node::Integer(_) | Node::Float(_) | Node::Text(_) => {
+                (None, None, None)
+            }
+            Node::Unary(_, a) | Node::Reduce(_, a) => (Some(a), None, None),
             Node::Binary(_, a, b) => (Some(a), Some(b), None),
             Node::Where(a, b, c) => (Some(a), Some(b), Some(c)),
         };
@@ -140,6 +155,7 @@ impl Node {
     pub(crate) fn with_operands(self, new: impl Fn(NodeId) -> NodeId) -> Node {
         match self {
             Node::Unary(op, a) => Node::Unary(op, new(a)),
+            Node::Reduce(reduction, a) => Node::Reduce(reduction, new(a)),
             Node::Binary(op, a, b) => Node::Binary(op, new(a), new(b)),
             Node::Where(a, b, c) => Node::Where(new(a), new(b), new(c)),
             leaf => leaf,
@@ -152,13 +168,14 @@ impl Node {
 pub struct Tree {
     pub(crate) nodes: Vec<Node>,
     pub(crate) names: Vec<Name>,
+    pub(crate) texts: Vec<String>,
     /// Where in a text each node stands; empty if there was no text. For messages only.
     pub(crate) places: Vec<Option<Range<usize>>>,
 }
 
 impl PartialEq for Tree {
     fn eq(&self, other: &Self) -> bool {
-        self.nodes == other.nodes && self.names == other.names
+        self.nodes == other.nodes && self.names == other.names && self.texts == other.texts
     }
 }
 
@@ -166,7 +183,7 @@ impl Eq for Tree {}
 
 impl Hash for Tree {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.nodes, &self.names).hash(state);
+        (&self.nodes, &self.names, &self.texts).hash(state);
     }
 }
 
@@ -179,6 +196,11 @@ impl Tree {
     /// The names, each once, in the order of their first use.
     pub fn names(&self) -> &[Name] {
         &self.names
+    }
+
+    /// The texts of a question, each once, in the order of their first use.
+    pub fn texts(&self) -> &[String] {
+        &self.texts
     }
 
     /// The last node, which the others belong to.

@@ -37,7 +37,7 @@ mod corrupt;
 pub use corrupt::Corrupt;
 
 /// CRC-32C (Castagnoli) of one byte string, with the widest instructions that the processor has.
-pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 

@@ -59,6 +59,8 @@ fn raise(py: Python<'_>, error: &Error) -> PyErr {
         ErrorKind::OutOfRange => "OutOfRangeError",
         ErrorKind::Io => "IoError",
         ErrorKind::Cancelled => "CancelledError",
+        ErrorKind::Permission => "PermissionError",
+        ErrorKind::Deadline => "DeadlineError",
     };
     let class = py
         .import("drystone.errors")

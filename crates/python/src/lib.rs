@@ -5,6 +5,8 @@
 //!
 //! Invariant: the interpreter lock is released whenever the engine is called, and never taken by the engine but for progress.
 
+mod arrow;
+mod catalog;
 mod codec;
 mod container;
 mod dtype;
@@ -17,6 +19,7 @@ mod ndarray;
 mod plan;
 mod query;
 mod reading;
+mod regions;
 mod rules;
 mod transform;
 mod value;
@@ -62,6 +65,10 @@ fn cli_grammar() -> String {
 #[pymodule]
 mod _core {
     #[pymodule_export]
+    use super::arrow::{arrow_schema, arrow_stream};
+    #[pymodule_export]
+    use super::catalog::CatalogHandle;
+    #[pymodule_export]
     use super::cli_grammar;
     #[pymodule_export]
     use super::cli_main;
@@ -87,6 +94,8 @@ mod _core {
     use super::readable_transform;
     #[pymodule_export]
     use super::reading::ReadingHandle;
+    #[pymodule_export]
+    use super::regions::RegionsHandle;
     #[pymodule_export]
     use super::rules::{LayoutHandle, RuleHandle};
     #[pymodule_export]

@@ -3,7 +3,7 @@
 //! `GET /_rig` gives the counts as JSON. `POST /_rig` takes an object with any of: `reset` (true), `rtt_ms`, `bytes_per_second`,
 //! `requests_per_second` (null: no limit), `seed`, `clear` (a bucket), `rules` (they replace the script). A rule has `kind`, `key`, `skip`,
 //! `times`, `share`, and `do`: `delay_before`, `delay_after`, `late` (with `ms`), `cut` (with `after`, bytes, or without), `status`,
-//! `status_after_landing` (with `status`).
+//! `status_after_landing` (with `status`), `refuse` (with `status`, `code` and perhaps `region`), `trickle` (with `ms` per byte).
 
 use std::time::Duration;
 
@@ -75,6 +75,11 @@ fn rule(value: &Value) -> Result<Rule, String> {
         "late" => Action::Late(millis(&value["ms"])?),
         "cut" => Action::Cut(value["after"].as_u64()),
         "status" => Action::Status(status()?),
+        "refuse" => {
+            let region = value["region"].as_str().map(str::to_owned);
+            Action::Refuse(status()?, value["code"].as_str().unwrap_or("").into(), region)
+        }
+        "trickle" => Action::Trickle(millis(&value["ms"])?),
         "status_after_landing" => Action::StatusAfterLanding(status()?),
         other => return Err(format!("a rule cannot do {other:?}")),
     };

@@ -156,6 +156,15 @@ pub(crate) fn failed(status: u16, number: u64) -> Said {
     Said::text(status, xml::error(status, code, number))
 }
 
+/// A refusal that names the reason, and perhaps the region where the bucket is.
+pub(crate) fn refused(status: u16, code: &str, region: Option<&str>, number: u64) -> Said {
+    let said = Said::text(status, xml::error(status, code, number));
+    match region {
+        Some(region) => said.with("x-amz-bucket-region", region),
+        None => said,
+    }
+}
+
 /// Does what is asked, at once and as a whole.
 pub(crate) fn done(objects: &mut Objects, asked: &Asked, body: Bytes, number: u64) -> Said {
     let bucket = asked.bucket.as_str();

@@ -15,6 +15,10 @@ pub enum Action {
     Cut(Option<u64>),
     /// It is not done, and answered so.
     Status(u16),
+    /// It is not done, and answered with this status and S3's word for the reason. A region is that of the bucket.
+    Refuse(u16, String, Option<String>),
+    /// It is done; the reply's body comes in pieces of one byte, one in so long.
+    Trickle(Duration),
     /// It is done, and answered so all the same.
     StatusAfterLanding(u16),
     /// The connection ends now; it is done after a while.

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -17,7 +18,7 @@ use tokio::sync::mpsc;
 
 use crate::admin;
 use crate::counts::Started;
-use crate::protocol::{Asked, Said, done, failed, refusal};
+use crate::protocol::{Asked, Said, done, failed, refusal, refused as refused_for};
 use crate::script::Action;
 use crate::state::State;
 
@@ -70,7 +71,7 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
     if asked.bucket == admin::PATH {
         let method = asked.method.clone();
         let body = request.into_body().collect().await.map_err(|_| Cut)?.to_bytes();
-        return Ok(sent(admin::answer(&state, &method, &body), None, None));
+        return Ok(sent(admin::answer(&state, &method, &body), None, None, None));
     }
     let number = state.requests.fetch_add(1, Ordering::Relaxed);
     let kind = asked.kind();
@@ -93,6 +94,9 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
     let said = match (refused, &action) {
         (Some(status), _) => failed(status, number),
         (None, Some(Action::Status(status))) => failed(*status, number),
+        (None, Some(Action::Refuse(status, code, region))) => {
+            refused_for(*status, code, region.as_deref(), number)
+        }
         (None, Some(Action::Late(wait))) => {
             let (state, wait) = (Arc::clone(&state), *wait);
             state.tally.end(&started, 0);
@@ -117,8 +121,9 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
         _ => {}
     }
     let cut = if let Some(Action::Cut(at)) = action { at } else { None };
+    let trickle = if let Some(Action::Trickle(wait)) = action { Some(wait) } else { None };
     let said = said.with("x-amz-request-id", format!("RIG{number:013}"));
-    Ok(sent(said, cut, Some((state, started, config.bytes_per_second))))
+    Ok(sent(said, cut, trickle, Some((state, started, config.bytes_per_second))))
 }
 
 /// The body of a request, at the speed of the link.
@@ -150,7 +155,12 @@ impl Body for Sent {
     }
 }
 
-fn sent(said: Said, cut: Option<u64>, counted: Option<(Arc<State>, Started, Option<f64>)>) -> Response<Sent> {
+fn sent(
+    said: Said,
+    cut: Option<u64>,
+    trickle: Option<Duration>,
+    counted: Option<(Arc<State>, Started, Option<f64>)>,
+) -> Response<Sent> {
     let (sender, receiver) = mpsc::channel(1);
     let mut response = Response::builder().status(said.status);
     for (name, value) in &said.headers {
@@ -166,7 +176,11 @@ fn sent(said: Said, cut: Option<u64>, counted: Option<(Arc<State>, Started, Opti
         // The end is counted before the last piece goes out, so that a client that has it all finds it counted.
         let mut counted = counted;
         loop {
-            let take = rest.len().min(PIECE).min(left.unwrap_or(PIECE));
+            let most = if trickle.is_some() { 1 } else { PIECE };
+            let take = rest.len().min(most).min(left.unwrap_or(most));
+            if let Some(wait) = trickle {
+                tokio::time::sleep(wait).await;
+            }
             let piece = rest.split_to(take);
             let is_last = rest.is_empty() || left.is_some_and(|left| left <= take);
             if let Some((state, _, rate)) = &counted {

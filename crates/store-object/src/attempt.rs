@@ -43,11 +43,24 @@ pub(crate) struct Failure {
     pub(crate) reason: String,
     /// Time ran out: perhaps too much is asked of the server at once.
     pub(crate) late: bool,
+    /// What stood in the way before any answer.
+    pub(crate) bar: Bar,
+}
+
+/// What stands in the way of a request, so that another attempt does not help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bar {
+    /// Nothing that is known.
+    None,
+    /// No encrypted connection: the certificate is not trusted, or no TLS is spoken there.
+    Tls,
+    /// There are no credentials to sign it with.
+    Credentials,
 }
 
 impl Failure {
     pub(crate) fn new(what: What, reason: impl Into<String>) -> Self {
-        Failure { what, answer: Answer::default(), reason: reason.into(), late: false }
+        Failure { what, answer: Answer::default(), reason: reason.into(), late: false, bar: Bar::None }
     }
 
     /// Whether the condition of a put was not met, or another change was under way and decided it.
@@ -68,7 +81,7 @@ impl Failure {
             (416, _) => What::OutOfRange,
             (400, "RequestTimeout") | (408 | 409 | 429 | 500 | 502 | 503 | 504, _) => What::Again,
             (300..=599, _) => What::Permanent,
-            _ if answer.for_credentials => What::Permanent,
+            _ if answer.for_credentials || mistrust(error).is_some() => What::Permanent,
             _ => match error {
                 object_store::Error::NotSupported { .. } => What::RangesIgnored,
                 object_store::Error::NotFound { .. } => What::NotFound,
@@ -80,7 +93,21 @@ impl Failure {
         };
         // A reply that was understood needs no reason; that of another may quote the request.
         let reason = if answer.status >= 300 { String::new() } else { innermost.to_string() };
-        Failure { what, answer, reason, late: false }
+        let bar = match error {
+            _ if answer.for_credentials => Bar::Credentials,
+            _ if answer.status != 0 => Bar::None,
+            object_store::Error::Unauthenticated { .. } => Bar::Credentials,
+            _ if mistrust(error).is_some() => Bar::Tls,
+            _ => Bar::None,
+        };
+        Failure { what, answer, reason, late: false, bar }
+    }
+
+    /// Whether the server, or the lack of any credentials, says that this caller may not do it.
+    fn lacks_rights(&self) -> bool {
+        let ended =
+            matches!(self.answer.code.as_str(), "ExpiredToken" | "TokenRefreshRequired" | "InvalidToken");
+        matches!(self.answer.status, 401 | 403) || ended || self.bar == Bar::Credentials
     }
 
     fn outcome(&self) -> Outcome {
@@ -90,6 +117,16 @@ impl Failure {
             _ => Outcome::Answered,
         }
     }
+}
+
+/// The reason of TLS in an error, if that is what it comes from.
+fn mistrust<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    if let Some(found) = error.downcast_ref::<rustls::Error>() {
+        return Some(found);
+    }
+    // The error that the system's type of error was made of is not among its sources.
+    let within = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    within.and_then(|error| mistrust(error)).or_else(|| error.source().and_then(mistrust))
 }
 
 /// One attempt, when its turn has come. The turn is given back with what came of it, and ends when it is dropped.
@@ -138,12 +175,25 @@ pub(crate) struct Attempts<'a> {
     in_vain: u32,
     // Microseconds spent waiting for a turn since the last progress.
     queued: AtomicU64,
+    // Bytes that arrived since the last progress.
+    arrived: u64,
 }
+
+/// Bytes per second below which a reply makes no progress, so that one that trickles ends at the deadline.
+const SLOWEST: f64 = 1024.0;
 
 impl<'a> Attempts<'a> {
     pub(crate) fn new(client: &'a Client) -> Self {
         let now = Instant::now();
-        Attempts { client, begun: now, progress: now, count: 0, in_vain: 0, queued: AtomicU64::new(0) }
+        Attempts {
+            client,
+            begun: now,
+            progress: now,
+            count: 0,
+            in_vain: 0,
+            queued: AtomicU64::new(0),
+            arrived: 0,
+        }
     }
 
     /// How long one attempt that moves so many bytes may take.
@@ -152,11 +202,17 @@ impl<'a> Attempts<'a> {
         self.client.deadline / 3 + Duration::from_secs_f64(bytes as f64 / 524_288.0)
     }
 
-    /// Something arrived: the deadline is counted from now.
-    pub(crate) fn progressed(&mut self) {
-        self.progress = Instant::now();
-        self.in_vain = 0;
-        *self.queued.get_mut() = 0;
+    /// Bytes arrived. The deadline is counted from now, unless they come so slowly that they are no progress; whether it has passed.
+    pub(crate) fn arrived(&mut self, bytes: u64) -> bool {
+        self.arrived += bytes;
+        if self.arrived as f64 >= SLOWEST * self.progress.elapsed().as_secs_f64() {
+            self.progress = Instant::now();
+            self.in_vain = 0;
+            self.arrived = 0;
+            *self.queued.get_mut() = 0;
+        }
+        let queued = Duration::from_micros(*self.queued.get_mut());
+        self.progress.elapsed().saturating_sub(queued) >= self.client.deadline
     }
 
     /// How many attempts failed so far.
@@ -175,7 +231,7 @@ impl<'a> Attempts<'a> {
         let deadline = if known { self.client.deadline } else { self.client.deadline / 3 };
         // 25 ms, doubled with each attempt up to 3.2 s, and of that a random part.
         let longest = Duration::from_millis(25) * 2_u32.pow(self.in_vain.min(7));
-        let mut pause = longest.mul_f64(crate::provider::chance());
+        let mut pause = longest.mul_f64(crate::random::chance());
         if let Some(asked) = failure.answer.pause {
             pause = pause.max(asked);
         }
@@ -194,12 +250,6 @@ impl<'a> Attempts<'a> {
             return StoreError::NotFound { key, store };
         }
         let answer = &failure.answer;
-        let kind = match answer.status {
-            401 | 403 => std::io::ErrorKind::PermissionDenied,
-            404 => std::io::ErrorKind::NotFound,
-            0 if !answer.for_credentials => std::io::ErrorKind::TimedOut,
-            _ => std::io::ErrorKind::Other,
-        };
         let mut text = match answer.for_credentials {
             true => "the service that gives credentials to this machine".to_owned(),
             false => self.client.name().to_owned(),
@@ -221,17 +271,30 @@ impl<'a> Attempts<'a> {
         let plural = if attempts == 1 { "" } else { "s" };
         text += &format!(", {attempts} attempt{plural} in {:.1} s; ", self.begun.elapsed().as_secs_f64());
         text += &self.advice(failure);
-        StoreError::Io { key, store, operation: place.operation, source: std::io::Error::new(kind, text) }
+        let operation = place.operation;
+        match failure.what {
+            // Further attempts might have succeeded: what ended them is the time.
+            What::Again => StoreError::Deadline { key, store, operation, reason: text },
+            _ if failure.lacks_rights() => {
+                StoreError::PermissionDenied { key, store, operation, reason: text }
+            }
+            _ => StoreError::Io { key, store, operation, source: std::io::Error::other(text) },
+        }
     }
 
     fn advice(&self, failure: &Failure) -> String {
         let answer = &failure.answer;
         let anonymous = "for public data set the storage option skip_signature to \"true\"";
-        if answer.for_credentials || (answer.status < 300 && failure.what == What::Permanent) {
+        if failure.bar == Bar::Credentials {
             return format!(
                 "no credentials were found: set storage_options, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
                  AWS_PROFILE; {anonymous}"
             );
+        }
+        if failure.bar == Bar::Tls {
+            return "check that the endpoint speaks TLS under this name, and that its certificate is signed by an authority that \
+                    this system trusts (SSL_CERT_FILE names a file of further ones)"
+                .into();
         }
         match (answer.status, answer.code.as_str()) {
             (404, _) => format!(
@@ -242,8 +305,22 @@ impl<'a> Attempts<'a> {
                 "check the access key and the secret key (storage_options, AWS_ACCESS_KEY_ID, AWS_PROFILE)"
                     .into()
             }
-            (401 | 403, _) => format!("the credentials do not allow it, or there are none; {anonymous}"),
-            (301 | 307 | 400, _) => format!(
+            (401 | 403, "RequestTimeTooSkewed" | "RequestExpired") => {
+                "the clock of this machine differs from the server's: set it, for example by NTP".into()
+            }
+            (400 | 401 | 403, "ExpiredToken" | "TokenRefreshRequired" | "InvalidToken") => {
+                "the session has ended: get new credentials (AWS_SESSION_TOKEN belongs to the keys beside it)"
+                    .into()
+            }
+            (401 | 403, _) => format!(
+                "the credentials do not allow it, or there are none; S3 also answers so for objects that are absent where the \
+                 bucket may not be listed; {anonymous}"
+            ),
+            (300..=400, _) if !answer.region.is_empty() => format!(
+                "bucket {:?} is in the region {:?}, and aws_region is {:?}: set the storage option aws_region",
+                self.client.bucket, answer.region, self.client.region
+            ),
+            (301 | 302 | 307 | 308 | 400, _) => format!(
                 "check the region (aws_region is {:?}) and the endpoint of bucket {:?}",
                 self.client.region, self.client.bucket
             ),

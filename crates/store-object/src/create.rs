@@ -17,7 +17,8 @@ use object_store::path::Path;
 use object_store::{Attribute, Attributes, PutMode as Mode, PutOptions, PutPayload};
 
 use crate::attempt::{Attempts, Failure, Place, What, attempt};
-use crate::provider::{Client, write_id};
+use crate::provider::Client;
+use crate::random::write_id;
 use crate::read;
 use crate::wire::Notes;
 

@@ -11,6 +11,7 @@
 
 mod address;
 mod attempt;
+mod connect;
 mod create;
 mod credentials;
 mod error;
@@ -18,15 +19,14 @@ mod flow;
 mod gate;
 mod hedge;
 mod options;
-mod order;
 mod process;
 mod provider;
+mod random;
 mod read;
 mod stale;
 mod store;
 mod timestamp;
 mod upload;
-mod wait;
 mod wire;
 
 pub use address::{Address, SCHEMES, Scheme};

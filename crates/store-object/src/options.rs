@@ -185,7 +185,7 @@ fn canonical(scheme: Scheme, name: &str) -> Option<String> {
 }
 
 /// `30s`, `500ms`, `2m`, or a number of seconds.
-fn seconds(text: &str) -> Option<Duration> {
+pub(crate) fn seconds(text: &str) -> Option<Duration> {
     let text = text.trim();
     let (number, scale) = match text.find(|c: char| c.is_ascii_alphabetic()) {
         None => (text, 1.0),
@@ -193,6 +193,7 @@ fn seconds(text: &str) -> Option<Duration> {
             (number, "ms") => (number, 1e-3),
             (number, "s") => (number, 1.0),
             (number, "m") => (number, 60.0),
+            (number, "h") => (number, 3600.0),
             _ => return None,
         },
     };

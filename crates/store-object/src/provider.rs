@@ -1,10 +1,8 @@
 //! A client for one bucket: the `object_store` crate's, set up so that it decides nothing on its own.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
@@ -15,13 +13,14 @@ use object_store::list::PaginatedListStore;
 use object_store::multipart::MultipartStore;
 use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
 
+use crate::connect::Redirections;
 use crate::credentials::ProcessCredentials;
 use crate::gate::Gate;
 use crate::hedge::Hedge;
 use crate::options::Resolved;
-use crate::order::Order;
 use crate::wire::Connector;
 use crate::{InvalidAddress, Scheme};
+use drystone_runtime::Order;
 
 /// The four protocols.
 pub(crate) enum Provider {
@@ -142,7 +141,7 @@ fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider>
             let builder = builder
                 .with_bucket_name(bucket)
                 .with_retry(retry())
-                .with_http_connector(Connector::default());
+                .with_http_connector(Connector(Redirections::Refuse));
             Ok(Provider::S3(builder.build()?))
         }
         Scheme::Gs => {
@@ -153,7 +152,7 @@ fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider>
             let builder = builder
                 .with_bucket_name(bucket)
                 .with_retry(retry())
-                .with_http_connector(Connector::default());
+                .with_http_connector(Connector(Redirections::Refuse));
             Ok(Provider::Gs(builder.build()?))
         }
         Scheme::Az => {
@@ -164,7 +163,7 @@ fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider>
             let builder = builder
                 .with_container_name(bucket)
                 .with_retry(retry())
-                .with_http_connector(Connector::default());
+                .with_http_connector(Connector(Redirections::Refuse));
             Ok(Provider::Az(builder.build()?))
         }
         Scheme::Http => {
@@ -177,33 +176,11 @@ fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider>
                 .with_client_options(options)
                 .with_url(format!("{bucket}/"))
                 .with_retry(retry());
-            Ok(Provider::Http(builder.with_http_connector(Connector::default()).build()?))
+            Ok(Provider::Http(builder.with_http_connector(Connector(Redirections::Follow)).build()?))
         }
     }
 }
 
 fn innermost(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), innermost)
-}
-
-/// A number between 0 and 1 that differs between threads, processes and calls.
-pub(crate) fn chance() -> f64 {
-    (random() >> 11) as f64 / (1_u64 << 53) as f64
-}
-
-/// 128 random bits as text: what tells one put from all others.
-pub(crate) fn write_id() -> String {
-    format!("{:016x}{:016x}", random(), random())
-}
-
-/// The standard library's hasher is seeded by the system, once per thread, and forks inherit the seed: the process and a counter are
-/// hashed too, and the time, which no two processes with one number share.
-fn random() -> u64 {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let mut hasher = RandomState::new().build_hasher();
-    hasher.write_u32(drystone_store::process_id());
-    hasher.write_u64(COUNT.fetch_add(1, Ordering::Relaxed));
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    hasher.write_u128(now.as_nanos());
-    hasher.finish()
 }

@@ -232,10 +232,14 @@ async fn arriving(
         if begin < end {
             let piece = next.slice(begin..end);
             *at = place + piece.len();
-            attempts.progressed();
+            let is_late = attempts.arrived(piece.len() as u64);
             if !sink.put(place, piece).await {
                 turn.abandoned();
                 return Err(Failure::new(What::Permanent, "nobody waits for it"));
+            }
+            if is_late && *at < (asked.end - offset) as usize {
+                turn.ended(Outcome::Lost, moved);
+                return Err(Failure::new(What::Again, "the reply came slower than 1 KiB per second"));
             }
         }
         if from >= asked.end {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use drystone_runtime::block_on;
 use drystone_store::{
     Far, Features, ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store, StoreError,
     process_id, validate_key, validate_prefix,
@@ -18,7 +19,6 @@ use crate::options::Resolved;
 use crate::process::Local;
 use crate::provider::Client;
 use crate::read::Sink;
-use crate::wait::block_on;
 use crate::wire::Notes;
 use crate::{Address, InvalidAddress, Options, Scheme, create, read, stale, upload};
 
@@ -77,7 +77,7 @@ impl FarStore {
         block_on(task).unwrap_or_else(|_| Err(self.closed()))
     }
 
-    fn asking(&self) -> Result<(&'static Local, Asking)> {
+    fn asking(&self) -> Result<(Local, Asking)> {
         let failed = |error: InvalidAddress| StoreError::Io {
             key: String::new(),
             store: self.inner.described.clone(),

@@ -12,7 +12,8 @@ use object_store::{PutMultipartOptions, PutPayload};
 
 use crate::attempt::{Attempts, Failure, Place, What, attempt};
 use crate::create::{Settled, attributes, exists, settled};
-use crate::provider::{Client, Provider, write_id};
+use crate::provider::{Client, Provider};
+use crate::random::write_id;
 use crate::wire::Notes;
 
 /// From so many bytes on an object is put in parts.

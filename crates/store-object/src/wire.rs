@@ -8,9 +8,9 @@ use std::time::Duration;
 use http::header::{HeaderValue, IF_NONE_MATCH, RETRY_AFTER};
 use http_body_util::BodyExt;
 use object_store::ClientOptions;
-use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
-};
+use object_store::client::{HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService};
+
+use crate::connect::Redirections;
 
 tokio::task_local! {
     /// Where the attempt under way keeps what it learns.
@@ -28,6 +28,8 @@ pub(crate) struct Answer {
     pub(crate) message: String,
     /// The number under which the server's owner finds the request.
     pub(crate) request: String,
+    /// The region in which the bucket is, where a server said so.
+    pub(crate) region: String,
     /// How long the server asks to be left alone.
     pub(crate) pause: Option<Duration>,
     /// The request went to a service that hands out credentials.
@@ -58,8 +60,8 @@ impl Notes {
 }
 
 /// Makes clients that take notes.
-#[derive(Debug, Default)]
-pub(crate) struct Connector(ReqwestConnector);
+#[derive(Debug)]
+pub(crate) struct Connector(pub(crate) Redirections);
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
@@ -70,6 +72,16 @@ impl HttpConnector for Connector {
 #[derive(Debug)]
 struct Noted(HttpClient);
 
+/// Whether a host is one that gives machines their credentials, and not one that holds containers.
+fn gives_credentials(host: &str) -> bool {
+    host.starts_with("169.254.")
+        || (host.starts_with("sts.") && host.contains(".amazonaws.com"))
+        || matches!(
+            host,
+            "metadata" | "metadata.google.internal" | "oauth2.googleapis.com" | "login.microsoftonline.com"
+        )
+}
+
 /// Documents of errors are short; what is longer is somebody's web page.
 const LONGEST_ERROR: usize = 64 << 10;
 
@@ -78,8 +90,7 @@ impl HttpService for Noted {
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let Ok(notes) = NOTES.try_with(Clone::clone) else { return self.0.execute(request).await };
         let host = request.uri().host().unwrap_or("");
-        let for_credentials =
-            host.starts_with("169.254.") || host.starts_with("sts.") || host.starts_with("metadata.");
+        let for_credentials = gives_credentials(host);
         notes.set(Answer { for_credentials, ..Answer::default() });
         let completes = request.uri().query().is_some_and(|query| query.contains("uploadId="));
         if notes.if_absent && completes && request.method() == http::Method::POST {
@@ -93,11 +104,14 @@ impl HttpService for Noted {
         let mut answer = Answer {
             status: response.status().as_u16(),
             request: ids.into_iter().find_map(header).unwrap_or_default(),
+            region: header("x-amz-bucket-region").map(|region| shortened(&region)).unwrap_or_default(),
+            code: header("x-ms-error-code").map(|code| shortened(&code)).unwrap_or_default(),
             pause: header(RETRY_AFTER.as_str()).and_then(|text| text.parse().ok()).map(Duration::from_secs),
             for_credentials,
             ..Answer::default()
         };
-        if response.status().is_success() || response.status().is_redirection() {
+        // 304 is the answer to a condition; other redirections are errors with a document, as errors are.
+        if response.status().is_success() || response.status().as_u16() == 304 {
             notes.set(answer);
             return Ok(response);
         }
@@ -111,8 +125,13 @@ impl HttpService for Noted {
             }
         }
         let text = String::from_utf8_lossy(&text).into_owned();
-        answer.code = element(&text, "Code");
+        if answer.code.is_empty() {
+            answer.code = element(&text, "Code");
+        }
         answer.message = element(&text, "Message");
+        if answer.region.is_empty() {
+            answer.region = element(&text, "Region");
+        }
         if answer.request.is_empty() {
             answer.request = element(&text, "RequestId");
         }
@@ -125,5 +144,9 @@ impl HttpService for Noted {
 fn element(document: &str, name: &str) -> String {
     let content = document.split_once(&format!("<{name}>")).and_then(|(_, rest)| rest.split_once("</"));
     let content = content.map_or("", |(content, _)| content);
-    content.chars().filter(|c| !c.is_control()).take(200).collect()
+    shortened(content)
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(200).collect()
 }

@@ -84,7 +84,7 @@ fn what_is_unknown_at_the_deadline_is_said_to_be() {
     store.put("other", &[b"1"], PutMode::Replace, false).unwrap();
     rig.set_script(Script::new(1).rule(Rule::new(Action::Cut(None)).of_kind("PUT")));
     let outcome = store.put("k", &[b"x"], PutMode::IfAbsent, false);
-    assert!(matches!(outcome, Err(StoreError::Io { .. })), "{outcome:?}");
+    assert!(matches!(outcome, Err(StoreError::Deadline { .. })), "{outcome:?}");
 }
 
 /// Goal A-5: creates on one range of keys, three replies in ten lost, late, or errors. No create is lost, none wins twice, and no

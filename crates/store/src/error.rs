@@ -76,6 +76,30 @@ pub enum StoreError {
         /// What forbids it and what would allow it.
         reason: String,
     },
+    /// Rights are missing; nothing was read or changed. Another attempt fails until somebody gives the rights.
+    #[error("cannot {operation} '{key}' in {store}: {reason}")]
+    PermissionDenied {
+        /// The key concerned.
+        key: String,
+        /// The store that refused.
+        store: String,
+        /// What was attempted.
+        operation: &'static str,
+        /// What the store answered, and who can allow it.
+        reason: String,
+    },
+    /// The deadline of a request passed. As after [`StoreError::Io`], a change may have been done.
+    #[error("cannot {operation} '{key}' in {store}: {reason}")]
+    Deadline {
+        /// The key concerned.
+        key: String,
+        /// The store concerned.
+        store: String,
+        /// What was attempted.
+        operation: &'static str,
+        /// What the last attempt met, how long was tried, and what to check.
+        reason: String,
+    },
     /// The medium or a quota is full.
     #[error(
         "cannot {operation} '{key}' in {store}: no space is left (device full or quota reached); \

@@ -106,7 +106,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// `at == 0` creates the object and fails with [`StoreError::AlreadyExists`] if it is there, even if it is
     /// empty; an `at` other than the current length is [`StoreError::Conflict`]; both leave everything as it was. An
     /// object has one writer: two appends at once to one key are the caller's error, and may both seem to succeed.
-    /// Readers may read below the length while it grows. After [`StoreError::NoSpace`] or [`StoreError::Io`] any
+    /// Readers may read below the length while it grows. After [`StoreError::NoSpace`], [`StoreError::Deadline`] or [`StoreError::Io`] any
     /// prefix of `parts` may have been added: ask for the length.
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()>;
 
@@ -122,7 +122,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Makes `parts`, one behind the other, the whole content of the object, atomically: a reader sees nothing of it or everything,
     /// also when this process is killed meanwhile. With `sync` it survives a power cut, name and bytes, when this
     /// returns; a power cut before that leaves nothing of it or everything, too: bytes become durable before the name.
-    /// After [`StoreError::Io`] it may have been done: read it back.
+    /// After [`StoreError::Io`] or [`StoreError::Deadline`] it may have been done: read it back.
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()>;
 
     /// All objects whose key begins with `prefix`, which may end anywhere in a key, sorted by key.

@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TextIO
 
 from drystone import errors
 from drystone.commands import (
+    cataloguing,
     comparing,
     completing,
     copying,
@@ -28,6 +29,7 @@ from drystone.commands import (
     interruption,
     manual,
     publishing_hdf5,
+    tagging,
     usage,
     viewing,
     watching,
@@ -46,6 +48,8 @@ COMMANDS = {
         "show a running simulation: its steps, rates, writers, and the ranks that a step waits for",
     ),
     "view": (viewing, "show a container in the browser"),
+    "tag": (tagging, "show and set the tags of a container or of what is in it"),
+    "catalog": (cataloguing, "find containers by tags, names and ranges of values, without opening them"),
     "hdf5-env": (hdf5_environment, "print the variables by which HDF5 programs use Drystone, for eval"),
     "doctor": (doctor, "say whether HDF5 programs use Drystone, and if not, why"),
     "completion": (completing, "print the script by which a shell completes what is typed"),
@@ -59,8 +63,11 @@ _CODES: list[tuple[type[BaseException], int]] = [
     (errors.NotFoundError, 3),
     (errors.CorruptError, 4),
     (errors.ConflictError, 5),
+    (errors.PermissionError, 7),
+    (errors.DeadlineError, 8),
     (errors.IoError, 6),
     (errors.DrystoneError, 2),
+    (PermissionError, 7),
     (OSError, 6),
 ]
 

@@ -159,6 +159,9 @@ int main(void) {
     REQUIRE(strstr(dry_last_error(), "struct_size 7") != NULL);
     REQUIRE(dry_set_error(DRY_OK, "nothing") == DRY_OK && strstr(dry_last_error(), "struct_size 7") != NULL);
     FAILS(DRY_IO, "a disk of mine", dry_set_error(DRY_IO, "a disk of mine"));
+    FAILS(DRY_PERMISSION, "not for you", dry_set_error(DRY_PERMISSION, "not for you"));
+    REQUIRE(strcmp(dry_status_name(DRY_PERMISSION), "DRY_PERMISSION") == 0);
+    REQUIRE(strcmp(dry_status_name(DRY_DEADLINE), "DRY_DEADLINE") == 0);
     REQUIRE(dry_set_error(DRY_IO, NULL) == DRY_IO && dry_last_error()[0] == 0);
 
     /* A container that is closed under its variables and writers. */

@@ -163,7 +163,7 @@ fn a_read_only_container_can_be_looked_at_and_not_recovered() {
     set(0o755);
     assert_eq!(seen.code, 0, "{}", seen.err);
     if !root {
-        one_line(&refused, 6, &[]);
+        one_line(&refused, 7, &[]);
     }
 }
 

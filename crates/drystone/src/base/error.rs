@@ -26,6 +26,10 @@ pub enum ErrorKind {
     Io,
     /// The caller asked to stop.
     Cancelled,
+    /// Rights are missing.
+    Permission,
+    /// A request's time ran out; a change may have been done.
+    Deadline,
 }
 
 /// An error with its kind.
@@ -80,6 +84,8 @@ impl From<StoreError> for Error {
             StoreError::ShortRead { .. } => ErrorKind::Corrupt,
             StoreError::Unsupported { .. } => ErrorKind::Unsupported,
             StoreError::InvalidKey { .. } => ErrorKind::InvalidArgument,
+            StoreError::PermissionDenied { .. } => ErrorKind::Permission,
+            StoreError::Deadline { .. } => ErrorKind::Deadline,
             _ => ErrorKind::Io,
         };
         Error { kind, message: error.to_string() }

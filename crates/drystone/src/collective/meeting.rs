@@ -64,7 +64,7 @@ const ACTS: [(Act, &str); 13] = [
     (Act::Fetched, "read"),
 ];
 
-const KINDS: [ErrorKind; 8] = [
+const KINDS: [ErrorKind; 10] = [
     ErrorKind::NotFound,
     ErrorKind::Corrupt,
     ErrorKind::Conflict,
@@ -73,6 +73,8 @@ const KINDS: [ErrorKind; 8] = [
     ErrorKind::OutOfRange,
     ErrorKind::Io,
     ErrorKind::Cancelled,
+    ErrorKind::Permission,
+    ErrorKind::Deadline,
 ];
 
 /// Bytes that each rank says: act, kind of error (0: none), length of what follows, four numbers. Few: every rank hears those of all.
@@ -250,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_is_said_is_heard() {
-        for kind in [None, Some(ErrorKind::Conflict), Some(ErrorKind::Cancelled)] {
+        for kind in [None, Some(ErrorKind::Conflict), Some(ErrorKind::Cancelled), Some(ErrorKind::Deadline)] {
             let said = (Act::Close, [1, 2, u64::MAX, 4], kind, 7);
             assert_eq!(decode(&encode(said.0, said.1, kind, 7)), Some(said));
         }

@@ -3,11 +3,14 @@
 //! The stores are behind the feature `object`, so that programs on local files do not compile them. Without it every URL is refused
 //! here, with the same message everywhere.
 
+use std::sync::Arc;
+
 use drystone_format::keys;
-use drystone_store::{Reply, Request, StoreExt};
+use drystone_store::{LocalStore, Reply, Request, Store, StoreExt};
 
 use super::Container;
 use super::opening::{CreateOptions, Mode};
+use super::targets;
 use crate::{Error, Result};
 
 /// So many objects are deleted at once.
@@ -20,6 +23,23 @@ pub fn is_url(name: &str) -> bool {
         && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.bytes().all(|c| c.is_ascii_alphanumeric() || b"+.-".contains(&c));
     is_scheme && !scheme.eq_ignore_ascii_case("file")
+}
+
+/// The store at a path or a URL, as it is: for programs that pass its objects on, a server for example.
+pub fn open_store(place: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
+    if is_url(place) {
+        return found::store(place, options);
+    }
+    let (store, _) = targets::with_targets(LocalStore::open(place, false)?)?;
+    Ok(Arc::new(store))
+}
+
+/// The objects at a URL.
+pub(super) fn store_of_url(
+    url: &str,
+    options: &[(String, String)],
+) -> Result<std::sync::Arc<dyn drystone_store::Store>> {
+    found::store(url, options)
 }
 
 /// Options of a far store that are no secrets: what may be written down to open it again elsewhere.
@@ -88,6 +108,7 @@ impl Container {
 mod found {
     use std::sync::Arc;
 
+    use drystone_client::ServerStore;
     use drystone_store::Store;
     use drystone_store_object::{Address, FarStore, Options, SCHEMES, Scheme};
 
@@ -95,10 +116,16 @@ mod found {
 
     pub(super) fn store(url: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
         let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+        if drystone_client::SCHEMES.contains(&scheme) {
+            let options = drystone_client::Options::new(options.iter().cloned());
+            let opened =
+                ServerStore::open(url, &options).map_err(|error| Error::invalid(error.to_string()))?;
+            return Ok(Arc::new(opened));
+        }
         match FarStore::open(url, &Options::new(options.iter().cloned())) {
             Ok(store) => Ok(Arc::new(store)),
             Err(error) if !SCHEMES.contains(&scheme) && Address::parse(url).is_err() => {
-                Err(Error::unsupported(error.to_string()))
+                Err(Error::unsupported(format!("{error}, {}", drystone_client::SCHEMES.join(", "))))
             }
             Err(error) => Err(Error::invalid(error.to_string())),
         }
@@ -109,8 +136,16 @@ mod found {
     }
 
     pub(super) fn public(options: &[(String, String)]) -> Vec<(String, String)> {
+        let of_servers = drystone_client::Options::new(options.iter().cloned());
         let options = Options::new(options.iter().cloned());
-        options.public().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        let mut public: Vec<_> = options
+            .public()
+            .chain(of_servers.public())
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        public.sort();
+        public.dedup();
+        public
     }
 }
 

@@ -10,6 +10,7 @@ pub mod calibrate;
 mod config;
 mod far;
 mod flush;
+mod glance;
 pub mod hdf5_stub;
 mod learn;
 mod opening;
@@ -43,7 +44,8 @@ use crate::published::shards::Shards;
 use crate::{Error, ErrorKind, Result};
 
 pub use config::{Config, Rule};
-pub use far::{is_url, public_options};
+pub use far::{is_url, open_store, public_options};
+pub use glance::{SeenBefore, store_at};
 pub use opening::{CreateOptions, Mode};
 
 /// Bytes of subchunk tables and of trailers kept per container.

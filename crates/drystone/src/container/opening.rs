@@ -156,7 +156,7 @@ impl Container {
         let is_new = !path.exists();
         let store = LocalStore::create(path)?.with_early_writeback(durable || early).with_map_policy(mapped);
         let created = Self::create_configured(Arc::new(store), options, config).inspect_err(|e| {
-            if is_new && e.kind() == ErrorKind::Io {
+            if is_new && matches!(e.kind(), ErrorKind::Io | ErrorKind::Permission) {
                 // Of a full disk an empty folder would be left. If somebody else has put something there it stays.
                 let _ = std::fs::remove_dir(path);
             }

@@ -110,7 +110,11 @@ struct Output<'a> {
 }
 
 fn io(path: &Path, error: std::io::Error) -> Error {
-    Error::new(ErrorKind::Io, format!("{}: {error}", path.display()))
+    let kind = match error.kind() {
+        std::io::ErrorKind::PermissionDenied => ErrorKind::Permission,
+        _ => ErrorKind::Io,
+    };
+    Error::new(kind, format!("{}: {error}", path.display()))
 }
 
 impl<'a> Output<'a> {

@@ -5,6 +5,7 @@
 mod bounds;
 mod bytes;
 mod numpy;
+mod questions;
 mod random;
 mod texts;
 mod three_values;

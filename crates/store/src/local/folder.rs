@@ -53,9 +53,12 @@ pub(super) fn folder_error(root: &Path, operation: &'static str, source: io::Err
         io::ErrorKind::ReadOnlyFilesystem => refused(
             "it lies on a file system that is mounted for reading; remount it or choose another place".into(),
         ),
-        io::ErrorKind::PermissionDenied => refused(format!(
-            "{source}; check who owns the folders above it and whether this user may enter and change them"
-        )),
+        io::ErrorKind::PermissionDenied => {
+            let reason = format!(
+                "{source}; check who owns the folders above it and whether this user may enter and change them"
+            );
+            StoreError::PermissionDenied { key: ".".into(), store, operation, reason }
+        }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             StoreError::NoSpace { key: ".".into(), store, operation }
         }
@@ -188,7 +191,7 @@ impl Folder {
         StoreError::ShortRead { key: key.to_owned(), store: self.describe(), offset, wanted, got }
     }
 
-    fn read_error(&self, key: &str, operation: &'static str, source: io::Error) -> StoreError {
+    pub(super) fn read_error(&self, key: &str, operation: &'static str, source: io::Error) -> StoreError {
         let (path, store) = (self.root.join(key), description(&self.root));
         let key = key.to_owned();
         if source.kind() == io::ErrorKind::NotFound
@@ -201,6 +204,11 @@ impl Folder {
         match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => {
                 StoreError::NotFound { key, store }
+            }
+            io::ErrorKind::PermissionDenied => {
+                let reason =
+                    format!("{source}; check who owns {} and whether this user may read it", path.display());
+                StoreError::PermissionDenied { key, store, operation, reason }
             }
             _ => StoreError::Io { key, store, operation, source },
         }
@@ -215,10 +223,13 @@ impl Folder {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 StoreError::NoSpace { key, store, operation }
             }
-            io::ErrorKind::PermissionDenied => read_only(format!(
-                "{source}; check who owns {} and its folder and whether this user may write there",
-                place.display()
-            )),
+            io::ErrorKind::PermissionDenied => {
+                let reason = format!(
+                    "{source}; check who owns {} and its folder and whether this user may write there",
+                    place.display()
+                );
+                StoreError::PermissionDenied { key, store, operation, reason }
+            }
             io::ErrorKind::ReadOnlyFilesystem => read_only(format!(
                 "{} lies on a file system that is mounted for reading; remount it or choose another place",
                 place.display()

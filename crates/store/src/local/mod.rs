@@ -444,12 +444,16 @@ mod tests {
         let told = |kind: io::ErrorKind| store.folder.write_error("log/a", "append to", kind.into());
         assert!(matches!(told(io::ErrorKind::StorageFull), StoreError::NoSpace { .. }));
         assert!(matches!(told(io::ErrorKind::QuotaExceeded), StoreError::NoSpace { .. }));
-        for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem] {
-            let error = told(kind);
-            assert!(matches!(error, StoreError::ReadOnly { .. }));
-            let path = dir.path().join("log/a");
+        let refused = [told(io::ErrorKind::PermissionDenied), told(io::ErrorKind::ReadOnlyFilesystem)];
+        assert!(matches!(refused, [StoreError::PermissionDenied { .. }, StoreError::ReadOnly { .. }]));
+        let path = dir.path().join("log/a");
+        for error in refused {
             assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
         }
+        let unread = store.folder.read_error("log/a", "read", io::Error::from_raw_os_error(1));
+        assert!(matches!(unread, StoreError::PermissionDenied { .. }), "EPERM: {unread:?}");
+        let shut = folder_error(dir.path(), "open", io::Error::from_raw_os_error(13));
+        assert!(matches!(shut, StoreError::PermissionDenied { .. }), "EACCES: {shut:?}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 /// For each key the last change that is under way.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Order(Arc<Mutex<Waits>>);
+pub struct Order(Arc<Mutex<Waits>>);
 
 #[derive(Debug, Default)]
 struct Waits {
@@ -17,7 +17,7 @@ struct Waits {
 
 /// A change's place behind earlier ones; later ones wait until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct Place {
     order: Order,
     keys: Vec<String>,
     number: u64,
@@ -31,7 +31,7 @@ impl Order {
     }
 
     /// Takes a place behind all changes of these keys.
-    pub(crate) fn place(&self, keys: Vec<String>) -> Place {
+    pub fn place(&self, keys: Vec<String>) -> Place {
         let (done, waits_for_us) = watch::channel(());
         let mut waits = self.waits();
         waits.count += 1;
@@ -48,7 +48,7 @@ impl Order {
 
 impl Place {
     /// Waits for all earlier changes.
-    pub(crate) async fn reached(&mut self) {
+    pub async fn reached(&mut self) {
         for mut earlier in std::mem::take(&mut self.before) {
             // The sender says nothing; it goes away. A key that is named twice in one request waits for itself not at all.
             if !earlier.same_channel(&self._done.subscribe()) {

@@ -16,7 +16,7 @@ impl Wake for Unpark {
 }
 
 /// Runs `future` to its end. What it waits for is done by other threads.
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+pub fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut future = std::pin::pin!(future);

@@ -1,0 +1,264 @@
+//! Adding containers, forgetting them, merging pages.
+
+use std::collections::BTreeSet;
+
+use drystone::{Container, Error, ErrorKind, Result, SeenBefore};
+use drystone_store::PutMode;
+
+use super::pages::{Page, is_missing, number, page_of, text};
+use super::{Catalog, random};
+use crate::expand;
+use crate::facts::Facts;
+use crate::identity::Identity;
+use crate::look::look;
+use crate::manifest::Manifest;
+use crate::merge;
+use crate::page::PageBuilder;
+use crate::workers::each;
+
+/// What adding did.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AddReport {
+    /// Containers that were new, or had changed.
+    pub added: u64,
+    /// Containers that were known as they are.
+    pub unchanged: u64,
+    /// What could not be read: where, and why.
+    pub failed: Vec<(String, Error)>,
+}
+
+/// A container that the catalogue shows.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Listed {
+    pub(super) path: String,
+    pub(super) seen: Identity,
+}
+
+impl Listed {
+    pub(super) fn moved_on(&self, options: &[(String, String)]) -> Result<bool> {
+        let seen = SeenBefore { uuid: self.seen.uuid, version: self.seen.version };
+        Container::moved_on(&self.path, options, seen)
+    }
+}
+
+impl Catalog {
+    /// Adds the containers at these paths or URLs and in these folders; what is known is looked at again if it has changed.
+    ///
+    /// An error if nothing could be added; else what failed is in the report.
+    pub fn add(&self, locations: &[String]) -> Result<AddReport> {
+        let mut report = AddReport::default();
+        let mut paths = BTreeSet::new();
+        for location in locations {
+            match expand::containers(location, &self.options) {
+                Ok((found, failed)) => {
+                    paths.extend(found);
+                    report.failed.extend(failed);
+                }
+                Err(e) => report.failed.push((location.clone(), e)),
+            }
+        }
+        self.refresh()?;
+        let paths: Vec<String> = paths.into_iter().collect();
+        let known = self.known(&paths)?;
+        let wanted: Vec<(String, Option<Identity>)> = paths.into_iter().zip(known).collect();
+        let threads = wanted.first().map_or(1, |(path, _)| self.threads(path));
+        let looked = each(&wanted, threads, |(path, seen)| {
+            if let Some(seen) = seen {
+                let listed = Listed { path: path.clone(), seen: *seen };
+                if listed.moved_on(&self.options) == Ok(false) {
+                    return Ok(None);
+                }
+            }
+            look(path, &self.options).map(Some)
+        });
+        let mut facts = Vec::new();
+        for ((path, _), looked) in wanted.into_iter().zip(looked) {
+            match looked {
+                Ok(Some(found)) => facts.push(found),
+                Ok(None) => report.unchanged += 1,
+                Err(e) => report.failed.push((path, e)),
+            }
+        }
+        report.added = facts.len() as u64;
+        if report.added + report.unchanged == 0
+            && let Some((_, error)) = report.failed.first()
+        {
+            return Err(error.clone());
+        }
+        self.change(facts, &[])?;
+        Ok(report)
+    }
+
+    /// Takes containers out; how many there were.
+    pub fn forget(&self, locations: &[String]) -> Result<u64> {
+        self.refresh()?;
+        let paths: Vec<String> = locations.iter().map(|l| expand::normal(l)).collect::<Result<_>>()?;
+        let there = self.known(&paths)?.into_iter().flatten().count();
+        self.change(Vec::new(), &paths)?;
+        Ok(there as u64)
+    }
+
+    /// What is known of each path.
+    fn known(&self, paths: &[String]) -> Result<Vec<Option<Identity>>> {
+        let mut out = vec![None; paths.len()];
+        for page in self.pages() {
+            let (in_page, mut identities) = (self.paths(&page)?, None);
+            for (path, out) in paths.iter().zip(&mut out) {
+                let Some(n) = number(&in_page, path) else { continue };
+                if page.at.hidden.binary_search(&n).is_ok() {
+                    continue;
+                }
+                if identities.is_none() {
+                    identities = Some(self.identities(&page)?);
+                }
+                *out = identities.as_ref().and_then(|all| all.get(n as usize)).copied();
+            }
+        }
+        Ok(out)
+    }
+
+    /// All containers that are shown.
+    pub(super) fn listed(&self, pages: &[Page]) -> Result<Vec<Listed>> {
+        let mut out = Vec::new();
+        for page in pages {
+            let (paths, identities) = (self.paths(page)?, self.identities(page)?);
+            for (n, seen) in identities.into_iter().enumerate() {
+                if page.at.hidden.binary_search(&(n as u32)).is_err() {
+                    out.push(Listed { path: text(&paths, n), seen });
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// The same pages with these paths hidden.
+    pub(super) fn hide<'p>(
+        &self,
+        pages: Vec<Page>,
+        paths: impl Iterator<Item = &'p str> + Clone,
+    ) -> Result<Vec<Page>> {
+        let mut out = Vec::with_capacity(pages.len());
+        for mut page in pages {
+            let in_page = self.paths(&page)?;
+            page.at.hidden.extend(paths.clone().filter_map(|path| number(&in_page, path)));
+            page.at.hidden.sort_unstable();
+            page.at.hidden.dedup();
+            out.push(page);
+        }
+        Ok(out)
+    }
+
+    /// Makes facts visible in place of what was known of their paths, and takes others out: one commit.
+    pub(super) fn change(&self, facts: Vec<Facts>, gone: &[String]) -> Result<()> {
+        let mut paths: Vec<String> = gone.to_vec();
+        paths.extend(facts.iter().map(|f| f.path.clone()));
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let new: Vec<Page> = PageBuilder::pages(facts).into_iter().map(|b| page_of(b, random())).collect();
+        self.store_pages(&new)?;
+        self.commit(|newest| {
+            let pages = newest.pages.iter().map(|at| Page { at: at.clone(), bytes: None }).collect();
+            let pages = match self.hide(pages, paths.iter().map(String::as_str)) {
+                // Another process has merged it: the manifest that says so is there.
+                Err(e) if is_missing(&e) => {
+                    self.refresh()?;
+                    let newest = self.manifest();
+                    let pages = newest.pages.iter().map(|at| Page { at: at.clone(), bytes: None }).collect();
+                    return Ok(self.next(&newest, self.hide(pages, paths.iter().map(String::as_str))?, &new));
+                }
+                pages => pages?,
+            };
+            Ok(self.next(newest, pages, &new))
+        })?;
+        self.merge()
+    }
+
+    fn next(&self, newest: &Manifest, old: Vec<Page>, new: &[Page]) -> Manifest {
+        let pages = old.into_iter().chain(new.iter().cloned()).map(|page| page.at).collect();
+        Manifest { number: newest.number + 1, uuid: self.uuid, pages }
+    }
+
+    fn store_pages(&self, pages: &[Page]) -> Result<()> {
+        for page in pages {
+            if let Some(bytes) = &page.bytes {
+                self.store.put(&page.at.key(), &[bytes], PutMode::IfAbsent, true)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges small pages, if there are many. Where another process changes the catalogue meanwhile nothing is merged.
+    fn merge(&self) -> Result<()> {
+        let newest = self.manifest();
+        let places = merge::plan(&newest.pages);
+        if places.is_empty() {
+            return Ok(());
+        }
+        let mut facts = Vec::new();
+        for &n in &places {
+            let Some(at) = newest.pages.get(n) else { continue };
+            match self.facts(&Page { at: at.clone(), bytes: None }) {
+                Ok(found) => facts.extend(found),
+                Err(e) if is_missing(&e) || e.kind() == ErrorKind::Corrupt => return Ok(()),
+                Err(e) => return Err(e),
+            }
+        }
+        let merged: Vec<Page> = PageBuilder::pages(facts).into_iter().map(|b| page_of(b, random())).collect();
+        self.store_pages(&merged)?;
+        let kept =
+            newest.pages.iter().enumerate().filter(|(n, _)| !places.contains(n)).map(|(_, at)| at.clone());
+        let pages = kept.chain(merged.iter().map(|page| page.at.clone())).collect();
+        let won = self.put(Manifest { number: newest.number + 1, uuid: self.uuid, pages })?;
+        let unused: Vec<String> = if won {
+            places.iter().filter_map(|&n| newest.pages.get(n)).map(|at| at.key()).collect()
+        } else {
+            merged.iter().map(|page| page.at.key()).collect()
+        };
+        unused.iter().for_each(|key| drop(self.store.delete(key)));
+        if !won {
+            self.refresh()?;
+        }
+        Ok(())
+    }
+
+    /// Makes the catalogue anew of what its containers are now. Pages that are damaged are given up, with the paths in them:
+    /// add those again.
+    pub fn rebuild(&self) -> Result<AddReport> {
+        self.refresh()?;
+        let mut report = AddReport::default();
+        let (newest, mut listed) = (self.manifest(), Vec::new());
+        for page in self.pages() {
+            match self.listed(std::slice::from_ref(&page)) {
+                Ok(found) => listed.extend(found),
+                Err(e) => report.failed.push((page.at.key(), e)),
+            }
+        }
+        let threads = listed.first().map_or(1, |one| self.threads(&one.path));
+        let looked = each(&listed, threads, |one| look(&one.path, &self.options));
+        let mut facts = Vec::new();
+        for (one, looked) in listed.into_iter().zip(looked) {
+            match looked {
+                Ok(found) => facts.push(found),
+                Err(e) => report.failed.push((one.path, e)),
+            }
+        }
+        report.added = facts.len() as u64;
+        let new: Vec<Page> = PageBuilder::pages(facts).into_iter().map(|b| page_of(b, random())).collect();
+        self.store_pages(&new)?;
+        let was: BTreeSet<[u8; 16]> = newest.pages.iter().map(|at| at.id).collect();
+        self.commit(|newest| {
+            // What others have added meanwhile stays.
+            let others: Vec<Page> = newest
+                .pages
+                .iter()
+                .filter(|at| !was.contains(&at.id))
+                .map(|at| Page { at: at.clone(), bytes: None })
+                .collect();
+            Ok(self.next(newest, others, &new))
+        })?;
+        newest.pages.iter().for_each(|at| drop(self.store.delete(&at.key())));
+        self.forget_decoded();
+        Ok(report)
+    }
+}

@@ -1,0 +1,68 @@
+//! Is a catalogue whole, and what has become of its containers.
+
+use drystone::{ErrorKind, Result};
+
+use super::Catalog;
+use crate::workers::each;
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Containers that are listed.
+    pub containers: u64,
+    /// Pages, and their bytes.
+    pub pages: u64,
+    /// See `pages`.
+    pub bytes: u64,
+    /// What is wrong with pages; a rebuild mends it.
+    pub damage: Vec<String>,
+    /// Containers that have changed since they were added.
+    pub stale: Vec<String>,
+    /// Containers that are there no more.
+    pub gone: Vec<String>,
+    /// Containers that cannot be opened from here.
+    pub closed: u64,
+}
+
+impl Catalog {
+    /// Reads every page, and looks at every container. Nothing is changed.
+    pub fn check(&self) -> Result<CheckReport> {
+        self.refresh()?;
+        let mut report = CheckReport::default();
+        let mut listed = Vec::new();
+        for page in self.pages() {
+            report.pages += 1;
+            report.bytes += page.at.len;
+            match self.facts(&page).and_then(|_| self.listed(std::slice::from_ref(&page))) {
+                Ok(found) => listed.extend(found),
+                Err(e) => report.damage.push(e.to_string()),
+            }
+        }
+        report.containers = self.len();
+        let threads = listed.first().map_or(1, |one| self.threads(&one.path));
+        let looked = each(&listed, threads, |one| one.moved_on(&self.options));
+        for (one, looked) in listed.into_iter().zip(looked) {
+            match looked {
+                Ok(false) => {}
+                Ok(true) => report.stale.push(one.path),
+                Err(e) if e.kind() == ErrorKind::NotFound => report.gone.push(one.path),
+                Err(_) => report.closed += 1,
+            }
+        }
+        report.stale.sort();
+        report.gone.sort();
+        Ok(report)
+    }
+
+    /// Looks again at what has changed and takes out what is gone.
+    pub fn update(&self) -> Result<CheckReport> {
+        let report = self.check()?;
+        if !report.stale.is_empty() {
+            self.add(&report.stale)?;
+        }
+        if !report.gone.is_empty() {
+            self.forget(&report.gone)?;
+        }
+        Ok(report)
+    }
+}

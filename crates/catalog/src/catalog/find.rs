@@ -1,0 +1,191 @@
+//! Asking: columns say which containers answer, the containers themselves whether they may be shown and have changed.
+
+use std::collections::BTreeSet;
+
+use drystone::{Error, ErrorKind, Result};
+use drystone_suggest::did_you_mean;
+
+use super::Catalog;
+use super::add::Listed;
+use super::pages::{Page, is_missing, page_of, text};
+use crate::answer::answer;
+use crate::look::look;
+use crate::page::PageBuilder;
+use crate::question::Question;
+use crate::workers::each;
+
+/// Tries when pages are merged by other processes meanwhile.
+const TRIES: usize = 20;
+/// Answers that one thread looks at.
+const ALONE: usize = 128;
+
+/// A container that answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Where it is.
+    pub path: String,
+    /// Its identity.
+    pub uuid: [u8; 16],
+    /// The snapshot that the answer is about.
+    pub version: u64,
+    /// Nanoseconds since 1970 of its commit.
+    pub time: u64,
+    /// Whether the container shows another snapshot by now.
+    pub stale: bool,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FoundReport {
+    /// By path.
+    pub found: Vec<Found>,
+    /// Containers that answer and are there no more.
+    pub gone: u64,
+    /// Containers that answer and cannot be opened from here: not permitted, or not reached.
+    pub closed: u64,
+}
+
+impl Catalog {
+    /// The containers that answer a question. With `fresh` every container that has changed is looked at first, and what was found is
+    /// kept if the catalogue can be written.
+    pub fn find(&self, text: &str, fresh: bool) -> Result<FoundReport> {
+        let question = Question::parse(text)?;
+        for _ in 0..TRIES {
+            self.refresh()?;
+            match self.asked(&question, fresh) {
+                Err(e) if is_missing(&e) && self.merged_meanwhile()? => {}
+                found => return found,
+            }
+        }
+        Err(Error::new(ErrorKind::Conflict, format!("{} is changed faster than it is read", self.location())))
+    }
+
+    fn merged_meanwhile(&self) -> Result<bool> {
+        let before = self.version();
+        self.refresh()?;
+        Ok(self.version() != before)
+    }
+
+    fn asked(&self, question: &Question, fresh: bool) -> Result<FoundReport> {
+        let pages = if fresh { self.fresh_pages()? } else { self.pages() };
+        self.require_names(question, &pages)?;
+        let mut hits = Vec::new();
+        for page in &pages {
+            let found = answer(question, page.at.containers, |key| self.column(page, key))?;
+            let mut found = found.iter().filter(|n| page.at.hidden.binary_search(n).is_err()).peekable();
+            if found.peek().is_none() {
+                continue;
+            }
+            let (paths, identities) = (self.paths(page)?, self.identities(page)?);
+            for n in found {
+                if let Some(seen) = identities.get(n as usize) {
+                    hits.push(Listed { path: text(&paths, n as usize), seen: *seen });
+                }
+            }
+        }
+        Ok(self.checked(hits))
+    }
+
+    /// What may be shown, and whether it has changed.
+    fn checked(&self, mut hits: Vec<Listed>) -> FoundReport {
+        hits.sort_by(|a, b| a.path.cmp(&b.path));
+        let far = hits.iter().find(|hit| drystone::is_url(&hit.path));
+        let threads = match far.or(hits.first()) {
+            Some(hit) if far.is_some() || hits.len() > ALONE => self.threads(&hit.path),
+            _ => 1,
+        };
+        let looked = each(&hits, threads, |hit| hit.moved_on(&self.options));
+        let mut report = FoundReport::default();
+        for (hit, looked) in hits.into_iter().zip(looked) {
+            let stale = match looked {
+                Ok(stale) => stale,
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    report.gone += 1;
+                    continue;
+                }
+                Err(_) => {
+                    report.closed += 1;
+                    continue;
+                }
+            };
+            let Listed { path, seen } = hit;
+            report.found.push(Found { path, uuid: seen.uuid, version: seen.version, time: seen.time, stale });
+        }
+        report
+    }
+
+    /// The pages as they are once every container that has changed was looked at again.
+    fn fresh_pages(&self) -> Result<Vec<Page>> {
+        let pages = self.pages();
+        let listed = self.listed(&pages)?;
+        let threads = listed.first().map_or(1, |one| self.threads(&one.path));
+        let looked = each(&listed, threads, |one| match one.moved_on(&self.options) {
+            Ok(true) => look(&one.path, &self.options).map(Some),
+            Ok(false) => Ok(None),
+            Err(e) => Err(e),
+        });
+        let (mut facts, mut gone) = (Vec::new(), Vec::new());
+        for (one, looked) in listed.into_iter().zip(looked) {
+            match looked {
+                Ok(Some(found)) => facts.push(found),
+                Err(e) if e.kind() == ErrorKind::NotFound => gone.push(one.path),
+                // What cannot be opened from here is another's to look at.
+                Ok(None) | Err(_) => {}
+            }
+        }
+        if facts.is_empty() && gone.is_empty() {
+            return Ok(pages);
+        }
+        if self.change(facts.clone(), &gone).is_ok() {
+            return Ok(self.pages());
+        }
+        // It cannot be written: the answer is as fresh all the same.
+        let paths: Vec<String> = gone.into_iter().chain(facts.iter().map(|f| f.path.clone())).collect();
+        let mut pages = self.hide(pages, paths.iter().map(String::as_str))?;
+        let new = PageBuilder::pages(facts).into_iter();
+        pages.extend(new.map(|builder| page_of(builder, super::random())));
+        Ok(pages)
+    }
+
+    /// A name that no container has is an error that offers the nearest.
+    fn require_names(&self, question: &Question, pages: &[Page]) -> Result<()> {
+        for asked in question.asked() {
+            let mut known = asked.own.is_some() || pages.is_empty();
+            for page in pages {
+                let directory = self.directory(page)?;
+                known = known || asked.keys.iter().any(|key| directory.find(key).is_some());
+            }
+            if known {
+                continue;
+            }
+            let mut names = BTreeSet::new();
+            for page in pages {
+                let directory = self.directory(page)?;
+                names.extend(directory.columns.iter().map(|(key, _)| key.text()));
+            }
+            let near = did_you_mean(&asked.text, names.iter().map(String::as_str));
+            let near = near.map_or_else(String::new, |near| format!("; {near}"));
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("no container in {} has `{}`{near}", self.location(), asked.text),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The paths of all containers, those that cannot be opened too.
+    pub fn all_paths(&self) -> Result<Vec<String>> {
+        let mut paths: Vec<String> = self.listed(&self.pages())?.into_iter().map(|one| one.path).collect();
+        paths.sort();
+        Ok(paths)
+    }
+
+    /// What can be asked for, as questions write it.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let mut names = BTreeSet::new();
+        for page in self.pages() {
+            names.extend(self.directory(&page)?.columns.iter().map(|(key, _)| key.text()));
+        }
+        Ok(names.into_iter().collect())
+    }
+}

@@ -1,0 +1,263 @@
+//! A catalogue in a folder or at a URL: opened, asked, added to, checked.
+//!
+//! ```text
+//! catalog.json          identity, put once
+//! pages/ID.dcp          columns; never changed, removed when merged into another
+//! manifest/N.dcm        which pages; put if absent, never removed
+//! hint                  the number of a recent manifest
+//! ```
+//!
+//! Invariants
+//! - a page is put before the manifest that names it;
+//! - a manifest is built on the one before it: what two processes add at once is both there;
+//! - an answer is given only of a container that can be read now, and says whether it has changed.
+
+mod add;
+mod check;
+mod find;
+mod pages;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use drystone::{Error, ErrorKind, Result, is_url, store_at};
+use drystone_format::Corrupt;
+use drystone_store::{PutMode, Store, StoreError, StoreExt};
+
+pub use add::AddReport;
+pub use check::CheckReport;
+pub use find::{Found, FoundReport};
+
+use crate::expand::normal;
+use crate::manifest::Manifest;
+use pages::Cache;
+
+const IDENTITY: &str = "catalog.json";
+const HINT: &str = "hint";
+/// Bytes of a manifest, at most.
+const MAX_MANIFEST: u64 = 1 << 28;
+/// Tries to put a manifest before others.
+const TRIES: usize = 1000;
+
+/// An open catalogue. It may be used from several threads.
+#[derive(Debug)]
+pub struct Catalog {
+    store: Arc<dyn Store>,
+    location: String,
+    options: Vec<(String, String)>,
+    uuid: [u8; 16],
+    newest: Mutex<Arc<Manifest>>,
+    cache: Mutex<Cache>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn damaged(key: &str, found: &Corrupt) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!("{key} of the catalogue is damaged at byte {}: {}; rebuild it", found.at, found.what),
+    )
+}
+
+/// 128 bits that nobody else picks: those of the system, of the time, of a counter.
+fn random() -> [u8; 16] {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    let mut out = [0; 16];
+    for half in out.chunks_exact_mut(8) {
+        let mut hasher = RandomState::new().build_hasher();
+        hasher.write_u32(drystone_store::process_id());
+        hasher.write_u128(std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos()));
+        half.copy_from_slice(&hasher.finish().to_le_bytes());
+    }
+    out
+}
+
+fn identity(uuid: &[u8; 16]) -> String {
+    let hex: String = uuid.iter().map(|b| format!("{b:02x}")).collect();
+    format!("{{\"format\": \"drystone-catalog\", \"version\": 1, \"uuid\": \"{hex}\"}}\n")
+}
+
+/// The identity has one spelling.
+fn parse_identity(bytes: &[u8]) -> Option<[u8; 16]> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let hex = text.split('"').nth_back(1)?;
+    let uuid = u128::from_str_radix(hex, 16).ok()?.to_be_bytes();
+    (identity(&uuid) == text).then_some(uuid)
+}
+
+impl Catalog {
+    /// Opens the catalogue at a path or a URL; with `make` it is made if there is none.
+    ///
+    /// `NotFound` if there is none, `Conflict` if something else is there, `Corrupt` if it is damaged.
+    pub fn open(location: &str, options: &[(String, String)], make: bool) -> Result<Catalog> {
+        let location = normal(location)?;
+        let local = !is_url(&location);
+        let path = std::path::Path::new(&location);
+        if local && !make && !path.is_dir() {
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no catalogue at {location}")));
+        }
+        if local && path.is_file() {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!("a catalogue is a folder, and {location} is a file: choose another path"),
+            ));
+        }
+        let store = store_at(&location, options, local)?;
+        let uuid = match store.read_whole(IDENTITY, 4096) {
+            Ok(Ok(bytes)) => parse_identity(&bytes),
+            Ok(Err(_)) => None,
+            Err(StoreError::NotFound { .. }) if !make => {
+                return Err(Error::new(ErrorKind::NotFound, format!("there is no catalogue at {location}")));
+            }
+            Err(StoreError::NotFound { .. }) => Some(Self::made(store.as_ref(), &location, local)?),
+            Err(e) => return Err(e.into()),
+        };
+        let Some(uuid) = uuid else {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                format!(
+                    "{IDENTITY} in {location} is damaged, or of a newer version: rebuild the catalogue in an empty folder"
+                ),
+            ));
+        };
+        let newest = Mutex::new(Arc::new(Manifest { uuid, ..Manifest::default() }));
+        let options = options.to_vec();
+        let catalog = Catalog { store, location, options, uuid, newest, cache: Mutex::default() };
+        catalog.refresh()?;
+        Ok(catalog)
+    }
+
+    fn made(store: &dyn Store, location: &str, local: bool) -> Result<[u8; 16]> {
+        let others = if local {
+            let entries = std::fs::read_dir(location).into_iter().flatten().flatten();
+            let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+            names.find(|name| !name.contains('~') && name != IDENTITY)
+        } else {
+            let entries = store.list("")?;
+            entries.into_iter().map(|entry| entry.key).find(|key| key != IDENTITY)
+        };
+        if let Some(other) = others {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "cannot make a catalogue at {location}: something else is there (such as {other:?}); \
+                     choose a new or empty folder"
+                ),
+            ));
+        }
+        let uuid = random();
+        match store.put(IDENTITY, &[identity(&uuid).as_bytes()], PutMode::IfAbsent, true) {
+            Ok(()) => Ok(uuid),
+            Err(StoreError::AlreadyExists { .. }) => parse_identity(&store.read_all(IDENTITY, 4096)?)
+                .ok_or_else(|| {
+                    Error::new(ErrorKind::Corrupt, format!("{IDENTITY} in {location} is damaged"))
+                }),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Where it is.
+    pub fn location(&self) -> &str {
+        &self.location
+    }
+
+    /// Number of containers.
+    pub fn len(&self) -> u64 {
+        self.manifest().pages.iter().map(|page| u64::from(page.live())).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of changes so far.
+    pub fn version(&self) -> u64 {
+        self.manifest().number
+    }
+
+    fn manifest(&self) -> Arc<Manifest> {
+        lock(&self.newest).clone()
+    }
+
+    /// Shows what others have added meanwhile.
+    pub fn refresh(&self) -> Result<()> {
+        let known = self.manifest().number;
+        let mut number = known.max(self.hint());
+        if number > known && !self.store.exists(&Manifest::key(number))? {
+            number = known;
+        }
+        if number == 0 {
+            let listed = self.store.list("manifest/")?;
+            number = listed.iter().filter_map(|entry| Manifest::parse_key(&entry.key)).max().unwrap_or(0);
+        }
+        while self.store.exists(&Manifest::key(number + 1))? {
+            number += 1;
+        }
+        if number > known {
+            let manifest = self.load(number)?;
+            let mut newest = lock(&self.newest);
+            if newest.number < number {
+                *newest = Arc::new(manifest);
+            }
+        }
+        Ok(())
+    }
+
+    fn hint(&self) -> u64 {
+        let found = self.store.read_whole(HINT, 32).ok().and_then(|found| found.ok());
+        found.and_then(|bytes| std::str::from_utf8(&bytes).ok()?.trim().parse().ok()).unwrap_or(0)
+    }
+
+    fn load(&self, number: u64) -> Result<Manifest> {
+        let key = Manifest::key(number);
+        let bytes = self.store.read_all(&key, MAX_MANIFEST)?;
+        let manifest = Manifest::decode(&bytes).map_err(|found| damaged(&key, &found))?;
+        if manifest.number != number || manifest.uuid != self.uuid {
+            return Err(damaged(&key, &Corrupt::new("it belongs to another catalogue or number", 8)));
+        }
+        Ok(manifest)
+    }
+
+    /// Puts the manifest that follows the newest one, as `next` makes it of that; again where another process was faster.
+    fn commit(&self, next: impl Fn(&Manifest) -> Result<Manifest>) -> Result<()> {
+        for _ in 0..TRIES {
+            let manifest = next(&self.manifest())?;
+            if self.put(manifest)? {
+                return Ok(());
+            }
+            self.refresh()?;
+        }
+        Err(Error::new(ErrorKind::Conflict, format!("{TRIES} others changed {} meanwhile", self.location)))
+    }
+
+    /// Puts a manifest; false if its number is taken.
+    fn put(&self, manifest: Manifest) -> Result<bool> {
+        let number = manifest.number;
+        let bytes = manifest.encode();
+        match self.store.put(&Manifest::key(number), &[&bytes], PutMode::IfAbsent, true) {
+            Ok(()) => {}
+            Err(StoreError::AlreadyExists { .. }) => return Ok(false),
+            // The reply may have been lost: it is ours if it is there with our bytes.
+            Err(e) => match self.store.read_whole(&Manifest::key(number), MAX_MANIFEST) {
+                Ok(Ok(found)) if found == bytes => {}
+                _ => return Err(e.into()),
+            },
+        }
+        let mut newest = lock(&self.newest);
+        if newest.number < number {
+            *newest = Arc::new(manifest);
+        }
+        drop(newest);
+        // Only speed depends on it.
+        let _ = self.store.put(HINT, &[number.to_string().as_bytes()], PutMode::Replace, false);
+        Ok(true)
+    }
+
+    /// Containers that are looked at together.
+    fn threads(&self, location: &str) -> usize {
+        let cores = std::thread::available_parallelism().map_or(4, usize::from);
+        if is_url(location) { 32 } else { cores.clamp(2, 16) }
+    }
+}

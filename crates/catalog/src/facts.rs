@@ -1,0 +1,73 @@
+//! What is known of a container: values under keys, and the snapshot that they are of.
+
+use crate::value::Value;
+
+/// What a key is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// An attribute: `name` of the group or variable `object`, of the container itself where that is empty.
+    Attribute,
+    /// The least value of the variable `object`, of its member `name` where there is one.
+    Least,
+    /// The greatest value.
+    Greatest,
+    /// What every container has: its path, its name, its snapshot, its variables, its steps, its identity.
+    Own,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 4] = [Kind::Attribute, Kind::Least, Kind::Greatest, Kind::Own];
+}
+
+/// Under which name a value is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)]
+pub struct Key {
+    pub kind: Kind,
+    pub object: String,
+    pub name: String,
+}
+
+impl Key {
+    /// A key.
+    pub fn new(kind: Kind, object: impl Into<String>, name: impl Into<String>) -> Self {
+        Key { kind, object: object.into(), name: name.into() }
+    }
+
+    /// A key that every container has.
+    pub fn own(name: &str) -> Self {
+        Key::new(Kind::Own, "", name)
+    }
+
+    /// As questions write it.
+    pub fn text(&self) -> String {
+        let of = match (self.object.as_str(), self.name.as_str()) {
+            ("", name) => name.to_owned(),
+            (object, "") => object.to_owned(),
+            (object, name) => format!("{object}.{name}"),
+        };
+        match self.kind {
+            Kind::Attribute | Kind::Own => of,
+            Kind::Least => format!("min({of})"),
+            Kind::Greatest => format!("max({of})"),
+        }
+    }
+}
+
+/// The names of [`Kind::Own`].
+pub(crate) const OWN: [&str; 6] = ["path", "name", "snapshot", "steps", "variable", "uuid"];
+
+/// Everything that a catalogue keeps of one container.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// Where it is: an absolute path or a URL.
+    pub path: String,
+    /// Its identity.
+    pub uuid: [u8; 16],
+    /// Number of the snapshot.
+    pub version: u64,
+    /// Nanoseconds since 1970 of its commit.
+    pub time: u64,
+    /// Values, a key may have several.
+    pub values: Vec<(Key, Value)>,
+}

@@ -1,0 +1,44 @@
+//! Catalogues: which containers have which attributes and ranges of values, answered without opening them.
+//!
+//! ```text
+//! catalog     find, add, check: the store, what is visible, what two processes do at once
+//! look        a container -> facts
+//! answer      a question on pages -> which containers          pure
+//! question    text -> steps over keys                          pure
+//! manifest, page, column, identity    bytes <-> values         pure; docs/format/catalog.md
+//! facts, value, bits                  what there is to ask
+//! ```
+//!
+//! A catalogue is derived data: pages that never change and manifests put if absent, rebuilt from the containers at any time. Every
+//! answer names the snapshot that it is about, and is checked against the container before it is given.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod bits;
+mod bytes;
+mod catalog;
+mod column;
+mod expand;
+mod facts;
+#[cfg(feature = "fuzzing")]
+mod fuzzing;
+mod identity;
+mod look;
+mod manifest;
+mod merge;
+mod page;
+mod question;
+mod value;
+mod workers;
+
+pub use catalog::{AddReport, Catalog, CheckReport, Found, FoundReport};
+pub use column::Column;
+pub use facts::{Facts, Key, Kind};
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use fuzzing::fuzz;
+pub use manifest::{Manifest, PageRef};
+pub use page::{Directory, PageBuilder, Section};
+pub use question::Question;
+pub use value::Value;

@@ -1,0 +1,190 @@
+//! A question: the text's tree as steps over keys, each operand before what uses it.
+//!
+//! An attribute or an extreme is compared with a constant; conditions are joined by and, or, not. Whatever else an expression can
+//! have is refused here, with its place.
+
+use drystone::{Error, ErrorKind, Result};
+use drystone_expression::{Binary, Name, Node, NodeId, Reduction, Tree, Unary, parse_question};
+
+use crate::facts::{Key, Kind, OWN};
+use crate::value::Value;
+
+/// How a value is compared with a constant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+/// The keys that a name may stand for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// As it was written.
+    pub(crate) text: String,
+    /// Values under any of these count.
+    pub(crate) keys: Vec<Key>,
+    /// For containers that have none of these.
+    pub(crate) own: Option<Key>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Step {
+    /// It holds for every container, or for none.
+    Constant(bool),
+    /// A truth value by itself.
+    Truth(Asked),
+    Compare(Asked, Comparison, Value),
+    /// Of earlier steps.
+    And(usize, usize),
+    Or(usize, usize),
+    Xor(usize, usize),
+    Not(usize),
+}
+
+/// A question that can be asked of pages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    pub(crate) steps: Vec<Step>,
+}
+
+/// What a node is, before it is joined with others.
+enum Part {
+    Asked(Asked),
+    Constant(Value),
+    Step(usize),
+}
+
+fn refused(found: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidArgument, found)
+}
+
+const HELP: &str = "a question compares an attribute, `min(p)` or `max(p)` with a constant, as campaign == 'a*' & max(p) > 3";
+
+impl Question {
+    /// Reads a text.
+    pub fn parse(text: &str) -> Result<Question> {
+        let tree = parse_question(text).map_err(|error| refused(error.render(text)))?;
+        let mut question = Question { steps: Vec::new() };
+        let mut parts: Vec<Part> = Vec::with_capacity(tree.nodes().len());
+        for &node in tree.nodes() {
+            let part = question.part(&tree, node, &parts)?;
+            parts.push(part);
+        }
+        match parts.last() {
+            // The last step is the answer.
+            Some(part) => question.condition(part).map(|_| question),
+            None => Err(refused("the question is empty")),
+        }
+    }
+
+    /// What is asked for.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = &Asked> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Truth(asked) | Step::Compare(asked, ..) => Some(asked),
+            _ => None,
+        })
+    }
+
+    fn step(&mut self, step: Step) -> Part {
+        self.steps.push(step);
+        Part::Step(self.steps.len() - 1)
+    }
+
+    fn part(&mut self, tree: &Tree, node: Node, parts: &[Part]) -> Result<Part> {
+        let of = |id: NodeId| parts.get(id.index()).ok_or_else(|| refused("an operand is missing"));
+        Ok(match node {
+            Node::Name(n) => Part::Asked(asked(&tree.names()[usize::from(n)])?),
+            Node::Bool(value) => Part::Constant(Value::Bool(value)),
+            Node::Integer(n) => Part::Constant(Value::Integer(n)),
+            Node::Float(bits) => Part::Constant(Value::float(f64::from_bits(bits))),
+            Node::Text(n) => Part::Constant(Value::Text(tree.texts()[usize::from(n)].clone())),
+            Node::Reduce(reduction, id) => match tree.nodes().get(id.index()) {
+                Some(Node::Name(n)) => {
+                    let name = &tree.names()[usize::from(*n)];
+                    let kind = if reduction == Reduction::Min { Kind::Least } else { Kind::Greatest };
+                    no_offsets(name)?;
+                    let key = Key::new(kind, name.path(), name.members().join("."));
+                    Part::Asked(Asked { text: key.text(), keys: vec![key], own: None })
+                }
+                _ => return Err(refused(format!("min and max are of a variable or a member; {HELP}"))),
+            },
+            Node::Unary(Unary::Not, a) => {
+                let a = self.condition(of(a)?)?;
+                self.step(Step::Not(a))
+            }
+            Node::Binary(op @ (Binary::And | Binary::Or | Binary::Xor), a, b) => {
+                let (a, b) = (self.condition(of(a)?)?, self.condition(of(b)?)?);
+                self.step(match op {
+                    Binary::And => Step::And(a, b),
+                    Binary::Or => Step::Or(a, b),
+                    _ => Step::Xor(a, b),
+                })
+            }
+            Node::Binary(op, a, b) if op.is_comparison() => {
+                let (asked, op, value) = match (of(a)?, of(b)?) {
+                    (Part::Asked(asked), Part::Constant(value)) => (asked, comparison(op, false), value),
+                    (Part::Constant(value), Part::Asked(asked)) => (asked, comparison(op, true), value),
+                    _ => return Err(refused(format!("a comparison has a constant on one side; {HELP}"))),
+                };
+                if let Value::Bool(_) = value
+                    && !matches!(op, Comparison::Eq | Comparison::Ne)
+                {
+                    return Err(refused(format!("`{}`: truth values have no order", asked.text)));
+                }
+                self.step(Step::Compare(asked.clone(), op, value.clone()))
+            }
+            _ => return Err(refused(format!("questions to a catalogue have no arithmetic; {HELP}"))),
+        })
+    }
+
+    /// A part as a condition.
+    fn condition(&mut self, part: &Part) -> Result<usize> {
+        let step = match part {
+            Part::Step(step) => return Ok(*step),
+            Part::Asked(asked) => Step::Truth(asked.clone()),
+            Part::Constant(Value::Bool(value)) => Step::Constant(*value),
+            Part::Constant(_) => return Err(refused(format!("a constant is no condition; {HELP}"))),
+        };
+        self.steps.push(step);
+        Ok(self.steps.len() - 1)
+    }
+}
+
+/// A comparison; turned round where the constant stands on the left.
+fn comparison(op: Binary, turned: bool) -> Comparison {
+    use Comparison::*;
+    match (op, turned) {
+        (Binary::Ne, _) => Ne,
+        (Binary::Lt, false) | (Binary::Gt, true) => Lt,
+        (Binary::Le, false) | (Binary::Ge, true) => Le,
+        (Binary::Gt, false) | (Binary::Lt, true) => Gt,
+        (Binary::Ge, false) | (Binary::Le, true) => Ge,
+        _ => Eq,
+    }
+}
+
+fn no_offsets(name: &Name) -> Result<()> {
+    if name.offsets().is_empty() {
+        return Ok(());
+    }
+    Err(refused(format!("`{name}`: containers have no neighbours")))
+}
+
+/// `a` is an attribute of the container, `T.a` one of `T`, or the member `a` of the container's attribute `T`.
+fn asked(name: &Name) -> Result<Asked> {
+    no_offsets(name)?;
+    let members = name.members().join(".");
+    let own = OWN.iter().find(|own| members.is_empty() && **own == name.path()).map(|own| Key::own(own));
+    let keys = match members.as_str() {
+        "" => vec![Key::new(Kind::Attribute, "", name.path())],
+        _ => vec![
+            Key::new(Kind::Attribute, name.path(), members.clone()),
+            Key::new(Kind::Attribute, "", format!("{}.{members}", name.path())),
+        ],
+    };
+    Ok(Asked { text: name.to_string(), keys, own })
+}

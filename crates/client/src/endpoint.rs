@@ -1,0 +1,125 @@
+//! A server as this process knows it: connections, the right to use them, and what was learnt.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use drystone_runtime::{Order, PerProcess};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::TlsConnector;
+
+use crate::address::Way;
+use crate::connection::{Sender, connect};
+use crate::options::Resolved;
+use crate::tls;
+use crate::{Address, InvalidAddress};
+
+/// A server, with the options under which it is asked.
+pub(crate) struct Endpoint {
+    pub(crate) handle: &'static Handle,
+    pub(crate) options: Resolved,
+    /// The value of the header `Host`.
+    pub(crate) host: String,
+    way: Way,
+    tls: Option<TlsConnector>,
+    idle: Mutex<Vec<Sender>>,
+    turns: Arc<Semaphore>,
+    /// It has answered this process before.
+    pub(crate) has_answered: AtomicBool,
+    /// Changes of one key are done in the order of their submission.
+    pub(crate) order: Order,
+    token: Mutex<Option<String>>,
+}
+
+/// A connection for one request at a time.
+pub(crate) struct Lease {
+    pub(crate) sender: Sender,
+    endpoint: Arc<Endpoint>,
+    _turn: OwnedSemaphorePermit,
+    /// It was used before, so the server may have closed it by now.
+    pub(crate) is_used: bool,
+}
+
+type Endpoints = HashMap<(Way, Resolved), Arc<Endpoint>>;
+
+impl Endpoint {
+    /// The endpoint of the calling process; made at the first call.
+    pub(crate) fn of(address: &Address, options: &Resolved) -> Result<Arc<Endpoint>, InvalidAddress> {
+        static ENDPOINTS: PerProcess<Mutex<Endpoints>> = PerProcess::new();
+
+        let Ok(endpoints) = ENDPOINTS.get(|| Ok::<_, Infallible>(Mutex::default()));
+        let mut endpoints = endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let way = &address.way;
+        let key = (way.clone(), options.clone());
+        if let Some(endpoint) = endpoints.get(&key) {
+            return Ok(Arc::clone(endpoint));
+        }
+        let handle = drystone_runtime::handle()
+            .map_err(|error| InvalidAddress(format!("cannot start threads for requests: {error}")))?;
+        let tls = match way {
+            Way::Tcp { encrypted: true, .. } => Some(tls::connector(options)?),
+            _ => None,
+        };
+        let endpoint = Arc::new(Endpoint {
+            handle,
+            host: address.host(),
+            way: way.clone(),
+            tls,
+            idle: Mutex::default(),
+            turns: Arc::new(Semaphore::new(options.max_requests)),
+            has_answered: AtomicBool::new(false),
+            order: Order::default(),
+            token: Mutex::new(options.token.word()),
+            options: options.clone(),
+        });
+        endpoints.insert(key, Arc::clone(&endpoint));
+        Ok(endpoint)
+    }
+
+    /// A connection, an idle one where there is one and `fresh` does not forbid it.
+    pub(crate) async fn lease(self: &Arc<Self>, fresh: bool) -> io::Result<Lease> {
+        let turn = Arc::clone(&self.turns).acquire_owned().await;
+        let turn = turn.map_err(|_| io::Error::other("the endpoint is closed"))?;
+        let idle = if fresh { None } else { self.take_idle() };
+        let (sender, is_used) = match idle {
+            Some(sender) => (sender, true),
+            None => (connect(self.handle, &self.way, self.tls.as_ref()).await?, false),
+        };
+        Ok(Lease { sender, endpoint: Arc::clone(self), _turn: turn, is_used })
+    }
+
+    fn take_idle(&self) -> Option<Sender> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(sender) = idle.pop() {
+            if !sender.is_closed() && sender.is_ready() {
+                return Some(sender);
+            }
+        }
+        None
+    }
+
+    /// The token of requests.
+    pub(crate) fn token(&self) -> Option<String> {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads the token again where it came from; whether it is another one.
+    pub(crate) fn renew_token(&self) -> bool {
+        let now = self.options.token.word();
+        let mut token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *token, now.clone()) != now
+    }
+}
+
+impl Lease {
+    /// Gives the connection back, after the whole reply was read.
+    pub(crate) fn done(self) {
+        let Lease { sender, endpoint, .. } = self;
+        if !sender.is_closed() {
+            endpoint.idle.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        }
+    }
+}

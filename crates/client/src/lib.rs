@@ -1,0 +1,32 @@
+//! Containers on a server: `drys://`, `dry://` and `drys+unix://` behind the [`Store`](drystone_store::Store) trait.
+//!
+//! [`ServerStore`] is what the engine sees: a store without append, as object stores are, whose requests may be under way in any number.
+//!
+//! ```text
+//! store ── exchange (attempts, deadlines, idempotency keys) ── pool ── connection (TCP, TLS, Unix socket)
+//!            address, options: who is asked, with which right, for how long
+//! ```
+//!
+//! Invariants
+//! - a reply that was cut, came late or is of another version of an object is asked for again, never taken for shorter data;
+//! - a change that may have been done is repeated under the key of its first attempt, or compared with what is there;
+//! - the token is in [`Options`] and in requests, and in no text that this crate makes;
+//! - connections of a parent are neither used nor dropped by a forked child.
+
+mod address;
+mod connection;
+mod endpoint;
+mod exchange;
+mod failure;
+mod options;
+mod reading;
+mod session;
+mod store;
+mod tls;
+
+pub use address::{Address, SCHEMES};
+pub use drystone_wire::{Level, Region, Status};
+pub use failure::{InvalidAddress, Refused};
+pub use options::Options;
+pub use session::Session;
+pub use store::ServerStore;

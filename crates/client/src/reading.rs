@@ -1,0 +1,220 @@
+//! Ranges of objects: from the connection to their places.
+
+use std::sync::Arc;
+
+use drystone_store::{Result, StoreError};
+use drystone_wire::Status;
+use hyper::Method;
+use hyper::header::{CONTENT_RANGE, ETAG};
+
+use crate::endpoint::Endpoint;
+use crate::exchange::{Attempts, Message, Reply};
+use crate::failure::Failure;
+
+/// What is read, and how it is called in messages.
+pub(crate) struct Object<'a> {
+    pub(crate) path: String,
+    pub(crate) key: &'a str,
+    pub(crate) store: &'a str,
+}
+
+impl Object<'_> {
+    pub(crate) fn error(&self, failure: &Failure, operation: &'static str) -> StoreError {
+        failure.error(self.key, self.store, operation)
+    }
+
+    fn short(&self, offset: u64, wanted: u64, there: u64) -> StoreError {
+        StoreError::ShortRead {
+            key: self.key.to_owned(),
+            store: self.store.to_owned(),
+            offset,
+            wanted,
+            got: there.saturating_sub(offset).min(wanted),
+        }
+    }
+}
+
+/// So often an object may be replaced while it is read.
+const REPLACED: usize = 20;
+
+/// Where bytes go.
+pub(crate) trait Sink {
+    /// From now on bytes come from the beginning, and there are so many.
+    fn begin(&mut self, len: usize);
+    /// The bytes behind those that came before.
+    fn put(&mut self, bytes: &[u8]);
+}
+
+/// The caller's own memory.
+pub(crate) struct Place<'a> {
+    pub(crate) out: &'a mut [u8],
+    pub(crate) at: usize,
+}
+
+impl Sink for Place<'_> {
+    fn begin(&mut self, _len: usize) {
+        self.at = 0;
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        if let Some(place) = self.out.get_mut(self.at..self.at + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+        self.at += bytes.len();
+    }
+}
+
+impl Sink for Vec<u8> {
+    fn begin(&mut self, len: usize) {
+        self.clear();
+        self.reserve(len);
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// Reads `len` bytes, not 0, from `offset`. What was read of one version is not mixed with another.
+pub(crate) async fn range(
+    endpoint: &Arc<Endpoint>,
+    object: &Object<'_>,
+    offset: u64,
+    len: usize,
+    sink: &mut impl Sink,
+) -> Result<()> {
+    let wanted = len as u64;
+    let Some(end) = offset.checked_add(wanted) else {
+        return Err(object.short(offset, wanted, length(endpoint, object).await?));
+    };
+    let mut attempts = Attempts::new(endpoint);
+    let (mut at, mut version, mut replaced) = (0_u64, None::<String>, 0);
+    loop {
+        let mut headers = vec![("range", format!("bytes={}-{}", offset + at, end - 1))];
+        headers.extend(version.clone().filter(|_| at > 0).map(|tag| ("if-match", tag)));
+        let message =
+            Message { method: Method::GET, path: object.path.clone(), headers, body: bytes::Bytes::new() };
+        let failure = match attempts.once(&message).await {
+            Ok(reply) => {
+                let headers = reply.response.headers();
+                let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+                let there = text(CONTENT_RANGE.as_str())
+                    .and_then(|range| range.rsplit_once('/')?.1.parse::<u64>().ok());
+                let Some(there) = there else {
+                    return Err(object.error(&Failure::of(Status::Io, "the server sent no range"), "read"));
+                };
+                if there < end {
+                    return Err(object.short(offset, wanted, there));
+                }
+                version = text(ETAG.as_str()).map(str::to_owned);
+                if at == 0 {
+                    sink.begin(len);
+                }
+                match arriving(reply, wanted, &mut at, sink, &mut attempts).await {
+                    Ok(()) => return Ok(()),
+                    Err(failure) => {
+                        // Without a version there is no telling what the rest would be of.
+                        if version.is_none() {
+                            at = 0;
+                        }
+                        failure
+                    }
+                }
+            }
+            Err(failure)
+                if failure.status == Some(Status::AlreadyExists) && at > 0 && replaced < REPLACED =>
+            {
+                (at, replaced) = (0, replaced + 1);
+                continue;
+            }
+            Err(failure) => failure,
+        };
+        if failure.status == Some(Status::ShortRead) {
+            let there = match failure.found {
+                Some(there) => there,
+                None => length(endpoint, object).await?,
+            };
+            return Err(object.short(offset, wanted, there));
+        }
+        if !attempts.again(&failure).await {
+            return Err(object.error(&failure, "read"));
+        }
+    }
+}
+
+async fn arriving(
+    mut reply: Reply,
+    wanted: u64,
+    at: &mut u64,
+    sink: &mut impl Sink,
+    attempts: &mut Attempts,
+) -> std::result::Result<(), Failure> {
+    while let Some(piece) = reply.piece().await? {
+        if piece.len() as u64 > wanted - *at {
+            return Err(Failure::of(Status::Io, "the reply is longer than what was asked for"));
+        }
+        sink.put(&piece);
+        *at += piece.len() as u64;
+        attempts.progressed();
+    }
+    if *at < wanted {
+        return Err(Failure::lost("the reply was shorter than announced"));
+    }
+    reply.finished();
+    Ok(())
+}
+
+/// The length of the object.
+pub(crate) async fn length(endpoint: &Arc<Endpoint>, object: &Object<'_>) -> Result<u64> {
+    let message = Message {
+        method: Method::HEAD,
+        path: object.path.clone(),
+        headers: Vec::new(),
+        body: bytes::Bytes::new(),
+    };
+    let done = Attempts::new(endpoint).done(&message, 0).await;
+    let (headers, _) = done.map_err(|failure| object.error(&failure, "ask for the length of"))?;
+    let len = headers.get(hyper::header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    len.ok_or_else(|| {
+        object.error(&Failure::of(Status::Io, "the server sent no length"), "ask for the length of")
+    })
+}
+
+/// The object as a whole, if it is at most `limit` bytes long; else its length.
+pub(crate) async fn whole(
+    endpoint: &Arc<Endpoint>,
+    object: &Object<'_>,
+    limit: u64,
+) -> Result<std::result::Result<Vec<u8>, u64>> {
+    let message = Message {
+        method: Method::GET,
+        path: object.path.clone(),
+        headers: Vec::new(),
+        body: bytes::Bytes::new(),
+    };
+    let mut attempts = Attempts::new(endpoint);
+    loop {
+        let failure = match attempts.once(&message).await {
+            Ok(reply) => {
+                let len = reply.response.headers().get(hyper::header::CONTENT_LENGTH);
+                let len = len.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+                match len {
+                    Some(len) if len > limit => return Ok(Err(len)),
+                    Some(len) => {
+                        let (mut bytes, mut at) = (Vec::new(), 0);
+                        bytes.begin(usize::try_from(len).unwrap_or(0).min(1 << 20));
+                        match arriving(reply, len, &mut at, &mut bytes, &mut attempts).await {
+                            Ok(()) => return Ok(Ok(bytes)),
+                            Err(failure) => failure,
+                        }
+                    }
+                    None => Failure::of(Status::Io, "the server sent no length"),
+                }
+            }
+            Err(failure) => failure,
+        };
+        if !attempts.again(&failure).await {
+            return Err(object.error(&failure, "read"));
+        }
+    }
+}

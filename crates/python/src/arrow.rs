@@ -1,0 +1,320 @@
+//! Tables as Arrow streams: the C data interface, wrapped in the capsules of the PyCapsule protocol.
+//!
+//! Python says what the columns are (`Field`) and gives an iterator of batches; each batch has a node per column: length, number
+//! of nulls, buffers as objects with the buffer protocol, children. Buffers are not copied: an array keeps them until its
+//! consumer releases it.
+//!
+//! Invariants
+//! - a structure whose `release` is null is spent: its consumer has moved or released it;
+//! - releasing works on any thread, and also when the interpreter is gone: then the objects are left alone;
+//! - an error of the iterator becomes a code and the text of `get_last_error`, never an exception in the consumer's call.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyIterator};
+
+use crate::error::{Result, invalid};
+
+/// Nulls may occur.
+const NULLABLE: i64 = 2;
+/// The code of an error whose text says more.
+const EIO: c_int = 5;
+
+/// `ArrowSchema` of the C data interface.
+#[repr(C)]
+struct ArrowSchema {
+    format: *const c_char,
+    name: *const c_char,
+    metadata: *const c_char,
+    flags: i64,
+    n_children: i64,
+    children: *mut *mut ArrowSchema,
+    dictionary: *mut ArrowSchema,
+    release: Option<unsafe extern "C" fn(*mut ArrowSchema)>,
+    private_data: *mut c_void,
+}
+
+/// `ArrowArray` of the C data interface.
+#[repr(C)]
+struct ArrowArray {
+    length: i64,
+    null_count: i64,
+    offset: i64,
+    n_buffers: i64,
+    n_children: i64,
+    buffers: *mut *const c_void,
+    children: *mut *mut ArrowArray,
+    dictionary: *mut ArrowArray,
+    release: Option<unsafe extern "C" fn(*mut ArrowArray)>,
+    private_data: *mut c_void,
+}
+
+/// `ArrowArrayStream` of the C stream interface.
+#[repr(C)]
+struct ArrowArrayStream {
+    get_schema: Option<unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowSchema) -> c_int>,
+    get_next: Option<unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowArray) -> c_int>,
+    get_last_error: Option<unsafe extern "C" fn(*mut ArrowArrayStream) -> *const c_char>,
+    release: Option<unsafe extern "C" fn(*mut ArrowArrayStream)>,
+    private_data: *mut c_void,
+}
+
+// SAFETY: what the pointers lead to is owned by the structure alone and is used by one thread at a time, as the interface demands.
+unsafe impl Send for ArrowSchema {}
+// SAFETY: as above.
+unsafe impl Send for ArrowArrayStream {}
+
+impl Drop for ArrowSchema {
+    fn drop(&mut self) {
+        if let Some(release) = self.release {
+            // SAFETY: it was not released, and `self` is what it belongs to.
+            unsafe { release(self) };
+        }
+    }
+}
+
+impl Drop for ArrowArrayStream {
+    fn drop(&mut self) {
+        if let Some(release) = self.release {
+            // SAFETY: it was not released, and `self` is what it belongs to.
+            unsafe { release(self) };
+        }
+    }
+}
+
+/// Name, format, children.
+#[derive(Clone, FromPyObject)]
+pub(crate) struct Field(String, String, Vec<Field>);
+
+/// What a schema owns.
+struct SchemaParts {
+    _format: CString,
+    _name: CString,
+    children: Vec<*mut ArrowSchema>,
+}
+
+fn text(text: &str) -> CString {
+    // A name may hold a NUL, which C cannot say.
+    CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default()
+}
+
+impl ArrowSchema {
+    fn new(field: &Field, flags: i64) -> ArrowSchema {
+        let (format, name) = (text(&field.1), text(&field.0));
+        let children = field.2.iter().map(|child| Box::into_raw(Box::new(ArrowSchema::new(child, NULLABLE))));
+        let mut parts = Box::new(SchemaParts { _format: format, _name: name, children: children.collect() });
+        ArrowSchema {
+            format: parts._format.as_ptr(),
+            name: parts._name.as_ptr(),
+            metadata: ptr::null(),
+            flags,
+            n_children: parts.children.len() as i64,
+            children: parts.children.as_mut_ptr(),
+            dictionary: ptr::null_mut(),
+            release: Some(release_schema),
+            private_data: Box::into_raw(parts).cast(),
+        }
+    }
+
+    fn of(fields: &[Field]) -> ArrowSchema {
+        ArrowSchema::new(&Field(String::new(), "+s".to_owned(), fields.to_vec()), 0)
+    }
+}
+
+unsafe extern "C" fn release_schema(schema: *mut ArrowSchema) {
+    // SAFETY: the consumer passes the structure that holds this callback, once; `private_data` is the box of `new`.
+    unsafe {
+        let parts = Box::from_raw((*schema).private_data.cast::<SchemaParts>());
+        for &child in &parts.children {
+            // A child that the consumer has moved is spent, and its box is freed all the same.
+            drop(Box::from_raw(child));
+        }
+        (*schema).release = None;
+    }
+}
+
+/// Length, number of nulls, buffers, children.
+#[derive(FromPyObject)]
+struct Node<'py>(i64, i64, Vec<Option<Bound<'py, PyAny>>>, Vec<Node<'py>>);
+
+/// What an array owns.
+struct ArrayParts {
+    held: Vec<PyBuffer<u8>>,
+    buffers: Vec<*const c_void>,
+    children: Vec<*mut ArrowArray>,
+}
+
+impl ArrowArray {
+    fn new(node: &Node<'_>) -> PyResult<ArrowArray> {
+        let (mut held, mut buffers) = (Vec::new(), Vec::new());
+        for buffer in &node.2 {
+            buffers.push(match buffer {
+                Some(object) => {
+                    let buffer = PyBuffer::<u8>::get(object)?;
+                    let at = buffer.buf_ptr() as *const c_void;
+                    held.push(buffer);
+                    at
+                }
+                None => ptr::null(),
+            });
+        }
+        let made = node.3.iter().map(ArrowArray::new).collect::<PyResult<Vec<_>>>()?;
+        let children = made.into_iter().map(|child| Box::into_raw(Box::new(child))).collect();
+        let mut parts = Box::new(ArrayParts { held, buffers, children });
+        Ok(ArrowArray {
+            length: node.0,
+            null_count: node.1,
+            offset: 0,
+            n_buffers: parts.buffers.len() as i64,
+            n_children: parts.children.len() as i64,
+            buffers: parts.buffers.as_mut_ptr(),
+            children: parts.children.as_mut_ptr(),
+            dictionary: ptr::null_mut(),
+            release: Some(release_array),
+            private_data: Box::into_raw(parts).cast(),
+        })
+    }
+}
+
+impl Drop for ArrowArray {
+    fn drop(&mut self) {
+        if let Some(release) = self.release {
+            // SAFETY: it was not released, and `self` is what it belongs to.
+            unsafe { release(self) };
+        }
+    }
+}
+
+unsafe extern "C" fn release_array(array: *mut ArrowArray) {
+    // SAFETY: the consumer passes the structure that holds this callback, once; `private_data` is the box of `new`.
+    unsafe {
+        let mut parts = Box::from_raw((*array).private_data.cast::<ArrayParts>());
+        for &child in &parts.children {
+            drop(Box::from_raw(child));
+        }
+        let held = std::mem::take(&mut parts.held);
+        (*array).release = None;
+        leave(held);
+    }
+}
+
+/// Gives Python objects back. Once the interpreter is shutting down nobody may touch them.
+fn leave<T>(held: T) {
+    let mut held = Some(held);
+    if Python::try_attach(|_| drop(held.take())).is_none() {
+        std::mem::forget(held);
+    }
+}
+
+/// What a stream owns.
+struct StreamParts {
+    fields: Vec<Field>,
+    batches: Mutex<Option<Py<PyIterator>>>,
+    error: Mutex<CString>,
+}
+
+unsafe extern "C" fn stream_schema(stream: *mut ArrowArrayStream, out: *mut ArrowSchema) -> c_int {
+    // SAFETY: the consumer passes a stream of ours that is not released, and room for a schema, which may hold anything.
+    unsafe {
+        let parts = &*(*stream).private_data.cast::<StreamParts>();
+        ptr::write(out, ArrowSchema::of(&parts.fields));
+    }
+    0
+}
+
+fn next(parts: &StreamParts) -> std::result::Result<Option<ArrowArray>, String> {
+    let found = Python::try_attach(|py| -> PyResult<Option<ArrowArray>> {
+        let batches =
+            parts.batches.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|b| b.clone_ref(py));
+        let Some(batches) = batches else { return Ok(None) };
+        match batches.into_bound(py).next() {
+            Some(batch) => {
+                let batch = batch?;
+                let (rows, columns): (i64, Vec<Node<'_>>) = batch.extract()?;
+                // A table is a struct without nulls.
+                ArrowArray::new(&Node(rows, 0, vec![None], columns)).map(Some)
+            }
+            None => {
+                parts.batches.lock().unwrap_or_else(PoisonError::into_inner).take();
+                Ok(None)
+            }
+        }
+    });
+    match found {
+        Some(Ok(batch)) => Ok(batch),
+        Some(Err(error)) => Err(error.to_string()),
+        None => Err("the interpreter is shutting down".to_owned()),
+    }
+}
+
+unsafe extern "C" fn stream_next(stream: *mut ArrowArrayStream, out: *mut ArrowArray) -> c_int {
+    // SAFETY: as of `stream_schema`; a stream is pulled by one thread at a time.
+    let parts = unsafe { &*(*stream).private_data.cast::<StreamParts>() };
+    match next(parts) {
+        Ok(Some(batch)) => {
+            // SAFETY: `out` is room for an array.
+            unsafe { ptr::write(out, batch) };
+            0
+        }
+        Ok(None) => {
+            // SAFETY: an array of zeros is a released one: the end of the stream.
+            unsafe { ptr::write_bytes(out, 0, 1) };
+            0
+        }
+        Err(said) => {
+            *parts.error.lock().unwrap_or_else(PoisonError::into_inner) = text(&said);
+            EIO
+        }
+    }
+}
+
+unsafe extern "C" fn stream_error(stream: *mut ArrowArrayStream) -> *const c_char {
+    // SAFETY: as of `stream_schema`. The text stays until the next call on the stream.
+    let parts = unsafe { &*(*stream).private_data.cast::<StreamParts>() };
+    parts.error.lock().unwrap_or_else(PoisonError::into_inner).as_ptr()
+}
+
+unsafe extern "C" fn release_stream(stream: *mut ArrowArrayStream) {
+    // SAFETY: the consumer passes the structure that holds this callback, once; `private_data` is the box of `arrow_stream`.
+    let parts = unsafe {
+        let parts = Box::from_raw((*stream).private_data.cast::<StreamParts>());
+        (*stream).release = None;
+        parts
+    };
+    leave(parts.batches.into_inner().unwrap_or_else(PoisonError::into_inner));
+}
+
+/// A capsule `arrow_schema` of fields (name, format, children).
+#[pyfunction]
+pub(crate) fn arrow_schema<'py>(py: Python<'py>, fields: Vec<Field>) -> Result<Bound<'py, PyCapsule>> {
+    Ok(PyCapsule::new_with_value(py, ArrowSchema::of(&fields), c"arrow_schema")?)
+}
+
+/// A capsule `arrow_array_stream` of an iterator of batches: (rows, a node per field), a node being (length, nulls, buffers, children).
+#[pyfunction]
+pub(crate) fn arrow_stream<'py>(
+    py: Python<'py>,
+    fields: Vec<Field>,
+    batches: &Bound<'py, PyAny>,
+) -> Result<Bound<'py, PyCapsule>> {
+    let Ok(batches) = batches.cast::<PyIterator>() else {
+        return Err(invalid("batches come from an iterator"));
+    };
+    let parts = Box::new(StreamParts {
+        fields,
+        batches: Mutex::new(Some(batches.clone().unbind())),
+        error: Mutex::default(),
+    });
+    let stream = ArrowArrayStream {
+        get_schema: Some(stream_schema),
+        get_next: Some(stream_next),
+        get_last_error: Some(stream_error),
+        release: Some(release_stream),
+        private_data: Box::into_raw(parts).cast(),
+    };
+    Ok(PyCapsule::new_with_value(py, stream, c"arrow_array_stream")?)
+}

@@ -1,0 +1,54 @@
+//! What each process has once for its requests: threads with an asynchronous runtime, and values that belong to them.
+//!
+//! Threads and connections do not survive a fork. To drop a parent's connection in a child would disturb the parent, with which
+//! the child shares the system's event queue. So a child makes its own values at its first use, and never touches its parent's.
+//!
+//! Invariant: nothing is reached without comparing the process's number, and no lock is taken that was made before a fork.
+
+mod order;
+mod per_process;
+mod wait;
+
+use std::io;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+
+pub use order::{Order, Place};
+pub use per_process::PerProcess;
+pub use wait::block_on;
+
+/// Threads that do requests. Their work is waiting, copying and encryption.
+const THREADS: usize = 2;
+
+/// The runtime. A dropped one would wait for its tasks; this one does not.
+struct Threads(Option<Runtime>);
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Where tasks of the calling process run. The first call starts the threads.
+pub fn handle() -> io::Result<&'static Handle> {
+    static THREADS_OF_PROCESS: PerProcess<Threads> = PerProcess::new();
+
+    let threads = THREADS_OF_PROCESS.get(|| {
+        // One provider of cryptography in the process. Another may have been chosen before: then it serves as well.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .max_blocking_threads(8)
+            .thread_name("drystone-far")
+            .enable_io()
+            .enable_time()
+            .build()?;
+        Ok::<_, io::Error>(Threads(Some(runtime)))
+    })?;
+    match &threads.0 {
+        Some(runtime) => Ok(runtime.handle()),
+        None => Err(io::Error::other("the threads for requests have ended")),
+    }
+}

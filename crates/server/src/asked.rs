@@ -1,0 +1,141 @@
+//! A request that has been let in: whose it is, what it may, how long it has.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use drystone_wire::Status;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use hyper::header::HeaderMap;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::reply::Refusal;
+use crate::state::State;
+use crate::token::{Known, Right};
+
+/// A pause in a body after which its sender is given up.
+const STALL: Duration = Duration::from_secs(30);
+
+/// The other end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) enum Peer {
+    /// A process of the user whose server this is, on this machine.
+    SameUser(u32),
+    /// Anybody else.
+    Far,
+}
+
+/// Whose request it is.
+#[derive(Clone, Debug)]
+pub(crate) enum Who {
+    SameUser(u32),
+    Token(Known),
+    Nobody,
+}
+
+impl Who {
+    /// Its name in metrics and logs.
+    pub(crate) fn label(&self) -> String {
+        match self {
+            Who::SameUser(uid) => format!("uid:{uid}"),
+            Who::Token(known) => format!("token:{}", known.id),
+            Who::Nobody => "nobody".into(),
+        }
+    }
+
+    pub(crate) fn has(&self, right: Right, name: &str) -> bool {
+        match self {
+            Who::SameUser(_) => true,
+            Who::Token(known) => known.allows(right, name),
+            Who::Nobody => false,
+        }
+    }
+
+    /// Refuses unless there is one of these rights.
+    pub(crate) fn needs(&self, rights: &[Right], name: &str) -> Result<(), Refusal> {
+        if rights.iter().any(|right| self.has(*right, name)) {
+            return Ok(());
+        }
+        let names: Vec<&str> = rights.iter().map(|right| right.name()).collect();
+        let names = names.join(" or ");
+        Err(match self {
+            Who::Nobody => Refusal {
+                needs_token: true,
+                ..Refusal::new(
+                    Status::Denied,
+                    format!("this needs a token with {names}:/{name} that has not expired"),
+                )
+            },
+            _ => Refusal::new(Status::Denied, format!("the token has no {names} on /{name}")),
+        })
+    }
+}
+
+/// A request that has been let in.
+pub(crate) struct Asked {
+    pub(crate) state: Arc<State>,
+    pub(crate) who: Who,
+    pub(crate) headers: HeaderMap,
+    pub(crate) until: Instant,
+}
+
+impl Asked {
+    /// Time that is left, or a refusal.
+    pub(crate) fn left(&self) -> Result<Duration, Refusal> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Refusal::new(
+                Status::Deadline,
+                "the time that the client allowed is over; nothing was done",
+            ));
+        }
+        Ok(left)
+    }
+
+    /// The time that it waits for its turn.
+    pub(crate) fn patience(&self) -> Result<Duration, Refusal> {
+        Ok(self.left()?.min(self.state.patience()))
+    }
+
+    /// A body whose length was announced, as it came. Its memory is held until the permit is dropped.
+    pub(crate) async fn body(
+        &self,
+        mut body: Incoming,
+    ) -> Result<(Vec<Bytes>, OwnedSemaphorePermit), Refusal> {
+        let Some(len) = body.size_hint().exact() else {
+            return Err(Refusal::new(
+                Status::Invalid,
+                "the request must say how long its body is (Content-Length)",
+            ));
+        };
+        let room = self.state.admission.room(len, self.patience()?).await?;
+        let mut parts = Vec::new();
+        loop {
+            let cut = || Refusal::new(Status::Io, "the body broke off; nothing was done");
+            let frame = match tokio::time::timeout(STALL, body.frame()).await {
+                Err(_) | Ok(Some(Err(_))) => return Err(cut()),
+                Ok(None) => break,
+                Ok(Some(Ok(frame))) => frame,
+            };
+            if let Ok(data) = frame.into_data() {
+                self.state.metrics.bytes_in.fetch_add(data.len() as u64, Ordering::Relaxed);
+                parts.push(data);
+            }
+        }
+        Ok((parts, room))
+    }
+}
+
+/// Does something that may block, on a thread that may.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(outcome) => outcome,
+        Err(_) => {
+            Err(Refusal::new(Status::Io, "the work was not finished; whether it was done is not known"))
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! A server: containers behind HTTP/1.1, for clients with rights. docs/server.md says what it promises, docs/format/wire.md every byte.
+//!
+//! ```text
+//! serve ── listen (TCP, TLS, Unix sockets) ── answer ── route, rights, admission
+//!                                               ├─ objects: one object, plain HTTP
+//!                                               └─ batch: frames of asks and answers
+//! config, name, place, token, tls: what an operator said      open: stores of containers      metrics, log: what an operator sees
+//! ```
+//!
+//! Invariants
+//! - a container is named by a table of the configuration; no request holds a path of the file system;
+//! - nothing but `/healthz` is answered without a right, except to processes of the same user on a Unix socket;
+//! - memory and requests under way are bounded; what is too much is told so (429) before anything is done.
+
+mod admission;
+mod answer;
+mod asked;
+mod batch;
+mod config;
+mod idempotence;
+mod listen;
+mod log;
+mod metrics;
+mod name;
+mod objects;
+mod open;
+mod place;
+mod regions;
+mod reply;
+mod route;
+mod serve;
+mod state;
+mod tls;
+mod token;
+
+pub use config::{Config, InvalidConfig, Limits};
+pub use serve::{Server, serve_until_signal};
+pub use token::{Issued, Right, Scope, Tokens, issue, revoke};

@@ -1,0 +1,93 @@
+//! Stores of containers, opened once and kept.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use drystone::format::keys;
+use drystone_store::{LocalStore, MemoryStore, Store, StoreError};
+use drystone_wire::Status;
+
+use crate::Config;
+use crate::place::{Place, check_below, place};
+use crate::reply::Refusal;
+
+/// Stores that are kept open at most; beyond, those that nobody uses are closed.
+const KEPT: usize = 256;
+
+/// A store of a container.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn Store>,
+    /// Its folder, where it lies in one.
+    pub(crate) folder: Option<PathBuf>,
+}
+
+#[derive(Default)]
+pub(crate) struct Stores {
+    open: Mutex<HashMap<String, Arc<Opened>>>,
+}
+
+impl Stores {
+    /// The store of a container. With `make`, its folder is made where there is none; without, a container that is not there is an
+    /// empty store, to which nothing can be written. It may take a while: for threads that may block.
+    pub(crate) fn of(&self, config: &Config, name: &str, make: bool) -> Result<Arc<Opened>, Refusal> {
+        let known = self.lock().get(name).cloned();
+        if let Some(opened) = known {
+            if opened.store.unchanged().is_ok() {
+                return Ok(opened);
+            }
+            self.lock().remove(name);
+        }
+        let opened = Arc::new(opened(config, name, make)?);
+        // From now on the store is the container that is there now. One that is not made yet is looked at again.
+        match opened.store.watch(keys::IDENTITY) {
+            Ok(_) if opened.folder.is_some() || drystone::is_url(&opened.store.describe()) => {}
+            Ok(_) | Err(StoreError::NotFound { .. }) => return Ok(opened),
+            Err(error) => return Err(error.into()),
+        }
+        let mut open = self.lock();
+        if open.len() >= KEPT {
+            open.retain(|_, opened| Arc::strong_count(opened) > 1);
+        }
+        open.insert(name.to_owned(), Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    /// Stores that are open.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Opened>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn opened(config: &Config, name: &str, make: bool) -> Result<Opened, Refusal> {
+    let missing = || Refusal::new(Status::NotFound, format!("there is no container {name:?} on this server"));
+    let path: PathBuf = match place(config, name).ok_or_else(missing)? {
+        Place::Container(url) if drystone::is_url(&url) => {
+            let store = drystone::open_store(&url, &[]).map_err(|_| {
+                Refusal::new(Status::Io, format!("the store of {name:?} cannot be reached from the server"))
+            })?;
+            return Ok(Opened { store, folder: None });
+        }
+        Place::Container(path) => path.into(),
+        Place::Below { root, path } => {
+            check_below(&root, &path)
+                .map_err(|why| Refusal::new(Status::Denied, format!("{name:?} cannot be used: {why}")))?;
+            path
+        }
+    };
+    if path.is_dir() {
+        let text = path.to_str().ok_or_else(missing)?;
+        let store = drystone::open_store(text, &[]).map_err(|_| {
+            Refusal::new(Status::Io, format!("the folder of {name:?} cannot be read by the server"))
+        })?;
+        return Ok(Opened { store, folder: Some(path) });
+    }
+    if make {
+        return Ok(Opened { store: Arc::new(LocalStore::create(&path)?), folder: Some(path) });
+    }
+    Ok(Opened { store: Arc::new(MemoryStore::new()), folder: None })
+}

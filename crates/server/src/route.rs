@@ -1,0 +1,140 @@
+//! What a request asks for: method and path to a route. Pure.
+
+use hyper::Method;
+
+use crate::name::is_name;
+
+/// A route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// `/healthz`.
+    Health,
+    /// `/metrics`.
+    Metrics,
+    /// `/v1/c/NAME/o/KEY`.
+    Object { name: String, key: String, verb: Verb },
+    /// `/v1/c/NAME/o/?prefix=P`.
+    List { name: String, prefix: String },
+    /// `/v1/c/NAME/read`, `put` or `do`.
+    Batch { name: String },
+    /// There is no such path.
+    Unknown,
+    /// There is, but not for this method.
+    Method,
+}
+
+/// What is done with an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Get,
+    Head,
+    Put,
+    Delete,
+}
+
+impl Route {
+    pub(crate) fn parse(method: &Method, path: &str, query: Option<&str>) -> Route {
+        let is_get = method == Method::GET || method == Method::HEAD;
+        match path {
+            "/healthz" | "/metrics" if !is_get => return Route::Method,
+            "/healthz" => return Route::Health,
+            "/metrics" => return Route::Metrics,
+            _ => {}
+        }
+        let Some(rest) = path.strip_prefix("/v1/c/") else { return Route::Unknown };
+        if let Some((name, key)) = rest.split_once("/o/") {
+            if !is_name(name) {
+                return Route::Unknown;
+            }
+            let name = name.to_owned();
+            if key.is_empty() {
+                let prefix = query.map_or(Some(String::new()), prefix);
+                return match prefix {
+                    _ if !is_get => Route::Method,
+                    Some(prefix) => Route::List { name, prefix },
+                    None => Route::Unknown,
+                };
+            }
+            let verb = match *method {
+                Method::GET => Verb::Get,
+                Method::HEAD => Verb::Head,
+                Method::PUT => Verb::Put,
+                Method::DELETE => Verb::Delete,
+                _ => return Route::Method,
+            };
+            return Route::Object { name, key: key.to_owned(), verb };
+        }
+        match rest.rsplit_once('/') {
+            Some((name, "read" | "put" | "do")) if is_name(name) && method == Method::POST => {
+                Route::Batch { name: name.to_owned() }
+            }
+            Some((name, "read" | "put" | "do")) if is_name(name) => Route::Method,
+            _ => Route::Unknown,
+        }
+    }
+
+    /// Its name in metrics and logs.
+    pub(crate) fn label(&self) -> &'static str {
+        match self {
+            Route::Health => "healthz",
+            Route::Metrics => "metrics",
+            Route::Object { verb: Verb::Get, .. } => "get",
+            Route::Object { verb: Verb::Head, .. } => "head",
+            Route::Object { verb: Verb::Put, .. } => "put",
+            Route::Object { verb: Verb::Delete, .. } => "delete",
+            Route::List { .. } => "list",
+            Route::Batch { .. } => "batch",
+            Route::Unknown | Route::Method => "unknown",
+        }
+    }
+
+    /// The container that it is about.
+    pub(crate) fn container(&self) -> Option<&str> {
+        match self {
+            Route::Object { name, .. } | Route::List { name, .. } | Route::Batch { name } => Some(name),
+            _ => None,
+        }
+    }
+}
+
+/// `prefix=P`, where slashes may be encoded.
+fn prefix(query: &str) -> Option<String> {
+    let text = query.strip_prefix("prefix=")?;
+    let text = text.replace("%2F", "/").replace("%2f", "/");
+    text.bytes().all(|c| c.is_ascii_alphanumeric() || b"._-/".contains(&c)).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_routes_and_names_may_have_slashes() {
+        let object = |name: &str, key: &str, verb| Route::Object { name: name.into(), key: key.into(), verb };
+        let parse = |method: Method, path: &str| Route::parse(&method, path, None);
+        assert_eq!(parse(Method::GET, "/v1/c/run42/o/log/a.seg"), object("run42", "log/a.seg", Verb::Get));
+        assert_eq!(
+            parse(Method::PUT, "/v1/c/scratch/x.dry/o/a/o/b"),
+            object("scratch/x.dry", "a/o/b", Verb::Put)
+        );
+        assert_eq!(
+            parse(Method::POST, "/v1/c/scratch/read/do"),
+            Route::Batch { name: "scratch/read".into() }
+        );
+        let list = Route::parse(&Method::GET, "/v1/c/run42/o/", Some("prefix=log%2Fa"));
+        assert_eq!(list, Route::List { name: "run42".into(), prefix: "log/a".into() });
+        assert_eq!(parse(Method::POST, "/v1/c/run42/o/x"), Route::Method);
+        for path in [
+            "/",
+            "/v1/c/",
+            "/v1/c//o/x",
+            "/v1/c/../o/x",
+            "/v1/c/a/../../o/x",
+            "/v2/c/a/o/x",
+            "/v1/c/a%2fb/o/x",
+            "//healthz",
+        ] {
+            assert_eq!(parse(Method::GET, path), Route::Unknown, "{path}");
+        }
+    }
+}

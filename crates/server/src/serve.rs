@@ -1,0 +1,143 @@
+//! The server as a whole: start, stop, signals.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::listen::{Bound, accept};
+use crate::state::State;
+use crate::{Config, InvalidConfig, log};
+
+/// A server that runs on threads of its own until it is stopped or dropped.
+#[derive(Debug)]
+pub struct Server {
+    runtime: Option<Runtime>,
+    addresses: Vec<String>,
+    stop: watch::Sender<bool>,
+    accepting: Vec<JoinHandle<()>>,
+    state: StateOf,
+}
+
+/// The state, which has nothing to show.
+struct StateOf(Arc<State>);
+
+impl std::fmt::Debug for StateOf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("State")
+    }
+}
+
+impl Server {
+    /// Listens; the first request may come when this returns.
+    pub fn start(config: Config) -> Result<Server, InvalidConfig> {
+        // Another provider of cryptography may have been chosen by the program: then it serves as well.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8))
+            .max_blocking_threads(config.limits.requests * 2 + 16)
+            .thread_name("drystone-serve")
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(|error| InvalidConfig(format!("cannot start threads: {error}")))?;
+        let state = Arc::new(State::new(config)?);
+        if state.config.tokens.is_none()
+            && state.config.listen.iter().any(|one| matches!(one, crate::config::Listener::Tcp(_)))
+        {
+            log::line(
+                "warning",
+                &[("reason", json!("no tokens are configured: all requests over TCP are refused"))],
+            );
+        }
+        let (stop, stopped) = watch::channel(false);
+        let (mut addresses, mut accepting) = (Vec::new(), Vec::new());
+        let mut bound = Vec::new();
+        for listener in &state.config.listen {
+            bound.push(runtime.block_on(Bound::bind(listener))?);
+        }
+        for one in bound {
+            addresses.push(one.address());
+            accepting.push(runtime.spawn(accept(one, Arc::clone(&state), stopped.clone())));
+        }
+        runtime.spawn(watched(Arc::clone(&state), stopped));
+        Ok(Server { runtime: Some(runtime), addresses, stop, accepting, state: StateOf(state) })
+    }
+
+    /// Where it listens, in the order of the configuration; a port of 0 is the one that the system chose.
+    pub fn addresses(&self) -> &[String] {
+        &self.addresses
+    }
+
+    /// Takes no more requests, and ends when those under way are answered, or after this time. Whether all were.
+    pub fn stop(mut self, within: Duration) -> bool {
+        let _ = self.stop.send(true);
+        let until = Instant::now() + within;
+        let mut is_done = false;
+        if let Some(runtime) = self.runtime.take() {
+            for accepting in std::mem::take(&mut self.accepting) {
+                let _ = runtime.block_on(accepting);
+            }
+            while !is_done && Instant::now() < until {
+                is_done = self.state.0.metrics.under_way() == 0;
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            self.state.0.regions.close();
+            // Replies that are complete leave the sockets' buffers by themselves.
+            runtime.shutdown_timeout(Duration::from_millis(100));
+        }
+        is_done
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Looks for changed tokens and certificates.
+async fn watched(state: Arc<State>, mut stopped: watch::Receiver<bool>) {
+    while tokio::time::timeout(Duration::from_secs(1), stopped.wait_for(|stopped| *stopped)).await.is_err() {
+        let state = Arc::clone(&state);
+        let _ = tokio::task::spawn_blocking(move || state.reload()).await;
+    }
+}
+
+/// Serves in the foreground until SIGTERM or Ctrl-C, and finishes then what it has begun. `ready` is told the addresses.
+pub fn serve_until_signal(config: Config, ready: impl FnOnce(&[String])) -> Result<(), InvalidConfig> {
+    let failed = |error: io::Error| InvalidConfig(format!("cannot wait for signals: {error}"));
+    let server = Server::start(config)?;
+    let waiting = Builder::new_current_thread().enable_io().build().map_err(failed)?;
+    let signals = waiting.block_on(async {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok::<_, io::Error>((
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::hangup())?,
+        ))
+    });
+    let (mut terminate, mut interrupt, mut hangup) = signals.map_err(failed)?;
+    log::line("serving", &[("addresses", json!(server.addresses()))]);
+    ready(server.addresses());
+    waiting.block_on(async {
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                _ = hangup.recv() => drop(server.state.0.reload()),
+            }
+        }
+    });
+    log::line("stopping", &[]);
+    let is_done = server.stop(Duration::from_secs(30));
+    log::line("stopped", &[("complete", json!(is_done))]);
+    Ok(())
+}

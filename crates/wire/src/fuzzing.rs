@@ -1,0 +1,37 @@
+//! Bodies of fuzz targets, for fuzz/ and the tests that run them.
+
+use crate::{Answer, Ask, Builder, Frames, Header, decode_listing, encode_listing};
+
+/// Any bytes are a body, or an error; what is a body is encoded to the same bytes again.
+pub fn body(bytes: &[u8]) {
+    let Ok(frames) = Frames::decode(bytes) else { return };
+    let (status, text) = frames.status();
+    let (text, mut again) = (text.to_owned(), Builder::new());
+    for (header, payload) in frames.into_frames() {
+        again.frame(&header, &[payload]);
+        let _ = Answer::of_header(header.clone());
+        if let Ok(ask) = Ask::of_header(header.clone()) {
+            assert_eq!(ask.header(), header, "an ask has one encoding");
+        }
+    }
+    assert_eq!(again.end(status, &text), bytes, "a body has one encoding");
+}
+
+/// Any bytes are a header, or an error.
+pub fn header(bytes: &[u8]) {
+    let Ok(header) = Header::decode(bytes) else { return };
+    assert_eq!(header.encode(), bytes, "a header has one encoding");
+    if let Ok(ask) = Ask::of_header(header.clone()) {
+        assert_eq!(ask.header(), header, "an ask has one encoding");
+    }
+    if let Ok(answer) = Answer::of_header(header.clone()) {
+        assert_eq!(answer.header(), header, "an answer has one encoding");
+    }
+}
+
+/// Any bytes are a listing, or an error.
+pub fn listing(bytes: &[u8]) {
+    let Ok(entries) = decode_listing(bytes) else { return };
+    let again = encode_listing(entries.iter().map(|entry| (entry.key.as_str(), entry.len)));
+    assert_eq!(again, bytes, "a listing has one encoding");
+}

@@ -1,0 +1,241 @@
+"""Catalogues: find containers by tags, names and ranges of values without opening them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import overload
+
+from drystone import html
+from drystone._core import CatalogHandle
+from drystone.container import Container
+from drystone.container import open as open_container
+from drystone.counted import counted
+from drystone.errors import InvalidArgumentError, warn
+from drystone.location import is_url, place, store_options
+from drystone.reports import moment
+
+Path = str | os.PathLike[str]
+
+
+def catalog(url: Path, *, storage_options: Mapping[str, object] | None = None, make: bool = True) -> Catalog:
+    """Open the catalogue at a path or URL, or make one there.
+
+    Args:
+        url: A folder of its own, or a URL of an object store.
+        storage_options: As of `open`; they are used for containers at URLs, too.
+        make: Make it if there is none; else that is a `NotFoundError`.
+
+    """
+    location = place(url)
+    return Catalog(
+        CatalogHandle.open(location, store_options(location, storage_options), make), storage_options
+    )
+
+
+@dataclass(frozen=True)
+class Match:
+    """A container that answers a question."""
+
+    path: str
+    """Where it is: an absolute path or a URL."""
+    snapshot: int
+    """The snapshot that the answer is about."""
+    time: datetime | None
+    """When that was committed."""
+    uuid: str
+    """The container's identity."""
+    stale: bool
+    """Whether the container showed another snapshot when it was found: the answer may not hold any more."""
+
+    def open(self, *, storage_options: Mapping[str, object] | None = None) -> Container:
+        """The container, to read."""
+        return open_container(self.path, storage_options=storage_options)
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
+class Matches(Sequence[Match]):
+    """What was found, by path. What answers and cannot be opened is not in it, only counted."""
+
+    def __init__(self, found: list[Match], gone: int, closed: int) -> None:
+        self._found = found
+        self.gone = gone
+        """Containers that answer and are there no more."""
+        self.closed = closed
+        """Containers that answer and cannot be opened from here: not permitted, or not reached."""
+
+    @property
+    def paths(self) -> list[str]:
+        """Where they are."""
+        return [match.path for match in self._found]
+
+    @overload
+    def __getitem__(self, index: int) -> Match: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Match]: ...
+    def __getitem__(self, index: int | slice) -> Match | list[Match]:
+        return self._found[index]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[Match]:
+        return iter(self._found)
+
+    def __eq__(self, other: object) -> bool:
+        return self._found == (other._found if isinstance(other, Matches) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{counted(len(self), 'container')}: {self.paths!r:.200}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                m.path,
+                str(m.snapshot),
+                f"{m.time:%Y-%m-%d %H:%M}" if m.time else "",
+                "stale" if m.stale else "",
+            )
+            for m in self
+        ]
+        return html.box(
+            counted(len(self), "container"), html.table(("path", "snapshot", "committed", ""), rows)
+        )
+
+
+@dataclass(frozen=True)
+class Added:
+    """What adding to a catalogue did."""
+
+    added: int
+    """Containers that were new, or had changed."""
+    unchanged: int
+    """Containers that were known as they are."""
+    failed: dict[str, str]
+    """What could not be read: where, and why."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What checking a catalogue found."""
+
+    containers: int
+    pages: int
+    nbytes: int
+    damage: list[str]
+    """What is wrong with the catalogue itself; `rebuild` mends it."""
+    stale: list[str]
+    """Containers that have changed since they were added."""
+    gone: list[str]
+    """Containers that are there no more."""
+    closed: int
+    """Containers that cannot be opened from here."""
+
+    def __bool__(self) -> bool:
+        return not (self.damage or self.stale or self.gone)
+
+
+class Catalog:
+    """Which containers have which attributes and ranges of values. It may be used from several threads and processes.
+
+    It is derived data: it can be made again from the containers at any time. It shows what they were when they were added;
+    every answer is checked against its container.
+    """
+
+    def __init__(self, handle: CatalogHandle, options: Mapping[str, object] | None = None) -> None:
+        self._handle = handle
+        self._options = options
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        return self._handle.location
+
+    @property
+    def names(self) -> list[str]:
+        """What can be asked for: attributes, `min` and `max` of variables, and what every container has."""
+        return self._handle.names()
+
+    def add(self, *paths: Path | Iterable[Path]) -> Added:
+        """Add containers, and those in folders; what is known is looked at again if it has changed.
+
+        What cannot be read is warned about, and is an error where nothing could be added.
+        """
+        return self._added(self._handle.add(_places(paths)))
+
+    def forget(self, *paths: Path | Iterable[Path]) -> int:
+        """Take containers out; how many there were. The containers stay as they are."""
+        return self._handle.forget(_places(paths))
+
+    def rebuild(self) -> Added:
+        """Make it anew of what its containers are now."""
+        return self._added(self._handle.rebuild())
+
+    def _added(self, done: tuple[int, int, list[tuple[str, str]]]) -> Added:
+        added, unchanged, failed = done
+        for path, error in failed:
+            warn(f"not added: {error}" if path in error else f"{path} was not added: {error}")
+        return Added(added, unchanged, dict(failed))
+
+    def find(self, question: str, *, fresh: bool = False) -> Matches:
+        """The containers that answer a question, such as `campaign == 'a*' & max(p) > 3`.
+
+        See docs/catalogue.md for what can be asked. A container that answers and cannot be opened from here is not shown; a warning
+        says how many.
+
+        Args:
+            question: Its text.
+            fresh: Look first at every container that has changed since it was added.
+
+        """
+        if not isinstance(question, str):
+            raise InvalidArgumentError(f"a question is a text, not {type(question).__name__}")
+        found, gone, closed = self._handle.find(question, bool(fresh))
+        if gone:
+            warn(
+                f"{counted(gone, 'container')} that would answer cannot be found any more; check(update=True) forgets them"
+            )
+        if closed:
+            warn(
+                f"{counted(closed, 'container')} that would answer cannot be opened from here: they are not shown"
+            )
+        matches = [
+            Match(path, snapshot, moment(time), uuid, stale) for path, uuid, snapshot, time, stale in found
+        ]
+        return Matches(matches, gone, closed)
+
+    def check(self, *, update: bool = False) -> Checked:
+        """Read all of it, and look at every container. With `update` changes are taken up, and what is gone is forgotten."""
+        return Checked(*self._handle.check(bool(update)))
+
+    def __len__(self) -> int:
+        return self._handle.count()
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"<drystone catalog {self.path}: {counted(len(self), 'container')}>"
+
+
+def _places(paths: tuple[Path | Iterable[Path], ...]) -> list[str]:
+    flat: list[Path] = []
+    for path in paths:
+        if isinstance(path, str | os.PathLike):
+            flat.append(path)
+        elif isinstance(path, Container):
+            raise InvalidArgumentError("a catalogue takes paths: add(c.path)")
+        elif isinstance(path, Iterable):
+            flat.extend(path)
+        else:
+            raise InvalidArgumentError(f"a path is a text, not {path!r:.80}")
+    for path in flat:
+        if not isinstance(path, str | os.PathLike):
+            raise InvalidArgumentError(f"a path is a text, not {path!r:.80}")
+    return [place(path) if not is_url(path) else os.fspath(path).rstrip("/") for path in flat]

@@ -1,0 +1,137 @@
+"""Which cells are the rows of a table, and which columns they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from drystone.errors import InvalidArgumentError, NotFoundError
+
+if TYPE_CHECKING:
+    from drystone.container import Container
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A variable, or a member of its records, that a table may have as a column."""
+
+    name: str
+    """As people write it, `P.x` for a member."""
+    condition: str
+    """As a condition has it, with quotes."""
+    dtype: np.dtype[Any]
+    inner: tuple[int, ...]
+    """The shape of one element."""
+    shape: tuple[int, ...]
+    """Extents without the step axis."""
+    dims: tuple[str, ...]
+    """Names of the dimensions, or nothing."""
+    has_steps: bool
+    is_text: bool
+    """Strings of any length, which are read by their coordinates."""
+
+    def is_along(self, dims: tuple[str, ...], shape: tuple[int, ...], steps: bool) -> bool:
+        """Whether it has a value for each cell of a grid."""
+        if self.has_steps and not steps:
+            return False
+        if not self.dims or not any(dims):
+            return self.shape == shape
+        extents = dict(zip(dims, shape, strict=True))
+        fits = all(extents.get(d) == n for d, n in zip(self.dims, self.shape, strict=True))
+        return fits and (not self.is_text or self.dims == dims)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cells of some variables of one shape."""
+
+    dims: tuple[str, ...]
+    """Names of the dimensions; empty texts where they have none."""
+    shape: tuple[int, ...]
+    has_steps: bool
+
+
+def stored(c: Container) -> Iterator[Stored]:
+    """Everything that could be a column."""
+    for path in c.variables:
+        v = c.variables[path]
+        reading = v._reading()
+        if reading.local:
+            continue
+        steps = int(reading.has_steps)
+        shape, dims = tuple(reading.shape[steps:]), tuple(reading.dims or ())
+        element = reading.element
+        for names, dtype, inner in _members(element):
+            yield Stored(
+                ".".join([path, *names]),
+                ".".join(_quoted(part) for part in (path, *names)),
+                dtype,
+                inner,
+                shape,
+                dims,
+                bool(steps),
+                reading.strings,
+            )
+
+
+def _quoted(part: str) -> str:
+    return "`" + part.replace("`", "``") + "`"
+
+
+def _members(
+    dtype: np.dtype[Any], inner: tuple[int, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], np.dtype[Any], tuple[int, ...]]]:
+    """The numbers and texts that an element consists of; members of arrays of records have no names."""
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        yield from _members(base, (*inner, *shape))
+    elif dtype.names is None:
+        yield (), dtype, inner
+    elif not inner:
+        for name in dtype.names:
+            for names, leaf, shape in _members(dtype.fields[name][0]):  # type: ignore[index]
+                yield (name, *names), leaf, shape
+
+
+def is_coordinate(one: Stored) -> bool:
+    """Whether it says where the cells of a dimension are: of one dimension, which has its name."""
+    return one.dims == (one.name.rpartition("/")[2],) and not one.inner and not one.has_steps
+
+
+def named(all_: list[Stored], names: Iterable[str]) -> list[Stored]:
+    """Those of these names; a record's name means all of its members."""
+    known = {one.name: one for one in all_}
+    out = []
+    for name in names:
+        path = name.strip("/")
+        members = [one for one in all_ if one.name.startswith(f"{path}.")]
+        if path in known:
+            out.append(known[path])
+        elif members:
+            out.extend(members)
+        else:
+            raise NotFoundError(f'there is no column "{name}"; there are: {", ".join(sorted(known)[:20])}')
+    return out
+
+
+def widest(all_: list[Stored]) -> Stored:
+    """The variable whose cells are the rows where nothing else says which: all others must lie along it."""
+    candidates = [one for one in all_ if not is_coordinate(one)] or all_
+    if not candidates:
+        raise InvalidArgumentError("there is no variable to make a table of")
+    best = max(candidates, key=lambda one: (len(one.shape), one.has_steps))
+    others = [
+        one
+        for one in candidates
+        if not one.is_along(best.dims or ("",) * len(best.shape), best.shape, best.has_steps)
+    ]
+    # Texts that repeat along dimensions are left out, not in the way.
+    others = [one for one in others if not one.is_text]
+    if others:
+        raise InvalidArgumentError(
+            f'"{best.name}" and "{others[0].name}" have different cells: a table is about one grid; name columns of one, or give a condition'
+        )
+    return best

@@ -1,0 +1,274 @@
+"""Tables of cells: a capsule source for every program that takes Arrow tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone import _core, expr, html
+from drystone.counted import counted
+from drystone.errors import InvalidArgumentError, NotFoundError
+from drystone.tables import arrow
+from drystone.tables.grid import Grid, Stored, is_coordinate, named, stored, widest
+
+if TYPE_CHECKING:
+    from drystone.container import Container
+    from drystone.query import Query, QueryPlan, QueryReport
+
+ROWS = 65536
+"""Rows of a batch."""
+STEP = "step"
+_SHOWN = 10
+
+
+class Column:
+    """A column: the step, a place along a dimension, or a variable."""
+
+    def __init__(
+        self, name: str, dtype: np.dtype[Any], inner: tuple[int, ...], of: Stored | None, axis: int | None
+    ) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.inner = inner
+        self.stored = of
+        """What holds its values; None of a number that is counted."""
+        self.axis = axis
+        """Of a place: the column of the coordinates."""
+
+    @property
+    def field(self) -> arrow.Field:
+        """As Arrow has it."""
+        found = arrow.field(self.name, self.dtype, self.inner)
+        if found is None:
+            raise InvalidArgumentError(
+                f'"{self.name}" is {self.dtype}, which Arrow has no type for: leave it out'
+            )
+        return found
+
+
+class Table:
+    """The cells of a grid as rows; made by `Container.table`. It has one snapshot, and nothing is read before it is asked.
+
+    It goes wherever Arrow tables go: `pyarrow.table(t)`, `polars.DataFrame(t)`, `duckdb.sql("select ... from t")`,
+    `pandas.DataFrame.from_arrow(t)`. Every consumer gets a stream of its own, and reads all of it: choose rows by `where` and
+    columns by `columns`.
+    """
+
+    def __init__(
+        self,
+        container: Container,
+        where: Any = None,
+        columns: Sequence[str] | None = None,
+        selection: Any = None,
+        steps: Any = None,
+    ) -> None:
+        if isinstance(columns, str):
+            raise InvalidArgumentError("columns is a list of names")
+        self._container = container
+        self._where = where
+        self._selection, self._steps = selection, steps
+        everything = [one for one in stored(container) if arrow.field(one.name, one.dtype, one.inner)]
+        dims = {d for one in everything for d in one.dims} | {STEP}
+        chosen = None
+        if columns is not None:
+            known = {one.name for one in everything}
+            asked = [name for name in columns if name.strip("/") in known or not self._is_place(name, dims)]
+            chosen = [one for one in named(everything, asked) if not is_coordinate(one)]
+        over = chosen or ([] if where is not None else [widest(everything)])
+        # Rows are about these, whatever is shown and asked.
+        self._over = [one.name for one in over if not one.is_text] or [one.name for one in over]
+        query = self._query(where)
+        handle = query._handle
+        shape = tuple(handle.grid)
+        names = tuple(handle.dims) if len(handle.dims) == len(shape) else ("",) * len(shape)
+        self._grid = Grid(names, shape, handle.has_steps)
+        if not self._over:
+            self._over = [n for n in handle.names if n.strip("/") in {one.name for one in everything}]
+        along = [one for one in everything if one.is_along(names, shape, handle.has_steps)]
+        places = self._places(along)
+        values = [
+            one for one in (along if chosen is None else chosen) if one.name not in {p.name for p in places}
+        ]
+        coordinates = {p.stored.name for p in places if p.stored}
+        every = [
+            *places,
+            *(
+                Column(one.name, one.dtype, one.inner, one, None)
+                for one in values
+                if one.name not in coordinates
+            ),
+        ]
+        if columns is not None:
+            every = self._in_order(every, columns)
+        self.columns: tuple[Column, ...] = tuple(every)
+        self._report: QueryReport | None = None
+        self._coordinates: dict[str, npt.NDArray[Any]] = {}
+
+    @staticmethod
+    def _is_place(name: str, dims: set[str]) -> bool:
+        return name in dims or name.startswith("dim_")
+
+    def _places(self, along: Sequence[Stored]) -> list[Column]:
+        """The step and the dimensions."""
+        counted_ = np.dtype(np.int64)
+        steps = int(self._grid.has_steps)
+        out = [Column(STEP, counted_, (), None, 0)] if steps else []
+        taken = {one.name for one in along if not is_coordinate(one)}
+        for axis, dim in enumerate(self._grid.dims):
+            name = dim or f"dim_{axis}"
+            if name in taken:
+                continue
+            own = [one for one in along if is_coordinate(one) and one.dims == (dim,)]
+            # The nearest: beside the variables, or at the root.
+            folders = {over.rpartition("/")[0] for over in self._over} | {""}
+            own = [one for one in own if one.name.rpartition("/")[0] in folders]
+            own.sort(key=lambda one: -len(one.name))
+            of = own[0] if own else None
+            out.append(Column(name, of.dtype if of else counted_, (), of, axis + steps))
+        return out
+
+    @staticmethod
+    def _in_order(every: Sequence[Column], columns: Sequence[str]) -> list[Column]:
+        out: list[Column] = []
+        for name in columns:
+            path = name.strip("/")
+            found = [c for c in every if c.name == path or (c.stored is not None and c.stored.name == path)]
+            found = found or [c for c in every if c.name.startswith(f"{path}.")]
+            if not found:
+                raise NotFoundError(
+                    f'there is no column "{name}" along these cells; there are: {", ".join(c.name for c in every)}'
+                )
+            out.extend(c for c in found if c not in out)
+        return out
+
+    def _query(self, where: Any) -> Query:
+        condition = "true" if where is None else where
+        return self._container.query(condition, self._selection, self._steps, over=self._over)
+
+    def narrowed(self, where: str | None, names: Sequence[str], steps: Any = None) -> Table:
+        """The same table with a further condition, of these columns, of some steps."""
+        other = object.__new__(Table)
+        other.__dict__.update(self.__dict__)
+        other._report = None
+        known = {column.name: column for column in self.columns}
+        other.columns = tuple(known[name] for name in names)
+        if where is not None:
+            other._where = where if self._where is None else self._tree() & expr.parse(where, self._container)
+        if steps is not None:
+            other._steps = steps
+        return other
+
+    def _tree(self) -> expr.Expression:
+        if isinstance(self._where, str):
+            return expr.parse(self._where, self._container)
+        tree: expr.Expression = self._where._expression()
+        return tree
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [column.name for column in self.columns]
+
+    @property
+    def steps(self) -> list[int] | None:
+        """The steps that it is about; None where there are none."""
+        return list(self._query(self._where)._steps) if self._grid.has_steps else None
+
+    def conditions(self) -> Mapping[str, tuple[str, np.dtype[Any]]]:
+        """How conditions name each column that they can be about, and its dtype."""
+        out = {}
+        for column in self.columns:
+            of = column.stored
+            plain = not column.inner and column.dtype.kind in "biuf" and column.dtype.name != "bfloat16"
+            if plain and column.dtype.itemsize > (2 if column.dtype.kind == "f" else 0):
+                if of is not None:
+                    out[column.name] = of.condition, column.dtype
+                elif not column.name.startswith("dim_"):
+                    out[column.name] = f"`{column.name.replace('`', '``')}`", column.dtype
+        return out
+
+    def count(self) -> int:
+        """The number of rows."""
+        query = self._query(self._where)
+        number = query.count()
+        self._report = query.report
+        return number
+
+    def bounds(self) -> tuple[int, int]:
+        """Between which numbers the number of rows lies; reads no value."""
+        low, high = self._query(self._where).bounds()
+        return low, high
+
+    @property
+    def explain(self) -> QueryPlan:
+        """What the condition reads at most."""
+        return self._query(self._where).explain
+
+    @property
+    def report(self) -> QueryReport | None:
+        """What the last stream has read so far; None before any."""
+        return self._report
+
+    def arrays(self, rows: int = ROWS) -> Iterator[tuple[int, list[tuple[npt.NDArray[Any], Any]]]]:
+        """The rows in order, so many at a time: their number, and for each column values and which are written (None: all)."""
+        query = self._query(self._where)
+        own = {c.stored.name for c in self.columns if c.stored and c.axis is None and not c.stored.is_text}
+        for batch in query.batches(rows, sorted(own)):
+            self._report = query.report
+            yield len(batch), [self._cells(column, batch) for column in self.columns]
+        self._report = query.report
+
+    def _cells(self, column: Column, batch: Any) -> tuple[npt.NDArray[Any], Any]:
+        of = column.stored
+        if column.axis is not None:
+            places = batch.coords[:, column.axis]
+            return (places if of is None else self._coordinate(of)[places]), None
+        assert of is not None
+        if of.is_text:
+            coords = batch.coords if of.has_steps == self._grid.has_steps else batch.coords[:, 1:]
+            return np.asarray(self._container.variables[of.name].read_points(coords), object), None
+        return batch.values[of.name], batch.written[of.name]
+
+    def _coordinate(self, of: Stored) -> npt.NDArray[Any]:
+        if of.name not in self._coordinates:
+            self._coordinates[of.name] = self._container.variables[of.name][...]
+        return self._coordinates[of.name]
+
+    def _nodes(self) -> Iterator[tuple[int, list[arrow.Node]]]:
+        for number, columns in self.arrays():
+            yield number, [arrow.node(values, written) for values, written in columns]
+
+    def __arrow_c_schema__(self) -> Any:
+        return _core.arrow_schema([column.field for column in self.columns])
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return _core.arrow_stream([column.field for column in self.columns], self._nodes())
+
+    def __repr__(self) -> str:
+        where = "" if self._where is None else f" where {getattr(self._where, 'text', self._where)}"
+        return f"<drystone table of {', '.join(self.names)}{where}>"
+
+    def _repr_html_(self) -> str:
+        number, columns = next(self.arrays(_SHOWN), (0, []))
+        rows = []
+        for n in range(number):
+            rows.append(
+                [
+                    "null" if written is not None and not written[n] else _shown(values[n])
+                    for values, written in columns
+                ]
+            )
+        low, high = self.bounds()
+        size = counted(low, "row") if low == high else f"{low} to {high} rows"
+        title = f"{size}, {counted(len(self.columns), 'column')}"
+        header = [f"{c.name} ({'str' if c.dtype.kind == 'O' else c.dtype})" for c in self.columns]
+        return html.box(title, html.table(header, rows))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, np.floating):
+        return f"{value:.6g}"
+    return str(value)[:60]

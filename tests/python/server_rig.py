@@ -1,0 +1,109 @@
+"""A real server in a process of its own, with a container `run42` and a root `scratch`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+ALL = ("storage.read:/", "storage.create:/", "storage.modify:/")
+
+
+def drystone(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """The command."""
+    command = [sys.executable, "-m", "drystone", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+class Server:
+    """`drystone serve` in a folder; started, killed and started again at the same addresses."""
+
+    def __init__(self, folder: Path, more: str = "", tls: str = "") -> None:
+        self.folder = folder
+        (folder / "scratch").mkdir(exist_ok=True)
+        self.port = 0
+        self.more = more
+        self.tls = tls
+        self.tokens = folder / "tokens.toml"
+        self.tokens.touch()
+        self.process: subprocess.Popen[str] | None = None
+        self.start()
+
+    def start(self) -> None:
+        configuration = self.folder / "server.toml"
+        configuration.write_text(
+            f'listen = ["127.0.0.1:{self.port}", "unix:server.sock"]\ntokens = "tokens.toml"\n{self.more}\n{self.tls}\n'
+            '[containers]\nrun42 = "run42.dry"\n[roots]\nscratch = "scratch"\n'
+        )
+        command = [sys.executable, "-m", "drystone", "serve", str(configuration)]
+        with (self.folder / "log").open("a") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert self.process.stdout is not None
+        first = self.process.stdout.readline()
+        assert first.startswith("listening on 127.0.0.1:"), (self.folder / "log").read_text()
+        self.port = int(first.rsplit(":", 1)[1])
+        assert self.process.stdout.readline().startswith("listening on unix:")
+
+    def token(self, *scopes: str, expires: str | None = None) -> str:
+        more = [part for scope in scopes for part in ("--scope", scope)]
+        more += [] if expires is None else ["--expires", expires]
+        done = drystone("token", "create", self.tokens, *more)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    @property
+    def url(self) -> str:
+        return f"dry://127.0.0.1:{self.port}"
+
+    @property
+    def unix(self) -> str:
+        return f"drys+unix://{self.folder / 'server.sock'}:"
+
+    def ask(
+        self,
+        path: str,
+        token: str | None = None,
+        method: str = "GET",
+        body: bytes | None = None,
+        **headers: str,
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Any request: status, headers and body of the reply."""
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=body, method=method)
+        if token is not None:
+            request.add_header("Authorization", f"Bearer {token}")
+        for name, value in headers.items():
+            request.add_header(name.replace("_", "-"), value)
+        try:
+            with urllib.request.urlopen(request, timeout=20) as reply:
+                return reply.status, _lower(reply.headers), reply.read()
+        except urllib.error.HTTPError as error:
+            return error.code, _lower(error.headers), error.read()
+
+    def log(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.folder / "log").read_text().splitlines()]
+
+    def kill(self) -> None:
+        """As `kill -9` does."""
+        assert self.process is not None
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+
+    def stop(self) -> int:
+        """As an operator does; the exit code."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.terminate()
+        code = self.process.wait(timeout=40)
+        self.process.stdout.close()
+        return code
+
+
+def _lower(headers: Any) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
