@@ -22,7 +22,6 @@ from drystone.described import Description, Files, Usage, WriterLog
 from drystone.errors import CorruptError, InvalidArgumentError, NotFoundError, warn
 from drystone.fragments import Fragment
 from drystone.group import Group
-<<<<<<< HEAD
 from drystone.location import (
     is_url,
     local_path,
@@ -32,9 +31,6 @@ from drystone.location import (
     supplier,
     with_token,
 )
-=======
-from drystone.location import is_url, local_path, place, remove_container, store_options, with_token
->>>>>>> users-ok
 from drystone.logs import log
 from drystone.regions import Transfer, regions_of
 from drystone.reports import (
