@@ -15,7 +15,7 @@ use drystone::plan::programs::Programs;
 use drystone::plan::selection::{Axis, Selection};
 use drystone::store::{
     Far, Features, ListEntry, LocalFiles, MemoryStore, Pending, PutMode, Request, Result as StoreResult,
-    Store, StoreError,
+    Store, StoreError, Upload,
 };
 use drystone::{BlockLayout, Container, CreateOptions, Mode, Precision, ReadReport, WriterOptions};
 use drystone_program::{Budget, Program, ProgramError, Refusal, Source, SourceError, Why, run};
@@ -108,6 +108,9 @@ impl Store for Keeper {
     }
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> StoreResult<()> {
         self.inner.put(key, parts, mode, sync)
+    }
+    fn upload(&self, key: &str) -> StoreResult<Box<dyn Upload>> {
+        self.inner.upload(key)
     }
     fn list(&self, prefix: &str) -> StoreResult<Vec<ListEntry>> {
         self.inner.list(prefix)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use drystone_store::{
     Completer, Far, Features, ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store,
-    StoreError, validate_key, validate_prefix,
+    StoreError, Upload, validate_key, validate_prefix,
 };
 
 use crate::completion::{Outcome, tell, wait};
@@ -512,6 +512,7 @@ impl Store for RadosStore {
             put_is_durable: true,
             far: Some(Far { latency: Duration::from_millis(1), requests: self.inner.options.requests }),
             targets: 0,
+            uploads: false,
         }
     }
 
@@ -598,6 +599,12 @@ impl Store for RadosStore {
                 op.truncate(len);
             }
         })
+    }
+
+    fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
+        validate_key(key)?;
+        let operation = format!("upload in pieces (of '{key}')");
+        Err(StoreError::Unsupported { operation, store: self.describe() })
     }
 
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, _sync: bool) -> Result<()> {

@@ -14,7 +14,7 @@ use drystone_plan::tier::drain::{self, Waiting};
 use drystone_plan::tier::evict::{self, Copy};
 use drystone_plan::tier::place::{Placed, Room, place};
 use drystone_store::{
-    Features, ListEntry, LocalFiles, Pending, PutMode, Request, Result, Store, StoreError, StoreExt,
+    Features, ListEntry, LocalFiles, Pending, PutMode, Request, Result, Store, StoreError, StoreExt, Upload,
     validate_key, validate_prefix,
 };
 
@@ -355,7 +355,15 @@ impl TieredStore {
 impl Store for TieredStore {
     fn features(&self) -> Features {
         let home = self.home.features();
-        Features { append: true, write_at: false, exec: false, put_is_durable: false, targets: 0, ..home }
+        Features {
+            append: true,
+            write_at: false,
+            exec: false,
+            put_is_durable: false,
+            targets: 0,
+            uploads: false,
+            ..home
+        }
     }
 
     fn describe(&self) -> String {
@@ -452,6 +460,12 @@ impl Store for TieredStore {
     fn write_at(&self, key: &str, _parts: &[(u64, &[u8])], _len: u64) -> Result<()> {
         validate_key(key)?;
         Err(StoreError::Unsupported { operation: format!("write_at (to '{key}')"), store: self.describe() })
+    }
+
+    fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
+        validate_key(key)?;
+        let operation = format!("upload in pieces (of '{key}')");
+        Err(StoreError::Unsupported { operation, store: self.describe() })
     }
 
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
