@@ -18,6 +18,7 @@ from drystone.errors import (
     DrystoneWarning,
     InvalidArgumentError,
     IoError,
+    LeaseExpired,
     NotFoundError,
     OutOfRangeError,
     PermissionError,
@@ -25,6 +26,7 @@ from drystone.errors import (
 )
 from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
+from drystone.regions import Region, Transfer
 from drystone.reports import (
     Block,
     Calibration,
@@ -68,6 +70,7 @@ __all__ = [
     "IncompleteStep",
     "InvalidArgumentError",
     "IoError",
+    "LeaseExpired",
     "Match",
     "Matches",
     "Missing",
@@ -79,8 +82,10 @@ __all__ = [
     "PublishedArray",
     "PublishedStatistics",
     "RecoverReport",
+    "Region",
     "Snapshot",
     "Statistics",
+    "Transfer",
     "TransformChoice",
     "UnsupportedError",
     "Usage",

@@ -1,7 +1,8 @@
 """Assignment to variables: `T[...] = array`.
 
 Blocks go to writers that the container keeps, one for each thread that assigns at the moment; none waits for another, and
-no block has to be aligned with anything. The next read of the container closes them, which makes all of it visible.
+no block has to be aligned with anything. The next read of the container commits what they hold, which makes all of it visible.
+They go on then: a program that changes values a thousand times has one log, and not a thousand.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from drystone import selection, values
-from drystone.errors import ConflictError, InvalidArgumentError, UnsupportedError
+from drystone.errors import ConflictError, DrystoneError, InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
-    from drystone._core import ReadingHandle
+    from drystone._core import ReadingHandle, WriterHandle
     from drystone.container import Container
     from drystone.writer import Writer
 
@@ -41,10 +42,12 @@ class Assigned:
         self._container = weakref.ref(container)
         self._changed = threading.Condition()
         self._idle: list[Writer] = []
+        # Writers that have nothing to commit: only their handles, which do not hold the container.
+        self._settled: list[WriterHandle] = []
         self._busy = 0
         self._steps = False
         self._ends: dict[str, list[int]] = {}
-        self._process = os.getpid()
+        self._process = self._settled_by = os.getpid()
         _all.add(self)
         self.elsewhere: tuple[str, tuple[tuple[str, str], ...]] | None = None
         """Where assignments go, if the container is a reopened one that is for reading."""
@@ -58,6 +61,22 @@ class Assigned:
             container = self._owner()
             if container is not None and not container.closed:
                 self.settle()
+        self._close_settled()
+
+    def end(self) -> None:
+        """Settle what waits, and close all writers."""
+        try:
+            if self.pending:
+                self.settle(go_on=False)
+        finally:
+            self._close_settled()
+
+    def _close_settled(self) -> None:
+        with self._changed:
+            settled, self._settled = self._settled, []
+        for handle in settled:
+            with suppress(DrystoneError):  # Nothing is lost: all that they wrote is committed.
+                handle.close()
 
     def _owner(self) -> Container | None:
         return self._idle[0]._container if self._idle else self._container()
@@ -88,7 +107,7 @@ class Assigned:
             if mine is None:
                 owner = self._container()
                 assert owner is not None, "who assigns to it holds it"
-                mine = owner.writer()
+                mine = self._again(owner) or owner.writer()
             yield mine
         finally:
             with self._changed:
@@ -97,8 +116,20 @@ class Assigned:
                     self._idle.append(mine)
                 self._changed.notify_all()
 
-    def settle(self, commit: bool = True) -> dict[str, list[int]]:
-        """Close the writers and commit their steps; gives how far they reach, for `committed`."""
+    def _again(self, owner: Container) -> Writer | None:
+        """A writer that has nothing to commit, if there is one of this process."""
+        from drystone.writer import Writer
+
+        with self._changed:
+            if os.getpid() != self._settled_by:
+                self._settled, self._settled_by = [], os.getpid()
+            return Writer(owner, self._settled.pop()) if self._settled else None
+
+    def settle(self, commit: bool = True, go_on: bool = True) -> dict[str, list[int]]:
+        """Commit what the writers hold, and their steps; gives how far they reach, for `committed`.
+
+        The writers `go_on`, or are closed.
+        """
         with self._changed:
             self._changed.wait_for(lambda: not self._busy)
             container = self._owner()
@@ -106,7 +137,12 @@ class Assigned:
             steps, self._steps = self._steps, False
             ends = {path: list(end) for path, end in self._ends.items()}
         for writer in idle:
-            writer.close()
+            if go_on and os.getpid() == self._settled_by and writer._handle.commit():
+                writer._container._warn()
+                with self._changed:
+                    self._settled.append(writer._handle)
+            else:
+                writer.close()
         if commit:
             if steps and container is not None:
                 container.commit()

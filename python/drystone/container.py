@@ -15,13 +15,14 @@ from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, overload
 
 from drystone import html, values
-from drystone._core import ContainerHandle
+from drystone._core import ContainerHandle, RegionsHandle
 from drystone.assigning import Assigned
 from drystone.described import Description, Files, Usage, WriterLog
 from drystone.errors import CorruptError, InvalidArgumentError, NotFoundError, warn
 from drystone.fragments import Fragment
 from drystone.group import Group
 from drystone.location import is_url, local_path, place, remove_container, store_options, with_token
+from drystone.regions import Transfer, regions_of
 from drystone.reports import (
     Calibration,
     Damage,
@@ -47,7 +48,10 @@ if TYPE_CHECKING:
     from drystone.variable import Variable
     from drystone.zarr_store import DrystoneStore
 
+    _Consistency = Literal["eventual", "session", "commit", "strong"]
+
 Path = str | os.PathLike[str]
+CONSISTENCIES = ("eventual", "session", "commit", "strong")
 
 
 def create(
@@ -103,11 +107,15 @@ def open(
     damaged: bool = False,
     storage_options: Mapping[str, object] | None = None,
     token: str | None = None,
+    consistency: _Consistency = "commit",
 ) -> Container:
     """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none).
 
     `targets` (as of `create`; to write only) are used by everybody from now on; what lies elsewhere stays there. `url`,
     `storage_options` and `token` are as of `create`; a container behind a web server, `http://` or `https://`, can be read.
+
+    `consistency` says when others see what is written through this handle, and what this handle sees: `"eventual"`, `"session"`,
+    `"commit"` or `"strong"`; docs/guide/regions.md has the table.
 
     Where the newest snapshot cannot be read and no power cut explains that, opening for reading is a `CorruptError`;
     `damaged=True` then shows, read-only, the newest snapshot that can be read. See docs/guide/lost-files.md.
@@ -119,10 +127,16 @@ def open(
         if mode != "r" or targets is not None or is_url(location):
             raise InvalidArgumentError('damaged=True is for reading a folder: mode is "r", without targets')
         return Container(ContainerHandle.open_damaged(location), location)
+    if consistency not in CONSISTENCIES:
+        raise InvalidArgumentError(
+            f"there is no consistency {consistency!r}; there are: {', '.join(CONSISTENCIES)}"
+        )
     handle = ContainerHandle.open(location, mode, _folders(targets), spread, options)
     if options:
         _given[location] = options
-    return Container(handle, location, options)
+    container = Container(handle, location, options)
+    container._consistency = consistency
+    return container
 
 
 def _check_targets(location: str, targets: Sequence[Path] | None) -> None:
@@ -162,7 +176,43 @@ class Container(Group):
         self._batched = False
         self._reached = -1  # the last step that one of them has closed
         self._assigned = Assigned(self)
+        self._consistency: _Consistency = "commit"
+        self._own_regions: RegionsHandle | None = None
+        self._transfers: list[Transfer] = []
         self._warn()
+
+    @property
+    def _regions(self) -> RegionsHandle:
+        """The locks and releases of the container."""
+        if self._own_regions is None:
+            self._own_regions = regions_of(self)
+        return self._own_regions
+
+    def _released(self, transfer: Transfer) -> None:
+        """A region was released: a commit of this handle takes it."""
+        if self._consistency == "strong":
+            transfer.wait()
+            self.commit()
+            return
+        self._transfers = [*(one for one in self._transfers if one._reached == "received"), transfer]
+
+    def _drain(self) -> None:
+        transfers, self._transfers = self._transfers, []
+        for transfer in transfers:
+            transfer.wait()
+
+    def _all_options(self) -> Iterable[tuple[str, str]]:
+        """The options of its store, secrets too where this process was given them."""
+        return _given.get(self._location, list(self._options))
+
+    def _newest(self) -> Container:
+        """Another handle on the newest snapshot, for reading."""
+        return open_again(self._location, "r", self._options)
+
+    @property
+    def consistency(self) -> _Consistency:
+        """When what is written here is seen, and what is seen here: docs/guide/regions.md has the table."""
+        return self._consistency
 
     @property
     def _container(self) -> Container:
@@ -172,6 +222,8 @@ class Container(Group):
         """Makes visible what was assigned."""
         if self._assigned.pending:
             self._assigned.settle()
+        if self._consistency == "strong" and not self._handle.closed:
+            self._handle.refresh()
 
     def _settle_before_change(self) -> None:
         """Makes it visible before names and extents change: what is assigned next begins where these say.
@@ -223,10 +275,13 @@ class Container(Group):
         survives a power cut.
         """
         try:
-            self._settle()
+            if not self.closed:
+                self._drain()
+            self._assigned.end()
             for writer in list(self._writers):
                 writer.close()
         finally:
+            self._own_regions = None
             self._handle.close()
 
     def __enter__(self) -> Self:
@@ -278,6 +333,7 @@ class Container(Group):
         would miss the step: the commit made nothing visible, a writer of this handle has reached the step, or a later step is visible. Ranks that
         run ahead of the one that commits are no reason to warn.
         """
+        self._drain()
         ends = self._assigned.settle(commit=False) if self._assigned.pending else {}
         version, time, changed, incomplete, notes = self._handle.commit()
         self._assigned.committed(ends)
@@ -711,6 +767,7 @@ class Container(Group):
         """
         seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
         report = _print_progress if progress is True else progress or None
+        self._assigned.end()  # a log that goes on is kept
         kept, expired, superseded, removed, nbytes = self._handle.gc(keep, seconds, bool(dry_run), report)
         return GcReport(tuple(kept), tuple(expired), superseded, dict(removed), nbytes, bool(dry_run))
 

@@ -53,6 +53,10 @@ class DeadlineError(IoError, TimeoutError):
     """Time ran out. Of a change it is not known whether it was done."""
 
 
+class LeaseExpired(ConflictError):  # noqa: N818 (its name is a state, as of StopIteration)
+    """The lease of a region has ended: what was released under it was not written."""
+
+
 class CancelledError(DrystoneError):
     """The caller asked to stop."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 
 _LONGEST_NAME = 1024
+BINS = "alacrity:bits=13"
+"""How `index="bins"` stores numbers: bins of values that share a sign, an exponent and four bits behind it, of a float of 4 bytes."""
 """Bytes of a path: longer ones are refused by the engine too, whose message repeats them."""
 
 
@@ -179,6 +181,7 @@ class Group(Mapping[str, Any]):
         access: str | None = None,
         *,
         data: Any = None,
+        index: Literal["bins", "zones"] | None = None,
     ) -> Variable:
         """Create a variable, and the groups above it.
 
@@ -198,11 +201,15 @@ class Group(Mapping[str, Any]):
             attrs: Attributes.
             access: The expected mix of reads, such as `"plane:z 60%, box:64"` (docs/reference/language.md): `publish` cuts by it.
             data: An array to assign to it, with steps as its first axis if it has them. It becomes visible as assignments do.
+            index: `"bins"` stores numbers by their leading bits, in place of a transform: queries for a range of values read few bytes,
+                while writing and reading take longer. `"zones"` is what every variable has. See docs/guide/queries.md.
 
         """
         from drystone.variable import Variable
 
         path = self._below(name)
+        if index is not None:
+            transform = _indexed(path, index, transform)
         dims = None if dims is None else [dims] if isinstance(dims, str) else list(dims)
         for dim in dims or ():
             if isinstance(dim, str) and not dim.isascii():
@@ -280,6 +287,19 @@ def _there_already(path: str) -> ConflictError:
     return ConflictError(
         f'"{path}" is there already: assign to it (c["{path}"][...] = array), or delete it first'
     )
+
+
+def _indexed(path: str, index: str, transform: Any) -> Any:
+    """The transform of a variable with an index."""
+    if index == "zones":
+        return transform
+    if index != "bins":
+        raise InvalidArgumentError(f'"{path}": index is "bins" or "zones", not {index!r}')
+    if transform is not None:
+        raise InvalidArgumentError(
+            f'"{path}": index="bins" stores the values by bins, in place of a transform: leave transform= out'
+        )
+    return BINS
 
 
 def _given(path: str, data: Any, dtype: Any) -> tuple[npt.NDArray[Any], Any]:

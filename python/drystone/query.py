@@ -178,7 +178,9 @@ class Query:
 
     def coords(self) -> npt.NDArray[np.int64]:
         """The hits in C order: an int64 array of shape (hits, ndim)."""
-        return self._all([])[0]
+        flat, report = self._handle.coords()
+        self._take(report)
+        return flat.reshape(-1, self._ndim) if self._ndim else np.empty((self.count(), 0), np.int64)
 
     def values(self, *names: str | Variable) -> Any:
         """What variables hold at the hits, in the order of `coords`: an array for one name, for several a tuple."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from drystone import assigning, described, expr, html, selection, views
 from drystone.described import PublishedStatistics, Statistics
 from drystone.errors import DrystoneError, InvalidArgumentError, NotFoundError, OutOfRangeError
 from drystone.group import Attributes
+from drystone.regions import Region, region
 from drystone.reports import Block, ErrorBound, Found
 from drystone.selection import Rule
 from drystone.views import Indexer, IndexPlans, Lazy
@@ -419,6 +420,20 @@ class Variable(expr.Operators):
 
         """
         return views.pieces(self._reading(), selection, max_bytes)
+
+    def map(
+        self,
+        step: SupportsIndex | None = None,
+        offset: Sequence[SupportsIndex] | None = None,
+        count: Sequence[SupportsIndex] | None = None,
+        mode: Literal["r", "w", "rw"] = "r",
+    ) -> Region:
+        """A box of one step (or of a variable without steps) with memory for its values, to be locked and released.
+
+        `mode` says whether it is read, written or both. The box is the whole array where `offset` and `count` are left out. See
+        docs/guide/regions.md.
+        """
+        return region(self, step, offset, count, mode)
 
     def why(self, block: Sequence[SupportsIndex]) -> str:
         """How the model cuts a block of these extents, for which reads, and what it predicts that they cost: text for people."""

@@ -85,7 +85,10 @@ class Writer:
 
     def close(self) -> None:
         """Close the log; values put without a step are committed. Closing again does nothing."""
+        was_open = not self._handle.closed
         self._handle.close()
+        if was_open and self._container._consistency in ("session", "strong") and not self._container.closed:
+            self._container.commit()
         self._container._warn()
 
     @property
@@ -143,6 +146,8 @@ class Step:
             container = self._writer._container
             if self._writer.run is not None:
                 container._reached = max(container._reached, self._begun)
+            if container._consistency == "strong":
+                container.commit()
             container._warn()
         else:
             self._writer._handle.abort_step()

@@ -10,6 +10,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import drystone as dry
@@ -113,3 +114,49 @@ def test_a_container_that_nobody_holds_has_no_files_open(path):
         assert in_use() == []
     finally:
         gc.enable()
+
+
+def test_a_thousand_assignments_fill_one_log(tmp_path):
+    """Symptom: 1,000 times `v[i] = x; v[i]` left 3,004 files. Cause: each read closed the writer of the assignment before it, so that each
+    assignment had a log of two files. One log takes them all; a snapshot is still one file."""
+    path = tmp_path / "a.dry"
+    with dry.create(path) as c:
+        v = c.create_variable("v", "f8", (100,))
+        for i in range(100):
+            v[i] = i
+            assert v[i] == i
+        other = dry.open(path)
+        assert (other["v"][...] == np.arange(100)).all()
+        assert len(list((path / "log").iterdir())) == 2
+    assert len(list((path / "log").iterdir())) == 2
+    assert dry.open(path).verify().damage == []
+    with dry.open(path, "r+") as c:
+        c["v"][...] = 7
+        c.commit()
+        c.gc(keep=1)
+        assert len(list((path / "log").iterdir())) == 2
+        assert (c["v"][...] == 7).all()
+
+
+def test_threads_and_a_fork_that_assign_have_logs_of_their_own(tmp_path):
+    path = tmp_path / "t.dry"
+    with dry.create(path) as c:
+        v = c.create_variable("v", "i8", (80,))
+        v[0] = 1
+        assert v[0] == 1
+        pid = os.fork()
+        if pid == 0:
+            try:
+                v[1] = 2
+                os._exit(0 if v[1] == 2 else 1)
+            except BaseException:
+                os._exit(2)
+        assert os.waitpid(pid, 0)[1] == 0
+        threads = [threading.Thread(target=lambda i=i: v.__setitem__(i, i)) for i in range(2, 80)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert v[...].tolist() == [1, 2, *range(2, 80)]
+    assert dry.open(path)["v"][...].tolist() == [1, 2, *range(2, 80)]
+    assert dry.open(path).verify().damage == []

@@ -1,9 +1,8 @@
 """What queries promise: shapes and dtypes of answers, what statistics decide without a byte, errors that help."""
 
+import drystone as dry
 import numpy as np
 import pytest
-
-import drystone as dry
 from drystone import expr
 from drystone.errors import InvalidArgumentError, OutOfRangeError, UnsupportedError
 

@@ -160,10 +160,11 @@ def test_modify_implies_neither_read_nor_create(server: Server) -> None:
 
 
 def test_missing_rights_are_an_error_that_names_them(server: Server) -> None:
-    with pytest.raises(OSError, match="token"):
+    with pytest.raises(dry.PermissionError, match="token") as error:
         dry.open(f"{server.url}/run42")
+    assert isinstance(error.value, PermissionError)
     other = server.token("storage.read:/scratch")
-    with pytest.raises(OSError, match=r"storage\.read"):
+    with pytest.raises(dry.PermissionError, match=r"storage\.read"):
         dry.open(f"{server.url}/run42", token=other)
     reader = server.token("storage.read:/run42")
     with dry.open(f"{server.url}/run42", token=reader) as c:

@@ -256,6 +256,8 @@ WRONG = [
     ("gc good.dry --keep -1", 2, "see drystone gc --help"),
     ("du", 2, "required: container ("),
     ("serve missing.toml", 3, "missing.toml"),
+    ("mount missing.dry .", 3, "missing.dry"),
+    ("umount .", 6, "unmounting"),
     ("serve some.txt", 2, "some.txt"),
     ("token create some.txt", 2, "scope"),
     ("token list missing.toml", 3, "missing.toml"),

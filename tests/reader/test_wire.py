@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from drystone_wire import MalformedError, body
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "wire"

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};
 
+use drystone::format::keys;
 use drystone_hdf5_vol::file::config::Config;
 use drystone_hdf5_vol::file::opening::Opening;
 use drystone_hdf5_vol::library::abi::access::{RDWR, TRUNC};
@@ -448,5 +449,49 @@ fn what_a_killed_program_left_is_not_taken_for_a_new_object() {
         file.shared.write(x, &Cells::Box(vec![u64::from(rank)], vec![1]), bytes([5])).unwrap();
         file.flush().unwrap();
         assert_eq!(whole(&file, "x", &[50_000])[..3], [5, 5, 0]);
+    });
+}
+
+/// Symptom: a collective read after a collective write waited for the device on every rank. Cause: what ranks wrote was shown by a flush. It is
+/// shown by a commit now, and the next flush brings to the device what was only shown, also where nothing was written since.
+#[test]
+fn what_is_shown_to_all_ranks_reaches_the_device_with_the_next_flush() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.h5");
+    let marks = || {
+        let all = std::fs::read_dir(folder.path().join("x.h5.drystone/manifest")).unwrap();
+        let name =
+            |item: std::io::Result<std::fs::DirEntry>| item.unwrap().file_name().into_string().unwrap();
+        all.map(name).filter_map(|name| keys::parse_mark(&format!("manifest/{name}"))).max()
+    };
+    let committed = || container(&path).snapshot().version();
+    on_ranks(3, |rank, ranks| {
+        let name = path.to_str().unwrap().as_bytes();
+        let config = Config { sync: true, ..Config::default() };
+        let file = Opening::create(name, TRUNC, config, Tree::new(0, 0), Some(ranks.clone())).unwrap();
+        let x = dataset(&file, "x", &[3], &[3]);
+        file.flush().unwrap();
+        let before = marks();
+        assert!(before.is_some());
+        ranks.all_gather(&[]).unwrap();
+        for turn in 0..70 {
+            let value = bytes([turn * 10 + rank as i32]);
+            file.shared
+                .write(x, &Cells::Box(vec![(u64::from(rank) + turn as u64) % 3], vec![1]), value)
+                .unwrap();
+            file.show().unwrap();
+            let expected: Vec<i32> = (0..3).map(|i| turn * 10 + (i + 3 - turn % 3) % 3).collect();
+            assert_eq!(whole(&file, "x", &[3]), expected);
+            ranks.all_gather(&[]).unwrap();
+        }
+        assert_eq!(marks(), before, "nothing waited for the device");
+        let version = committed();
+        ranks.all_gather(&[]).unwrap();
+        file.show().unwrap();
+        file.flush().unwrap();
+        assert_eq!((marks(), committed()), (Some(version), version), "rank {rank}");
+        ranks.all_gather(&[]).unwrap();
+        file.flush().unwrap();
+        assert_eq!((marks(), committed()), (Some(version), version), "rank {rank}");
     });
 }

@@ -427,6 +427,9 @@ dry_status dry_writer_flush(dry_writer *writer);
 
 typedef struct dry_variable dry_variable;
 
+/** A condition on cells. One thread at a time takes hits from it. */
+typedef struct dry_query dry_query;
+
 typedef struct dry_variable_info {
     uint32_t struct_size;
     dry_type type;
@@ -557,6 +560,38 @@ dry_status dry_read_points(dry_variable *variable, dry_type type, void *data, ui
  *  their elements, either of which may be NULL. Cells that nobody wrote are not found. */
 dry_status dry_find(dry_variable *variable, int64_t step, dry_type type, const void *low, const void *high,
                     uint64_t *cells, void *values, size_t capacity, size_t *count, dry_read_report *report);
+
+/** A condition on the cells of the snapshot that the container shows, as "p > 3e-5 & abs(u) < 1" (docs/guide/expressions.md), on the
+ *  selected cells: an axis each, for a condition on variables with steps the step first; 0 and NULL for all. */
+dry_status dry_query_open(dry_container *container, const char *condition, uint32_t naxes, const dry_axis *axes,
+                          dry_query **query);
+
+/** Ends a query. */
+dry_status dry_query_close(dry_query *query);
+
+/** The shape of the selected cells, the steps first where there are steps. Its length is the number of coordinates of a hit. */
+dry_status dry_query_shape(dry_query *query, uint64_t *shape, size_t capacity, size_t *naxes);
+
+/** The least and the greatest number of hits that there can be, from statistics alone: no value is read. */
+dry_status dry_query_bounds(dry_query *query, uint64_t *low, uint64_t *high);
+
+/** The number of hits. `report` (or NULL) gets the bytes and requests that it took. */
+dry_status dry_query_count(dry_query *query, uint64_t *count, dry_read_report *report);
+
+/** Which of the selected cells are hits: a byte each, 1 or 0, in the shape of dry_query_shape. */
+dry_status dry_query_mask(dry_query *query, void *mask, uint64_t size, dry_read_report *report);
+
+/** Names the variables (members behind a dot) whose values dry_query_next gives, and begins again with the first hit. */
+dry_status dry_query_select(dry_query *query, size_t count, const char *const *names);
+
+/** The next hits in row-major order, at most `capacity`; `count` gets how many, 0 behind the last. `coords` (or NULL) gets the
+ *  coordinates of each. `values` has memory for each variable that was named, or NULL, and `sizes` its bytes: `capacity` elements as they are
+ *  in memory; both are NULL where none was named. Cells that nobody wrote have the fill value. */
+dry_status dry_query_next(dry_query *query, size_t capacity, int64_t *coords, void *const *values, const uint64_t *sizes,
+                          size_t *count, dry_read_report *report);
+
+/** What a query would read, and what statistics decide, as text. */
+dry_status dry_query_explain(dry_query *query, char *text, size_t capacity, size_t *length);
 
 /** What dry_read would do: ranges, requests, bytes. */
 dry_status dry_explain(dry_variable *variable, uint32_t naxes, const dry_axis *axes, char *text, size_t capacity,

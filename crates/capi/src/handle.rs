@@ -29,7 +29,7 @@ pub(crate) trait Handled: Send + Sync + 'static {
 }
 
 /// What kinds are called in messages, by their numbers.
-const NAMES: [&str; 7] = ["nothing", "container", "writer", "variable", "fragment", "rule", "team"];
+const NAMES: [&str; 8] = ["nothing", "container", "writer", "variable", "fragment", "rule", "team", "query"];
 
 type Objects = HashMap<u64, Arc<dyn Any + Send + Sync>>;
 

@@ -24,6 +24,7 @@ mod last_error;
 mod log;
 mod memory;
 mod publish;
+mod query;
 mod reading;
 mod recovery;
 mod rule;

@@ -55,6 +55,12 @@ pub(crate) enum Command {
     /// Settle what a dead run left: commit or drop its complete steps, drop the others, fence its writers
     #[command(after_help = CODES)]
     Recover(Recover),
+    /// Show a container as files at a folder, until Ctrl-C: every variable as .npy, .bin, .h5 and .nc, fragments as flat files
+    #[command(after_help = CODES)]
+    Mount(Mount),
+    /// End `drystone mount` at a folder
+    #[command(after_help = CODES)]
+    Umount(Umount),
     /// Serve containers to clients, as a configuration says; ends on Ctrl-C and SIGTERM, after what was begun
     #[command(after_help = CODES)]
     Serve(Serve),
@@ -70,8 +76,26 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Mount {
+    /// The container's directory or URL
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
+    /// An empty folder
+    #[arg(value_name = "FOLDER")]
+    pub(crate) at: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Umount {
+    /// Where it is mounted
+    #[arg(value_name = "FOLDER")]
+    pub(crate) at: PathBuf,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// The server's configuration: docs/server.md has its keys
+    /// The server's configuration: docs/guide/server.md has its keys
     #[arg(value_name = "CONFIGURATION")]
     pub(crate) configuration: PathBuf,
 }

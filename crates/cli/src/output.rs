@@ -78,6 +78,13 @@ impl Output {
         self.text("\n");
     }
 
+    /// Hands on what was written so far, for a command that goes on.
+    pub(crate) fn hand_on(&mut self) {
+        if self.failed.is_none() {
+            self.failed = self.sink.flush().err();
+        }
+    }
+
     /// Hands everything on and says what failed.
     pub(crate) fn finish(self) -> Result<()> {
         let Output { sink, file, failed, .. } = self;

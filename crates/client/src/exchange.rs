@@ -135,7 +135,7 @@ impl Attempts {
         match tokio::time::timeout(limit, lease.sender.send_request(request)).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(Failure::lost(format!("the connection broke: {error}"))),
-            Err(_) => Err(Failure::lost(format!("no answer within {:.1} s", limit.as_secs_f64()))),
+            Err(_) => Err(Failure::late(format!("no answer within {:.1} s", limit.as_secs_f64()))),
         }
     }
 
@@ -169,7 +169,7 @@ impl Attempts {
         let pause = header(&headers, RETRY_AFTER.as_str())
             .and_then(|text| text.parse().ok())
             .map(Duration::from_secs);
-        Err(Failure { status: Some(status), message, found, pause, needs_token: code == 401 })
+        Err(Failure { status: Some(status), message, found, pause, needs_token: code == 401, is_late: false })
     }
 
     /// Attempts until one is answered: the whole body of the reply, and its headers.

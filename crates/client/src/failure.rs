@@ -18,6 +18,23 @@ impl std::fmt::Display for InvalidAddress {
 
 impl std::error::Error for InvalidAddress {}
 
+/// A call that the server did not do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Why.
+    pub status: Status,
+    /// For a person.
+    pub message: String,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Refused {}
+
 /// A request that was not answered as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
@@ -30,11 +47,18 @@ pub(crate) struct Failure {
     pub(crate) pause: Option<Duration>,
     /// The request needs a token that is valid.
     pub(crate) needs_token: bool,
+    /// There was no answer in time.
+    pub(crate) is_late: bool,
 }
 
 impl Failure {
     pub(crate) fn lost(message: impl Into<String>) -> Self {
-        Failure { status: None, message: message.into(), found: None, pause: None, needs_token: false }
+        let message = message.into();
+        Failure { status: None, message, found: None, pause: None, needs_token: false, is_late: false }
+    }
+
+    pub(crate) fn late(message: impl Into<String>) -> Self {
+        Failure { is_late: true, ..Self::lost(message) }
     }
 
     pub(crate) fn of(status: Status, message: impl Into<String>) -> Self {
@@ -59,10 +83,13 @@ impl Failure {
             }
             Some(Status::Unsupported) => StoreError::Unsupported { operation: operation.to_owned(), store },
             Some(Status::Denied) => {
-                StoreError::Io { key, store, operation, source: io(io::ErrorKind::PermissionDenied) }
+                StoreError::PermissionDenied { key, store, operation, reason: self.message.clone() }
             }
             Some(Status::Deadline) => {
-                StoreError::Io { key, store, operation, source: io(io::ErrorKind::TimedOut) }
+                StoreError::Deadline { key, store, operation, reason: self.message.clone() }
+            }
+            None if self.is_late => {
+                StoreError::Deadline { key, store, operation, reason: self.message.clone() }
             }
             Some(Status::Invalid) => {
                 StoreError::Io { key, store, operation, source: io(io::ErrorKind::InvalidInput) }

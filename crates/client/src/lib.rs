@@ -20,10 +20,13 @@ mod exchange;
 mod failure;
 mod options;
 mod reading;
+mod session;
 mod store;
 mod tls;
 
 pub use address::{Address, SCHEMES};
-pub use failure::InvalidAddress;
+pub use drystone_wire::{Level, Region, Status};
+pub use failure::{InvalidAddress, Refused};
 pub use options::Options;
+pub use session::Session;
 pub use store::ServerStore;

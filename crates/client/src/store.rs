@@ -19,7 +19,7 @@ use crate::exchange::{Attempts, Message};
 use crate::failure::Failure;
 use crate::options::Resolved;
 use crate::reading::{self, Object, Place};
-use crate::{Address, InvalidAddress, Options};
+use crate::{Address, InvalidAddress, Options, Refused};
 
 /// A container on a server. Clones share everything; stores of one server with the same options share its connections.
 #[derive(Clone)]
@@ -67,6 +67,18 @@ impl ServerStore {
         let endpoint = self.endpoint()?;
         let _inside = endpoint.handle.enter();
         block_on(work(Asking { endpoint, inner: &self.inner }))
+    }
+
+    /// One ask about regions: the numbers of its answer.
+    pub(crate) fn asked(&self, ask: &Ask, payload: &[u8]) -> std::result::Result<Vec<u64>, Refused> {
+        let failed = |error: StoreError| Refused { status: Status::Io, message: error.to_string() };
+        let endpoint = self.endpoint().map_err(failed)?;
+        let _inside = endpoint.handle.enter();
+        let asking = Asking { endpoint, inner: &self.inner };
+        block_on(asking.ask_with(ask, payload, "do")).map(|(numbers, _)| numbers).map_err(|failure| Refused {
+            status: failure.status.unwrap_or(Status::Io),
+            message: format!("{}: {}", self.inner.described, failure.message),
+        })
     }
 
     fn unsupported<T>(&self, operation: impl Into<String>) -> Result<T> {
@@ -199,8 +211,18 @@ impl Asking<'_> {
 
     /// One ask: numbers and payload of the answer.
     async fn ask(&self, ask: Ask, verb: &str) -> std::result::Result<(Vec<u64>, Vec<u8>), Failure> {
+        self.ask_with(&ask, &[], verb).await
+    }
+
+    /// One ask with a payload.
+    async fn ask_with(
+        &self,
+        ask: &Ask,
+        payload: &[u8],
+        verb: &str,
+    ) -> std::result::Result<(Vec<u64>, Vec<u8>), Failure> {
         let mut body = Builder::new();
-        body.frame(&ask.header(), &[]);
+        body.frame(&ask.header(), &[payload]);
         let message = Message {
             method: Method::POST,
             path: format!("/v1/c/{}/{verb}", self.inner.address.name()),
@@ -212,6 +234,10 @@ impl Asking<'_> {
             let (_, reply) = attempts.done(&message, BATCH + (1 << 20)).await?;
             let failure = match answered(&reply) {
                 Ok(done) => return Ok(done),
+                // The answer of the ask itself: a lock that is not free is asked for again by its caller.
+                Err(failure) if failure.status.is_some_and(|status| status != Status::Busy) => {
+                    return Err(failure);
+                }
                 Err(failure) => failure,
             };
             if !attempts.again(&failure).await {

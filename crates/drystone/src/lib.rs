@@ -31,6 +31,7 @@ mod publish;
 mod published;
 mod query;
 mod read;
+pub mod region;
 mod schema;
 mod schema_op;
 mod write;
@@ -45,6 +46,8 @@ pub use container::targets::Targets;
 pub use container::{
     Config, Container, CreateOptions, Mode, Rule, SeenBefore, is_url, open_store, public_options, store_at,
 };
+#[cfg(feature = "object")]
+pub use drystone_client as client;
 pub use drystone_dataset as dataset;
 pub use drystone_expression as expression;
 pub use drystone_format as format;
@@ -66,7 +69,8 @@ pub use maintain::recover::{Adopt, RecoverReport};
 pub use maintain::verify::{Damage, VerifyReport};
 pub use plugin::plugins;
 pub use publish::{
-    Compressor, Format, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView, netcdf_path,
+    Compressor, FlatArray, Format, Frame, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView,
+    netcdf_path,
 };
 pub use query::{Batch, Batches, HitBox, Query, QueryPlan, QueryReport, Summary, TermSummary};
 pub use read::{

@@ -74,6 +74,13 @@ pub enum Storage {
     Nothing,
     /// In the metadata, dense in row-major order.
     Inline(Vec<u8>),
+    /// In one piece that is laid down already, dense in row-major order.
+    Contiguous {
+        /// Where it begins, relative to the superblock.
+        address: u64,
+        /// Its bytes: the extents times the size of an element.
+        len: u64,
+    },
     /// In chunks that are laid down already.
     Chunked {
         /// Extents of a chunk.

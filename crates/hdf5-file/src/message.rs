@@ -82,6 +82,12 @@ pub(super) fn dataset(dataset: &Dataset, data: u64, places: &[Place], out: &mut 
             layout.extend_from_slice(&address.to_le_bytes());
             layout.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
         }
+        Storage::Contiguous { address, len } => {
+            layout.push(1);
+            let address = if *len == 0 { UNDEFINED } else { *address };
+            layout.extend_from_slice(&address.to_le_bytes());
+            layout.extend_from_slice(&len.to_le_bytes());
+        }
         Storage::Chunked { chunk, filters: chain, chunks } => {
             layout.extend_from_slice(&[2, chunk.len() as u8 + 1]);
             let address = if chunks.is_empty() { UNDEFINED } else { data };

@@ -19,6 +19,7 @@ mod ndarray;
 mod plan;
 mod query;
 mod reading;
+mod regions;
 mod rules;
 mod transform;
 mod value;
@@ -93,6 +94,8 @@ mod _core {
     use super::readable_transform;
     #[pymodule_export]
     use super::reading::ReadingHandle;
+    #[pymodule_export]
+    use super::regions::RegionsHandle;
     #[pymodule_export]
     use super::rules::{LayoutHandle, RuleHandle};
     #[pymodule_export]

@@ -119,6 +119,12 @@ impl QueryHandle {
         Ok((boxes, report(&cost)))
     }
 
+    /// The coordinates of all hits, one after the other.
+    fn coords<'py>(&self, py: Python<'py>) -> Result<(Bound<'py, numpy::PyArray1<i64>>, ReportItem)> {
+        let (coords, cost) = py.detach(|| self.query.coords())?;
+        Ok((numpy::PyArray1::from_vec(py, coords), report(&cost)))
+    }
+
     /// Into a writable array of bytes that are 0, of the shape of the selection.
     fn mask(&self, py: Python<'_>, out: &Bound<'_, pyo3::PyAny>) -> Result<ReportItem> {
         let array = out.cast::<numpy::PyArray1<u8>>()?;

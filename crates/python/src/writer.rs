@@ -195,6 +195,11 @@ impl WriterHandle {
         Ok(py.detach(|| self.writer.flush())?)
     }
 
+    /// Commits values without a step and goes on; false where the writer has to be closed for that.
+    fn commit(&self, py: Python<'_>) -> Result<bool> {
+        Ok(py.detach(|| self.writer.commit())?)
+    }
+
     fn close(&self, py: Python<'_>) -> Result<()> {
         Ok(py.detach(|| self.writer.close())?)
     }

@@ -128,6 +128,7 @@ fn metrics(state: &State) -> Reply {
             state.admission.waiting() as u64,
         ),
         ("request_memory_bytes", "Memory that bodies of requests hold.", state.admission.memory_used()),
+        ("leases", "Leases on regions that are alive.", state.regions.leases() as u64),
         ("open_containers", "Stores of containers that are open.", state.stores.count() as u64),
     ]);
     reply(200, "text/plain; version=0.0.4; charset=utf-8", Sent::whole(page))

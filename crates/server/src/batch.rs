@@ -52,7 +52,14 @@ fn rights(ask: &Ask) -> &'static [Right] {
         Ask::Put { key, absent, .. } => {
             rights_to_put(key, if *absent { PutMode::IfAbsent } else { PutMode::Replace })
         }
-        Ask::Delete { .. } | Ask::Sweep { .. } => &[Right::Modify],
+        Ask::Delete { .. }
+        | Ask::Sweep { .. }
+        | Ask::Lock { .. }
+        | Ask::Renew { .. }
+        | Ask::Unlock { .. }
+        | Ask::Release { .. }
+        | Ask::Wait { .. }
+        | Ask::Commit => &[Right::Modify],
         Ask::Sync { .. } => &[Right::Modify, Right::Create],
     }
 }
@@ -76,7 +83,13 @@ fn work(asked: &Asked, name: &str, asks: Vec<(Ask, Vec<u8>)>, pieces: &Pieces) {
     }
     for (number, (ask, payload)) in asks.into_iter().enumerate() {
         let outcome = match (asked.left(), &opened) {
-            (Ok(_), Ok(opened)) => done(opened, ask, &payload, most),
+            (Ok(_), Ok(opened)) => {
+                let state = &asked.state;
+                match state.regions.done(&state.config, name, opened, &ask, &payload) {
+                    Some(outcome) => outcome.map(|numbers| Done { numbers, payload: Vec::new() }),
+                    None => done(opened, ask, &payload, most),
+                }
+            }
             (Err(refusal), _) => Err(refusal),
             (_, Err(refusal)) => Err(refusal.clone()),
         };
@@ -187,6 +200,12 @@ fn done(opened: &Arc<Opened>, ask: Ask, payload: &[u8], most: u64) -> Result<Don
                 Err(error) => Err(error.into()),
             }
         }
+        Ask::Lock { .. }
+        | Ask::Renew { .. }
+        | Ask::Unlock { .. }
+        | Ask::Release { .. }
+        | Ask::Wait { .. }
+        | Ask::Commit => Err(Refusal::new(Status::Unsupported, "this is about regions")),
         Ask::Sweep { prefix, older } => numbers(vec![store.sweep(&prefix, Duration::from_millis(older))?]),
     }
 }

@@ -25,6 +25,7 @@ mod name;
 mod objects;
 mod open;
 mod place;
+mod regions;
 mod reply;
 mod route;
 mod serve;

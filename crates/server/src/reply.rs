@@ -179,6 +179,9 @@ impl From<drystone_store::StoreError> for Refusal {
             }
             E::Conflict { .. } | E::Replaced { .. } => Status::Conflict,
             E::ReadOnly { .. } => Status::ReadOnly,
+            // The server's own rights are missing, which no token of the client's gives.
+            E::PermissionDenied { .. } => Status::ReadOnly,
+            E::Deadline { .. } => Status::Deadline,
             E::NoSpace { .. } => Status::NoSpace,
             E::Unsupported { .. } => Status::Unsupported,
             E::InvalidKey { .. } => Status::Invalid,

@@ -11,6 +11,7 @@ use crate::admission::Admission;
 use crate::idempotence::Idempotence;
 use crate::metrics::Metrics;
 use crate::open::Stores;
+use crate::regions::AllRegions;
 use crate::token::Known;
 use crate::{Config, InvalidConfig, Tokens, log, tls};
 
@@ -20,6 +21,7 @@ pub(crate) struct State {
     pub(crate) admission: Admission,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) idempotence: Idempotence,
+    pub(crate) regions: AllRegions,
     tokens: RwLock<Arc<Tokens>>,
     acceptor: RwLock<Option<TlsAcceptor>>,
     /// When the files of tokens and certificates changed last.
@@ -38,6 +40,7 @@ impl State {
             admission: Admission::new(&config.limits),
             metrics: Arc::default(),
             idempotence: Idempotence::default(),
+            regions: AllRegions::default(),
             tokens: RwLock::new(Arc::new(tokens)),
             acceptor: RwLock::new(acceptor),
             seen: Mutex::default(),

@@ -107,6 +107,9 @@ fn search(data: &[u8]) {
     let Ok(chain) = Chain::parse("alacrity") else { return };
     let stored = Stored { len: body.len() as u64, meta: chain.meta(body), decoded_len: len };
     let keys = keys_between(logical.kind, Limit::Float(-3.0), Limit::Float(40.0));
+    if let Ok(Some(whole)) = chain.whole_bins(&stored, &logical, &keys) {
+        assert!(whole.count as usize <= len / logical.scalar);
+    }
     let Ok(Some(plan)) = chain.plan_search(&stored, &logical, &keys) else { return };
     let bytes = |r: &Range<u64>| (r.start, body.get(r.start as usize..r.end as usize).unwrap_or_default());
     let fetched = Fetched::new(plan.iter().map(bytes).collect());

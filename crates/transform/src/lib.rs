@@ -58,7 +58,7 @@ pub use logical::Logical;
 pub use part::{Bound, Fetched, Front, MAX_META_LEN, Pieces, Planned, Precision, Stored, Want};
 pub use registry::{Maker, register, registered};
 pub use scratch::Scratch;
-pub use search::{Found, Indexed};
+pub use search::{Found, Indexed, Whole};
 pub use stats::class::{Limit, key_of, keys_between, meets};
 pub use stats::histogram;
 pub use text::{CodecSpec, ConfigValue, ListItem, Param, readable};

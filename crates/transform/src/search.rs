@@ -9,14 +9,27 @@ use crate::{Fetched, Logical, Stored, TransformError};
 pub struct Found {
     /// Their numbers in the subchunk, in no particular order.
     pub positions: Vec<u32>,
-    /// Their bytes, one element after the other.
+    /// Their bytes, one element after the other; none if only positions are wanted.
     pub values: Vec<u8>,
+    /// Whether positions are all that is wanted.
+    pub only_positions: bool,
+}
+
+/// What an index tells of a range of keys before its lists are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Whole {
+    /// Elements of the bins that lie in the range as a whole.
+    pub count: u64,
+    /// The parts of the range that these leave: where single elements have to be looked at.
+    pub rest: Vec<RangeInclusive<u64>>,
 }
 
 impl Found {
     pub(crate) fn push(&mut self, position: u32, value: &[u8]) {
         self.positions.push(position);
-        self.values.extend_from_slice(value);
+        if !self.only_positions {
+            self.values.extend_from_slice(value);
+        }
     }
 }
 
@@ -30,6 +43,14 @@ pub trait Indexed {
         logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<Vec<Range<u64>>, TransformError>;
+
+    /// Counts the elements of bins that lie in the range as a whole, from the metadata alone.
+    fn whole_bins(
+        &self,
+        stored: &Stored<'_>,
+        logical: &Logical,
+        keys: &RangeInclusive<u64>,
+    ) -> Result<Whole, TransformError>;
 
     /// Adds every element whose key lies in the range to `found`.
     fn search(

@@ -3,7 +3,7 @@
 
 mod random;
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use drystone_transform::stats::ScalarKind::{self, *};
 use drystone_transform::{
@@ -41,10 +41,29 @@ impl Kept {
         let fetched = Fetched::new(plan.iter().map(run).collect());
         let mut found = Found::default();
         self.chain.search(&form, &fetched, &self.logical, &keys, &mut found).unwrap();
+        let mut places = Found { only_positions: true, ..Found::default() };
+        self.chain.search(&form, &fetched, &self.logical, &keys, &mut places).unwrap();
+        assert_eq!((places.positions, places.values), (found.positions.clone(), Vec::new()));
+        self.check_whole_bins(&form, &keys, found.positions.len() as u64);
         let values = found.values.chunks_exact(self.logical.scalar).map(<[u8]>::to_vec);
         let mut all: Vec<(u32, Vec<u8>)> = found.positions.into_iter().zip(values).collect();
         all.sort();
         (all, plan.iter().map(|r| r.end - r.start).sum())
+    }
+}
+
+impl Kept {
+    /// Whole bins and what is found in the ranges that they leave are all that a search of the whole range finds.
+    fn check_whole_bins(&self, form: &Stored<'_>, keys: &RangeInclusive<u64>, expected: u64) {
+        let whole = self.chain.whole_bins(form, &self.logical, keys).unwrap().unwrap();
+        let mut count = whole.count;
+        for keys in whole.rest {
+            let all = Fetched::new(vec![(0, self.stored.as_slice())]);
+            let mut found = Found { only_positions: true, ..Found::default() };
+            self.chain.search(form, &all, &self.logical, &keys, &mut found).unwrap();
+            count += found.positions.len() as u64;
+        }
+        assert_eq!(count, expected, "{keys:?}");
     }
 }
 

@@ -27,7 +27,7 @@ pub use header::{Header, MAX_HEADER_LEN};
 pub use level::Level;
 pub use listing::{Listed, decode_listing, encode_listing};
 pub use malformed::Malformed;
-pub use op::{Answer, Ask};
+pub use op::{Answer, Ask, Region};
 pub use status::Status;
 
 /// The type of bodies made of frames, as HTTP names it.

@@ -14,6 +14,44 @@ mod code {
     pub(super) const DELETE: u16 = 21;
     pub(super) const SYNC: u16 = 22;
     pub(super) const SWEEP: u16 = 23;
+    pub(super) const LOCK: u16 = 32;
+    pub(super) const RENEW: u16 = 33;
+    pub(super) const UNLOCK: u16 = 34;
+    pub(super) const RELEASE: u16 = 35;
+    pub(super) const WAIT: u16 = 36;
+    pub(super) const COMMIT: u16 = 37;
+}
+
+/// A box of cells of one variable and step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Path of the variable.
+    pub variable: String,
+    /// The step; `None` for variables without steps.
+    pub step: Option<u64>,
+    /// First cell and extent along each axis.
+    pub axes: Vec<(u64, u64)>,
+}
+
+impl Region {
+    /// The most axes of a region.
+    const AXES: usize = 32;
+
+    fn numbers(&self) -> impl Iterator<Item = u64> {
+        let step = [u64::from(self.step.is_some()), self.step.unwrap_or(0)];
+        step.into_iter().chain(self.axes.iter().flat_map(|(at, n)| [*at, *n]))
+    }
+
+    fn of(variable: String, numbers: &[u64]) -> Option<Region> {
+        let (step, axes) = match numbers {
+            [0, 0, axes @ ..] => (None, axes),
+            [1, step, axes @ ..] => (Some(*step), axes),
+            _ => return None,
+        };
+        let (pairs, []) = axes.as_chunks::<2>() else { return None };
+        let axes: Vec<(u64, u64)> = pairs.iter().map(|[at, n]| (*at, *n)).collect();
+        (axes.len() <= Self::AXES).then_some(Region { variable, step, axes })
+    }
 }
 
 /// One thing that a client asks for. What is written travels as the payload of the frame.
@@ -69,6 +107,46 @@ pub enum Ask {
         /// Only what nobody has written to for so long, in milliseconds.
         older: u64,
     },
+    /// A lease on a region. The server waits for it only briefly; then the answer is the status deadline, and the client asks again under
+    /// the same number. Answer: number 0, the fencing number; number 1, its life in milliseconds.
+    Lock {
+        /// The region.
+        region: Region,
+        /// Number of the request: the same request gets the same lease.
+        once: u64,
+        /// The life of the lease in milliseconds; 0: as the server has it.
+        life: u64,
+    },
+    /// Begins a lease's time anew.
+    Renew {
+        /// Its fencing number.
+        fence: u64,
+    },
+    /// Ends a lease without a release.
+    Unlock {
+        /// Its fencing number.
+        fence: u64,
+    },
+    /// The payload, elements in C order, is the content of the region. Answer: number 0, the transfer.
+    Release {
+        /// The region.
+        region: Region,
+        /// Number of the request: the same request is done once.
+        once: u64,
+        /// The lease that ends with it; 0: nobody locked.
+        fence: u64,
+        /// It shall come to stable storage.
+        stable: bool,
+    },
+    /// How far a transfer has come; the server waits only briefly. Answer: number 0, the code of a level.
+    Wait {
+        /// The transfer.
+        transfer: u64,
+        /// Whether stable storage is waited for.
+        stable: bool,
+    },
+    /// Commits what was released, and what all writers have closed. Answer: number 0, the snapshot.
+    Commit,
 }
 
 impl Ask {
@@ -88,6 +166,19 @@ impl Ask {
             Ask::Delete { key } => (code::DELETE, texts(&[key]), Vec::new()),
             Ask::Sync { keys } => (code::SYNC, keys.clone(), Vec::new()),
             Ask::Sweep { prefix, older } => (code::SWEEP, texts(&[prefix]), vec![*older]),
+            Ask::Lock { region, once, life } => (
+                code::LOCK,
+                texts(&[&region.variable]),
+                [*once, *life].into_iter().chain(region.numbers()).collect(),
+            ),
+            Ask::Renew { fence } => (code::RENEW, Vec::new(), vec![*fence]),
+            Ask::Unlock { fence } => (code::UNLOCK, Vec::new(), vec![*fence]),
+            Ask::Release { region, once, fence, stable } => {
+                let numbers = [*once, *fence, u64::from(*stable)].into_iter().chain(region.numbers());
+                (code::RELEASE, texts(&[&region.variable]), numbers.collect())
+            }
+            Ask::Wait { transfer, stable } => (code::WAIT, Vec::new(), vec![*transfer, u64::from(*stable)]),
+            Ask::Commit => (code::COMMIT, Vec::new(), Vec::new()),
         };
         Header { code, texts, numbers }
     }
@@ -99,8 +190,19 @@ impl Ask {
         if code == code::SYNC {
             return if numbers.is_empty() { Ok(Ask::Sync { keys: texts }) } else { Err(wrong()) };
         }
-        let [key] = <[String; 1]>::try_from(texts).map_err(|_| wrong())?;
         let flag = |number: u64| if number < 2 { Ok(number == 1) } else { Err(wrong()) };
+        if texts.is_empty() {
+            return match (code, numbers.as_slice()) {
+                (code::RENEW, [fence]) => Ok(Ask::Renew { fence: *fence }),
+                (code::UNLOCK, [fence]) => Ok(Ask::Unlock { fence: *fence }),
+                (code::WAIT, [transfer, stable]) => {
+                    Ok(Ask::Wait { transfer: *transfer, stable: flag(*stable)? })
+                }
+                (code::COMMIT, []) => Ok(Ask::Commit),
+                _ => Err(wrong()),
+            };
+        }
+        let [key] = <[String; 1]>::try_from(texts).map_err(|_| wrong())?;
         match (code, numbers.as_slice()) {
             (code::LEN, []) => Ok(Ask::Len { key }),
             (code::WHOLE, [limit]) => Ok(Ask::Whole { key, limit: *limit }),
@@ -112,7 +214,15 @@ impl Ask {
             (code::PUT, [absent, sync]) => Ok(Ask::Put { key, absent: flag(*absent)?, sync: flag(*sync)? }),
             (code::DELETE, []) => Ok(Ask::Delete { key }),
             (code::SWEEP, [older]) => Ok(Ask::Sweep { prefix: key, older: *older }),
-            (16..=23, _) => Err(wrong()),
+            (code::LOCK, [once, life, region @ ..]) => {
+                let region = Region::of(key, region).ok_or_else(wrong)?;
+                Ok(Ask::Lock { region, once: *once, life: *life })
+            }
+            (code::RELEASE, [once, fence, stable, region @ ..]) => {
+                let region = Region::of(key, region).ok_or_else(wrong)?;
+                Ok(Ask::Release { region, once: *once, fence: *fence, stable: flag(*stable)? })
+            }
+            (16..=23 | 32..=37, _) => Err(wrong()),
             _ => Err(Malformed::new("an ask that this version does not know", 0)),
         }
     }

@@ -2,8 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
 use drystone_wire::{
-    Answer, Ask, Builder, Frames, Header, Level, Status, decode_listing, encode_listing, fuzzing,
+    Answer, Ask, Builder, Frames, Header, Level, Region, Status, decode_listing, encode_listing, fuzzing,
 };
+
+fn region(step: Option<u64>) -> Region {
+    Region { variable: "fields/T".into(), step, axes: vec![(0, 8), (1 << 40, 1)] }
+}
 
 fn asks() -> Vec<Ask> {
     let key = || "log/a-1.seg".to_owned();
@@ -16,6 +20,12 @@ fn asks() -> Vec<Ask> {
         Ask::Delete { key: key() },
         Ask::Sync { keys: vec![key(), "index/1.dsx".into()] },
         Ask::Sweep { prefix: String::new(), older: 3_600_000 },
+        Ask::Lock { region: region(Some(0)), once: 77, life: 10_000 },
+        Ask::Renew { fence: 5 },
+        Ask::Unlock { fence: 5 },
+        Ask::Release { region: region(None), once: 78, fence: 5, stable: true },
+        Ask::Wait { transfer: 1, stable: false },
+        Ask::Commit,
     ]
 }
 

@@ -5,14 +5,16 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use drystone_wire::{Answer, Ask, Builder, Frames, Header, Status};
+use drystone_wire::{Answer, Ask, Builder, Frames, Header, Region, Status};
 
 type Body = Vec<(Header, Vec<u8>)>;
 
 fn bodies() -> Vec<(&'static str, Body)> {
     let ask = |ask: Ask| ask.header();
+    let region = |step| Region { variable: "T".into(), step, axes: vec![(0, 8), (5, 1)] };
     let key = || "log/0123456789abcdef-0001.seg".to_owned();
-    let answer = |ask, status, numbers, text: &str| Answer::To { ask, status, numbers, text: text.into() }.header();
+    let answer =
+        |ask, status, numbers, text: &str| Answer::To { ask, status, numbers, text: text.into() }.header();
     vec![
         ("v1_len", vec![(ask(Ask::Len { key: "a".into() }), vec![])]),
         (
@@ -25,6 +27,20 @@ fn bodies() -> Vec<(&'static str, Body)> {
                 (ask(Ask::Delete { key: key() }), vec![]),
                 (ask(Ask::Sync { keys: vec![key(), "drystone.json".into()] }), vec![]),
                 (ask(Ask::Sweep { prefix: String::new(), older: 3_600_000 }), vec![]),
+            ],
+        ),
+        (
+            "v1_regions",
+            vec![
+                (ask(Ask::Lock { region: region(Some(3)), once: 77, life: 10_000 }), vec![]),
+                (ask(Ask::Renew { fence: 9 }), vec![]),
+                (ask(Ask::Unlock { fence: 9 }), vec![]),
+                (
+                    ask(Ask::Release { region: region(None), once: 78, fence: 9, stable: true }),
+                    vec![1, 2, 3, 4],
+                ),
+                (ask(Ask::Wait { transfer: 1, stable: false }), vec![]),
+                (ask(Ask::Commit), vec![]),
             ],
         ),
         (
@@ -74,8 +90,12 @@ fn the_vectors_are_what_is_written_and_read() {
         }
         let stored = std::fs::read(&path).unwrap();
         assert!(stored == encoded(&body), "{name} is written as it always was");
-        let found: Body =
-            Frames::decode(&stored).unwrap().into_frames().into_iter().map(|(h, p)| (h, p.to_vec())).collect();
+        let found: Body = Frames::decode(&stored)
+            .unwrap()
+            .into_frames()
+            .into_iter()
+            .map(|(h, p)| (h, p.to_vec()))
+            .collect();
         assert!(found == body, "{name} is read as it was written");
     }
 }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import Any
 
 from drystone import copying
 from drystone.commands import interruption
+from drystone.commands.chunk_shapes import chunk_shapes
 from drystone.commands.outcome import Outcome, shown, size
 from drystone.commands.progress import Progress
 from drystone.commands.selected import opened, place
@@ -39,7 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> Outcome:
     """Copy, and say what the copy lacks."""
-    steps, chunks = _steps(given.steps), _chunks(given.chunks)
+    steps, chunks = _steps(given.steps), chunk_shapes(given.chunks)
     transform = ... if given.transform is None else None if given.transform == "none" else given.transform
     with opened(given) as source:
         bar: Progress | None = None
@@ -95,22 +95,3 @@ def _steps(text: str | None) -> slice | list[int] | None:
         return slice(*(int(part) if part else None for part in text.split(":")))
     except ValueError:
         raise InvalidArgumentError(f"bad steps {text!r}: write a range as in 10:20") from None
-
-
-def _chunks(texts: list[str] | None) -> Any:
-    """A chunk shape for all, or shapes by variable."""
-    if not texts:
-        return ...
-    by_name = dict(text.rsplit("=", 1) for text in texts if "=" in text)
-    for_all = [text for text in texts if "=" not in text]
-    if len(for_all) > 1 or (for_all and by_name):
-        raise InvalidArgumentError("--chunks takes one shape for all, or shapes by variable, as in T=64,64")
-    return _shape(for_all[0]) if for_all else {name: _shape(shape) for name, shape in by_name.items()}
-
-
-def _shape(text: str) -> tuple[int, ...] | None:
-    if text == "none":
-        return None
-    if not re.fullmatch(r"\d+(,\d+)*", text):
-        raise InvalidArgumentError(f"bad chunk shape {text!r}: write extents, as in 64,64, or none")
-    return tuple(map(int, text.split(",")))

@@ -7,7 +7,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from drystone.commands.chunk_shapes import chunk_shapes
 from drystone.commands.exports import hdf5, netcdf, single
+from drystone.commands.exports.stored import Stored
 from drystone.commands.outcome import Outcome, size, table
 from drystone.commands.selected import opened, parse, place, variable
 from drystone.commands.target import appearing, unwritable
@@ -27,6 +29,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=sorted(set(_SUFFIXES.values())), help="if the name does not say it"
     )
+    parser.add_argument(
+        "--compression",
+        type=int,
+        choices=range(10),
+        metavar="LEVEL",
+        help="for .h5 and .nc: compress by deflate, from 0 to 9, behind a shuffle of bytes",
+    )
+    parser.add_argument(
+        "--chunks",
+        action="append",
+        metavar="[VARIABLE=]SHAPE",
+        help="for .h5 and .nc: chunk shape without steps, as in 64,64, or T=64,64; none for none; may be repeated",
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
 
 
@@ -37,6 +52,9 @@ def run(given: argparse.Namespace) -> Outcome:
         raise InvalidArgumentError(
             f"{given.file}: the name says no format; --format is one of {', '.join(sorted(set(_SUFFIXES.values())))}"
         )
+    stored = Stored(given.compression, chunk_shapes(given.chunks))
+    if kind in ("npy", "csv") and stored != Stored():
+        raise InvalidArgumentError("--compression and --chunks are for .h5 and .nc")
     if given.file.exists() and not given.overwrite:
         raise ConflictError(f"{given.file} is there already; --overwrite replaces it")
     lost: list[str] = []
@@ -51,8 +69,9 @@ def run(given: argparse.Namespace) -> Outcome:
         else:
             named = (variable(c, name) for name in names)
             exported = list({(v.name, v.member): v for v in named}.values())
+            stored.require_known(exported)
             try:
-                rows = (hdf5 if kind == "hdf5" else netcdf).write(c, exported, file, lost)
+                rows = (hdf5 if kind == "hdf5" else netcdf).write(c, exported, file, lost, stored)
                 os.truncate(file, file.stat().st_size)  # room that was found for it and not used
             except (OSError, RuntimeError) as error:  # as which these packages show what the system said
                 if isinstance(error, DrystoneError):

@@ -352,12 +352,12 @@ unsafe fn scatter(data: &[u8], buffer: Void, runs: &[(u64, u64)], item: usize) {
     }
 }
 
-/// A collective read sees what every rank wrote before it: all ranks make the call, so they can flush in it. Where nothing was
-/// written since they last did, that is one short message.
+/// A collective read sees what every rank wrote before it: all ranks make the call, so they can commit in it. Where nothing was
+/// written since they last did, that is one short message. Nothing waits for a device: that is for `H5Fflush` and `H5Fclose`.
 fn show_what_all_wrote(h: &Handle, dxpl: Hid) -> Result<()> {
     let opening = &h.context.opening;
     match opening.team().is_some() && opening.writable() && mpi::is_collective(h.context.host, dxpl) {
-        true => opening.flush(),
+        true => opening.show(),
         false => Ok(()),
     }
 }

@@ -34,6 +34,9 @@ pub const RESIDENT: usize = 32 << 20;
 /// Values of variable length are committed when so many bytes of them wait.
 pub const HEAP_LIMIT: usize = 32 << 20;
 
+/// Writers whose files are not synced yet are kept open, at most so many.
+const MOST_SHOWN: usize = 64;
+
 impl Shared {
     /// Lets a block wait, and wakes the thread if enough waits; waits itself if too much does.
     pub(crate) fn enqueue<'a>(
@@ -148,7 +151,7 @@ impl Shared {
             return Ok(());
         }
         if let Some(team) = &self.team {
-            return self.flush_together(team);
+            return self.flush_together(team, self.config.sync);
         }
         let state = self.lock();
         let state = self.commit(state)?;
@@ -190,10 +193,18 @@ impl Shared {
         Ok(state)
     }
 
+    /// Makes what every rank of a team wrote visible to all of them. The device is left to the next flush.
+    pub fn show_together(self: &Arc<Self>) -> Result<()> {
+        match &self.team {
+            Some(team) if self.writable => self.flush_together(team, false),
+            _ => Ok(()),
+        }
+    }
+
     /// The flush of all ranks: each puts its own values, and the first makes them visible in one commit with the tree, which must
-    /// be the same on all.
-    fn flush_together(self: &Arc<Self>, team: &Team) -> Result<()> {
-        let done = self.agree_and_commit(team);
+    /// be the same on all. `sync`: nothing of it is lost to a power cut then, and nothing of what was only shown before.
+    fn flush_together(self: &Arc<Self>, team: &Team, sync: bool) -> Result<()> {
+        let done = self.agree_and_commit(team, sync);
         let mut state = self.lock();
         state.meeting = false;
         state.end_promise();
@@ -202,32 +213,34 @@ impl Shared {
         done
     }
 
-    fn agree_and_commit(self: &Arc<Self>, team: &Team) -> Result<()> {
+    fn agree_and_commit(self: &Arc<Self>, team: &Team, sync: bool) -> Result<()> {
         let mut state = self.lock();
         state.meeting = true;
         let digest = state.digest(team);
         let kept = team::kept(digest, &state.heap.pending);
         let changed = digest != team.agreed.load(Ordering::SeqCst);
         let dirty = state.dirty || changed || !state.pending.is_empty() || !state.uncommitted.is_empty();
+        let unflushed = sync && state.is_only_shown;
         let sound = state.check();
         let crumbs = state.patched_bytes as u64;
         let missing = state.misses_variables() || team.is_first() && !state.has_books();
         let version = state.container.snapshot().version();
         drop(state);
-        let flags = u64::from(dirty) | u64::from(missing) << 1 | version << 2;
+        let flags = u64::from(dirty) | u64::from(missing) << 1 | u64::from(unflushed) << 2 | version << 3;
         let said = team.meet(Act::Flush, [digest, flags, crumbs], sound)?;
         if said.iter().any(|numbers| numbers[0] != digest) {
             let tree = self.lock().tree.clone();
             return Err(team.disagreement(&tree));
         }
-        if said.iter().all(|numbers| numbers[1] & 1 == 0) {
+        let dirty = said.iter().any(|numbers| numbers[1] & 1 != 0);
+        if !dirty && said.iter().all(|numbers| numbers[1] & 4 == 0) {
             return Ok(());
         }
         let crumbs = said.iter().any(|numbers| numbers[2] != 0);
-        let missing = said.iter().any(|numbers| numbers[1] & 2 != 0);
+        let missing = dirty && said.iter().any(|numbers| numbers[1] & 2 != 0);
         // A rank that knows an older schema than another would promise other ids.
-        let differ = said.iter().any(|numbers| numbers[1] >> 2 != version);
-        let result = self.commit_together(team, missing.then_some(differ), crumbs);
+        let differ = said.iter().any(|numbers| numbers[1] >> 3 != version);
+        let result = self.commit_together(team, missing.then_some(differ), crumbs, (dirty, sync));
         match &result {
             Ok(()) => team.agreed.store(kept, Ordering::SeqCst),
             Err(e) => self.lock().failed = Some(e.clone()),
@@ -235,8 +248,15 @@ impl Shared {
         result
     }
 
-    /// `missing`: datasets have no variables; and whether the ranks know different versions of the container.
-    fn commit_together(self: &Arc<Self>, team: &Team, missing: Option<bool>, crumbs: bool) -> Result<()> {
+    /// `missing`: datasets have no variables; and whether the ranks know different versions of the container. `dirty`: there is something to
+    /// commit, not only something to bring to the device.
+    fn commit_together(
+        self: &Arc<Self>,
+        team: &Team,
+        missing: Option<bool>,
+        crumbs: bool,
+        (dirty, sync): (bool, bool),
+    ) -> Result<()> {
         let mut ready = attempt(|| match missing {
             None => Ok(()),
             Some(differ) => {
@@ -253,18 +273,26 @@ impl Shared {
         let laid = attempt(|| {
             ready?;
             let mut state = self.drain(self.lock())?;
-            if team.is_first() {
+            if team.is_first() && dirty {
                 state.put_catalogue()?;
             }
             let writer = state.writer.take();
             let places = team::places(&state.tree);
+            let mut shown = std::mem::take(&mut state.shown);
             drop(state);
-            let Some(writer) = writer else { return Ok((places, 0, false)) };
-            writer.seal()?;
-            if self.config.sync {
-                writer.sync()?; // all ranks at once, and nothing is left to the first
+            if let Some(writer) = &writer {
+                writer.seal()?;
             }
-            Ok((places, writer.id(), self.config.sync))
+            let id = writer.as_ref().map_or(0, Writer::id);
+            shown.extend(writer);
+            if sync || shown.len() >= MOST_SHOWN {
+                shown.iter().try_for_each(Writer::sync)?; // all ranks at once, and nothing is left to the first
+                shown.clear();
+            }
+            let mut state = self.lock();
+            state.shown = shown;
+            state.is_only_shown = !sync;
+            Ok((places, id, sync && id != 0))
         });
         let (places, sealed, synced) = laid.as_ref().copied().unwrap_or_default();
         let said = team.meet(Act::Lay, [places, sealed, synced.into()], laid.map(drop))?;
@@ -281,7 +309,7 @@ impl Shared {
                 let heap = state.heap.stored + state.heap.pending.len() as u64;
                 let lengths = [(CATALOGUE, state.catalogue), (HEAP, heap)];
                 state.commit_promised(&writers, lengths)?;
-                if self.config.sync {
+                if sync {
                     let synced = said.iter().filter(|numbers| numbers[2] != 0).map(|numbers| numbers[1]);
                     state.container.flush_after(&synced.collect::<Vec<_>>())?;
                 }
@@ -309,7 +337,7 @@ impl Shared {
         state.check()?;
         if state.digest(team) != team.agreed.load(Ordering::SeqCst) {
             drop(state);
-            return self.flush_together(team);
+            return self.flush_together(team, self.config.sync);
         }
         let state = self.spill_all_crumbs(state)?;
         self.commit(state).map(drop)

@@ -107,6 +107,14 @@ impl Opening {
         }
     }
 
+    /// Shows what every rank wrote to all of them. A collective call, of a file of several ranks; it waits for no device.
+    pub fn show(&self) -> Result<()> {
+        match self.together {
+            true => self.shared.show_together(),
+            false => Ok(()),
+        }
+    }
+
     /// The ranks that act together through this opening.
     pub fn team(&self) -> Option<&Team> {
         self.shared.team.as_deref().filter(|_| self.together)

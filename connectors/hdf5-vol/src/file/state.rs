@@ -76,6 +76,10 @@ pub struct State {
     pub named: BTreeMap<Id, String>,
     pub(crate) container: Container,
     pub(crate) writer: Option<Writer>,
+    /// Writers of values that a commit has shown to the team, and that no flush has brought to the device.
+    pub(crate) shown: Vec<Writer>,
+    /// The last commit of the team was not flushed.
+    pub(crate) is_only_shown: bool,
     /// Datasets of which the writer holds values that no commit has.
     pub(crate) uncommitted: BTreeSet<Id>,
     pub(crate) resident: BTreeMap<Id, Resident>,
@@ -182,6 +186,8 @@ impl Shared {
             named: BTreeMap::new(),
             container,
             writer: None,
+            shown: Vec::new(),
+            is_only_shown: false,
             uncommitted: BTreeSet::new(),
             resident: BTreeMap::new(),
             resident_bytes: 0,

@@ -44,6 +44,58 @@ static void search(dry_variable *v) {
     FAILS(DRY_INVALID_ARGUMENT, "steps", dry_find(v, DRY_NO_STEP, DRY_FLOAT64, &low, &high, NULL, NULL, 0, &count, NULL));
 }
 
+static void query(dry_container *c) {
+    const dry_axis some[3] = {{0, 1, 1}, {5, 10, 1}, {0, COLUMNS, 1}};
+    const char *const names[2] = {"u", "u"}, *const none[1] = {"nothing"};
+    double values[2][7];
+    void *const places[2] = {values[0], values[1]};
+    const uint64_t sizes[2] = {sizeof values[0], sizeof values[1]}, small[2] = {sizeof values[0], 8};
+    static unsigned char mask[10][COLUMNS];
+    uint64_t shape[3], low, high, count;
+    int64_t coords[7][3];
+    size_t length, found, all = 0;
+    char text[1000];
+    dry_read_report cost = dry_read_report_new();
+    dry_query *q;
+    OK(dry_query_open(c, "u >= 7 & u < 8.1", 0, NULL, &q));
+    OK(dry_query_shape(q, shape, 3, &length));
+    REQUIRE(length == 3 && shape[0] == 1 && shape[1] == ROWS && shape[2] == COLUMNS);
+    OK(dry_query_bounds(q, &low, &high));
+    OK(dry_query_count(q, &count, &cost));
+    REQUIRE(low <= count && count <= high && count == COLUMNS + 10 && cost.read_bytes > 0);
+    OK(dry_query_explain(q, text, sizeof text, &length));
+    REQUIRE(strstr(text, "u >= 7") != NULL);
+    OK(dry_query_select(q, 2, names));
+    FAILS(DRY_INVALID_ARGUMENT, "hits need", dry_query_next(q, 7, NULL, places, small, &found, NULL));
+    for (;;) {
+        size_t n;
+        OK(dry_query_next(q, 7, &coords[0][0], places, sizes, &found, &cost));
+        if (found == 0) break;
+        for (n = 0; n < found; n++) {
+            REQUIRE(coords[n][0] == 0 && values[0][n] == value((int)coords[n][1], (int)coords[n][2]));
+            REQUIRE(values[1][n] == values[0][n] && values[0][n] >= 7 && values[0][n] < 8.1);
+        }
+        all += found;
+    }
+    REQUIRE(all == count);
+    OK(dry_query_close(q));
+    FAILS(DRY_INVALID_ARGUMENT, "closed", dry_query_close(q));
+    OK(dry_query_open(c, "u >= 7 & u < 8.1", 3, some, &q));
+    OK(dry_query_mask(q, mask, sizeof mask, NULL));
+    REQUIRE(mask[2][0] == 1 && mask[1][49] == 0 && mask[3][9] == 1 && mask[3][10] == 0);
+    FAILS(DRY_INVALID_ARGUMENT, "mask", dry_query_mask(q, mask, 8, NULL));
+    OK(dry_query_next(q, 7, &coords[0][0], NULL, NULL, &found, NULL));
+    REQUIRE(found == 7 && coords[0][1] == 7 && coords[6][2] == 6);
+    FAILS(DRY_INVALID_ARGUMENT, "room", dry_query_next(q, 0, NULL, NULL, NULL, &found, NULL));
+    FAILS(DRY_NOT_FOUND, "nothing", dry_query_select(q, 1, none));
+    OK(dry_query_close(q));
+    FAILS(DRY_INVALID_ARGUMENT, "`w`", dry_query_open(c, "w > 1", 0, NULL, &q));
+    FAILS(DRY_INVALID_ARGUMENT, "compare", dry_query_open(c, "u + 1", 0, NULL, &q));
+    FAILS(DRY_INVALID_ARGUMENT, "axes", dry_query_open(c, "u > 1", 2, some, &q));
+    FAILS(DRY_INVALID_ARGUMENT, "NULL", dry_query_open(c, NULL, 0, NULL, &q));
+    FAILS(DRY_INVALID_ARGUMENT, "", dry_query_count(NULL, &count, NULL));
+}
+
 static void precision(dry_variable *v) {
     static double some[ROWS][COLUMNS];
     dry_read_options options = dry_read_options_new();
@@ -120,6 +172,7 @@ int main(void) {
     OK(dry_variable_open(c, "u", NULL, &v));
     points(v);
     search(v);
+    query(c);
     precision(v);
     publish(c);
     OK(dry_variable_close(v));

@@ -9,6 +9,7 @@ mod gc;
 mod header;
 mod info;
 mod ls;
+mod mount;
 mod publish;
 mod query;
 mod recover;
@@ -45,6 +46,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
         Command::Calibrate(calibrate) => calibrate::run(calibrate, json, output),
         Command::Gc(gc) => gc::run(gc, json, output),
         Command::Recover(recover) => recover::run(recover, json, output),
+        Command::Mount(mount) => mount::run(mount, output),
+        Command::Umount(place) => mount::end(place),
         Command::Serve(serve) => serve::run(serve),
         Command::Token(token) => token::run(token, json, output),
         Command::Check(texts) => check::run(texts, json, output),

@@ -102,6 +102,21 @@ impl Container {
         Ok(self.schema().declarations.clone())
     }
 
+    /// The declared fragments that need no parameter beside those given with their text.
+    pub fn whole_fragments(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for declaration in self.declarations()? {
+            let program = parsed(&declaration)?;
+            for fragment in program.fragments() {
+                let given = |param: &&str| declaration.values.contains_key(*param);
+                if fragment.params.iter().all(given) && self.fragment(fragment.name, &[]).is_ok() {
+                    names.push(fragment.name.to_string());
+                }
+            }
+        }
+        Ok(names)
+    }
+
     /// An instance of a declared fragment: `params` are its own parameters, and those of the text that have no value yet.
     ///
     /// `NotFound` naming the fragments there are; `InvalidArgument` for missing, unknown or impossible parameters; `Conflict`

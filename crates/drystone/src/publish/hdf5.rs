@@ -92,15 +92,21 @@ impl Description {
         cells: &Box,
         chunks: Vec<Chunk>,
     ) -> File {
+        let mut shape = cells.counts();
+        shape.extend(tail);
+        let mut start = cells.lo.clone();
+        start.resize(shape.len(), 0);
+        let chunk = [grid.chunk.as_slice(), tail].concat();
+        self.stored(Storage::Chunked { chunk, filters: codec.filters(), chunks }, &shape, &start)
+    }
+
+    /// A file of a part of the array that begins at `start`, wherever its values are.
+    pub(super) fn stored(&self, storage: Storage, shape: &[u64], start: &[u64]) -> File {
         let mut file = File::new();
         let root = file.root();
         for (name, value) in &self.global {
             file.attribute(root, name, value.clone());
         }
-        let mut shape = cells.counts();
-        shape.extend(tail);
-        let mut start = cells.lo.clone();
-        start.resize(shape.len(), 0);
         // An array that is its own only axis stands where the axis would.
         let own = self.axes.len() == 1 && self.axes[0].name == self.name;
         let mut scales = Vec::new();
@@ -112,9 +118,7 @@ impl Description {
         let taken = !own && self.axes.iter().any(|axis| axis.name == self.name);
         let name = if taken { format!("_nc4_non_coord_{}", self.name) } else { self.name.clone() };
         let datatype = datatype(&mut file, root, self.scalar);
-        let chunk = [grid.chunk.as_slice(), tail].concat();
-        let storage = Storage::Chunked { chunk, filters: codec.filters(), chunks };
-        let dataset = Dataset { datatype, shape: shape.clone(), fill: Some(self.fill.clone()), storage };
+        let dataset = Dataset { datatype, shape: shape.to_vec(), fill: Some(self.fill.clone()), storage };
         let id = file.dataset(root, &name, dataset);
         for (name, value) in &self.attributes {
             file.attribute(id, name, value.clone());

@@ -20,6 +20,7 @@ mod clear;
 mod convert;
 mod document;
 mod element;
+mod flat;
 mod hdf5;
 pub(crate) mod lock;
 mod netcdf;
@@ -48,6 +49,7 @@ use convert::Task;
 use document::{Codec, Document};
 use nodes::{Array, Nodes};
 
+pub use flat::{FlatArray, Frame};
 pub use netcdf::netcdf_path;
 pub use nodes::Skipped;
 pub use options::{Compressor, Format, PublishOptions, PublishReport, PublishedArray};

@@ -18,6 +18,7 @@ mod bits;
 mod column;
 mod gather;
 mod inputs;
+mod keys;
 mod names;
 mod plan;
 mod run;
@@ -162,7 +163,8 @@ fn terms(condition: &Tree, inputs: &[Input]) -> Result<Vec<Term>> {
         };
         let program = tree.check(types).map_err(|error| Error::invalid(error.to_string()))?;
         let numbers = program.inputs().iter().filter_map(|(name, _)| number(name, inputs)).collect();
-        terms.push(Term { text: tree.to_string(), program, inputs: numbers });
+        let keys = keys::of(&program);
+        terms.push(Term { text: tree.to_string(), program, inputs: numbers, keys });
     }
     Ok(terms)
 }
@@ -317,7 +319,7 @@ impl Query {
     /// The number of hits.
     pub fn count(&self) -> Result<(u64, QueryReport)> {
         let mut hits = 0;
-        let report = self.each_hits(|_, found| {
+        let report = self.each_hits(true, |_, found| {
             hits += found.iter().map(TileHits::count).sum::<u64>();
             Ok(())
         })?;
@@ -330,7 +332,7 @@ impl Query {
         let asked = &*self.asked;
         let ndim = asked.grid.shape.len();
         let mut out = Vec::new();
-        let report = self.each_hits(|(_, step), found| {
+        let report = self.each_hits(false, |(_, step), found| {
             for one in found {
                 let (lo, hi) = hull(&one, ndim);
                 let (mut offset, mut count) = (Vec::new(), Vec::new());
@@ -360,7 +362,7 @@ impl Query {
             return Err(Error::invalid(format!("{found} bytes are given for a mask of {:?}", self.shape())));
         }
         let each = shape.iter().product::<u64>() as usize;
-        self.each_hits(|(place, _), found| {
+        self.each_hits(false, |(place, _), found| {
             let step = &mut out[place as usize * each..][..each];
             for one in found {
                 let own = extents(&one.lo, &one.hi, shape.len());
@@ -378,6 +380,7 @@ impl Query {
                             }
                         });
                     }
+                    Cells::Counted(_) => {}
                     Cells::Few(cells) => {
                         for cell in cells {
                             let at = run::place(u64::from(*cell), &one.lo, &own);
@@ -389,6 +392,16 @@ impl Query {
             }
             Ok(())
         })
+    }
+
+    /// The coordinates of all hits, one cell after the other, the step first where there are steps.
+    pub fn coords(&self) -> Result<(Vec<i64>, QueryReport)> {
+        let mut batches = self.batches(&[])?;
+        let mut coords = Vec::new();
+        while let Some(slab) = batches.next_slab()? {
+            slab.coords(&self.asked.cells, self.asked.grid.steps, &mut coords);
+        }
+        Ok((coords, batches.report()))
     }
 
     /// The hits in order, with the values of variables at them.
@@ -429,7 +442,11 @@ impl Query {
     }
 
     /// Calls `act` with the hits of some tiles of a step, tile by tile in no order.
-    fn each_hits(&self, mut act: impl FnMut((u64, u64), Vec<TileHits>) -> Result<()>) -> Result<QueryReport> {
+    fn each_hits(
+        &self,
+        only_count: bool,
+        mut act: impl FnMut((u64, u64), Vec<TileHits>) -> Result<()>,
+    ) -> Result<QueryReport> {
         let asked = &*self.asked;
         let costs = Costs::new(asked.terms.len());
         let mut sum = Summary::of(&asked.terms);
@@ -437,7 +454,8 @@ impl Query {
             let zones = asked.zones(step)?;
             let plan = StepPlan::new(&asked.terms, &asked.known(step, &zones));
             sum.add(&plan.sum);
-            let run = Run { known: asked.known(step, &zones), terms: &asked.terms, costs: &costs };
+            let run =
+                Run { known: asked.known(step, &zones), terms: &asked.terms, costs: &costs, only_count };
             let mut from = 0;
             while from < plan.tiles.len() {
                 let (mut to, mut cells) = (from, 0u64);
@@ -458,8 +476,12 @@ impl Query {
 }
 
 fn terms_again(terms: &[Term]) -> Vec<Term> {
-    let again =
-        |t: &Term| Term { text: t.text.clone(), program: t.program.clone(), inputs: t.inputs.clone() };
+    let again = |t: &Term| Term {
+        text: t.text.clone(),
+        program: t.program.clone(),
+        inputs: t.inputs.clone(),
+        keys: t.keys.clone(),
+    };
     terms.iter().map(again).collect()
 }
 
@@ -484,7 +506,7 @@ fn hull(hits: &TileHits, ndim: usize) -> (Place, Place) {
         }
     };
     match &hits.cells {
-        Cells::All => return (hits.lo, hits.hi),
+        Cells::All | Cells::Counted(_) => return (hits.lo, hits.hi),
         Cells::Bits(set, _) => bits::each(set).for_each(|cell| meet(cell as u64)),
         Cells::Few(cells) => cells.iter().for_each(|cell| meet(u64::from(*cell))),
     }
@@ -543,6 +565,55 @@ pub struct Batches {
     given: usize,
 }
 
+/// Hits of a part of a step.
+struct Slab {
+    step: u64,
+    lo: Place,
+    shape: Vec<u64>,
+    hits: SlabHits,
+}
+
+impl Slab {
+    /// Appends the coordinates of the hits.
+    fn coords(&self, cells: &Selection, steps: bool, out: &mut Vec<i64>) {
+        let (Some((&row, outer)), Some((along, outer_axes))) =
+            (self.shape.split_last(), cells.axes.split_last())
+        else {
+            let any = match &self.hits {
+                SlabHits::Few(few) => !few.is_empty(),
+                SlabHits::Bits(set) => set.iter().any(|word| *word != 0),
+            };
+            out.extend((any && steps).then_some(self.step as i64));
+            return;
+        };
+        let count = match &self.hits {
+            SlabHits::Few(few) => few.len(),
+            SlabHits::Bits(set) => bits::count(set) as usize,
+        };
+        out.reserve(count * (self.shape.len() + usize::from(steps)));
+        // What stands before the last coordinate stays the same along a row.
+        let mut head = Vec::with_capacity(self.shape.len());
+        let mut at = u64::MAX;
+        let (start, step) = (along.cell(self.lo[outer.len()]) as i64, along.step);
+        let mut push = |cell: u64| {
+            let number = cell / row;
+            if number != at {
+                at = number;
+                head.clear();
+                head.extend(steps.then_some(self.step as i64));
+                let place = run::place(number, &self.lo, outer);
+                head.extend(outer_axes.iter().zip(&place).map(|(axis, at)| axis.cell(*at) as i64));
+            }
+            out.extend_from_slice(&head);
+            out.push(start + (cell - number * row) as i64 * step);
+        };
+        match &self.hits {
+            SlabHits::Few(few) => few.iter().for_each(|cell| push(u64::from(*cell))),
+            SlabHits::Bits(set) => bits::each(set).for_each(|cell| push(cell as u64)),
+        }
+    }
+}
+
 /// The step at hand.
 struct OneStep {
     number: u64,
@@ -550,7 +621,8 @@ struct OneStep {
     columns: Vec<Arc<ZoneSet>>,
     tiles: Vec<Tile>,
     slabs: VecDeque<(Place, Place)>,
-    slab: Option<(Place, Vec<u64>, SlabHits, usize)>,
+    /// The slab at hand, and how far its hits were given out.
+    slab: Option<(Slab, usize)>,
 }
 
 impl Batches {
@@ -566,6 +638,12 @@ impl Batches {
             }
         };
         self.columns.iter().map(of).collect()
+    }
+
+    /// Bytes of an element of each variable.
+    pub fn items(&self) -> Vec<u64> {
+        let item = |column: &Input| column.reading().map_or(8, |reading| reading.item().into());
+        self.columns.iter().map(item).collect()
     }
 
     /// Extents of the elements that are arrays, per variable.
@@ -621,6 +699,35 @@ impl Batches {
         }
     }
 
+    /// The next slab that has tiles.
+    fn next_slab(&mut self) -> Result<Option<Slab>> {
+        let query = self.query.clone();
+        let asked = &*query.asked;
+        let ndim = asked.grid.shape.len();
+        loop {
+            let Some(at) = &mut self.step else {
+                let Some(&(_, number)) = asked.present.get(self.next_step) else { return Ok(None) };
+                self.next_step += 1;
+                let zones = asked.zones(number)?;
+                let plan = StepPlan::new(&asked.terms, &asked.known(number, &zones));
+                self.sum.add(&plan.sum);
+                let columns = asked.zones_of(&self.columns, &self.constant, number)?;
+                let slabs = slab::slabs(&asked.cells.shape(), &plan.tiles).into();
+                self.step = Some(OneStep { number, zones, columns, tiles: plan.tiles, slabs, slab: None });
+                continue;
+            };
+            let Some((lo, hi)) = at.slabs.pop_front() else {
+                self.step = None;
+                continue;
+            };
+            let known = asked.known(at.number, &at.zones);
+            let run = Run { known, terms: &asked.terms, costs: &self.costs, only_count: false };
+            let found = run.hits(&slab::clipped(&at.tiles, &lo, &hi))?;
+            let hits = SlabHits::of(&found, &lo, &hi, ndim);
+            return Ok(Some(Slab { step: at.number, lo, shape: extents(&lo, &hi, ndim), hits }));
+        }
+    }
+
     /// Gathers the next window; `false` behind the last hit.
     fn fill(&mut self) -> Result<bool> {
         let query = self.query.clone();
@@ -631,29 +738,15 @@ impl Batches {
         let row = 8 * (ndim + 1) + size_of::<Place>() + self.columns.iter().map(item).sum::<usize>();
         let most = ((48 << 20) / row).clamp(1, WINDOW);
         loop {
-            let Some(at) = &mut self.step else {
-                let Some(&(_, number)) = asked.present.get(self.next_step) else { return Ok(false) };
-                self.next_step += 1;
-                let zones = asked.zones(number)?;
-                let plan = StepPlan::new(&asked.terms, &asked.known(number, &zones));
-                self.sum.add(&plan.sum);
-                let columns = asked.zones_of(&self.columns, &self.constant, number)?;
-                let slabs = slab::slabs(&asked.cells.shape(), &plan.tiles).into();
-                self.step = Some(OneStep { number, zones, columns, tiles: plan.tiles, slabs, slab: None });
-                continue;
-            };
-            let Some((lo, shape, hits, from)) = &mut at.slab else {
-                let Some((lo, hi)) = at.slabs.pop_front() else {
-                    self.step = None;
-                    continue;
-                };
-                let known = asked.known(at.number, &at.zones);
-                let run = Run { known, terms: &asked.terms, costs: &self.costs };
-                let found = run.hits(&slab::clipped(&at.tiles, &lo, &hi))?;
-                let hits = SlabHits::of(&found, &lo, &hi, ndim);
-                at.slab = Some((lo, extents(&lo, &hi, ndim), hits, 0));
-                continue;
-            };
+            let has_slab = self.step.as_ref().is_some_and(|step| step.slab.is_some());
+            if !has_slab {
+                let Some(slab) = self.next_slab()? else { return Ok(false) };
+                if let Some(at) = &mut self.step {
+                    at.slab = Some((slab, 0));
+                }
+            }
+            let Some(at) = &mut self.step else { continue };
+            let Some((Slab { lo, shape, hits, .. }, from)) = &mut at.slab else { continue };
             let cells: Vec<u64> = match hits {
                 SlabHits::Few(few) => few.iter().skip(*from).take(most).map(|n| u64::from(*n)).collect(),
                 SlabHits::Bits(set) => bits::each_from(set, *from).take(most).map(|n| n as u64).collect(),

@@ -8,13 +8,14 @@
 //! - in a tile without open terms every cell is a hit.
 
 use std::fmt::{self, Display, Formatter};
+use std::ops::RangeInclusive;
 
 use drystone_expression::{Bounds, Extremes, Outcome, Program, Scalar, Truth, Type};
 use drystone_format::MAX_NDIM;
 use drystone_plan::selection::Selection;
 
 use super::names::{Grid, Input, Origin};
-use crate::read::{StoredZone, Zone};
+use crate::read::{IndexedZone, StoredZone, Zone, Zones};
 
 /// Cells of a tile at most, where parts of what is stored can be read alone: they stay in a processor's cache.
 const SMALL: u64 = 1 << 18;
@@ -28,6 +29,8 @@ pub(super) struct Term {
     pub(super) program: Program,
     /// Its names, by their number among the query's.
     pub(super) inputs: Vec<usize>,
+    /// The keys of the values that satisfy it, where it is about one variable and these are a range.
+    pub(super) keys: Option<RangeInclusive<u64>>,
 }
 
 /// A box of cells that may have hits.
@@ -49,13 +52,15 @@ impl Tile {
 #[derive(Debug, Default)]
 pub(super) struct ZoneSet {
     zones: Vec<Zone>,
+    indexed: Vec<IndexedZone>,
     axis: usize,
     longest: u64,
     pub(super) has_voids: bool,
 }
 
 impl ZoneSet {
-    pub(super) fn new(mut zones: Vec<Zone>) -> ZoneSet {
+    pub(super) fn new(found: Zones) -> ZoneSet {
+        let Zones { all: mut zones, indexed } = found;
         let firsts = |axis: usize| {
             let mut all: Vec<u64> = zones.iter().map(|zone| zone.lo[axis]).collect();
             all.sort_unstable();
@@ -66,11 +71,20 @@ impl ZoneSet {
         zones.sort_by_key(|zone| zone.lo[axis]);
         let longest = zones.iter().map(|zone| zone.hi[axis] - zone.lo[axis]).max().unwrap_or(0);
         let has_voids = zones.iter().any(|zone| zone.stored.is_none());
-        ZoneSet { zones, axis, longest, has_voids }
+        ZoneSet { zones, indexed, axis, longest, has_voids }
     }
 
     pub(super) fn all(&self) -> &[Zone] {
         &self.zones
+    }
+
+    /// The zone that is this box, if its subchunk keeps an index.
+    pub(super) fn indexed(&self, lo: &[u64; MAX_NDIM], hi: &[u64; MAX_NDIM]) -> Option<&IndexedZone> {
+        if self.indexed.is_empty() {
+            return None;
+        }
+        let zone = self.meeting(lo, hi).next().filter(|zone| zone.lo == *lo && zone.hi == *hi)?;
+        self.indexed.get(zone.stored?.index? as usize)
     }
 
     /// The zones that meet a box.
@@ -293,7 +307,10 @@ impl StepPlan {
         }
         plan.order(terms, known);
         plan.tiles.sort_by_key(|tile| tile.lo);
-        plan.tiles = merged(std::mem::take(&mut plan.tiles));
+        let has_index = known.zones.iter().any(|zones| !zones.indexed.is_empty());
+        if !has_index {
+            plan.tiles = merged(std::mem::take(&mut plan.tiles));
+        }
         plan
     }
 

@@ -14,7 +14,7 @@ use super::inputs::{Loaded, Place, extents};
 use super::plan::{Known, Term, Tile};
 use crate::base::cpus::threads;
 use crate::base::sync::lock;
-use crate::read::ReadReport;
+use crate::read::{ReadReport, ZoneCells};
 use crate::{Error, Result};
 
 /// Below one hit in so many cells, further terms read single cells.
@@ -38,6 +38,8 @@ pub(super) enum Cells {
     Bits(Vec<u64>, u64),
     /// Their numbers in row-major order, ascending.
     Few(Vec<u32>),
+    /// How many, where that is all that was asked for.
+    Counted(u64),
 }
 
 impl TileHits {
@@ -46,6 +48,7 @@ impl TileHits {
             Cells::All => (0..MAX_NDIM).fold(1, |n, d| n * (self.hi[d] - self.lo[d])),
             Cells::Bits(_, count) => *count,
             Cells::Few(cells) => cells.len() as u64,
+            Cells::Counted(count) => *count,
         }
     }
 }
@@ -97,6 +100,8 @@ pub(super) struct Run<'a> {
     pub(super) known: Known<'a>,
     pub(super) terms: &'a [Term],
     pub(super) costs: &'a Costs,
+    /// Whether the number of hits is all that is wanted.
+    pub(super) only_count: bool,
 }
 
 impl Run<'_> {
@@ -141,6 +146,31 @@ impl Run<'_> {
                 let cells = bits::each(set).map(|cell| cell as u32).collect();
                 return Ok(Outcome::Left(Deferred { tile: number, next, cells }));
             }
+            if alive.is_none()
+                && let Some(found) = self.search(term, tile)?
+            {
+                let hits = TileHits { cells: found, ..whole };
+                let count = hits.count();
+                self.costs.tried(term_number, cells as u64, count);
+                if count == 0 {
+                    return Ok(Outcome::Hits(None));
+                }
+                if next + 1 == tile.open.len() {
+                    return Ok(Outcome::Hits(Some(hits)));
+                }
+                let set = match hits.cells {
+                    Cells::Bits(set, _) => set,
+                    Cells::Few(few) => {
+                        let mut set = vec![0; bits::words(cells)];
+                        few.iter().for_each(|cell| set[*cell as usize / 64] |= 1 << (cell % 64));
+                        set
+                    }
+                    // A number of cells is enough only where nothing else is open.
+                    Cells::All | Cells::Counted(_) => vec![u64::MAX; bits::words(cells)],
+                };
+                alive = Some((set, count));
+                continue;
+            }
             for &input in &term.inputs {
                 let (loaded, is_here) = &mut worker.loaded[input];
                 if !*is_here {
@@ -177,6 +207,29 @@ impl Run<'_> {
             Some((set, count)) => Cells::Bits(set, count),
         };
         Ok(Outcome::Hits(Some(TileHits { cells, ..whole })))
+    }
+
+    /// The cells of a tile that satisfy a term, by the index of the subchunk that the tile is; `None` where there is none.
+    fn search(&self, term: &Term, tile: &Tile) -> Result<Option<Cells>> {
+        let (Some(keys), [input]) = (&term.keys, term.inputs.as_slice()) else { return Ok(None) };
+        let one = &self.known.inputs[*input];
+        let Some(reading) = one.reading().filter(|_| one.is_straight(self.known.grid)) else {
+            return Ok(None);
+        };
+        let Some(zone) = self.known.zones[*input].indexed(&tile.lo, &tile.hi) else { return Ok(None) };
+        if self.only_count
+            && tile.open.len() == 1
+            && let Some((count, report)) = reading.count_zone(zone, keys)?
+        {
+            self.costs.add(&report);
+            return Ok(Some(Cells::Counted(count)));
+        }
+        let Some((cells, report)) = reading.search_zone(zone, keys)? else { return Ok(None) };
+        self.costs.add(&report);
+        Ok(Some(match cells {
+            ZoneCells::Few(few) => Cells::Few(few),
+            ZoneCells::Bits(set, count) => Cells::Bits(set, count),
+        }))
     }
 
     /// Tries the terms that are left on few cells each.

@@ -103,7 +103,9 @@ impl SlabHits {
                 Cells::Bits(from, _) => bits::each_row(&shape, &first, &own, |at, inside, len| {
                     bits::copy_run(from, inside, &mut set, at, len);
                 }),
-                Cells::Few(_) => each_cell(one, lo, &shape, |cell| set[cell / 64] |= 1 << (cell % 64)),
+                Cells::Few(_) | Cells::Counted(_) => {
+                    each_cell(one, lo, &shape, |cell| set[cell / 64] |= 1 << (cell % 64))
+                }
             }
         }
         SlabHits::Bits(set)
@@ -127,6 +129,7 @@ fn each_cell(hits: &TileHits, lo: &Place, shape: &[u64], mut act: impl FnMut(usi
         Cells::All => (0..hits.count()).for_each(&mut number),
         Cells::Bits(set, _) => bits::each(set).for_each(|cell| number(cell as u64)),
         Cells::Few(cells) => cells.iter().for_each(|cell| number(u64::from(*cell))),
+        Cells::Counted(_) => {}
     }
 }
 

@@ -56,9 +56,10 @@ use execute::Sources;
 pub use listing::{Planned, Wanted};
 use published::Shelf;
 pub use search::Hits;
+pub(crate) use search::ZoneCells;
 pub use sidecars::PublishedStatistics;
 pub use statistics::StoredStatistics;
-pub(crate) use zones::{StoredZone, Zone};
+pub(crate) use zones::{IndexedZone, StoredZone, Zone, Zones};
 
 /// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
 /// request; wider ones are left out, since the store is told of many requests ahead and a device then serves them together.

@@ -9,18 +9,19 @@ use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, Piece};
 use drystone_format::layout::Layout;
 use drystone_format::piece::Trailer;
+use drystone_plan::parts::Part;
 use drystone_plan::ranges::{at_units, decoded_len};
 use drystone_plan::read_plan::Work;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_transform::checks::verify_units;
 use drystone_transform::{
-    Chain, Fetched, Found, Limit, MAX_DECODED_LEN, Precision, Stored, TransformError, key_of, keys_between,
-    meets,
+    Chain, Fetched, Found, Limit, Logical, MAX_DECODED_LEN, Precision, Stored, TransformError, Whole, key_of,
+    keys_between, meets,
 };
 
 use super::execute::Sources;
 use super::execute::trailers;
-use super::{OPTIONS, ReadReport, Reading};
+use super::{IndexedZone, OPTIONS, ReadReport, Reading};
 use crate::base::array::Target;
 use crate::schema::element_type::{kind_of, logical};
 use crate::schema::member::Column;
@@ -37,6 +38,94 @@ pub struct Hits {
     pub count: usize,
     /// What finding them cost.
     pub report: ReadReport,
+}
+
+/// A stored piece that may keep an index of its values.
+struct Index<'a> {
+    sources: &'a Sources<'a>,
+    source: u32,
+    step: u64,
+    piece: Piece,
+    chain: &'a Chain,
+    trailer: &'a Trailer,
+    logical: Logical,
+    stored: Stored<'a>,
+    /// The error for an index that cannot be decoded.
+    damage: Error,
+}
+
+impl Index<'_> {
+    fn whole(&self, keys: &RangeInclusive<u64>) -> Result<Whole> {
+        let found = self.chain.whole_bins(&self.stored, &self.logical, keys);
+        let none = || Whole { count: 0, rest: vec![keys.clone()] };
+        Ok(found.map_err(|e| self.undecodable(&e))?.unwrap_or_else(none))
+    }
+
+    fn undecodable(&self, error: &TransformError) -> Error {
+        Error::new(self.damage.kind(), format!("{}: {error}", self.damage))
+    }
+}
+
+/// Cells of a zone; never all by name.
+#[derive(Debug, Clone)]
+pub(crate) enum ZoneCells {
+    /// Their numbers in row-major order, ascending.
+    Few(Vec<u32>),
+    /// A bit per cell, and how many are set.
+    Bits(Vec<u64>, u64),
+}
+
+impl IndexedZone {
+    /// The cells of the zone that are among the elements at these positions of the subchunk, or the `other` ones.
+    fn cells(&self, positions: &[u32], other: bool, ndim: usize) -> ZoneCells {
+        let part = &self.part;
+        let whole = part.is_whole();
+        let inside = |position: &u32| {
+            if whole {
+                return Some(*position);
+            }
+            let mut rest = u64::from(*position);
+            let (mut cell, mut stride) = (0, 1);
+            for d in (0..ndim).rev() {
+                let edge = part.chunk_shape[d].max(1);
+                let (first, step, count) = part.chunk[d];
+                let from = (rest % edge).checked_sub(first)?;
+                let step = step.unsigned_abs().max(1);
+                if from % step != 0 || from / step >= count {
+                    return None;
+                }
+                cell += from / step * stride;
+                stride *= count;
+                rest /= edge;
+            }
+            u32::try_from(cell).ok()
+        };
+        let cells = part.cells() as usize;
+        if !other && positions.len() < cells / 256 {
+            let mut few: Vec<u32> = positions.iter().filter_map(inside).collect();
+            few.sort_unstable();
+            return ZoneCells::Few(few);
+        }
+        let mut set = vec![if other { u64::MAX } else { 0 }; cells.div_ceil(64)];
+        for cell in positions.iter().filter_map(inside) {
+            if let Some(word) = set.get_mut(cell as usize / 64) {
+                *word ^= 1 << (cell % 64);
+            }
+        }
+        if let Some(last) = set.last_mut().filter(|_| !cells.is_multiple_of(64)) {
+            *last &= u64::MAX >> (64 - cells % 64);
+        }
+        let count = set.iter().map(|word| u64::from(word.count_ones())).sum();
+        ZoneCells::Bits(set, count)
+    }
+}
+
+/// The keys of values of so many bytes that are not in a range.
+fn complement(keys: &RangeInclusive<u64>, width: u32) -> Vec<RangeInclusive<u64>> {
+    let most = u64::MAX >> (64 - 8 * width.clamp(1, 8));
+    let below = keys.start().checked_sub(1).map(|end| 0..=end);
+    let above = keys.end().checked_add(1).filter(|first| *first <= most).map(|first| first..=most);
+    below.into_iter().chain(above).collect()
 }
 
 /// What stays the same from subchunk to subchunk.
@@ -171,11 +260,18 @@ impl Reading {
                 _ => Chain::parse(text).ok(),
             };
             let found = match &chain {
-                Some(chain) => self.search_piece(search, entry, work, chain, &trailer)?,
+                Some(chain) => {
+                    let (place, ndim) = ((entry.source, entry.step, piece), usize::from(entry.ndim));
+                    let index = self.index(search.sources, place, (&work.part, ndim), chain, &trailer)?;
+                    let mut found = Found::default();
+                    self.search_piece(&index, &search.keys, &mut found)?.map(|read| (found, read))
+                }
                 None => None,
             };
             search.chain = Some((text.clone(), chain));
-            let Some(found) = found else { return Ok(false) };
+            let Some((found, read)) = found else { return Ok(false) };
+            search.hits.report.requests += read.requests;
+            search.hits.report.read_bytes += read.read_bytes;
             search.last = Some(((entry.source, piece), found));
         }
         let item = self.item as usize;
@@ -201,37 +297,126 @@ impl Reading {
         Ok(true)
     }
 
-    /// Reads and searches the bins of a piece; `None` if it keeps no index.
+    /// The cells of a zone whose values have keys in a range, by the index of its subchunk. `None` where the index is not there, or
+    /// where reading all of the values is as cheap.
+    pub(crate) fn search_zone(
+        &self,
+        zone: &IndexedZone,
+        keys: &RangeInclusive<u64>,
+    ) -> Result<Option<(ZoneCells, ReadReport)>> {
+        self.with_index(zone, |index| {
+            let len = index.stored.decoded_len / self.item.max(1) as usize;
+            // Of more than half of the elements the others are fewer.
+            let whole = index.whole(keys)?;
+            let other = whole.count as usize > len / 2;
+            let keys = match other {
+                false => vec![keys.clone()],
+                true => complement(keys, self.item),
+            };
+            let mut found = Found { only_positions: true, ..Found::default() };
+            let mut report = ReadReport::default();
+            for keys in keys.iter().filter(|keys| !keys.is_empty()) {
+                let Some(read) = self.search_piece(index, keys, &mut found)? else { return Ok(None) };
+                report.requests += read.requests;
+                report.read_bytes += read.read_bytes;
+            }
+            Ok(Some((zone.cells(&found.positions, other, self.variable.shape.len()), report)))
+        })
+    }
+
+    /// The number of cells that `search_zone` finds, where the zone is a whole subchunk.
+    pub(crate) fn count_zone(
+        &self,
+        zone: &IndexedZone,
+        keys: &RangeInclusive<u64>,
+    ) -> Result<Option<(u64, ReadReport)>> {
+        if !zone.part.is_whole() {
+            return Ok(None);
+        }
+        self.with_index(zone, |index| {
+            let Whole { mut count, rest } = index.whole(keys)?;
+            let mut report = ReadReport::default();
+            for keys in rest.iter().filter(|keys| !keys.is_empty()) {
+                let mut found = Found { only_positions: true, ..Found::default() };
+                let Some(read) = self.search_piece(index, keys, &mut found)? else { return Ok(None) };
+                report.requests += read.requests;
+                report.read_bytes += read.read_bytes;
+                count += found.positions.len() as u64;
+            }
+            Ok(Some((count, report)))
+        })
+    }
+
+    /// Does something with the index of a zone; `None` where there is none.
+    fn with_index<T>(
+        &self,
+        zone: &IndexedZone,
+        act: impl FnOnce(&Index<'_>) -> Result<Option<(T, ReadReport)>>,
+    ) -> Result<Option<(T, ReadReport)>> {
+        let acted = || {
+            let sources = Sources::of(self);
+            let trailers = trailers::for_plan(self, &sources, &[(zone.source, zone.piece)])?;
+            let Some(trailer) = trailers.get(zone.source, &zone.piece) else { return Ok(None) };
+            let Ok(chain) = Chain::parse(&zone.encoding.chain) else { return Ok(None) };
+            let (place, ndim) = ((zone.source, zone.step, zone.piece), self.variable.shape.len());
+            let index = self.index(&sources, place, (&zone.part, ndim), &chain, trailer)?;
+            Ok(act(&index)?.map(|(out, mut report)| {
+                report.requests += trailers.requests;
+                report.read_bytes += trailers.bytes;
+                (out, report)
+            }))
+        };
+        acted().map_err(|e| self.reason(e))
+    }
+
+    /// A stored piece that may keep an index.
+    fn index<'a>(
+        &self,
+        sources: &'a Sources<'a>,
+        (source, step, piece): (u32, u64, Piece),
+        (part, ndim): (&Part, usize),
+        chain: &'a Chain,
+        trailer: &'a Trailer,
+    ) -> Result<Index<'a>> {
+        let leaf = &self.leaves[0].leaf;
+        let len = decoded_len(part, u64::from(leaf.size));
+        if len > MAX_DECODED_LEN as u64 {
+            let what = "a subchunk claims more than 16 MiB";
+            return Err(self.damaged(sources, source, step, piece.position, what));
+        }
+        let logical = logical(leaf, &part.chunk_shape[..ndim]);
+        let stored = Stored { len: piece.length, meta: &trailer.meta, decoded_len: len as usize };
+        let damage = self.damaged(sources, source, step, piece.position, "searching");
+        Ok(Index { sources, source, step, piece, chain, trailer, logical, stored, damage })
+    }
+
+    /// Reads and searches the bins of a piece; `None` if it keeps no index, or if all of it is read as cheaply.
     fn search_piece(
         &self,
-        search: &mut Search<'_>,
-        entry: &Entry,
-        work: &Work,
-        chain: &Chain,
-        trailer: &Trailer,
-    ) -> Result<Option<Found>> {
-        let piece = work.piece;
-        let damaged = |at: u64, what: &str| self.damaged(search.sources, entry.source, entry.step, at, what);
-        let undecodable = |e: TransformError| damaged(piece.position, &format!("searching: {e}"));
-        let leaf = &self.leaves[0].leaf;
-        let logical = logical(leaf, &work.part.chunk_shape[..usize::from(entry.ndim)]);
-        let len = decoded_len(&work.part, u64::from(leaf.size));
-        if len > MAX_DECODED_LEN as u64 {
-            return Err(damaged(piece.position, "a subchunk claims more than 16 MiB"));
-        }
-        let stored = Stored { len: piece.length, meta: &trailer.meta, decoded_len: len as usize };
-        let planned = chain.plan_search(&stored, &logical, &search.keys).map_err(undecodable)?;
+        index: &Index<'_>,
+        keys: &RangeInclusive<u64>,
+        found: &mut Found,
+    ) -> Result<Option<ReadReport>> {
+        let Index { sources, source, step, piece, chain, trailer, logical, stored, .. } = index;
+        let damaged = |at: u64, what: &str| self.damaged(sources, *source, *step, at, what);
+        let planned = chain.plan_search(stored, logical, keys).map_err(|e| index.undecodable(&e))?;
         let Some(planned) = planned else { return Ok(None) };
         if planned.iter().any(|range| range.end > piece.length || range.start > range.end) {
             return Err(damaged(piece.position, "an index that leaves its subchunk"));
         }
         let unit = piece.unit();
         let ranges = at_units(&planned, unit, piece.length, OPTIONS.gap);
+        // Beside an index that also keeps the values as they are, those are read instead where many are asked for.
+        let (bytes, len) =
+            (ranges.iter().map(|range| range.end - range.start).sum::<u64>(), stored.decoded_len as u64);
+        if piece.length > len.saturating_add(len / 2) && bytes.saturating_mul(2) > len {
+            return Ok(None);
+        }
         let mut buffers = Vec::with_capacity(ranges.len());
         for range in &ranges {
             let mut bytes = Vec::new();
             let place = piece.position + range.start..piece.position + range.end;
-            self.read_range(search.sources, entry.source, &place, &mut bytes)?;
+            self.read_range(sources, *source, &place, &mut bytes)?;
             let first = (range.start / unit) as usize;
             let sums = first..first + bytes.len().div_ceil(unit as usize);
             let sums = trailer.checks.get(sums).unwrap_or_default();
@@ -240,11 +425,8 @@ impl Reading {
             buffers.push((range.start, bytes));
         }
         let fetched = Fetched::new(buffers.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect());
-        let mut found = Found::default();
-        chain.search(&stored, &fetched, &logical, &search.keys, &mut found).map_err(undecodable)?;
-        search.hits.report.requests += ranges.len() as u64;
-        search.hits.report.read_bytes += ranges.iter().map(|r| r.end - r.start).sum::<u64>();
-        Ok(Some(found))
+        chain.search(stored, &fetched, logical, keys, found).map_err(|e| index.undecodable(&e))?;
+        Ok(Some(ReadReport { requests: ranges.len() as u64, read_bytes: bytes, ..ReadReport::default() }))
     }
 
     /// Finds cells of a box by reading all of it.

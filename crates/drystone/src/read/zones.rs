@@ -7,18 +7,22 @@
 //! - the zones of a step are disjoint and together are the whole selection;
 //! - statistics are of all cells of the subchunk, of which the zone may be a part: what they exclude, the zone lacks.
 
+use std::sync::Arc;
+
 use drystone_format::MAX_NDIM;
-use drystone_format::entry::{Entry, Stats};
-use drystone_plan::parts::parts;
+use drystone_format::entry::{Encoding, Entry, Piece, Stats};
+use drystone_format::layout::Layout;
+use drystone_plan::listing::Listing;
+use drystone_plan::parts::{Part, parts};
 use drystone_plan::read_plan;
 use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
+use drystone_transform::Chain;
 
 use super::execute::Sources;
 use super::{ReadReport, Reading};
 use crate::Result;
 use crate::base::array::Target;
-use drystone_plan::listing::Listing;
 
 /// Cells of a selection that one subchunk holds, or nobody wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +46,26 @@ pub(crate) struct StoredZone {
     pub(crate) bytes: u64,
     /// Whether a part of it can be read alone.
     pub(crate) raw: bool,
+    /// Its place among those that keep an index of their values.
+    pub(crate) index: Option<u32>,
+}
+
+/// A zone whose subchunk keeps an index of its values.
+#[derive(Debug, Clone)]
+pub(crate) struct IndexedZone {
+    /// Which of its cells the zone is.
+    pub(crate) part: Part,
+    pub(super) source: u32,
+    pub(super) piece: Piece,
+    pub(super) step: u64,
+    pub(super) encoding: Arc<Encoding>,
+}
+
+/// The zones of a step.
+#[derive(Debug, Default)]
+pub(crate) struct Zones {
+    pub(crate) all: Vec<Zone>,
+    pub(crate) indexed: Vec<IndexedZone>,
 }
 
 impl Zone {
@@ -53,12 +77,12 @@ impl Zone {
 
 impl Reading {
     /// The zones of one step (any, for a variable without steps) of a selection without the step axis, in no order.
-    pub(crate) fn zones(&self, step: u64, cells: &Selection) -> Result<Vec<Zone>> {
+    pub(crate) fn zones(&self, step: u64, cells: &Selection) -> Result<Zones> {
         self.zones_of(step, cells).map_err(|e| self.reason(e))
     }
 
-    fn zones_of(&self, step: u64, cells: &Selection) -> Result<Vec<Zone>> {
-        let mut out = Vec::new();
+    fn zones_of(&self, step: u64, cells: &Selection) -> Result<Zones> {
+        let mut out = Zones::default();
         if cells.is_empty() {
             return Ok(out);
         }
@@ -71,7 +95,11 @@ impl Reading {
         }
         let mut slots = read_plan::offered(&slots, 0);
         let Some(slot) = slots.first_mut() else {
-            out.push(Zone { lo: [0; MAX_NDIM], hi: ends(cells), stored: Some(StoredZone::unknown(cells)) });
+            out.all.push(Zone {
+                lo: [0; MAX_NDIM],
+                hi: ends(cells),
+                stored: Some(StoredZone::unknown(cells)),
+            });
             return Ok(out);
         };
         // Whatever shows of a block below all others, nobody wrote.
@@ -85,17 +113,27 @@ impl Reading {
                 continue;
             };
             if shown.first().is_some_and(|first| first.candidate == 0) {
-                out.extend(shown.iter().map(|v| Zone { lo: v.lo, hi: v.hi, stored: None }));
+                out.all.extend(shown.iter().map(|v| Zone { lo: v.lo, hi: v.hi, stored: None }));
                 continue;
             }
             let table = if entry.subchunks > 1 { Some(log.table(entry, &sources)?) } else { None };
             let raw = entry.encoding.chain.is_empty();
+            // An index counts cells as they are stored; where that is not row by row, what it covers is scanned.
+            let by_rows = entry.encoding.layout == Layout::Dense && entry.encoding.item == self.item;
+            let has_index =
+                !raw && by_rows && Chain::parse(&entry.encoding.chain).is_ok_and(|c| c.has_index());
             for visible in shown {
                 for part in parts(entry, &slot.selection, visible) {
                     let listed = usize::try_from(part.subchunk).ok();
                     let listed = table.as_ref().and_then(|table| table.get(listed?));
-                    let (stats, piece) =
-                        listed.map_or((entry.stats, entry.piece), |one| (one.stats, one.piece));
+                    let (stats, piece, front) = listed
+                        .map_or((entry.stats, entry.piece, None), |one| (one.stats, one.piece, one.front));
+                    let searchable = has_index && front.is_none() && piece.trailer > 0 && piece.unit_log2 > 0;
+                    let index = searchable.then(|| {
+                        let (source, step, encoding) = (entry.source, entry.step, entry.encoding.clone());
+                        out.indexed.push(IndexedZone { part, source, piece, step, encoding });
+                        out.indexed.len() as u32 - 1
+                    });
                     let whole = part.chunk_shape[..ndim].iter();
                     let cells = whole.fold(1u64, |cells, n| cells.saturating_mul(*n));
                     let (mut lo, mut hi) = ([0; MAX_NDIM], [1; MAX_NDIM]);
@@ -103,7 +141,8 @@ impl Reading {
                         (lo[d], hi[d]) = (part.dest[d], part.dest[d].saturating_add(part.chunk[d].2));
                     }
                     let bytes = piece.length;
-                    out.push(Zone { lo, hi, stored: Some(StoredZone { stats, cells, bytes, raw }) });
+                    let stored = Some(StoredZone { stats, cells, bytes, raw, index });
+                    out.all.push(Zone { lo, hi, stored });
                 }
             }
         }
@@ -126,7 +165,7 @@ impl StoredZone {
     /// Of cells of which nothing is known.
     fn unknown(cells: &Selection) -> StoredZone {
         let cells = cells.cells().unwrap_or(u64::MAX);
-        StoredZone { stats: Stats::default(), cells, bytes: 0, raw: true }
+        StoredZone { stats: Stats::default(), cells, bytes: 0, raw: true, index: None }
     }
 }
 

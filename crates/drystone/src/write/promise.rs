@@ -86,6 +86,31 @@ impl Writer {
         state.settled = found.map(|source| (part, source.watermark));
     }
 
+    /// Commits the values that were put without a step; the writer goes on. `false`, with nothing done, where a log cannot be appended
+    /// to: there it has to be [closed](Self::close). So a program that changes values again and again fills one log, and not one for each
+    /// change.
+    pub fn commit(&self) -> Result<bool> {
+        if !self.appends() {
+            return Ok(false);
+        }
+        let mut state = self.state()?;
+        if state.loose.is_empty() {
+            return Ok(true);
+        }
+        let parts = self.guard(&mut state, |w, state| {
+            w.end_loose(state)?;
+            Ok(state.parts())
+        })?;
+        let tail = state.part.tail();
+        drop(state);
+        let (s, synced) = (&self.shared, BTreeSet::new());
+        let steps = s.rank.is_some_and(|r| r.nranks == 1);
+        let log = (&parts[..], tail.as_ref());
+        let done = adoption::commit_own(&s.inner, s.id, self.own_fence(), log, &synced, steps)?;
+        self.remember_watermark(&mut lock(&s.state), &done);
+        Ok(true)
+    }
+
     /// Closes the log; commits values without step. An open step is dropped, which is an error.
     pub fn close(&self) -> Result<()> {
         self.close_and(true)
@@ -206,8 +231,8 @@ impl Writer {
         Ok(None)
     }
 
-    /// Writes values without step as a group, and closes the part.
-    fn finish_loose(&self, state: &mut State) -> Result<()> {
+    /// Writes values without step as a group.
+    fn end_loose(&self, state: &mut State) -> Result<()> {
         if !state.loose.is_empty() {
             let entries = std::mem::take(&mut state.loose);
             let head = GroupHead {
@@ -222,6 +247,12 @@ impl Writer {
             state.groups += 1;
             self.promise(state, &head, entries)?;
         }
+        Ok(())
+    }
+
+    /// Writes values without step as a group, and closes the part.
+    fn finish_loose(&self, state: &mut State) -> Result<()> {
+        self.end_loose(state)?;
         if self.appends() || state.part.idx_frames > 1 {
             self.seal_log(state)?;
         }

@@ -340,7 +340,7 @@ impl History {
         Ok(())
     }
 
-    /// Values without step: a put, and now and then the close that commits them.
+    /// Values without step: a put, and now and then the close that commits them, or a commit after which the writer goes on.
     fn loose(&mut self) -> Result<()> {
         let pen = self.free_pen();
         let handle = self.pens[pen].handle;
@@ -353,17 +353,28 @@ impl History {
         }
         let blocks = std::mem::take(&mut self.pens[pen].loose);
         let writer = self.pens[pen].writer.clone();
-        self.log.push(format!("close of pen {pen}"));
+        let goes_on = self.random.one_in(2);
+        self.log.push(format!("close of pen {pen} (goes on {goes_on})"));
+        let end = move || -> Result<bool> {
+            if goes_on && writer.commit()? {
+                return Ok(true);
+            }
+            writer.close().map(|()| false)
+        };
+        let went_on;
+        let order = self.pens[pen].writer.id();
         if blocks.is_empty() {
-            writer.close()?;
+            went_on = end()?;
         } else {
-            let order = writer.id();
             let group = Group { writer: pen, order, rank: None, step: None, replace: false, blocks };
             self.doubt.group = Some(group.clone());
             self.groups.push(group.clone());
             let next = self.now().adopt(&[&group]);
-            self.committing(next, |_| writer.close())?;
+            went_on = self.committing(next, |_| end())?;
             self.doubt.group = None;
+        }
+        if went_on {
+            return Ok(());
         }
         let next = self.handles[handle].writer(WriterOptions::default())?;
         self.pens[pen].writer = next;

@@ -16,7 +16,7 @@ use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::{
     Bound, Codec, Fetched, Found, Indexed, Logical, Pieces, Planned, Precision, Scratch, Stored,
-    TransformError, Transparent, Want,
+    TransformError, Transparent, Want, Whole,
 };
 
 /// Gathers the metadata of a subchunk while it is encoded (docs/guide/transforms.md).
@@ -301,6 +301,19 @@ impl Chain {
         let ranges = index.plan_search(&at.stored, logical, keys)?;
         check_ranges(&ranges, at.stored.len)?;
         Ok(Some(moved(header, Descent::through(below, logical, &ranges)?.lowest())))
+    }
+
+    /// Counts the elements between two keys that lie in whole bins, from the metadata alone; `None` where there is no index.
+    pub fn whole_bins(
+        &self,
+        stored: &Stored<'_>,
+        logical: &Logical,
+        keys: &RangeInclusive<u64>,
+    ) -> Result<Option<Whole>, TransformError> {
+        self.check(stored)?;
+        let Some((index, stages, _)) = self.index(stored)? else { return Ok(None) };
+        let Some(at) = stages.first() else { return Ok(None) };
+        index.whole_bins(&at.stored, logical, keys).map(Some)
     }
 
     /// Adds the elements between two keys to `found`, from what `plan_search` asked for. Positions are below the number of

@@ -16,7 +16,7 @@ use std::ops::{Range, RangeInclusive};
 use crate::stats::class::Class;
 use crate::{
     Bound, Codec, CodecSpec, Fetched, Found, Indexed, Logical, Param, Pieces, Planned, Scratch, Stored,
-    TransformError, Transparent, Want,
+    TransformError, Transparent, Want, Whole,
 };
 use head::{Bin, FIXED, Layout, MAX_BINS, MAX_BITS, PER_BIN};
 
@@ -51,6 +51,26 @@ fn load(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte))
 }
 
+/// The keys of scalars of `width` bytes.
+fn keys_of(elements: &[u8], width: usize, class: Class) -> Vec<u64> {
+    macro_rules! keys {
+        ($t:ty) => {
+            elements
+                .as_chunks::<{ size_of::<$t>() }>()
+                .0
+                .iter()
+                .map(|&bytes| class.key(<$t>::from_le_bytes(bytes).into(), size_of::<$t>()))
+                .collect()
+        };
+    }
+    match width {
+        1 => keys!(u8),
+        2 => keys!(u16),
+        4 => keys!(u32),
+        _ => keys!(u64),
+    }
+}
+
 impl Codec for Alacrity {
     fn spec(&self) -> CodecSpec {
         let named = |key: &str, value: i64| Param::Named(key.into(), Box::new(Param::Int(value)));
@@ -77,8 +97,9 @@ impl Codec for Alacrity {
         let whole = 8 * width as u32;
         let most = MAX_BITS.min(whole);
         let mut counts = vec![0u32; 1 << most];
-        for element in elements.chunks_exact(width) {
-            counts[(class.key(load(element), width) >> (whole - most)) as usize] += 1;
+        let keys = keys_of(elements, width, class);
+        for key in &keys {
+            counts[(key >> (whole - most)) as usize] += 1;
         }
         // The most bits that make few enough bins; for few elements fewer, since each bin costs some bytes.
         let most_bins = (count / 8).clamp(16, MAX_BINS);
@@ -110,16 +131,22 @@ impl Codec for Alacrity {
         }
         let low = layout.low();
         let mut positions = vec![0u32; count];
-        let mut lows = vec![0u8; count * low];
-        for (i, element) in elements.chunks_exact(width).enumerate() {
-            let key = class.key(load(element), width);
-            let place = &mut starts[(key >> layout.below()) as usize];
+        let mut sorted = vec![0u64; count];
+        let below = layout.below();
+        for (i, &key) in keys.iter().enumerate() {
+            let place = &mut starts[(key >> below) as usize];
             let to = *place as usize;
             *place += 1;
             positions[to] = i as u32;
-            lows[to * low..(to + 1) * low].copy_from_slice(&key.to_le_bytes()[..low]);
+            sorted[to] = key;
         }
-        let mut lists = Vec::new();
+        // Each key as a whole word, of which the next one covers what is too much.
+        let mut lows = vec![0u8; count * low + 8];
+        for (n, key) in sorted.iter().enumerate() {
+            lows[n * low..n * low + 8].copy_from_slice(&key.to_le_bytes());
+        }
+        lows.truncate(count * low);
+        let mut lists = Vec::with_capacity(2 * count);
         let mut rest = positions.as_slice();
         for bin in &mut layout.bins {
             let (own, after) = rest.split_at(bin.count as usize);
@@ -209,6 +236,39 @@ fn visit(
     Ok(())
 }
 
+/// Adds the positions of the elements whose keys lie in a range. Low bytes of bins that lie in it as a whole are not looked at.
+fn positions(
+    layout: &Layout,
+    fetched: &Fetched<'_>,
+    keys: &RangeInclusive<u64>,
+    out: &mut Vec<u32>,
+) -> Result<(), TransformError> {
+    let meeting = layout.meeting(keys);
+    let (mut lists, mut lows) = (fetched.get(meeting.lists)?, fetched.get(meeting.lows)?);
+    let (low, below) = (layout.low(), layout.below());
+    let mask = (1u64 << below).wrapping_sub(1);
+    for bin in meeting.bins {
+        let short = || TransformError::corrupt("a bin is longer than its bytes", 0);
+        let (list, after) = lists.split_at_checked(bin.list as usize).ok_or_else(short)?;
+        let (own, rest) = lows.split_at_checked(bin.count as usize * low).ok_or_else(short)?;
+        (lists, lows) = (after, rest);
+        let first = u64::from(bin.number) << below;
+        let (count, limit) = (bin.count as usize, layout.count);
+        if keys.contains(&first) && keys.contains(&(first | mask)) {
+            lists::unpack(list, count, limit, |position| out.push(position))?;
+            continue;
+        }
+        let mut values = own.chunks_exact(low.max(1));
+        lists::unpack(list, count, limit, |position| {
+            let rest = if low == 0 { 0 } else { values.next().map_or(0, load) & mask };
+            if keys.contains(&(first | rest)) {
+                out.push(position);
+            }
+        })?;
+    }
+    Ok(())
+}
+
 impl Transparent for Alacrity {
     fn meta_len(&self, encoded: &[u8]) -> usize {
         let bins = encoded.get(8..FIXED).map_or(0, load) as usize;
@@ -272,6 +332,35 @@ impl Indexed for Alacrity {
         Ok([meeting.lists, meeting.lows].into_iter().filter(|range| !range.is_empty()).collect())
     }
 
+    fn whole_bins(
+        &self,
+        stored: &Stored<'_>,
+        logical: &Logical,
+        keys: &RangeInclusive<u64>,
+    ) -> Result<Whole, TransformError> {
+        let layout = self.layout_for(stored, logical)?;
+        let below = layout.below();
+        let last = (1u64 << below).wrapping_sub(1);
+        // The keys that begin in the range, and those whose bin ends in it, have whole bins between them.
+        let inside = |bin: &&Bin| {
+            let first = u64::from(bin.number) << below;
+            keys.contains(&first) && keys.contains(&(first | last))
+        };
+        let meeting = layout.meeting(keys);
+        let count = meeting.bins.iter().filter(inside).map(|bin| u64::from(bin.count)).sum();
+        let mut whole = meeting.bins.iter().filter(inside).map(|bin| u64::from(bin.number) << below);
+        let Some(first) = whole.next() else { return Ok(Whole { count: 0, rest: vec![keys.clone()] }) };
+        let end = whole.next_back().unwrap_or(first) | last;
+        let mut rest = Vec::new();
+        if *keys.start() < first {
+            rest.push(*keys.start()..=first - 1);
+        }
+        if end < *keys.end() {
+            rest.push(end + 1..=*keys.end());
+        }
+        Ok(Whole { count, rest })
+    }
+
     fn search(
         &self,
         stored: &Stored<'_>,
@@ -281,6 +370,9 @@ impl Indexed for Alacrity {
         found: &mut Found,
     ) -> Result<(), TransformError> {
         let layout = self.layout_for(stored, logical)?;
+        if found.only_positions {
+            return positions(&layout, fetched, keys, &mut found.positions);
+        }
         visit(&layout, fetched, keys, |position, key, inside| {
             if inside || keys.contains(&key) {
                 let bits = layout.class.bits(key, layout.width);

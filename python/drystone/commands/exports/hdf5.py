@@ -16,16 +16,16 @@ import numpy.typing as npt
 from drystone import _core
 from drystone.commands import formats
 from drystone.commands.exports import cells, placed
+from drystone.commands.exports.stored import Stored
 from drystone.commands.formats import bfloat16
 from drystone.commands.progress import Progress
 from drystone.container import Container
 from drystone.variable import Variable
 
-_LEAST_CHUNK = 16 << 10
-"""Bytes of a chunk below which steps share one."""
 
-
-def write(c: Container, variables: list[Variable], path: Path, lost: list[str]) -> list[cells.Row]:
+def write(
+    c: Container, variables: list[Variable], path: Path, lost: list[str], stored: Stored
+) -> list[cells.Row]:
     """Write variables, their groups and attributes; what is lost is named."""
     import h5py
 
@@ -48,12 +48,13 @@ def write(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
                     f"{name}: the type bfloat16 of {', '.join(widened)} (the values are kept as float32)"
                 )
             texts = kind.hasobject
-            cut = _chunk(v)
+            cut = stored.cut(v)
+            packs = stored.level is not None and not texts and 0 not in shape and bool(shape)
             grows = cells.grows(v, steps=False)
             chunks: Any = None
             if cut and 0 not in shape and 0 not in cut:
                 chunks = tuple(min(edge, n) for edge, n in zip(cut, shape, strict=True))
-            elif any(grows):
+            elif any(grows) or packs:
                 chunks = True
             fill = None if texts or v.dtype.names else v.fill_value
             is_bfloat16 = bfloat16.is_bfloat16(kind)
@@ -72,6 +73,7 @@ def write(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
                     if any(grows)
                     else None,
                     fillvalue=fill,
+                    **({"compression": stored.level, "shuffle": True} if packs else {}),
                     dcpl=_unfilled() if _all_written(shape, chunks) and not texts else None,
                 )
             if v.dims or v.has_steps:
@@ -93,7 +95,7 @@ def write(c: Container, variables: list[Variable], path: Path, lost: list[str]) 
                     with placed.Rows(path, begin, shape) as lines:
                         cells.copy(c, v, lines, progress, at_once=True)
                 else:
-                    cells.copy(c, v, into, progress, along_chunks=v.chunk_shape is not None)
+                    cells.copy(c, v, into, progress, along_chunks=target.chunks is not None)
             target.flush()  # which can fail, where forgetting the dataset would not be heard of
             rows.append((name, shape, math.prod(shape) * kind.itemsize))
         if (
@@ -118,14 +120,6 @@ def begin_of(dataset: Any, dtype: np.dtype[Any]) -> int | None:
         return None
     begin: int | None = dataset.id.get_offset()
     return begin
-
-
-def _chunk(v: Variable) -> tuple[int, ...] | None:
-    """The chunks of a dataset; several steps in one where a step is so little that HDF5 takes longer to find it than to read it."""
-    own = v.chunk_shape
-    if own is None or not v.has_steps:
-        return own
-    return max(1, _LEAST_CHUNK // max(1, math.prod(own) * v.dtype.itemsize)), *own
 
 
 @contextmanager

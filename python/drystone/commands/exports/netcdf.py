@@ -18,6 +18,7 @@ from drystone import _core
 from drystone.commands import formats
 from drystone.commands.dimensions import Axis, Dimensions
 from drystone.commands.exports import cells, hdf5, placed
+from drystone.commands.exports.stored import Stored
 from drystone.commands.progress import Progress
 from drystone.container import Container
 from drystone.errors import InvalidArgumentError
@@ -27,10 +28,12 @@ from drystone.variable import Variable
 _IN_NETCDF = re.compile(r"[A-Za-z0-9_\x80-\U0010ffff]([ -~\x80-\U0010ffff]*[!-~\x80-\U0010ffff])?")
 
 
-def write(c: Container, variables: list[Variable], path: Path, lost: list[str]) -> list[cells.Row]:
+def write(
+    c: Container, variables: list[Variable], path: Path, lost: list[str], stored: Stored
+) -> list[cells.Row]:
     """Write variables, their groups and attributes; what is lost is named."""
     with Progress(cells.total(c, variables)) as progress:
-        rows, later = _by_netcdf(c, variables, path, lost, progress)
+        rows, later = _by_netcdf(c, variables, path, lost, progress, stored)
         _past_netcdf(c, later, path, progress)
     return rows
 
@@ -74,7 +77,12 @@ def _is_one_run(target: Any, v: Variable) -> bool:
 
 
 def _by_netcdf(
-    c: Container, variables: list[Variable], path: Path, lost: list[str], progress: Progress
+    c: Container,
+    variables: list[Variable],
+    path: Path,
+    lost: list[str],
+    progress: Progress,
+    stored: Stored,
 ) -> tuple[list[cells.Row], dict[str, Variable]]:
     """All but the values of variables whose bytes are better written past the library; these have their room."""
     import netCDF4
@@ -111,7 +119,8 @@ def _by_netcdf(
             fills = v.has_steps or kind is str
             if not fills:
                 file.set_fill_off()
-            target = below.createVariable(name.rpartition("/")[2], kind, dims, fill_value=fill)
+            kept = {} if kind is str or not shape or 0 in shape else _kept(v, shape, len(dims), stored)
+            target = below.createVariable(name.rpartition("/")[2], kind, dims, fill_value=fill, **kept)
             file.set_fill_on()
             _untouched(target)
             if v.dtype.kind == "b":
@@ -128,6 +137,17 @@ def _by_netcdf(
         if c.steps and "step" in file.dimensions and "step" not in file.variables:
             file.createVariable("step", "i8", ("step",))[:] = np.array(c.steps)
     return rows, later
+
+
+def _kept(v: Variable, shape: tuple[int, ...], axes: int, stored: Stored) -> dict[str, Any]:
+    """How netCDF is to store a variable. A text of one length, or an array in a member, has more axes than the variable."""
+    kept: dict[str, Any] = {}
+    if stored.level is not None:
+        kept |= {"compression": "zlib", "complevel": stored.level, "shuffle": True}
+    asked = stored.chunks is not ...
+    if (asked or stored.level is not None) and (cut := stored.cut(v)) and len(cut) == axes:
+        kept["chunksizes"] = tuple(min(edge, max(1, n)) for edge, n in zip(cut, shape, strict=True))
+    return kept
 
 
 def _is_netcdf_name(path: str) -> bool:

@@ -1,4 +1,5 @@
-//! Writers without a rank whose process has ended, and who left nothing that a commit could take.
+//! Writers without a rank whose process has ended, and who left nothing that a commit could take; and parts of logs that were closed since
+//! the last commit that took something from them.
 //!
 //! What they had begun is nobody's: no commit ever takes a group that was not closed, and nobody is left to close it. Groups that
 //! were closed wait for a commit or for `recover`, whatever became of their writer; writers with a rank are `recover`'s affair.
@@ -21,6 +22,8 @@ use crate::{ErrorKind, Result};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Abandoned {
     writers: BTreeSet<u64>,
+    /// Writer and number of parts that end with CLOSE and of which everything was taken; and the lengths of their records.
+    closed: BTreeMap<(u64, u32), u64>,
 }
 
 impl Abandoned {
@@ -32,7 +35,13 @@ impl Abandoned {
         for (writer, left) in unsettled(inner, sources)? {
             let header = match left.idx.is_empty() {
                 true => scan::header(inner.store.as_ref(), &left.segment, left.len, &inner.identity.uuid)?,
-                false => scan(inner, writer, &left.idx)?.map(|log| log.header),
+                false => scan(inner, writer, &left.idx)?.map(|log| {
+                    if log.groups.is_empty() && log.open_groups.is_empty() {
+                        let closed = log.parts.iter().filter(|part| part.closed && !part.damaged);
+                        found.closed.extend(closed.map(|part| ((writer, part.part), part.end)));
+                    }
+                    log.header
+                }),
             };
             let process = |header: FileHeader| Process::parse(header.process.as_bytes());
             let owner = header.filter(|h| h.id == writer && h.rank.is_none()).and_then(process);
@@ -56,7 +65,7 @@ impl Abandoned {
         Ok(found)
     }
 
-    /// Whether there are parts of them in a source table that may still grow, for all that the table knows.
+    /// Whether there are such parts in a source table that may still grow, for all that the table knows.
     pub(super) fn is_open_in(&self, sources: &[Source]) -> bool {
         sources.iter().any(|source| self.is_open(source))
     }
@@ -65,6 +74,10 @@ impl Abandoned {
     pub(super) fn settled(&self, mut sources: Vec<Source>) -> Vec<Source> {
         for source in sources.iter_mut().filter(|source| self.is_open(source)) {
             source.state = SourceState::Fenced;
+            if let Some(end) = self.closed.get(&(source.writer, source.part)) {
+                source.state = SourceState::Closed;
+                (source.watermark, source.idx_length) = (*end, *end);
+            }
         }
         sources
     }
@@ -75,7 +88,8 @@ impl Abandoned {
     }
 
     fn is_open(&self, source: &Source) -> bool {
-        source.kind == 0 && source.state == SourceState::Open && self.has(source.writer)
+        let over = self.has(source.writer) || self.closed.contains_key(&(source.writer, source.part));
+        source.kind == 0 && source.state == SourceState::Open && over
     }
 }
 

@@ -112,7 +112,7 @@ impl Container {
         future.version = newest.version() + 1;
         let sources = newest.sources(&inner.pages)?;
         let abandoned = Abandoned::find(inner, &sources)?;
-        let sources = abandoned.settled(dead.sources(sources));
+        let sources = dead.sources(abandoned.settled(sources));
         let mut needed = Needed::of(inner, &kept)?;
         needed.add_pages(inner, &newest.manifest)?;
         needed.add_sources(&sources);
@@ -159,14 +159,18 @@ impl Container {
         let done = transact(inner, |base, _| {
             let mut change = Change::default();
             let mut sources = base.sources(&inner.pages)?;
+            let ended = abandoned.is_open_in(&sources);
+            if ended {
+                sources = abandoned.settled(sources);
+            }
             if !report.expired.is_empty() {
                 let dead = Dead::find(inner, base)?;
                 report.superseded = dead.len();
                 sources = dead.sources(sources);
                 change.dead = Some(dead);
             }
-            if change.dead.is_some() || abandoned.is_open_in(&sources) {
-                change.sources = Some(abandoned.settled(sources));
+            if change.dead.is_some() || ended {
+                change.sources = Some(sources);
             }
             Ok(Decision::Apply(Box::new(change)))
         })?;

@@ -41,15 +41,13 @@ pub(crate) fn pack(positions: &[u32], out: &mut Vec<u8>) {
         for &gap in gaps {
             held |= u64::from(if exceptional(gap) { 0 } else { gap }) << have;
             have += bits;
-            while have >= 8 {
-                out.push(held as u8);
-                held >>= 8;
-                have -= 8;
+            if have >= 32 {
+                out.extend_from_slice(&(held as u32).to_le_bytes());
+                held >>= 32;
+                have -= 32;
             }
         }
-        if have > 0 {
-            out.push(held as u8);
-        }
+        out.extend_from_slice(held.to_le_bytes().get(..have.div_ceil(8) as usize).unwrap_or_default());
         for (slot, &gap) in gaps.iter().enumerate().filter(|(_, gap)| exceptional(**gap)) {
             out.push(slot as u8);
             out.extend_from_slice(&gap.to_le_bytes());

@@ -1,0 +1,346 @@
+"""Do queries by value read less than a scan, and never cost more? Particles, a turbulent field, shuffled values.
+
+The bars: 10 times a scan at one hit in 1e5 and in 1e3, for counts and for coordinates; never more than 1.1 times a scan, at any
+selectivity; writing with an index at 0.8 of the speed without; data and index together at 1.35 of the raw bytes.
+
+A scan is: read the whole array into memory that was touched before, compare with NumPy, count or list the hits. Queries are the same question
+asked of the same values, raw with zone statistics and with `transform="alacrity:bits=13"`, which keeps values by bins. Everything is in the
+system's cache, unless `--cold`. Every count and every coordinate is compared. The least time of the rounds counts, for every side.
+
+`python bench/query/run.py [--cells N] [--quick] [--peers]`, a few minutes; it writes docs/benchmarks/query.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import drystone as dry
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+SELECTIVITIES = (1e-5, 1e-3, 1e-1, 0.5, 1.0)
+PAGE = Path(__file__).parent.parent.parent / "docs" / "benchmarks" / "query.md"
+BINS = {"index": "bins"}
+
+
+def turbulence(edge: int) -> Array:
+    """A field with a spectrum of -5/3, edge^3 cells."""
+    random = np.random.default_rng(3)
+    k = np.fft.fftfreq(edge)[:, None, None] ** 2 + np.fft.fftfreq(edge)[None, :, None] ** 2
+    k = k + np.fft.rfftfreq(edge)[None, None, :] ** 2
+    k[0, 0, 0] = 1
+    noise = random.normal(size=k.shape) + 1j * random.normal(size=k.shape)
+    field = np.fft.irfftn(noise * k ** (-11 / 12), s=(edge,) * 3, axes=(0, 1, 2))
+    return (field / field.std()).astype("f4")
+
+
+def data(cells: int) -> dict[str, Array]:
+    """VPIC-like energies of particles, a turbulent field, and the same values in any order."""
+    random = np.random.default_rng(7)
+    # Energies of a plasma: a Maxwellian, with a hot tail in some regions of the domain.
+    energy = random.gamma(1.5, 1.0, cells)
+    hot = random.random(cells) < 0.002
+    energy[hot] *= 1 + random.exponential(3, hot.sum())
+    field = turbulence(round(cells ** (1 / 3)))
+    shuffled = field.ravel().copy()
+    random.shuffle(shuffled)
+    return {"particles": energy.astype("f4"), "turbulence": field, "shuffled": shuffled}
+
+
+def chunks(array: Array) -> tuple[int, ...]:
+    """Subchunks of 256 Ki cells."""
+    return (1 << 18,) if array.ndim == 1 else (64,) * 3
+
+
+def timed(act: Callable[[], Any], rounds: int, before: Callable[[], None]) -> tuple[float, Any]:
+    """The least time, and what came out."""
+    times, out = [], None
+    for _ in range(rounds):
+        before()
+        begun = perf_counter()
+        out = act()
+        times.append(perf_counter() - begun)
+    return min(times), out
+
+
+def evict(folder: Path) -> None:
+    """Drops the files of a folder from the system's cache."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def write(path: Path, array: Array, options: dict[str, Any]) -> float:
+    """Seconds of a put and its commit."""
+    with dry.create(path) as c:
+        c.create_variable("v", "f4", array.shape, chunks=chunks(array), **options)
+        begun = perf_counter()
+        with c.writer(rank=0, nranks=1) as w:
+            w.put("v", array)
+        c.commit()
+        return perf_counter() - begun
+
+
+def stored(path: Path) -> int:
+    """Bytes of the files of a container."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def thresholds(array: Array) -> Iterator[tuple[str, float, str, Callable[[Array], Array]]]:
+    """Text, selectivity and NumPy's form of each question: the largest values, and a range around the median."""
+    ordered = np.sort(array, axis=None)
+    for share in SELECTIVITIES:
+        low = float(ordered[min(len(ordered) - 1, int(len(ordered) * (1 - share)))])
+        yield "above", share, f"v >= {low!r}", lambda a, low=low: a >= np.float32(low)
+    for share in (1e-5, 1e-3, 1e-1):
+        middle, half = len(ordered) // 2, max(1, int(len(ordered) * share / 2))
+        low, high = float(ordered[middle - half]), float(ordered[middle + half])
+        yield (
+            "within",
+            share,
+            f"v >= {low!r} & v <= {high!r}",
+            lambda a, low=low, high=high: (a >= np.float32(low)) & (a <= np.float32(high)),
+        )
+
+
+def ask(
+    folder: Path, name: str, array: Array, rounds: int, cold: bool
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What writing cost, and a row per question."""
+    paths = {"zones": folder / f"{name}-zones.dry", "bins": folder / f"{name}-bins.dry"}
+    made: dict[str, Any] = {"data": name}
+    for kind, options in (("zones", {}), ("bins", BINS)):
+        made[kind] = array.nbytes / write(paths[kind], array, options) / 1e6
+        made[f"{kind} size"] = stored(paths[kind]) / array.nbytes
+    print(made)
+    rows = []
+    opened = {kind: dry.open(path) for kind, path in paths.items()}
+    buffer = np.zeros_like(array)
+    before = (lambda: evict(folder)) if cold else (lambda: None)
+    for form, share, text, numpy_form in thresholds(array):
+        raw = opened["zones"]["v"]
+
+        def scan_count(raw: Any = raw, f: Any = numpy_form) -> int:
+            return int(np.count_nonzero(f(raw.read(out=buffer))))
+
+        def scan_coords(raw: Any = raw, f: Any = numpy_form) -> Array:
+            return np.argwhere(f(raw.read(out=buffer)))
+
+        row: dict[str, Any] = {"data": name, "form": form, "share": share}
+        row["scan count"], wanted = timed(scan_count, rounds, before)
+        row["scan coords"], places = timed(scan_coords, rounds, before)
+        for kind, c in opened.items():
+            counted = lambda c=c, text=text: c.query(text).count()  # noqa: E731
+            row[f"{kind} count"], count = timed(counted, rounds, before)
+            assert count == wanted, (text, kind, count, wanted)
+            q = c.query(text)
+            row[f"{kind} coords"], found = timed(q.coords, rounds, before)
+            assert np.array_equal(found, places), (text, kind)
+            row[f"{kind} bytes"] = q.report.bytes / array.nbytes
+        rows.append(row)
+        print(
+            "  ", {key: round(value, 5) if isinstance(value, float) else value for key, value in row.items()}
+        )
+    for c in opened.values():
+        c.close()
+    for path in paths.values():
+        shutil.rmtree(path)
+    return made, rows
+
+
+def peers(folder: Path, array: Array, rounds: int) -> list[dict[str, Any]]:
+    """Counts of the largest values by other stores, each with what it has for the purpose."""
+    import blosc2
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+    import tables
+    import tiledb
+
+    flat = np.ascontiguousarray(array.ravel())
+    asks: dict[str, Callable[[float], int]] = {}
+    for kind, options in (("Drystone, zones", {}), ("Drystone, bins", BINS)):
+        path = folder / f"{kind[-5:].strip()}.dry"
+        write(path, flat, options)
+        c = dry.open(path)
+        asks[kind] = lambda low, c=c: c.query(f"v >= {low!r}").count()
+    asks["NumPy, in memory"] = lambda low: int(np.count_nonzero(flat >= np.float32(low)))
+    np.save(folder / "v.npy", flat)
+    mapped = np.load(folder / "v.npy", mmap_mode="r")
+    asks["NumPy, mapped file"] = lambda low: int(np.count_nonzero(mapped >= np.float32(low)))
+    pq.write_table(pa.table({"v": flat}), folder / "v.parquet", row_group_size=1 << 16)
+    parquet = ds.dataset(folder / "v.parquet")
+    asks["Parquet, row groups of 64 Ki"] = lambda low: parquet.count_rows(
+        filter=pc.field("v") >= pa.scalar(low, pa.float32())
+    )
+    b2 = blosc2.asarray(flat, urlpath=str(folder / "v.b2nd"), mode="w")
+    asks["Blosc2, lazy expression"] = lambda low: int((b2 >= np.float32(low)).sum())
+    schema = tiledb.ArraySchema(
+        domain=tiledb.Domain(tiledb.Dim("i", domain=(0, len(flat) - 1), tile=1 << 16, dtype=np.uint64)),
+        attrs=[tiledb.Attr("v", dtype=np.float32, fill=np.float32("nan"))],
+    )
+    tiledb.DenseArray.create(str(folder / "v.tdb"), schema)
+    with tiledb.DenseArray(str(folder / "v.tdb"), "w") as out:
+        out[:] = flat
+    tdb = tiledb.DenseArray(str(folder / "v.tdb"))
+    asks["TileDB, query condition"] = lambda low: int(
+        np.count_nonzero(~np.isnan(tdb.query(cond=f"v >= {low!r}")[:]["v"]))
+    )
+    with tables.open_file(folder / "v.h5", "w") as h5:
+        table = h5.create_table("/", "t", np.dtype([("v", "f4")]), expectedrows=len(flat))
+        table.append(flat.view([("v", "f4")]))
+        table.cols.v.create_csindex()
+    h5 = tables.open_file(folder / "v.h5")
+    asks["PyTables, complete index"] = lambda low: len(
+        h5.root.t.get_where_list("v >= low", {"low": np.float32(low)})
+    )
+    ordered = np.sort(flat)
+    rows = []
+    for name, ask_one in asks.items():
+        row: dict[str, Any] = {"who": name}
+        for share in (1e-5, 1e-3, 1e-1):
+            low = float(ordered[int(len(flat) * (1 - share))])
+            row[f"{share:g}"], count = timed(lambda a=ask_one, low=low: a(low), rounds, lambda: None)
+            assert count == np.count_nonzero(flat >= np.float32(low)), (name, share, count)
+        rows.append(row)
+        print("  ", row)
+    h5.close()
+    return rows
+
+
+def dense(rounds: int) -> list[tuple[str, float, float, float]]:
+    """Evaluation of 1 Mi values in cache: a query of them, NumPy and numexpr, in seconds."""
+    import numexpr
+
+    random = np.random.default_rng(5)
+    u, v = (random.normal(size=1 << 20).astype("f4") for _ in "uv")
+    out = []
+    numexpr.set_num_threads(os.cpu_count() or 1)
+    folder = Path(tempfile.mkdtemp())
+    with dry.create(folder / "d.dry") as c:
+        c["u"], c["v"] = u, v
+        for text, form, numpy_form in [
+            ("u > 0.5", "u > 0.5", lambda: u > np.float32(0.5)),
+            (
+                "u > 0.5 & v < 0.25",
+                "(u > 0.5) & (v < 0.25)",
+                lambda: (u > np.float32(0.5)) & (v < np.float32(0.25)),
+            ),
+            ("u*u + v*v < 2.0", "u*u + v*v < 2.0", lambda: u * u + v * v < np.float32(2)),
+            (
+                "abs(u - v) > 1.0 | isnan(u)",
+                "(abs(u - v) > 1.0) | (u != u)",
+                lambda: (np.abs(u - v) > np.float32(1)) | np.isnan(u),
+            ),
+        ]:
+            q = c.query(text)
+            expected, wanted = timed(lambda f=numpy_form: np.count_nonzero(f()), rounds, lambda: None)
+            mine, count = timed(q.count, rounds, lambda: None)
+            assert count == wanted, text
+            names = {"u": u, "v": v}
+            other, _ = timed(
+                lambda form=form, names=names: np.count_nonzero(numexpr.evaluate(form, names)),
+                rounds,
+                lambda: None,
+            )
+            out.append((text, expected, mine, other))
+            print("  ", text, expected, mine, other)
+    shutil.rmtree(folder)
+    return out
+
+
+def page(cells: int, made: list[Any], rows: list[Any], others: list[Any], evaluated: list[Any]) -> str:
+    """The page of figures."""
+    text = [
+        "# Queries by value",
+        "",
+        f"{__doc__.splitlines()[0]} `python bench/query/run.py`, {cells / 2**20:g} Mi values of f4, {os.cpu_count()} processors,",
+        "all in the system's cache. A scan reads the raw variable into memory that was touched before and compares with NumPy. Figures are times",
+        "a scan is slower than the query, by the least time of each; bytes are a part of the raw bytes.",
+        "",
+        "| data | question | share | scan, ms | zones: count | coords | bytes | bins: count | coords | bytes |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        ratios = [
+            f"{row[f'scan {what}'] / row[f'{kind} {what}']:.2f} x"
+            if what != "bytes"
+            else f"{row[f'{kind} bytes']:.3f}"
+            for kind in ("zones", "bins")
+            for what in ("count", "coords", "bytes")
+        ]
+        text.append(
+            f"| {row['data']} | {row['form']} | {row['share']:g} | {row['scan count'] * 1e3:.1f} | {' | '.join(ratios)} |"
+        )
+    text += ["", "| data | writing raw, MB/s | with bins | size with bins, of raw |", "|---|---|---|---|"]
+    text += [f"| {m['data']} | {m['zones']:.0f} | {m['bins']:.0f} | {m['bins size']:.3f} |" for m in made]
+    if others:
+        text += [
+            "",
+            "Counts of the largest of 4 Mi energies by other stores, milliseconds, each with what it has for the purpose:",
+            "",
+        ]
+        text += ["| | 1e-05 | 0.001 | 0.1 |", "|---|---|---|---|"]
+        text += [
+            f"| {o['who']} | " + " | ".join(f"{o[s] * 1e3:.2f}" for s in ("1e-05", "0.001", "0.1")) + " |"
+            for o in others
+        ]
+    if evaluated:
+        text += [
+            "",
+            "Conditions on 1 Mi values that are in the processor's cache or near it: how much faster a count by a query is, reading included.",
+            "",
+        ]
+        text += ["| condition | than NumPy | than numexpr |", "|---|---|---|"]
+        text += [
+            f"| `{t.replace('|', chr(92) + '|')}` | {n / m:.2f} x | {x / m:.2f} x |"
+            for t, n, m, x in evaluated
+        ]
+    return "\n".join(text) + "\n"
+
+
+def main() -> None:
+    """Measures, and writes the page."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cells", type=int, default=1 << 24)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--quick", action="store_true", help="small, measures nothing, writes no page")
+    parser.add_argument(
+        "--cold", action="store_true", help="evict the files before each read; writes no page"
+    )
+    parser.add_argument(
+        "--peers", action="store_true", help="with other stores, and conditions beside numexpr"
+    )
+    parser.add_argument("--folder", type=Path)
+    args = parser.parse_args()
+    cells, rounds = (1 << 18, 1) if args.quick else (args.cells, args.rounds)
+    folder = Path(tempfile.mkdtemp(dir=args.folder))
+    made, rows = [], []
+    try:
+        arrays = data(cells)
+        for name, array in arrays.items():
+            one, some = ask(folder, name, array, rounds, args.cold)
+            made.append(one)
+            rows += some
+        few = arrays["particles"][: 1 << (16 if args.quick else 22)]
+        others = peers(folder, few, rounds) if args.peers else []
+        evaluated = dense(rounds) if args.peers else []
+    finally:
+        shutil.rmtree(folder)
+    if not args.quick and not args.cold:
+        PAGE.write_text(page(cells, made, rows, others, evaluated))
+
+
+if __name__ == "__main__":
+    main()

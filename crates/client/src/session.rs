@@ -1,0 +1,107 @@
+//! Regions on a server: leases, releases, transfers.
+
+use std::time::{Duration, Instant};
+
+use drystone_wire::{Ask, Level, Region, Status};
+
+use crate::{Address, InvalidAddress, Options, Refused, ServerStore};
+
+/// The regions of one container on a server.
+#[derive(Clone, Debug)]
+pub struct Session {
+    store: ServerStore,
+}
+
+/// Between two questions whether a lock is free or a transfer done, where the server answered at once.
+const PAUSE: Duration = Duration::from_millis(5);
+
+impl Session {
+    /// Nothing is asked of the server yet.
+    pub fn open(url: &str, options: &Options) -> Result<Session, InvalidAddress> {
+        Ok(Session { store: ServerStore::open(url, options)? })
+    }
+
+    /// Whose container it is.
+    pub fn address(&self) -> &Address {
+        self.store.address()
+    }
+
+    /// A lease on the region: fencing number and life. Waits for at most `timeout`, else [`Status::Deadline`].
+    pub fn lock(
+        &self,
+        region: &Region,
+        timeout: Duration,
+        life: Duration,
+    ) -> Result<(u64, Duration), Refused> {
+        let until = Instant::now() + timeout;
+        let ask = Ask::Lock {
+            region: region.clone(),
+            once: random(),
+            life: u64::try_from(life.as_millis()).unwrap_or(0),
+        };
+        loop {
+            match self.store.asked(&ask, &[]) {
+                Ok(numbers) => match numbers.as_slice() {
+                    [fence, life] => return Ok((*fence, Duration::from_millis(*life))),
+                    _ => return Err(odd()),
+                },
+                Err(refused) if refused.status == Status::Deadline && Instant::now() < until => {
+                    std::thread::sleep(PAUSE)
+                }
+                Err(refused) => return Err(refused),
+            }
+        }
+    }
+
+    /// Begins the lease's time anew.
+    pub fn renew(&self, fence: u64) -> Result<(), Refused> {
+        self.store.asked(&Ask::Renew { fence }, &[]).map(drop)
+    }
+
+    /// Ends a lease without a release.
+    pub fn unlock(&self, fence: u64) -> Result<(), Refused> {
+        self.store.asked(&Ask::Unlock { fence }, &[]).map(drop)
+    }
+
+    /// Gives the values of a region back; the number of the transfer. The server has them when this returns.
+    pub fn release(
+        &self,
+        region: &Region,
+        bytes: &[u8],
+        fence: Option<u64>,
+        stable: bool,
+    ) -> Result<u64, Refused> {
+        let ask = Ask::Release { region: region.clone(), once: random(), fence: fence.unwrap_or(0), stable };
+        self.store.asked(&ask, bytes)?.first().copied().ok_or_else(odd)
+    }
+
+    /// The level of a transfer, once it is [`Level::Node`] (or [`Level::Stable`]), or after `timeout`.
+    pub fn wait(&self, transfer: u64, stable: bool, timeout: Duration) -> Result<Level, Refused> {
+        let until = Instant::now() + timeout;
+        let wanted = if stable { Level::Stable } else { Level::Node };
+        loop {
+            let numbers = self.store.asked(&Ask::Wait { transfer, stable }, &[])?;
+            let level = numbers.first().and_then(|code| Level::of_code(*code)).ok_or_else(odd)?;
+            if level >= wanted || Instant::now() >= until {
+                return Ok(level);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Commits what was released; the snapshot.
+    pub fn commit(&self) -> Result<u64, Refused> {
+        self.store.asked(&Ask::Commit, &[])?.first().copied().ok_or_else(odd)
+    }
+}
+
+fn odd() -> Refused {
+    Refused { status: Status::Io, message: "the server's answer lacks what it should have".into() }
+}
+
+/// A number by which a request is known when it comes again.
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes);
+    u64::from_le_bytes(bytes)
+}

@@ -1,0 +1,415 @@
+//! Regions of variables that are locked, written and released while their holder goes on.
+//!
+//! ```text
+//! lock ── leases (pure) ── release ── queue, in the order of fencing numbers ── one writer ── commit
+//! ```
+//!
+//! Invariants
+//! - all releases of a container in this process go through one writer, one after the other, so of two that meet the later one is newer,
+//!   also within one commit;
+//! - a release under a lease that has ended is refused before anything is queued;
+//! - the queue holds a bounded number of bytes: beyond it a release waits.
+
+pub mod lease;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::array::Source;
+use crate::base::sync::lock;
+use crate::write::{Writer, WriterOptions};
+use crate::{Committed, Container, Error, ErrorKind, Result};
+use lease::{Cells, Lease, Leases};
+
+/// Bytes that may wait to be written.
+const QUEUED: usize = 64 << 20;
+/// Transfers whose end is remembered.
+const REMEMBERED: usize = 1 << 16;
+
+/// How far a transfer has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// In memory.
+    Received,
+    /// In the log: it survives this process.
+    Logged,
+    /// In the log, and on stable storage.
+    Stable,
+    /// It was not written.
+    Failed(Error),
+}
+
+/// Why a call on a region was not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RegionError {
+    /// The lease has ended; nothing was done.
+    LeaseExpired(String),
+    /// The time is over; nothing was done.
+    Deadline(String),
+    /// Any other reason.
+    Engine(Error),
+}
+
+impl From<Error> for RegionError {
+    fn from(error: Error) -> Self {
+        RegionError::Engine(error)
+    }
+}
+
+impl std::fmt::Display for RegionError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RegionError::LeaseExpired(text) | RegionError::Deadline(text) => f.write_str(text),
+            RegionError::Engine(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RegionError {}
+
+/// A region that is given back with its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// Where they belong.
+    pub cells: Cells,
+    /// Elements of the variable's type, dense, in C order.
+    pub bytes: Vec<u8>,
+    /// The lease that ends with it; `None`: nobody locked.
+    pub fence: Option<u64>,
+    /// It shall come to stable storage.
+    pub stable: bool,
+    /// Number of the request, which may come again.
+    pub once: u64,
+}
+
+/// The regions of one container, opened to write.
+pub struct Regions {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    container: Container,
+    leases: Mutex<Leases>,
+    freed: Condvar,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<(u64, Release)>,
+    bytes: usize,
+    /// The worker has taken one and not finished it.
+    busy: bool,
+    has_worker: bool,
+    closed: bool,
+    next: u64,
+    progress: BTreeMap<u64, Progress>,
+    by_request: HashMap<u64, u64>,
+}
+
+impl Regions {
+    /// Of a container that can be written to.
+    pub fn new(container: Container) -> Self {
+        // Later tables, also of other processes on this machine, go on above.
+        let from = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
+        let shared = Shared {
+            container,
+            leases: Mutex::new(Leases::new(u64::try_from(from).unwrap_or(0))),
+            freed: Condvar::new(),
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+        };
+        Regions { shared: Arc::new(shared) }
+    }
+
+    /// The container.
+    pub fn container(&self) -> &Container {
+        &self.shared.container
+    }
+
+    /// Bytes in an element of this variable, after a check that the box lies in it.
+    pub fn element_size(&self, cells: &Cells) -> Result<usize> {
+        self.shared.element_size(cells)
+    }
+
+    /// Grants a lease on all of these boxes, as soon as nobody else has a cell of them; waits for at most `timeout`.
+    pub fn lock(
+        &self,
+        cells: &[Cells],
+        timeout: Duration,
+        life: Duration,
+        once: u64,
+    ) -> std::result::Result<Lease, RegionError> {
+        for one in cells {
+            self.shared.element_size(one)?;
+        }
+        let until = Instant::now() + timeout;
+        let mut leases = lock(&self.shared.leases);
+        loop {
+            let now = Instant::now();
+            let free = match leases.acquire(now, cells, life, once) {
+                Ok(lease) => return Ok(lease),
+                Err(free) => free,
+            };
+            if now >= until {
+                return Err(RegionError::Deadline(format!(
+                    "the region could not be locked within {:.3} s: another lock holds cells of it",
+                    timeout.as_secs_f64()
+                )));
+            }
+            let wait = free.min(until).saturating_duration_since(now).max(Duration::from_millis(1));
+            leases = match self.shared.freed.wait_timeout(leases, wait) {
+                Ok((leases, _)) => leases,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+    }
+
+    /// Begins the lease's time anew.
+    pub fn renew(&self, fence: u64) -> std::result::Result<(), RegionError> {
+        if lock(&self.shared.leases).renew(Instant::now(), fence) { Ok(()) } else { Err(expired()) }
+    }
+
+    /// Ends a lease without a release. One that has ended is no error.
+    pub fn unlock(&self, fence: u64) {
+        lock(&self.shared.leases).end(Instant::now(), fence);
+        self.shared.freed.notify_all();
+    }
+
+    /// Takes the values of a region, ends its lease, and gives the number of the transfer. They are in memory when this returns.
+    pub fn release(&self, release: Release) -> std::result::Result<u64, RegionError> {
+        let shared = &self.shared;
+        let size = shared.element_size(&release.cells)?;
+        let wanted = release.cells.count.iter().try_fold(size as u64, |all, n| all.checked_mul(*n));
+        if wanted != Some(release.bytes.len() as u64) {
+            return Err(Error::invalid(format!(
+                "{} bytes do not fill a box of {:?} cells of {size} bytes in \"{}\"",
+                release.bytes.len(),
+                release.cells.count,
+                release.cells.variable
+            ))
+            .into());
+        }
+        let mut queue = lock(&shared.queue);
+        if let Some(known) = queue.by_request.get(&release.once) {
+            return Ok(*known);
+        }
+        while !queue.waiting.is_empty() && queue.bytes + release.bytes.len() > QUEUED {
+            queue = shared.wait(queue, None);
+        }
+        if let Some(fence) = release.fence {
+            // The lease ends where the release gets its place in the queue: what is locked next is released behind it.
+            let mut leases = lock(&shared.leases);
+            let now = Instant::now();
+            if !leases.covers(now, fence, &release.cells) {
+                return Err(expired());
+            }
+            leases.end(now, fence);
+        }
+        queue.next += 1;
+        let number = queue.next;
+        queue.by_request.insert(release.once, number);
+        queue.progress.insert(number, Progress::Received);
+        queue.bytes += release.bytes.len();
+        queue.waiting.push_back((number, release));
+        if !std::mem::replace(&mut queue.has_worker, true) {
+            let shared = Arc::clone(shared);
+            std::thread::spawn(move || shared.work());
+        }
+        drop(queue);
+        shared.changed.notify_all();
+        shared.freed.notify_all();
+        Ok(number)
+    }
+
+    /// How far the transfer has come, after it is logged (or stable) or `timeout` has passed. `None`: there is none of this number.
+    pub fn wait(&self, transfer: u64, stable: bool, timeout: Duration) -> Option<Progress> {
+        let until = Instant::now() + timeout;
+        let mut queue = lock(&self.shared.queue);
+        loop {
+            let progress = queue.progress.get(&transfer)?.clone();
+            let is_done = match progress {
+                Progress::Received => false,
+                Progress::Logged => !stable,
+                Progress::Stable | Progress::Failed(_) => true,
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            if is_done || left.is_zero() {
+                return Some(progress);
+            }
+            queue = self.shared.wait(queue, Some(left));
+        }
+    }
+
+    /// Waits until all that was released is logged.
+    pub fn drain(&self) {
+        let mut queue = lock(&self.shared.queue);
+        while queue.busy || !queue.waiting.is_empty() {
+            queue = self.shared.wait(queue, None);
+        }
+    }
+
+    /// Commits what was released, and all that other writers have closed.
+    pub fn commit(&self) -> Result<Committed> {
+        self.drain();
+        self.shared.container.commit()
+    }
+
+    /// Leases that are alive.
+    pub fn leases(&self) -> usize {
+        lock(&self.shared.leases).alive(Instant::now())
+    }
+}
+
+impl Drop for Regions {
+    /// What was received is written before the container is closed.
+    fn drop(&mut self) {
+        let mut queue = lock(&self.shared.queue);
+        queue.closed = true;
+        drop(queue);
+        self.shared.changed.notify_all();
+        let mut queue = lock(&self.shared.queue);
+        while queue.has_worker {
+            queue = self.shared.wait(queue, None);
+        }
+    }
+}
+
+fn expired() -> RegionError {
+    RegionError::LeaseExpired(
+        "the lease of the region has ended: it was not renewed in time, or released; lock the region again, and read it anew"
+            .into(),
+    )
+}
+
+impl Shared {
+    fn wait<'a>(&'a self, queue: MutexGuard<'a, Queue>, within: Option<Duration>) -> MutexGuard<'a, Queue> {
+        let within = within.unwrap_or(Duration::from_secs(1));
+        match self.changed.wait_timeout(queue, within) {
+            Ok((queue, _)) => queue,
+            Err(poisoned) => poisoned.into_inner().0,
+        }
+    }
+
+    fn element_size(&self, cells: &Cells) -> Result<usize> {
+        let reading = match self.container.reading(&cells.variable, None) {
+            // Another process may have made it since.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.container.refresh()?;
+                self.container.reading(&cells.variable, None)?
+            }
+            other => other?,
+        };
+        let variable = reading.variable();
+        let path = &cells.variable;
+        if variable.steps != cells.step.is_some() {
+            let which = if variable.steps { "has steps: say which" } else { "has no steps" };
+            return Err(Error::invalid(format!("\"{path}\" {which}")));
+        }
+        if variable.dtype.item_size() == 0 || variable.dtype == drystone_format::dtype::DType::String {
+            return Err(Error::unsupported(format!(
+                "\"{path}\" holds {}, which cannot be mapped",
+                variable.dtype
+            )));
+        }
+        let fits = cells.offset.len() == variable.shape.len()
+            && cells.count.len() == variable.shape.len()
+            && cells.offset.iter().zip(&cells.count).zip(variable.shape.iter().zip(&variable.growable)).all(
+                |((at, n), (extent, growable))| {
+                    at.checked_add(*n).is_some_and(|end| *n > 0 && (*growable || end <= *extent))
+                },
+            );
+        if !fits {
+            return Err(Error::new(
+                ErrorKind::OutOfRange,
+                format!(
+                    "the box at {:?} of {:?} cells does not lie in \"{path}\" {:?}",
+                    cells.offset, cells.count, variable.shape
+                ),
+            ));
+        }
+        Ok(variable.dtype.item_size() as usize)
+    }
+
+    /// Writes what is released, in its order, until the regions are dropped.
+    fn work(&self) {
+        let mut writer = None;
+        loop {
+            let mut queue = lock(&self.queue);
+            let (number, release) = loop {
+                if let Some(first) = queue.waiting.pop_front() {
+                    break first;
+                }
+                if queue.closed {
+                    queue.has_worker = false;
+                    drop(queue);
+                    // What was put without a step is committed by it.
+                    let closed = writer.take().map_or(Ok(()), |writer: Writer| writer.close());
+                    drop(closed);
+                    self.changed.notify_all();
+                    return;
+                }
+                queue = self.wait(queue, None);
+            };
+            queue.bytes -= release.bytes.len();
+            queue.busy = true;
+            drop(queue);
+            let stable = release.stable;
+            let outcome = self.write(&mut writer, &release).and_then(|()| {
+                if stable {
+                    self.container.commit()?;
+                    self.container.flush()?;
+                }
+                Ok(())
+            });
+            let progress = match outcome {
+                Ok(()) if stable => Progress::Stable,
+                Ok(()) => Progress::Logged,
+                Err(error) => {
+                    writer = None;
+                    Progress::Failed(error)
+                }
+            };
+            let mut queue = lock(&self.queue);
+            queue.busy = false;
+            queue.progress.insert(number, progress);
+            if queue.progress.len() > REMEMBERED {
+                let oldest = queue.progress.keys().next().copied();
+                oldest.map(|oldest| queue.progress.remove(&oldest));
+                let kept = oldest.unwrap_or(0);
+                queue.by_request.retain(|_, number| *number > kept);
+            }
+            drop(queue);
+            self.changed.notify_all();
+        }
+    }
+
+    fn write(&self, kept: &mut Option<Writer>, release: &Release) -> Result<()> {
+        let cells = &release.cells;
+        let dtype = self.container.reading(&cells.variable, None)?.variable().dtype.clone();
+        let source = Source::dense(&release.bytes, &cells.count, dtype.item_size() as usize)?;
+        let writer = match kept.take() {
+            Some(writer) => writer,
+            None => self.container.writer(WriterOptions::default())?,
+        };
+        match cells.step {
+            Some(step) => {
+                writer.begin_step(Some(step), false)?;
+                if let Err(error) = writer.put(&cells.variable, &dtype, &source, Some(&cells.offset), None) {
+                    writer.abort_step()?;
+                    return Err(error);
+                }
+                writer.end_step()?;
+                *kept = Some(writer);
+            }
+            None => {
+                writer.put(&cells.variable, &dtype, &source, Some(&cells.offset), None)?;
+                // Without a step it is in the log when the writer closes.
+                writer.close()?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,59 @@
+//! How safe bytes are: one vocabulary for writers, waits, tables and servers.
+
+use std::fmt;
+
+/// How safe a step is, from least to most. Each level includes the ones before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// In the memory of an engine or a server.
+    Received,
+    /// In a tier of its node: it survives the process.
+    Node,
+    /// Rebuilt from other nodes if its node is lost.
+    Partner,
+    /// In the home store of the container.
+    Home,
+    /// On stable storage in the home store.
+    Stable,
+}
+
+impl Level {
+    /// All levels, ascending.
+    pub const ALL: [Level; 5] = [Level::Received, Level::Node, Level::Partner, Level::Home, Level::Stable];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Level::Received => "received",
+            Level::Node => "node",
+            Level::Partner => "partner",
+            Level::Home => "home",
+            Level::Stable => "stable",
+        }
+    }
+
+    /// The level of that name.
+    pub fn parse(name: &str) -> Option<Level> {
+        Level::ALL.into_iter().find(|level| level.name() == name)
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Level;
+
+    #[test]
+    fn levels_are_ordered_and_named() {
+        assert!(Level::ALL.is_sorted());
+        for level in Level::ALL {
+            assert_eq!(Level::parse(level.name()), Some(level));
+        }
+        assert_eq!(Level::parse("safe"), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! Which tier a new part goes to: the first that works and has room above its reserve, else home.
+
+use std::fmt;
+
+/// What is known of a tier when a part is to be placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes that its device has free; `None`: not known, or without end.
+    pub free: Option<u64>,
+    /// Bytes of `free` that are left to others.
+    pub reserve: u64,
+    /// Bytes it may hold of this container, if that is limited, and bytes it holds.
+    pub budget: Option<u64>,
+    /// Bytes that it holds of this container.
+    pub held: u64,
+    /// Bytes of those that may be given up for what is new.
+    pub evictable: u64,
+    /// It failed or did not answer, and is left alone for now.
+    pub aside: bool,
+}
+
+impl Room {
+    /// Bytes to give up before `need` more fit; `None`: they do not fit.
+    pub fn to_free(&self, need: u64) -> Option<u64> {
+        if self.aside {
+            return None;
+        }
+        let over_budget =
+            self.budget.map_or(0, |budget| self.held.saturating_add(need).saturating_sub(budget));
+        let wanted = need.saturating_add(self.reserve);
+        let over_device = self.free.map_or(0, |free| wanted.saturating_sub(free));
+        let over = over_budget.max(over_device);
+        (over <= self.evictable).then_some(over)
+    }
+}
+
+/// Where a part goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placed {
+    /// To the tier of this number, after so many bytes were given up there.
+    Tier(usize, u64),
+    /// To the home store: no tier has room.
+    Home,
+}
+
+impl fmt::Display for Placed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Placed::Tier(tier, 0) => write!(f, "tier {tier}"),
+            Placed::Tier(tier, bytes) => write!(f, "tier {tier} after evicting {bytes} bytes"),
+            Placed::Home => f.write_str("home"),
+        }
+    }
+}
+
+/// The first tier from `from` on in which `need` bytes fit.
+pub fn place(need: u64, tiers: &[Room], from: usize) -> Placed {
+    let fits = |(number, room): (usize, &Room)| room.to_free(need).map(|bytes| Placed::Tier(number, bytes));
+    tiers.iter().enumerate().skip(from).find_map(fits).unwrap_or(Placed::Home)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EMPTY: Room = Room { free: None, reserve: 0, budget: None, held: 0, evictable: 0, aside: false };
+
+    #[test]
+    fn a_part_spills_downwards_when_a_tier_is_full_or_set_aside() {
+        let full = Room { free: Some(100), reserve: 50, ..EMPTY };
+        assert_eq!(place(60, &[full, EMPTY], 0).to_string(), "tier 1");
+        assert_eq!(place(50, &[full, EMPTY], 0).to_string(), "tier 0");
+        let aside = Room { aside: true, ..EMPTY };
+        assert_eq!(place(1, &[aside, full], 0).to_string(), "tier 1");
+        assert_eq!(place(60, &[aside, full], 0).to_string(), "home");
+        assert_eq!(place(1, &[EMPTY, EMPTY], 1).to_string(), "tier 1");
+    }
+
+    #[test]
+    fn drained_copies_make_room_before_a_part_spills() {
+        let held = Room { budget: Some(100), held: 90, evictable: 30, ..EMPTY };
+        assert_eq!(place(40, &[held, EMPTY], 0).to_string(), "tier 0 after evicting 30 bytes");
+        assert_eq!(place(41, &[held, EMPTY], 0).to_string(), "tier 1");
+        assert_eq!(place(u64::MAX, &[held], 0), Placed::Home, "and no size overflows");
+    }
+}

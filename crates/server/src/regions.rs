@@ -1,0 +1,147 @@
+//! Regions of containers: the engine's, one for each container that somebody locks or releases a region of.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use drystone::region::lease::Cells;
+use drystone::region::{Progress, RegionError, Regions, Release};
+use drystone::{Container, ErrorKind, Mode};
+use drystone_wire::{Ask, Level, Region, Status};
+
+use crate::Config;
+use crate::open::Opened;
+use crate::place::{Place, place};
+use crate::reply::Refusal;
+
+/// A lock or a transfer is waited for so long in one request. A longer wait would take turns from those that end it.
+const BRIEF: Duration = Duration::from_millis(100);
+
+/// Regions, and the store beside which their container was opened.
+type Kept = (Weak<Opened>, Arc<Regions>);
+
+/// The regions of each container, and the store that it was opened beside: where that is another one, so is the container.
+#[derive(Default)]
+pub(crate) struct AllRegions {
+    open: Mutex<HashMap<String, Kept>>,
+}
+
+impl AllRegions {
+    fn of(&self, config: &Config, name: &str, opened: &Arc<Opened>) -> Result<Arc<Regions>, Refusal> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((beside, regions)) = open.get(name)
+            && beside.upgrade().is_some_and(|beside| Arc::ptr_eq(&beside, opened))
+        {
+            return Ok(Arc::clone(regions));
+        }
+        let container = match (place(config, name), &opened.folder) {
+            (Some(Place::Container(url)), None) if drystone::is_url(&url) => {
+                Container::open_url(&url, &[], Mode::ReadWrite)
+            }
+            (_, Some(folder)) => Container::open_local(folder, Mode::ReadWrite),
+            _ => return Err(Refusal::new(Status::NotFound, format!("there is no container {name:?}"))),
+        };
+        let regions =
+            Arc::new(Regions::new(container.map_err(|error| refused(&RegionError::Engine(error)))?));
+        open.insert(name.to_owned(), (Arc::downgrade(opened), Arc::clone(&regions)));
+        Ok(regions)
+    }
+
+    /// Leases that are alive.
+    pub(crate) fn leases(&self) -> usize {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.values().map(|(_, regions)| regions.leases()).sum()
+    }
+
+    /// Writes what was received, and closes all.
+    pub(crate) fn close(&self) {
+        let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
+        open.values().for_each(|(_, regions)| regions.drain());
+    }
+
+    /// Does an ask about regions: the numbers of its answer. `None`: it is about objects.
+    pub(crate) fn done(
+        &self,
+        config: &Config,
+        name: &str,
+        opened: &Arc<Opened>,
+        ask: &Ask,
+        payload: &[u8],
+    ) -> Option<Result<Vec<u64>, Refusal>> {
+        let is_about_regions = matches!(
+            ask,
+            Ask::Lock { .. }
+                | Ask::Renew { .. }
+                | Ask::Unlock { .. }
+                | Ask::Release { .. }
+                | Ask::Wait { .. }
+                | Ask::Commit
+        );
+        is_about_regions.then(|| {
+            let regions = self.of(config, name, opened)?;
+            work(&regions, config, ask, payload).map_err(|error| refused(&error))
+        })
+    }
+}
+
+fn work(regions: &Regions, config: &Config, ask: &Ask, payload: &[u8]) -> Result<Vec<u64>, RegionError> {
+    match ask {
+        Ask::Lock { region, once, life } => {
+            let own = config.limits.lease;
+            let life = if *life == 0 { own } else { Duration::from_millis(*life).min(own) };
+            let lease = regions.lock(&[cells(region)], BRIEF, life, *once)?;
+            Ok(vec![lease.fence, u64::try_from(lease.life.as_millis()).unwrap_or(u64::MAX)])
+        }
+        Ask::Renew { fence } => regions.renew(*fence).map(|()| Vec::new()),
+        Ask::Unlock { fence } => {
+            regions.unlock(*fence);
+            Ok(Vec::new())
+        }
+        Ask::Release { region, once, fence, stable } => {
+            let fence = (*fence != 0).then_some(*fence);
+            let release =
+                Release { cells: cells(region), bytes: payload.to_vec(), fence, stable: *stable, once: *once };
+            Ok(vec![regions.release(release)?])
+        }
+        Ask::Wait { transfer, stable } => match regions.wait(*transfer, *stable, BRIEF) {
+            Some(Progress::Received) => Ok(vec![Level::Received.code()]),
+            Some(Progress::Logged) => Ok(vec![Level::Node.code()]),
+            Some(Progress::Stable) => Ok(vec![Level::Stable.code()]),
+            Some(Progress::Failed(error)) => Err(error.into()),
+            None => Err(drystone::Error::new(
+                ErrorKind::NotFound,
+                "the server does not know this transfer: it was started again since; what was not at level node is lost",
+            )
+            .into()),
+        },
+        Ask::Commit => Ok(vec![regions.commit()?.snapshot.version()]),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn cells(region: &Region) -> Cells {
+    Cells {
+        variable: region.variable.clone(),
+        step: region.step,
+        offset: region.axes.iter().map(|(at, _)| *at).collect(),
+        count: region.axes.iter().map(|(_, n)| *n).collect(),
+    }
+}
+
+fn refused(error: &RegionError) -> Refusal {
+    let status = match error {
+        RegionError::LeaseExpired(_) => Status::LeaseExpired,
+        RegionError::Deadline(_) => Status::Deadline,
+        RegionError::Engine(error) => match error.kind() {
+            ErrorKind::NotFound => Status::NotFound,
+            ErrorKind::Corrupt => Status::Corrupt,
+            ErrorKind::Conflict => Status::Conflict,
+            ErrorKind::Unsupported => Status::Unsupported,
+            ErrorKind::InvalidArgument | ErrorKind::OutOfRange => Status::Invalid,
+            ErrorKind::Permission => Status::Denied,
+            ErrorKind::Deadline => Status::Deadline,
+            _ => Status::Io,
+        },
+    };
+    Refusal::new(status, error.to_string())
+}

@@ -1,0 +1,341 @@
+"""Regions of variables: mapped into memory, locked, released; the data moves while the program goes on."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone._core import RegionsHandle
+from drystone.errors import (
+    DeadlineError,
+    DrystoneError,
+    InvalidArgumentError,
+    LeaseExpired,
+    OutOfRangeError,
+    UnsupportedError,
+)
+from drystone.location import is_url
+
+if TYPE_CHECKING:
+    from drystone.container import Container
+    from drystone.variable import Variable
+
+    _Level = Literal["received", "node", "partner", "home", "stable"]
+    _Mode = Literal["r", "w", "rw"]
+
+
+_LEVELS = ("received", "node", "partner", "home", "stable")
+_SERVERS = ("drys://", "dry://", "drys+unix://")
+# Of each container that this process writes to, so that all of its handles see the same locks.
+_local: weakref.WeakValueDictionary[tuple[int, str], RegionsHandle] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def regions_of(container: Container) -> RegionsHandle:
+    """The locks and releases of a container: those of its server, or those of this process."""
+    place = container.path
+    if container.mode == "r":
+        raise InvalidArgumentError('regions are written in a container that was opened with mode="r+"')
+    if place.startswith(_SERVERS):
+        return RegionsHandle.of_server(place, list(container._all_options()))
+    with _lock:
+        key = (os.getpid(), container.uuid)
+        found = _local.get(key)
+        if found is None:
+            found = RegionsHandle.local(place, list(container._all_options()) if is_url(place) else [])
+            _local[key] = found
+        return found
+
+
+class Transfer:
+    """Values on their way from a released region into the container."""
+
+    def __init__(self, handle: RegionsHandle | None, number: int, level: _Level) -> None:
+        self._handle = handle
+        self._number = number
+        self._wanted = level
+        self._reached: str = "received"
+
+    def __repr__(self) -> str:
+        return f"<drystone.Transfer at level {self._reached!r}>"
+
+    @property
+    def level(self) -> _Level:
+        """The level that is reached."""
+        self._look("stable" if self._wanted == "stable" else "node", 0)
+        return cast("_Level", self._reached)
+
+    @property
+    def done(self) -> bool:
+        """Whether the values are in the container's log: they survive the process that took them. An error if they could not be written."""
+        return _LEVELS.index(self.level) >= _LEVELS.index("node")
+
+    def wait(self, timeout: float | None = None, level: _Level | None = None) -> None:
+        """Waits until the values have this level, `"node"` at least; a `DeadlineError` after `timeout` seconds."""
+        wanted = _checked(level or ("stable" if self._wanted == "stable" else "node"))
+        if wanted == "stable" and self._wanted != "stable":
+            raise InvalidArgumentError('ask for "stable" in release(level="stable"): the release decides it')
+        until = None if timeout is None else time.monotonic() + timeout
+        while not self._look(wanted, 1.0 if until is None else max(0.0, min(1.0, until - time.monotonic()))):
+            if until is not None and time.monotonic() >= until:
+                raise DeadlineError(
+                    f"the transfer has level {self._reached!r}, not {wanted!r}, after {timeout} s"
+                )
+
+    def _look(self, wanted: _Level, timeout: float) -> bool:
+        needed = _LEVELS.index(wanted)
+        # Where there are no tiers, the log lies in the home store.
+        needed = min(needed, 1) if wanted == "home" else needed
+        if _LEVELS.index(self._reached) < needed and self._handle is not None:
+            self._reached = self._handle.wait(self._number, wanted == "stable", timeout)
+        return _LEVELS.index(self._reached) >= needed
+
+
+def _checked(level: str) -> _Level:
+    if level not in _LEVELS:
+        raise InvalidArgumentError(f"there is no level {level!r}; levels are {', '.join(_LEVELS)}")
+    if level == "partner":
+        raise UnsupportedError(
+            'level "partner" needs a tier with a partner; this container has no tiers: ask for "home"'
+        )
+    return cast("_Level", level)
+
+
+class Region:
+    """A box of a variable at one step, with memory for its values. `Variable.map` makes one.
+
+    `array` is NumPy memory. `lock("r")` fills it with the newest committed values and never waits. `lock("w")` waits until
+    no other lock holds a cell of the box; `release` hands the values over and gives a `Transfer`. Nobody has to lock: a release
+    without a lock is an ordinary put, and the newest wins.
+    """
+
+    def __init__(
+        self,
+        variable: Variable,
+        step: int | None,
+        offset: tuple[int, ...],
+        count: tuple[int, ...],
+        mode: _Mode,
+    ) -> None:
+        self._variable = variable
+        self._container = variable._container
+        self.step = step
+        self.offset = offset
+        self.count = count
+        self.mode = mode
+        self._array: npt.NDArray[Any] | None = None
+        self._fence: int | None = None
+        self._reading = False
+        self._closed = False
+        self._stop = threading.Event()
+        self._lost: list[DrystoneError] = []
+        if mode != "w":
+            self._load(self._container)
+
+    def __repr__(self) -> str:
+        held = (
+            "locked to write"
+            if self._fence is not None
+            else "locked to read"
+            if self._reading
+            else "not locked"
+        )
+        at = "" if self.step is None else f", step {self.step}"
+        return f"<drystone.Region of {self._variable.name}{at}: {self.count} at {self.offset}, {held}>"
+
+    @property
+    def array(self) -> npt.NDArray[Any]:
+        """Its memory."""
+        if self._array is None:
+            self._array = np.zeros(self.count, self._variable.dtype)
+        return self._array
+
+    @property
+    def fence(self) -> int | None:
+        """The fencing number of the write lock that it has: locks that are granted later have greater ones."""
+        return self._fence
+
+    def lock(
+        self, kind: Literal["r", "w"], timeout: float = 10.0, *, lease: float = 0.0, renew: bool = True
+    ) -> Self:
+        """Locks the region; `with region.lock("w"): ...` releases it.
+
+        Args:
+            kind: `"r"` pins the newest snapshot and reads it into `array`; it waits for nobody. `"w"` is a lease on the box.
+            timeout: Seconds after which a write lock that cannot be had is a `DeadlineError`.
+            lease: Seconds after which the lease ends if it is not renewed; 10, or what the server has configured, at most.
+            renew: Renew it in the background while this process lives.
+
+        """
+        self._require_open()
+        if self._fence is not None or self._reading:
+            raise InvalidArgumentError("the region is locked: release it first")
+        if kind == "r":
+            if self.mode == "w":
+                raise InvalidArgumentError(
+                    'the region was mapped with mode="w": map it with "r" or "rw" to read it'
+                )
+            self._load(None)
+            self._reading = True
+            return self
+        if kind != "w":
+            raise InvalidArgumentError(f'a lock is "r" or "w", not {kind!r}')
+        if self.mode == "r":
+            raise InvalidArgumentError(
+                'the region was mapped with mode="r": map it with "w" or "rw" to write it'
+            )
+        handle = self._container._regions
+        fence, life = handle.lock(self._variable.name, self.step, self.offset, self.count, timeout, lease)
+        self._fence = fence
+        self._lost = []
+        self._stop = threading.Event()
+        if renew:
+            renewing = (handle, fence, life / 3, self._stop)
+            threading.Thread(target=_renew, args=renewing, daemon=True, name="drystone-lease").start()
+            weakref.finalize(self, self._stop.set)
+        if self.mode == "rw":
+            self._load(None)
+        return self
+
+    def release(self, level: _Level = "received") -> Transfer:
+        """Ends the lock; what was written goes to the container.
+
+        Returns when the values have this level: `"received"` (in the memory of the engine or the server), `"node"` and `"home"` (in the log
+        of the container), `"stable"` (committed and synced). They are visible after a commit. A `LeaseExpired` if the lease
+        has ended meanwhile: then nothing was written.
+        """
+        self._require_open()
+        _checked(level)
+        if self._reading:
+            self._reading = False
+            return self._nothing_to_do()
+        if self.mode == "r":
+            return self._nothing_to_do()
+        handle = self._container._regions
+        fence, self._fence = self._fence, None
+        self._stop.set()
+        values = np.ascontiguousarray(self.array)
+        if values.dtype.byteorder == ">":
+            values = values.astype(values.dtype.newbyteorder("="))
+        number = handle.release(self._variable.name, self.step, self.offset, values, fence, level == "stable")
+        transfer = Transfer(handle, number, level)
+        self._container._released(transfer)
+        if level != "received":
+            transfer.wait(level=level)
+        return transfer
+
+    def unlock(self) -> None:
+        """Ends the lock; what was written to the array goes nowhere."""
+        self._reading = False
+        fence, self._fence = self._fence, None
+        if fence is not None:
+            self._stop.set()
+            self._container._regions.unlock(fence)
+
+    def close(self) -> None:
+        """Ends the lock and gives the memory back. Closing again does nothing."""
+        if not self._closed:
+            self.unlock()
+            self._closed = True
+            self._array = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.unlock()
+        elif self._fence is not None or self._reading:
+            self.release()
+
+    def _nothing_to_do(self) -> Transfer:
+        transfer = Transfer(None, 0, "received")
+        transfer._reached = "stable"
+        return transfer
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise InvalidArgumentError("the region is closed")
+
+    def _load(self, container: Container | None) -> None:
+        """Reads the box, of the newest snapshot or of that of a container."""
+        fresh = self._container._newest() if container is None else container
+        try:
+            variable = fresh[self._variable.name]
+            steps = self.step is not None and self.step >= variable.shape[0]
+            if steps or any(
+                at + n > extent
+                for at, n, extent in zip(
+                    self.offset,
+                    self.count,
+                    variable.shape[-len(self.offset) :] if self.offset else (),
+                    strict=True,
+                )
+            ):
+                # Nothing of it is written yet.
+                fill = variable.fill_value
+                self.array[...] = 0 if fill is None else fill
+                return
+            variable.read(step=self.step, offset=self.offset, count=self.count, out=self.array)
+        finally:
+            if container is None:
+                fresh.close()
+
+
+def _renew(handle: RegionsHandle, fence: int, every: float, stop: threading.Event) -> None:
+    while not stop.wait(every):
+        try:
+            handle.renew(fence)
+        except LeaseExpired:
+            return  # the release says so
+        except DrystoneError:
+            continue
+
+
+def region(
+    variable: Variable,
+    step: SupportsIndex | None,
+    offset: Sequence[SupportsIndex] | None,
+    count: Sequence[SupportsIndex] | None,
+    mode: _Mode,
+) -> Region:
+    """A region, checked."""
+    if mode not in ("r", "w", "rw"):
+        raise InvalidArgumentError(f'the mode of a region is "r", "w" or "rw", not {mode!r}')
+    if variable.member is not None:
+        raise UnsupportedError(f"map the whole of {variable.name}: one member of a record cannot be mapped")
+    shape = variable.shape[1:] if variable.has_steps else variable.shape
+    if variable.has_steps != (step is not None):
+        raise InvalidArgumentError(
+            f"{variable.name} has steps: say which" if variable.has_steps else f"{variable.name} has no steps"
+        )
+    number = None if step is None else int(step)
+    if number is not None and number < 0:
+        number += variable.shape[0]
+    at = (0,) * len(shape) if offset is None else tuple(int(n) for n in offset)
+    size = (
+        tuple(n - a for n, a in zip(shape, at, strict=False))
+        if count is None
+        else tuple(int(n) for n in count)
+    )
+    if len(at) != len(shape) or len(size) != len(shape):
+        raise InvalidArgumentError(
+            f"{variable.name} has {len(shape)} dimensions; offset has {len(at)}, count {len(size)}"
+        )
+    if (number is not None and number < 0) or any(
+        a < 0 or n <= 0 or a + n > m for a, n, m in zip(at, size, shape, strict=True)
+    ):
+        raise OutOfRangeError(
+            f"the box at {at} of {size} cells, step {step}, does not lie in {variable.name} {shape}"
+        )
+    return Region(variable, number, at, size, mode)
