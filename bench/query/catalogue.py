@@ -1,10 +1,9 @@
-"""How long does it take to find runs among ten thousand?
+"""Finding runs among ten thousand: how long does it take.
 
     python bench/query/catalogue.py [--containers 10000] [--tags 100] [--folder DIR]
 
 Bars: opening the catalogue and a first answer <= 50 ms, an exact question <= 2 ms, an infix <= 50 ms, >= 100 x faster than opening each
-container, an update after one commit <= 10 ms, adding >= 10^4 containers a minute. The files are in the page cache. `drop` between the
-parts is not needed: opening each has the advantage of warm files, too.
+container, an update after one commit <= 10 ms, adding >= 10^4 containers a minute. Files are in the page cache, for opening each as well.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import drystone as dry
@@ -51,7 +51,7 @@ def make(folder: Path, containers: int, tags: int) -> None:
             c.tag({**own, **more})
 
 
-def timed(do, times: int = 20) -> float:
+def timed(do: Callable[[], object], times: int = 20) -> float:
     """The median, in milliseconds."""
     took = []
     for _ in range(times):
