@@ -21,7 +21,7 @@ export OMPI_MCA_io := romio341
 
 RUST_SOURCES := $(shell find crates connectors -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup dev plugin wheel test lint lints check docs bench peers demo install clean
+.PHONY: help setup dev plugin rados-class wheel test lint lints check docs bench peers demo install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -63,6 +63,9 @@ $(STAMPS)/plugin: $(RUST_SOURCES) tools/hdf5_plugin.sh | $(STAMPS)/python
 	@echo "==> plugin: the plug-in for HDF5"
 	@tools/hdf5_plugin.sh --release
 	@touch $@
+
+rados-class: ## the object class for Ceph, in build/rados-class
+	@tools/rados_class.sh
 
 wheel: setup plugin ## a wheel with the plug-in for HDF5 in it, in build/wheels
 	@echo "==> wheel"

@@ -13,6 +13,7 @@ IN_PYTHON = {
     "plot",
     "diff",
     "du",
+    "top",
     "view",
     "hdf5-env",
     "doctor",

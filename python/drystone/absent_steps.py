@@ -1,4 +1,4 @@
-"""Steps that a selection names and in which the variable has no data: docs/reading.md, "Steps that are not there"."""
+"""Steps that a selection names and in which the variable has no data: docs/guide/reading.md, "Steps that are not there"."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ class Catalog:
     def find(self, question: str, *, fresh: bool = False) -> Matches:
         """The containers that answer a question, such as `campaign == 'a*' & max(p) > 3`.
 
-        See docs/catalogue.md for what can be asked. A container that answers and cannot be opened from here is not shown; a warning
+        See docs/guide/catalogue.md for what can be asked. A container that answers and cannot be opened from here is not shown; a warning
         says how many.
 
         Args:

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, overload
 from drystone import html, values
 from drystone._core import ContainerHandle, RegionsHandle
 from drystone.assigning import Assigned
+from drystone.counted import counted
 from drystone.described import Description, Files, Usage, WriterLog
 from drystone.errors import CorruptError, InvalidArgumentError, NotFoundError, warn
 from drystone.fragments import Fragment
 from drystone.group import Group
 from drystone.location import is_url, local_path, place, remove_container, store_options, with_token
+from drystone.logs import log
 from drystone.regions import Transfer, regions_of
 from drystone.reports import (
     Calibration,
@@ -93,6 +95,7 @@ def create(
         # What lay beside a container that is replaced lies beside the new one.
         among_files = remove_container(location) or into_existing
     handle = ContainerHandle.create(location, durability, _folders(targets), spread, among_files, options)
+    log.info("created %s (%s)", location, durability)
     if options:
         _given[location] = options
     return Container(handle, location, options)
@@ -132,6 +135,7 @@ def open(
             f"there is no consistency {consistency!r}; there are: {', '.join(CONSISTENCIES)}"
         )
     handle = ContainerHandle.open(location, mode, _folders(targets), spread, options)
+    log.info("opened %s to %s", location, "read" if mode == "r" else "write")
     if options:
         _given[location] = options
     container = Container(handle, location, options)
@@ -282,6 +286,8 @@ class Container(Group):
                 writer.close()
         finally:
             self._own_regions = None
+            if not self._handle.closed:
+                self._warn()
             self._handle.close()
 
     def __enter__(self) -> Self:
@@ -337,6 +343,8 @@ class Container(Group):
         ends = self._assigned.settle(commit=False) if self._assigned.pending else {}
         version, time, changed, incomplete, notes = self._handle.commit()
         self._assigned.committed(ends)
+        if changed:
+            log.info("committed snapshot %d of %s", version, self._location)
         snapshot = Snapshot(version, moment(time), changed, _incomplete(incomplete), tuple(notes))
         for text in in_words(self._missed(snapshot)):
             warn(text)
@@ -355,7 +363,9 @@ class Container(Group):
     def flush(self) -> int:
         """Make everything committed so far survive a power cut; gives the number of the last commit."""
         self._settle()
-        return self._handle.flush()
+        version = self._handle.flush()
+        log.debug("flushed %s up to snapshot %d", self._location, version)
+        return version
 
     def describe(self) -> Description:
         """What it consists of: files, writers, and what waits for a commit. Lists the store and reads the ends of logs."""
@@ -404,6 +414,8 @@ class Container(Group):
         """
         self._settle()
         changed = self._handle.refresh()
+        if changed:
+            log.debug("moved to snapshot %d of %s", self.snapshot.version, self._location)
         self._warn()
         return changed
 
@@ -449,7 +461,7 @@ class Container(Group):
         """The cells that satisfy a condition, in the snapshot that it shows now. Nothing is read before the query is asked.
 
         A cell that nobody wrote satisfies nothing; NaN satisfies `isnan` and `!=` only. Variables meet by the names of their
-        dimensions, or by equal shapes. See docs/queries.md.
+        dimensions, or by equal shapes. See docs/guide/queries.md.
 
         Args:
             condition: A text, as `"p > 3e-5 & abs(u) < 1"`, or an expression of variables, as `c["p"] > 3e-5`.
@@ -659,6 +671,7 @@ class Container(Group):
         """
         which, but = _orders(adopt, discard)
         adopted, discarded, incomplete, notes, run, version = self._handle.recover(which, but)
+        log.info("recovered %s: adopted steps %s, discarded %s", self._location, adopted, discarded)
         self._warn()
         return RecoverReport(
             tuple(adopted),
@@ -730,6 +743,7 @@ class Container(Group):
             for path, variable, member, shape, chunk, shard, written, kept, copied, nbytes, why in arrays
         )
         where = f"{self._location}/zarr" if file is None else os.fspath(file)
+        log.info("published snapshot %d to %s: %s", snapshot, where, counted(len(published), "array"))
         return PublishReport(where, snapshot, published, dict(skipped))
 
     def zarr_store(self, *, read_only: bool = True) -> DrystoneStore:
@@ -769,6 +783,9 @@ class Container(Group):
         report = _print_progress if progress is True else progress or None
         self._assigned.end()  # a log that goes on is kept
         kept, expired, superseded, removed, nbytes = self._handle.gc(keep, seconds, bool(dry_run), report)
+        log.info(
+            "collected garbage of %s: %d bytes in %s", self._location, nbytes, counted(len(removed), "file")
+        )
         return GcReport(tuple(kept), tuple(expired), superseded, dict(removed), nbytes, bool(dry_run))
 
     def calibrate(self, seconds: float = 3.0, max_bytes: SupportsIndex = 256 << 20) -> Calibration:
@@ -813,6 +830,7 @@ class Container(Group):
         self._settle()
         report = _print_progress if progress is True else progress or None
         entries, nbytes, manifests, shards, damage = self._handle.verify(report, bool(values))
+        log.info("verified %s: %s", self._location, counted(len(damage), "damaged place"))
         return VerifyReport(entries, nbytes, manifests, [Damage(*found) for found in damage], shards)
 
     def __reduce__(self) -> tuple[Any, ...]:

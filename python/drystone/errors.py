@@ -8,6 +8,8 @@ import builtins
 import sys
 import warnings
 
+from drystone.logs import log
+
 
 class DrystoneError(Exception):
     """Any error of this package."""
@@ -70,4 +72,5 @@ def warn(text: str) -> None:
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("drystone."):
         level, frame = level + 1, frame.f_back
+    log.warning("%s", text)
     warnings.warn(text, DrystoneWarning, stacklevel=level)

@@ -3,7 +3,7 @@
     q = c.query("p > 3e-5 & (abs(u) < 1 | mask == 2)", steps=3)
     q.count(), q.coords(), q.values("u", "v"), q.mask()
 
-Statistics decide first, and values are read only where they leave something open. See docs/queries.md.
+Statistics decide first, and values are read only where they leave something open. See docs/guide/queries.md.
 """
 
 from __future__ import annotations

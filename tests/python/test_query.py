@@ -193,4 +193,6 @@ def test_coordinates_without_a_variable_and_with_one(tmp_path):
         assert c.query("t > 3 & lat < 0 & lon == 5").coords().tolist() == [[0, 5], [1, 5]]
         assert c.query("lat > 0").coords().tolist() == [[2], [3]]
         assert c.query("lat > 0", over=["t"]).count() == 12
+        none = c.query("lat > 0", (slice(2, 2), slice(None)), over=["t"])
+        assert (none.count(), none.boxes(), none.coords().shape) == (0, [], (0, 2))
         assert c.query("t > 20").values("lat", "lon")[0].tolist() == [30, 30, 30]

@@ -1,9 +1,8 @@
 """Queries by the index of a variable that is stored by bins: the same answers, and few bytes."""
 
+import drystone as dry
 import numpy as np
 import pytest
-
-import drystone as dry
 
 SHAPES = [(9_000,), (14, 20, 30)]
 

@@ -437,6 +437,46 @@ def test_what_was_acknowledged_survives_a_server_that_is_killed_and_writers_go_o
     assert server.stop() == 0
 
 
+def test_many_names_take_few_requests(tmp_path: Path) -> None:
+    """1,000 attributes and 200 variables: a request for each would be 1,200."""
+    server = Server(tmp_path, more='log = "requests"')
+
+    def requests() -> int:
+        return sum(line["event"] == "request" for line in server.log())
+
+    url = f"{server.unix}/scratch/names.dry"
+    dry.create(url).close()
+    c = dry.open(url, "r+")
+    before = requests()
+    with c.batch():
+        for n in range(200):
+            c.create_variable(f"v{n}", "f4", shape=(4, 4), attrs={f"a{m}": m for m in range(5)})
+    assert requests() - before <= 8
+    c.close()
+    before = requests()
+    with dry.open(url) as c:
+        assert sum(len(dict(c[name].attrs)) for name in c.variables) == 1000
+    assert requests() - before <= 8
+    del c
+    assert server.stop() == 0
+
+
+def test_the_examples_are_a_configuration_and_a_unit_that_can_be_used(tmp_path: Path) -> None:
+    examples = Path(__file__).parents[2] / "examples" / "server"
+    text = (examples / "server.toml").read_text()
+    (tmp_path / "tokens.toml").touch()
+    for line in ("/run/drystone/", "0.0.0.0:7070", "/data/scratch"):
+        assert line in text
+    text = text.replace("/run/drystone/drystone.sock", str(tmp_path / "d.sock")).replace(
+        "0.0.0.0:7070", "127.0.0.1:0"
+    )
+    (tmp_path / "server.toml").write_text(text.replace("/data/scratch", str(tmp_path)))
+    done = drystone("serve", tmp_path / "server.toml")
+    assert done.returncode == 6 or done.returncode == 2
+    assert "certificate" in done.stderr or "server.pem" in done.stderr
+    assert "drystone serve" in (examples / "drystone.service").read_text()
+
+
 def test_too_much_to_do_delays_clients_and_fails_none(tmp_path: Path) -> None:
     fill(str(tmp_path / "run42.dry"))
     server = Server(tmp_path, more="[limits]\nrequests = 1\nqueue = 2\n")

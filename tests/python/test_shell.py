@@ -211,11 +211,11 @@ T = "fields/temperature"
 WRONG = [
     *((f"{name} missing.dry{more}", 3, "missing.dry") for name, more in [
         ("info", ""), ("ls", ""), ("dump", f" {T}"), ("explain", f" {T}"), ("verify", ""), ("publish", ""), ("recover", " --adopt"),
-        ("export", " out.h5"), ("copy", " new.dry"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("view", ""), ("gc", ""), ("calibrate", ""),
+        ("export", " out.h5"), ("copy", " new.dry"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("top", ""), ("view", ""), ("gc", ""), ("calibrate", ""),
     ]),
     *((f"{name} some.txt{more}", None, "some.txt") for name, more in [
         ("info", ""), ("ls", ""), ("dump", f" {T}"), ("explain", f" {T}"), ("verify", ""), ("publish", ""), ("recover", " --adopt"),
-        ("export", " out.h5"), ("copy", " new.dry"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("view", ""), ("gc", ""),
+        ("export", " out.h5"), ("copy", " new.dry"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("top", ""), ("view", ""), ("gc", ""),
     ]),
     *((f"{name} good.dry{more}", 3, "fields/temprature") for name, more in [
         ("ls", " fields/temprature"), ("dump", " fields/temprature"), ("explain", " fields/temprature"), ("publish", " fields/temprature"),
@@ -251,6 +251,8 @@ WRONG = [
     (f"plot good.dry {T} [0] -o nowhere/out.png", 3, "no folder nowhere"),
     (f"dump good.dry {T} --limit -3", 2, "a whole number is expected"),
     (f"dump good.dry {T} --block 0", 2, "say which step"),
+    ("top good.dry --interval 0", 2, "0.01 to 86400"),
+    ("top good.dry --at 1", 2, "drystone info"),
     ("ls good.dry fields/none", 3, "no group or variable"),
     (f"dump good.dry {T} --field q", 3, "is no record, but float"),
     ("gc good.dry --keep -1", 2, "see drystone gc --help"),

@@ -110,7 +110,7 @@ fn split_port(server: &str) -> Option<(&str, u16)> {
     }
 }
 
-/// As the server checks it: docs/server.md, "Names".
+/// As the server checks it: docs/guide/server.md, "Names".
 fn is_name(name: &str) -> bool {
     let is_part = |part: &str| {
         (1..=255).contains(&part.len())

@@ -320,6 +320,11 @@ impl Asking<'_> {
                 let operation = format!("append (to '{key}')");
                 Err(StoreError::Unsupported { operation, store: self.inner.described.clone() })
             }
+            Request::Exec { key, method, .. } => {
+                validate_key(&key)?;
+                let operation = format!("exec of {method:?} (on '{key}')");
+                Err(StoreError::Unsupported { operation, store: self.inner.described.clone() })
+            }
             Request::Put { key, data, mode, sync } => {
                 let data = Bytes::from(data);
                 self.put(&key, data.clone(), mode, sync).await?;

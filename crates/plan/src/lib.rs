@@ -27,6 +27,7 @@ pub mod layout;
 pub mod linear;
 pub mod listing;
 pub mod parts;
+pub mod programs;
 pub mod ranges;
 pub mod read_plan;
 pub mod resolve;

@@ -1,4 +1,4 @@
-//! A server: containers behind HTTP/1.1, for clients with rights. docs/server.md says what it promises, docs/format/wire.md every byte.
+//! A server: containers behind HTTP/1.1, for clients with rights. docs/guide/server.md says what it promises, docs/format/wire.md every byte.
 //!
 //! ```text
 //! serve ── listen (TCP, TLS, Unix sockets) ── answer ── route, rights, admission

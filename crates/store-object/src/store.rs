@@ -308,6 +308,10 @@ impl Asking {
                 // Without a copy, unless an attempt that was given up still holds it.
                 Ok(Reply::Put { data: data.into() })
             }
+            Request::Exec { key, method, .. } => {
+                validate_key(&key)?;
+                self.store.unsupported(format!("exec of {method:?} (on '{key}')"))
+            }
             Request::Sync { keys } => {
                 keys.iter().try_for_each(|key| validate_key(key))?;
                 Ok(Reply::Sync { keys })

@@ -208,6 +208,7 @@ impl<S: Store> Store for CountingStore<S> {
             Request::Append { data, .. } => self.tally.append(&[data]),
             Request::Put { data, sync, .. } => self.tally.put(data.len(), *sync),
             Request::Sync { .. } => add(&self.tally.syncs, 1),
+            Request::Exec { .. } => add(&self.tally.execs, 1),
         }
         self.inner.submit(request)
     }

@@ -318,12 +318,14 @@ impl<S: Store> Store for DelayStore<S> {
             Request::Delete { key } => vec![("delete", key.clone(), 0)],
             Request::Append { key, data, .. } => vec![("append", key.clone(), data.len() as u64)],
             Request::Put { key, data, .. } => vec![("put", key.clone(), data.len() as u64)],
+            Request::Exec { key, .. } => vec![("exec", key.clone(), 0)],
         };
         let outcome = request.execute_on(inner);
         match &outcome {
             Ok(Reply::Whole { bytes: Ok(bytes) }) => {
                 asked.iter_mut().for_each(|one| one.2 = bytes.len() as u64)
             }
+            Ok(Reply::Executed { output }) => asked.iter_mut().for_each(|one| one.2 = output.len() as u64),
             // What is refused brings no bytes.
             Err(_) => asked.iter_mut().for_each(|one| one.2 = 0),
             _ => {}

@@ -87,6 +87,17 @@ pub enum Request {
         /// The objects.
         keys: Vec<String>,
     },
+    /// See [`Store::exec`].
+    Exec {
+        /// The object.
+        key: String,
+        /// What is run on it.
+        method: String,
+        /// What the method is given.
+        input: Vec<u8>,
+        /// The longest output that is of use, in bytes: a longer one is an error.
+        limit: usize,
+    },
 }
 
 /// A request that was done, with its buffers.
@@ -137,6 +148,11 @@ pub enum Reply {
         /// The caller's keys.
         keys: Vec<String>,
     },
+    /// To [`Request::Exec`].
+    Executed {
+        /// What the method gave.
+        output: Vec<u8>,
+    },
 }
 
 impl Reply {
@@ -146,6 +162,7 @@ impl Reply {
             Reply::Read { buffers } => buffers,
             Reply::Append { data } | Reply::Put { data } => vec![data],
             Reply::Whole { bytes: Ok(data) } => vec![data],
+            Reply::Executed { output } => vec![output],
             Reply::Expected { .. }
             | Reply::Placed
             | Reply::Len { .. }
@@ -171,6 +188,7 @@ impl Request {
             | Request::Place { .. }
             | Request::Len { .. }
             | Request::ReadWhole { .. }
+            | Request::Exec { .. }
             | Request::List { .. } => &[],
             Request::Append { key, .. } | Request::Put { key, .. } | Request::Delete { key } => {
                 std::slice::from_ref(key)
@@ -193,6 +211,21 @@ impl Request {
             Request::ReadWhole { key, limit } => Ok(Reply::Whole { bytes: store.read_whole(&key, limit)? }),
             Request::List { prefix } => Ok(Reply::Listed { entries: store.list(&prefix)? }),
             Request::Delete { key } => store.delete(&key).map(|()| Reply::Deleted),
+            Request::Exec { key, method, input, limit } => {
+                let output = store.exec(&key, &method, &input)?;
+                if output.len() > limit {
+                    return Err(StoreError::Io {
+                        key,
+                        store: store.describe(),
+                        operation: "run a method on",
+                        source: std::io::Error::other(format!(
+                            "{} bytes came back, {limit} are of use",
+                            output.len()
+                        )),
+                    });
+                }
+                Ok(Reply::Executed { output })
+            }
             Request::Append { key, at, data } => {
                 store.append(&key, at, &[&data])?;
                 Ok(Reply::Append { data })

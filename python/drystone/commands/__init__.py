@@ -32,6 +32,7 @@ from drystone.commands import (
     tagging,
     usage,
     viewing,
+    watching,
 )
 from drystone.commands.outcome import Outcome
 
@@ -42,6 +43,10 @@ COMMANDS = {
     "plot": (drawing, "draw a plane, a series, or where the blocks of a variable lie, as PNG"),
     "diff": (comparing, "compare two containers, or two snapshots of one; exit code 1 if they differ"),
     "du": (usage, "what variables take on disk"),
+    "top": (
+        watching,
+        "show a running simulation: its steps, rates, writers, and the ranks that a step waits for",
+    ),
     "view": (viewing, "show a container in the browser"),
     "tag": (tagging, "show and set the tags of a container or of what is in it"),
     "catalog": (cataloguing, "find containers by tags, names and ranges of values, without opening them"),

@@ -1,7 +1,7 @@
 //! Containers that are named by a URL: which store is meant, and what opening there may and may not do.
 //!
-//! The stores are behind the feature `object`, so that programs on local files do not compile them. Without it every URL is refused
-//! here, with the same message everywhere.
+//! The stores are behind the features `object` and `rados`, so that programs on local files do not compile them. Without them every URL is
+//! refused here, with the same message everywhere.
 
 use std::sync::Arc;
 
@@ -13,6 +13,8 @@ use super::opening::{CreateOptions, Mode};
 use super::targets;
 use crate::{Error, Result};
 
+/// The scheme of Ceph.
+const RADOS: &str = "rados";
 /// So many objects are deleted at once.
 const AT_ONCE: usize = 256;
 
@@ -116,6 +118,9 @@ mod found {
 
     pub(super) fn store(url: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
         let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+        if scheme == super::RADOS {
+            return super::in_ceph::store(url, options);
+        }
         if drystone_client::SCHEMES.contains(&scheme) {
             let options = drystone_client::Options::new(options.iter().cloned());
             let opened =
@@ -136,6 +141,8 @@ mod found {
     }
 
     pub(super) fn public(options: &[(String, String)]) -> Vec<(String, String)> {
+        let ceph: Vec<_> =
+            options.iter().filter(|(name, _)| super::in_ceph::is_public(name)).cloned().collect();
         let of_servers = drystone_client::Options::new(options.iter().cloned());
         let options = Options::new(options.iter().cloned());
         let mut public: Vec<_> = options
@@ -143,6 +150,7 @@ mod found {
             .chain(of_servers.public())
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
+        public.extend(ceph);
         public.sort();
         public.dedup();
         public
@@ -157,8 +165,11 @@ mod found {
 
     use crate::{Error, Result};
 
-    pub(super) fn store(url: &str, _options: &[(String, String)]) -> Result<Arc<dyn Store>> {
+    pub(super) fn store(url: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
         let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+        if scheme == super::RADOS {
+            return super::in_ceph::store(url, options);
+        }
         Err(Error::unsupported(format!(
             "{scheme}:// is not built in: this build stores in local directories only; use one with the feature \"object\""
         )))
@@ -168,8 +179,45 @@ mod found {
         false
     }
 
-    pub(super) fn public(_options: &[(String, String)]) -> Vec<(String, String)> {
-        Vec::new()
+    pub(super) fn public(options: &[(String, String)]) -> Vec<(String, String)> {
+        options.iter().filter(|(name, _)| super::in_ceph::is_public(name)).cloned().collect()
+    }
+}
+
+#[cfg(feature = "rados")]
+mod in_ceph {
+    use std::sync::Arc;
+
+    use drystone_store::Store;
+    use drystone_store_rados::{Options, RadosStore};
+
+    use crate::{Error, Result};
+
+    pub(super) fn store(url: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
+        let options = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let opened = Options::new(options).and_then(|options| RadosStore::open(url, options));
+        Ok(Arc::new(opened.map_err(|error| Error::invalid(error.to_string()))?))
+    }
+
+    pub(super) fn is_public(option: &str) -> bool {
+        Options::is_public(option)
+    }
+}
+
+#[cfg(not(feature = "rados"))]
+mod in_ceph {
+    use std::sync::Arc;
+
+    use drystone_store::Store;
+
+    use crate::{Error, Result};
+
+    pub(super) fn store(_url: &str, _options: &[(String, String)]) -> Result<Arc<dyn Store>> {
+        Err(Error::unsupported("rados:// is not built in: use a build with the feature \"rados\""))
+    }
+
+    pub(super) fn is_public(_option: &str) -> bool {
+        false
     }
 }
 

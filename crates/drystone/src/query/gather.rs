@@ -78,6 +78,7 @@ impl Known<'_> {
         }
         work.extend(single.chunks(LISTED).map(|cells| Group::Listed(cells.to_vec())));
         let read = share(
+            self.at_once(),
             work.len(),
             || (),
             |(), n| match &work[n] {

@@ -42,6 +42,12 @@ pub(super) fn extents(lo: &Place, hi: &Place, ndim: usize) -> Vec<u64> {
 }
 
 impl Known<'_> {
+    /// Reads that are best under way at once.
+    pub(super) fn at_once(&self) -> usize {
+        let all = self.inputs.iter().filter_map(|input| input.reading());
+        all.map(|reading| reading.at_once()).max().unwrap_or(1)
+    }
+
     /// The values of an input over a box of the grid.
     pub(super) fn load(&self, number: usize, lo: &Place, hi: &Place, out: &mut Loaded) -> Result<ReadReport> {
         let input = &self.inputs[number];

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Statistics come first: a term that holds nowhere or everywhere in a tile costs no byte. Newest wins as in every read, and cells that nobody
-//! wrote satisfy nothing (docs/decisions/102-expressions.md). docs/queries.md has what users see.
+//! wrote satisfy nothing (docs/decisions/102-expressions.md). docs/guide/queries.md has what users see.
 //!
 //! Invariants
 //! - a query stays with the snapshot that it was made on;

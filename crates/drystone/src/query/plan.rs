@@ -252,6 +252,9 @@ impl StepPlan {
     pub(super) fn new(terms: &[Term], known: &Known<'_>) -> StepPlan {
         let mut plan = StepPlan { sum: Summary::of(terms), ..StepPlan::default() };
         plan.sum.cells = known.cells.cells().unwrap_or(u64::MAX);
+        if known.cells.is_empty() {
+            return plan;
+        }
         let mut boxes: Vec<([u64; MAX_NDIM], [u64; MAX_NDIM], bool)> = Vec::new();
         // The straight input with the most zones draws the lines.
         let straight = (0..known.inputs.len()).filter(|n| known.inputs[*n].is_straight(known.grid));

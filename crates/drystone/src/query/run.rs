@@ -12,7 +12,6 @@ use drystone_format::MAX_NDIM;
 use super::bits;
 use super::inputs::{Loaded, Place, extents};
 use super::plan::{Known, Term, Tile};
-use crate::base::cpus::threads;
 use crate::base::sync::lock;
 use crate::read::{ReadReport, ZoneCells};
 use crate::{Error, Result};
@@ -107,7 +106,12 @@ pub(super) struct Run<'a> {
 impl Run<'_> {
     /// The hits in these tiles, in their order; tiles without a hit are left out.
     pub(super) fn hits(&self, tiles: &[Tile]) -> Result<Vec<TileHits>> {
-        let first = share(tiles.len(), || self.worker(), |worker, n| self.tile(worker, n, &tiles[n]))?;
+        let first = share(
+            self.known.at_once(),
+            tiles.len(),
+            || self.worker(),
+            |worker, n| self.tile(worker, n, &tiles[n]),
+        )?;
         let mut found: Vec<Option<TileHits>> = Vec::with_capacity(tiles.len());
         let mut deferred = Vec::new();
         for one in first {
@@ -254,6 +258,7 @@ impl Run<'_> {
             }
             let term = usize::from(term);
             let kept = share(
+                self.known.at_once(),
                 groups.len(),
                 || self.worker(),
                 |worker, n| self.listed(worker, term, tiles, &now[groups[n].clone()]),
@@ -331,11 +336,12 @@ enum Outcome {
 
 /// Does `count` things on several threads, each with a worker of its own; results come in order.
 pub(super) fn share<W, T: Send>(
+    threads: usize,
     count: usize,
     worker: impl Fn() -> W + Sync,
     act: impl Fn(&mut W, usize) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let threads = threads().min(count);
+    let threads = threads.min(count);
     if threads < 2 {
         let mut own = worker();
         return (0..count).map(|n| act(&mut own, n)).collect();

@@ -250,9 +250,9 @@ impl Reading {
         let (base, _) = out.raw();
         // SAFETY: the same memory as `out`, which is borrowed exclusively for this call, with an axis of length 1 in front.
         let target = unsafe { Target::new(base.add(out.start()), &shape, &strides, out.item())? };
-        execute::run(self, &prepared, 0, &target, &sources)?;
+        let carried = execute::run(self, &prepared, 0, &target, &sources)?;
         let mut report = ReadReport::default();
-        report.add(&prepared.plan);
+        report.add_carried(&prepared.plan, carried);
         Ok(report)
     }
 

@@ -10,6 +10,7 @@ mod listed;
 mod mapped;
 mod sources;
 mod stream;
+mod there;
 pub(crate) mod trailers;
 mod verified;
 mod ways;
@@ -37,7 +38,7 @@ use drystone_transform::{Chain, Logical, Scratch};
 
 use self::trailers::Needed;
 use super::published;
-use super::{Prepared, Reading, segment_key};
+use super::{Carried, Prepared, Reading, segment_key};
 use crate::base::array::Target;
 use crate::base::buffer_pool::{Kept, Lent};
 use crate::base::cpus::{idle, threads};
@@ -68,6 +69,7 @@ type Asked = Fetch<(usize, Range<u64>)>;
 
 pub(crate) use sources::Sources;
 pub(super) use stream::Stream;
+pub(super) use there::decisions;
 
 /// What every request needs.
 pub(super) struct Job<'a> {
@@ -132,10 +134,14 @@ pub(super) fn run(
     first_step: u64,
     out: &Target<'_>,
     sources: &Sources<'_>,
-) -> Result<()> {
+) -> Result<Carried> {
     reading.require_precision(&prepared.plan.bound)?;
+    let as_planned = Carried::of(&prepared.plan);
     let Some(shelf) = reading.shelf.as_deref().filter(|_| published::is_used(prepared)) else {
-        return attempt(reading, prepared, first_step, out, sources);
+        if let Some(carried) = there::run(reading, prepared, first_step, out, sources)? {
+            return Ok(carried);
+        }
+        return attempt(reading, prepared, first_step, out, sources).map(|()| as_planned);
     };
     let done = attempt(reading, prepared, first_step, out, sources)
         .and_then(|()| shelf.still_there(reading, prepared));
@@ -143,9 +149,9 @@ pub(super) fn run(
         Err(e) if e.kind() != ErrorKind::Cancelled => {
             shelf.give_up(reading, prepared, &e);
             let log = reading.without_replicas(prepared)?;
-            attempt(reading, &log, first_step, out, sources)
+            attempt(reading, &log, first_step, out, sources).map(|()| as_planned)
         }
-        other => other,
+        other => other.map(|()| as_planned),
     }
 }
 

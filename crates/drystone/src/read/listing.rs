@@ -41,8 +41,8 @@ impl Reading {
         let sources = Sources::of(self);
         let mut report = ReadReport::default();
         self.each_batch(listing, &mut |prepared| {
-            execute::run(self, &prepared, 0, out, &sources)?;
-            report.add(&prepared.plan);
+            let carried = execute::run(self, &prepared, 0, out, &sources)?;
+            report.add_carried(&prepared.plan, carried);
             Ok(())
         })?;
         Ok(report)
@@ -354,9 +354,10 @@ impl Planned {
             Wanted::Box(selection) => reading.note_box(selection),
             Wanted::Listed(listing) => reading.note_listing(listing),
         }
-        execute::run(reading, prepared, 0, out, &Sources::of(reading)).map_err(|e| reading.reason(e))?;
+        let run = execute::run(reading, prepared, 0, out, &Sources::of(reading));
+        let carried = run.map_err(|e| reading.reason(e))?;
         let mut report = ReadReport::default();
-        report.add(&prepared.plan);
+        report.add_carried(&prepared.plan, carried);
         Ok(report)
     }
 

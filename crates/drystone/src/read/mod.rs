@@ -34,6 +34,7 @@ use drystone_format::table::{self, Subchunk};
 use drystone_plan::in_order::in_order;
 use drystone_plan::layout::Device;
 use drystone_plan::listing::Listing;
+use drystone_plan::programs::Programs;
 use drystone_plan::read_plan::{Options, ReadPlan, Slot};
 use drystone_plan::resolve::{Candidate, Resolved};
 use drystone_plan::selection::{Axis, Selection};
@@ -101,6 +102,8 @@ pub struct Reading {
     shelf: Option<Arc<Shelf>>,
     /// The replica to read, whatever it costs.
     forced: Option<u32>,
+    /// Whether programs may be sent to where the bytes are.
+    programs: Programs,
     /// Whether it is somebody's read, and not one of the engine's own.
     noted: bool,
 }
@@ -137,8 +140,20 @@ impl Container {
         let variable = Arc::new(variable);
         let (inner, path, precision) = (self.inner.clone(), path.to_string(), Precision::Exact);
         let shelf = Shelf::of(&inner, &snapshot, &variable, &leaves)?;
-        let noted = inner.learns();
-        Ok(Reading { inner, snapshot, path, variable, leaves, item, precision, shelf, forced: None, noted })
+        let (noted, programs) = (inner.learns(), programs_asked());
+        Ok(Reading {
+            inner,
+            snapshot,
+            path,
+            variable,
+            leaves,
+            item,
+            precision,
+            shelf,
+            forced: None,
+            programs,
+            noted,
+        })
     }
 
     /// One leaf member of a variable by its number: also those that no path leads to, inside arrays of records.
@@ -207,6 +222,12 @@ impl Reading {
     /// [`PUBLISHED`](read_plan::PUBLISHED) what was published. `None`: the cheapest.
     pub fn by_way_of(mut self, replica: Option<u32>) -> Reading {
         self.forced = replica;
+        self
+    }
+
+    /// The same, with or without programs where the bytes are, whatever they cost. Values are the same.
+    pub fn with_programs(mut self, programs: Programs) -> Reading {
+        self.programs = programs;
         self
     }
 
@@ -333,8 +354,8 @@ impl Reading {
             let found = sought.candidates();
             self.prefetch_blocks(&sought.slots, &sources);
             let prepared = self.plan(sought)?;
-            execute::run(self, &prepared, from, out, &sources)?;
-            report.add(&prepared.plan);
+            let carried = execute::run(self, &prepared, from, out, &sources)?;
+            report.add_carried(&prepared.plan, carried);
             from += many;
             if found < BATCH / 2 {
                 batch = (batch * 2).min(1 << 16);
@@ -426,7 +447,8 @@ impl Reading {
             let exact = plan(&Reading { precision: Precision::Exact, ..self.clone() })?;
             every_bit = Some((exact.plan.read_bytes, time(&exact)));
         }
-        Ok(ReadPlan { predicted, every_bit, window: self.inner.window(), ..prepared.plan })
+        let decisions = execute::decisions(self, &prepared)?;
+        Ok(ReadPlan { predicted, every_bit, decisions, window: self.inner.window(), ..prepared.plan })
     }
 
     /// How requests are merged on this store.
@@ -633,7 +655,32 @@ struct Prepared {
     plan: ReadPlan,
 }
 
+/// What a plan cost when it was carried out: less than it says where bytes were gathered where they lie.
+#[derive(Debug, Clone, Copy, Default)]
+struct Carried {
+    read_bytes: u64,
+    requests: u64,
+}
+
+impl Carried {
+    fn of(plan: &ReadPlan) -> Carried {
+        Carried { read_bytes: plan.read_bytes, requests: plan.requests as u64 }
+    }
+
+    fn add(&mut self, other: &Carried) {
+        self.read_bytes += other.read_bytes;
+        self.requests += other.requests;
+    }
+}
+
 impl ReadReport {
+    /// Adds a plan that was carried out.
+    fn add_carried(&mut self, plan: &ReadPlan, carried: Carried) {
+        self.add(plan);
+        self.read_bytes = (self.read_bytes - plan.read_bytes).saturating_add(carried.read_bytes);
+        self.requests = (self.requests - plan.requests as u64).saturating_add(carried.requests);
+    }
+
     fn add(&mut self, plan: &ReadPlan) {
         self.wanted_bytes += plan.wanted_bytes;
         self.read_bytes += plan.read_bytes;
@@ -641,6 +688,15 @@ impl ReadReport {
         self.blocks += plan.blocks as u64;
         self.bound = self.bound.max(plan.bound);
     }
+}
+
+/// What `DRYSTONE_PROGRAMS` says of read programs; anything else than its words is as if it were not set.
+fn programs_asked() -> Programs {
+    static ASKED: std::sync::OnceLock<Programs> = std::sync::OnceLock::new();
+    *ASKED.get_or_init(|| {
+        let asked = std::env::var("DRYSTONE_PROGRAMS").ok();
+        asked.and_then(|text| Programs::parse(&text)).unwrap_or_default()
+    })
 }
 
 pub(crate) fn segment_key(source: &Source) -> String {

@@ -23,6 +23,10 @@ use super::execute::Sources;
 use super::{ReadReport, Reading};
 use crate::Result;
 use crate::base::array::Target;
+use crate::base::cpus::threads;
+
+/// Reads of a far store under way at once, each with a window of its own.
+const MOST_AT_ONCE: u32 = 16;
 
 /// Cells of a selection that one subchunk holds, or nobody wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +110,7 @@ impl Reading {
         slot.candidates.insert(0, nothing(&self.variable.shape));
         let sources = Sources::of(&log);
         let found = read_plan::resolve_slots(&slots).map_err(|e| log.plan_error(&slots, &sources, e))?;
+        let tables = log.tables(&slots, &found, &sources)?;
         let (Some(slot), Some(resolved)) = (slots.first(), found.first()) else { return Ok(out) };
         for shown in resolved.visible.chunk_by(|a, b| a.candidate == b.candidate) {
             let Some(Candidate { entry, .. }) = shown.first().and_then(|v| slot.candidates.get(v.candidate))
@@ -116,7 +121,7 @@ impl Reading {
                 out.all.extend(shown.iter().map(|v| Zone { lo: v.lo, hi: v.hi, stored: None }));
                 continue;
             }
-            let table = if entry.subchunks > 1 { Some(log.table(entry, &sources)?) } else { None };
+            let table = shown.first().and_then(|v| tables.get(&(0, v.candidate)));
             let raw = entry.encoding.chain.is_empty();
             // An index counts cells as they are stored; where that is not row by row, what it covers is scanned.
             let by_rows = entry.encoding.layout == Layout::Dense && entry.encoding.item == self.item;
@@ -147,6 +152,12 @@ impl Reading {
             }
         }
         Ok(out)
+    }
+
+    /// Reads that are best under way at once: one per processor, and as many as a far store has under way.
+    pub(crate) fn at_once(&self) -> usize {
+        let far = self.inner.window().map_or(0, |window| window.requests.min(MOST_AT_ONCE) as usize);
+        threads().max(far)
     }
 
     /// Reads a box as `read` does, and takes no note of it: an operation of the engine's own.

@@ -68,6 +68,8 @@ const SEGMENT_LIMIT: u64 = 4 << 30;
 const WHOLE_PART_LIMIT: u64 = 24 << 20;
 /// The same on a far store, to which several parts are on their way at once.
 const FAR_PART_LIMIT: u64 = 8 << 20;
+/// A far store that appends keeps objects of limited size, and spreads reads over them.
+const FAR_APPENDED_LIMIT: u64 = 32 << 20;
 
 struct OpenStep {
     step: u64,
@@ -165,7 +167,8 @@ impl Writer {
         let run = options.run.unwrap_or(fence);
         let limit = options.segment_limit.unwrap_or(SEGMENT_LIMIT).max(1 << 16);
         let limit = match inner.store.features() {
-            Features { append: true, .. } => limit,
+            Features { append: true, far: None, .. } => limit,
+            Features { append: true, .. } => limit.min(FAR_APPENDED_LIMIT),
             Features { far: Some(_), .. } => limit.min(FAR_PART_LIMIT),
             _ => limit.min(WHOLE_PART_LIMIT),
         };

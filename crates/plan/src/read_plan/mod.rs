@@ -13,6 +13,7 @@
 
 mod cells;
 mod coded;
+mod decision;
 mod listing;
 mod piece;
 mod replica;
@@ -41,6 +42,7 @@ pub use replica::{Choice, PUBLISHED, numbers, offered};
 pub(crate) use replica::{decoded_bytes, decoding};
 
 pub use cells::{Cells, Picks};
+pub use decision::Decision;
 pub use listing::{Found, find, plan_listings};
 
 /// One target: the cells of one member of one step.
@@ -70,7 +72,7 @@ impl Slot {
     }
 
     /// What a codec is told of a box of elements.
-    fn logical(&self, shape: &[u64]) -> Logical {
+    pub(crate) fn logical(&self, shape: &[u64]) -> Logical {
         let (item, scalar, kind) = (self.item as usize, self.scalar as usize, self.kind);
         Logical { item, scalar, kind, shape: shape.to_vec() }
     }
@@ -181,6 +183,8 @@ pub struct ReadPlan {
     pub choices: Vec<Choice>,
     /// What of it is under way at once, on a far store; `None` where threads carry out one request each.
     pub window: Option<Window>,
+    /// Object by object, where the store runs read programs: whether it is read there or by ranges, and what either costs.
+    pub decisions: Vec<Decision>,
     /// Seconds that it is expected to take on the store, if the engine said what that costs.
     pub predicted: Option<f64>,
     /// Seconds that it took, if it was carried out to find that out.

@@ -43,6 +43,9 @@ impl Display for ReadPlan {
         for choice in &self.choices {
             write!(f, "\n  {choice}")?;
         }
+        for decision in self.decisions.iter().take(LINES) {
+            write!(f, "\n  {decision}")?;
+        }
         if self.bound != Bound::EXACT {
             write!(f, "\n{}", self.bound)?;
         }

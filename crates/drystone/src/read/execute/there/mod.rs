@@ -1,0 +1,328 @@
+//! Reading where the bytes are: objects whose keeper runs a read program, while others are read by ranges.
+//!
+//! The plan by ranges is made first. Where the store can run programs, a second plan, with requests as large as subchunks, becomes
+//! programs, and object by object the cheaper way is taken ([`drystone_plan::programs`]). What a program does not give, for
+//! whatever reason, is read by ranges: a keeper that cannot, will not or dies costs time and nothing else.
+//!
+//! Invariants
+//! - every byte of a reply is verified by its frame before it is placed; the keeper verified it against the check of its piece;
+//! - calls under way and their replies are bound by the window.
+
+mod pool;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use drystone_format::entry::Piece;
+use drystone_plan::form::Form;
+use drystone_plan::programs::{Call, Limits, Programs, Rates, calls, decide, packed};
+use drystone_plan::read_plan::{self, Decision, Options, ReadPlan};
+use drystone_plan::window::Window;
+use drystone_program::{FRAME_OVERHEAD, Payload, REPLY_HEADER, Reply as Frames};
+use drystone_store::{Arrivals, Reply, Request, StoreError};
+
+use super::coded::Waiting;
+use super::trailers;
+use super::{Buffers, Job, Sources, attempt, each_on};
+use crate::Result;
+use crate::base::array::Target;
+use crate::base::cpus::threads;
+use crate::base::sync::lock;
+use crate::read::{Carried, Prepared, Reading};
+
+/// The method that runs a program, and the one that says whether there is one.
+pub(crate) const READ: &str = "dry.read.1";
+pub(crate) const VERSION: &str = "dry.version";
+/// Bytes of a reply beside results: its header, frames, and what refusals say.
+const BESIDE: u64 = 64 << 10;
+
+/// A read that is divided between programs and ranges.
+struct Divided {
+    /// What is read by ranges anyway.
+    rest: Prepared,
+    /// What is read by programs: works, and the calls for them.
+    there: Prepared,
+    calls: Vec<Call>,
+    /// The same by ranges.
+    instead: Prepared,
+    decisions: Vec<Decision>,
+}
+
+/// What was decided, object by object, for a plan; nothing where the store runs no programs, or none are to be sent.
+pub(in crate::read) fn decisions(reading: &Reading, prepared: &Prepared) -> Result<Vec<Decision>> {
+    let sources = Sources::of(reading);
+    match asked(reading, prepared, &sources)? {
+        None => Ok(Vec::new()),
+        Some(Err(reason)) => {
+            let device = reading.inner.device();
+            let rates = Rates { device, there: Rates::THERE };
+            let mut decided = decide(&prepared.plan, &BTreeMap::new(), &rates, Programs::Never);
+            decided.iter_mut().for_each(|decision| decision.programs = Err(reason.clone()));
+            Ok(decided)
+        }
+        Some(Ok(_)) => {
+            Ok(consider(reading, prepared, &sources)?.map_or_else(Vec::new, |divided| divided.decisions))
+        }
+    }
+}
+
+/// What programs and ranges cost on the store of a read, or why it runs none; `None` where it is not asked.
+fn asked(
+    reading: &Reading,
+    prepared: &Prepared,
+    sources: &Sources<'_>,
+) -> Result<Option<std::result::Result<Rates, String>>> {
+    let inner = &reading.inner;
+    let able = inner.store.features().exec && inner.window().is_some();
+    if !able || reading.programs == Programs::Never || prepared.plan.works.is_empty() {
+        return Ok(None);
+    }
+    let Some(first) = prepared.plan.fetches.iter().max_by_key(|fetch| fetch.len()) else { return Ok(None) };
+    if sources.shard(first.source).is_some() {
+        return Ok(None);
+    }
+    let pool = pool::of(inner.store.as_ref());
+    Ok(Some(pool.rates(inner, &sources.key(first.source)?, &first.range)))
+}
+
+/// Reads what is cheaper to be read where it lies; `None` if that is nothing, and nothing was done.
+pub(super) fn run(
+    reading: &Reading,
+    prepared: &Prepared,
+    first_step: u64,
+    out: &Target<'_>,
+    sources: &Sources<'_>,
+) -> Result<Option<Carried>> {
+    let Some(divided) = consider(reading, prepared, sources)? else { return Ok(None) };
+    if divided.calls.is_empty() {
+        return Ok(None);
+    }
+    attempt(reading, &divided.rest, first_step, out, sources)?;
+    let mut carried = Carried::of(&divided.rest.plan);
+    let failed = divided.carry_out(reading, first_step, out, sources, &mut carried)?;
+    if !failed.is_empty() {
+        let (_, again) = divided.instead.plan.divided(&divided.instead.slots, &failed);
+        let instead = Prepared { plan: again, ..divided.instead };
+        attempt(reading, &instead, first_step, out, sources)?;
+        carried.add(&Carried::of(&instead.plan));
+    }
+    Ok(Some(carried))
+}
+
+/// Divides a plan, if the store runs programs and has not refused to.
+fn consider(reading: &Reading, prepared: &Prepared, sources: &Sources<'_>) -> Result<Option<Divided>> {
+    let Some(Ok(rates)) = asked(reading, prepared, sources)? else { return Ok(None) };
+    let large = Options { max_request: 16 << 20, ..reading.options() };
+    let plan = replanned(reading, prepared, sources, &large)?;
+    let made = calls(&plan, &prepared.slots, &Limits::OBJECT_CLASS);
+    let decisions = decide(&prepared.plan, &made, &rates, reading.programs);
+    let chosen: BTreeSet<u32> = decisions.iter().filter(|d| d.chosen).map(|d| d.source).collect();
+    let with = |plan: ReadPlan| Prepared {
+        columns: prepared.columns.clone(),
+        slots: prepared.slots.clone(),
+        listings: prepared.listings.clone(),
+        resolved: Vec::new(),
+        plan,
+    };
+    let (rest, instead) = prepared.plan.divided(&prepared.slots, &chosen);
+    let calls = made.into_iter().filter(|(source, _)| chosen.contains(source));
+    let calls = calls.filter_map(|(_, calls)| calls.ok()).flatten().collect();
+    Ok(Some(Divided { rest: with(rest), there: with(plan), calls, instead: with(instead), decisions }))
+}
+
+/// The plan of the same read with other options; tables and trailers are at hand.
+fn replanned(
+    reading: &Reading,
+    prepared: &Prepared,
+    sources: &Sources<'_>,
+    options: &Options,
+) -> Result<ReadPlan> {
+    let (slots, listings) = (&prepared.slots, &prepared.listings);
+    let fail = |error| reading.plan_error(slots, sources, error);
+    let found = match listings.is_empty() {
+        true => None,
+        false => Some(read_plan::find(slots, listings).map_err(fail)?),
+    };
+    let resolved = found.as_ref().map_or(&prepared.resolved, |found| &found.resolved);
+    let tables = reading.tables(slots, resolved, sources)?;
+    let get = |slot, candidate| tables.get(&(slot, candidate)).map_or(&[][..], |t| t.as_slice());
+    let mut known = trailers::Known::default();
+    loop {
+        let meta = |source: u32, piece: &Piece| Some(known.get(source, piece)?.meta.as_slice());
+        let plan = match &found {
+            None => read_plan::plan(slots, resolved, get, meta, options),
+            Some(found) => read_plan::plan_listings(slots, listings, found, get, meta, options),
+        };
+        let plan = plan.map_err(fail)?;
+        if plan.unknown.is_empty() || known.requests > 0 {
+            return Ok(plan);
+        }
+        known = trailers::for_plan(reading, sources, &plan.unknown)?;
+        if known.requests == 0 {
+            return Ok(plan);
+        }
+    }
+}
+
+/// Calls of one read, as they go out.
+struct Calls<'a> {
+    reading: &'a Reading,
+    calls: &'a [Call],
+    keys: Vec<String>,
+    window: Window,
+    arrivals: Arc<Arrivals>,
+    /// The next call; those under way, and the bytes of their replies.
+    state: Mutex<(usize, (u32, u64))>,
+    claimed: AtomicUsize,
+}
+
+impl Calls<'_> {
+    fn limit(call: &Call) -> u64 {
+        let frames = call.works.len() * FRAME_OVERHEAD + REPLY_HEADER;
+        call.result.saturating_add(frames as u64).saturating_add(BESIDE)
+    }
+
+    fn fill(&self) {
+        let mut state = lock(&self.state);
+        while let Some((call, key)) = self.calls.get(state.0).zip(self.keys.get(state.0)) {
+            let limit = Calls::limit(call);
+            if !self.window.admits(state.1, limit) {
+                return;
+            }
+            (state.1.0, state.1.1) = (state.1.0 + 1, state.1.1.saturating_add(limit));
+            let number = state.0;
+            state.0 += 1;
+            let (key, method, input) = (key.clone(), READ.to_owned(), call.bytes.clone());
+            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+            let request = Request::Exec { key, method, input, limit };
+            self.reading.inner.store.submit(request).deliver_to(&self.arrivals, number);
+        }
+    }
+
+    fn next(&self) -> Option<(&Call, std::result::Result<Vec<u8>, StoreError>)> {
+        if self.claimed.fetch_add(1, Ordering::Relaxed) >= self.calls.len() {
+            return None;
+        }
+        let (number, outcome) = self.arrivals.wait()?;
+        let call = self.calls.get(number)?;
+        Some((
+            call,
+            outcome.map(|reply| match reply {
+                Reply::Executed { output } => output,
+                _ => Vec::new(),
+            }),
+        ))
+    }
+
+    fn placed(&self, call: &Call) {
+        let mut state = lock(&self.state);
+        let (many, bytes) = state.1;
+        state.1 = (many.saturating_sub(1), bytes.saturating_sub(Calls::limit(call)));
+        drop(state);
+        self.fill();
+    }
+}
+
+impl Divided {
+    /// Sends the calls and places what comes back. Gives the objects of which something is missing.
+    fn carry_out(
+        &self,
+        reading: &Reading,
+        first_step: u64,
+        out: &Target<'_>,
+        sources: &Sources<'_>,
+        carried: &mut Carried,
+    ) -> Result<BTreeSet<u32>> {
+        let prepared = &self.there;
+        let waiting = Waiting::default();
+        let job = Job { reading, prepared, first_step, out, sources, trailers: Vec::new(), waiting };
+        let keys = self.calls.iter().map(|call| sources.key(call.source)).collect::<Result<Vec<_>>>()?;
+        let window = reading.inner.window().unwrap_or(Window { requests: 1, bytes: 0 });
+        let largest = self.calls.iter().map(Calls::limit).max().unwrap_or(0);
+        let threads = threads();
+        let window = window.beside(0, 0, largest);
+        let calls = Calls {
+            reading,
+            calls: &self.calls,
+            keys,
+            window,
+            arrivals: Arc::default(),
+            state: Mutex::default(),
+            claimed: AtomicUsize::new(0),
+        };
+        let began = Instant::now();
+        calls.fill();
+        let (failed, pool) = (Mutex::new(BTreeSet::new()), pool::of(reading.inner.store.as_ref()));
+        let received = Mutex::new((0u64, 0u64));
+        let place = |_: usize, _: &mut Buffers| -> Result<()> {
+            while let Some((call, outcome)) = calls.next() {
+                let placed = match &outcome {
+                    Ok(reply) => {
+                        let mut received = lock(&received);
+                        received.0 += (reply.len() + call.bytes.len()) as u64;
+                        received.1 += call.cost.bytes.max(call.decoded);
+                        drop(received);
+                        job.place_reply(call, reply)
+                    }
+                    Err(error) => {
+                        pool.failed(&reading.inner, error);
+                        Ok(false)
+                    }
+                };
+                calls.placed(call);
+                match placed {
+                    Ok(true) => {}
+                    Ok(false) => drop(lock(&failed).insert(call.source)),
+                    Err(error) => {
+                        calls.arrivals.close();
+                        return Err(error);
+                    }
+                }
+            }
+            Ok(())
+        };
+        let placed = each_on(threads, threads.min(self.calls.len()), &place);
+        placed?;
+        let (bytes, decoded) = *lock(&received);
+        let failed = failed.into_inner().unwrap_or_default();
+        if failed.is_empty() {
+            pool.took(began.elapsed(), bytes, decoded, self.calls.len());
+        }
+        carried.read_bytes += bytes;
+        carried.requests += self.calls.len() as u64;
+        Ok(failed)
+    }
+}
+
+impl Job<'_> {
+    /// Places what a reply holds; `false`: something is missing or damaged.
+    fn place_reply(&self, call: &Call, reply: &[u8]) -> Result<bool> {
+        let Ok(frames) = Frames::new(reply) else { return Ok(false) };
+        let mut done = vec![false; call.works.len()];
+        for frame in frames {
+            let Ok(frame) = frame else { return Ok(false) };
+            let item = frame.item.map(|item| item as usize);
+            let Some((item, work)) = item.and_then(|item| Some((item, *call.works.get(item)?))) else {
+                return Ok(false);
+            };
+            let (Payload::Values(bytes), Some(work)) = (frame.payload, self.prepared.plan.works.get(work))
+            else {
+                return Ok(false);
+            };
+            let expected = call.program.items.get(item).map(|item| call.program.result_len(item));
+            if frame.place != 0 || expected != Some(bytes.len() as u64) {
+                return Ok(false);
+            }
+            let form = Form::dense(self.entry(work).ndim.into(), self.form(work)?.item);
+            let packed = packed(work);
+            self.scatter(&packed, &packed.part, &form, bytes, 0)?;
+            if let Some(done) = done.get_mut(item) {
+                *done = true;
+            }
+        }
+        Ok(done.into_iter().all(|done| done))
+    }
+}

@@ -1,0 +1,151 @@
+//! What is known of the keepers of a pool's objects: whether they run programs, how fast, and how fast the link is.
+//!
+//! It is kept per device in the process: what one container learns, others on the same pool need not. A pool that refused is
+//! asked again after a while, since daemons are upgraded.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use drystone_plan::layout::Device;
+use drystone_plan::programs::Rates;
+use drystone_store::{Store, StoreError};
+
+use super::{READ, VERSION};
+use crate::base::sync::lock;
+use crate::container::Inner;
+
+/// A pool that refused is asked again after so long.
+const AGAIN: Duration = Duration::from_secs(600);
+/// A link is measured with a read of so many bytes, and a shorter one.
+const PROBE: (u64, u64) = (1 << 20, 4 << 10);
+/// Less than this says nothing of rates.
+const TELLING: u64 = 1 << 20;
+
+/// What is known of one pool.
+pub(super) struct Pool {
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// When it refused to run programs, and how.
+    refused: Option<(Instant, String)>,
+    /// The link as it was probed.
+    link: Option<Device>,
+    /// Bytes per second that keepers decode and gather.
+    there: Option<f64>,
+    /// Calls that failed otherwise.
+    failures: u32,
+}
+
+static POOLS: Mutex<Option<HashMap<String, Arc<Pool>>>> = Mutex::new(None);
+
+/// What is known of the pool of a store.
+pub(super) fn of(store: &dyn Store) -> Arc<Pool> {
+    let name = store.device().unwrap_or_else(|| store.describe());
+    let mut pools = lock(&POOLS);
+    let pools = pools.get_or_insert_default();
+    pools.entry(name).or_insert_with(|| Arc::new(Pool { known: Mutex::default() })).clone()
+}
+
+impl Pool {
+    /// What the two ways cost, as far as it was measured, or why no program is run. The first time, the pool is asked for its
+    /// version, and the link is measured with the beginning of a range that would be read anyway.
+    pub(super) fn rates(&self, inner: &Inner, key: &str, range: &Range<u64>) -> Result<Rates, String> {
+        let (link, there) = {
+            let mut known = lock(&self.known);
+            match &known.refused {
+                Some((at, what)) if at.elapsed() < AGAIN => return Err(what.clone()),
+                Some(_) => *known = Known::default(),
+                None => {}
+            }
+            (known.link, known.there)
+        };
+        let link = match link {
+            Some(link) => link,
+            None => {
+                let unknown =
+                    || lock(&self.known).refused.as_ref().map_or_else(String::new, |(_, what)| what.clone());
+                self.probe(inner, key, range).ok_or_else(unknown)?
+            }
+        };
+        let device = inner.profile().map_or(link, |_| inner.device());
+        Ok(Rates { device, there: there.unwrap_or(Rates::THERE) })
+    }
+
+    fn probe(&self, inner: &Inner, key: &str, range: &Range<u64>) -> Option<Device> {
+        let store = inner.store.as_ref();
+        match store.exec(key, VERSION, &[]) {
+            Ok(versions) if speaks(&versions) => {}
+            Ok(_) => {
+                self.refuse(inner, &format!("{} runs read programs of another version", store.describe()));
+                return None;
+            }
+            Err(error) => {
+                self.failed(inner, &error);
+                return None;
+            }
+        }
+        let timed = |len: u64| {
+            let len = len.min(range.end.saturating_sub(range.start));
+            let mut bytes = vec![0; usize::try_from(len).ok()?];
+            let began = Instant::now();
+            store.read(key, range.start, &mut bytes).ok()?;
+            Some((len as f64, began.elapsed().as_secs_f64()))
+        };
+        let (few, short) = timed(PROBE.1)?;
+        let (many, long) = timed(PROBE.0)?;
+        let assumed = inner.device();
+        let bandwidth =
+            if many >= 2.0 * few && long > short { (many - few) / (long - short) } else { assumed.bandwidth };
+        let link = Device { bandwidth, request: assumed.request };
+        lock(&self.known).link = Some(link);
+        Some(link)
+    }
+
+    fn refuse(&self, inner: &Inner, what: &str) {
+        let first = {
+            let mut known = lock(&self.known);
+            known.refused.replace((Instant::now(), what.to_owned())).is_none()
+        };
+        if first {
+            inner.warn(format!(
+                "{what}: reads fetch ranges instead, with the same values; see docs/guide/ceph.md for the object class"
+            ));
+        }
+    }
+
+    /// A call has failed. One that is not supported is not tried again for a while; neither is one that keeps failing.
+    pub(super) fn failed(&self, inner: &Inner, error: &StoreError) {
+        const MOST: u32 = 3;
+        let failures = {
+            let mut known = lock(&self.known);
+            known.failures += 1;
+            known.failures
+        };
+        if matches!(error, StoreError::Unsupported { .. }) || failures >= MOST {
+            self.refuse(inner, &format!("read programs are not run: {error}"));
+        }
+    }
+
+    /// Calls took so long: their bytes on the wire, and those that were read and decoded for them.
+    pub(super) fn took(&self, time: Duration, bytes: u64, decoded: u64, calls: usize) {
+        if decoded < TELLING {
+            return;
+        }
+        let mut known = lock(&self.known);
+        known.failures = 0;
+        let link = known.link.map_or(0.0, |link| link.seconds(calls as f64, bytes as f64));
+        // What the link did not take, the keepers did; at least a little.
+        let spent = (time.as_secs_f64() - link).max(time.as_secs_f64() * 0.1).max(1e-6);
+        let seen = decoded as f64 / spent;
+        known.there = Some(known.there.map_or(seen, |before| 0.5 * (before + seen)));
+    }
+}
+
+/// Whether a reply of `dry.version` names the method that is called.
+fn speaks(versions: &[u8]) -> bool {
+    std::str::from_utf8(versions).is_ok_and(|text| text.split_whitespace().any(|method| method == READ))
+}

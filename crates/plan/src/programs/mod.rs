@@ -1,0 +1,221 @@
+//! Read programs from a read plan: which objects are asked to read, decode and gather themselves, and with what program.
+//!
+//! [`calls`] makes the programs of a plan, object by object. [`decide`] compares what an object costs by programs and by ranges;
+//! [`ReadPlan::divided`] takes the objects out of the plan that go by programs. What a program gives are packed cells: [`packed`] says
+//! where they go.
+//!
+//! Invariants
+//! - an object goes by programs with all its works or with none;
+//! - a program is within the limits of the keeper of its object, or it is not made.
+
+mod decision;
+mod gather;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use drystone_format::piece::Piece;
+use drystone_program::{Arrangement, Cost, Curved, Item, MAX_ITEMS, Mode, Program};
+use drystone_transform::Precision;
+
+use crate::form::{self, Form};
+use crate::parts::Part;
+use crate::read_plan::{PUBLISHED, ReadPlan, Slot, Work};
+
+pub use decision::{Programs, Rates, decide};
+pub use gather::packed;
+
+/// What one call may bring and cost: a program that is larger is several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the results of a call, where it is more than one item.
+    pub result: u64,
+    /// Bytes read and decoded in a call, where it is more than one item.
+    pub decoded: u64,
+    /// Items of a call: about 112 bytes each when encoded.
+    pub items: usize,
+}
+
+impl Limits {
+    /// What a storage daemon does in some tens of milliseconds.
+    pub const OBJECT_CLASS: Limits = Limits { result: 8 << 20, decoded: 16 << 20, items: 1500 };
+}
+
+/// One program for one object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// The object, as a source of the plan.
+    pub source: u32,
+    /// The works whose cells its items give, by their numbers in the plan.
+    pub works: Vec<usize>,
+    /// The program; item by item as the works.
+    pub program: Program,
+    /// The program as it is sent.
+    pub bytes: Vec<u8>,
+    /// What it costs where it runs.
+    pub cost: Cost,
+    /// Bytes of the cells that come back.
+    pub result: u64,
+    /// Bytes that are decoded for it.
+    pub decoded: u64,
+}
+
+/// The programs of each object of a plan; the reason for objects that no program can read.
+pub fn calls(
+    plan: &ReadPlan,
+    slots: &[Slot],
+    limits: &Limits,
+) -> BTreeMap<u32, Result<Vec<Call>, &'static str>> {
+    let mut made: BTreeMap<u32, Result<Making, &'static str>> = BTreeMap::new();
+    for (number, work) in plan.works.iter().enumerate() {
+        let Some((slot, entry)) =
+            slots.get(work.slot).and_then(|slot| Some((slot, &slot.candidates.get(work.entry)?.entry)))
+        else {
+            continue;
+        };
+        let of_source = made.entry(entry.source).or_insert_with(|| Ok(Making::default()));
+        let Ok(making) = of_source else { continue };
+        if let Err(reason) = making.add(number, work, slot, limits) {
+            *of_source = Err(reason);
+        }
+    }
+    let finished = |(source, making): (u32, Result<Making, &'static str>)| {
+        (source, making.and_then(|m| m.finish(source)))
+    };
+    made.into_iter().map(finished).collect()
+}
+
+#[derive(Default)]
+struct Making {
+    done: Vec<Made>,
+    at: Made,
+    before: Option<Piece>,
+}
+
+/// A call under construction.
+#[derive(Default)]
+struct Made {
+    program: Program,
+    works: Vec<usize>,
+    result: u64,
+    decoded: u64,
+}
+
+const TOO_MANY: &str = "too many cells that are no box";
+
+impl Making {
+    fn add(&mut self, number: usize, work: &Work, slot: &Slot, limits: &Limits) -> Result<(), &'static str> {
+        let entry = &slot.candidates.get(work.entry).ok_or("a block that is not there")?.entry;
+        if entry.encoding.replica == PUBLISHED {
+            return Err("published chunks are read by their own codecs");
+        }
+        let form = slot.form(entry).ok_or("a layout that is not known")?;
+        let ndim = usize::from(entry.ndim);
+        let shape = work.part.chunk_shape.get(..ndim).unwrap_or_default();
+        let logical = form.logical(&slot.logical(shape));
+        let room = u64::from(entry.encoding.room()).saturating_mul(entry.encoding.boxes());
+        let decoded = shape.iter().fold(room, |bytes, n| bytes.saturating_mul(*n));
+        let decoded = u32::try_from(decoded).map_err(|_| "a subchunk of 4 GiB")?;
+        let curve = curved(&form, shape)?;
+        let source_len = match &curve {
+            Some(curved) => curved.cells().saturating_mul(curved.item.into()),
+            None => decoded.into(),
+        };
+        let rule = gather::rule(work, &form, source_len).ok_or(TOO_MANY)?;
+        let (result, again) = (rule.dst_len(), self.before == Some(work.piece));
+        let bytes = if again { 0 } else { u64::from(decoded) };
+        let full = self.at.result.saturating_add(result) > limits.result
+            || self.at.decoded.saturating_add(bytes) > limits.decoded
+            || self.at.works.len() >= limits.items.min(MAX_ITEMS);
+        if full && !self.at.works.is_empty() {
+            self.done.push(std::mem::take(&mut self.at));
+        }
+        let at = &mut self.at;
+        at.result = at.result.saturating_add(result);
+        at.decoded = at.decoded.saturating_add(bytes);
+        let full = "too many forms of subchunks";
+        let chain = at.program.chain(&entry.encoding.chain).ok_or(full)?;
+        let arrangement =
+            at.program.arrangement(Arrangement { chain, decoded, logical, curve }).ok_or(full)?;
+        let rule = at.program.rule(rule).ok_or(full)?;
+        let (mode, precision) = match (&work.front, work.trailer) {
+            _ if work.whole => (Mode::Whole, Precision::Exact),
+            (Some(_), None) => (Mode::Front, work.precision),
+            _ => (Mode::Part, work.precision),
+        };
+        let front = work.front.map(|front| front.piece());
+        let piece = work.piece;
+        at.program.items.push(Item { arrangement, rule, condition: None, mode, precision, piece, front });
+        at.works.push(number);
+        self.before = Some(piece);
+        Ok(())
+    }
+
+    fn finish(mut self, source: u32) -> Result<Vec<Call>, &'static str> {
+        if !self.at.works.is_empty() {
+            self.done.push(self.at);
+        }
+        let finish = |Made { program, works, result, decoded }: Made| {
+            let bytes = program.encode().map_err(|_| "a program that is too long")?;
+            let cost = program.cost();
+            Ok(Call { source, works, bytes, cost, result, decoded, program })
+        };
+        self.done.into_iter().map(finish).collect()
+    }
+}
+
+fn curved(form: &Form, shape: &[u64]) -> Result<Option<Curved>, &'static str> {
+    let curve = match form.curve {
+        None => return Ok(None),
+        Some(form::Curve::Morton) => drystone_curve::Curve::Morton,
+        Some(form::Curve::Hilbert) => drystone_curve::Curve::Hilbert,
+    };
+    let short = |n: u64| u32::try_from(n).map_err(|_| "a subchunk of 4 GiB");
+    let shape = shape.iter().map(|n| short(*n)).collect::<Result<_, _>>()?;
+    let (room, at, item) = (short(form.room)?, short(form.at)?, short(form.item)?);
+    Ok(Some(Curved { curve, room, at, item, shape }))
+}
+
+impl ReadPlan {
+    /// The plan in two: what is read of other objects than these, and what is read of these. Numbers of works are those of the new
+    /// plans; slots are as they were, and cells that no block holds are the first one's to fill.
+    pub fn divided(&self, slots: &[Slot], sources: &BTreeSet<u32>) -> (ReadPlan, ReadPlan) {
+        let is_theirs = |work: &Work| {
+            let entry = slots.get(work.slot).and_then(|slot| slot.candidates.get(work.entry));
+            entry.is_some_and(|candidate| sources.contains(&candidate.entry.source))
+        };
+        let part = |theirs: bool| {
+            let mut new = vec![None; self.works.len()];
+            let mut works = Vec::new();
+            for (number, work) in self.works.iter().enumerate().filter(|(_, work)| is_theirs(work) == theirs)
+            {
+                if let Some(place) = new.get_mut(number) {
+                    *place = Some(works.len());
+                }
+                works.push(work.clone());
+            }
+            let mut fetches: Vec<_> = self
+                .fetches
+                .iter()
+                .filter(|fetch| sources.contains(&fetch.source) == theirs)
+                .cloned()
+                .collect();
+            for (_, (number, _)) in fetches.iter_mut().flat_map(|fetch| &mut fetch.items) {
+                *number = new.get(*number).copied().flatten().unwrap_or(usize::MAX);
+            }
+            let trailers = self.trailers.iter().filter(|fetch| sources.contains(&fetch.source) == theirs);
+            let trailers: Vec<_> = trailers.cloned().collect();
+            let read_bytes = trailers.iter().map(|t| t.len()).chain(fetches.iter().map(|f| f.len()));
+            let read_bytes = read_bytes.fold(0, u64::saturating_add);
+            let requests = trailers.len() + fetches.len();
+            let fill = if theirs { vec![false; self.fill.len()] } else { self.fill.clone() };
+            ReadPlan { works, trailers, fetches, read_bytes, requests, fill, ..self.clone() }
+        };
+        (part(false), part(true))
+    }
+}
+
+/// The part of a work in which its cells are packed, as if they were a whole subchunk.
+fn packed_part(part: &Part) -> Part {
+    let counts = part.chunk.map(|(_, _, count)| count);
+    Part { chunk_shape: counts, chunk: counts.map(|count| (0, 1, count)), ..*part }
+}

@@ -1,0 +1,281 @@
+//! One stored subchunk: read as far as an item needs it, verified, decoded.
+
+use std::ops::Range;
+
+use drystone_curve::{Curve, ranks};
+use drystone_format::piece::{Piece, Trailer};
+use drystone_transform::checks::{crc32c, verify_units};
+use drystone_transform::ranges::join;
+use drystone_transform::{Chain, Fetched, Scratch, Stored, TransformError, Want};
+
+use crate::cost::stored_len;
+use crate::gathered::wanted;
+use crate::program::{Arrangement, Curved, Item, Mode, Program};
+use crate::reply::{Refusal, Why};
+use crate::source::{Source, SourceError};
+
+/// Holes up to these are read where a part is asked for: a request inside the keeper of an object costs little.
+const GAP: u64 = 16 << 10;
+
+/// What is kept from item to item.
+#[derive(Default)]
+pub(crate) struct Workbench {
+    stored: Vec<u8>,
+    decoded: Vec<u8>,
+    unrolled: Vec<u8>,
+    scratch: Scratch,
+    /// Of which item the decoded (and unrolled) bytes are the whole.
+    holds: Option<Held>,
+    chain: Option<(u16, Chain)>,
+    ranks: Option<Ranks>,
+}
+
+/// The order of a curve through a shape.
+type Ranks = ((Curve, Vec<u32>), Vec<u32>);
+type Held = (u16, Mode, Piece, Option<Piece>);
+
+impl From<SourceError> for Refusal {
+    fn from(error: SourceError) -> Self {
+        Refusal::new(Why::Unreadable, error.to_string())
+    }
+}
+
+impl From<TransformError> for Refusal {
+    fn from(error: TransformError) -> Self {
+        let why = match error {
+            TransformError::Corrupt { .. } => Why::Damaged,
+            _ => Why::Unsupported,
+        };
+        Refusal::new(why, format!("decoding: {error}"))
+    }
+}
+
+fn damaged(what: impl Into<String>) -> Refusal {
+    Refusal::new(Why::Damaged, what)
+}
+
+/// Sets the length of a buffer; memory that is not to be had is a refusal.
+fn sized(buffer: &mut Vec<u8>, len: usize) -> Result<(), Refusal> {
+    if let Some(more) = len.checked_sub(buffer.len()) {
+        let short = |_| Refusal::new(Why::Budget, format!("{len} bytes of memory are not to be had"));
+        buffer.try_reserve_exact(more).map_err(short)?;
+    }
+    buffer.resize(len, 0);
+    Ok(())
+}
+
+impl Workbench {
+    /// The bytes that the rule of an item gathers from; those that it does not read are unspecified.
+    pub(crate) fn source_of<S: Source + ?Sized>(
+        &mut self,
+        program: &Program,
+        item: &Item,
+        source: &mut S,
+    ) -> Result<&[u8], Refusal> {
+        let malformed = || Refusal::new(Why::Malformed, "a number that leads nowhere");
+        let arrangement = program.arrangements.get(usize::from(item.arrangement)).ok_or_else(malformed)?;
+        let rule = program.rules.get(usize::from(item.rule)).ok_or_else(malformed)?;
+        let held = (item.arrangement, item.mode, item.piece, item.front);
+        if item.mode == Mode::Whole && self.holds == Some(held) {
+            return Ok(self.result(arrangement));
+        }
+        self.holds = None;
+        let text = program.chains.get(usize::from(arrangement.chain)).ok_or_else(malformed)?;
+        let chain = match self.chain.take() {
+            Some((number, chain)) if number == item.arrangement => chain,
+            _ => Chain::parse(text)?,
+        };
+        sized(&mut self.decoded, arrangement.decoded as usize)?;
+        let done = match item.mode {
+            Mode::Whole => self.whole(&chain, arrangement, item, source),
+            Mode::Part | Mode::Front => {
+                let unit = arrangement.curve.as_ref().map_or(1, |_| arrangement.decoded.into());
+                let unit = if unit == 1 { arrangement.logical.item as u64 } else { unit };
+                let ranges = match &arrangement.curve {
+                    None => wanted(rule, unit, arrangement.decoded.into()),
+                    Some(_) => std::iter::once(0..u64::from(arrangement.decoded)).collect(),
+                };
+                self.part(&chain, arrangement, item, &ranges, source)
+            }
+        };
+        self.chain = Some((item.arrangement, chain));
+        done?;
+        if let Some(curved) = &arrangement.curve {
+            self.unroll(curved)?;
+        }
+        self.holds = (item.mode == Mode::Whole).then_some(held);
+        Ok(self.result(arrangement))
+    }
+
+    fn result(&self, arrangement: &Arrangement) -> &[u8] {
+        if arrangement.curve.is_some() { &self.unrolled } else { &self.decoded }
+    }
+
+    fn whole<S: Source + ?Sized>(
+        &mut self,
+        chain: &Chain,
+        arrangement: &Arrangement,
+        item: &Item,
+        source: &mut S,
+    ) -> Result<(), Refusal> {
+        let (piece, front) = (&item.piece, item.front);
+        let before = front.map_or(0, |front| front.length) as usize;
+        let len = piece.length as usize;
+        let padded = (piece.end() - piece.position) as usize;
+        let raw = chain.is_identity() && piece.trailer == 0;
+        if raw {
+            source.read(piece.position, &mut self.decoded)?;
+            return whole_is_sound(piece, &self.decoded, &[]);
+        }
+        sized(&mut self.stored, stored_len(item) as usize)?;
+        if let Some(front) = front {
+            let place = self.stored.get_mut(..before).unwrap_or_default();
+            source.read(front.position, place)?;
+            front_is_sound(&front, place)?;
+        }
+        let place = self.stored.get_mut(before..before.saturating_add(padded)).unwrap_or_default();
+        source.read(piece.position, place)?;
+        let (payload, rest) = place.split_at(len.min(place.len()));
+        whole_is_sound(piece, payload, rest)?;
+        let stored = self.stored.get(..before.saturating_add(len)).unwrap_or_default();
+        chain.decode(stored, &arrangement.logical, &mut self.decoded, &mut self.scratch)?;
+        Ok(())
+    }
+
+    /// What is wanted of a subchunk, at its place in the decoded bytes.
+    fn part<S: Source + ?Sized>(
+        &mut self,
+        chain: &Chain,
+        arrangement: &Arrangement,
+        item: &Item,
+        ranges: &[Range<u64>],
+        source: &mut S,
+    ) -> Result<(), Refusal> {
+        let (piece, front) = (&item.piece, item.front);
+        let before = front.map_or(0, |front| front.length);
+        let mut fronts = Vec::new();
+        if item.mode == Mode::Part && chain.is_identity() {
+            let trailer = trailer(piece, source)?;
+            for range in at_units(ranges, piece) {
+                let place =
+                    self.decoded.get_mut(range.start as usize..range.end as usize).unwrap_or_default();
+                source.read(piece.position.saturating_add(range.start), place)?;
+                units_are_sound(piece, &trailer, range.start, place)?;
+            }
+            return Ok(());
+        }
+        let trailer = match item.mode {
+            Mode::Front => None,
+            _ => Some(trailer(piece, source)?),
+        };
+        let reads_front = item.mode == Mode::Front;
+        if let Some(front) = front.filter(|_| reads_front) {
+            fronts = read_front(&front, source)?;
+        }
+        let meta = trailer.as_ref().map_or(fronts.as_slice(), |trailer| trailer.meta.as_slice());
+        let decoded_len = arrangement.decoded as usize;
+        let stored = Stored { len: before.saturating_add(piece.length), meta, decoded_len };
+        let want = Want { ranges, precision: item.precision };
+        let mut runs: Vec<(u64, Vec<u8>)> = Vec::new();
+        if let Some(trailer) = &trailer {
+            let planned = chain.plan_read(&stored, &arrangement.logical, &want)?;
+            let behind = |at: u64| at.saturating_sub(before);
+            if let Some(front) = front.filter(|_| planned.ranges.first().is_some_and(|r| r.start < before)) {
+                runs.push((0, read_front(&front, source)?));
+            }
+            let rest: Vec<Range<u64>> =
+                planned.ranges.iter().map(|r| behind(r.start)..behind(r.end)).collect();
+            for range in at_units(&rest, piece) {
+                let mut bytes = Vec::new();
+                sized(&mut bytes, (range.end - range.start) as usize)?;
+                source.read(piece.position.saturating_add(range.start), &mut bytes)?;
+                units_are_sound(piece, trailer, range.start, &bytes)?;
+                let at = before.saturating_add(range.start);
+                // Runs that touch are one run: a codec asks for bytes of one.
+                match runs.last_mut() {
+                    Some((from, last)) if *from + last.len() as u64 == at => last.extend_from_slice(&bytes),
+                    _ => runs.push((at, bytes)),
+                }
+            }
+        } else {
+            runs.push((0, fronts.clone()));
+        }
+        let fetched = Fetched::new(runs.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect());
+        let (decoded, scratch) = (&mut self.decoded, &mut self.scratch);
+        chain.decode_part(&stored, &fetched, &arrangement.logical, &want, decoded, scratch)?;
+        Ok(())
+    }
+
+    /// The elements alone, row by row.
+    fn unroll(&mut self, curved: &Curved) -> Result<(), Refusal> {
+        let key = (curved.curve, curved.shape.clone());
+        let table = match self.ranks.take() {
+            Some((known, table)) if known == key => table,
+            _ => {
+                let shape: Vec<u64> = curved.shape.iter().map(|n| u64::from(*n)).collect();
+                ranks(curved.curve, &shape)
+                    .map_err(|error| Refusal::new(Why::Unsupported, error.to_string()))?
+            }
+        };
+        let (room, at, item) = (curved.room as usize, curved.at as usize, curved.item as usize);
+        sized(&mut self.unrolled, table.len().saturating_mul(item))?;
+        for (cell, rank) in self.unrolled.chunks_exact_mut(item).zip(&table) {
+            let from = *rank as usize * room + at;
+            let bytes = self.decoded.get(from..from + item);
+            cell.copy_from_slice(bytes.ok_or_else(|| damaged("a subchunk does not fit its curve"))?);
+        }
+        self.ranks = Some((key, table));
+        Ok(())
+    }
+}
+
+fn read_front<S: Source + ?Sized>(front: &Piece, source: &mut S) -> Result<Vec<u8>, Refusal> {
+    let mut bytes = Vec::new();
+    sized(&mut bytes, front.length as usize)?;
+    source.read(front.position, &mut bytes)?;
+    front_is_sound(front, &bytes)?;
+    Ok(bytes)
+}
+
+fn front_is_sound(front: &Piece, bytes: &[u8]) -> Result<(), Refusal> {
+    if bytes.len() as u64 == front.length && crc32c(bytes) == front.check {
+        return Ok(());
+    }
+    Err(damaged(format!("the front of a subchunk at byte {} fails its checksum", front.position)))
+}
+
+fn trailer<S: Source + ?Sized>(piece: &Piece, source: &mut S) -> Result<Trailer, Refusal> {
+    let mut bytes = Vec::new();
+    sized(&mut bytes, piece.trailer as usize)?;
+    source.read(piece.trailer_position(), &mut bytes)?;
+    Trailer::decode(piece, &bytes).map_err(|error| damaged(error.to_string()))
+}
+
+/// Compares a payload with its check, or with those of the trailer, which `rest` ends with.
+fn whole_is_sound(piece: &Piece, payload: &[u8], rest: &[u8]) -> Result<(), Refusal> {
+    let fails = || damaged(format!("a subchunk at byte {} fails its checksum", piece.position));
+    if piece.trailer == 0 {
+        return piece.check_payload(payload).map_err(|_| fails());
+    }
+    let from = rest.len().saturating_sub(piece.trailer as usize);
+    let trailer = Trailer::decode(piece, rest.get(from..).unwrap_or_default());
+    let trailer = trailer.map_err(|error| damaged(error.to_string()))?;
+    let unit = usize::try_from(piece.unit()).unwrap_or(usize::MAX);
+    verify_units(payload, unit, &trailer.checks).map_err(|_| fails())
+}
+
+fn units_are_sound(piece: &Piece, trailer: &Trailer, start: u64, bytes: &[u8]) -> Result<(), Refusal> {
+    let first = start / piece.unit().max(1);
+    trailer.check(piece, first, bytes).map_err(|error| damaged(error.to_string()))
+}
+
+/// Ascending ranges of a payload, rounded outward to its units, joined where they then lie near each other.
+fn at_units(ranges: &[Range<u64>], piece: &Piece) -> Vec<Range<u64>> {
+    let (unit, len) = (piece.unit().max(1), piece.length);
+    let mut out = Vec::with_capacity(ranges.len());
+    for range in ranges.iter().filter(|range| !range.is_empty()) {
+        let high = range.end.div_ceil(unit).saturating_mul(unit).min(len);
+        join(&mut out, (range.start / unit * unit).min(len)..high, GAP);
+    }
+    out
+}

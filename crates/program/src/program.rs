@@ -1,0 +1,187 @@
+//! A program as a value: tables of what items share, and items.
+
+use drystone_curve::Curve;
+use drystone_expression::{Tree, Type};
+use drystone_format::piece::Piece;
+use drystone_rules::Rule;
+use drystone_transform::{Logical, Precision};
+
+/// The version that this library writes, and the only one that it runs.
+pub const VERSION: u16 = 1;
+/// Longest encoded program: it travels with every call.
+pub const MAX_PROGRAM_LEN: usize = 256 << 10;
+/// Most items of a program.
+pub const MAX_ITEMS: usize = 1 << 14;
+/// Longest result of one item: that of a whole subchunk.
+pub const MAX_RESULT_LEN: u64 = 16 << 20;
+
+/// What is read of one object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Program {
+    /// Texts of codec chains; an empty one stores bytes as they are.
+    pub chains: Vec<String>,
+    /// How decoded subchunks are arranged.
+    pub arrangements: Vec<Arrangement>,
+    /// Gathers, from the decoded bytes of a subchunk (those along a curve: unrolled) to the result of an item.
+    pub rules: Vec<Rule>,
+    /// Conditions on the gathered values.
+    pub conditions: Vec<Condition>,
+    /// What is read, in the order in which results are wanted.
+    pub items: Vec<Item>,
+}
+
+/// How a kind of subchunk is decoded, and how its cells lie then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrangement {
+    /// Number of the chain.
+    pub chain: u16,
+    /// Length of the decoded bytes.
+    pub decoded: u32,
+    /// The subchunk as codecs see it.
+    pub logical: Logical,
+    /// The curve that cells follow, if they follow one.
+    pub curve: Option<Curved>,
+}
+
+/// Cells along a curve. They are unrolled before a rule is run: its source are the elements alone, row by row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Curved {
+    /// Which curve.
+    pub curve: Curve,
+    /// Bytes from one cell to the next.
+    pub room: u32,
+    /// Bytes from the beginning of a cell to the element.
+    pub at: u32,
+    /// Bytes of the element.
+    pub item: u32,
+    /// Extents of the box, row-major.
+    pub shape: Vec<u32>,
+}
+
+/// A condition on the values that a rule gathered. It has one name, [`NAME`](crate::NAME).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    /// The type of the values.
+    pub dtype: Type,
+    /// The condition.
+    pub tree: Tree,
+}
+
+/// How much of a stored subchunk is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// All of it, exactly.
+    Whole,
+    /// The check units that hold what the rule gathers, as exactly as the precision says.
+    Part,
+    /// The front that stands apart, which suffices for the precision.
+    Front,
+}
+
+/// One subchunk, or a part of one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Item {
+    /// Number of the arrangement.
+    pub arrangement: u16,
+    /// Number of the rule.
+    pub rule: u16,
+    /// Number of the condition, if only cells that satisfy it are wanted.
+    pub condition: Option<u16>,
+    /// How much is read.
+    pub mode: Mode,
+    /// How exact the values have to be; of a whole subchunk always `Exact`.
+    pub precision: Precision,
+    /// Where the subchunk is stored and how it is verified; with a front, what follows that.
+    pub piece: Piece,
+    /// The beginning of the payload, where that stands apart: a piece without a trailer.
+    pub front: Option<Piece>,
+}
+
+/// A program that is refused before anything is read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProgramError {
+    /// Bytes that are no program.
+    #[error("a read program is malformed: {what} (at byte {at})")]
+    #[allow(missing_docs)]
+    Malformed { what: String, at: u64 },
+    /// A program of another version.
+    #[error("a read program of version {0}; this library runs version {VERSION}")]
+    Version(u16),
+    /// More than a program may hold.
+    #[error("a read program is too large: {0}")]
+    TooLarge(String),
+}
+
+impl Program {
+    /// A program without items.
+    pub fn new() -> Program {
+        Program {
+            chains: Vec::new(),
+            arrangements: Vec::new(),
+            rules: Vec::new(),
+            conditions: Vec::new(),
+            items: Vec::new(),
+        }
+    }
+
+    /// The number of a chain, which is added if it is new; `None` if there are too many.
+    pub fn chain(&mut self, text: &str) -> Option<u16> {
+        number(&mut self.chains, |known| known == text, || text.to_owned())
+    }
+
+    /// The number of an arrangement, likewise.
+    pub fn arrangement(&mut self, arrangement: Arrangement) -> Option<u16> {
+        number(&mut self.arrangements, |known| *known == arrangement, || arrangement.clone())
+    }
+
+    /// The number of a rule, likewise.
+    pub fn rule(&mut self, rule: Rule) -> Option<u16> {
+        number(&mut self.rules, |known| *known == rule, || rule.clone())
+    }
+
+    /// The number of a condition, likewise.
+    pub fn condition(&mut self, condition: Condition) -> Option<u16> {
+        number(&mut self.conditions, |known| *known == condition, || condition.clone())
+    }
+
+    /// Bytes that an item gathers, before a condition leaves some out.
+    pub fn result_len(&self, item: &Item) -> u64 {
+        self.rules.get(usize::from(item.rule)).map_or(0, Rule::dst_len)
+    }
+}
+
+impl Default for Program {
+    fn default() -> Self {
+        Program::new()
+    }
+}
+
+/// The newest are looked at first: neighbours are alike.
+fn number<T>(table: &mut Vec<T>, is: impl Fn(&T) -> bool, make: impl FnOnce() -> T) -> Option<u16> {
+    const LOOKED_AT: usize = 64;
+    let from = table.len().saturating_sub(LOOKED_AT);
+    let found = table.iter().skip(from).rposition(is);
+    if let Some(found) = found {
+        return u16::try_from(from + found).ok();
+    }
+    let number = u16::try_from(table.len()).ok()?;
+    table.push(make());
+    Some(number)
+}
+
+impl Arrangement {
+    /// Length of what rules gather from.
+    pub fn source_len(&self) -> u64 {
+        match &self.curve {
+            None => self.decoded.into(),
+            Some(curved) => curved.cells().saturating_mul(curved.item.into()),
+        }
+    }
+}
+
+impl Curved {
+    /// Number of cells.
+    pub fn cells(&self) -> u64 {
+        self.shape.iter().fold(1, |cells, n| cells.saturating_mul((*n).into()))
+    }
+}
