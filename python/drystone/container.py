@@ -51,14 +51,14 @@ from drystone.writer import Writer
 if TYPE_CHECKING:
     from polars import LazyFrame
 
-    _Consistency = Literal["eventual", "session", "commit", "strong"]
-
     from drystone.expr import Expression
     from drystone.query import Query
     from drystone.tables import Blocks, Table
     from drystone.tables.dataset import CellDataset
     from drystone.variable import Variable
     from drystone.zarr_store import DrystoneStore
+
+    _Consistency = Literal["eventual", "session", "commit", "strong"]
 
 Path = str | os.PathLike[str]
 CONSISTENCIES = ("eventual", "session", "commit", "strong")

@@ -122,9 +122,9 @@ impl Catalog {
         let mut out = Vec::new();
         for page in pages {
             let (paths, identities) = (self.paths(page)?, self.identities(page)?);
-            for (n, seen) in identities.into_iter().enumerate() {
+            for (n, seen) in identities.iter().enumerate() {
                 if page.at.hidden.binary_search(&(n as u32)).is_err() {
-                    out.push(Listed { path: text(&paths, n), seen });
+                    out.push(Listed { path: text(&paths, n), seen: *seen });
                 }
             }
         }

@@ -23,6 +23,7 @@ const KEPT: usize = 64 << 20;
 pub(super) struct Cache {
     directories: HashMap<[u8; 16], Arc<Directory>>,
     columns: HashMap<([u8; 16], u64), Arc<Column>>,
+    identities: HashMap<[u8; 16], Arc<Vec<Identity>>>,
     bytes: usize,
 }
 
@@ -107,10 +108,19 @@ impl Catalog {
         })
     }
 
-    pub(super) fn identities(&self, page: &Page) -> Result<Vec<Identity>> {
+    pub(super) fn identities(&self, page: &Page) -> Result<Arc<Vec<Identity>>> {
+        if let Some(known) = lock(&self.cache).identities.get(&page.at.id) {
+            return Ok(known.clone());
+        }
         let directory = self.directory(page)?;
         let bytes = self.section(page, directory.identities)?;
-        identity::decode(&bytes, directory.containers).map_err(|c| damaged(&page.at.key(), &c))
+        let found =
+            identity::decode(&bytes, directory.containers).map_err(|c| damaged(&page.at.key(), &c))?;
+        let found = Arc::new(found);
+        let mut cache = lock(&self.cache);
+        cache.bytes += found.len() * size_of::<Identity>();
+        cache.identities.insert(page.at.id, found.clone());
+        Ok(found)
     }
 
     /// All facts of the containers of a page that are shown: for merging.
