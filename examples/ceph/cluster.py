@@ -17,7 +17,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "servers"))
-import ceph  # noqa: E402
+import ceph  # type: ignore[import-not-found]  # noqa: E402
 
 RANKS = 16
 URL = "rados://copies/example/run.dry"
@@ -32,7 +32,7 @@ def cells(rank: int, step: int, side: int) -> np.ndarray:
     """What a rank writes: rows of structs of three values."""
     rows = np.arange(rank * side // RANKS, (rank + 1) * side // RANKS)[:, None, None]
     columns = np.arange(side)[None, :, None]
-    return np.sin(rows * 0.01 + step) * np.cos(columns * 0.02) + np.arange(3.0)
+    return np.asarray(np.sin(rows * 0.01 + step) * np.cos(columns * 0.02) + np.arange(3.0), dtype=np.float64)
 
 
 def write(rank: int, conf: str, steps: int, side: int) -> None:
