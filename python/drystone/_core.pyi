@@ -31,6 +31,7 @@ __all__ = [
     "decode_subchunk",
     "element_dtype",
     "encode_subchunk",
+    "examine",
     "find_room",
     "readable_transform",
 ]

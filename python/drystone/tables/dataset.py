@@ -23,7 +23,7 @@ except ModuleNotFoundError:
 if TYPE_CHECKING:
     from drystone.query import QueryReport
 
-Order = Literal["arrow", "greatest"]
+_Order = Literal["arrow", "greatest"]
 
 
 class CellDataset(pads.Dataset):  # type: ignore[misc]
@@ -34,7 +34,7 @@ class CellDataset(pads.Dataset):  # type: ignore[misc]
     NaN is false. `nan="arrow"` or `"greatest"` settles it for both.
     """
 
-    def __init__(self, table: Table, nan: Order | None = None) -> None:
+    def __init__(self, table: Table, nan: _Order | None = None) -> None:
         if nan not in (None, "arrow", "greatest"):
             raise InvalidArgumentError(f'nan is "arrow" or "greatest", not {nan!r:.40}')
         self._table = table
@@ -61,7 +61,7 @@ class CellDataset(pads.Dataset):  # type: ignore[misc]
         """A scanner of the rows that satisfy a filter; `columns` are names, or expressions by name."""
         return self._scan(columns, filter, self._nan or "greatest", options)
 
-    def _scan(self, columns: Any, filter_: Any, order: Order, options: dict[str, Any]) -> Any:
+    def _scan(self, columns: Any, filter_: Any, order: _Order, options: dict[str, Any]) -> Any:
         table, exact = self._pushed(columns, filter_, order)
         self._last = table
         kept = {
@@ -70,7 +70,7 @@ class CellDataset(pads.Dataset):  # type: ignore[misc]
         reader = pa.RecordBatchReader.from_stream(table)
         return pads.Scanner.from_batches(reader, columns=columns, filter=exact, **kept)
 
-    def _pushed(self, columns: Any, filter_: Any, order: Order) -> tuple[Table, Any]:
+    def _pushed(self, columns: Any, filter_: Any, order: _Order) -> tuple[Table, Any]:
         """The table that is read, and the filter that is applied to its rows."""
         needed = set(self._schema.names) if columns is None or isinstance(columns, dict) else set(columns)
         if filter_ is None:
@@ -163,7 +163,7 @@ class CellDataset(pads.Dataset):  # type: ignore[misc]
         return _again, (self._table, self._nan)
 
 
-def _again(table: Table, nan: Order | None) -> CellDataset:
+def _again(table: Table, nan: _Order | None) -> CellDataset:
     return CellDataset(table, nan)
 
 
