@@ -23,7 +23,7 @@ except ModuleNotFoundError:
 if TYPE_CHECKING:
     from drystone.query import QueryReport
 
-_Order = Literal["arrow", "greatest"]
+    _Order = Literal["arrow", "greatest"]
 
 
 class CellDataset(pads.Dataset):  # type: ignore[misc]
