@@ -18,7 +18,7 @@ use crate::program::{
 
 /// Longest text of a chain.
 const MAX_CHAIN: usize = 1024;
-/// Most cells of a subchunk along a curve (docs/format/index.md).
+/// Most cells of a subchunk along a curve (docs/format/block-index.md).
 const MOST_CURVED: u64 = 1 << 20;
 
 impl From<Corrupt> for ProgramError {
