@@ -120,7 +120,7 @@ docs: setup ## the documentation as a site with a search, in build/site
 	@echo "==> docs: reference of the Rust crates"
 	@cargo doc --no-deps --quiet --package drystone
 	@echo "==> docs: site"
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@cp -r "$${CARGO_TARGET_DIR:-target}/doc" build/site/rust
 	@echo "    open build/site/index.html"
 

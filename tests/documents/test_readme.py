@@ -134,7 +134,6 @@ def test_the_site_of_the_documentation_builds_without_a_warning(tmp_path):
         "mkdocs",
         "build",
         "--strict",
-        "--quiet",
         "--site-dir",
         str(tmp_path / "site"),
     ]
