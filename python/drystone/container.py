@@ -301,9 +301,10 @@ class Container(Group):
                 writer.close()
         finally:
             self._own_regions = None
-            if not self._handle.closed:
-                self._warn()
+            warnings = [] if self._handle.closed else self._handle.take_warnings()
             self._handle.close()
+        for text in warnings:
+            warn(text)
 
     def __enter__(self) -> Self:
         _ = self.snapshot  # InvalidArgumentError if it is closed

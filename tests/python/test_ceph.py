@@ -69,6 +69,7 @@ def write(where: str | Path, data: np.ndarray, transform: str | None = None, **m
         c.commit()
 
 
+@pytest.mark.filterwarnings("ignore:read programs are not run")  # where the class is not built
 @pytest.mark.parametrize("append", ["false", "true"])
 def test_what_is_written_is_read_by_other_handles(options: dict[str, str], append: str) -> None:
     data, where = values(), url(f"plain-{append}")

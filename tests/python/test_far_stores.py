@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import pickle
@@ -514,3 +515,17 @@ def test_large_blocks_go_up_in_parts_and_come_back(rig: Rig) -> None:
         c.commit()
         np.testing.assert_array_equal(c["x"][0], cells)
     assert rig.order()["open_uploads"] == 0
+
+
+def test_a_closed_container_asks_its_server_nothing_when_it_is_collected(rig: Rig) -> None:
+    """Symptom: a program whose server had ended waited 30 s at the end of each closed container. Cause: the end of a handle asked
+    whether the container was still the same before it looked whether there was anything to write down. Requests are counted."""
+    url = "s3://bucket/collected.dry"
+    fill(url, rig.options, steps=2)
+    c = dry.open(url, storage_options=rig.options)
+    np.testing.assert_array_equal(c["T"][0], values(0))
+    c.close()
+    rig.order(reset=True)
+    del c
+    gc.collect()
+    assert sum(rig.order()["requests"].values()) == 0

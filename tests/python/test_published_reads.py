@@ -43,6 +43,7 @@ def test_explain_shows_what_each_replica_would_cost_and_reads_take_the_cheaper(c
     assert np.array_equal(container["t"][:, 5, :], truth[:, 5, :])
 
 
+@pytest.mark.filterwarnings("ignore:the published replica is damaged")  # told where a read chose it
 def test_verify_checks_every_published_chunk_and_compares_values(container, tmp_path):
     container.publish(progress=None)
     report = container.verify(values=True)

@@ -71,13 +71,20 @@ impl Seen {
         self.add(uid, kind_of(&count, shape, steps), cells.clamp(1, MOST_CELLS));
     }
 
+    /// Whether enough was seen to be kept.
+    pub(crate) fn is_owed(&self) -> bool {
+        let counts = |seen: &HashMap<u64, BTreeMap<Vec<u64>, u64>>| {
+            seen.values().flat_map(BTreeMap::values).fold(0u64, |sum, n| sum.saturating_add(*n))
+        };
+        counts(&lock(&self.0)) >= PRIOR
+    }
+
     /// Adds what was seen to what is kept; nothing where that was too little, or cannot be.
     pub(crate) fn keep(&self, store: &dyn Store) {
-        let seen = std::mem::take(&mut *lock(&self.0));
-        let many = seen.values().flat_map(BTreeMap::values).fold(0u64, |sum, n| sum.saturating_add(*n));
-        if many < PRIOR {
+        if !self.is_owed() {
             return;
         }
+        let seen = std::mem::take(&mut *lock(&self.0));
         let kept = merged(load(store), seen);
         // A hint: that it cannot be kept is no error.
         let _ = store.put(keys::READS, &[&reads::encode(&kept)], PutMode::Replace, false);

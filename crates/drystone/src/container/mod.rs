@@ -305,13 +305,18 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// Writes down what helps who comes next.
+    /// Persists hints for the next open: the newest manifest, observed reads. Asks the store nothing where there are none, so that the
+    /// end of a handle does not wait for a server that is gone.
     fn settle(&self) {
+        let learned = self.learns() && self.seen.is_owed();
+        if !learned && !self.hint.is_owed() {
+            return;
+        }
         if self.require_same().is_err() {
             return; // nothing of this handle belongs into what is there now
         }
         self.hint.settle(self.store.as_ref(), self.identity.durability);
-        if self.learns() {
+        if learned {
             self.seen.keep(self.store.as_ref());
         }
     }

@@ -196,14 +196,18 @@ impl Hint {
         self.written.fetch_max(version, Ordering::Relaxed);
     }
 
+    /// Whether [`settle`](Self::settle) would write.
+    pub(crate) fn is_owed(&self) -> bool {
+        let behind = self.committed.load(Ordering::Relaxed) > self.written.load(Ordering::Relaxed);
+        (behind || self.unsure.load(Ordering::Relaxed))
+            && self.pid.load(Ordering::Relaxed) == drystone_store::process_id()
+    }
+
     /// Nothing more is to be expected.
     pub(crate) fn settle(&self, store: &dyn Store, durability: Durability) {
-        let committed = self.committed.load(Ordering::Relaxed);
-        let behind = committed > self.written.load(Ordering::Relaxed);
-        if (behind || self.unsure.swap(false, Ordering::Relaxed))
-            && self.pid.load(Ordering::Relaxed) == drystone_store::process_id()
-        {
-            self.write(store, committed, is_near(store, durability));
+        if self.is_owed() {
+            self.unsure.store(false, Ordering::Relaxed);
+            self.write(store, self.committed.load(Ordering::Relaxed), is_near(store, durability));
         }
     }
 
