@@ -40,8 +40,6 @@ def test_large_blocks_of_a_step_are_one_object_in_pieces(rig: Rig) -> None:
         counts = rig.order()["requests"]
         assert (counts["CREATE_UPLOAD"], counts["COMPLETE_UPLOAD"]) == (1, 1), counts
         assert counts["PUT_PART"] == 18, counts  # 96 MiB in pieces of 5.5
-        others = sum(counts.values()) - counts["PUT_PART"] - 2
-        assert others <= 7, f"besides the data: {counts}"  # the aim is 5
     with dry.open(URL, storage_options=rig.options) as c:
         assert np.array_equal(c["T"][0], block())
         assert np.array_equal(c["S"][0], block()[:, ::-1])
@@ -95,3 +93,21 @@ def test_a_process_holds_32_mib_beside_its_array(rig: Rig) -> None:
         peaks.append(int(done.stdout))
     # 32 MiB of buffers; threads, connections and what the allocator keeps come on top of them.
     assert peaks[1] - peaks[0] <= 40, peaks
+
+
+@pytest.mark.xfail(strict=True, reason="7 requests today: 3 GET, 1 HEAD, 1 LIST and 2 PUT; the bar is 5")
+def test_a_checkpoint_asks_for_little_besides_its_data(rig: Rig) -> None:
+    with dry.create(URL, storage_options=rig.options) as c:
+        for name in "TS":
+            c.create_variable(name, "f8", shape=SHAPE, steps=True)
+        rig.order(reset=True)
+        with c.writer(rank=0, nranks=1) as w, w.step():
+            w.put("T", block())
+            w.put("S", block()[:, ::-1])
+        counts = rig.order()["requests"]
+        besides = {
+            kind: n
+            for kind, n in counts.items()
+            if kind not in ("PUT_PART", "CREATE_UPLOAD", "COMPLETE_UPLOAD")
+        }
+        assert sum(besides.values()) <= 5, besides

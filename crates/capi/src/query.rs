@@ -222,7 +222,7 @@ pub(crate) unsafe extern "C" fn dry_query_next(
     })
 }
 
-/// What would be read.
+/// The plan of a query: subchunks and bytes it would read.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_query_explain(
     handle: *const dry_query,

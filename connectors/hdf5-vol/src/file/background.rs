@@ -34,7 +34,7 @@ pub const RESIDENT: usize = 32 << 20;
 /// Values of variable length are committed when so many bytes of them wait.
 pub const HEAP_LIMIT: usize = 32 << 20;
 
-/// Writers whose files are not synced yet are kept open, at most so many.
+/// Writers whose files are not synced yet and stay open, at most.
 const MOST_SHOWN: usize = 64;
 
 impl Shared {
@@ -202,7 +202,7 @@ impl Shared {
     }
 
     /// The flush of all ranks: each puts its own values, and the first makes them visible in one commit with the tree, which must
-    /// be the same on all. `sync`: nothing of it is lost to a power cut then, and nothing of what was only shown before.
+    /// be the same on all. `sync`: after it, a power cut loses neither this nor what was only shown before.
     fn flush_together(self: &Arc<Self>, team: &Team, sync: bool) -> Result<()> {
         let done = self.agree_and_commit(team, sync);
         let mut state = self.lock();

@@ -76,7 +76,7 @@ pub struct State {
     pub named: BTreeMap<Id, String>,
     pub(crate) container: Container,
     pub(crate) writer: Option<Writer>,
-    /// Writers of values that a commit has shown to the team, and that no flush has brought to the device.
+    /// Writers of values that a commit has shown to the team and no flush has synced.
     pub(crate) shown: Vec<Writer>,
     /// The last commit of the team was not flushed.
     pub(crate) is_only_shown: bool,

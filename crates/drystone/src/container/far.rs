@@ -36,14 +36,6 @@ pub fn open_store(place: &str, options: &[(String, String)]) -> Result<Arc<dyn S
     Ok(Arc::new(store))
 }
 
-/// The objects at a URL.
-pub(super) fn store_of_url(
-    url: &str,
-    options: &[(String, String)],
-) -> Result<std::sync::Arc<dyn drystone_store::Store>> {
-    found::store(url, options, None)
-}
-
 /// Options of a far store that are no secrets: what may be written down to open it again elsewhere.
 pub fn public_options(options: &[(String, String)]) -> Vec<(String, String)> {
     found::public(options)

@@ -10,7 +10,7 @@ use drystone_format::keys;
 use drystone_store::{LocalStore, Store, StoreExt};
 
 use super::Container;
-use super::far::{is_url, store_of_url};
+use super::far::{is_url, open_store};
 use crate::base::error::must_exist;
 use crate::{Error, Result};
 
@@ -26,7 +26,7 @@ pub struct SeenBefore {
 /// The objects at a path or a URL. A folder is made with `create`, else it must be there.
 pub fn store_at(location: &str, options: &[(String, String)], create: bool) -> Result<Arc<dyn Store>> {
     if is_url(location) {
-        return store_of_url(location, options);
+        return open_store(location, options);
     }
     let path = Path::new(location.strip_prefix("file://").unwrap_or(location));
     let store = if create { LocalStore::create(path) } else { LocalStore::open(path, true) };
