@@ -14,7 +14,6 @@ mod frame;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod header;
-mod level;
 mod listing;
 mod malformed;
 mod op;
@@ -22,9 +21,9 @@ mod status;
 
 pub use body::{Builder, Frames};
 pub use checksum::checksum;
+pub use drystone_plan::tier::level::Level;
 pub use frame::{BODY_HEAD_LEN, FRAME_HEAD_LEN, FrameHead, VERSION, body_head, check_body_head};
 pub use header::{Header, MAX_HEADER_LEN};
-pub use level::Level;
 pub use listing::{Listed, decode_listing, encode_listing};
 pub use malformed::Malformed;
 pub use op::{Answer, Ask, Region};

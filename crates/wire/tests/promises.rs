@@ -55,7 +55,7 @@ fn what_was_asked_comes_back() {
         assert_eq!(Answer::of_header(answer.header()), Ok(answer));
     }
     for level in Level::ALL {
-        assert_eq!((Level::of_code(level.code()), Level::named(level.name())), (Some(level), Some(level)));
+        assert_eq!((Level::of_code(level.code()), Level::parse(level.name())), (Some(level), Some(level)));
     }
     assert!(Level::Received < Level::Node && Level::Home < Level::Stable);
 }

@@ -36,6 +36,16 @@ impl Level {
     pub fn parse(name: &str) -> Option<Level> {
         Level::ALL.into_iter().find(|level| level.name() == name)
     }
+
+    /// Its number in messages (docs/format/wire.md).
+    pub const fn code(self) -> u64 {
+        self as u64
+    }
+
+    /// The level of that number.
+    pub fn of_code(code: u64) -> Option<Level> {
+        Level::ALL.into_iter().find(|level| level.code() == code)
+    }
 }
 
 impl fmt::Display for Level {
