@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::error::{Error, Kind};
 use crate::name::Name;
-use crate::tree::{Binary, MAX_DEPTH, MAX_WEIGHT, Node, NodeId, Reduction, Tree, Unary};
+use crate::tree::{Binary, MAX_DEPTH, MAX_WEIGHT, Node, NodeId, Reduction, Tree, Unary, listed};
 
 fn too_large() -> Error {
     let found = format!("the expression has more than {MAX_WEIGHT} operators, names and constants");
@@ -23,6 +23,8 @@ pub struct Builder {
     known: HashMap<Node, NodeId>,
     known_names: HashMap<Name, u16>,
     known_texts: HashMap<String, u16>,
+    /// The dimensions that `grad`, `div`, `curl` and `laplacian` take where the text names none; empty names stand for numbers of axes.
+    pub(crate) dims: Option<Vec<String>>,
 }
 
 /// Weight and depth of a node with all below it.
@@ -38,7 +40,14 @@ impl Builder {
         Self::default()
     }
 
-    fn add(&mut self, node: Node, own: u32) -> Result<NodeId, Error> {
+    /// The same, for variables of these dimensions: those that operators on fields take where the text names none.
+    pub fn along(mut self, dims: Vec<String>) -> Self {
+        self.dims = Some(dims);
+        self
+    }
+
+    pub(crate) fn add(&mut self, node: Node, own: u32) -> Result<NodeId, Error> {
+        self.accept(node)?;
         if let Some(&id) = self.known.get(&node) {
             return Ok(id);
         }
@@ -74,8 +83,17 @@ impl Builder {
         self.places.get(id.index()).cloned().flatten()
     }
 
+    /// Components of a vector, or dimensions; anything else is a list of itself.
+    pub(crate) fn listed(&self, id: NodeId) -> Vec<NodeId> {
+        listed(&self.nodes, id)
+    }
+
     pub(crate) fn node(&self, id: NodeId) -> Node {
         self.nodes[id.index()]
+    }
+
+    pub(crate) fn name_of(&self, number: u16) -> &Name {
+        &self.names[usize::from(number)]
     }
 
     /// A name.
@@ -138,6 +156,9 @@ impl Builder {
 
     /// An operator or a function of one operand.
     pub fn unary(&mut self, op: Unary, a: NodeId) -> Result<NodeId, Error> {
+        if let Some(vector) = self.each(&[a], |builder, of| builder.unary(op, of[0])) {
+            return vector;
+        }
         match (op, self.node(a)) {
             (Unary::Neg, Node::Integer(value)) => self.integer(-value),
             (Unary::Neg, Node::Float(bits)) => self.float(-f64::from_bits(bits)),
@@ -147,6 +168,9 @@ impl Builder {
 
     /// An operator or a function of two operands.
     pub fn binary(&mut self, op: Binary, a: NodeId, b: NodeId) -> Result<NodeId, Error> {
+        if let Some(vector) = self.each(&[a, b], |builder, of| builder.binary(op, of[0], of[1])) {
+            return vector;
+        }
         self.add(Node::Binary(op, a, b), 1)
     }
 

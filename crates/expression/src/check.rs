@@ -81,6 +81,14 @@ impl Checker<'_> {
             Node::Float(bits) => Ok(Value::Weak(Scalar::Float(f64::from_bits(bits)))),
             Node::Text(_) => Err(type_error("texts are compared in questions to catalogues only")),
             Node::Reduce(..) => Err(type_error("reductions are part of questions to catalogues only")),
+            Node::Stencil(..) | Node::Over(..) => {
+                let help = "give it a name: c.derive(name, text) makes a variable of it";
+                Err(type_error("neighbours and reductions are computed of derived variables only").help(help))
+            }
+            Node::List(..) => {
+                let help = "take a component(v, 0), or its norm(v)";
+                Err(type_error("a vector is no number").help(help))
+            }
             Node::Unary(op, a) => self.unary(op, self.values[a.index()]),
             Node::Binary(op, a, b) => self.binary(op, self.values[a.index()], self.values[b.index()]),
             Node::Where(c, a, b) => {

@@ -6,7 +6,7 @@ use crate::builder::Builder;
 use crate::encode::{BINARY, MAGIC, UNARY, VERSION, code};
 use crate::error::Corrupt;
 use crate::name::{MAX_PARTS, Name};
-use crate::tree::{MAX_WEIGHT, NodeId, Tree, Unary};
+use crate::tree::{MAX_WEIGHT, NodeId, Over, Stencil, Tree, Unary};
 use crate::types::Type;
 
 /// Takes fixed-width integers and texts from the front.
@@ -141,7 +141,19 @@ fn node(
     if let Some(n) = between(code::BINARY, BINARY.len()) {
         return builder.binary(BINARY[n], operand()?, operand()?).map_err(bad);
     }
+    if let Some(n) = between(code::OVER, Over::ALL.len()) {
+        let (of, dims) = (operand()?, operand()?);
+        return builder.over(Over::ALL[n], of, Some(dims)).map_err(bad);
+    }
+    if let Some(n) = between(code::OVER_ALL, Over::ALL.len()) {
+        return builder.over(Over::ALL[n], operand()?, None).map_err(bad);
+    }
     match code {
+        code::DIFF => builder.stencil(Stencil::Diff, operand()?, operand()?, None),
+        code::DIFF_BY => builder.stencil(Stencil::Diff, operand()?, operand()?, Some(operand()?)),
+        code::SECOND => builder.stencil(Stencil::Second, operand()?, operand()?, None),
+        code::SECOND_BY => builder.stencil(Stencil::Second, operand()?, operand()?, Some(operand()?)),
+        code::LIST => builder.list(operand()?, operand()?),
         code::NAME => {
             let n = r.u16()?;
             let Some(name) = names.get(usize::from(n)) else {

@@ -1,6 +1,6 @@
 //! Trees to bytes, as docs/format/expression.md has them.
 
-use crate::tree::{Binary, Node, Tree, Unary};
+use crate::tree::{Binary, Node, Over, Stencil, Tree, Unary};
 
 pub(crate) const MAGIC: &[u8; 4] = b"DRYX";
 pub(crate) const VERSION: u16 = 1;
@@ -14,9 +14,17 @@ pub(crate) mod code {
     pub(crate) const NEGATIVE: u8 = 4;
     pub(crate) const FLOAT: u8 = 5;
     pub(crate) const WHERE: u8 = 6;
+    pub(crate) const LIST: u8 = 7;
     /// What only questions have; no decoder takes it.
     pub(crate) const QUESTION: u8 = 15;
     pub(crate) const UNARY: u8 = 16;
+    pub(crate) const DIFF: u8 = 45;
+    pub(crate) const DIFF_BY: u8 = 46;
+    pub(crate) const SECOND: u8 = 47;
+    pub(crate) const SECOND_BY: u8 = 48;
+    /// Over dimensions that are named, and over all.
+    pub(crate) const OVER: u8 = 49;
+    pub(crate) const OVER_ALL: u8 = 56;
     pub(crate) const CAST: u8 = 64;
     pub(crate) const BINARY: u8 = 96;
 }
@@ -90,6 +98,13 @@ fn code_of(node: Node) -> u8 {
         Node::Float(_) => code::FLOAT,
         Node::Where(..) => code::WHERE,
         Node::Text(_) | Node::Reduce(..) => code::QUESTION,
+        Node::List(..) => code::LIST,
+        Node::Stencil(Stencil::Diff, _, _, None) => code::DIFF,
+        Node::Stencil(Stencil::Diff, ..) => code::DIFF_BY,
+        Node::Stencil(Stencil::Second, _, _, None) => code::SECOND,
+        Node::Stencil(Stencil::Second, ..) => code::SECOND_BY,
+        Node::Over(op, _, Some(_)) => code::OVER + position(&op, &Over::ALL),
+        Node::Over(op, _, None) => code::OVER_ALL + position(&op, &Over::ALL),
         Node::Unary(Unary::Cast(to), _) => code::CAST + position(&to, &crate::types::Type::ALL),
         Node::Unary(op, _) => code::UNARY + position(&op, &UNARY),
         Node::Binary(op, ..) => code::BINARY + position(&op, &BINARY),

@@ -2,8 +2,9 @@
 
 use crate::builder::Builder;
 use crate::error::{Error, Kind};
+use crate::field_function::FieldFunction;
 use crate::parser::OPERATORS;
-use crate::tree::{Binary, NodeId, Unary};
+use crate::tree::{Binary, NodeId, Over, Unary};
 use crate::types::Type;
 use drystone_suggest::did_you_mean;
 
@@ -19,11 +20,16 @@ enum Form {
     Clip,
     /// The root of the sum of squares, of one operand or more.
     Norm,
+    /// An operator on fields or vectors.
+    Field(FieldFunction),
+    /// All cells along the dimensions behind the operand, or along all.
+    Reduce(Over),
 }
 
 /// Canonical names come first.
-const FUNCTIONS: [(&str, Form); 47] = {
-    use Form::{Clip, Fold, Norm, One, Two, Where};
+const FUNCTIONS: [(&str, Form); 67] = {
+    use crate::field_function::FieldFunction::*;
+    use Form::{Clip, Field, Fold, Norm, One, Reduce, Two, Where};
     [
         ("invert", One(Unary::Invert)),
         ("abs", One(Unary::Abs)),
@@ -72,18 +78,31 @@ const FUNCTIONS: [(&str, Form); 47] = {
         ("pow", Two(Binary::Pow)),
         ("power", Two(Binary::Pow)),
         ("magnitude", Norm),
+        ("diff", Field(Diff)),
+        ("diff2", Field(Diff2)),
+        ("laplacian", Field(Laplacian)),
+        ("grad", Field(Grad)),
+        ("gradient", Field(Grad)),
+        ("div", Field(Div)),
+        ("divergence", Field(Div)),
+        ("curl", Field(Curl)),
+        ("cross", Field(Cross)),
+        ("dot", Field(Dot)),
+        ("vector", Field(Vector)),
+        ("component", Field(Component)),
+        ("sum", Reduce(Over::Sum)),
+        ("mean", Reduce(Over::Mean)),
+        ("amin", Reduce(Over::Min)),
+        ("amax", Reduce(Over::Max)),
+        ("count", Reduce(Over::Count)),
+        ("any", Reduce(Over::Any)),
+        ("all", Reduce(Over::All)),
+        ("average", Reduce(Over::Mean)),
     ]
 };
 
 /// Functions that users know and that are not here, with what to say.
-const ABSENT: [(&str, &str); 6] = [
-    ("sum", "reductions are no part of an expression"),
-    ("mean", "reductions are no part of an expression"),
-    ("count", "reductions are no part of an expression"),
-    ("any", "reductions are no part of an expression"),
-    ("all", "reductions are no part of an expression"),
-    ("isclose", "write `abs(a - b) <= tolerance`"),
-];
+const ABSENT: [(&str, &str); 1] = [("isclose", "write `abs(a - b) <= tolerance`")];
 
 fn form(name: &str) -> Option<Form> {
     let cast = || Type::from_name(name).map(|t| Form::One(Unary::Cast(t)));
@@ -151,12 +170,20 @@ impl Builder {
                 let raised = self.binary(Binary::Max, x, low)?;
                 self.binary(Binary::Min, raised, high)
             }
+            (Form::Field(function), arguments) => self.field(function, arguments),
+            (Form::Reduce(op), &[of, ref dims @ ..]) => self.over_listed(op, of, dims),
+            (Form::Fold(Binary::Min), &[of]) => self.over(Over::Min, of, None),
+            (Form::Fold(Binary::Max), &[of]) => self.over(Over::Max, of, None),
             (Form::Fold(op), &[first, second, ref rest @ ..]) => {
                 let mut out = self.binary(op, first, second)?;
                 for &next in rest {
                     out = self.binary(op, out, next)?;
                 }
                 Ok(out)
+            }
+            (Form::Norm, &[vector]) if self.listed(vector).len() > 1 => {
+                let components = self.listed(vector);
+                self.call(function, &components)
             }
             (Form::Norm, &[first, ref rest @ ..]) => {
                 let mut sum = self.binary(Binary::Mul, first, first)?;
@@ -177,11 +204,9 @@ fn wrong_count(function: &str, form: Form, found: usize) -> Error {
         Form::Two(_) => format!("write `{function}(a, b)`"),
         Form::Where => "write `where(condition, a, b)`".to_owned(),
         Form::Clip => "write `clip(x, low, high)`".to_owned(),
-        Form::Fold(_) if found == 1 => {
-            format!("`{function}(a, b)` compares cell by cell; reductions are no part of an expression")
-        }
         Form::Fold(_) => format!("write `{function}(a, b)`"),
         Form::Norm => format!("write `{function}(u, v)`"),
+        Form::Field(_) | Form::Reduce(_) => format!("write `{function}(u, x)`"),
     };
     let plural = if found == 1 { "" } else { "s" };
     Error::new(Kind::Syntax, format!("`{function}` has {found} argument{plural}")).help(wanted)

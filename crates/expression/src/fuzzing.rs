@@ -4,6 +4,7 @@ use crate::bounds::{Bounds, Extremes, Outcome, Truth};
 use crate::check::Answer;
 use crate::constant::Scalar;
 use crate::dense::{Column, Input, Scratch};
+use crate::field::{Array, Cells, Edge, Field, Meaning, Runner, Values};
 use crate::parser::{parse, parse_question};
 use crate::program::Program;
 use crate::tree::Tree;
@@ -48,6 +49,7 @@ fn examine(tree: &Tree) {
         Err(error) => panic!("{printed}: {error}"),
     }
     let _ = tree.halo();
+    evaluate_field(tree);
     for first in 0..3 {
         // A name has a type by its letters, so that every type occurs.
         let program = tree.check(|name| {
@@ -57,6 +59,74 @@ fn examine(tree: &Tree) {
         if let Ok(program) = program {
             evaluate(&program);
         }
+    }
+}
+
+/// A field of the tree on a small grid: the value of a cell does not depend on the box it is in.
+fn evaluate_field(tree: &Tree) {
+    const DIMS: [&str; 2] = ["y", "x"];
+    if tree.names().len() > 8 || tree.nodes().len() > 200 {
+        return;
+    }
+    let meanings: Vec<Meaning> = tree
+        .names()
+        .iter()
+        .map(|name| Meaning {
+            answer: Answer::Type(if name.path().len() % 2 == 0 { Type::I4 } else { Type::F8 }),
+            axes: if DIMS.contains(&name.path()) { vec![1] } else { vec![0, 1] },
+            coordinate: name.path() == "x",
+        })
+        .collect();
+    for edge in Edge::ALL {
+        let Ok(field) = Field::new(tree, &DIMS.map(String::from), &meanings, edge) else { continue };
+        let Ok(mut runner) = Runner::new(&field, &[4, 5]) else { continue };
+        let extents: Vec<u64> = field.axes().iter().map(|&axis| [4, 5][axis]).collect();
+        let zero = vec![0; extents.len()];
+        let mut counted = Counted(meanings.clone());
+        let Ok(whole) = runner.run(&zero, &extents, &mut counted) else { continue };
+        let last: Vec<u64> = extents.iter().map(|n| n - 1).collect();
+        match runner.run(&last, &extents, &mut counted) {
+            Ok(part) => {
+                for (part, whole) in part.iter().zip(&whole) {
+                    let bits = |array: &Array, n: usize| match &array.values {
+                        Values::F8(v) => v[n].to_bits(),
+                        other => u64::try_from(other.count()).unwrap_or(0).min(1),
+                    };
+                    assert_eq!(bits(part, 0), bits(whole, whole.values.count() - 1), "{tree}");
+                }
+            }
+            Err(error) => panic!("{tree}: {error}"),
+        }
+    }
+}
+
+/// Values that tell the place of their cell.
+struct Counted(Vec<Meaning>);
+
+impl Cells for Counted {
+    type Error = crate::error::Error;
+
+    fn read(&mut self, name: usize, lo: &[u64], hi: &[u64]) -> Result<Array, Self::Error> {
+        let mut places = vec![0u64];
+        for (from, to) in lo.iter().zip(hi) {
+            places = places.iter().flat_map(|&p| (*from..*to).map(move |n| 7 * p + n)).collect();
+        }
+        let values = match self.0[name].answer {
+            Answer::Type(Type::I4) => Values::I4(places.iter().map(|&p| p as i32 - 9).collect()),
+            _ => Values::F8(places.iter().map(|&p| (p * p) as f64 - 20.5).collect()),
+        };
+        Ok(Array { values, known: None })
+    }
+
+    fn fill(&mut self, name: usize) -> Values {
+        match self.0[name].answer {
+            Answer::Type(Type::I4) => Values::I4(vec![0]),
+            _ => Values::F8(vec![0.0]),
+        }
+    }
+
+    fn coordinate(&mut self, _: usize) -> Result<Vec<f64>, Self::Error> {
+        Ok(vec![0.0, 1.0, 3.0, 4.0, 9.0])
     }
 }
 

@@ -32,6 +32,8 @@ mod decode;
 mod dense;
 mod encode;
 mod error;
+mod field;
+mod field_function;
 mod function;
 #[cfg(feature = "fuzzing")]
 mod fuzzing;
@@ -49,12 +51,13 @@ pub use check::Answer;
 pub use constant::Scalar;
 pub use dense::{BLOCK, Column, ColumnMut, Input, Scratch};
 pub use error::{Corrupt, Error, Kind};
+pub use field::{Array, Cells, Edge, Field, Meaning, Reach, Runner, Values};
 pub use function::{functions, is_function};
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use fuzzing::fuzz;
 pub use name::{MAX_OFFSET, Name, Offset};
-pub use parser::{MAX_TEXT, parse, parse_question, parse_with_groups};
+pub use parser::{MAX_TEXT, parse, parse_along, parse_question, parse_with_groups};
 pub use program::{Program, Step};
-pub use tree::{Binary, MAX_DEPTH, MAX_WEIGHT, Node, NodeId, Reduction, Tree, Unary};
+pub use tree::{Binary, MAX_DEPTH, MAX_WEIGHT, Node, NodeId, Over, Reduction, Stencil, Tree, Unary};
 pub use types::Type;

@@ -59,7 +59,13 @@ pub fn parse(text: &str) -> Result<Tree, Error> {
 
 /// Reads a text in which `/` behind the path of a group leads into it: `fields/p`.
 pub fn parse_with_groups(text: &str, is_group: impl Fn(&str) -> bool) -> Result<Tree, Error> {
-    read(text, &is_group, false)
+    read(text, &is_group, false, Builder::new())
+}
+
+/// The same, for variables of these dimensions: those that `grad`, `div`, `curl` and `laplacian` take where the text names none. An empty name
+/// stands for the number of its axis.
+pub fn parse_along(text: &str, is_group: impl Fn(&str) -> bool, dims: Vec<String>) -> Result<Tree, Error> {
+    read(text, &is_group, false, Builder::new().along(dims))
 }
 
 /// Reads a question about containers: `campaign == 'a*' & max(fields/p) > 3`.
@@ -67,17 +73,22 @@ pub fn parse_with_groups(text: &str, is_group: impl Fn(&str) -> bool) -> Result<
 /// Texts stand between quotes, `min` and `max` of one argument are values of statistics, `/` always leads into a group. The
 /// asker gives the tree its meaning: [`Tree::check`] refuses texts and reductions, and no stored bytes hold them.
 pub fn parse_question(text: &str) -> Result<Tree, Error> {
-    read(text, &|_| true, true)
+    read(text, &|_| true, true, Builder::new())
 }
 
-fn read(text: &str, is_group: &dyn Fn(&str) -> bool, question: bool) -> Result<Tree, Error> {
+fn read(
+    text: &str,
+    is_group: &dyn Fn(&str) -> bool,
+    question: bool,
+    builder: Builder,
+) -> Result<Tree, Error> {
     if text.len() > MAX_TEXT {
         let found = format!("the expression has {} bytes; at most {MAX_TEXT} are allowed", text.len());
         return Err(Error::new(Kind::Limit, found));
     }
     let mut lexer = Lexer::new(text, question);
     let next = lexer.next()?;
-    let mut parser = Parser { lexer, next, last_end: 0, builder: Builder::new(), is_group, question };
+    let mut parser = Parser { lexer, next, last_end: 0, builder, is_group, question };
     if parser.next.0 == Token::End {
         let error = Error::new(Kind::Syntax, "the expression is empty");
         return Err(error.at(parser.next.1).help("write a condition as `p > 3`"));

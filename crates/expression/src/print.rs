@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::function::{binary_name, unary_name};
 use crate::parser::{OPERATORS, binds};
-use crate::tree::{Binary, Node, NodeId, Reduction, Tree, Unary};
+use crate::tree::{Binary, Node, NodeId, Reduction, Stencil, Tree, Unary};
 
 /// Binds tighter than every operator: names, calls, constants without a sign.
 const ATOM: u8 = binds::POWER + 1;
@@ -38,7 +38,7 @@ impl Tree {
                         Node::Integer(value) => write!(f, "{value}")?,
                         Node::Float(bits) if f64::from_bits(bits).is_nan() => f.write_str("nan")?,
                         Node::Float(bits) => write!(f, "{:?}", f64::from_bits(bits))?,
-                        node => open.extend(pieces(node, binds).into_iter().rev()),
+                        node => open.extend(self.pieces(id, node, binds).into_iter().rev()),
                     }
                 }
             }
@@ -54,7 +54,33 @@ impl Tree {
     }
 }
 
-/// The pieces of a node with operands, in the order of the text.
+impl Tree {
+    /// The pieces of a node with operands, in the order of the text.
+    fn pieces(&self, id: NodeId, node: Node, binds: u8) -> Vec<Piece> {
+        let (function, operands) = match node {
+            Node::Stencil(Stencil::Diff, ..) => ("diff", node.operands().collect()),
+            Node::Stencil(Stencil::Second, ..) => ("diff2", node.operands().collect()),
+            Node::List(..) => ("vector", self.listed(id)),
+            Node::Over(op, a, None) => (op.name(), vec![a]),
+            Node::Over(op, a, Some(dims)) => (op.name(), [vec![a], self.listed(dims)].concat()),
+            _ => return pieces(node, binds),
+        };
+        called(function, operands)
+    }
+}
+
+/// The pieces of a call.
+fn called(function: &'static str, operands: Vec<NodeId>) -> Vec<Piece> {
+    let mut out = vec![Piece::Text(function)];
+    for (n, operand) in operands.into_iter().enumerate() {
+        out.push(Piece::Text(if n == 0 { "(" } else { ", " }));
+        out.push(Piece::Node(operand, 0));
+    }
+    out.push(Piece::Text(")"));
+    out
+}
+
+/// The pieces of an operator or a function of its operands, in the order of the text.
 fn pieces(node: Node, binds: u8) -> Vec<Piece> {
     let function = match node {
         Node::Unary(Unary::Neg, a) => return vec![Piece::Text("-"), Piece::Node(a, binds)],
@@ -76,14 +102,9 @@ fn pieces(node: Node, binds: u8) -> Vec<Piece> {
         Node::Reduce(Reduction::Min, _) => "min",
         Node::Reduce(Reduction::Max, _) => "max",
         Node::Name(_) | Node::Bool(_) | Node::Integer(_) | Node::Float(_) | Node::Text(_) => "",
+        Node::Stencil(..) | Node::Over(..) | Node::List(..) => "",
     };
-    let mut out = vec![Piece::Text(function)];
-    for (n, operand) in node.operands().enumerate() {
-        out.push(Piece::Text(if n == 0 { "(" } else { ", " }));
-        out.push(Piece::Node(operand, 0));
-    }
-    out.push(Piece::Text(")"));
-    out
+    called(function, node.operands().collect())
 }
 
 /// A text that refuses to grow long.

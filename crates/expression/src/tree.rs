@@ -115,6 +115,53 @@ pub enum Reduction {
     Max,
 }
 
+/// A finite difference along one dimension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stencil {
+    /// The first: central inside, as `numpy.gradient`.
+    Diff,
+    /// The second, of three neighbouring cells.
+    Second,
+}
+
+/// What all cells along some dimensions become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Over {
+    /// The sum.
+    Sum,
+    /// The arithmetic mean.
+    Mean,
+    /// The least value.
+    Min,
+    /// The greatest value.
+    Max,
+    /// How many cells satisfy a condition.
+    Count,
+    /// Whether a cell does.
+    Any,
+    /// Whether every cell does.
+    All,
+}
+
+impl Over {
+    /// Every reduction, in the order of their codes.
+    pub const ALL: [Over; 7] =
+        [Over::Sum, Over::Mean, Over::Min, Over::Max, Over::Count, Over::Any, Over::All];
+
+    /// The name in texts; `min` and `max` of several operands compare them cell by cell.
+    pub fn name(self) -> &'static str {
+        match self {
+            Over::Sum => "sum",
+            Over::Mean => "mean",
+            Over::Min => "amin",
+            Over::Max => "amax",
+            Over::Count => "count",
+            Over::Any => "any",
+            Over::All => "all",
+        }
+    }
+}
+
 /// One node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Node {
@@ -136,6 +183,12 @@ pub enum Node {
     Binary(Binary, NodeId, NodeId),
     /// The second where the first holds, else the third.
     Where(NodeId, NodeId, NodeId),
+    /// A difference of the first along the dimension that the second names; the third is the distance of cells, if it is given.
+    Stencil(Stencil, NodeId, NodeId, Option<NodeId>),
+    /// All cells along the dimensions that the second names, one or a list; along all dimensions without.
+    Over(Over, NodeId, Option<NodeId>),
+    /// What the first lists, and one more: components of a vector, or dimensions.
+    List(NodeId, NodeId),
 }
 
 impl Node {
@@ -146,18 +199,23 @@ impl Node {
                 (None, None, None)
             }
             Node::Unary(_, a) | Node::Reduce(_, a) => (Some(a), None, None),
-            Node::Binary(_, a, b) => (Some(a), Some(b), None),
+            Node::Binary(_, a, b) | Node::List(a, b) => (Some(a), Some(b), None),
+            Node::Stencil(_, a, dim, by) => (Some(a), Some(dim), by),
+            Node::Over(_, a, dims) => (Some(a), dims, None),
             Node::Where(a, b, c) => (Some(a), Some(b), Some(c)),
         };
         [a, b, c].into_iter().flatten()
     }
 
-    pub(crate) fn with_operands(self, new: impl Fn(NodeId) -> NodeId) -> Node {
+    pub(crate) fn with_operands(self, new: impl Fn(NodeId) -> NodeId + Copy) -> Node {
         match self {
             Node::Unary(op, a) => Node::Unary(op, new(a)),
             Node::Reduce(reduction, a) => Node::Reduce(reduction, new(a)),
             Node::Binary(op, a, b) => Node::Binary(op, new(a), new(b)),
             Node::Where(a, b, c) => Node::Where(new(a), new(b), new(c)),
+            Node::Stencil(op, a, dim, by) => Node::Stencil(op, new(a), new(dim), by.map(new)),
+            Node::Over(op, a, dims) => Node::Over(op, new(a), dims.map(new)),
+            Node::List(a, b) => Node::List(new(a), new(b)),
             leaf => leaf,
         }
     }
@@ -208,6 +266,16 @@ impl Tree {
         NodeId(self.nodes.len().saturating_sub(1) as u16)
     }
 
+    /// What a list holds; anything else is a list of itself.
+    pub fn listed(&self, id: NodeId) -> Vec<NodeId> {
+        listed(&self.nodes, id)
+    }
+
+    /// How many values a cell has: the components of a vector, else 1.
+    pub fn components(&self) -> usize {
+        self.listed(self.root()).len()
+    }
+
     pub(crate) fn place(&self, id: NodeId) -> Option<Range<usize>> {
         self.places.get(id.index()).cloned().flatten()
     }
@@ -227,4 +295,16 @@ impl Tree {
         out.sort_unstable();
         out
     }
+}
+
+/// What a list among nodes holds; anything else is a list of itself.
+pub(crate) fn listed(nodes: &[Node], id: NodeId) -> Vec<NodeId> {
+    let (mut out, mut at) = (Vec::new(), id);
+    while let Some(&Node::List(front, last)) = nodes.get(at.index()) {
+        out.push(last);
+        at = front;
+    }
+    out.push(at);
+    out.reverse();
+    out
 }

@@ -4,6 +4,7 @@
 
 mod bounds;
 mod bytes;
+mod fields;
 mod numpy;
 mod questions;
 mod random;

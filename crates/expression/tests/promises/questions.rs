@@ -16,7 +16,9 @@ fn a_question_has_texts_and_reductions() {
 #[test]
 fn an_expression_over_cells_has_neither() {
     assert!(parse("campaign == 'a'").expect_err("a text").to_string().contains("texts"));
-    assert!(parse("max(p) > 3").expect_err("a reduction").to_string().contains("max"));
+    let reduced = parse("max(p) > 3").expect("a reduction of a derived variable");
+    let error = reduced.check(|_| Answer::Type(Type::F8)).expect_err("not of cells");
+    assert!(error.to_string().contains("max") && error.to_string().contains("derived"), "{error}");
 }
 
 #[test]

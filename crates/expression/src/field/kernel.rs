@@ -1,0 +1,167 @@
+//! Differences of rows, in the order of operations of `numpy.gradient`.
+
+use super::stages::Edge;
+use crate::tree::Stencil;
+
+/// A float of a row.
+pub(super) trait Float: Copy + Default + 'static {
+    fn wide(self) -> f64;
+    fn narrow(value: f64) -> Self;
+    fn minus(self, other: Self) -> Self;
+    fn plus(self, other: Self) -> Self;
+    fn over(self, other: Self) -> Self;
+    fn twice(self) -> Self;
+}
+
+macro_rules! float {
+    ($t:ty) => {
+        impl Float for $t {
+            fn wide(self) -> f64 {
+                self.into()
+            }
+            fn narrow(value: f64) -> Self {
+                value as $t
+            }
+            fn minus(self, other: Self) -> Self {
+                self - other
+            }
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+            fn over(self, other: Self) -> Self {
+                self / other
+            }
+            fn twice(self) -> Self {
+                2.0 * self
+            }
+        }
+    };
+}
+
+float!(f32);
+float!(f64);
+
+/// How a cell's difference is made of its cells.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Weights {
+    /// The sum of the differences, divided in the type of the values: by a number that the text has.
+    Own(f64),
+    /// Divided in f8: by a distance that coordinates have.
+    Wide(f64),
+    /// Three cells with a weight each.
+    Three(f64, f64, f64),
+}
+
+/// The cells of a difference at one place: those before, at and behind it, and how they are weighed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Tap {
+    pub(super) before: i64,
+    pub(super) at: i64,
+    pub(super) behind: i64,
+    pub(super) weights: Weights,
+}
+
+/// Distances of cells along an axis.
+#[derive(Debug, Clone)]
+pub(super) enum Distances {
+    Number(f64),
+    Uniform(f64),
+    /// From each cell to the next.
+    Each(Vec<f64>),
+}
+
+impl Distances {
+    /// Of the places of cells.
+    pub(super) fn of(places: &[f64]) -> Distances {
+        let each: Vec<f64> = places.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        match each.first() {
+            None => Distances::Number(1.0),
+            Some(&first) if each.iter().all(|d| *d == first) => Distances::Uniform(first),
+            _ => Distances::Each(each),
+        }
+    }
+
+    /// The difference at a place of a domain of `n` cells.
+    pub(super) fn tap(&self, op: Stencil, edge: Edge, place: i64, n: i64) -> Tap {
+        let one_sided = edge == Edge::OneSided;
+        let (first, last) = (place <= 0, place >= n - 1);
+        match op {
+            Stencil::Diff => {
+                let (before, behind) = match (one_sided && first, one_sided && last) {
+                    (true, _) => (0, 1),
+                    (_, true) => (n - 2, n - 1),
+                    _ => (place - 1, place + 1),
+                };
+                let whole = behind - before == 2;
+                let divisor = |h: f64| if whole { 2.0 * h } else { h };
+                let weights = match self {
+                    Distances::Number(h) => Weights::Own(divisor(*h)),
+                    Distances::Uniform(h) => Weights::Wide(divisor(*h)),
+                    Distances::Each(each) if !whole => Weights::Wide(at(each, before)),
+                    Distances::Each(each) => {
+                        let (d1, d2) = (at(each, place - 1), at(each, place));
+                        let a = -d2 / (d1 * (d1 + d2));
+                        let b = (d2 - d1) / (d1 * d2);
+                        let c = d1 / (d2 * (d1 + d2));
+                        Weights::Three(a, b, c)
+                    }
+                };
+                Tap { before, at: place, behind, weights }
+            }
+            Stencil::Second => {
+                let place = if one_sided { place.clamp(1, (n - 2).max(1)) } else { place };
+                let weights = match self {
+                    Distances::Number(h) => Weights::Own(h * h),
+                    Distances::Uniform(h) => Weights::Wide(h * h),
+                    Distances::Each(each) => {
+                        let (d1, d2) = (at(each, place - 1), at(each, place));
+                        let sum = d1 + d2;
+                        Weights::Three(2.0 / (d1 * sum), -2.0 / (d1 * d2), 2.0 / (d2 * sum))
+                    }
+                };
+                Tap { before: place - 1, at: place, behind: place + 1, weights }
+            }
+        }
+    }
+}
+
+/// The distance behind a cell; beyond the edges that of the last cells there.
+fn at(each: &[f64], place: i64) -> f64 {
+    let last = each.len() as i64 - 1;
+    each.get(place.clamp(0, last.max(0)) as usize).copied().unwrap_or(1.0)
+}
+
+/// Differences of a row whose cells are weighed alike.
+pub(super) fn row<T: Float>(
+    op: Stencil,
+    weights: Weights,
+    before: &[T],
+    here: &[T],
+    behind: &[T],
+    out: &mut [T],
+) {
+    let cells = out.iter_mut().zip(before).zip(here).zip(behind);
+    match (op, weights) {
+        (Stencil::Diff, Weights::Own(h)) => {
+            let h = T::narrow(h);
+            cells.for_each(|(((out, a), _), c)| *out = c.minus(*a).over(h));
+        }
+        (Stencil::Diff, Weights::Wide(h)) => {
+            cells.for_each(|(((out, a), _), c)| *out = T::narrow(c.minus(*a).wide() / h));
+        }
+        (Stencil::Second, Weights::Own(h)) => {
+            let h = T::narrow(h);
+            cells.for_each(|(((out, a), b), c)| *out = c.minus(b.twice()).plus(*a).over(h));
+        }
+        (Stencil::Second, Weights::Wide(h)) => {
+            cells.for_each(|(((out, a), b), c)| {
+                *out = T::narrow((c.wide() - 2.0 * b.wide() + a.wide()) / h);
+            });
+        }
+        (_, Weights::Three(x, y, z)) => {
+            cells.for_each(|(((out, a), b), c)| {
+                *out = T::narrow(x * a.wide() + y * b.wide() + z * c.wide());
+            });
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Which cells of each stage a box of the result needs: known before anything is read.
+
+use super::stages::{Edge, Field, What};
+use crate::error::{Error, Kind};
+use crate::tree::Stencil;
+
+/// First place and the one behind the last along each axis of a stage. Places beyond the domain are negative or at least its extent.
+pub(super) type Box = Vec<(i64, i64)>;
+
+/// The cells of one name that a box of the result needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reach {
+    /// The number of the name in the tree.
+    pub name: usize,
+    /// Axes of the grid, ascending.
+    pub axes: Vec<usize>,
+    /// First place along each, inside the domain.
+    pub lo: Vec<u64>,
+    /// The place behind the last along each.
+    pub hi: Vec<u64>,
+}
+
+impl Field {
+    /// Refuses a domain that is smaller than what neighbours and differences need.
+    pub fn check_extents(&self, extents: &[u64]) -> Result<(), Error> {
+        for (n, stage) in self.stages.iter().enumerate() {
+            let need = |axis: usize, least: u64, what: &str| {
+                let found = extents.get(axis).copied().unwrap_or(0);
+                if found >= least || found == 0 {
+                    return Ok(());
+                }
+                let found = format!(
+                    "`{}`: {what} {least} cells along dimension {axis}, which has {found}",
+                    self.text(n)
+                );
+                Err(Error::new(Kind::Limit, found)
+                    .help("make the variable larger, or leave the neighbour out"))
+            };
+            match &stage.what {
+                What::Shift(_, offsets) => {
+                    for &(axis, by) in offsets {
+                        need(axis, by.unsigned_abs() + 1, "a neighbour needs")?;
+                    }
+                }
+                What::Difference(op, _, axis, _) => {
+                    let least = match (op, self.edge) {
+                        (_, Edge::Fill | Edge::Nan) => 1,
+                        (Stencil::Diff, _) => 2,
+                        (Stencil::Second, _) => 3,
+                    };
+                    need(*axis, least, "a difference needs")?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The boxes of all stages that some of them need for their boxes; nothing for those that no one needs. What is below a reduction is
+    /// not followed.
+    pub(super) fn boxes(&self, wanted: &[(usize, Box)], extents: &[u64]) -> Vec<Option<Box>> {
+        let mut need: Vec<Option<Box>> = vec![None; self.stages.len()];
+        for (stage, wanted) in wanted {
+            join(&mut need[*stage], wanted);
+        }
+        for n in (0..self.stages.len()).rev() {
+            let Some(own) = need[n].clone() else { continue };
+            let stage = &self.stages[n];
+            match &stage.what {
+                What::Input(_) | What::Reduce(..) => {}
+                What::Compute(_, of) => {
+                    for &operand in of {
+                        let part = self.project(&stage.axes, &own, operand);
+                        join(&mut need[operand], &part);
+                    }
+                }
+                What::Shift(of, offsets) => {
+                    let mut part = own;
+                    for (axis, (lo, hi)) in stage.axes.iter().zip(part.iter_mut()) {
+                        let by = offsets.iter().find(|(a, _)| a == axis).map_or(0, |&(_, by)| by);
+                        let last = extents[*axis] as i64 - 1;
+                        (*lo, *hi) = match self.edge {
+                            Edge::OneSided if *lo < *hi => {
+                                ((*lo + by).clamp(0, last.max(0)), (*hi - 1 + by).clamp(0, last.max(0)) + 1)
+                            }
+                            _ => (*lo + by, *hi + by),
+                        };
+                    }
+                    join(&mut need[*of], &part);
+                }
+                What::Difference(op, of, along, _) => {
+                    let mut part = own;
+                    for (axis, (lo, hi)) in stage.axes.iter().zip(part.iter_mut()) {
+                        if axis != along || *lo >= *hi {
+                            continue;
+                        }
+                        let n = extents[*axis] as i64;
+                        (*lo, *hi) = match (self.edge, op) {
+                            (Edge::OneSided, Stencil::Diff) => ((*lo - 1).max(0), (*hi + 1).min(n)),
+                            // At an edge the cells of the next one inside are taken.
+                            (Edge::OneSided, Stencil::Second) => {
+                                ((*lo - 1).min(n - 3).max(0), (*hi + 1).max(3).min(n))
+                            }
+                            _ => (*lo - 1, *hi + 1),
+                        };
+                    }
+                    join(&mut need[*of], &part);
+                }
+            }
+        }
+        need
+    }
+
+    /// The part of a box that concerns the axes of another stage.
+    pub(super) fn project(&self, axes: &[usize], own: &Box, other: usize) -> Box {
+        let of = |axis: &usize| axes.iter().position(|a| a == axis).map_or((0, 0), |at| own[at]);
+        self.stages[other].axes.iter().map(of).collect()
+    }
+
+    /// The cells of each name that a box of the result needs, reductions included: what is read for it. Cells beyond the domain are those at
+    /// the other end where the edge rule says so, and else none.
+    pub fn reach(&self, lo: &[u64], hi: &[u64], extents: &[u64]) -> Vec<Reach> {
+        let mut out: Vec<Reach> = Vec::new();
+        let axes = self.axes();
+        let own: Box = (0..axes.len()).map(|d| (lo[d] as i64, hi[d] as i64)).collect();
+        let mut open: Vec<(usize, Box)> =
+            self.results.iter().map(|&result| (result, self.project(axes, &own, result))).collect();
+        while !open.is_empty() {
+            let boxes = self.boxes(&open, extents);
+            open.clear();
+            for (n, own) in boxes.iter().enumerate() {
+                let Some(own) = own else { continue };
+                match &self.stages[n].what {
+                    What::Reduce(_, of, reduced) => {
+                        open.push((*of, self.whole(n, own, *of, reduced, extents)))
+                    }
+                    What::Input(name) => self.add_reach(&mut out, *name, n, own, extents),
+                    _ => {}
+                }
+            }
+        }
+        out
+    }
+
+    /// The cells that a box of a reduction needs of its operand.
+    pub(super) fn whole(&self, n: usize, own: &Box, of: usize, reduced: &[usize], extents: &[u64]) -> Box {
+        let kept = &self.stages[n].axes;
+        let side = |axis: &usize| match kept.iter().position(|a| a == axis) {
+            Some(at) if !reduced.contains(axis) => own[at],
+            _ => (0, extents[*axis] as i64),
+        };
+        self.stages[of].axes.iter().map(side).collect()
+    }
+
+    fn add_reach(&self, out: &mut Vec<Reach>, name: usize, stage: usize, own: &Box, extents: &[u64]) {
+        let axes = self.stages[stage].axes.clone();
+        let (mut lo, mut hi) = (Vec::new(), Vec::new());
+        for (axis, &(from, to)) in axes.iter().zip(own) {
+            let n = extents[*axis] as i64;
+            let wraps = self.edge == Edge::Periodic && (from < 0 || to > n);
+            let (from, to) = if wraps { (0, n) } else { (from.clamp(0, n), to.clamp(0, n)) };
+            lo.push(from as u64);
+            hi.push(to.max(from) as u64);
+        }
+        match out.iter_mut().find(|reach| reach.name == name) {
+            Some(known) => {
+                for d in 0..axes.len() {
+                    (known.lo[d], known.hi[d]) = (known.lo[d].min(lo[d]), known.hi[d].max(hi[d]));
+                }
+            }
+            None => out.push(Reach { name, axes, lo, hi }),
+        }
+    }
+}
+
+/// Makes a box the smallest that holds another, too.
+fn join(known: &mut Option<Box>, more: &Box) {
+    match known {
+        None => *known = Some(more.clone()),
+        Some(known) => {
+            for ((lo, hi), &(from, to)) in known.iter_mut().zip(more) {
+                (*lo, *hi) = ((*lo).min(from), (*hi).max(to));
+            }
+        }
+    }
+}

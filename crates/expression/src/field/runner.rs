@@ -1,0 +1,539 @@
+//! Evaluates the stages of a field over boxes.
+
+use std::collections::HashMap;
+
+use super::gather::{Gather, OUTSIDE};
+use super::kernel::{self, Distances, Float};
+use super::reach::Box;
+use super::reduce::Reducing;
+use super::stages::{Edge, Field, Spacing, What};
+use super::values::Values;
+use crate::dense::{Input, Scratch};
+use crate::error::{Error, Kind};
+use crate::program::Program;
+use crate::tree::Stencil;
+
+/// Cells of an operand that a reduction has in memory at a time.
+const PIECE: i64 = 1 << 18;
+
+/// Values of a box in row-major order, and which of them are known.
+#[derive(Debug, Clone)]
+pub struct Array {
+    /// One per cell; those of unknown cells mean nothing.
+    pub values: Values,
+    /// One byte per cell, 0 where the value is not known; `None`: all are.
+    pub known: Option<Vec<u8>>,
+}
+
+/// Where values of names come from.
+pub trait Cells {
+    /// What goes wrong.
+    type Error: From<Error>;
+
+    /// The values of a name, by its number in the tree, over a box inside the domain: places along its axes of the grid, ascending.
+    fn read(&mut self, name: usize, lo: &[u64], hi: &[u64]) -> Result<Array, Self::Error>;
+
+    /// What a cell of a name has that nobody wrote: one value.
+    fn fill(&mut self, name: usize) -> Values;
+
+    /// All values of a coordinate, by its name's number: the places of cells along an axis.
+    fn coordinate(&mut self, name: usize) -> Result<Vec<f64>, Self::Error>;
+}
+
+/// Evaluates one field on one domain, again and again. One thread uses it at a time.
+#[derive(Debug)]
+pub struct Runner<'f> {
+    field: &'f Field,
+    extents: Vec<u64>,
+    scratch: HashMap<usize, Scratch>,
+    distances: HashMap<usize, Distances>,
+    /// Reductions that were made, over boxes of theirs.
+    reduced: HashMap<usize, (Box, Array)>,
+}
+
+impl<'f> Runner<'f> {
+    /// On a domain of these extents, one per axis of the grid. Errors: a domain smaller than what neighbours need.
+    pub fn new(field: &'f Field, extents: &[u64]) -> Result<Self, Error> {
+        field.check_extents(extents)?;
+        if extents.iter().any(|&n| n > i64::MAX as u64 / 4) {
+            return Err(Error::new(Kind::Limit, "the domain is too large"));
+        }
+        let extents = extents.to_vec();
+        Ok(Runner {
+            field,
+            extents,
+            scratch: HashMap::new(),
+            distances: HashMap::new(),
+            reduced: HashMap::new(),
+        })
+    }
+
+    /// Makes the reductions that a box of the result needs, so that parts of the box need not make them again.
+    pub fn prepare<C: Cells>(&mut self, lo: &[u64], hi: &[u64], cells: &mut C) -> Result<(), C::Error> {
+        if !self.field.reduces() {
+            return Ok(());
+        }
+        let boxes = self.field.boxes(&self.wanted(lo, hi), &self.extents);
+        for (n, own) in boxes.iter().enumerate() {
+            if let (Some(own), What::Reduce(..)) = (own, &self.field.stages[n].what) {
+                self.reduce(n, own, cells)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wanted(&self, lo: &[u64], hi: &[u64]) -> Vec<(usize, Box)> {
+        let axes = self.field.axes();
+        let own: Box = (0..axes.len()).map(|d| (lo[d] as i64, hi[d] as i64)).collect();
+        self.field.results.iter().map(|&result| (result, self.field.project(axes, &own, result))).collect()
+    }
+
+    /// The values of a box of the result, a place of the field's axes each: one array per component.
+    pub fn run<C: Cells>(&mut self, lo: &[u64], hi: &[u64], cells: &mut C) -> Result<Vec<Array>, C::Error> {
+        let wanted = self.wanted(lo, hi);
+        let axes = self.field.axes();
+        let whole: Box = (0..axes.len()).map(|d| (lo[d] as i64, hi[d] as i64)).collect();
+        let mut found = self.stages(&wanted, cells)?;
+        let mut out = Vec::with_capacity(wanted.len());
+        for (n, (result, _)) in wanted.iter().enumerate() {
+            let again = wanted[n + 1..].iter().any(|(later, _)| later == result);
+            let taken = if again { found[*result].clone() } else { found[*result].take() };
+            let Some((own, array)) = taken else {
+                return Err(Error::new(Kind::Argument, "a component was not computed").into());
+            };
+            let own_axes = &self.field.stages[*result].axes;
+            out.push(if own_axes == axes && own == whole {
+                array
+            } else {
+                part(&own, own_axes, &array, &whole, axes)
+            });
+        }
+        Ok(out)
+    }
+
+    /// The values of some stages over boxes; of those that others need, too, until they are used.
+    #[allow(clippy::type_complexity, reason = "a box and its values per stage")]
+    fn stages<C: Cells>(
+        &mut self,
+        wanted: &[(usize, Box)],
+        cells: &mut C,
+    ) -> Result<Vec<Option<(Box, Array)>>, C::Error> {
+        let field = self.field;
+        let boxes = field.boxes(wanted, &self.extents);
+        let mut last_use = vec![usize::MAX; field.stages.len()];
+        for (n, stage) in field.stages.iter().enumerate() {
+            if boxes[n].is_some() {
+                match &stage.what {
+                    What::Shift(of, _) | What::Difference(_, of, ..) => last_use[*of] = n,
+                    What::Compute(_, of) => of.iter().for_each(|&of| last_use[of] = n),
+                    What::Input(_) | What::Reduce(..) => {}
+                }
+            }
+        }
+        wanted.iter().for_each(|(result, _)| last_use[*result] = usize::MAX);
+        let mut done: Vec<Option<(Box, Array)>> = vec![None; field.stages.len()];
+        for (n, own) in boxes.into_iter().enumerate() {
+            let Some(own) = own else { continue };
+            let array = match &field.stages[n].what {
+                What::Input(name) => self.input(*name, n, &own, cells)?,
+                What::Reduce(..) => {
+                    self.reduce(n, &own, cells)?;
+                    let (had, array) = &self.reduced[&n];
+                    let axes = &field.stages[n].axes;
+                    if *had == own { array.clone() } else { part(had, axes, array, &own, axes) }
+                }
+                What::Shift(of, offsets) => self.shift(*of, offsets, &own, &done)?,
+                What::Difference(op, of, axis, spacing) => {
+                    let distances = self.distances(n, *spacing, cells)?;
+                    if field.edge == Edge::Periodic && matches!(distances, Distances::Each(_)) {
+                        let found = format!(
+                            "`{}`: a periodic dimension has cells of one distance; its coordinates do not",
+                            field.text(n)
+                        );
+                        let help = "give a number, as in `diff(u, x, 0.5)`, or choose another edge rule";
+                        return Err(Error::new(Kind::Argument, found).help(help).into());
+                    }
+                    self.difference(*op, *of, *axis, &distances, n, &own, &done)?
+                }
+                What::Compute(program, of) => self.compute(n, program, of, &own, &done)?,
+            };
+            done[n] = Some((own, array));
+            for (other, &last) in last_use.iter().enumerate() {
+                if last == n {
+                    done[other] = None;
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// The values of a name over a box that may reach beyond the domain.
+    fn input<C: Cells>(&self, name: usize, n: usize, own: &Box, cells: &mut C) -> Result<Array, C::Error> {
+        let axes = &self.field.stages[n].axes;
+        let mut inside = true;
+        for (axis, (lo, hi)) in axes.iter().zip(own) {
+            inside &= *lo >= 0 && *hi <= self.extents[*axis] as i64;
+        }
+        if inside {
+            let lo: Vec<u64> = own.iter().map(|side| side.0 as u64).collect();
+            let hi: Vec<u64> = own.iter().map(|side| side.1 as u64).collect();
+            return self.checked(cells.read(name, &lo, &hi)?, own, n);
+        }
+        // The part inside is read once. Where the domain repeats, all places along such an axis are.
+        let (mut lo, mut hi, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        for (axis, &(from, to)) in axes.iter().zip(own) {
+            let extent = self.extents[*axis] as i64;
+            let (first, end) = match self.field.edge {
+                Edge::Periodic if extent > 0 && (from < 0 || to > extent) => (0, extent),
+                _ => (from.clamp(0, extent), to.clamp(0, extent)),
+            };
+            let place = |p: i64| match self.field.edge {
+                Edge::Periodic if extent > 0 => (p.rem_euclid(extent) - first) as usize,
+                _ if p >= first && p < end => (p - first) as usize,
+                _ => OUTSIDE,
+            };
+            places.push((from..to).map(place).collect::<Vec<_>>());
+            lo.push(first as u64);
+            hi.push(end.max(first) as u64);
+        }
+        let shape: Vec<usize> = lo.iter().zip(&hi).map(|(lo, hi)| (hi - lo) as usize).collect();
+        let read: Box = lo.iter().zip(&hi).map(|(&lo, &hi)| (lo as i64, hi as i64)).collect();
+        let array = self.checked(cells.read(name, &lo, &hi)?, &read, n)?;
+        let gather = Gather::new(&strides(&shape).into_iter().zip(places).collect::<Vec<_>>());
+        let mut values = gather.values(&array.values);
+        let mut known = match &array.known {
+            Some(known) => Some(copied(&gather, known, 0)),
+            None if self.field.edge == Edge::Nan => Some(copied(&gather, &vec![1; array.values.count()], 0)),
+            None => None,
+        };
+        match self.field.edge {
+            Edge::Fill => {
+                gather.fill_beyond(&cells.fill(name), &mut values);
+                if let (Some(known), Some(inside)) = (&mut known, &array.known) {
+                    // What lies beyond has a value, the fill value.
+                    *known = copied(&gather, inside, 1);
+                }
+            }
+            Edge::OneSided | Edge::Periodic | Edge::Nan => {}
+        }
+        Ok(Array { values, known })
+    }
+
+    /// Refuses arrays that are not what was asked for: they come from outside.
+    fn checked<E: From<Error>>(&self, array: Array, own: &Box, n: usize) -> Result<Array, E> {
+        let cells = volume(own);
+        let stage = &self.field.stages[n];
+        let fits = array.values.count() == cells
+            && array.values.dtype() == stage.dtype
+            && array.known.as_ref().is_none_or(|known| known.len() == cells);
+        if fits {
+            return Ok(array);
+        }
+        let found = format!(
+            "`{}`: {} values of {} are given for {cells} cells of {}",
+            self.field.text(n),
+            array.values.count(),
+            array.values.dtype(),
+            stage.dtype
+        );
+        Err(Error::new(Kind::Argument, found).into())
+    }
+
+    fn distances<C: Cells>(
+        &mut self,
+        n: usize,
+        spacing: Spacing,
+        cells: &mut C,
+    ) -> Result<Distances, C::Error> {
+        if let Some(known) = self.distances.get(&n) {
+            return Ok(known.clone());
+        }
+        let distances = match spacing {
+            Spacing::Number(h) => Distances::Number(h),
+            Spacing::Coordinates(name) => Distances::of(&cells.coordinate(name)?),
+        };
+        self.distances.insert(n, distances.clone());
+        Ok(distances)
+    }
+
+    fn shift(
+        &self,
+        of: usize,
+        offsets: &[(usize, i64)],
+        own: &Box,
+        done: &[Option<(Box, Array)>],
+    ) -> Result<Array, Error> {
+        let (had, array) = taken(done, of)?;
+        let axes = &self.field.stages[of].axes;
+        let mut places = Vec::with_capacity(axes.len());
+        for ((axis, &(lo, hi)), &(first, _)) in axes.iter().zip(own).zip(had) {
+            let by = offsets.iter().find(|(a, _)| a == axis).map_or(0, |&(_, by)| by);
+            let last = self.extents[*axis] as i64 - 1;
+            let one_sided = self.field.edge == Edge::OneSided;
+            let place = |p: i64| if one_sided { (p + by).clamp(0, last) } else { p + by };
+            places.push((lo..hi).map(|p| (place(p) - first) as usize).collect::<Vec<_>>());
+        }
+        let gather = Gather::new(&strides(&shape(had)).into_iter().zip(places).collect::<Vec<_>>());
+        let known = array.known.as_ref().map(|known| copied(&gather, known, 0));
+        Ok(Array { values: gather.values(&array.values), known })
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "one difference has that many parts")]
+    fn difference(
+        &self,
+        op: Stencil,
+        of: usize,
+        along: usize,
+        distances: &Distances,
+        n: usize,
+        own: &Box,
+        done: &[Option<(Box, Array)>],
+    ) -> Result<Array, Error> {
+        let (had, array) = taken(done, of)?;
+        let axes = &self.field.stages[of].axes;
+        let extent = self.extents[along] as i64;
+        let Some(at) = axes.iter().position(|axis| *axis == along) else {
+            return Err(Error::new(Kind::Argument, "a difference along an axis that is not there"));
+        };
+        let taps: Vec<kernel::Tap> =
+            (own[at].0..own[at].1).map(|p| distances.tap(op, self.field.edge, p, extent)).collect();
+        let strides = strides(&shape(had));
+        let gather = |place: &dyn Fn(&kernel::Tap) -> i64| {
+            let places = own.iter().zip(had).enumerate().map(|(d, (&(lo, hi), &(first, _)))| {
+                let of: Vec<usize> = match d == at {
+                    true => taps.iter().map(|tap| (place(tap) - first) as usize).collect(),
+                    false => (lo..hi).map(|p| (p - first) as usize).collect(),
+                };
+                (strides[d], of)
+            });
+            Gather::new(&places.collect::<Vec<_>>())
+        };
+        let three = [gather(&|tap| tap.before), gather(&|tap| tap.at), gather(&|tap| tap.behind)];
+        let own_shape = shape(own);
+        let last = at + 1 == axes.len();
+        // Rows between two places along the axis.
+        let inner: usize = own_shape[at + 1..].iter().rev().skip(1).product();
+        let mut values = self.field.room(n, volume(own));
+        match (&array.values, &mut values) {
+            (Values::F4(from), Values::F4(to)) => differences(op, &three, &taps, last, inner, from, to),
+            (Values::F8(from), Values::F8(to)) => differences(op, &three, &taps, last, inner, from, to),
+            _ => return Err(Error::new(Kind::Argument, "a difference of values that are no floats")),
+        }
+        let known = array.known.as_ref().map(|known| {
+            let mut out = copied(&three[0], known, 0);
+            for other in &three[1..] {
+                out.iter_mut().zip(copied(other, known, 0)).for_each(|(out, more)| *out &= more);
+            }
+            out
+        });
+        Ok(Array { values, known })
+    }
+
+    fn compute(
+        &mut self,
+        n: usize,
+        program: &Program,
+        of: &[usize],
+        own: &Box,
+        done: &[Option<(Box, Array)>],
+    ) -> Result<Array, Error> {
+        let field = self.field;
+        let count = volume(own);
+        let axes = &field.stages[n].axes;
+        let mut spread: Vec<Option<Array>> = Vec::with_capacity(of.len());
+        for &operand in of {
+            let (had, array) = taken(done, operand)?;
+            let own_axes = &field.stages[operand].axes;
+            let same = own_axes == axes && had == own;
+            spread.push((!same).then(|| part(had, own_axes, array, own, axes)));
+        }
+        let mut masks: Vec<Option<Vec<u64>>> = Vec::with_capacity(of.len());
+        for (&operand, spread) in of.iter().zip(&spread) {
+            let array = match spread {
+                Some(array) => array,
+                None => taken(done, operand)?.1,
+            };
+            masks.push(array.known.as_ref().map(|known| bits(known)));
+        }
+        let mut inputs: Vec<Input<'_>> = Vec::with_capacity(of.len());
+        for ((&operand, spread), mask) in of.iter().zip(&spread).zip(&masks) {
+            let values = match spread {
+                Some(array) => array.values.column(),
+                None => taken(done, operand)?.1.values.column(),
+            };
+            inputs.push(Input { values, written: mask.as_deref() });
+        }
+        let mut values = field.room(n, count);
+        let mut known = vec![0; count.div_ceil(64)];
+        let scratch = self.scratch.entry(n).or_insert_with(|| Scratch::new(program));
+        program.compute(&inputs, count, scratch, values.column_mut(), &mut known)?;
+        let any = masks.iter().any(Option::is_some);
+        Ok(Array { values, known: any.then(|| bytes(&known, count)) })
+    }
+
+    /// Makes a reduction over a box of its result, unless it is there.
+    fn reduce<C: Cells>(&mut self, n: usize, own: &Box, cells: &mut C) -> Result<(), C::Error> {
+        let field = self.field;
+        let What::Reduce(op, of, reduced) = &field.stages[n].what else { return Ok(()) };
+        if let Some((had, _)) = self.reduced.get(&n)
+            && own.iter().zip(had).all(|(own, had)| had.0 <= own.0 && own.1 <= had.1)
+        {
+            return Ok(());
+        }
+        let whole = field.whole(n, own, *of, reduced, &self.extents);
+        let axes = &field.stages[*of].axes;
+        let mut reducing = Reducing::new(*op, field.stages[*of].dtype, volume(own));
+        // The place of a cell in the result, by its places along the axes of the operand.
+        let own_strides = strides(&shape(own));
+        let kept = &field.stages[n].axes;
+        let to: Vec<usize> = axes
+            .iter()
+            .map(|axis| kept.iter().position(|a| a == axis).map_or(0, |at| own_strides[at]))
+            .collect();
+        for piece in pieces(&whole) {
+            let mut found = self.stages(&[(*of, piece.clone())], cells)?;
+            let Some((_, array)) = found[*of].take() else { continue };
+            let shape = shape(&piece);
+            let row = shape.last().copied().unwrap_or(1);
+            let moves = to.last().is_some_and(|stride| *stride > 0);
+            let rows = volume(&piece).checked_div(row).unwrap_or(0);
+            let mut at = vec![0usize; shape.len()];
+            for number in 0..rows {
+                let place: usize =
+                    (0..shape.len()).map(|d| to[d] * (at[d] + (piece[d].0 - whole[d].0) as usize)).sum();
+                reducing.row(&array.values, number * row, row, array.known.as_deref(), place, moves);
+                for d in (0..shape.len().saturating_sub(1)).rev() {
+                    at[d] += 1;
+                    if at[d] < shape[d] {
+                        break;
+                    }
+                    at[d] = 0;
+                }
+            }
+        }
+        let (values, known) = reducing.finish(field.stages[n].dtype);
+        self.reduced.insert(n, (own.clone(), Array { values, known }));
+        Ok(())
+    }
+}
+
+/// Rows of differences: `inner` rows lie between two places along the axis, unless it is the last.
+fn differences<T: Float>(
+    op: Stencil,
+    three: &[Gather; 3],
+    taps: &[kernel::Tap],
+    last: bool,
+    inner: usize,
+    from: &[T],
+    out: &mut [T],
+) {
+    let row = three[0].row();
+    if row == 0 || taps.is_empty() {
+        return;
+    }
+    let mut rows = [vec![T::default(); row], vec![T::default(); row], vec![T::default(); row]];
+    for (n, out) in out.chunks_exact_mut(row).enumerate() {
+        for (gather, row) in three.iter().zip(&mut rows) {
+            if gather.whole_row(from, n).is_none() {
+                gather.fill_row(from, n, T::default(), row);
+            }
+        }
+        let whole = |k: usize| three[k].whole_row(from, n).unwrap_or(&rows[k]);
+        let (before, here, behind) = (whole(0), whole(1), whole(2));
+        if !last {
+            kernel::row(op, taps[n / inner.max(1) % taps.len()].weights, before, here, behind, out);
+            continue;
+        }
+        let mut at = 0;
+        for alike in taps.chunk_by(|a, b| a.weights == b.weights) {
+            let run = at..at + alike.len();
+            let (before, here, behind) = (&before[run.clone()], &here[run.clone()], &behind[run.clone()]);
+            kernel::row(op, alike[0].weights, before, here, behind, &mut out[run]);
+            at += alike.len();
+        }
+    }
+}
+
+fn taken(done: &[Option<(Box, Array)>], stage: usize) -> Result<(&Box, &Array), Error> {
+    match done.get(stage) {
+        Some(Some((own, array))) => Ok((own, array)),
+        _ => Err(Error::new(Kind::Argument, "a stage is used before it is computed")),
+    }
+}
+
+/// A part of an array, repeated along the axes that it lacks.
+fn part(had: &Box, had_axes: &[usize], array: &Array, own: &Box, axes: &[usize]) -> Array {
+    let strides = strides(&shape(had));
+    let places =
+        axes.iter().zip(own).map(|(axis, &(lo, hi))| match had_axes.iter().position(|a| a == axis) {
+            Some(at) => (strides[at], (lo..hi).map(|p| (p - had[at].0) as usize).collect::<Vec<_>>()),
+            None => (0, vec![0; (hi - lo).max(0) as usize]),
+        });
+    let gather = Gather::new(&places.collect::<Vec<_>>());
+    let known = array.known.as_ref().map(|known| copied(&gather, known, 0));
+    Array { values: gather.values(&array.values), known }
+}
+
+fn copied(gather: &Gather, from: &[u8], beyond: u8) -> Vec<u8> {
+    let mut out = Vec::new();
+    gather.copy(from, beyond, &mut out);
+    out
+}
+
+fn shape(own: &Box) -> Vec<usize> {
+    own.iter().map(|&(lo, hi)| (hi - lo).max(0) as usize).collect()
+}
+
+fn volume(own: &Box) -> usize {
+    shape(own).into_iter().product()
+}
+
+/// Elements from one place to the next along each axis.
+fn strides(shape: &[usize]) -> Vec<usize> {
+    let mut out = vec![1; shape.len()];
+    for d in (0..shape.len().saturating_sub(1)).rev() {
+        out[d] = out[d + 1] * shape[d + 1].max(1);
+    }
+    out
+}
+
+fn bits(known: &[u8]) -> Vec<u64> {
+    let word = |bytes: &[u8]| {
+        bytes.iter().enumerate().fold(0u64, |word, (n, &known)| word | u64::from(known != 0) << n)
+    };
+    known.chunks(64).map(word).collect()
+}
+
+fn bytes(known: &[u64], count: usize) -> Vec<u8> {
+    (0..count).map(|n| (known[n / 64] >> (n % 64) & 1) as u8).collect()
+}
+
+/// A box in pieces that are taken in row-major order: whole rows, unless one is too long.
+fn pieces(own: &Box) -> Vec<Box> {
+    let mut steps: Vec<i64> = own.iter().map(|(lo, hi)| (hi - lo).max(0)).collect();
+    if steps.contains(&0) {
+        return Vec::new();
+    }
+    let mut inner: i64 = 1;
+    for step in steps.iter_mut().rev() {
+        let most = (PIECE / inner).max(1);
+        let whole = *step;
+        *step = whole.min(most);
+        inner = if *step < whole { PIECE } else { inner.saturating_mul(whole) };
+    }
+    let mut out: Vec<Box> = vec![Vec::new()];
+    for (&(lo, hi), &step) in own.iter().zip(&steps) {
+        let mut next = Vec::new();
+        for front in &out {
+            let mut from = lo;
+            while from < hi {
+                let mut piece = front.clone();
+                piece.push((from, hi.min(from + step)));
+                next.push(piece);
+                from += step;
+            }
+        }
+        out = next;
+    }
+    out
+}

@@ -1,0 +1,75 @@
+//! Values of one type that belong to whoever computes them.
+
+use crate::dense::{Column, ColumnMut};
+use crate::types::Type;
+
+macro_rules! values {
+    ($($variant:ident $t:ty),*) => {
+        /// Values of cells in row-major order. Truth values are bytes, of which 0 is false.
+        #[derive(Debug, Clone)]
+        #[allow(missing_docs)]
+        pub enum Values {
+            $($variant(Vec<$t>),)*
+        }
+
+        impl Values {
+            /// So many, all zero or false.
+            pub fn new(dtype: Type, count: usize) -> Values {
+                match dtype {
+                    $(Type::$variant => Values::$variant(vec![<$t>::default(); count]),)*
+                }
+            }
+
+            /// Their type.
+            pub fn dtype(&self) -> Type {
+                match self {
+                    $(Values::$variant(_) => Type::$variant,)*
+                }
+            }
+
+            /// How many there are.
+            pub fn count(&self) -> usize {
+                match self {
+                    $(Values::$variant(values) => values.len(),)*
+                }
+            }
+
+            /// To be read by a program.
+            pub fn column(&self) -> Column<'_> {
+                match self {
+                    $(Values::$variant(values) => Column::$variant(values),)*
+                }
+            }
+
+            /// To be written by a program.
+            pub fn column_mut(&mut self) -> ColumnMut<'_> {
+                match self {
+                    $(Values::$variant(values) => ColumnMut::$variant(values),)*
+                }
+            }
+        }
+    };
+}
+
+values!(Bool u8, I1 i8, I2 i16, I4 i32, I8 i64, U1 u8, U2 u16, U4 u32, U8 u64, F4 f32, F8 f64);
+
+/// Evaluates an expression with names for the vectors of two values of one type; nothing happens for two types.
+macro_rules! for_pair {
+    ($from:expr, $to:expr, $a:ident, $b:ident => $body:expr) => {
+        match ($from, $to) {
+            (Values::Bool($a), Values::Bool($b)) => $body,
+            (Values::I1($a), Values::I1($b)) => $body,
+            (Values::I2($a), Values::I2($b)) => $body,
+            (Values::I4($a), Values::I4($b)) => $body,
+            (Values::I8($a), Values::I8($b)) => $body,
+            (Values::U1($a), Values::U1($b)) => $body,
+            (Values::U2($a), Values::U2($b)) => $body,
+            (Values::U4($a), Values::U4($b)) => $body,
+            (Values::U8($a), Values::U8($b)) => $body,
+            (Values::F4($a), Values::F4($b)) => $body,
+            (Values::F8($a), Values::F8($b)) => $body,
+            _ => {}
+        }
+    };
+}
+pub(super) use for_pair;

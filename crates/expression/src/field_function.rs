@@ -1,0 +1,347 @@
+//! Operators on fields: differences, vectors, reductions. What each becomes in a tree.
+//!
+//! `grad`, `div`, `curl`, `laplacian`, `cross`, `dot` and `norm` are written out when the tree is built, so a tree knows two differences
+//! along one dimension, reductions, and lists of components.
+//!
+//! Invariants
+//! - a list is the root of a tree, or names the dimensions of a reduction;
+//! - a dimension is a name without members and offsets, or the number of an axis.
+
+use crate::builder::Builder;
+use crate::error::{Error, Kind};
+use crate::tree::{Binary, Node, NodeId, Over, Stencil};
+
+/// Components of a vector, at most.
+const MAX_COMPONENTS: usize = 16;
+/// Numbers of axes are below this.
+const MAX_AXES: i128 = 32;
+
+/// A function of fields or vectors.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FieldFunction {
+    Diff,
+    Diff2,
+    Laplacian,
+    Grad,
+    Div,
+    Curl,
+    Cross,
+    Dot,
+    Vector,
+    Component,
+}
+
+fn wrong(found: impl Into<String>, help: &str) -> Error {
+    Error::new(Kind::Syntax, found).help(help)
+}
+
+impl Builder {
+    /// Checks that lists stand only where they mean something, and that dimensions and distances are what they have to be.
+    pub(crate) fn accept(&self, node: Node) -> Result<(), Error> {
+        let is_list = |id: NodeId| matches!(self.node(id), Node::List(..));
+        let vector = || {
+            let help = "take a component(v, 0), or its norm(v)";
+            Err(Error::new(Kind::Type, "a vector stands where a number is needed").help(help))
+        };
+        match node {
+            Node::List(front, last) => {
+                if is_list(last) {
+                    return vector();
+                }
+                if self.listed(front).len() >= MAX_COMPONENTS {
+                    let found = format!("a vector has more than {MAX_COMPONENTS} components");
+                    return Err(Error::new(Kind::Limit, found));
+                }
+                Ok(())
+            }
+            Node::Over(_, of, dims) => {
+                if is_list(of) {
+                    return vector();
+                }
+                let dims = dims.map(|dims| self.listed(dims)).unwrap_or_default();
+                for (n, &dim) in dims.iter().enumerate() {
+                    self.dimension(dim)?;
+                    if dims[..n].contains(&dim) {
+                        return Err(Error::new(Kind::Syntax, "a reduction names a dimension twice"));
+                    }
+                }
+                Ok(())
+            }
+            Node::Stencil(_, of, dim, by) => {
+                if is_list(of) {
+                    return vector();
+                }
+                self.dimension(dim)?;
+                let distance = match by.map(|by| self.node(by)) {
+                    None => 1.0,
+                    Some(Node::Integer(n)) => n as f64,
+                    Some(Node::Float(bits)) => f64::from_bits(bits),
+                    Some(_) => f64::NAN,
+                };
+                if distance.is_finite() && distance != 0.0 {
+                    return Ok(());
+                }
+                Err(wrong(
+                    "the distance between cells is a number and not 0",
+                    "write `diff(u, x)`, which takes it from the coordinate variable `x`, or `diff(u, x, 0.5)`",
+                ))
+            }
+            node if node.operands().any(is_list) => vector(),
+            _ => Ok(()),
+        }
+    }
+
+    fn dimension(&self, dim: NodeId) -> Result<(), Error> {
+        let fits = match self.node(dim) {
+            Node::Name(n) => {
+                let name = self.name_of(n);
+                name.members().is_empty() && name.offsets().is_empty()
+            }
+            Node::Integer(n) => (0..MAX_AXES).contains(&n),
+            _ => false,
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(wrong("a dimension is needed, by its name or its number", "write `diff(u, x)` or `diff(u, 0)`"))
+    }
+
+    /// A difference along a dimension.
+    pub fn stencil(
+        &mut self,
+        op: Stencil,
+        of: NodeId,
+        dim: NodeId,
+        by: Option<NodeId>,
+    ) -> Result<NodeId, Error> {
+        self.add(Node::Stencil(op, of, dim, by), 1)
+    }
+
+    /// What all cells along some dimensions become, or along all.
+    pub fn over(&mut self, op: Over, of: NodeId, dims: Option<NodeId>) -> Result<NodeId, Error> {
+        self.add(Node::Over(op, of, dims), 1)
+    }
+
+    /// A list with one more.
+    pub fn list(&mut self, front: NodeId, last: NodeId) -> Result<NodeId, Error> {
+        self.add(Node::List(front, last), 1)
+    }
+
+    fn vector(&mut self, components: &[NodeId]) -> Result<NodeId, Error> {
+        let Some((&first, rest)) = components.split_first() else {
+            return Err(wrong("a vector has no components", "write `vector(u, v, w)`"));
+        };
+        rest.iter().try_fold(first, |list, &next| self.list(list, next))
+    }
+
+    pub(crate) fn over_listed(&mut self, op: Over, of: NodeId, dims: &[NodeId]) -> Result<NodeId, Error> {
+        let dims = if dims.is_empty() { None } else { Some(self.vector(dims)?) };
+        self.over(op, of, dims)
+    }
+
+    /// The same operator on each component; `None` where no operand is a vector. Numbers are taken for each component.
+    pub(crate) fn each(
+        &mut self,
+        operands: &[NodeId],
+        mut make: impl FnMut(&mut Builder, &[NodeId]) -> Result<NodeId, Error>,
+    ) -> Option<Result<NodeId, Error>> {
+        if !operands.iter().any(|&id| matches!(self.node(id), Node::List(..))) {
+            return None;
+        }
+        let lists: Vec<Vec<NodeId>> = operands.iter().map(|&id| self.listed(id)).collect();
+        let count = lists.iter().map(Vec::len).max().unwrap_or(1);
+        if let Some(other) = lists.iter().map(Vec::len).find(|&n| n != 1 && n != count) {
+            let found = format!("vectors of {count} and of {other} components have no common operator");
+            return Some(Err(Error::new(Kind::Type, found)));
+        }
+        let mut out = Vec::with_capacity(count);
+        for n in 0..count {
+            let of: Vec<NodeId> =
+                lists.iter().map(|list| list[if list.len() == 1 { 0 } else { n }]).collect();
+            match make(self, &of) {
+                Ok(id) => out.push(id),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        Some(self.vector(&out))
+    }
+
+    /// The dimensions of the variables at hand, for operators whose text names none.
+    fn own_dims(&mut self, function: &str) -> Result<Vec<NodeId>, Error> {
+        let Some(dims) = self.dims.clone() else {
+            let found = format!("`{function}` does not say along which dimensions");
+            let help = format!("name them, as in `{function}(u, x, y)`");
+            return Err(Error::new(Kind::Syntax, found).help(help));
+        };
+        let mut out = Vec::with_capacity(dims.len());
+        for (n, dim) in dims.iter().enumerate() {
+            out.push(self.dim(dim, n)?);
+        }
+        Ok(out)
+    }
+
+    fn dim(&mut self, name: &str, number: usize) -> Result<NodeId, Error> {
+        match name {
+            "" => self.integer(number as i128),
+            name => {
+                let name = crate::name::Name::new(name)?;
+                self.name(name)
+            }
+        }
+    }
+
+    /// The dimensions of the components of a vector: x, y, z where they have these names, else the dimensions in order.
+    fn component_dims(&mut self, function: &str, count: usize) -> Result<Vec<NodeId>, Error> {
+        const NAMES: [&str; 3] = ["x", "y", "z"];
+        let named: Vec<&str> = NAMES.into_iter().take(count).collect();
+        let known = self.dims.clone();
+        if known.as_ref().is_none_or(|dims| named.iter().all(|name| dims.iter().any(|dim| dim == name))) {
+            return named.into_iter().enumerate().map(|(n, name)| self.dim(name, n)).collect();
+        }
+        let dims = self.own_dims(function)?;
+        if dims.len() == count {
+            return Ok(dims);
+        }
+        let found = format!(
+            "`{function}` of {count} components needs {count} dimensions; the variables have {}",
+            dims.len()
+        );
+        let help = match count {
+            2 => format!("name them: `{function}(u, v, x, y)`"),
+            _ => format!("name them: `{function}(u, v, w, x, y, z)`"),
+        };
+        Err(Error::new(Kind::Syntax, found).help(help))
+    }
+
+    /// Components, and a dimension for each.
+    fn vector_and_dims(
+        &mut self,
+        function: &str,
+        arguments: &[NodeId],
+    ) -> Result<(Vec<NodeId>, Vec<NodeId>), Error> {
+        let mut all: Vec<NodeId> = arguments.iter().flat_map(|&id| self.listed(id)).collect();
+        let count = match all.len() {
+            2 | 4 => 2,
+            3 | 6 => 3,
+            found => {
+                let help = format!(
+                    "write `{function}(u, v)`, `{function}(u, v, w)` or `{function}(u, v, w, x, y, z)`"
+                );
+                return Err(wrong(format!("`{function}` has {found} arguments"), &help));
+            }
+        };
+        let dims = all.split_off(count);
+        let dims = if dims.is_empty() { self.component_dims(function, count)? } else { dims };
+        Ok((all, dims))
+    }
+
+    fn difference(&mut self, of: NodeId, along: NodeId) -> Result<NodeId, Error> {
+        self.stencil(Stencil::Diff, of, along, None)
+    }
+
+    fn minus(&mut self, a: NodeId, b: NodeId) -> Result<NodeId, Error> {
+        self.binary(Binary::Sub, a, b)
+    }
+
+    fn sum(&mut self, terms: &[NodeId]) -> Result<NodeId, Error> {
+        let Some((&first, rest)) = terms.split_first() else {
+            return Err(wrong("nothing is summed", "name a dimension"));
+        };
+        rest.iter().try_fold(first, |sum, &next| self.binary(Binary::Add, sum, next))
+    }
+
+    /// What an operator on fields makes of its arguments.
+    pub(crate) fn field(&mut self, function: FieldFunction, arguments: &[NodeId]) -> Result<NodeId, Error> {
+        use FieldFunction::*;
+        match (function, arguments) {
+            (Diff, &[of, dim]) => self.difference(of, dim),
+            (Diff, &[of, dim, by]) => self.stencil(Stencil::Diff, of, dim, Some(by)),
+            (Diff2, &[of, dim]) => self.stencil(Stencil::Second, of, dim, None),
+            (Diff2, &[of, dim, by]) => self.stencil(Stencil::Second, of, dim, Some(by)),
+            (Laplacian, &[of, ref dims @ ..]) => {
+                let dims = if dims.is_empty() { self.own_dims("laplacian")? } else { dims.to_vec() };
+                let mut terms = Vec::with_capacity(dims.len());
+                for dim in dims {
+                    terms.push(self.stencil(Stencil::Second, of, dim, None)?);
+                }
+                self.sum(&terms)
+            }
+            (Grad, &[of, ref dims @ ..]) => {
+                let dims = if dims.is_empty() { self.own_dims("grad")? } else { dims.to_vec() };
+                let mut components = Vec::with_capacity(dims.len());
+                for dim in dims {
+                    components.push(self.difference(of, dim)?);
+                }
+                self.vector(&components)
+            }
+            (Div, arguments) => {
+                let (of, dims) = self.vector_and_dims("div", arguments)?;
+                let mut terms = Vec::with_capacity(of.len());
+                for (of, dim) in of.into_iter().zip(dims) {
+                    terms.push(self.difference(of, dim)?);
+                }
+                self.sum(&terms)
+            }
+            (Curl, arguments) => {
+                let (of, along) = self.vector_and_dims("curl", arguments)?;
+                let mut turn = |a: usize, b: usize| {
+                    let (first, second) =
+                        (self.difference(of[b], along[a])?, self.difference(of[a], along[b])?);
+                    self.minus(first, second)
+                };
+                if of.len() == 2 {
+                    return turn(0, 1);
+                }
+                let components = [turn(1, 2)?, turn(2, 0)?, turn(0, 1)?];
+                self.vector(&components)
+            }
+            (Cross, arguments) => {
+                let all: Vec<NodeId> = arguments.iter().flat_map(|&id| self.listed(id)).collect();
+                let (n, help) =
+                    (all.len() / 2, "write `cross(u, v)` of vectors, or `cross(u1, u2, u3, v1, v2, v3)`");
+                if !matches!(all.len(), 4 | 6) {
+                    return Err(wrong(format!("`cross` has {} components", all.len()), help));
+                }
+                let (u, v) = all.split_at(n);
+                let mut turn = |a: usize, b: usize| {
+                    let first = self.binary(Binary::Mul, u[a], v[b])?;
+                    let second = self.binary(Binary::Mul, u[b], v[a])?;
+                    self.minus(first, second)
+                };
+                if n == 2 {
+                    return turn(0, 1);
+                }
+                let components = [turn(1, 2)?, turn(2, 0)?, turn(0, 1)?];
+                self.vector(&components)
+            }
+            (Dot, arguments) => {
+                let all: Vec<NodeId> = arguments.iter().flat_map(|&id| self.listed(id)).collect();
+                if all.is_empty() || all.len() % 2 == 1 {
+                    let found = format!("`dot` has {} components", all.len());
+                    return Err(wrong(found, "write `dot(u, v)` of vectors, or `dot(u1, u2, v1, v2)`"));
+                }
+                let (u, v) = all.split_at(all.len() / 2);
+                let mut terms = Vec::with_capacity(u.len());
+                for (&a, &b) in u.iter().zip(v) {
+                    terms.push(self.binary(Binary::Mul, a, b)?);
+                }
+                self.sum(&terms)
+            }
+            (Vector, arguments) => self.vector(arguments),
+            (Component, &[of, number]) => {
+                let all = self.listed(of);
+                let found = match self.node(number) {
+                    Node::Integer(n) => usize::try_from(n).ok().and_then(|n| all.get(n).copied()),
+                    _ => None,
+                };
+                found.ok_or_else(|| {
+                    let found = format!("the vector has the components 0 to {}", all.len() - 1);
+                    wrong(found, "write `component(v, 0)`")
+                })
+            }
+            (Diff | Diff2, _) => Err(wrong("a difference has two or three arguments", "write `diff(u, x)`")),
+            (Laplacian | Grad, _) => Err(wrong("a field is needed", "write `laplacian(u)` or `grad(u)`")),
+            (Component, _) => Err(wrong("`component` has two arguments", "write `component(v, 0)`")),
+        }
+    }
+}
