@@ -10,6 +10,19 @@ pub(super) fn count(bits: &[u64]) -> u64 {
     bits.iter().map(|word| u64::from(word.count_ones())).sum()
 }
 
+/// How many of a run of cells are in a set.
+pub(super) fn count_run(bits: &[u64], from: usize, len: usize) -> usize {
+    let (mut at, end, mut count) = (from, from + len, 0);
+    while at < end {
+        let offset = at % 64;
+        let taken = (64 - offset).min(end - at);
+        let mask = (u64::MAX >> (64 - taken)) << offset;
+        count += (bits.get(at / 64).map_or(0, |word| word & mask)).count_ones() as usize;
+        at += taken;
+    }
+    count
+}
+
 /// Puts a run of cells into a set, or takes it out.
 pub(super) fn put_run(bits: &mut [u64], from: usize, len: usize, value: bool) {
     let (mut at, end) = (from, from + len);
@@ -47,20 +60,25 @@ pub(super) fn copy_run(from: &[u64], from_at: usize, to: &mut [u64], to_at: usiz
 
 /// The numbers of the cells in a set, ascending.
 pub(super) fn each(bits: &[u64]) -> impl Iterator<Item = usize> + '_ {
-    bits.iter().enumerate().flat_map(|(n, &word)| {
-        let mut rest = word;
-        std::iter::from_fn(move || {
-            let bit = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
-            rest &= rest - 1;
-            Some(64 * n + bit)
-        })
-    })
+    bits.iter().enumerate().flat_map(|(n, &word)| set_bits(64 * n, word))
 }
 
 /// The same from a cell on.
 pub(super) fn each_from(bits: &[u64], from: usize) -> impl Iterator<Item = usize> + '_ {
-    let rest = bits.get(from / 64..).unwrap_or_default();
-    each(rest).map(move |cell| from / 64 * 64 + cell).skip_while(move |cell| *cell < from)
+    let first = from / 64;
+    let head = bits.get(first).map_or(0, |word| word & u64::MAX << (from % 64));
+    let rest = bits.get(first + 1..).unwrap_or_default().iter().copied();
+    std::iter::once(head).chain(rest).enumerate().flat_map(move |(n, word)| set_bits(64 * (first + n), word))
+}
+
+/// The numbers of the bits of a word, which is that of the cells from `base` on.
+fn set_bits(base: usize, word: u64) -> impl Iterator<Item = usize> {
+    let mut rest = word;
+    std::iter::from_fn(move || {
+        let bit = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
+        rest &= rest - 1;
+        Some(base + bit)
+    })
 }
 
 /// Calls `act` for each row of a box within a larger one with the place of the row's first cell in the larger one, and in the box.
@@ -127,6 +145,10 @@ mod tests {
             put_run(&mut from, target, len, value);
             assert!((target..target + len).all(|at| (bit(&from, at) == 1) == value));
             assert_eq!(each(&to).count() as u64, count(&to));
+            let inside = (target..target + len).filter(|at| bit(&to, *at) == 1).count();
+            assert_eq!(count_run(&to, target, len), inside);
+            let wanted: Vec<usize> = each(&to).filter(|cell| *cell >= target).collect();
+            assert_eq!(each_from(&to, target).collect::<Vec<_>>(), wanted);
         }
     }
 

@@ -35,6 +35,17 @@ macro_rules! columns {
                 }
             }
 
+            /// The values as they lie in memory, and bytes of each.
+            pub(super) fn bytes(&self) -> (&[u8], usize) {
+                match self {
+                    $(Values::$variant(values) => {
+                        let len = size_of_val(values.as_slice());
+                        // SAFETY: the bytes are those of a slice of numbers, which have no padding; they are borrowed with it.
+                        (unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), len) }, size_of::<$t>())
+                    })*
+                }
+            }
+
             fn memory(&mut self) -> (*mut u8, usize, usize) {
                 match self {
                     $(Values::$variant(values) => {

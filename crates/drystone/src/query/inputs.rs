@@ -4,19 +4,17 @@
 //! are counted, and cells that nobody wrote are marked.
 
 use drystone_expression::{Input as Given, Type};
-use drystone_format::MAX_NDIM;
 use drystone_plan::listing::Listing;
 use drystone_plan::selection::{Axis, Selection};
 
 use super::bits;
 use super::column::Values;
+use super::hits::{Picked, TileHits};
 use super::names::Origin;
+use super::place::{Place, extents};
 use super::plan::Known;
 use crate::Result;
 use crate::read::ReadReport;
-
-/// A position along each axis of a selection.
-pub(super) type Place = [u64; MAX_NDIM];
 
 /// Values of one input, and where they were written.
 pub(super) struct Loaded {
@@ -34,11 +32,13 @@ impl Loaded {
     pub(super) fn given(&self) -> Given<'_> {
         Given { values: self.values.column(), written: self.written.as_deref() }
     }
-}
 
-/// The extents of a box, without the axes that the grid does not have.
-pub(super) fn extents(lo: &Place, hi: &Place, ndim: usize) -> Vec<u64> {
-    (0..ndim).map(|d| hi[d].saturating_sub(lo[d])).collect()
+    /// The values of a tile at its hits, where all of it was written.
+    pub(super) fn pick(&self, hits: &TileHits) -> Picked {
+        let ((bytes, item), mut values) = (self.values.bytes(), Vec::new());
+        hits.pick(0, hits.room(), bytes, item, &mut values);
+        Picked { values, written: None }
+    }
 }
 
 impl Known<'_> {
@@ -59,25 +59,9 @@ impl Known<'_> {
             self.count(&input.origin, input.axes.first().copied(), lo, &shape, &mut out.values);
             return Ok(ReadReport::default());
         };
-        let zones = &self.zones[number];
         let (own_lo, own_hi) = self.own(number, lo, hi);
-        let mut any = true;
-        if zones.has_voids {
-            any = false;
-            for zone in zones.meeting(&own_lo, &own_hi) {
-                if zone.stored.is_some() {
-                    any = true;
-                    continue;
-                }
-                let mask = out.written.get_or_insert_with(|| vec![u64::MAX; bits::words(cells)]);
-                let (mut first, mut count) = (vec![0; shape.len()], shape.clone());
-                for (d, axis) in input.axes.iter().enumerate() {
-                    let (from, to) = (zone.lo[d].max(lo[*axis]), zone.hi[d].min(hi[*axis]));
-                    (first[*axis], count[*axis]) = (from - lo[*axis], to - from);
-                }
-                bits::each_row(&shape, &first, &count, |at, _, len| bits::put_run(mask, at, len, false));
-            }
-        }
+        let any;
+        (out.written, any) = self.written_in(number, lo, hi);
         if !any {
             out.values.resize(cells);
             return Ok(ReadReport::default());
@@ -152,6 +136,32 @@ impl Known<'_> {
             coords.extend(input.axes.iter().map(|axis| self.cells.axes[*axis].cell(place[*axis])));
         }
         coords
+    }
+
+    /// Which cells of a box of the grid were written, one bit each, `None` for all; and whether any was.
+    pub(super) fn written_in(&self, number: usize, lo: &Place, hi: &Place) -> (Option<Vec<u64>>, bool) {
+        let (input, zones) = (&self.inputs[number], &self.zones[number]);
+        if !zones.has_voids {
+            return (None, true);
+        }
+        let shape = extents(lo, hi, self.grid.shape.len());
+        let cells = shape.iter().product::<u64>() as usize;
+        let (own_lo, own_hi) = self.own(number, lo, hi);
+        let (mut written, mut any) = (None, false);
+        for zone in zones.meeting(&own_lo, &own_hi) {
+            if zone.stored.is_some() {
+                any = true;
+                continue;
+            }
+            let mask = written.get_or_insert_with(|| vec![u64::MAX; bits::words(cells)]);
+            let (mut first, mut count) = (vec![0; shape.len()], shape.clone());
+            for (d, axis) in input.axes.iter().enumerate() {
+                let (from, to) = (zone.lo[d].max(lo[*axis]), zone.hi[d].min(hi[*axis]));
+                (first[*axis], count[*axis]) = (from - lo[*axis], to - from);
+            }
+            bits::each_row(&shape, &first, &count, |at, _, len| bits::put_run(mask, at, len, false));
+        }
+        (written, any)
     }
 
     /// Which of listed cells were written; `None`: all.

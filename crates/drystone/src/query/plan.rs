@@ -56,6 +56,8 @@ pub(super) struct ZoneSet {
     axis: usize,
     longest: u64,
     pub(super) has_voids: bool,
+    /// Whether there is a zone of which no part can be read alone.
+    pub(super) has_whole: bool,
 }
 
 impl ZoneSet {
@@ -71,7 +73,8 @@ impl ZoneSet {
         zones.sort_by_key(|zone| zone.lo[axis]);
         let longest = zones.iter().map(|zone| zone.hi[axis] - zone.lo[axis]).max().unwrap_or(0);
         let has_voids = zones.iter().any(|zone| zone.stored.is_none());
-        ZoneSet { zones, indexed, axis, longest, has_voids }
+        let has_whole = zones.iter().any(|zone| zone.stored.is_some_and(|stored| !stored.raw));
+        ZoneSet { zones, indexed, axis, longest, has_voids, has_whole }
     }
 
     pub(super) fn all(&self) -> &[Zone] {

@@ -7,10 +7,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use drystone_expression::Scratch;
-use drystone_format::MAX_NDIM;
 
 use super::bits;
-use super::inputs::{Loaded, Place, extents};
+use super::hits::{Cells, Picked, TileHits};
+use super::inputs::Loaded;
+use super::place::{Place, extents, place};
 use super::plan::{Known, Term, Tile};
 use crate::base::sync::lock;
 use crate::read::{ReadReport, ZoneCells};
@@ -20,37 +21,6 @@ use crate::{Error, Result};
 const SPARSE: u64 = 128;
 /// Cells that are read and evaluated together where they are listed.
 const LISTED: usize = 8192;
-
-/// The hits of a tile.
-#[derive(Debug, Clone)]
-pub(super) struct TileHits {
-    pub(super) lo: Place,
-    pub(super) hi: Place,
-    pub(super) cells: Cells,
-}
-
-/// Which cells of a tile are hits; never none.
-#[derive(Debug, Clone)]
-pub(super) enum Cells {
-    All,
-    /// One bit per cell in row-major order, and how many are set.
-    Bits(Vec<u64>, u64),
-    /// Their numbers in row-major order, ascending.
-    Few(Vec<u32>),
-    /// How many, where that is all that was asked for.
-    Counted(u64),
-}
-
-impl TileHits {
-    pub(super) fn count(&self) -> u64 {
-        match &self.cells {
-            Cells::All => (0..MAX_NDIM).fold(1, |n, d| n * (self.hi[d] - self.lo[d])),
-            Cells::Bits(_, count) => *count,
-            Cells::Few(cells) => cells.len() as u64,
-            Cells::Counted(count) => *count,
-        }
-    }
-}
 
 /// What a query cost so far.
 #[derive(Debug, Default)]
@@ -101,6 +71,8 @@ pub(super) struct Run<'a> {
     pub(super) costs: &'a Costs,
     /// Whether the number of hits is all that is wanted.
     pub(super) only_count: bool,
+    /// By column that comes with the hits: the input that it is, if it is one.
+    pub(super) keep: &'a [Option<usize>],
 }
 
 impl Run<'_> {
@@ -133,9 +105,9 @@ impl Run<'_> {
     }
 
     fn tile(&self, worker: &mut Worker, number: usize, tile: &Tile) -> Result<Outcome> {
-        let whole = TileHits { lo: tile.lo, hi: tile.hi, cells: Cells::All };
+        let with = |cells| TileHits { lo: tile.lo, hi: tile.hi, cells, picked: Vec::new() };
         if tile.open.is_empty() {
-            return Ok(Outcome::Hits(Some(whole)));
+            return Ok(Outcome::Hits(Some(with(Cells::All))));
         }
         let cells = tile.cells() as usize;
         let mut alive: Option<(Vec<u64>, u64)> = None;
@@ -151,15 +123,22 @@ impl Run<'_> {
                 return Ok(Outcome::Left(Deferred { tile: number, next, cells }));
             }
             if alive.is_none()
-                && let Some(found) = self.search(term, tile)?
+                && let Some((found, values)) = self.search(term, tile)?
             {
-                let hits = TileHits { cells: found, ..whole };
+                let mut hits = with(found);
                 let count = hits.count();
                 self.costs.tried(term_number, cells as u64, count);
                 if count == 0 {
                     return Ok(Outcome::Hits(None));
                 }
                 if next + 1 == tile.open.len() {
+                    if let Some(values) = values {
+                        let here = |input: &Option<usize>| {
+                            let is_it = *input == term.inputs.first().copied();
+                            is_it.then(|| Picked { values: values.clone(), written: None })
+                        };
+                        hits.picked = self.keep.iter().map(here).collect();
+                    }
                     return Ok(Outcome::Hits(Some(hits)));
                 }
                 let set = match hits.cells {
@@ -210,11 +189,19 @@ impl Run<'_> {
             }
             Some((set, count)) => Cells::Bits(set, count),
         };
-        Ok(Outcome::Hits(Some(TileHits { cells, ..whole })))
+        let mut hits = with(cells);
+        let here = |input: &Option<usize>| {
+            let (loaded, is_here) = &worker.loaded[(*input)?];
+            // In memory that nobody wrote into there is no fill value.
+            (*is_here && loaded.written.is_none()).then(|| loaded.pick(&hits))
+        };
+        hits.picked = self.keep.iter().map(here).collect();
+        Ok(Outcome::Hits(Some(hits)))
     }
 
-    /// The cells of a tile that satisfy a term, by the index of the subchunk that the tile is; `None` where there is none.
-    fn search(&self, term: &Term, tile: &Tile) -> Result<Option<Cells>> {
+    /// The cells of a tile that satisfy a term, by the index of the subchunk that the tile is, and the values there where they are
+    /// wanted and at hand; `None` where there is no index.
+    fn search(&self, term: &Term, tile: &Tile) -> Result<Option<(Cells, Option<Vec<u8>>)>> {
         let (Some(keys), [input]) = (&term.keys, term.inputs.as_slice()) else { return Ok(None) };
         let one = &self.known.inputs[*input];
         let Some(reading) = one.reading().filter(|_| one.is_straight(self.known.grid)) else {
@@ -226,14 +213,18 @@ impl Run<'_> {
             && let Some((count, report)) = reading.count_zone(zone, keys)?
         {
             self.costs.add(&report);
-            return Ok(Some(Cells::Counted(count)));
+            return Ok(Some((Cells::Counted(count), None)));
         }
-        let Some((cells, report)) = reading.search_zone(zone, keys)? else { return Ok(None) };
+        let wanted = tile.open.len() == 1 && self.keep.contains(&Some(*input));
+        let Some(((cells, values), report)) = reading.search_zone(zone, keys, wanted)? else {
+            return Ok(None);
+        };
         self.costs.add(&report);
-        Ok(Some(match cells {
+        let cells = match cells {
             ZoneCells::Few(few) => Cells::Few(few),
             ZoneCells::Bits(set, count) => Cells::Bits(set, count),
-        }))
+        };
+        Ok(Some((cells, values)))
     }
 
     /// Tries the terms that are left on few cells each.
@@ -272,8 +263,8 @@ impl Run<'_> {
                 if one.next < tile.open.len() {
                     waiting.push(one);
                 } else {
-                    found[one.tile] =
-                        Some(TileHits { lo: tile.lo, hi: tile.hi, cells: Cells::Few(one.cells) });
+                    let cells = Cells::Few(one.cells);
+                    found[one.tile] = Some(TileHits { lo: tile.lo, hi: tile.hi, cells, picked: Vec::new() });
                 }
             }
         }
@@ -315,18 +306,6 @@ impl Run<'_> {
         }
         Ok(kept)
     }
-}
-
-/// The position of a cell of a box by its number in row-major order.
-pub(super) fn place(cell: u64, lo: &Place, shape: &[u64]) -> Place {
-    let mut out = [0; MAX_NDIM];
-    let mut rest = cell;
-    for d in (0..shape.len()).rev() {
-        let extent = shape[d].max(1);
-        out[d] = lo[d] + rest % extent;
-        rest /= extent;
-    }
-    out
 }
 
 enum Outcome {

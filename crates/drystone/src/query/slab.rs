@@ -6,12 +6,14 @@
 use drystone_format::MAX_NDIM;
 
 use super::bits;
-use super::inputs::{Place, extents};
+use super::hits::{Cells, TileHits};
+use super::place::{Place, extents};
 use super::plan::Tile;
-use super::run::{Cells, TileHits};
 
 /// Cells of a slab at most: 4 MiB of bits.
 const MOST: u64 = 1 << 25;
+/// Bytes of the values of a slab at most.
+const BYTES: u64 = 48 << 20;
 
 /// Hits of a slab by their numbers in it.
 #[derive(Debug, Clone)]
@@ -22,52 +24,116 @@ pub(super) enum SlabHits {
     Few(Vec<u32>),
 }
 
-/// Cuts a selection of this shape into slabs, in C order.
-pub(super) fn slabs(shape: &[u64], tiles: &[Tile]) -> Vec<(Place, Place)> {
-    slabs_of(shape, tiles, MOST)
+/// Cells of the first slab, unless a layer of tiles has more: a question for some hits looks at little.
+const FIRST: u64 = 1 << 16;
+
+/// Cuts a selection into slabs, in C order, the first ones small if only some hits may be wanted.
+#[derive(Debug, Default)]
+pub(super) struct Slabs {
+    shape: Vec<u64>,
+    /// Along this axis slabs are cut; along those before it they have one cell, along those behind it all.
+    axis: usize,
+    /// Where tiles and what is stored of columns begin and end along the axis.
+    lines: Vec<u64>,
+    /// Whether a slab may end between lines: where parts of what is stored can be read alone.
+    free: bool,
+    /// The next slab's first position along the axes up to that one; `None` behind the last.
+    at: Option<Vec<u64>>,
+    /// Cells of the next slab, and of any.
+    next: u64,
+    most: u64,
 }
 
-fn slabs_of(shape: &[u64], tiles: &[Tile], most: u64) -> Vec<(Place, Place)> {
-    let (mut lo, mut hi) = ([0; MAX_NDIM], [1; MAX_NDIM]);
-    hi[..shape.len()].copy_from_slice(shape);
-    if shape.contains(&0) || tiles.is_empty() {
-        return Vec::new();
+impl Slabs {
+    /// Slabs of at most 2^25 cells, and of less where a cell needs many bytes. `borders` has where tiles and what is stored of columns
+    /// begin and end along an axis. `all`: all hits are wanted.
+    pub(super) fn new(
+        shape: &[u64],
+        borders: impl FnOnce(usize) -> Vec<u64>,
+        free: bool,
+        (bytes, all): (usize, bool),
+    ) -> Slabs {
+        let most = (BYTES / bytes.max(1) as u64).clamp(1, MOST);
+        Slabs::of(shape, borders, free, (if all { most } else { FIRST.min(most) }, most))
     }
-    let inner = |axis: usize| shape[axis + 1..].iter().fold(1u64, |n, extent| n.saturating_mul(*extent));
-    let Some(axis) = (0..shape.len()).find(|axis| inner(*axis) <= most) else {
-        return vec![(lo, hi)];
-    };
-    let rows = (most / inner(axis).max(1)).max(1);
-    let mut lines: Vec<u64> = tiles.iter().flat_map(|tile| [tile.lo[axis], tile.hi[axis]]).collect();
-    lines.push(shape[axis]);
-    lines.sort_unstable();
-    lines.dedup();
-    let mut out = Vec::new();
-    let mut outer = vec![0u64; axis];
-    loop {
+
+    fn of(
+        shape: &[u64],
+        borders: impl FnOnce(usize) -> Vec<u64>,
+        free: bool,
+        (next, most): (u64, u64),
+    ) -> Slabs {
+        if shape.contains(&0) {
+            return Slabs::default();
+        }
+        let inner = |axis: usize| shape[axis + 1..].iter().fold(1u64, |n, extent| n.saturating_mul(*extent));
+        let axis = (0..shape.len()).find(|axis| inner(*axis) <= most).unwrap_or(0);
+        let mut lines = Vec::new();
+        if let Some(extent) = shape.get(axis) {
+            lines = borders(axis);
+            lines.push(*extent);
+            lines.sort_unstable();
+            lines.dedup();
+        }
+        let at = Some(vec![0; (axis + 1).min(shape.len())]);
+        Slabs { shape: shape.to_vec(), axis, lines, free, at, next, most }
+    }
+
+    /// The next slab, which may have no tiles.
+    fn cut(&mut self) -> Option<(Place, Place)> {
+        let at = self.at.as_mut()?;
+        let (mut lo, mut hi) = ([0; MAX_NDIM], [1; MAX_NDIM]);
+        hi[..self.shape.len()].copy_from_slice(&self.shape);
+        let Some((from, outer)) = at.split_last_mut() else {
+            self.at = None;
+            return Some((lo, hi));
+        };
         for (d, at) in outer.iter().enumerate() {
             (lo[d], hi[d]) = (*at, at + 1);
         }
-        let mut from = 0;
-        while from < shape[axis] {
-            let farthest = from.saturating_add(rows).min(shape[axis]);
-            let line = lines[..lines.partition_point(|line| *line <= farthest)].last().copied();
-            let to = line.filter(|line| *line > from).unwrap_or(farthest);
-            (lo[axis], hi[axis]) = (from, to);
-            let meets = |tile: &Tile| (0..MAX_NDIM).all(|d| tile.lo[d] < hi[d] && lo[d] < tile.hi[d]);
-            if tiles.iter().any(meets) {
-                out.push((lo, hi));
+        let extent = self.shape[self.axis];
+        let inner = self.shape[self.axis + 1..].iter().product::<u64>().max(1);
+        let farthest = |cells: u64| from.saturating_add((cells / inner).max(1)).min(extent);
+        let line_up_to = |end: u64| {
+            let line = self.lines[..self.lines.partition_point(|line| *line <= end)].last().copied();
+            line.filter(|line| *line > *from)
+        };
+        // What is decoded as a whole is cut only where it is larger than any slab may be.
+        let next_line = || self.lines.get(self.lines.partition_point(|line| line <= from)).copied();
+        let small = line_up_to(farthest(self.next));
+        let small = small.or_else(|| self.free.then(|| farthest(self.next)));
+        let to = small.or_else(|| next_line().filter(|line| *line <= farthest(self.most)));
+        let to = to.unwrap_or_else(|| farthest(self.most));
+        (lo[self.axis], hi[self.axis]) = (*from, to);
+        self.next = self.next.saturating_mul(4).min(self.most);
+        *from = to;
+        if to == extent {
+            *from = 0;
+            match (0..outer.len()).rev().find(|d| outer[*d] + 1 < self.shape[*d]) {
+                Some(d) => {
+                    outer[d] += 1;
+                    outer[d + 1..].fill(0);
+                }
+                None => self.at = None,
             }
-            from = to;
         }
-        let Some(d) = (0..axis).rev().find(|d| outer[*d] + 1 < shape[*d]) else { return out };
-        outer[d] += 1;
-        outer[d + 1..].fill(0);
+        Some((lo, hi))
+    }
+
+    /// The next slab that has tiles, with the parts of them that lie in it.
+    pub(super) fn next(&mut self, tiles: &[Tile]) -> Option<(Place, Place, Vec<Tile>)> {
+        loop {
+            let (lo, hi) = self.cut()?;
+            let own = clipped(tiles, &lo, &hi);
+            if !own.is_empty() {
+                return Some((lo, hi, own));
+            }
+        }
     }
 }
 
 /// The parts of tiles that lie in a slab.
-pub(super) fn clipped(tiles: &[Tile], lo: &Place, hi: &Place) -> Vec<Tile> {
+fn clipped(tiles: &[Tile], lo: &Place, hi: &Place) -> Vec<Tile> {
     let clip = |tile: &Tile| {
         let mut tile = tile.clone();
         for d in 0..MAX_NDIM {
@@ -79,6 +145,14 @@ pub(super) fn clipped(tiles: &[Tile], lo: &Place, hi: &Place) -> Vec<Tile> {
 }
 
 impl SlabHits {
+    /// How many.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            SlabHits::Bits(set) => bits::count(set) as usize,
+            SlabHits::Few(few) => few.len(),
+        }
+    }
+
     /// The hits of tiles of a slab, in its order.
     pub(super) fn of(found: &[TileHits], lo: &Place, hi: &Place, ndim: usize) -> SlabHits {
         let shape = extents(lo, hi, ndim);
@@ -147,14 +221,20 @@ mod tests {
     #[test]
     fn slabs_end_where_tiles_do_and_follow_one_another() {
         let tiles: Vec<Tile> = (0..4).map(|i| tile([3 * i, 0, 0], [3 * i + 3, 4, 5])).collect();
-        let cut = |most| {
-            let found = slabs_of(&[12, 4, 5], &tiles, most);
-            found.iter().map(|(lo, hi)| (lo[0]..hi[0], lo[1]..hi[1])).collect::<Vec<_>>()
+        let borders = |axis: usize| tiles.iter().flat_map(|tile| [tile.lo[axis], tile.hi[axis]]).collect();
+        let cut = |most, next, free| {
+            let mut slabs = Slabs::of(&[12, 4, 5], borders, free, (next, most));
+            let found = std::iter::from_fn(|| slabs.next(&tiles));
+            found.map(|(lo, hi, _)| (lo[0]..hi[0], lo[1]..hi[1])).collect::<Vec<_>>()
         };
-        assert_eq!(cut(1000), [(0..12, 0..4)]);
-        assert_eq!(cut(100), [(0..3, 0..4), (3..6, 0..4), (6..9, 0..4), (9..12, 0..4)]);
-        assert_eq!(cut(40).first(), Some(&(0..2, 0..4)));
-        assert_eq!(cut(10)[..3], [(0..1, 0..2), (0..1, 2..4), (1..2, 0..2)]);
-        assert!(slabs_of(&[12, 4, 5], &[], 100).is_empty());
+        assert_eq!(cut(1000, 1000, false), [(0..12, 0..4)]);
+        assert_eq!(cut(100, 100, true), [(0..3, 0..4), (3..6, 0..4), (6..9, 0..4), (9..12, 0..4)]);
+        assert_eq!(cut(40, 40, false).first(), Some(&(0..2, 0..4)));
+        assert_eq!(cut(10, 10, false)[..3], [(0..1, 0..2), (0..1, 2..4), (1..2, 0..2)]);
+        // The first slabs are small; a tile is cut for it only where parts of it can be read alone.
+        assert_eq!(cut(1000, 20, true)[..3], [(0..1, 0..4), (1..3, 0..4), (3..12, 0..4)]);
+        assert_eq!(cut(1000, 20, false), [(0..3, 0..4), (3..6, 0..4), (6..12, 0..4)]);
+        assert!(Slabs::of(&[12, 4, 5], borders, true, (100, 100)).next(&[]).is_none());
+        assert!(Slabs::of(&[], borders, true, (100, 100)).cut().is_some());
     }
 }

@@ -76,8 +76,16 @@ pub(crate) enum ZoneCells {
 }
 
 impl IndexedZone {
-    /// The cells of the zone that are among the elements at these positions of the subchunk, or the `other` ones.
-    fn cells(&self, positions: &[u32], other: bool, ndim: usize) -> ZoneCells {
+    /// The cells of the zone that are among the elements at these positions of the subchunk, or the `other` ones; with the values
+    /// there, in the order of cells, where they were found and not others'.
+    fn cells(
+        &self,
+        found: &Found,
+        other: bool,
+        (ndim, item): (usize, usize),
+    ) -> (ZoneCells, Option<Vec<u8>>) {
+        let positions = found.positions.as_slice();
+        let has_values = !found.only_positions && !other && item > 0;
         let part = &self.part;
         let whole = part.is_whole();
         let inside = |position: &u32| {
@@ -102,9 +110,19 @@ impl IndexedZone {
         };
         let cells = part.cells() as usize;
         if !other && positions.len() < cells / 256 {
-            let mut few: Vec<u32> = positions.iter().filter_map(inside).collect();
-            few.sort_unstable();
-            return ZoneCells::Few(few);
+            if !has_values {
+                let mut few: Vec<u32> = positions.iter().filter_map(inside).collect();
+                few.sort_unstable();
+                return (ZoneCells::Few(few), None);
+            }
+            let mut few: Vec<(u32, &[u8])> = positions
+                .iter()
+                .zip(found.values.chunks_exact(item))
+                .filter_map(|(position, value)| Some((inside(position)?, value)))
+                .collect();
+            few.sort_unstable_by_key(|(cell, _)| *cell);
+            let values = few.iter().flat_map(|(_, value)| value.iter().copied()).collect();
+            return (ZoneCells::Few(few.into_iter().map(|(cell, _)| cell).collect()), Some(values));
         }
         let mut set = vec![if other { u64::MAX } else { 0 }; cells.div_ceil(64)];
         for cell in positions.iter().filter_map(inside) {
@@ -116,7 +134,27 @@ impl IndexedZone {
             *last &= u64::MAX >> (64 - cells % 64);
         }
         let count = set.iter().map(|word| u64::from(word.count_ones())).sum();
-        ZoneCells::Bits(set, count)
+        let values = has_values.then(|| {
+            let mut before = Vec::with_capacity(set.len());
+            let mut sum = 0;
+            for word in &set {
+                before.push(sum);
+                sum += word.count_ones() as usize;
+            }
+            let mut values = vec![0; sum * item];
+            for (position, value) in positions.iter().zip(found.values.chunks_exact(item)) {
+                let Some(cell) = inside(position).map(|cell| cell as usize) else { continue };
+                let (Some(word), Some(before)) = (set.get(cell / 64), before.get(cell / 64)) else {
+                    continue;
+                };
+                let at = (before + (word & ((1 << (cell % 64)) - 1)).count_ones() as usize) * item;
+                if let Some(to) = values.get_mut(at..at + item) {
+                    to.copy_from_slice(value);
+                }
+            }
+            values
+        });
+        (ZoneCells::Bits(set, count), values)
     }
 }
 
@@ -127,6 +165,9 @@ fn complement(keys: &RangeInclusive<u64>, width: u32) -> Vec<RangeInclusive<u64>
     let above = keys.end().checked_add(1).filter(|first| *first <= most).map(|first| first..=most);
     below.into_iter().chain(above).collect()
 }
+
+/// Cells of a zone; with their elements, one after the other, where these were wanted and found.
+pub(crate) type Searched = (ZoneCells, Option<Vec<u8>>);
 
 /// What stays the same from subchunk to subchunk.
 struct Search<'a> {
@@ -298,12 +339,13 @@ impl Reading {
     }
 
     /// The cells of a zone whose values have keys in a range, by the index of its subchunk. `None` where the index is not there, or
-    /// where reading all of the values is as cheap.
+    /// where reading all of the values is as cheap. If the values there are `wanted`, they come too, unless most cells are found.
     pub(crate) fn search_zone(
         &self,
         zone: &IndexedZone,
         keys: &RangeInclusive<u64>,
-    ) -> Result<Option<(ZoneCells, ReadReport)>> {
+        wanted: bool,
+    ) -> Result<Option<(Searched, ReadReport)>> {
         self.with_index(zone, |index| {
             let len = index.stored.decoded_len / self.item.max(1) as usize;
             // Of more than half of the elements the others are fewer.
@@ -313,14 +355,14 @@ impl Reading {
                 false => vec![keys.clone()],
                 true => complement(keys, self.item),
             };
-            let mut found = Found { only_positions: true, ..Found::default() };
+            let mut found = Found { only_positions: other || !wanted, ..Found::default() };
             let mut report = ReadReport::default();
             for keys in keys.iter().filter(|keys| !keys.is_empty()) {
                 let Some(read) = self.search_piece(index, keys, &mut found)? else { return Ok(None) };
                 report.requests += read.requests;
                 report.read_bytes += read.read_bytes;
             }
-            Ok(Some((zone.cells(&found.positions, other, self.variable.shape.len()), report)))
+            Ok(Some((zone.cells(&found, other, (self.variable.shape.len(), self.item as usize)), report)))
         })
     }
 

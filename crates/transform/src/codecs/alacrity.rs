@@ -8,6 +8,7 @@
 //! Method: Jenkins et al., "Analytics-driven lossless data compression for rapid in-situ indexing, storing, and querying",
 //! DEXA 2012.
 
+mod encoder;
 mod head;
 pub(crate) mod lists;
 
@@ -18,7 +19,7 @@ use crate::{
     Bound, Codec, CodecSpec, Fetched, Found, Indexed, Logical, Param, Pieces, Planned, Scratch, Stored,
     TransformError, Transparent, Want, Whole,
 };
-use head::{Bin, FIXED, Layout, MAX_BINS, MAX_BITS, PER_BIN};
+use head::{Bin, FIXED, Layout, MAX_BITS, PER_BIN};
 
 /// The indexing codec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,26 +52,6 @@ fn load(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte))
 }
 
-/// The keys of scalars of `width` bytes.
-fn keys_of(elements: &[u8], width: usize, class: Class) -> Vec<u64> {
-    macro_rules! keys {
-        ($t:ty) => {
-            elements
-                .as_chunks::<{ size_of::<$t>() }>()
-                .0
-                .iter()
-                .map(|&bytes| class.key(<$t>::from_le_bytes(bytes).into(), size_of::<$t>()))
-                .collect()
-        };
-    }
-    match width {
-        1 => keys!(u8),
-        2 => keys!(u16),
-        4 => keys!(u32),
-        _ => keys!(u64),
-    }
-}
-
 impl Codec for Alacrity {
     fn spec(&self) -> CodecSpec {
         let named = |key: &str, value: i64| Param::Named(key.into(), Box::new(Param::Int(value)));
@@ -88,80 +69,12 @@ impl Codec for Alacrity {
         data: &[u8],
         logical: &Logical,
         out: &mut Vec<u8>,
-        _scratch: &mut Scratch,
+        scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
         let width = if matches!(logical.scalar, 1 | 2 | 4 | 8) { logical.scalar } else { 1 };
         let class = Class::of(logical.kind, width);
         let (elements, tail) = data.split_at(data.len() / width * width);
-        let count = elements.len() / width;
-        let whole = 8 * width as u32;
-        let most = MAX_BITS.min(whole);
-        let mut counts = vec![0u32; 1 << most];
-        let keys = keys_of(elements, width, class);
-        for key in &keys {
-            counts[(key >> (whole - most)) as usize] += 1;
-        }
-        // The most bits that make few enough bins; for few elements fewer, since each bin costs some bytes.
-        let most_bins = (count / 8).clamp(16, MAX_BINS);
-        let mut bits = most;
-        let wished = self.bits.unwrap_or(MAX_BITS).min(most);
-        while bits > wished || counts.iter().filter(|&&n| n > 0).count() > most_bins {
-            counts = counts.chunks_exact(2).map(|pair| pair[0] + pair[1]).collect();
-            bits -= 1;
-        }
-        let mut layout = Layout {
-            width,
-            class,
-            data: self.data,
-            bits,
-            bins: Vec::new(),
-            count: count as u64,
-            tail: tail.len() as u64,
-            lists: 0,
-        };
-        // Where each bin's elements begin among all, in the order of bins.
-        let mut starts = vec![0u32; counts.len()];
-        let mut at = 0;
-        for (number, (&n, start)) in counts.iter().zip(&mut starts).enumerate() {
-            *start = at;
-            at += n;
-            if n > 0 {
-                layout.bins.push(Bin { number: number as u32, count: n, list: 0 });
-            }
-        }
-        let low = layout.low();
-        let mut positions = vec![0u32; count];
-        let mut sorted = vec![0u64; count];
-        let below = layout.below();
-        for (i, &key) in keys.iter().enumerate() {
-            let place = &mut starts[(key >> below) as usize];
-            let to = *place as usize;
-            *place += 1;
-            positions[to] = i as u32;
-            sorted[to] = key;
-        }
-        // Each key as a whole word, of which the next one covers what is too much.
-        let mut lows = vec![0u8; count * low + 8];
-        for (n, key) in sorted.iter().enumerate() {
-            lows[n * low..n * low + 8].copy_from_slice(&key.to_le_bytes());
-        }
-        lows.truncate(count * low);
-        let mut lists = Vec::with_capacity(2 * count);
-        let mut rest = positions.as_slice();
-        for bin in &mut layout.bins {
-            let (own, after) = rest.split_at(bin.count as usize);
-            let before = lists.len();
-            lists::pack(own, &mut lists);
-            bin.list = (lists.len() - before) as u32;
-            rest = after;
-        }
-        layout.write(out);
-        out.extend_from_slice(&lists);
-        out.extend_from_slice(&lows);
-        if self.data {
-            out.extend_from_slice(elements);
-        }
-        out.extend_from_slice(tail);
+        encoder::encode(elements, tail, (width, class, self.bits, self.data), out, scratch);
         Ok(())
     }
 

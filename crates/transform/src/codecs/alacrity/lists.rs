@@ -15,44 +15,69 @@ pub(crate) fn pack(positions: &[u32], out: &mut Vec<u8>) {
     for batch in positions.chunks(BATCH) {
         let Some((&first, rest)) = batch.split_first() else { continue };
         let mut gaps = [0u32; BATCH];
-        let mut before = first;
-        let mut wide = [0usize; 33];
-        for (gap, &position) in gaps.iter_mut().zip(rest) {
-            *gap = position.wrapping_sub(before).wrapping_sub(1);
-            before = position;
-            wide[32 - gap.leading_zeros() as usize] += 1;
+        let gaps = &mut gaps[..rest.len()];
+        for (gap, (position, before)) in gaps.iter_mut().zip(rest.iter().zip(batch)) {
+            *gap = position.wrapping_sub(*before).wrapping_sub(1);
         }
-        let gaps = gaps.get(..rest.len()).unwrap_or_default();
-        let mut exceptions = rest.len();
-        let mut best = (usize::MAX, 0u32);
-        for (bits, count) in wide.iter().enumerate() {
-            exceptions -= count;
-            let size = (gaps.len() * bits).div_ceil(8) + exceptions * EXCEPTION;
-            if size < best.0 {
-                best = (size, bits as u32);
+        let (bits, exceptions) = cheapest(gaps);
+        let packed = (gaps.len() * bits as usize).div_ceil(8);
+        let begin = out.len();
+        // Words are written whole, the last one beyond what stays.
+        out.resize(begin + 6 + packed + exceptions * EXCEPTION + 8, 0);
+        let (head, body) = out[begin..].split_at_mut(6);
+        head[..4].copy_from_slice(&first.to_le_bytes());
+        (head[4], head[5]) = (bits as u8, exceptions as u8);
+        if exceptions > 0 {
+            let most = ((1u64 << bits) - 1) as u32;
+            let mut slots = body[packed..].chunks_exact_mut(EXCEPTION);
+            for (slot, gap) in gaps.iter_mut().enumerate().filter(|(_, gap)| **gap > most) {
+                if let Some(to) = slots.next() {
+                    to[0] = slot as u8;
+                    to[1..].copy_from_slice(&gap.to_le_bytes());
+                }
+                *gap = 0;
             }
         }
-        let bits = best.1;
-        let exceptional = |gap: u32| 32 - gap.leading_zeros() > bits;
-        out.extend_from_slice(&first.to_le_bytes());
-        out.push(bits as u8);
-        out.push(gaps.iter().filter(|&&gap| exceptional(gap)).count() as u8);
-        let (mut held, mut have) = (0u64, 0u32);
-        for &gap in gaps {
-            held |= u64::from(if exceptional(gap) { 0 } else { gap }) << have;
+        let body = &mut body[..packed + exceptions * EXCEPTION + 8];
+        let (mut held, mut have, mut at) = (0u64, 0u32, 0usize);
+        for &gap in gaps.iter() {
+            held |= u64::from(gap) << have;
             have += bits;
             if have >= 32 {
-                out.extend_from_slice(&(held as u32).to_le_bytes());
-                held >>= 32;
-                have -= 32;
+                body[at..at + 4].copy_from_slice(&(held as u32).to_le_bytes());
+                (held, have, at) = (held >> 32, have - 32, at + 4);
             }
         }
-        out.extend_from_slice(held.to_le_bytes().get(..have.div_ceil(8) as usize).unwrap_or_default());
-        for (slot, &gap) in gaps.iter().enumerate().filter(|(_, gap)| exceptional(**gap)) {
-            out.push(slot as u8);
-            out.extend_from_slice(&gap.to_le_bytes());
+        let left = have.div_ceil(8) as usize;
+        body[at..at + left].copy_from_slice(&held.to_le_bytes()[..left]);
+        out.truncate(begin + 6 + packed + exceptions * EXCEPTION);
+    }
+}
+
+/// The bits of a gap with which a batch takes the fewest bytes, and how many gaps are longer.
+fn cheapest(gaps: &[u32]) -> (u32, usize) {
+    // How many gaps have so many bits; neighbours count in turns in two tables.
+    let (mut even, mut odd) = ([0u8; 64], [0u8; 64]);
+    let wide = |gap: u32| (32 - gap.leading_zeros()) as usize % 64;
+    let (pairs, last) = gaps.as_chunks::<2>();
+    for [a, b] in pairs {
+        even[wide(*a)] += 1;
+        odd[wide(*b)] += 1;
+    }
+    last.iter().for_each(|gap| even[wide(*gap)] += 1);
+    let mut exceptions = gaps.len();
+    let mut best = (usize::MAX, 0, 0);
+    for (bits, (a, b)) in even.iter().zip(&odd).take(33).enumerate() {
+        exceptions -= usize::from(*a) + usize::from(*b);
+        let size = (gaps.len() * bits).div_ceil(8) + exceptions * EXCEPTION;
+        if size < best.0 {
+            best = (size, bits as u32, exceptions);
+        }
+        if exceptions == 0 {
+            break;
         }
     }
+    (best.1, best.2)
 }
 
 /// Gives every position of a list of `count` to `visit`. Refuses one that is not below `limit`, and a list that is longer or

@@ -1,0 +1,218 @@
+//! Answers without values: what would be read, how many hits, where, and the mask of them.
+
+use std::fmt::{self, Display, Formatter};
+use std::sync::atomic::Ordering;
+
+use drystone_format::MAX_NDIM;
+
+use super::asked::Query;
+use super::bits;
+use super::hits::{Cells, TileHits};
+use super::place::{self, Place, extents};
+use super::plan::{QueryPlan, StepPlan, Summary};
+use super::run::{Costs, Run};
+use crate::{Error, Result};
+
+/// Cells of the tiles that are looked at together.
+const TOGETHER: u64 = 1 << 25;
+
+/// First cell and extents of a box, the step first where there are steps.
+pub type HitBox = (Vec<u64>, Vec<u64>);
+
+/// What answering cost.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct QueryReport {
+    /// Bytes of values that were read.
+    pub bytes: u64,
+    /// Requests for them.
+    pub requests: u64,
+    /// What statistics decided.
+    pub summary: Summary,
+    /// Per term: cells that it was tried on, and those that it kept.
+    pub tried: Vec<(u64, u64)>,
+}
+
+impl Query {
+    /// What would be read: from statistics alone.
+    pub fn explain(&self) -> Result<QueryPlan> {
+        let (text, summary) = (self.asked.text.clone(), Summary::of(&self.asked.terms));
+        let mut out = QueryPlan { text, summary, steps: 0 };
+        self.each_step(|_, plan| {
+            out.summary.add(&plan.sum);
+            out.steps += 1;
+            Ok(())
+        })?;
+        Ok(out)
+    }
+
+    /// The least and the greatest number of hits that there can be: from statistics alone, without reading a value.
+    pub fn bounds(&self) -> Result<(u64, u64)> {
+        let sum = self.explain()?.summary;
+        Ok((sum.all, sum.all.saturating_add(sum.some)))
+    }
+
+    /// The number of hits.
+    pub fn count(&self) -> Result<(u64, QueryReport)> {
+        let mut hits = 0;
+        let report = self.each_hits(true, |_, found| {
+            hits += found.iter().map(TileHits::count).sum::<u64>();
+            Ok(())
+        })?;
+        Ok((hits, report))
+    }
+
+    /// Boxes that hold all hits, each with at least one: first cell and extents, the step first where there are steps. A box is the
+    /// smallest around the hits of one tile.
+    pub fn boxes(&self) -> Result<(Vec<HitBox>, QueryReport)> {
+        let asked = &*self.asked;
+        let ndim = asked.grid.shape.len();
+        let mut out = Vec::new();
+        let report = self.each_hits(false, |(_, step), found| {
+            for one in found {
+                let (lo, hi) = hull(&one, ndim);
+                let (mut offset, mut count) = (Vec::new(), Vec::new());
+                if asked.grid.steps {
+                    (offset, count) = (vec![step], vec![1]);
+                }
+                for (d, axis) in asked.cells.axes.iter().enumerate() {
+                    let (first, last) = (axis.cell(lo[d]), axis.cell(hi[d] - 1));
+                    offset.push(first);
+                    count.push(last - first + 1);
+                }
+                out.push((offset, count));
+            }
+            Ok(())
+        })?;
+        out.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok((out, report))
+    }
+
+    /// Which of the selected cells are hits, a byte each, into memory of the shape of the selection that is all 0.
+    pub fn mask(&self, out: &mut [u8]) -> Result<QueryReport> {
+        let asked = &*self.asked;
+        let shape = asked.cells.shape();
+        let cells = self.shape().iter().try_fold(1u64, |n, extent| n.checked_mul(*extent));
+        if cells != Some(out.len() as u64) {
+            let found = out.len();
+            return Err(Error::invalid(format!("{found} bytes are given for a mask of {:?}", self.shape())));
+        }
+        let each = shape.iter().product::<u64>() as usize;
+        self.each_hits(false, |(place, _), found| {
+            let step = &mut out[place as usize * each..][..each];
+            for one in found {
+                let own = extents(&one.lo, &one.hi, shape.len());
+                match &one.cells {
+                    Cells::All => {
+                        bits::each_row(&shape, &one.lo[..shape.len()], &own, |at, _, len| {
+                            step[at..at + len].fill(1);
+                        });
+                    }
+                    Cells::Bits(set, _) => {
+                        bits::each_row(&shape, &one.lo[..shape.len()], &own, |at, inside, len| {
+                            for (n, to) in step[at..at + len].iter_mut().enumerate() {
+                                let cell = inside + n;
+                                *to = (set[cell / 64] >> (cell % 64) & 1) as u8;
+                            }
+                        });
+                    }
+                    Cells::Counted(_) => {}
+                    Cells::Few(cells) => {
+                        for cell in cells {
+                            let at = place::place(u64::from(*cell), &one.lo, &own);
+                            let flat = (0..shape.len()).fold(0, |n, d| n * shape[d] + at[d]);
+                            step[flat as usize] = 1;
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Calls `act` with the plan of each step that was committed.
+    fn each_step(&self, mut act: impl FnMut((u64, u64), StepPlan) -> Result<()>) -> Result<()> {
+        let asked = &*self.asked;
+        for &(place, step) in &asked.present {
+            let zones = asked.zones(step)?;
+            act((place, step), StepPlan::new(&asked.terms, &asked.known(step, &zones)))?;
+        }
+        Ok(())
+    }
+
+    /// Calls `act` with the hits of some tiles of a step, tile by tile in no order.
+    fn each_hits(
+        &self,
+        only_count: bool,
+        mut act: impl FnMut((u64, u64), Vec<TileHits>) -> Result<()>,
+    ) -> Result<QueryReport> {
+        let asked = &*self.asked;
+        let costs = Costs::new(asked.terms.len());
+        let mut sum = Summary::of(&asked.terms);
+        for &(place, step) in &asked.present {
+            let zones = asked.zones(step)?;
+            let plan = StepPlan::new(&asked.terms, &asked.known(step, &zones));
+            sum.add(&plan.sum);
+            let run = Run {
+                known: asked.known(step, &zones),
+                terms: &asked.terms,
+                costs: &costs,
+                only_count,
+                keep: &[],
+            };
+            let mut from = 0;
+            while from < plan.tiles.len() {
+                let (mut to, mut cells) = (from, 0u64);
+                while to < plan.tiles.len() && (to == from || cells < TOGETHER) {
+                    cells = cells.saturating_add(if plan.tiles[to].open.is_empty() {
+                        0
+                    } else {
+                        plan.tiles[to].cells()
+                    });
+                    to += 1;
+                }
+                act((place, step), run.hits(&plan.tiles[from..to])?)?;
+                from = to;
+            }
+        }
+        Ok(report(&costs, sum))
+    }
+}
+
+pub(super) fn report(costs: &Costs, summary: Summary) -> QueryReport {
+    let load = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
+    QueryReport {
+        bytes: load(&costs.bytes),
+        requests: load(&costs.requests),
+        summary,
+        tried: costs.tried.iter().map(|(tried, kept)| (load(tried), load(kept))).collect(),
+    }
+}
+
+/// The smallest box around the hits of a tile.
+fn hull(hits: &TileHits, ndim: usize) -> (Place, Place) {
+    let own = extents(&hits.lo, &hits.hi, ndim);
+    let (mut lo, mut hi) = ([u64::MAX; MAX_NDIM], [0; MAX_NDIM]);
+    let mut meet = |cell: u64| {
+        let at = place::place(cell, &hits.lo, &own);
+        for d in 0..MAX_NDIM {
+            (lo[d], hi[d]) = (lo[d].min(at[d]), hi[d].max(at[d] + 1));
+        }
+    };
+    match &hits.cells {
+        Cells::All | Cells::Counted(_) => return (hits.lo, hits.hi),
+        Cells::Bits(set, _) => bits::each(set).for_each(|cell| meet(cell as u64)),
+        Cells::Few(cells) => cells.iter().for_each(|cell| meet(u64::from(*cell))),
+    }
+    (lo, hi)
+}
+
+impl Display for QueryReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Summary { cells, none, all, some, terms, .. } = &self.summary;
+        writeln!(f, "{cells} cells: {none} excluded and {all} included by statistics, {some} looked at")?;
+        for (term, (tried, kept)) in terms.iter().zip(&self.tried) {
+            writeln!(f, "  {}: tried on {tried} cells, kept {kept}", term.text)?;
+        }
+        write!(f, "  {} bytes in {} requests", self.bytes, self.requests)
+    }
+}
