@@ -142,7 +142,7 @@ EXTENT, LEAF, BRANCH, SECTION, MANIFEST = 2, 6, 7, 8, 9  # kinds of frames
 def frame_header(data):
     c = Cursor(data[:32])
     magic, kind, reserved, length, ordinal, crc, header_crc = c.unpack("4sHHQQII")
-    need(magic == b"DRYF" and reserved == 0 and 1 <= kind <= 9 and length <= 1 << 40, "no frame")
+    need(magic == b"DRYF" and reserved == 0 and 1 <= kind <= 10 and length <= 1 << 40, "no frame")
     need(crc32c(data[:28]) == header_crc, "frame header fails its CRC")
     return kind, length, ordinal, crc
 

@@ -35,6 +35,8 @@ pub enum Kind {
     Section,
     /// A manifest.
     Manifest,
+    /// Records of a journal of files.
+    Files,
 }
 
 impl Kind {
@@ -50,6 +52,7 @@ impl Kind {
             7 => Branch,
             8 => Section,
             9 => Manifest,
+            10 => Files,
             _ => return None,
         })
     }

@@ -16,7 +16,7 @@ use crate::schema::Schema;
 use crate::statistics::Statistics;
 use crate::steps::Steps;
 use crate::value::Value;
-use crate::{column, keys, published, reads, source, table};
+use crate::{column, files, keys, published, reads, source, table};
 
 /// Frames, one after the other.
 pub fn fuzz_frame(data: &[u8]) {
@@ -44,6 +44,16 @@ pub fn fuzz_dtype(data: &[u8]) {
     if let Ok(dtype) = DType::decode(data) {
         assert!(!dtype.leaves().is_empty() && !dtype.to_string().is_empty());
         assert_eq!(DType::decode(&dtype.encode()), Ok(dtype));
+    }
+}
+
+/// The header of a journal of files, or its records.
+pub fn fuzz_files(data: &[u8]) {
+    if let Ok(header) = files::Header::decode(data) {
+        assert_eq!(header.encode(), data);
+    }
+    if let Ok(records) = files::decode(data) {
+        assert_eq!(files::decode(&files::encode(&records)), Ok(records));
     }
 }
 

@@ -73,3 +73,59 @@ pub fn parse_mark(key: &str) -> Option<u64> {
     let version = key.strip_prefix("manifest/")?.strip_suffix(".mark")?.parse().ok()?;
     (version <= crate::manifest::MAX_VERSION && mark(version) == key).then_some(version)
 }
+
+/// Where byte files lie.
+pub const FILES: &str = "files/";
+
+/// A journal of files.
+pub fn journal(generation: u64) -> String {
+    format!("files/{generation:012}.jnl")
+}
+
+/// Nothing is added to the generation before once this is there.
+pub fn journal_claim(generation: u64) -> String {
+    format!("files/{generation:012}.claim")
+}
+
+/// A log of bytes of files: number of its mount in the upper half, its own number in the lower.
+pub fn data_log(log: u64) -> String {
+    format!("files/{:08x}-{:08x}.dat", log >> 32, log & 0xffff_ffff)
+}
+
+/// A mount that may write files.
+pub fn mount(mount: u32) -> String {
+    format!("files/{mount:08x}.mount")
+}
+
+/// What lies where byte files lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum FilesKey {
+    Journal(u64),
+    Claim(u64),
+    Data(u64),
+    Mount(u32),
+}
+
+/// The kind of an object below [`FILES`].
+pub fn parse_files(key: &str) -> Option<FilesKey> {
+    let (stem, kind) = key.strip_prefix(FILES)?.rsplit_once('.')?;
+    let hex = |text: &str| (text.len() == 8).then(|| u32::from_str_radix(text, 16).ok()).flatten();
+    let found = match kind {
+        "jnl" => FilesKey::Journal(stem.parse().ok()?),
+        "claim" => FilesKey::Claim(stem.parse().ok()?),
+        "mount" => FilesKey::Mount(hex(stem)?),
+        "dat" => {
+            let (mount, number) = stem.split_once('-')?;
+            FilesKey::Data(u64::from(hex(mount)?) << 32 | u64::from(hex(number)?))
+        }
+        _ => return None,
+    };
+    let canonical = match found {
+        FilesKey::Journal(generation) => journal(generation),
+        FilesKey::Claim(generation) => journal_claim(generation),
+        FilesKey::Mount(mount_id) => mount(mount_id),
+        FilesKey::Data(log) => data_log(log),
+    };
+    (canonical == key).then_some(found)
+}

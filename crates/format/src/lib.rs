@@ -12,6 +12,7 @@ pub mod column;
 pub mod cursor;
 pub mod dtype;
 pub mod entry;
+pub mod files;
 pub mod frame;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
@@ -40,6 +41,9 @@ pub use corrupt::Corrupt;
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
+
+/// Greatest length of a byte file and of a data log.
+pub const MAX_FILE: u64 = 1 << 62;
 
 /// Largest number of dimensions of a variable.
 pub const MAX_NDIM: usize = 8;

@@ -1,4 +1,4 @@
-//! The adapter to FUSE: inodes, open files, answers to the kernel.
+//! Views as the kernel asks for them: inodes, open files, answers.
 //!
 //! Invariants
 //! - an inode number means one node for the life of the mount;
@@ -50,6 +50,8 @@ pub(crate) struct Views {
     open: Mutex<HashMap<u64, Arc<Open>>>,
     next: AtomicU64,
     user: (u32, u32),
+    /// There are files beside the views.
+    files: bool,
 }
 
 #[derive(Default)]
@@ -88,7 +90,7 @@ impl Inodes {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -108,7 +110,7 @@ fn missing() -> Error {
 }
 
 impl Views {
-    pub(crate) fn new(container: Container) -> Self {
+    pub(crate) fn new(container: Container, files: bool) -> Self {
         let mut inodes = Inodes::default();
         inodes.number(&Node::Root);
         let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -118,6 +120,7 @@ impl Views {
             open: Mutex::new(HashMap::new()),
             next: AtomicU64::new(1),
             user,
+            files,
         }
     }
 
@@ -165,7 +168,10 @@ impl Views {
     /// The entries of a folder, and whether each is one.
     fn children(&self, node: &Node) -> Result<Vec<(String, bool)>> {
         Ok(match node {
-            Node::Root => vec![("fragments".into(), true), ("view".into(), true)],
+            Node::Root => {
+                let files = self.files.then(|| ("files".into(), true));
+                files.into_iter().chain([("fragments".into(), true), ("view".into(), true)]).collect()
+            }
             Node::Views => {
                 let numbers = self.snapshots.numbers()?;
                 std::iter::once(("latest".into(), true))

@@ -4,13 +4,16 @@
 //! tree     paths -> what they are; a folder -> its entries      pure
 //! ahead    a read and the read before it -> which bytes to make  pure
 //! shown    a snapshot's arrays, fragments and their sizes        asks the engine
-//! fs       inodes, open files, answers to the kernel             the only module that knows fuser
+//! fs       views: inodes, open files, answers to the kernel
+//! files    byte files: numbers, attributes, errnos
+//! whole    each request to the views or the files               the adapter to fuser
 //! ```
 //!
 //! ```text
 //! /view/latest/GROUP/VARIABLE.npy    the newest snapshot; also .bin, .h5, .nc
 //! /view/17/GROUP/VARIABLE.npy        snapshot 17
 //! /fragments/NAME                    a declared fragment, step behind step
+//! /files/...                         byte files, which programs write
 //! ```
 //!
 //! Invariants
@@ -19,17 +22,21 @@
 //! - a failed read is an errno and a line on standard error, never other bytes.
 
 mod ahead;
+mod files;
 mod fs;
 mod shown;
 mod tree;
+mod whole;
 
 use std::io;
 use std::path::Path;
 use std::process::Command;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use drystone::Container;
+use drystone::file_store::Files;
+use drystone::file_store::files::Owner;
 use fuser::{Config, MountOption, Session, SessionACL};
 use rustix::mount::UnmountFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -37,6 +44,8 @@ use signal_hook::iterator::Signals;
 
 /// Threads that answer the kernel.
 const THREADS: usize = 4;
+/// Within this a mount ends that another has unmounted.
+const AT_ONCE: Duration = Duration::from_millis(100);
 /// How long programs have to close their files after a signal; those that stay open end with the process.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -45,11 +54,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 ///
 /// A mount point that a killed process left is taken away first. Fails where the folder is missing, FUSE is not available, or
 /// the user may not mount.
-pub fn serve(container: Container, at: &Path, ready: impl FnOnce()) -> io::Result<()> {
+pub fn serve(container: Container, at: &Path, write: bool, ready: impl FnOnce()) -> io::Result<()> {
     take_away_dead(at)?;
+    let files = opened(&container, write)?;
     let mut config = Config::default();
     config.mount_options = vec![
-        MountOption::RO,
+        if write { MountOption::RW } else { MountOption::RO },
         MountOption::NoDev,
         MountOption::NoSuid,
         MountOption::FSName(container.location().replace(',', "_")),
@@ -59,7 +69,10 @@ pub fn serve(container: Container, at: &Path, ready: impl FnOnce()) -> io::Resul
     config.acl = if rustix::process::geteuid().is_root() { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(THREADS);
     config.clone_fd = true;
-    let mut session = Session::new(fs::Views::new(container), at, &config)?;
+    let place = std::path::PathBuf::from(container.location());
+    let tree = files.clone().map(files::FileTree::new);
+    let whole = whole::Whole::new(fs::Views::new(container, tree.is_some()), tree, place, write);
+    let mut session = Session::new(whole, at, &config)?;
     let mut unmounter = session.unmount_callable();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let handle = signals.handle();
@@ -74,14 +87,32 @@ pub fn serve(container: Container, at: &Path, ready: impl FnOnce()) -> io::Resul
     std::thread::spawn(move || tell.send(Some(session.run())));
     let ended = told.recv().unwrap_or(None);
     handle.close();
-    if let Some(served) = ended {
-        return served;
-    }
-    if unmounter.unmount().is_err() {
-        // A file is open: the folder is free at once, and the open file ends with the process.
-        detach(at)?;
-    }
-    told.recv_timeout(PATIENCE).ok().flatten().unwrap_or(Ok(()))
+    let served = match ended {
+        Some(served) => served,
+        None => {
+            let busy = unmounter.unmount().is_err();
+            // It fails where another has unmounted it just now, too.
+            match told.recv_timeout(if busy { AT_ONCE } else { PATIENCE }) {
+                Ok(Some(served)) => served,
+                _ if busy => {
+                    // A file is open: the folder is free at once, and the open file ends with the process.
+                    detach(at)?;
+                    told.recv_timeout(PATIENCE).ok().flatten().unwrap_or(Ok(()))
+                }
+                _ => Ok(()),
+            }
+        }
+    };
+    // What programs have written and not closed is committed, too.
+    let shut = files.map_or(Ok(()), |files| files.shut());
+    served.and(shut.map_err(io::Error::other))
+}
+
+/// The byte files; to write, they need not be there yet.
+fn opened(container: &Container, write: bool) -> io::Result<Option<Arc<Files>>> {
+    let owner = Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
+    let files = if write { container.files_to_write(owner).map(Some) } else { container.files() };
+    files.map_err(io::Error::other)
 }
 
 /// Unmounts what [`serve`] mounted, from any process.

@@ -125,7 +125,7 @@ pub struct VariableUsage {
 }
 
 /// Ways of cutting blocks that are told of a variable.
-pub const MOST_CUTS: usize = 8;
+pub(crate) const MOST_CUTS: usize = 8;
 
 /// Takes everything that may be taken.
 struct Any {

@@ -3,6 +3,7 @@
 pub(crate) mod describe;
 pub(crate) mod examine;
 pub(crate) mod extremes;
+mod files;
 pub(crate) mod gc;
 pub(crate) mod levels;
 mod lost;

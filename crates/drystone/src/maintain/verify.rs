@@ -122,6 +122,7 @@ impl Container {
         report.bytes += published.bytes;
         (report.shards, report.moved) = (published.shards, published.moved);
         report.damage.extend(published.damage);
+        report.bytes += self.verify_files(&mut report.damage, &mut || progress(0, snapshot.entry_count()))?;
         let Some(root) = &snapshot.manifest.root else { return Ok(report) };
         let total = root.entries;
         let mut failed: Option<Error> = None;

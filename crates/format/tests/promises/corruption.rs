@@ -113,7 +113,8 @@ fn no_flipped_bit_panics_and_where_a_crc_covers_it_none_passes() {
 
 #[test]
 fn nothing_that_was_cut_short_is_taken() {
-    for structure in structures().iter().filter(|s| s.name != "file") {
+    // Any number of frames is a file, and any number of records a payload.
+    for structure in structures().iter().filter(|s| !matches!(s.name, "file" | "files")) {
         for sample in &structure.samples {
             for len in 0..sample.len() {
                 // An identity needs no line end after its brace, a trailer no histogram.

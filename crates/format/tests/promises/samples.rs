@@ -95,6 +95,46 @@ fn identity() -> impl Strategy<Value = Identity> {
     })
 }
 
+/// Records of a journal of files, of every kind.
+fn files_of(numbers: &[u64]) -> Vec<u8> {
+    use drystone_format::files::{Attrs, Body, Extent, Record, encode};
+    let attrs = Attrs { mode: 0o644, uid: 1, gid: 2, atime: -3, mtime: 4, ctime: 5 };
+    let (ino, name, time) = (numbers[0] + 1, b"name".to_vec(), 77);
+    let extents =
+        numbers.iter().map(|n| Extent { offset: n * 7, len: n + 1, log: n % 3, position: n * n }).collect();
+    let sums: Vec<u32> = numbers.iter().map(|n| *n as u32).collect();
+    let end = sums.len() as u64 * drystone_format::files::UNIT;
+    encode(&[
+        Record::Make { ino, parent: 1, name: name.clone(), attrs, body: Body::File },
+        Record::Make { ino: ino + 1, parent: 1, name: b"f".to_vec(), attrs, body: Body::Folder },
+        Record::Make {
+            ino: ino + 2,
+            parent: 1,
+            name: b"l".to_vec(),
+            attrs,
+            body: Body::Link(b"x/y".to_vec()),
+        },
+        Record::Extents { ino, mtime: 6, extents },
+        Record::Size { ino, size: 12, time },
+        Record::Hole { ino, offset: 3, len: 4, time },
+        Record::Attrs { ino, attrs },
+        Record::Xattr { ino, name: name.clone(), value: Some(vec![0; numbers.len()]) },
+        Record::Xattr { ino, name: name.clone(), value: None },
+        Record::Sums { log: 5, first: 0, end, sums },
+        Record::Rename {
+            parent: 1,
+            name: name.clone(),
+            new_parent: 2,
+            new_name: b"n".to_vec(),
+            exchange: false,
+            time,
+        },
+        Record::Remove { parent: 1, name, time },
+        Record::Gone { log: 5 },
+        Record::Next { ino: ino + 3 },
+    ])
+}
+
 /// All of them.
 pub(crate) fn structures() -> Vec<Structure> {
     use drystone_format::*;
@@ -147,6 +187,13 @@ pub(crate) fn structures() -> Vec<Structure> {
             |b| steps::Steps::decode(b).is_ok(),
             fuzz_steps,
             draw(values::steps(), |s| s.encode()),
+        ),
+        structure(
+            "files",
+            false,
+            |b| files::decode(b).is_ok(),
+            fuzz_files,
+            draw(vec(0u64..1000, 1..6), |numbers| files_of(&numbers)),
         ),
         structure(
             "entry block",

@@ -65,6 +65,13 @@ pub struct GcReport {
     pub dry_run: bool,
 }
 
+impl GcReport {
+    fn add(&mut self, removed: Vec<(String, u64)>) {
+        self.bytes += removed.iter().map(|(_, len)| len).sum::<u64>();
+        self.removed.extend(removed);
+    }
+}
+
 /// Objects that are deleted together on a far store.
 const TOGETHER: usize = 128;
 /// What a put left that was begun so long ago was left by a process that died.
@@ -83,11 +90,16 @@ impl Container {
         }
         if options.dry_run {
             self.inner.require_open()?;
-            return self.plan_gc(options);
+            let mut report = self.plan_gc(options)?;
+            report.add(self.collect_files(true)?);
+            return Ok(report);
         }
         self.inner.require_writable()?;
         let done = lock::take(&self.inner).and_then(|lock| {
-            let done = self.collect(options, progress);
+            let done = self.collect(options, progress).and_then(|mut report| {
+                report.add(self.collect_files(false)?);
+                Ok(report)
+            });
             let released = lock.release();
             done.and_then(|report| released.map(|()| report))
         });

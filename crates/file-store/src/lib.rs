@@ -1,0 +1,80 @@
+//! Byte files in a store: each writer appends to a log of its own, and a journal says which bytes are which file's.
+//!
+//! ```text
+//! mount     the handle: open files, reads, writes, changes of folders, commits
+//! space     logs that nothing needs any more; what lies where; verification
+//! journal   generations of the journal: following others, and adding to it
+//! data      data logs: appends with checksums, verified reads
+//! ```
+//!
+//! Invariants
+//! - a data log has one writer, which only appends; no byte in it ever changes;
+//! - a frame of the journal counts as a whole or not at all, and is appended behind the data that it names;
+//! - all mounts apply the same frames in the same order: generations have one writer each, and a generation says how much of the
+//!   one before it counts.
+
+#![forbid(unsafe_code)]
+
+mod data;
+mod journal;
+mod mount;
+mod space;
+
+pub use drystone_files as files;
+pub use mount::{Access, Files, Handle, Stat};
+pub use space::{Damaged, Usage};
+
+use drystone_files::Refused;
+use drystone_format::Corrupt;
+use drystone_store::StoreError;
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The caller asked for what cannot be.
+    #[error("{0:?}")]
+    Refused(Refused),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What is stored is damaged.
+    #[error("'{key}' is damaged at byte {at}: {what}")]
+    Damaged {
+        /// The object.
+        key: String,
+        /// Where in it.
+        at: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// The file was removed by another mount, and its bytes are gone.
+    #[error("the file was removed by another mount")]
+    Stale,
+    /// These files are open for reading only.
+    #[error("the files are open for reading only")]
+    ReadOnly,
+    /// The store cannot keep files that are written.
+    #[error(
+        "{0} cannot keep files that are written: it does not append; mount a container in a local folder"
+    )]
+    NoAppend(String),
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        Failure::Refused(refused)
+    }
+}
+
+impl Failure {
+    fn damaged(key: &str, corrupt: Corrupt) -> Self {
+        Failure::Damaged { key: key.to_owned(), at: corrupt.at, what: corrupt.what }
+    }
+}
+
+/// Result of an operation on files.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+fn locked<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

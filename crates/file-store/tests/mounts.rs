@@ -1,0 +1,320 @@
+//! Mounts of the same files: what each shows, what they agree on, and what is left of one that was killed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use drystone_file_store::files::{Body, Owner, ROOT, Refused, SetAttrs};
+use drystone_file_store::{Access, Failure, Files};
+use drystone_store::{LocalStore, MemoryStore, Store};
+use proptest::prelude::*;
+
+const OWNER: Owner = Owner { uid: 1, gid: 1 };
+
+fn write_access() -> Access {
+    Access::Write { process: "me".into(), dead: |text| text == "dead", owner: OWNER }
+}
+
+fn open(store: &Arc<dyn Store>) -> Arc<Files> {
+    Files::open(store.clone(), [7; 16], false, write_access()).expect("the files open")
+}
+
+fn memory() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::new())
+}
+
+/// A mount that does nothing more, as if its process were gone.
+fn kill(files: Arc<Files>) {
+    std::mem::forget(files);
+}
+
+fn content(files: &Files, ino: u64) -> Vec<u8> {
+    let mut out = vec![0xEE; files.stat(ino).expect("the file is there").size as usize + 10];
+    let len = files.read(ino, 0, &mut out).expect("its bytes are sound");
+    out.truncate(len);
+    out
+}
+
+fn ino(files: &Files, name: &[u8]) -> u64 {
+    match files.make(ROOT, name, Body::File, 0o644, OWNER) {
+        Ok(stat) => stat.ino,
+        Err(_) => files.entry(ROOT, name).expect("it is there").ino,
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Write(u8, u16, u16),
+    Append(u8, u16),
+    Cut(u8, u16),
+    Zero(u8, u16, u16),
+    Commit(u8),
+    Remove(u8),
+    Rename(u8, u8),
+    Reopen,
+    Other,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        8 => (0u8..3, 0u16..40000, 1u16..30000).prop_map(|(f, a, l)| Act::Write(f, a, l)),
+        2 => (0u8..3, 1u16..20000).prop_map(|(f, l)| Act::Append(f, l)),
+        2 => (0u8..3, 0u16..50000).prop_map(|(f, s)| Act::Cut(f, s)),
+        1 => (0u8..3, 0u16..40000, 1u16..30000).prop_map(|(f, a, l)| Act::Zero(f, a, l)),
+        2 => (0u8..3).prop_map(Act::Commit),
+        1 => (0u8..3).prop_map(Act::Remove),
+        1 => (0u8..3, 0u8..3).prop_map(|(a, b)| Act::Rename(a, b)),
+        1 => Just(Act::Reopen),
+        3 => Just(Act::Other),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn two_mounts_show_what_arrays_of_bytes_show(acts in prop::collection::vec(act(), 1..60)) {
+        let store = memory();
+        let (mut files, mut other) = (open(&store), open(&store));
+        let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+        for (number, act) in acts.into_iter().enumerate() {
+            let name = |f: u8| vec![b'a' + f];
+            let value = (number % 250) as u8 + 1;
+            match act {
+                Act::Write(f, at, len) => {
+                    let bytes = vec![value; len as usize];
+                    let handle = files.open_file(ino(&files, &name(f))).expect("it opens");
+                    files.write(&handle, Some(at.into()), &bytes).expect("it is written");
+                    // The other mount sees it when it is closed.
+                    files.close(&handle).expect("it closes");
+                    let all = model.entry(name(f)).or_default();
+                    let end = (at as usize) + bytes.len();
+                    all.resize(all.len().max(end), 0);
+                    all[at as usize..end].copy_from_slice(&bytes);
+                }
+                Act::Append(f, len) => {
+                    let handle = files.open_file(ino(&files, &name(f))).expect("it opens");
+                    files.write(&handle, None, &vec![value; len as usize]).expect("it is written");
+                    files.close(&handle).expect("it closes");
+                    model.entry(name(f)).or_default().extend(vec![value; len as usize]);
+                }
+                Act::Cut(f, size) => {
+                    files.set(ino(&files, &name(f)), SetAttrs::default(), Some(size.into())).expect("it is cut");
+                    model.entry(name(f)).or_default().resize(size.into(), 0);
+                }
+                Act::Zero(f, at, len) => {
+                    files.zero(ino(&files, &name(f)), at.into(), len.into(), true).expect("it is zeroed");
+                    let all = model.entry(name(f)).or_default();
+                    let end = at as usize + len as usize;
+                    all.resize(all.len().max(end), 0);
+                    all[at as usize..end].fill(0);
+                }
+                Act::Commit(f) => {
+                    let ino = ino(&files, &name(f));
+                    files.sync(Some(ino)).expect("it is synced");
+                    model.entry(name(f)).or_default();
+                }
+                Act::Remove(f) => {
+                    let gone = model.remove(&name(f)).is_some();
+                    prop_assert_eq!(files.remove(ROOT, &name(f), false).is_ok(), gone);
+                }
+                Act::Rename(a, b) => {
+                    let done = files.rename((ROOT, &name(a)), (ROOT, &name(b)), false, false).is_ok();
+                    prop_assert_eq!(done, model.contains_key(&name(a)));
+                    if a != b && let Some(bytes) = model.remove(&name(a)) {
+                        model.insert(name(b), bytes);
+                    }
+                }
+                Act::Reopen => {
+                    files.shut().expect("it shuts");
+                    kill(files);
+                    files = open(&store);
+                }
+                Act::Other => std::mem::swap(&mut files, &mut other),
+            }
+            let shown: BTreeMap<Vec<u8>, Vec<u8>> = files
+                .entries(ROOT)
+                .expect("the root is there")
+                .into_iter()
+                .map(|(name, stat)| (name, content(&files, stat.ino)))
+                .collect();
+            prop_assert!(shown == model, "after act {}", number);
+        }
+        prop_assert_eq!(files.verify(&mut |_| true).expect("it can be verified"), vec![]);
+    }
+}
+
+#[test]
+fn a_read_on_one_mount_sees_writes_that_nobody_committed() {
+    let store = memory();
+    let (files, other) = (open(&store), open(&store));
+    let made = ino(&files, b"x");
+    let handle = files.open_file(made).expect("it opens");
+    files.write(&handle, Some(5), b"world").expect("it is written");
+    assert_eq!(content(&files, made), b"\0\0\0\0\0world");
+    assert_eq!(other.entry(ROOT, b"x").expect("it is there").size, 0);
+    files.close(&handle).expect("it closes");
+    assert_eq!(content(&other, other.entry(ROOT, b"x").expect("it is there").ino), b"\0\0\0\0\0world");
+}
+
+#[test]
+fn a_file_without_a_name_stays_for_those_that_have_it_open() {
+    let store = memory();
+    let files = open(&store);
+    let made = ino(&files, b"x");
+    let handle = files.open_file(made).expect("it opens");
+    files.write(&handle, Some(0), b"before").expect("it is written");
+    files.remove(ROOT, b"x", false).expect("it is removed");
+    files.write(&handle, Some(6), b" and after").expect("it is written");
+    assert_eq!(content(&files, made), b"before and after");
+    assert_eq!(files.stat(made).expect("it is open").links, 0);
+    files.close(&handle).expect("it closes");
+    assert!(matches!(files.stat(made), Err(Failure::Refused(Refused::Missing))));
+}
+
+#[test]
+fn what_was_committed_is_there_after_a_kill_and_what_was_not_is_not() {
+    let store = memory();
+    for round in 0..20u8 {
+        let files = open(&store);
+        let made = ino(&files, b"x");
+        let handle = files.open_file(made).expect("it opens");
+        files.write(&handle, Some(u64::from(round) * 3), &[round; 3]).expect("it is written");
+        files.sync(Some(made)).expect("it is synced");
+        files.write(&handle, Some(0), &[99; 100]).expect("it is written");
+        kill(files);
+        let again = open(&store);
+        let all: Vec<u8> = (0..=round).flat_map(|i| [i; 3]).collect();
+        let found = again.entry(ROOT, b"x").expect("it is there").ino;
+        assert_eq!(content(&again, found), all);
+        kill(again);
+    }
+}
+
+#[test]
+fn a_torn_end_of_the_journal_is_given_up_and_the_rest_goes_on() {
+    let store = memory();
+    let files = open(&store);
+    let made = ino(&files, b"x");
+    kill(files);
+    let last = store
+        .list("files/")
+        .expect("memory")
+        .into_iter()
+        .rfind(|i| i.key.ends_with(".jnl"))
+        .expect("a journal");
+    store.append(&last.key, last.len, &[&[0x44; 20]]).expect("memory");
+    let again = open(&store);
+    assert_eq!(again.entry(ROOT, b"x").expect("it is there").ino, made);
+    ino(&again, b"y");
+    drop(again);
+    let third = open(&store);
+    assert_eq!(third.entries(ROOT).expect("the root").len(), 2);
+}
+
+#[test]
+fn a_claim_of_a_mount_that_died_holds_nobody_up_for_long() {
+    let store = memory();
+    let files = open(&store);
+    ino(&files, b"x");
+    store.put("files/000000000002.claim", &[], drystone_store::PutMode::IfAbsent, false).expect("memory");
+    ino(&files, b"y");
+    let other = open(&store);
+    assert_eq!(other.entries(ROOT).expect("the root").len(), 2);
+}
+
+#[test]
+fn of_many_mounts_at_once_one_makes_each_name_and_all_agree() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store: Arc<dyn Store> = Arc::new(LocalStore::create(folder.path()).expect("a store"));
+    let made: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let store = store.clone();
+                scope.spawn(move || {
+                    let files = open(&store);
+                    let mut made = 0;
+                    for number in 0..40 {
+                        let name = format!("f{number}").into_bytes();
+                        made += usize::from(files.make(ROOT, &name, Body::File, 0o644, OWNER).is_ok());
+                        let ino = files.entry(ROOT, &name).expect("somebody made it").ino;
+                        let handle = files.open_file(ino).expect("it opens");
+                        files.write(&handle, None, b"x").expect("it is written");
+                        files.close(&handle).expect("it closes");
+                    }
+                    made
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+    });
+    assert_eq!(made, 40);
+    let files = open(&store);
+    assert_eq!(files.usage().expect("it can be counted").files, 40);
+    assert_eq!(files.verify(&mut |_| true).expect("it can be verified"), vec![]);
+}
+
+#[test]
+fn a_long_journal_is_followed_by_a_whole_state_and_old_ones_go() {
+    let store = memory();
+    let files = open(&store);
+    let other = open(&store);
+    let made = ino(&files, b"x");
+    let long = vec![b'v'; 60000];
+    for number in 0..400u32 {
+        files.set_attribute(made, b"user.a", Some(&long), (false, false)).expect("it is set");
+        if number % 100 == 0 {
+            other
+                .set_attribute(made, b"user.b", Some(&number.to_le_bytes()), (false, false))
+                .expect("it is set");
+        }
+    }
+    let journals =
+        store.list("files/").expect("memory").into_iter().filter(|i| i.key.ends_with(".jnl")).count();
+    assert!(journals <= 4, "{journals} journals");
+    assert_eq!(other.attributes(made).expect("it is there").len(), 2);
+    let reader = Files::open(store.clone(), [7; 16], false, Access::Read).expect("it opens");
+    assert_eq!(reader.attributes(made).expect("it is there")[1].1, 300u32.to_le_bytes());
+    assert!(matches!(reader.remove(ROOT, b"x", false), Err(Failure::ReadOnly)));
+}
+
+#[test]
+fn logs_that_nothing_needs_are_collected_and_others_stay() {
+    let store = memory();
+    let files = open(&store);
+    for name in [b"a", b"b"] {
+        let handle = files.open_file(ino(&files, name)).expect("it opens");
+        files.write(&handle, Some(0), &[1; 100_000]).expect("it is written");
+        files.sync(Some(handle.ino())).expect("it is synced");
+        std::mem::forget(handle);
+    }
+    files.remove(ROOT, b"a", false).expect("it is removed");
+    kill(files);
+    let mount =
+        store.list("files/").expect("memory").into_iter().find(|i| i.key.ends_with(".mount")).expect("one");
+    store.put(&mount.key, &[b"dead"], drystone_store::PutMode::Replace, false).expect("memory");
+    let next = open(&store);
+    assert_eq!(next.collect(true).expect("it looks").len(), 1);
+    let gone = next.collect(false).expect("it collects");
+    assert_eq!(gone.iter().map(|(_, len)| len).sum::<u64>(), 100_000);
+    assert_eq!(next.collect(false).expect("it collects"), vec![]);
+    assert_eq!(content(&next, next.entry(ROOT, b"b").expect("it is there").ino), vec![1; 100_000]);
+}
+
+#[test]
+fn damage_is_found_and_never_read() {
+    let store = memory();
+    let files = open(&store);
+    let handle = files.open_file(ino(&files, b"x")).expect("it opens");
+    files.write(&handle, Some(0), &[5; 100_000]).expect("it is written");
+    files.close(&handle).expect("it closes");
+    let log =
+        store.list("files/").expect("memory").into_iter().find(|i| i.key.ends_with(".dat")).expect("a log");
+    let mut bytes = vec![5; 100_000];
+    bytes[50_000] = 6;
+    store.put(&log.key, &[&bytes], drystone_store::PutMode::Replace, false).expect("memory");
+    let damaged = files.verify(&mut |_| true).expect("it can be verified");
+    assert_eq!(damaged.len(), 1);
+    assert_eq!(damaged[0].path, "x");
+    let mut out = [0; 10];
+    assert!(files.read(handle.ino(), 50_000, &mut out).is_err());
+    assert!(files.read(handle.ino(), 90_000, &mut out).is_ok());
+}

@@ -1,0 +1,23 @@
+//! Byte files in a container, as values: a file is a log of extents, a folder a map of names.
+//!
+//! ```text
+//! extents   writes and holes -> which bytes lie where, the newest first seen
+//! state     records of the journal -> folders, files, links, checksums of logs
+//! change    what a caller asks for -> records, or the reason why not
+//! ```
+//!
+//! Invariants
+//! - applying the same records in the same order gives the same state, whichever mount does it;
+//! - a record never fails to apply: what it names and is not there any more was removed before it;
+//! - extents of one file do not overlap, and none ends behind the file's size.
+
+#![forbid(unsafe_code)]
+
+mod change;
+mod extents;
+mod state;
+
+pub use change::{Owner, Refused, SetAttrs, TimeChange, fits};
+pub use drystone_format::files::{Attrs, Body, Extent, ROOT, Record};
+pub use extents::{Extents, Piece};
+pub use state::{Content, Inode, State, Sums};

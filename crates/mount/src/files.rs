@@ -1,0 +1,339 @@
+//! Byte files as the kernel asks for them: numbers of inodes and handles, attributes, errnos.
+//!
+//! Invariants
+//! - an inode's number is [`BASE`] and its number in the container; numbers below belong to views;
+//! - a listing is made when its folder is opened, so that what is removed meanwhile moves nothing.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use drystone::file_store::files::{Body, Owner, ROOT, Refused, SetAttrs, TimeChange};
+use drystone::file_store::{Failure, Files, Handle, Stat};
+use drystone::store::StoreError;
+use fuser::{Errno, FileAttr, FileType, INodeNo, Request, TimeOrNow};
+
+use crate::fs::locked;
+
+/// Inodes and handles of files have numbers from here on.
+pub(crate) const BASE: u64 = 1 << 62;
+/// What programs are told to read and write at once.
+const BLOCK: u32 = 1 << 20;
+/// `fallocate`: the length stays.
+const KEEP_SIZE: i32 = 1;
+/// `fallocate`: the range becomes zeros.
+const PUNCH_HOLE: i32 = 2;
+/// `fallocate`: the range becomes zeros.
+const ZERO_RANGE: i32 = 16;
+
+/// The answer to a request.
+pub(crate) type Answer<T> = std::result::Result<T, Errno>;
+
+/// An entry of a listing: number, kind, name.
+pub(crate) type Entry = (u64, FileType, Vec<u8>);
+
+/// The files of a mount.
+pub(crate) struct FileTree {
+    files: Arc<Files>,
+    open: Mutex<HashMap<u64, Arc<Handle>>>,
+    listings: Mutex<HashMap<u64, Arc<Vec<Entry>>>>,
+    next: AtomicU64,
+}
+
+/// The errno of a failure; damage and failures of the store are also said on standard error.
+pub(crate) fn errno(failure: &Failure) -> Errno {
+    let errno = match failure {
+        Failure::Refused(refused) => {
+            return match refused {
+                Refused::Missing => Errno::ENOENT,
+                Refused::Exists => Errno::EEXIST,
+                Refused::NotFolder => Errno::ENOTDIR,
+                Refused::IsFolder => Errno::EISDIR,
+                Refused::NotEmpty => Errno::ENOTEMPTY,
+                Refused::Invalid => Errno::EINVAL,
+                Refused::NameTooLong => Errno::ENAMETOOLONG,
+                Refused::TooLarge => Errno::EFBIG,
+                Refused::NoAttribute => Errno::NO_XATTR,
+                Refused::AttributeTooLarge => Errno::E2BIG,
+            };
+        }
+        Failure::Stale => return Errno::ESTALE,
+        Failure::ReadOnly => return Errno::EROFS,
+        Failure::Store(StoreError::NoSpace { .. }) => Errno::ENOSPC,
+        Failure::Store(StoreError::PermissionDenied { .. }) => Errno::EACCES,
+        Failure::Store(_) | Failure::Damaged { .. } => Errno::EIO,
+        Failure::NoAppend(_) => Errno::EOPNOTSUPP,
+    };
+    eprintln!("drystone: {failure}");
+    errno
+}
+
+fn answer<T>(result: drystone::file_store::Result<T>) -> Answer<T> {
+    result.map_err(|failure| errno(&failure))
+}
+
+/// Nanoseconds since 1970 as a time.
+fn time(nanoseconds: i64) -> SystemTime {
+    let distance = Duration::from_nanos(nanoseconds.unsigned_abs());
+    let time =
+        if nanoseconds < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };
+    time.unwrap_or(UNIX_EPOCH)
+}
+
+fn set_time(time: TimeOrNow) -> TimeChange {
+    let nanoseconds = |distance: Duration| i64::try_from(distance.as_nanos()).unwrap_or(i64::MAX);
+    match time {
+        TimeOrNow::Now => TimeChange::Now,
+        TimeOrNow::SpecificTime(time) => TimeChange::To(match time.duration_since(UNIX_EPOCH) {
+            Ok(behind) => nanoseconds(behind),
+            // The whole seconds count back from 1970, the rest counts on from there (as fuser 0.18 hands it over).
+            Err(before) => {
+                let rest = Duration::from_nanos(before.duration().subsec_nanos().into());
+                nanoseconds(rest) - nanoseconds(before.duration() - rest)
+            }
+        }),
+    }
+}
+
+fn kind(body: &Body) -> FileType {
+    match body {
+        Body::File => FileType::RegularFile,
+        Body::Folder => FileType::Directory,
+        Body::Link(_) => FileType::Symlink,
+    }
+}
+
+fn attributes(stat: &Stat) -> FileAttr {
+    let attrs = stat.attrs;
+    FileAttr {
+        ino: INodeNo(BASE + stat.ino),
+        size: stat.size,
+        blocks: stat.stored.div_ceil(512),
+        atime: time(attrs.atime),
+        mtime: time(attrs.mtime),
+        ctime: time(attrs.ctime),
+        crtime: time(attrs.ctime),
+        kind: kind(&stat.kind),
+        perm: (attrs.mode & 0o7777) as u16,
+        nlink: stat.links,
+        uid: attrs.uid,
+        gid: attrs.gid,
+        rdev: 0,
+        flags: 0,
+        blksize: BLOCK,
+    }
+}
+
+fn owner(request: &Request) -> Owner {
+    Owner { uid: request.uid(), gid: request.gid() }
+}
+
+/// The number in the container.
+fn number(inode: INodeNo) -> u64 {
+    u64::from(inode) - BASE
+}
+
+impl FileTree {
+    pub(crate) fn new(files: Arc<Files>) -> Self {
+        FileTree { files, open: Mutex::default(), listings: Mutex::default(), next: AtomicU64::new(BASE) }
+    }
+
+    /// Whether an inode, or a handle, is one of these files.
+    pub(crate) fn has(number: u64) -> bool {
+        number >= BASE
+    }
+
+    /// Whether locks may be granted.
+    pub(crate) fn grants_locks(&self) -> bool {
+        self.files.grants_locks()
+    }
+
+    /// The folder of all files.
+    pub(crate) fn root(&self) -> Answer<FileAttr> {
+        answer(self.files.stat(ROOT)).map(|stat| attributes(&stat))
+    }
+
+    pub(crate) fn entry(&self, folder: INodeNo, name: &OsStr) -> Answer<FileAttr> {
+        answer(self.files.entry(number(folder), name.as_bytes())).map(|stat| attributes(&stat))
+    }
+
+    pub(crate) fn attributes(&self, inode: INodeNo) -> Answer<FileAttr> {
+        answer(self.files.stat(number(inode))).map(|stat| attributes(&stat))
+    }
+
+    pub(crate) fn target(&self, inode: INodeNo) -> Answer<Vec<u8>> {
+        match answer(self.files.stat(number(inode)))?.kind {
+            Body::Link(target) => Ok(target),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the kernel changes all of these by one request")]
+    pub(crate) fn set(
+        &self,
+        inode: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+    ) -> Answer<FileAttr> {
+        let set = SetAttrs { mode, uid, gid, atime: atime.map(set_time), mtime: mtime.map(set_time) };
+        answer(self.files.set(number(inode), set, size)).map(|stat| attributes(&stat))
+    }
+
+    pub(crate) fn make(
+        &self,
+        request: &Request,
+        folder: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        body: Body,
+    ) -> Answer<FileAttr> {
+        let made = self.files.make(number(folder), name.as_bytes(), body, mode, owner(request));
+        answer(made).map(|stat| attributes(&stat))
+    }
+
+    pub(crate) fn remove(&self, folder: INodeNo, name: &OsStr, is_folder: bool) -> Answer<()> {
+        answer(self.files.remove(number(folder), name.as_bytes(), is_folder))
+    }
+
+    pub(crate) fn rename(
+        &self,
+        from: (INodeNo, &OsStr),
+        to: (INodeNo, &OsStr),
+        exchange: bool,
+        keep: bool,
+    ) -> Answer<()> {
+        let place = |(folder, name): (INodeNo, &'_ OsStr)| (number(folder), name.as_bytes().to_vec());
+        let (from, to) = (place(from), place(to));
+        answer(self.files.rename((from.0, &from.1), (to.0, &to.1), exchange, keep))
+    }
+
+    /// Opens a file. Appending is refused where other mounts write: nobody knows where the end is then.
+    pub(crate) fn open(&self, inode: INodeNo, appends: bool) -> Answer<u64> {
+        if appends && answer(self.files.is_shared())? {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let handle = answer(self.files.open_file(number(inode)))?;
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        locked(&self.open).insert(number, Arc::new(handle));
+        Ok(number)
+    }
+
+    fn handle(&self, number: u64) -> Answer<Arc<Handle>> {
+        locked(&self.open).get(&number).cloned().ok_or(Errno::EBADF)
+    }
+
+    pub(crate) fn read(&self, handle: u64, offset: u64, len: u32) -> Answer<Vec<u8>> {
+        let mut out = vec![0; len as usize];
+        let len = answer(self.files.read(self.handle(handle)?.ino(), offset, &mut out))?;
+        out.truncate(len);
+        Ok(out)
+    }
+
+    pub(crate) fn write(&self, handle: u64, at: Option<u64>, bytes: &[u8]) -> Answer<()> {
+        answer(self.files.write(&*self.handle(handle)?, at, bytes))
+    }
+
+    /// What was written becomes visible to other mounts.
+    pub(crate) fn flush(&self, handle: u64) -> Answer<()> {
+        answer(self.files.commit(self.handle(handle)?.ino()))
+    }
+
+    pub(crate) fn sync(&self, handle: Option<u64>) -> Answer<()> {
+        let ino = handle.map(|handle| self.handle(handle)).transpose()?.map(|handle| handle.ino());
+        answer(self.files.sync(ino))
+    }
+
+    pub(crate) fn close(&self, handle: u64) -> Answer<()> {
+        match locked(&self.open).remove(&handle) {
+            Some(handle) => answer(self.files.close(&handle)),
+            None => Err(Errno::EBADF),
+        }
+    }
+
+    pub(crate) fn allocate(&self, handle: u64, offset: u64, len: u64, mode: i32) -> Answer<()> {
+        let ino = self.handle(handle)?.ino();
+        let end = offset.checked_add(len).ok_or(Errno::EFBIG)?;
+        answer(match mode {
+            0 => self.files.extend(ino, end),
+            KEEP_SIZE => Ok(()),
+            ZERO_RANGE => self.files.zero(ino, offset, len, true),
+            _ if mode == PUNCH_HOLE | KEEP_SIZE || mode == ZERO_RANGE | KEEP_SIZE => {
+                self.files.zero(ino, offset, len, false)
+            }
+            _ => return Err(Errno::EOPNOTSUPP),
+        })
+    }
+
+    pub(crate) fn seek(&self, handle: u64, offset: i64, data: bool) -> Answer<i64> {
+        let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+        let found = answer(self.files.seek(self.handle(handle)?.ino(), offset, data))?;
+        found.and_then(|found| i64::try_from(found).ok()).ok_or(Errno::ENXIO)
+    }
+
+    /// Lists a folder; the handle of the listing.
+    pub(crate) fn open_folder(&self, inode: INodeNo) -> Answer<u64> {
+        let handle = self.next.fetch_add(1, Ordering::Relaxed);
+        let listing = self.listing(inode)?;
+        locked(&self.listings).insert(handle, listing);
+        Ok(handle)
+    }
+
+    fn listing(&self, inode: INodeNo) -> Answer<Arc<Vec<Entry>>> {
+        let entries = answer(self.files.entries(number(inode)))?;
+        let above = if number(inode) == ROOT { 1 } else { BASE + self.files.parent(number(inode)) };
+        let mut out = vec![
+            (u64::from(inode), FileType::Directory, b".".to_vec()),
+            (above, FileType::Directory, b"..".to_vec()),
+        ];
+        out.extend(entries.into_iter().map(|(name, stat)| (BASE + stat.ino, kind(&stat.kind), name)));
+        Ok(Arc::new(out))
+    }
+
+    /// A listing. From its beginning it is made anew.
+    pub(crate) fn listed(&self, inode: INodeNo, handle: u64, offset: u64) -> Answer<Arc<Vec<Entry>>> {
+        if offset == 0 {
+            let listing = self.listing(inode)?;
+            locked(&self.listings).insert(handle, listing);
+        }
+        locked(&self.listings).get(&handle).cloned().ok_or(Errno::EBADF)
+    }
+
+    pub(crate) fn close_folder(&self, handle: u64) {
+        locked(&self.listings).remove(&handle);
+    }
+
+    pub(crate) fn attribute(&self, inode: INodeNo, name: &OsStr) -> Answer<Vec<u8>> {
+        let all = answer(self.files.attributes(number(inode)))?;
+        all.into_iter()
+            .find(|(known, _)| known == name.as_bytes())
+            .map(|(_, value)| value)
+            .ok_or(Errno::NO_XATTR)
+    }
+
+    /// Names of extended attributes, each with a NUL behind it.
+    pub(crate) fn attribute_names(&self, inode: INodeNo) -> Answer<Vec<u8>> {
+        let all = answer(self.files.attributes(number(inode)))?;
+        Ok(all.into_iter().flat_map(|(name, _)| name.into_iter().chain([0])).collect())
+    }
+
+    /// Sets or removes an extended attribute. Access lists and labels are not kept: they would promise what nobody enforces.
+    pub(crate) fn set_attribute(
+        &self,
+        inode: INodeNo,
+        name: &OsStr,
+        value: Option<&[u8]>,
+        only: (bool, bool),
+    ) -> Answer<()> {
+        if !name.as_bytes().starts_with(b"user.") && !name.as_bytes().starts_with(b"trusted.") {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        answer(self.files.set_attribute(number(inode), name.as_bytes(), value, only))
+    }
+}
